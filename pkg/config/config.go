@@ -1,0 +1,72 @@
+// Package config reads mcp_config.json: which servers exist, which tools the
+// operator offers, and how the gateway answers.
+//
+// A gateway that guesses what a half-wrong file meant opens what the operator
+// wanted shut, so [Parse] refuses unknown keys and reports every fault at once,
+// each with its JSON path; the caller keeps the last good config.
+package config
+
+import (
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Key is where the object store holds the config.
+const Key = "config/mcp_config.json"
+
+// A Config is a parsed, checked mcp_config.json, with every default filled in.
+// It is immutable.
+type Config struct {
+	Servers  []Server            // by name
+	Toolsets map[string][]string // name → patterns "server:tool" or "server:*"; names fold case
+	Tools    Tools
+	Gateway  Gateway
+}
+
+// A Server is one upstream MCP server.
+type Server struct {
+	Name          string
+	URL           string
+	Headers       map[string]string // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; never logged
+	Enabled       bool              // default true
+	EnabledTools  []string          // globs over bare names; empty: all
+	DisabledTools []string          // globs over bare names
+	Approval      string            // manual, on_change (default), off
+	Timeout       time.Duration     // of one call; default and maximum 20 s
+	Required      bool              // a sync without it fails
+	BehindProxy   string            // "envoy" or ""
+	Annotations   []Override        // in the file's order; a later one wins
+}
+
+// An Override sets annotations of the tools whose bare name matches Glob.
+type Override struct {
+	Glob  string
+	Hints tool.Annotations
+}
+
+// Tools is the operator's bound over all servers (docs/toolsets.md): which toolsets
+// and tools are offered at all, and which are denied.
+type Tools struct {
+	Toolsets []string // default ["all"]; an explicit [] is none
+	Enabled  []string // "server:tool", "server:*" or a bare name
+	Disabled []string
+	ReadOnly bool
+}
+
+// Gateway says how the gateway answers.
+type Gateway struct {
+	Mode    string // search (default) or direct
+	Notice  string // zero (default) or best
+	Ranking string // fused (default) or lexical
+}
+
+// Server returns the named server.
+func (c *Config) Server(name string) (Server, bool) {
+	for _, s := range c.Servers {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Server{}, false
+}

@@ -1,0 +1,26 @@
+// Package identity says who is calling: an [Agent] with the servers that it
+// may see and the tiers that it may call.
+//
+// The zero Agent may see nothing and call nothing.
+package identity
+
+import (
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// An Agent is a verified caller.
+type Agent struct {
+	ID       string
+	Servers  []string    // servers it may see; one "*" stands for every server
+	Tiers    []tool.Tier // tiers it may call
+	Toolsets []string    // toolsets that bound its selection; nil: no bound
+	Claims   map[string]any
+}
+
+// An Authenticator turns a request into an Agent. An error is for the log;
+// the caller is told only what its kind allows.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Agent, error)
+}
