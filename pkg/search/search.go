@@ -1,0 +1,48 @@
+// Package search ranks tools for a query by two signals that are added: BM25F
+// over five fields, for words that agree, and the cosine of two small vectors,
+// for words that mean the same.
+//
+// It is pure, and it ranks views. Which tools exist, which are callable and what
+// may be shown of them is not known here: the caller hands in the set of documents
+// to rank, and every number in the answer comes from the query and the documents
+// of that set. A tool outside the set can therefore not be noticed in the order or
+// the scores of the tools inside it: document frequencies are counted in the set,
+// and mean field lengths are constants.
+//
+// All text is searched, whatever may be shown of it later.
+//
+// An index is made once, at sync, by [Build]; its bytes are stored, and [Open]
+// reads them in place.
+package search
+
+import "encoding/json"
+
+// A Doc is the text of one tool.
+type Doc struct {
+	Name        string
+	Server      string
+	Description string
+	Schema      json.RawMessage // input schema: its top-level properties are searched; nil if there is none
+}
+
+// Options are the knobs of one ranking. The zero Options rank by both signals.
+type Options struct {
+	Lexical bool // rank by words alone: the gateway's "ranking": "lexical"
+}
+
+// A Hit is one document of a [Result] and how well it matches. All three
+// numbers lie in 0…1, are rounded to 9 decimals, and depend on the query, the
+// document and the view's document frequencies alone, so hits of two views
+// can be compared.
+type Hit struct {
+	Doc      int     // number of the document: its place in the docs that Build was given
+	Score    float64 // the weighted sum of the two below, or Lexical if vectors take no part
+	Lexical  float64 // share of the query's weight that the document's words reach
+	Semantic float64 // square of the cosine of query and document, 0 for a negative one
+}
+
+// A Result is what [Index.Rank] found in one view.
+type Result struct {
+	Hits  []Hit // best first; equal scores by document number
+	Total int   // how many documents of the view match, whatever the limit
+}
