@@ -19,16 +19,20 @@ const Key = "config/mcp_config.json"
 // It is immutable.
 type Config struct {
 	Servers  []Server            // by name
-	Toolsets map[string][]string // name → patterns "server:tool" or "server:*"; names fold case
+	Toolsets map[string][]string // lower-case name → patterns "server:tool" or "server:*"
 	Tools    Tools
 	Gateway  Gateway
+
+	// Warnings are things that are allowed and look wrong, such as a
+	// credential written in clear. They do not keep the config from being used.
+	Warnings Faults
 }
 
 // A Server is one upstream MCP server.
 type Server struct {
 	Name          string
 	URL           string
-	Headers       map[string]string // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; never logged
+	Headers       Headers  // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Enabled       bool              // default true
 	EnabledTools  []string          // globs over bare names; empty: all
 	DisabledTools []string          // globs over bare names

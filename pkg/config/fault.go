@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Fault is one thing that is wrong with a file, and where.
+type Fault struct {
+	Path    string // JSON path such as mcpServers.github.url, or the policy rule; "" for the whole file
+	Line    int    // 1-based; 0 if unknown
+	Col     int    // 1-based, in characters
+	Message string // never holds a header's value or a URL
+}
+
+// String returns "line:col: path: message", without the parts that are not known.
+func (f Fault) String() string {
+	var b strings.Builder
+	if f.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d: ", f.Line, f.Col)
+	}
+	if f.Path != "" {
+		b.WriteString(f.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(f.Message)
+	return b.String()
+}
+
+// Faults is every fault of one file, in the order of the file. As an error it
+// lists them all, one a line.
+type Faults []Fault
+
+// Error lists every fault, one a line.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
+}
