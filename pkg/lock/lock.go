@@ -46,3 +46,34 @@ type Facts struct {
 	UserDisabled  Fact // the approval record says disabled
 	Approved      Fact // approved at this exact definition, or no approval needed
 }
+
+// Statuses returns the five statuses, in the order of their precedence.
+func Statuses() []Status {
+	return []Status{ServerDisabled, DisabledByConfig, DisabledByUser, PendingApproval, DisabledUnknown}
+}
+
+// Classify returns why a tool is locked, or [None] if it is callable. It asks the
+// four questions in their order; the first fact that is not known to be fine
+// decides: by its own status if it is known to be bad, and [DisabledUnknown] if it is not
+// known, so that what only an operator can change is never explained by a later
+// reason that the user could remove.
+func Classify(f Facts) Status {
+	for _, q := range [...]struct {
+		fact, fine Fact
+		status     Status
+	}{
+		{f.ServerEnabled, Yes, ServerDisabled},
+		{f.Denied, No, DisabledByConfig},
+		{f.UserDisabled, No, DisabledByUser},
+		{f.Approved, Yes, PendingApproval},
+	} {
+		switch q.fact {
+		case q.fine:
+		case Yes, No:
+			return q.status
+		default:
+			return DisabledUnknown
+		}
+	}
+	return None
+}

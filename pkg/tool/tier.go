@@ -1,0 +1,96 @@
+package tool
+
+import "fmt"
+
+// A Tier is the strongest thing that a tool may do. The zero Tier is
+// [Destructive]: a tool about which nothing is known may do anything.
+type Tier uint8
+
+// The three tiers, strongest first.
+const (
+	Destructive Tier = iota
+	Write
+	Read
+)
+
+// String returns "destructive", "write" or "read".
+func (t Tier) String() string {
+	switch t {
+	case Destructive:
+		return "destructive"
+	case Write:
+		return "write"
+	case Read:
+		return "read"
+	}
+	return fmt.Sprintf("tier(%d)", uint8(t))
+}
+
+// ParseTier reads what [Tier.String] prints.
+func ParseTier(s string) (Tier, error) {
+	for t := Destructive; t <= Read; t++ {
+		if s == t.String() {
+			return t, nil
+		}
+	}
+	return Destructive, fmt.Errorf("tier %q is not read, write or destructive", s)
+}
+
+// MarshalText returns the tier's name, or an error if t is none of the three.
+func (t Tier) MarshalText() ([]byte, error) {
+	if t > Read {
+		return nil, fmt.Errorf("%v is not a tier", t)
+	}
+	return []byte(t.String()), nil
+}
+
+// UnmarshalText reads a tier's name.
+func (t *Tier) UnmarshalText(text []byte) error {
+	v, err := ParseTier(string(text))
+	if err != nil {
+		return err
+	}
+	*t = v
+	return nil
+}
+
+// Annotations are the hints of MCP's ToolAnnotations; nil means that the
+// server did not say. They come from an untrusted server until a person
+// approves the definition or the operator overrides them.
+type Annotations struct {
+	Title           string `json:"title,omitempty"`
+	ReadOnlyHint    *bool  `json:"readOnlyHint,omitempty"`
+	DestructiveHint *bool  `json:"destructiveHint,omitempty"`
+	IdempotentHint  *bool  `json:"idempotentHint,omitempty"`
+	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
+}
+
+// Override returns a with every hint that o gives in the place of a's own.
+func (a Annotations) Override(o Annotations) Annotations {
+	if o.Title != "" {
+		a.Title = o.Title
+	}
+	for _, h := range []struct{ to, from **bool }{
+		{&a.ReadOnlyHint, &o.ReadOnlyHint},
+		{&a.DestructiveHint, &o.DestructiveHint},
+		{&a.IdempotentHint, &o.IdempotentHint},
+		{&a.OpenWorldHint, &o.OpenWorldHint},
+	} {
+		if *h.from != nil {
+			*h.to = *h.from
+		}
+	}
+	return a
+}
+
+// Tier returns what the hints allow to assume: Read only if the tool says that it is
+// read-only, Write only if it says that it does not destroy, else Destructive.
+func (a Annotations) Tier() Tier {
+	switch {
+	case a.ReadOnlyHint != nil && *a.ReadOnlyHint:
+		return Read
+	case a.DestructiveHint != nil && !*a.DestructiveHint:
+		return Write
+	}
+	return Destructive
+}
