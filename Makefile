@@ -15,7 +15,7 @@ export PORTCULLIS_MINISTACK ?= $(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(TOOLS)/sam/bin/sam
 
 GOLANGCI    := v2.15.0
-GOVULNCHECK := v1.9.0
+GOVULNCHECK := v1.8.0
 GOTESTSUM   := v1.13.0
 
 DIR  ?= .portcullis/demo
