@@ -4,26 +4,34 @@ package lock
 // that guessed the tool's name must read first.
 const blocked = "Tool is disabled and not callable. "
 
-// Remediation returns what a person must do to unlock a tool that is locked
-// for the reason s, in one text for each status. link is where the user decides; it is used
-// only where the user can, and may be empty. [None] has no remediation.
+// Remediation returns what a person must do to unlock a tool that is locked for
+// the reason s: one text for each status. [None] has none, and a status that is
+// none of the five is undetermined.
+//
+// link is where the user decides; it may be empty, and stands only in the texts of
+// the two statuses that the user can lift.
 func Remediation(s Status, link string) string {
-	page := "in the Portcullis page"
-	if link != "" {
-		page += ": " + link
-	}
 	switch s {
 	case None:
 		return ""
 	case ServerDisabled:
-		return blocked + "Its server is disabled: ask for the server to be enabled first."
+		return blocked + "Its server is disabled; ask for the server to be enabled first."
 	case DisabledByConfig:
-		return "Denied by operator policy (mcp_config.json or policy.cedar). The user cannot override it; only the operator can change it."
+		return "This tool is denied by operator policy, in mcp_config.json or policy.cedar. " +
+			"The user cannot override it; only the operator can change it."
 	case DisabledByUser:
-		return blocked + "The user disabled it: ask the user to re-enable it " + page
+		return blocked + "The user disabled it; ask the user to re-enable it " + page(link)
 	case PendingApproval:
-		return blocked + "It waits for approval: ask the user to review and approve it " + page
+		return blocked + "It waits for approval; ask the user to review and approve it " + page(link)
 	case DisabledUnknown:
 	}
-	return blocked + "The reason is undetermined: check the server logs."
+	return blocked + "The reason is undetermined; check the server logs."
+}
+
+// page ends with the bare link, so that whatever makes it clickable takes no full stop into it.
+func page(link string) string {
+	if link == "" {
+		return "in the Portcullis page."
+	}
+	return "in the Portcullis page: " + link
 }
