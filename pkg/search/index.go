@@ -1,27 +1,163 @@
 package search
 
-import "errors"
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
 
-// ErrFormat says that bytes are not an index that this program can read.
+	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
+)
+
+// ErrFormat says that bytes are not an index that this program can read:
+// truncated, damaged or of another version. The index has to be built again.
 var ErrFormat = errors.New("not a search index of this version")
 
-// An Index is an opened index. It is immutable and safe for concurrent use.
-type Index struct{}
+const (
+	magic      = "PCINDEX\n"
+	version    = 1
+	sumAt      = len(magic) + 6*4
+	sumSize    = 64
+	headerSize = sumAt + sumSize
+)
 
-// Open reads an index in place: b must not change afterwards.
-func Open(b []byte) (*Index, error) { return &Index{}, nil }
+// An Index is an opened index. It is immutable and safe for concurrent use.
+type Index struct {
+	docs, terms int
+	textEnds    []byte // u32 × terms
+	listEnds    []byte // u32 × terms
+	texts       []byte
+	lists       []byte // (u32 doc, f32 weight) × postings
+	table       embedding.Table
+	dim         int    // numbers a vector; 0: ranked by words alone
+	norms       []byte // f32 × docs
+	vectors     []byte // int8 × dim × docs
+}
+
+// Open reads an index in place: b must not change afterwards. It checks the sizes
+// and the order of the terms' offsets, and looks at no document. The error is
+// [ErrFormat].
+//
+// An index without vectors, or with those of another token table than the
+// program's, opens and is ranked by words alone.
+//
+// The bytes, little endian:
+//
+//	 0  8 bytes   "PCINDEX\n"
+//	 8  u32 × 6   version 1, documents, terms, length of the term texts, postings,
+//	              numbers a vector (0: no vectors)
+//	32  64 bytes  SHA-256 of the token table in hex, zeros without vectors
+//	96  u32       end of each term's text
+//	    u32       end of each term's postings, counted in postings
+//	    bytes     terms in bytewise order, joined, zeros up to a multiple of 4
+//	    postings  u32 document, f32 weight; a term's are in document order
+//	    f32       length of each document's vector
+//	    int8      vectors
+func Open(b []byte) (*Index, error) {
+	if len(b) < headerSize || string(b[:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: no head", ErrFormat)
+	}
+	var head [6]int64
+	for i := range head {
+		head[i] = int64(binary.LittleEndian.Uint32(b[len(magic)+4*i:]))
+	}
+	if head[0] != version {
+		return nil, fmt.Errorf("%w: version %d, want %d", ErrFormat, head[0], version)
+	}
+	docs, terms, texts, postings, dim := head[1], head[2], head[3], head[4], head[5]
+	const most = 1 << 30 // keeps the sums below within an int64
+	if docs > most || dim > most {
+		return nil, fmt.Errorf("%w: %d documents of %d numbers", ErrFormat, docs, dim)
+	}
+	norms := int64(0)
+	if dim > 0 {
+		norms = 4 * docs
+	}
+	rest := b
+	cut := func(n int64) (part []byte) {
+		part, rest = rest[:n], rest[n:]
+		return part
+	}
+	size := int64(headerSize) + 8*terms + texts + int64(padding(int(texts))) + 8*postings + norms + dim*docs
+	if size != int64(len(b)) {
+		return nil, fmt.Errorf("%w: %d bytes, want %d", ErrFormat, len(b), size)
+	}
+	ix := &Index{docs: int(docs), terms: int(terms), table: embedding.Default()}
+	sum := string(cut(int64(headerSize))[sumAt:])
+	ix.textEnds, ix.listEnds, ix.texts = cut(4*terms), cut(4*terms), cut(texts)
+	cut(int64(padding(int(texts))))
+	ix.lists, ix.norms, ix.vectors = cut(8*postings), cut(norms), rest
+	if sum == embedding.SHA256 && int(dim) == ix.table.Dim() {
+		ix.dim = int(dim)
+	}
+	if !ascending(ix.textEnds, texts) || !ascending(ix.listEnds, postings) {
+		return nil, fmt.Errorf("%w: offsets out of order", ErrFormat)
+	}
+	return ix, nil
+}
+
+// ascending reports whether the ends of the parts of a whole never fall, and
+// the last is that of the whole.
+func ascending(ends []byte, whole int64) bool {
+	last := uint32(0)
+	for i := 0; i < len(ends); i += 4 {
+		end := binary.LittleEndian.Uint32(ends[i:])
+		if end < last {
+			return false
+		}
+		last = end
+	}
+	return int64(last) == whole
+}
+
+// padding returns how many zeros follow n bytes up to a multiple of 4.
+func padding(n int) int { return -n & 3 }
 
 // Len returns the number of documents.
-func (ix *Index) Len() int { return 0 }
+func (ix *Index) Len() int { return ix.docs }
 
-// Build makes the bytes of an index over docs. Same docs, same bytes.
-func Build(docs []Doc) []byte { return nil }
+// Vectors reports whether the index has vectors that this program can use. If not,
+// [Index.Rank] ranks by words alone until the index is built again.
+func (ix *Index) Vectors() bool { return ix.dim > 0 }
 
-// A Query is the analysed text of a query. It can be ranked against several views.
-type Query struct{}
+// term returns the text of term i.
+func (ix *Index) term(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = binary.LittleEndian.Uint32(ix.textEnds[4*(i-1):])
+	}
+	return ix.texts[from:binary.LittleEndian.Uint32(ix.textEnds[4*i:])]
+}
 
-// Query analyses the text of a query.
-func (ix *Index) Query(text string) Query { return Query{} }
+// find returns the number of the term with this text.
+func (ix *Index) find(text string) (i int, ok bool) {
+	lo, hi := 0, ix.terms
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if string(ix.term(mid)) < text {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, lo < ix.terms && string(ix.term(lo)) == text
+}
 
-// Rank returns the best matches of q among the documents of view, at most limit.
-func (ix *Index) Rank(q Query, view Set, limit int, o Options) Result { return Result{} }
+// list returns the postings of term i.
+func (ix *Index) list(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = binary.LittleEndian.Uint32(ix.listEnds[4*(i-1):])
+	}
+	return ix.lists[8*int(from) : 8*int(binary.LittleEndian.Uint32(ix.listEnds[4*i:]))]
+}
+
+// at reads the first posting of a list. In damaged bytes its weight may be
+// anything; then it counts as 0.
+func at(list []byte) (doc int, weight float64) {
+	weight = float64(math.Float32frombits(binary.LittleEndian.Uint32(list[4:])))
+	if !(weight >= 0 && weight <= saturation+1) {
+		weight = 0
+	}
+	return int(binary.LittleEndian.Uint32(list)), weight
+}

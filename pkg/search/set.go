@@ -35,3 +35,16 @@ func (s Set) Len() int {
 	}
 	return n
 }
+
+// below returns the members of s that are less than n.
+func (s Set) below(n int) Set {
+	if s.bound <= n {
+		return s
+	}
+	out := NewSet(n)
+	copy(out.words, s.words)
+	if n&63 != 0 {
+		out.words[n>>6] &= 1<<(n&63) - 1
+	}
+	return out
+}

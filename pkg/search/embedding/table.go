@@ -1,0 +1,114 @@
+// Package embedding gives a text a vector, so that texts which mean the same
+// in other words lie close to each other. No model runs: a text's vector is the
+// sum of its words' vectors, and a word's the sum of its pieces' rows in a table.
+//
+// The table is distilled offline from a sentence encoder by the program in
+// maketable, and built into the binary. It is read where the binary is mapped:
+// opening it parses nothing and allocates nothing, and only the pages that a
+// query touches become resident.
+//
+// The file, little endian:
+//
+//	 0  8 bytes  "PIECEVEC"
+//	 8  u32 × 5  version 1, numbers a row, bits a number (4 or 8), pieces,
+//	             length of the piece texts
+//	28  u32      offset of each piece's text, and of the end (pieces + 1)
+//	    bytes    texts in bytewise order, joined, zeros up to a multiple of 4;
+//	             a piece that continues a word starts with "##"
+//	    f32      scale of each row
+//	    bytes    rows: 4 bits, low half first, number = code − 8; 8 bits: signed
+package embedding
+
+import (
+	_ "embed" // the table
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+)
+
+// SHA256 is the digest of the built-in table. Vectors made with tables of
+// different digests must not be compared.
+const SHA256 = "e395854678d25a1537d582bf5b8669af4f66dddf8b7787d58e81a48c5b1f4e8f"
+
+//go:embed table.bin
+var builtin string
+
+// ErrFormat says that bytes are not a table that this program can read.
+var ErrFormat = errors.New("not a token table of this version")
+
+const (
+	magic      = "PIECEVEC"
+	version    = 1
+	headerSize = 28
+	maxDim     = 4096
+	mark       = "##" // begins a piece that continues a word
+)
+
+// A Table holds a row of numbers for each word piece. The zero Table knows no
+// word. A Table is safe for concurrent use.
+type Table struct {
+	dim, bits, count int
+	firsts           int    // pieces from this one on begin a word
+	offsets          string // u32 × (count+1)
+	texts            string
+	scales           string // f32 × count
+	rows             string
+}
+
+// Default returns the built-in table.
+func Default() Table {
+	t, _ := Open(builtin) // a test opens it; were it broken, the zero Table would leave ranking by words
+	return t
+}
+
+// Open reads a table in place. It looks at the head and the sizes only;
+// whatever the rest holds, the methods of the Table answer and do not panic.
+func Open(data string) (Table, error) {
+	if len(data) < headerSize || data[:len(magic)] != magic {
+		return Table{}, fmt.Errorf("%w: no head", ErrFormat)
+	}
+	if v := u32(data, 8); v != version {
+		return Table{}, fmt.Errorf("%w: version %d, want %d", ErrFormat, v, version)
+	}
+	dim, bits, count, size := int64(u32(data, 12)), int64(u32(data, 16)), int64(u32(data, 20)), int64(u32(data, 24))
+	if (bits != 4 && bits != 8) || dim == 0 || dim > maxDim || dim%2 != 0 {
+		return Table{}, fmt.Errorf("%w: %d numbers of %d bits a row", ErrFormat, dim, bits)
+	}
+	texts := headerSize + 4*(count+1)
+	scales := texts + (size+3)/4*4
+	rows := scales + 4*count
+	if end := rows + count*dim*bits/8; end != int64(len(data)) {
+		return Table{}, fmt.Errorf("%w: %d bytes, want %d", ErrFormat, len(data), end)
+	}
+	t := Table{
+		dim: int(dim), bits: int(bits), count: int(count),
+		offsets: data[headerSize:texts],
+		texts:   data[texts : texts+size],
+		scales:  data[scales:rows],
+		rows:    data[rows:],
+	}
+	t.firsts = sort.Search(t.count, func(i int) bool { return t.text(i) >= mark+"\xff" })
+	return t, nil
+}
+
+// Dim returns how many numbers a vector has; 0 for the zero Table.
+func (t *Table) Dim() int { return t.dim }
+
+// text returns the text of piece i, "" if its offsets make no sense.
+func (t *Table) text(i int) string {
+	from, to := u32(t.offsets, 4*i), u32(t.offsets, 4*i+4)
+	if from > to || int64(to) > int64(len(t.texts)) {
+		return ""
+	}
+	return t.texts[from:to]
+}
+
+func (t *Table) scale(i int) float64 {
+	return float64(math.Float32frombits(u32(t.scales, 4*i)))
+}
+
+func u32(s string, i int) uint32 {
+	_ = s[i+3]
+	return uint32(s[i]) | uint32(s[i+1])<<8 | uint32(s[i+2])<<16 | uint32(s[i+3])<<24
+}

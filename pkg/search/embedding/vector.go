@@ -1,0 +1,135 @@
+package embedding
+
+import "math"
+
+// maxPieces is how many pieces a word may have. Words are cut to 64 bytes before
+// they come here; a longer one that needs more pieces counts as unknown.
+const maxPieces = 64
+
+// Add adds weight times the vector of word to sum, which has [Table.Dim]
+// numbers, and reports whether the word has one: whether it is made of known
+// pieces without a rest. It allocates nothing.
+//
+// Numbers are added in a fixed order, in float64, with each product rounded
+// before it is added: every processor, and the program that makes the table,
+// gets the same bits.
+func (t *Table) Add(sum []float64, word string, weight float64) bool {
+	var pieces [maxPieces]int
+	n := t.cut(word, &pieces)
+	if n == 0 || len(sum) < t.dim {
+		return false
+	}
+	for _, i := range pieces[:n] {
+		step := weight * t.scale(i)
+		if t.bits == 4 {
+			t.add4(sum[:t.dim], i, step)
+		} else {
+			t.add8(sum[:t.dim], i, step)
+		}
+	}
+	return true
+}
+
+func (t *Table) add4(sum []float64, i int, step float64) {
+	var products [16]float64
+	for code := range products {
+		products[code] = step * float64(code-8)
+	}
+	row := t.rows[i*t.dim/2 : (i+1)*t.dim/2]
+	for j := range len(row) {
+		c, pair := row[j], sum[2*j:2*j+2:2*j+2]
+		pair[0] += products[c&15]
+		pair[1] += products[c>>4]
+	}
+}
+
+func (t *Table) add8(sum []float64, i int, step float64) {
+	row := t.rows[i*t.dim : (i+1)*t.dim]
+	for j := range len(row) {
+		sum[j] += float64(step * float64(int8(row[j])))
+	}
+}
+
+// cut writes the numbers of the pieces of word to out and returns how many there
+// are: the longest known beginning, then the longest known continuation, and so
+// on. 0 if a rest stays unknown.
+func (t *Table) cut(word string, out *[maxPieces]int) int {
+	n := 0
+	for from := 0; from < len(word); n++ {
+		lo, hi, skip := t.firsts, t.count, 0
+		if from > 0 {
+			lo, hi, skip = 0, t.firsts, len(mark)
+		}
+		i, size := t.longest(word[from:], lo, hi, skip)
+		if size == 0 || n == maxPieces {
+			return 0
+		}
+		out[n] = i
+		from += size
+	}
+	return n
+}
+
+// longest finds, among the pieces lo…hi−1 with their first skip bytes left out,
+// the longest one that s begins with, and returns its number and length.
+// Length 0: there is none.
+func (t *Table) longest(s string, lo, hi, skip int) (piece, length int) {
+	for len(s) > 0 {
+		// The last piece that is not after s is the one sought, or shares more with s
+		// than any other before it does; then no longer piece than that can begin s.
+		at, end := lo, hi
+		for at < end {
+			mid := int(uint(at+end) / 2)
+			if t.after(mid, skip) <= s {
+				at = mid + 1
+			} else {
+				end = mid
+			}
+		}
+		if at == lo {
+			return 0, 0
+		}
+		found := t.after(at-1, skip)
+		n := common(found, s)
+		if n == len(found) {
+			return at - 1, n
+		}
+		s = s[:min(n, len(s)-1)]
+	}
+	return 0, 0
+}
+
+func (t *Table) after(i, skip int) string {
+	text := t.text(i)
+	return text[min(skip, len(text)):]
+}
+
+// common returns the length of the longest common beginning of a and b.
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// Quantise writes sum to codes, its largest absolute value as ±127, and returns
+// the length of codes as a vector. Both have the same number of elements.
+// The length is 0 if sum has no direction: all zeros, or not finite.
+func Quantise(codes []int8, sum []float64) float32 {
+	largest := 0.0
+	for _, x := range sum {
+		largest = max(largest, math.Abs(x)) // NaN if any is NaN
+	}
+	clear(codes)
+	if !(largest > 0) || math.IsInf(largest, 0) {
+		return 0
+	}
+	squares := 0
+	for i, x := range sum {
+		c := int8(math.RoundToEven(x / largest * 127))
+		codes[i] = c
+		squares += int(c) * int(c)
+	}
+	return float32(math.Sqrt(float64(squares)))
+}

@@ -1,0 +1,80 @@
+package search
+
+import (
+	"math"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
+	"github.com/portcullis-mcp/portcullis/pkg/search/words"
+)
+
+// A query beyond these bounds is cut, not refused: what an agent asks for stands
+// in the first lines of what it pastes, and an answer must not take long.
+const (
+	maxQueryBytes = 16 << 10
+	maxQueryWords = 128 // different ones
+)
+
+// A Query is the analysed text of a query. It can be ranked against any number
+// of views. The zero Query matches nothing.
+type Query struct {
+	stems   []string // different ones, as they first came
+	weights []float64
+	vector  []int8
+	norm    float32 // length of vector; 0: no word of the query has one
+}
+
+// Query analyses the text of a query.
+func (ix *Index) Query(text string) Query {
+	if len(text) > maxQueryBytes {
+		end := maxQueryBytes
+		for end > maxQueryBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	order, counts := tallied(words.Split(text))
+	q := Query{vector: make([]int8, ix.table.Dim())}
+	stemCounts := make([]int, 0, len(order))
+	place := make(map[string]int, len(order))
+	sum := make([]float64, ix.table.Dim())
+	for i, w := range order {
+		ix.table.Add(sum, w, emphasis(counts[i]))
+		s := stem(w)
+		at, ok := place[s]
+		if !ok {
+			at = len(q.stems)
+			place[s] = at
+			q.stems = append(q.stems, s)
+			stemCounts = append(stemCounts, 0)
+		}
+		stemCounts[at] += counts[i]
+	}
+	for _, n := range stemCounts {
+		q.weights = append(q.weights, emphasis(n))
+	}
+	q.norm = embedding.Quantise(q.vector, sum)
+	return q
+}
+
+// tallied returns the first maxQueryWords different words, and how often each comes.
+func tallied(all []string) (order []string, counts []int) {
+	place := make(map[string]int, min(len(all), maxQueryWords))
+	for _, w := range all {
+		at, ok := place[w]
+		if !ok {
+			if len(order) == maxQueryWords {
+				continue
+			}
+			at = len(order)
+			place[w] = at
+			order = append(order, w)
+			counts = append(counts, 0)
+		}
+		counts[at]++
+	}
+	return order, counts
+}
+
+// emphasis is the weight of a word that a query has n times.
+func emphasis(n int) float64 { return 1 + math.Log(float64(n)) }

@@ -1,0 +1,161 @@
+package search
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// How the two signals are added. The values were chosen over public query sets:
+// docs/search-quality.md.
+const (
+	semanticShare = .4  // λ
+	minCosine     = .35 // a document without a word of the query matches from here on
+)
+
+// mixing is how one ranking adds the signals and what it takes for a match.
+type mixing struct {
+	share     float64 // of the semantic signal, 0…1
+	threshold float64 // the least cosine of a match by meaning
+	exact     bool    // misspelt words are not mended
+}
+
+// Rank returns the best matches of q among the documents of view, at most limit,
+// and how many match. A document matches if it has a word of the query, or
+// if its meaning is close. The same query, view and documents of the view give the
+// same Result to the last bit, whatever else the index holds.
+func (ix *Index) Rank(q Query, view Set, limit int, o Options) Result {
+	m := mixing{share: semanticShare, threshold: minCosine}
+	if o.Lexical || !ix.Vectors() {
+		m = mixing{share: 0, threshold: math.Inf(1)}
+	}
+	return ix.rank(q, view, limit, m)
+}
+
+func (ix *Index) rank(q Query, view Set, limit int, m mixing) Result {
+	view = view.below(ix.docs)
+	lexical := ix.lexical(q, view, m.exact)
+	semantic := m.share > 0 && q.norm > 0 && len(q.vector) == ix.dim
+	best := top{limit: min(max(limit, 0), ix.docs)}
+	for w, members := range view.words {
+		for ; members != 0; members &= members - 1 {
+			doc := w<<6 + bits.TrailingZeros64(members)
+			h := Hit{Doc: doc, Lexical: lexical[doc]}
+			cos := 0.0
+			if semantic {
+				cos = ix.cosine(q, doc)
+				h.Semantic = max(0, cos) * max(0, cos)
+			}
+			if h.Lexical > 0 || cos >= m.threshold {
+				// The conversions keep a processor from fusing the steps.
+				h.Score = round(float64((1-m.share)*h.Lexical) + float64(m.share*h.Semantic))
+				best.add(h)
+			}
+		}
+	}
+	return best.result()
+}
+
+// lexical returns, by document, the share of the query's weight that the document
+// reaches by BM25F: its sum over what the endless repetition of all known words
+// of the query would give. It is 0 outside the view.
+func (ix *Index) lexical(q Query, view Set, exact bool) []float64 {
+	scores := make([]float64, len(view.words)<<6)
+	n, mass := float64(view.Len()), 0.0
+	for _, t := range ix.resolve(q, view, exact) {
+		df := float64(t.df)
+		weight := t.weight * math.Log(1+(n-df+.5)/(df+.5))
+		mass += float64(weight * (saturation + 1))
+		for list := ix.list(t.term); len(list) > 0; list = list[8:] {
+			if doc, x := at(list); view.Has(doc) {
+				scores[doc] += float64(weight * x)
+			}
+		}
+	}
+	for i, s := range scores {
+		if s > 0 {
+			scores[i] = min(s/mass, 1)
+		}
+	}
+	return scores
+}
+
+// A wanted term is one that the view has and the query, or its mending, asks for.
+type wanted struct {
+	term, df int
+	weight   float64
+}
+
+// resolve finds the terms of the view that q asks for, in the order of q.
+func (ix *Index) resolve(q Query, view Set, exact bool) []wanted {
+	out := make([]wanted, 0, len(q.stems))
+	place := make(map[int]int, len(q.stems))
+	add := func(term, df int, weight float64) {
+		if at, ok := place[term]; ok {
+			out[at].weight = max(out[at].weight, weight)
+			return
+		}
+		place[term] = len(out)
+		out = append(out, wanted{term, df, weight})
+	}
+	for i, s := range q.stems {
+		if term, ok := ix.find(s); ok {
+			if df := ix.frequency(term, view); df > 0 {
+				add(term, df, q.weights[i])
+				continue
+			}
+		}
+		if exact || !misspellable(s) {
+			continue
+		}
+		var near []wanted
+		ix.near(s, func(term int) {
+			if df := ix.frequency(term, view); df > 0 {
+				near = append(near, wanted{term: term, df: df})
+			}
+		})
+		for _, t := range near {
+			add(t.term, t.df, misspelt/float64(len(near)))
+		}
+	}
+	return out
+}
+
+// frequency returns how many documents of the view have a term.
+func (ix *Index) frequency(term int, view Set) int {
+	n := 0
+	for list := ix.list(term); len(list) > 0; list = list[8:] {
+		if doc, _ := at(list); view.Has(doc) {
+			n++
+		}
+	}
+	return n
+}
+
+// cosine returns the cosine of the query's vector and a document's, 0 if the
+// document has none.
+func (ix *Index) cosine(q Query, doc int) float64 {
+	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(ix.norms[4*doc:])))
+	if !(norm >= 1) { // no vector; in damaged bytes, anything
+		return 0
+	}
+	dot := product(q.vector, ix.vectors[doc*ix.dim:(doc+1)*ix.dim])
+	return max(-1, min(1, float64(dot)/(float64(q.norm)*norm)))
+}
+
+// product returns the sum of the products of two vectors of the same length.
+func product(a []int8, b []byte) int {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 int32
+	for len(a) >= 4 && len(b) >= 4 {
+		s0 += int32(a[0]) * int32(int8(b[0]))
+		s1 += int32(a[1]) * int32(int8(b[1]))
+		s2 += int32(a[2]) * int32(int8(b[2]))
+		s3 += int32(a[3]) * int32(int8(b[3]))
+		a, b = a[4:], b[4:]
+	}
+	for i := range a {
+		s0 += int32(a[i]) * int32(int8(b[i]))
+	}
+	return int(s0 + s1 + s2 + s3)
+}
