@@ -1,0 +1,165 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// An Input is what a snapshot is built from.
+type Input struct {
+	Feed    time.Time
+	Servers []ServerInput // in any order; names are unique
+}
+
+// A ServerInput is one configured server with its tools.
+type ServerInput struct {
+	Name    string
+	Enabled bool
+	Tools   []ToolInput // in any order; names are unique
+}
+
+// A ToolInput is one tool: what its server says, and what people decided.
+type ToolInput struct {
+	Definition tool.Definition
+	Hash       tool.Hash
+	Record     *approval.Record // nil: none
+}
+
+// Build makes a snapshot. It is pure: the same input gives the same bytes, in
+// whatever order the servers and tools come.
+func Build(in Input) (*Snapshot, error) {
+	e := &encoder{seen: map[string]int{}}
+	servers := slices.Clone(in.Servers)
+	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
+	var serverRows []byte
+	var tools []namedTool
+	for i, s := range servers {
+		if s.Name == "" || strings.Contains(s.Name, ":") || i > 0 && servers[i-1].Name == s.Name {
+			return nil, fmt.Errorf("build catalog: server name %q is empty, has a colon or stands twice", s.Name)
+		}
+		serverRows = e.appendText(serverRows, s.Name)
+		serverRows = binary.LittleEndian.AppendUint32(serverRows, boolBit(s.Enabled, 1))
+		for _, t := range s.Tools {
+			tools = append(tools, namedTool{tool.ID{Server: s.Name, Name: t.Definition.Name}.String(), s.Name, t})
+		}
+	}
+	slices.SortFunc(tools, func(a, b namedTool) int { return strings.Compare(a.id, b.id) })
+	var toolRows []byte
+	docs := make([]search.Doc, len(tools))
+	for i, t := range tools {
+		if t.Definition.Name == "" || i > 0 && tools[i-1].id == t.id {
+			return nil, fmt.Errorf("build catalog: tool %q has no name or stands twice", t.id)
+		}
+		toolRows = e.appendTool(toolRows, t)
+		d := t.Definition
+		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema}
+	}
+	index := search.Build(docs)
+
+	head := append([]byte(magic), 0, 0, 0, 0)
+	binary.LittleEndian.PutUint32(head[len(magic):], version)
+	head = appendTime(head, in.Feed)
+	total := headerSize
+	for _, n := range []int{len(servers), len(tools), e.text.Len(), e.json.Len(), len(index)} {
+		total += n // an under-estimate that is exact for the sections which can be large
+		if total > maxBlob {
+			return nil, fmt.Errorf("build catalog: over %d bytes", maxBlob)
+		}
+		head = binary.LittleEndian.AppendUint32(head, uint32(n))
+	}
+	return Decode(bytes.Join([][]byte{head, serverRows, toolRows, e.text.Bytes(), e.json.Bytes(), index}, nil))
+}
+
+// A namedTool is a tool with the text that orders it.
+type namedTool struct {
+	id, server string
+	ToolInput
+}
+
+// An encoder collects the text and json sections. Equal strings share their
+// bytes: an id, a hash or a note that many rows hold is stored once.
+type encoder struct {
+	text, json bytes.Buffer
+	seen       map[string]int // offset of each string in text
+}
+
+func (e *encoder) appendText(row []byte, s string) []byte {
+	at, ok := e.seen[s]
+	if !ok && s != "" {
+		at = e.text.Len()
+		e.seen[s] = at
+		e.text.WriteString(s)
+	}
+	return appendSpan(row, at, len(s))
+}
+
+func (e *encoder) appendJSON(row, raw []byte) []byte {
+	at := e.json.Len()
+	e.json.Write(raw)
+	return appendSpan(row, at, len(raw))
+}
+
+// appendPart appends the span of part, which was read out of the definition
+// raw that ends the json section. Equal bytes are as good as the same bytes.
+func (e *encoder) appendPart(row, raw, part []byte) []byte {
+	i := bytes.Index(raw, part)
+	if i < 0 || len(part) == 0 {
+		return e.appendJSON(row, part)
+	}
+	return appendSpan(row, e.json.Len()-len(raw)+i, len(part))
+}
+
+func (e *encoder) appendTool(b []byte, t namedTool) []byte {
+	d := t.Definition
+	signature, lossy := tool.Signature(d.InputSchema, d.OutputSchema)
+	for _, s := range []string{t.id, d.Title, d.Description, signature, string(t.Hash), d.Annotations.Title} {
+		b = e.appendText(b, s)
+	}
+	b = e.appendJSON(b, d.Raw)
+	b = e.appendPart(b, d.Raw, d.InputSchema)
+	b = e.appendPart(b, d.Raw, d.OutputSchema)
+
+	flags := boolBit(lossy, flagLossy) |
+		optionalFlag(d.Annotations.ReadOnlyHint, flagReadOnly) |
+		optionalFlag(d.Annotations.DestructiveHint, flagDestructive) |
+		optionalFlag(d.Annotations.IdempotentHint, flagIdempotent) |
+		optionalFlag(d.Annotations.OpenWorldHint, flagOpenWorld)
+	var r approval.Record
+	if t.Record != nil {
+		r = *t.Record
+		flags |= flagRecord | boolBit(r.Disabled, flagDisabled)
+	}
+	var approved []byte
+	if r.ApprovedHash != t.Hash {
+		approved = r.Approved
+	}
+	b = e.appendJSON(b, approved)
+	for _, s := range []string{string(r.ApprovedHash), string(r.CurrentHash), string(r.State), r.By, r.Note} {
+		b = e.appendText(b, s)
+	}
+	for _, at := range []time.Time{r.At, r.FirstSeen, r.LastSeen, r.UpdatedAt} {
+		b = appendTime(b, at)
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Rev))
+	return binary.LittleEndian.AppendUint32(b, flags)
+}
+
+func appendSpan(b []byte, at, n int) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(at))
+	return binary.LittleEndian.AppendUint32(b, uint32(n))
+}
+
+func boolBit(v bool, bit uint32) uint32 {
+	if v {
+		return bit
+	}
+	return 0
+}

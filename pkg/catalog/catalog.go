@@ -1,0 +1,82 @@
+// Package catalog holds what every request reads: the definitions of all
+// configured tools, what people decided about them, and the search index, as
+// one immutable [Snapshot]; and the [Syncer] that makes it from the servers.
+//
+// A snapshot is one blob that is read in place. A function that starts cold
+// opens ten thousand tools in milliseconds because nothing is parsed or indexed
+// again; it is stored under its own SHA-256, so what changed nothing stores
+// nothing. Whatever is new at each sync although the tools are the same (when each server was
+// asked, how long it took, how it ended) stands in [Current], the small object
+// that points to the snapshot and moves in one conditional write.
+package catalog
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A Snapshot is every known tool of the configured servers, in the order of
+// the ids' text. It is immutable and safe for concurrent use; the bytes that
+// it hands out must not be changed.
+type Snapshot struct {
+	blob    []byte // the whole encoding; the other fields point into it
+	text    string // copy of its text section, so that strings need no copies
+	rows    []byte // its tool rows
+	json    []byte // its definitions
+	servers []Server
+	feed    time.Time
+	index   *search.Index
+	sha256  string
+	current Current
+	etag    string // of the Current object; "" if the snapshot was not loaded
+}
+
+// A Tool is what the catalog knows of one tool.
+type Tool struct {
+	ID          tool.ID
+	Definition  tool.Definition  // as the server sent it last; Raw lies in the snapshot
+	Hash        tool.Hash        // of Definition
+	Signature   string           // reads like TypeScript
+	Lossy       bool             // the signature leaves something out
+	Approval    *approval.Record // without Approved and Current; nil: no record. As of the snapshot's Feed
+	ApprovedRaw json.RawMessage  // the approved definition, if there is one whose hash differs from Hash
+}
+
+// A Server is a configured server as of the sync.
+type Server struct {
+	Name    string
+	Enabled bool
+	Outcome upstream.Outcome // of the last attempt to load it, without Tools; the zero Outcome: never tried
+	First   int              // number of its first tool
+	Tools   int              // how many it has; they lie side by side
+}
+
+// Len returns the number of tools.
+func (s *Snapshot) Len() int { return len(s.rows) / rowSize }
+
+// Feed returns how far the approval states go: every record with an older
+// UpdatedAt is in the snapshot as it is in the store, give or take what a
+// distributed index shows late.
+func (s *Snapshot) Feed() time.Time { return s.feed }
+
+// Index returns the search index; document i is tool i.
+func (s *Snapshot) Index() *search.Index { return s.index }
+
+// SHA256 returns the lower-case hex SHA-256 of the encoding. Snapshots with
+// the same one hold the same tools and approval states; outcomes may differ.
+func (s *Snapshot) SHA256() string { return s.sha256 }
+
+// Current returns what was stored beside the snapshot; the zero Current if it
+// was neither loaded nor saved.
+func (s *Snapshot) Current() Current { return s.current }
+
+// CreatedAt returns when the sync began that last confirmed the snapshot.
+func (s *Snapshot) CreatedAt() time.Time { return s.current.StartedAt }
+
+// Encode returns the snapshot's bytes. [Decode] opens them. They must not be changed.
+func (s *Snapshot) Encode() []byte { return s.blob }

@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// CurrentKey is where the object store holds the [Current] catalog.
+const CurrentKey = "catalog/current.json"
+
+// Key returns where the snapshot with this SHA-256 is stored.
+func Key(sha256 string) string { return "catalog/" + sha256 + ".snap" }
+
+// ErrUnusable says that a stored catalog is there and cannot be used: damaged,
+// or made by another version of the program. The next sync replaces it.
+var ErrUnusable = errors.New("stored catalog cannot be used")
+
+// A Current says which snapshot is the catalog, and how the sync that said so
+// found each server.
+type Current struct {
+	SHA256    string             `json:"sha256"`     // of the snapshot
+	Size      int                `json:"size"`       // bytes of the snapshot
+	Tools     int                `json:"tools"`      // how many it holds
+	Config    string             `json:"config"`     // version of the config that the sync used
+	StartedAt time.Time          `json:"started_at"` // when that sync began
+	SyncedAt  time.Time          `json:"synced_at"`  // when it ended: the catalog's age counts from here
+	StoredAt  time.Time          `json:"stored_at"`  // when the snapshot object was last written
+	Outcomes  []upstream.Outcome `json:"outcomes"`   // by server name, of the servers that were ever tried
+}
+
+// Load returns the current catalog. held is the one that the caller has, or
+// nil: it is returned itself if nothing is newer, and its blob is shared if
+// only outcomes are. It returns [object.ErrNotFound] if no sync has ended yet,
+// and [ErrUnusable] if what is stored cannot be used.
+func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
+	cur, etag, err := loadCurrent(ctx, objects, held)
+	if errors.Is(err, object.ErrNotModified) {
+		return held, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := held
+	if held == nil || held.sha256 != cur.SHA256 {
+		b, err := loadBlob(ctx, objects, cur)
+		if err != nil {
+			return nil, err
+		}
+		if s, err = Decode(b); err != nil {
+			return nil, err
+		}
+		if s.sha256 != cur.SHA256 {
+			return nil, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", cur.SHA256, ErrUnusable, s.sha256)
+		}
+	}
+	return s.with(cur, etag), nil
+}
+
+// loadCurrent returns current.json and its ETag, which is also set if the
+// error says that the object's content is of no use.
+func loadCurrent(ctx context.Context, objects object.Store, held *Snapshot) (Current, string, error) {
+	ifNoneMatch := ""
+	if held != nil {
+		ifNoneMatch = held.etag
+	}
+	o, err := objects.Get(ctx, CurrentKey, ifNoneMatch)
+	if err != nil {
+		return Current{}, "", fmt.Errorf("load catalog: %w", err)
+	}
+	var cur Current
+	if err := json.Unmarshal(o.Data, &cur); err != nil {
+		return Current{}, o.ETag, fmt.Errorf("load catalog: %s: %w: %w", CurrentKey, ErrUnusable, err)
+	}
+	if len(cur.SHA256) != 64 || strings.Trim(cur.SHA256, "0123456789abcdef") != "" {
+		return Current{}, o.ETag, fmt.Errorf("load catalog: %s: %w: sha256 is %q", CurrentKey, ErrUnusable, cur.SHA256)
+	}
+	return cur, o.ETag, nil
+}
+
+// loadBlob returns the bytes of the snapshot. One that is missing although
+// current.json names it is a damaged catalog, not an absent one.
+func loadBlob(ctx context.Context, objects object.Store, cur Current) ([]byte, error) {
+	o, err := objects.Get(ctx, Key(cur.SHA256), "")
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, fmt.Errorf("load catalog %s: %w: its object is missing", cur.SHA256, ErrUnusable)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load catalog %s: %w", cur.SHA256, err)
+	}
+	return o.Data, nil
+}
+
+// with returns s as it stands beside cur.
+func (s *Snapshot) with(cur Current, etag string) *Snapshot {
+	c := *s
+	c.current, c.etag = cur, etag
+	c.servers = slices.Clone(s.servers)
+	for i := range c.servers {
+		c.servers[i].Outcome = upstream.Outcome{}
+		if at := slices.IndexFunc(cur.Outcomes, func(o upstream.Outcome) bool { return o.ServerID == c.servers[i].Name }); at >= 0 {
+			c.servers[i].Outcome = cur.Outcomes[at]
+		}
+	}
+	return &c
+}
+
+// Save stores s, then moves current.json to it if that object's ETag is still
+// ifMatch ([object.IfAbsent]: there is none yet), and returns s as [Load]
+// would. cur says what stands beside s; its SHA256, Size and Tools are filled
+// in. If cur.StoredAt is not zero the snapshot's object is known to be there and is not written.
+//
+// The order makes an interruption harmless: a snapshot that nothing points to is never read.
+func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, ifMatch string) (*Snapshot, error) {
+	cur.SHA256, cur.Size, cur.Tools = s.sha256, len(s.blob), s.Len()
+	if cur.StoredAt.IsZero() {
+		if _, err := objects.Put(ctx, Key(s.sha256), s.blob, ""); err != nil {
+			return nil, fmt.Errorf("store catalog %s: %w", s.sha256, err)
+		}
+		cur.StoredAt = cur.SyncedAt
+	}
+	data, err := json.Marshal(cur)
+	if err != nil {
+		return nil, fmt.Errorf("store catalog: %w", err)
+	}
+	etag, err := objects.Put(ctx, CurrentKey, data, ifMatch)
+	if err != nil {
+		return nil, fmt.Errorf("move catalog to %s: %w", s.sha256, err)
+	}
+	return s.with(cur, etag), nil
+}

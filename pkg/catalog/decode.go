@@ -1,0 +1,221 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Decode opens what [Snapshot.Encode] returned, in place: b must not change
+// afterwards. Any other bytes give an error that is [ErrUnusable].
+func Decode(b []byte) (*Snapshot, error) {
+	s, index, err := decode(b)
+	if err == nil {
+		s.index, err = search.Open(index)
+	}
+	if err == nil && s.index.Len() != s.Len() {
+		err = fmt.Errorf("search index holds %d tools, want %d", s.index.Len(), s.Len())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode catalog: %w: %w", ErrUnusable, err)
+	}
+	return s, nil
+}
+
+// decode opens all but the search index, which another version of this
+// program may not read: a sync still needs the definitions then.
+func decode(b []byte) (s *Snapshot, index []byte, err error) {
+	if len(b) < headerSize || string(b[:len(magic)]) != magic {
+		return nil, nil, errors.New("not a catalog")
+	}
+	if v := binary.LittleEndian.Uint32(b[len(magic):]); v != version {
+		return nil, nil, fmt.Errorf("format %d, want %d", v, version)
+	}
+	counts := b[len(magic)+4+timeSize:]
+	rest := b[headerSize:]
+	var sections [5][]byte
+	for i, size := range [...]uint64{serverSize, rowSize, 1, 1, 1} {
+		n := size * uint64(binary.LittleEndian.Uint32(counts[4*i:]))
+		if n > uint64(len(rest)) || n > maxBlob {
+			return nil, nil, fmt.Errorf("section %d has %d bytes, %d are left", i, n, len(rest))
+		}
+		sections[i], rest = rest[:n:n], rest[n:]
+	}
+	if len(rest) > 0 {
+		return nil, nil, fmt.Errorf("%d bytes too many", len(rest))
+	}
+	sum := sha256.Sum256(b)
+	s = &Snapshot{
+		blob:   b,
+		text:   string(sections[2]),
+		rows:   sections[1],
+		json:   sections[3],
+		feed:   readTime(b[len(magic)+4:]),
+		sha256: hex.EncodeToString(sum[:]),
+	}
+	if err := s.readServers(sections[0]); err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkTools(); err != nil {
+		return nil, nil, err
+	}
+	return s, sections[4], nil
+}
+
+func (s *Snapshot) readServers(rows []byte) error {
+	s.servers = make([]Server, len(rows)/serverSize)
+	for i := range s.servers {
+		row := rows[i*serverSize:]
+		if err := checkSpan(row, len(s.text)); err != nil {
+			return fmt.Errorf("server %d: %w", i, err)
+		}
+		s.servers[i] = Server{
+			Name:    s.string(row),
+			Enabled: binary.LittleEndian.Uint32(row[spanSize:])&1 != 0,
+		}
+		if i > 0 && s.servers[i-1].Name >= s.servers[i].Name {
+			return fmt.Errorf("server %d is out of order", i)
+		}
+	}
+	return nil
+}
+
+// checkTools makes sure that no accessor can leave its section, that ids are
+// in order, and that each tool has its server; it counts the tools of each.
+func (s *Snapshot) checkTools() error {
+	prev := ""
+	var server *Server
+	for i := range s.Len() {
+		row := s.row(i)
+		for at := 0; at < endOfSpans; at += spanSize {
+			size := len(s.text)
+			if at >= atRaw && at <= atApproved {
+				size = len(s.json)
+			}
+			if err := checkSpan(row[at:], size); err != nil {
+				return fmt.Errorf("tool %d: %w", i, err)
+			}
+		}
+		id := s.string(row[atID:])
+		if id <= prev {
+			return fmt.Errorf("tool %d is out of order", i)
+		}
+		prev = id
+		name, _, ok := strings.Cut(id, ":")
+		if server == nil || server.Name != name {
+			at, found := s.findServer(name)
+			if !ok || !found {
+				return fmt.Errorf("tool %d has no server", i)
+			}
+			server = &s.servers[at]
+			server.First = i
+		}
+		server.Tools++
+	}
+	return nil
+}
+
+func (s *Snapshot) row(i int) []byte { return s.rows[i*rowSize : (i+1)*rowSize] }
+
+// string returns the text of the span at the start of b.
+func (s *Snapshot) string(b []byte) string {
+	from, to := span(b)
+	return s.text[from:to]
+}
+
+// bytes returns the json of the span at the start of b, nil if it is empty.
+func (s *Snapshot) bytes(b []byte) json.RawMessage {
+	from, to := span(b)
+	if from == to {
+		return nil
+	}
+	return s.json[from:to:to]
+}
+
+// ID returns the id of tool i.
+func (s *Snapshot) ID(i int) tool.ID {
+	server, name, _ := strings.Cut(s.string(s.row(i)[atID:]), ":")
+	return tool.ID{Server: server, Name: name}
+}
+
+// Find returns the number of the tool, if the catalog has it.
+func (s *Snapshot) Find(id tool.ID) (int, bool) {
+	text := id.String()
+	return sort.Find(s.Len(), func(i int) int { return strings.Compare(text, s.string(s.row(i)[atID:])) })
+}
+
+// Tool returns tool i. Nothing is parsed: its fields point into the snapshot.
+func (s *Snapshot) Tool(i int) Tool {
+	row := s.row(i)
+	flags := binary.LittleEndian.Uint32(row[atFlags:])
+	id := s.ID(i)
+	return Tool{
+		ID: id,
+		Definition: tool.Definition{
+			Raw:          s.bytes(row[atRaw:]),
+			Name:         id.Name,
+			Title:        s.string(row[atTitle:]),
+			Description:  s.string(row[atDescription:]),
+			InputSchema:  s.bytes(row[atInput:]),
+			OutputSchema: s.bytes(row[atOutput:]),
+			Annotations: tool.Annotations{
+				Title:           s.string(row[atAnnotationTitle:]),
+				ReadOnlyHint:    optional(flags, flagReadOnly),
+				DestructiveHint: optional(flags, flagDestructive),
+				IdempotentHint:  optional(flags, flagIdempotent),
+				OpenWorldHint:   optional(flags, flagOpenWorld),
+			},
+		},
+		Hash:        tool.Hash(s.string(row[atHash:])),
+		Signature:   s.string(row[atSignature:]),
+		Lossy:       flags&flagLossy != 0,
+		Approval:    s.record(id, row, flags),
+		ApprovedRaw: s.bytes(row[atApproved:]),
+	}
+}
+
+func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record {
+	if flags&flagRecord == 0 {
+		return nil
+	}
+	return &approval.Record{
+		Server:       id.Server,
+		Tool:         id.Name,
+		State:        approval.State(s.string(row[atState:])),
+		Disabled:     flags&flagDisabled != 0,
+		ApprovedHash: tool.Hash(s.string(row[atApprovedHash:])),
+		CurrentHash:  tool.Hash(s.string(row[atCurrentHash:])),
+		By:           s.string(row[atBy:]),
+		At:           readTime(row[atAt:]),
+		Note:         s.string(row[atNote:]),
+		FirstSeen:    readTime(row[atFirstSeen:]),
+		LastSeen:     readTime(row[atLastSeen:]),
+		UpdatedAt:    readTime(row[atUpdatedAt:]),
+		Rev:          int64(binary.LittleEndian.Uint64(row[atRev:])),
+	}
+}
+
+func (s *Snapshot) findServer(name string) (int, bool) {
+	return sort.Find(len(s.servers), func(i int) int { return strings.Compare(name, s.servers[i].Name) })
+}
+
+// Servers returns the configured servers by name. The slice must not be changed.
+func (s *Snapshot) Servers() []Server { return s.servers }
+
+// Server returns the named server.
+func (s *Snapshot) Server(name string) (Server, bool) {
+	i, ok := s.findServer(name)
+	if !ok {
+		return Server{}, false
+	}
+	return s.servers[i], true
+}

@@ -1,0 +1,128 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+)
+
+// The encoding, all numbers little-endian:
+//
+//	header   magic, version, feed, number of servers and tools, sizes of the last three sections
+//	servers  one row each, by name
+//	tools    one row each, by id
+//	text     names, descriptions, signatures, hashes: what is read as a string
+//	json     definitions
+//	index    the search index
+//
+// A span is an offset into its section and a length, four bytes each. Rows
+// have a fixed size, so tool i is found without reading those before it.
+const (
+	magic      = "PCAT"
+	version    = 1
+	timeSize   = 12 // seconds since 1970, nanoseconds
+	spanSize   = 8
+	headerSize = len(magic) + 4 + timeSize + 5*4
+	serverSize = spanSize + 4
+
+	// maxBlob keeps every offset within 31 bits, so that it is an int on every machine.
+	maxBlob = math.MaxInt32
+)
+
+// Where each field of a tool row begins. Spans into text, unless said otherwise.
+const (
+	atID = spanSize * iota
+	atTitle
+	atDescription
+	atSignature
+	atHash
+	atAnnotationTitle
+	atRaw      // json
+	atInput    // json; empty: absent
+	atOutput   // json; empty: absent
+	atApproved // json; empty: absent
+	atApprovedHash
+	atCurrentHash
+	atState
+	atBy
+	atNote
+	endOfSpans
+)
+
+const (
+	atAt        = endOfSpans
+	atFirstSeen = atAt + timeSize
+	atLastSeen  = atFirstSeen + timeSize
+	atUpdatedAt = atLastSeen + timeSize
+	atRev       = atUpdatedAt + timeSize
+	atFlags     = atRev + 8
+	rowSize     = atFlags + 4
+)
+
+// Flags of a tool row. Each annotation takes two bits: said, and what.
+const (
+	flagLossy    = 1 << iota
+	flagRecord   // there is an approval record
+	flagDisabled // and it says disabled
+	flagReadOnly // from here on the bit beside is the value
+	_
+	flagDestructive
+	_
+	flagIdempotent
+	_
+	flagOpenWorld
+	_
+)
+
+// noTime stands for the zero time, which lies before 1970 and after nothing.
+const noTime = math.MinInt64
+
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(b, 1<<63), 0)
+	}
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.Unix()))
+	return binary.LittleEndian.AppendUint32(b, uint32(t.Nanosecond()))
+}
+
+func readTime(b []byte) time.Time {
+	sec := int64(binary.LittleEndian.Uint64(b))
+	if sec == noTime {
+		return time.Time{}
+	}
+	return time.Unix(sec, int64(binary.LittleEndian.Uint32(b[8:]))).UTC()
+}
+
+// span reads the span at the start of b.
+func span(b []byte) (from, to uint64) {
+	from = uint64(binary.LittleEndian.Uint32(b))
+	return from, from + uint64(binary.LittleEndian.Uint32(b[4:]))
+}
+
+// checkSpan reports a span that does not lie in a section of size bytes.
+func checkSpan(b []byte, size int) error {
+	if from, to := span(b); to > uint64(size) {
+		return fmt.Errorf("span %d–%d outside a section of %d bytes", from, to, size)
+	}
+	return nil
+}
+
+func optional(flags, bit uint32) *bool {
+	if flags&bit == 0 {
+		return nil
+	}
+	v := flags&(bit<<1) != 0
+	return &v
+}
+
+func optionalFlag(v *bool, bit uint32) uint32 {
+	switch {
+	case v == nil:
+		return 0
+	case *v:
+		return bit | bit<<1
+	default:
+		return bit
+	}
+}

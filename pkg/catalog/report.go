@@ -1,0 +1,37 @@
+package catalog
+
+import (
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A Report says what one sync found and did. Beside an error it says how far
+// the sync came.
+type Report struct {
+	StartedAt  time.Time
+	Duration   time.Duration
+	Config     string         // version of the config that was used; "": none could be read
+	ConfigErr  error          // why the file in the store is not in use: [config.Faults] or what failed; nil: it is
+	Servers    []ServerReport // by name
+	Tools      int            // in the new catalog
+	New        int            // tools that no record knew
+	Changed    int            // tools whose definition is not the one last seen
+	Snapshot   string         // SHA-256 of the catalog
+	Size       int            // its bytes
+	Stored     bool           // its object was written: it differs from the one before, or that was old
+	Superseded bool           // a sync that began later finished first; its catalog stays
+}
+
+// A ServerReport is one server's part of a [Report].
+type ServerReport struct {
+	Name     string
+	Enabled  bool
+	Required bool
+	Outcome  upstream.Outcome // without Tools; the zero Outcome: never tried
+	Tools    int              // in the new catalog
+	Kept     bool             // not loaded in this sync: they are its last known definitions
+	New      int
+	Changed  int
+	Gone     int // listed before, and not now
+}
