@@ -48,6 +48,7 @@ const (
 type Record struct {
 	Server       string          `json:"server"`
 	Tool         string          `json:"tool"`
+	URL          string          `json:"url,omitempty"` // where the server was when the tool was last seen
 	State        State           `json:"state"`
 	Disabled     bool            `json:"disabled"`
 	ApprovedHash tool.Hash       `json:"approved_hash"` // "": never approved

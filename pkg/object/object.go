@@ -15,7 +15,7 @@ var (
 	ErrNotFound    = errors.New("object not found")          // no object has the key
 	ErrNotModified = errors.New("object not modified")       // it still has the ETag that Get named
 	ErrConflict    = errors.New("object changed since read") // caller re-reads and retries
-	ErrKey         = errors.New("object key is not allowed") // empty, absolute, or with an empty, "." or ".." segment
+	ErrKey         = errors.New("object key is not allowed") // see CheckKey
 )
 
 // IfAbsent, given to [Store.Put] as ifMatch, lets the write pass only if the

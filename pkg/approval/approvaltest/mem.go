@@ -1,0 +1,208 @@
+// Package approvaltest holds what tests of approvals need: [Run], the promises
+// that every approval.Store keeps, and [Mem], a working store in memory that
+// fails on demand, before or after a write was kept, as networks do.
+package approvaltest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Mem is an [approval.Store] with [approval.Baselines] in memory. The zero
+// value is ready to use. Hooks are set before the first use; they run without
+// the lock, so they may call the store, and several may run at once.
+type Mem struct {
+	Now       func() time.Time                                                 // nil: time.Now
+	OnGet     func(ctx context.Context, id tool.ID) error                      // before a read; an error is its answer
+	OnChanges func(ctx context.Context, since time.Time) error                 // before a read of what changed
+	OnPut     func(ctx context.Context, r approval.Record) (bool, error)       // before a write; an error is its answer, but if it also says true the write is kept
+	OnAudit   func(ctx context.Context, server string) error                   // before a read of the audit
+	OnBase    func(ctx context.Context, server string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
+
+	mu        sync.Mutex
+	records   map[tool.ID]approval.Record
+	audit     []approval.Entry
+	baselines map[string]approval.Baseline
+	last      time.Time // UpdatedAt of the newest record
+}
+
+var (
+	_ approval.Store     = (*Mem)(nil)
+	_ approval.Baselines = (*Mem)(nil)
+)
+
+// Get implements [approval.Store].
+func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
+	if m.OnGet != nil {
+		if err := m.OnGet(ctx, id); err != nil {
+			return approval.Record{}, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return approval.Record{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[id]
+	if !ok {
+		return approval.Record{}, fmt.Errorf("get %q: %w", id, approval.ErrNotFound)
+	}
+	return clone(r), nil
+}
+
+// Changes implements [approval.Store].
+func (m *Mem) Changes(ctx context.Context, since time.Time) ([]approval.Record, error) {
+	if m.OnChanges != nil {
+		if err := m.OnChanges(ctx, since); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var changed []approval.Record
+	for _, r := range m.records {
+		if !r.UpdatedAt.Before(since) {
+			changed = append(changed, clone(r))
+		}
+	}
+	slices.SortFunc(changed, func(a, b approval.Record) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
+	return changed, nil
+}
+
+// Put implements [approval.Store].
+func (m *Mem) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+	if m.OnPut != nil {
+		if kept, err := m.OnPut(ctx, clone(r)); err != nil {
+			if kept {
+				_, _ = m.put(ctx, r, e) // the caller gets the hook's error, whatever became of the write
+			}
+			return approval.Record{}, err
+		}
+	}
+	return m.put(ctx, r, e)
+}
+
+func (m *Mem) put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
+		return approval.Record{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.records[r.ID()].Rev != r.Rev {
+		return approval.Record{}, fmt.Errorf("put %q at rev %d: %w", r.ID(), r.Rev, approval.ErrConflict)
+	}
+	r = clone(r)
+	r.Rev++
+	r.UpdatedAt = m.tick()
+	if m.records == nil {
+		m.records = map[tool.ID]approval.Record{}
+	}
+	m.records[r.ID()] = r
+	if e != nil {
+		kept := *e
+		kept.Rev = r.Rev
+		m.audit = append(m.audit, kept)
+	}
+	return clone(r), nil
+}
+
+// tick returns a time later than every one before.
+func (m *Mem) tick() time.Time {
+	now := time.Now
+	if m.Now != nil {
+		now = m.Now
+	}
+	t := now().UTC().Round(0)
+	if !t.After(m.last) {
+		t = m.last.Add(1)
+	}
+	m.last = t
+	return t
+}
+
+// Audit implements [approval.Store].
+func (m *Mem) Audit(ctx context.Context, server string, limit int) ([]approval.Entry, error) {
+	if m.OnAudit != nil {
+		if err := m.OnAudit(ctx, server); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var lines []approval.Entry
+	for _, e := range slices.Backward(m.audit) {
+		if len(lines) >= limit {
+			break
+		}
+		if e.Server == server {
+			lines = append(lines, e)
+		}
+	}
+	return lines, nil
+}
+
+// Baseline implements [approval.Baselines].
+func (m *Mem) Baseline(ctx context.Context, server string) (approval.Baseline, error) {
+	if m.OnBase != nil {
+		if _, err := m.OnBase(ctx, server, false); err != nil {
+			return approval.Baseline{}, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return approval.Baseline{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, ok := m.baselines[server]
+	if !ok {
+		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", server, approval.ErrNotFound)
+	}
+	return b, nil
+}
+
+// PutBaseline implements [approval.Baselines].
+func (m *Mem) PutBaseline(ctx context.Context, b approval.Baseline) error {
+	if m.OnBase != nil {
+		if kept, err := m.OnBase(ctx, b.Server, true); err != nil {
+			if kept {
+				_ = m.putBaseline(ctx, b)
+			}
+			return err
+		}
+	}
+	return m.putBaseline(ctx, b)
+}
+
+func (m *Mem) putBaseline(ctx context.Context, b approval.Baseline) error {
+	if err := cmp.Or(ctx.Err(), b.Check()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.baselines == nil {
+		m.baselines = map[string]approval.Baseline{}
+	}
+	m.baselines[b.Server] = b
+	return nil
+}
+
+// clone cuts r loose from what its caller may write over.
+func clone(r approval.Record) approval.Record {
+	r.Approved = bytes.Clone(r.Approved)
+	r.Current = bytes.Clone(r.Current)
+	return r
+}

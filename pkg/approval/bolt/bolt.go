@@ -1,0 +1,268 @@
+// Package bolt keeps approvals in one bbolt file, for a gateway that runs on
+// one machine.
+//
+// A bbolt file has one writer at a time and at most one process; that is
+// what makes UpdatedAt a strictly growing clock here, so Changes misses nothing.
+package bolt
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// lockWait is how long Open waits for another process to let go of the file.
+const lockWait = 2 * time.Second
+
+// A Store is an [approval.Store] with [approval.Baselines] in one file.
+type Store struct {
+	db  *bbolt.DB
+	now func() time.Time
+}
+
+var (
+	_ approval.Store     = (*Store)(nil)
+	_ approval.Baselines = (*Store)(nil)
+)
+
+// The buckets of the file.
+var (
+	records   = []byte("records")   // "server:tool" → stored
+	feed      = []byte("feed")      // UpdatedAt, 8 bytes of nanoseconds → "server:tool"
+	audit     = []byte("audit")     // server → 8 bytes of sequence → Entry
+	baselines = []byte("baselines") // server → Baseline
+)
+
+// stored is the JSON form of a record. json.Marshal compacts a RawMessage;
+// as []byte the definitions stay byte-exact.
+type stored struct {
+	approval.Record
+	Approved []byte `json:"approved,omitempty"`
+	Current  []byte `json:"current,omitempty"`
+}
+
+// Open opens or creates the file at path. now nil means time.Now. If
+// another process holds the file it says so after two seconds.
+func Open(path string, now func() time.Time) (*Store, error) {
+	if now == nil {
+		now = time.Now
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("open approvals %q: another process holds the file; stop that one first, or use another folder", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open approvals %q: %w", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{records, feed, audit, baselines} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		_ = db.Close() // the first error is the one to tell
+		return nil, fmt.Errorf("open approvals %q: %w", path, err)
+	}
+	return &Store{db, now}, nil
+}
+
+// Close lets go of the file. It waits for what is under way.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Get implements [approval.Store].
+func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		r, err = get(tx, id.String())
+		return err
+	})
+	if err != nil {
+		return approval.Record{}, fmt.Errorf("get approval %q: %w", id, err)
+	}
+	return r, nil
+}
+
+// Changes implements [approval.Store].
+func (s *Store) Changes(ctx context.Context, since time.Time) (changed []approval.Record, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		c := tx.Bucket(feed).Cursor()
+		for at, id := c.Seek(feedKey(since)); at != nil; at, id = c.Next() {
+			r, err := get(tx, string(id))
+			if err != nil {
+				return fmt.Errorf("%q: %w", id, err)
+			}
+			changed = append(changed, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changes of approvals: %w", err)
+	}
+	return changed, nil
+}
+
+// Put implements [approval.Store].
+func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
+		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
+	}
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		held, err := get(tx, r.ID().String())
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return err
+		}
+		if held.Rev != r.Rev {
+			return approval.ErrConflict
+		}
+		if held.Rev > 0 {
+			if err := tx.Bucket(feed).Delete(feedKey(held.UpdatedAt)); err != nil {
+				return err
+			}
+		}
+		r.Rev++
+		r.UpdatedAt = s.tick(tx)
+		return put(tx, r, e)
+	})
+	if err != nil {
+		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
+	}
+	return r, nil
+}
+
+// put writes the record, its place in the feed, and its audit line.
+func put(tx *bbolt.Tx, r approval.Record, e *approval.Entry) error {
+	data, err := json.Marshal(stored{r, r.Approved, r.Current})
+	if err != nil {
+		return err
+	}
+	id := []byte(r.ID().String())
+	if err := tx.Bucket(records).Put(id, data); err != nil {
+		return err
+	}
+	if err := tx.Bucket(feed).Put(feedKey(r.UpdatedAt), id); err != nil || e == nil {
+		return err
+	}
+	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(r.Server))
+	if err != nil {
+		return err
+	}
+	seq, err := lines.NextSequence()
+	if err != nil {
+		return err
+	}
+	line := *e
+	line.Rev = r.Rev
+	if data, err = json.Marshal(line); err != nil {
+		return err
+	}
+	return lines.Put(binary.BigEndian.AppendUint64(nil, seq), data)
+}
+
+// Audit implements [approval.Store].
+func (s *Store) Audit(ctx context.Context, server string, limit int) (lines []approval.Entry, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		b := tx.Bucket(audit).Bucket([]byte(server))
+		if b == nil {
+			return nil
+		}
+		c := b.Cursor()
+		for seq, data := c.Last(); seq != nil && len(lines) < limit; seq, data = c.Prev() {
+			var e approval.Entry
+			if err := json.Unmarshal(data, &e); err != nil {
+				return err
+			}
+			lines = append(lines, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit of %q: %w", server, err)
+	}
+	return lines, nil
+}
+
+// Baseline implements [approval.Baselines].
+func (s *Store) Baseline(ctx context.Context, server string) (b approval.Baseline, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		data := tx.Bucket(baselines).Get([]byte(server))
+		if data == nil {
+			return approval.ErrNotFound
+		}
+		return json.Unmarshal(data, &b)
+	})
+	if err != nil {
+		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", server, err)
+	}
+	return b, nil
+}
+
+// PutBaseline implements [approval.Baselines].
+func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) error {
+	data, err := json.Marshal(b)
+	if err := cmp.Or(ctx.Err(), b.Check(), err); err != nil {
+		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
+	}
+	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(baselines).Put([]byte(b.Server), data) })
+	if err != nil {
+		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
+	}
+	return nil
+}
+
+// view reads unless ctx has ended.
+func (s *Store) view(ctx context.Context, read func(*bbolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.db.View(read)
+}
+
+// get returns the record with the id, or [approval.ErrNotFound].
+func get(tx *bbolt.Tx, id string) (approval.Record, error) {
+	data := tx.Bucket(records).Get([]byte(id))
+	if data == nil {
+		return approval.Record{}, approval.ErrNotFound
+	}
+	var st stored
+	if err := json.Unmarshal(data, &st); err != nil {
+		return approval.Record{}, err
+	}
+	r := st.Record
+	r.Approved, r.Current = st.Approved, st.Current
+	return r, nil
+}
+
+// tick returns the time, or just after the newest record if the clock is
+// not past that: two records of one time would share a place in the feed.
+func (s *Store) tick(tx *bbolt.Tx) time.Time {
+	now := s.now().UTC().Round(0)
+	if newest, _ := tx.Bucket(feed).Cursor().Last(); newest != nil {
+		last := time.Unix(0, int64(binary.BigEndian.Uint64(newest))).UTC()
+		if !now.After(last) {
+			return last.Add(time.Nanosecond)
+		}
+	}
+	return now
+}
+
+// feedKey sorts as t does, from 1970 on; every earlier time, the zero time among
+// them, is the first key.
+func feedKey(t time.Time) []byte {
+	var ns uint64
+	if t.Unix() > 0 {
+		ns = uint64(t.UnixNano())
+	}
+	return binary.BigEndian.AppendUint64(nil, ns)
+}

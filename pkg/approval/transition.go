@@ -1,0 +1,196 @@
+package approval
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Sync is the actor of what no person did: baselines and observations.
+const Sync = "sync"
+
+// The actions of an [Entry].
+const (
+	ActionBaseline = "baseline" // approved as part of a server's first list
+	ActionObserve  = "observe"  // seen for the first time; waits
+	ActionChange   = "change"   // the definition is no longer the approved one, or a waiting one changed
+	ActionRestore  = "restore"  // the definition is the approved one again
+	ActionMove     = "move"     // the server is at another URL; what was approved before counts no longer
+	ActionApprove  = "approve"
+	ActionDisable  = "disable"
+	ActionEnable   = "enable"
+)
+
+// lastSeenStep is how old LastSeen may get before an unchanged tool is
+// written again. Each sync sees each tool: writing every sighting would make the
+// store's bill a multiple of what people do.
+const lastSeenStep = 24 * time.Hour
+
+// A Seen is one tool of one tool list that a server gave.
+type Seen struct {
+	ID         tool.ID
+	URL        string          // where the server gave it; "": not compared
+	Definition json.RawMessage // byte-exact
+	Hash       tool.Hash       // of Definition
+	Mode       Mode            // the server's approval mode
+	Baseline   bool            // the list is the server's first ([FirstList])
+	Now        time.Time
+}
+
+// FirstList reports whether a list of n tools is the server's first, so that
+// mode on_change takes it as approved. held is what the store remembers, nil
+// for nothing. The caller stores a [Baseline] after it, whatever the mode: a list
+// seen in mode manual was the first one too. A server that moved to another URL
+// has had its first list; its new tools wait.
+func FirstList(held *Baseline, n int) bool { return held == nil && n > 0 }
+
+// Observe holds a definition that a server just gave against r, the record
+// of the tool (nil: none was ever stored). It returns the record to store and its
+// audit line (nil: none is due). If changed is false there is nothing to store.
+//
+// Only a baseline approves here, and only a tool without a record: whatever
+// people decided, or left waiting, outlives changes of definition, mode and config.
+func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
+	switch {
+	case d.Hash == "": // without a hash nothing can be compared; Facts keeps it locked
+		if r != nil {
+			return *r, nil, false
+		}
+		return Record{}, nil, false
+	case r == nil:
+		next, e = first(d)
+		return next, e, true
+	}
+	next = *r
+	action := ""
+	if d.URL != "" && d.URL != r.URL {
+		next.URL = d.URL
+		changed = true
+		if r.URL != "" { // "": the record was made before anyone said where
+			next.ApprovedHash, next.Approved = "", nil
+			action = ActionMove
+		}
+	}
+	if d.Hash != r.CurrentHash {
+		next.CurrentHash, next.Current = d.Hash, d.Definition
+		changed = true
+		switch {
+		case action != "":
+		case d.Hash == next.ApprovedHash:
+			action = ActionRestore
+		default:
+			action = ActionChange
+		}
+	}
+	if d.Now.Sub(r.LastSeen) >= lastSeenStep {
+		changed = true
+	}
+	if !changed {
+		return *r, nil, false
+	}
+	next.State = next.derive()
+	if d.Now.After(r.LastSeen) {
+		next.LastSeen = stamp(d.Now)
+	}
+	if action != "" {
+		e = next.entry(action, Sync, "", d.Now)
+	}
+	return next, e, true
+}
+
+// first makes the record of a tool that has none.
+func first(d Seen) (Record, *Entry) {
+	now := stamp(d.Now)
+	r := Record{
+		Server: d.ID.Server, Tool: d.ID.Name, URL: d.URL,
+		CurrentHash: d.Hash, Current: d.Definition,
+		FirstSeen: now, LastSeen: now,
+	}
+	action := ActionObserve
+	if d.Mode == OnChange && d.Baseline {
+		r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
+		r.By, r.At = Sync, now
+		action = ActionBaseline
+	}
+	r.State = r.derive()
+	return r, r.entry(action, Sync, "", d.Now)
+}
+
+// Approve approves the definition with the given hash, the one that the
+// actor saw. It returns [ErrStale] if that is no longer the current one.
+// A disabled tool stays disabled.
+func Approve(r Record, hash tool.Hash, actor, note string, now time.Time) (Record, Entry, error) {
+	if hash == "" || hash != r.CurrentHash {
+		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
+	}
+	r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
+	return decide(r, ActionApprove, actor, note, now)
+}
+
+// Disable locks the tool until [Enable], whatever happens to its definition.
+func Disable(r Record, actor, note string, now time.Time) (Record, Entry, error) {
+	r.Disabled = true
+	return decide(r, ActionDisable, actor, note, now)
+}
+
+// Enable takes back [Disable]. It approves nothing.
+func Enable(r Record, actor, note string, now time.Time) (Record, Entry, error) {
+	r.Disabled = false
+	return decide(r, ActionEnable, actor, note, now)
+}
+
+// decide notes on r who did what to it, and checks the result.
+func decide(r Record, action, actor, note string, now time.Time) (Record, Entry, error) {
+	if actor == "" {
+		return Record{}, Entry{}, fmt.Errorf("%s %q: who does it is not said", action, r.ID())
+	}
+	r.State = r.derive()
+	r.By, r.At, r.Note = actor, stamp(now), note
+	if err := r.Check(); err != nil {
+		return Record{}, Entry{}, fmt.Errorf("%s: %w", action, err)
+	}
+	return r, *r.entry(action, actor, note, now), nil
+}
+
+// Facts answers the two questions of [lock.Facts] that are about approval, for
+// the definition with the given hash. r nil means that the store has no
+// record; if the store could not be read, do not ask: leave the facts unknown.
+func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fact) {
+	userDisabled = lock.FactOf(r != nil && r.Disabled)
+	switch {
+	case mode == Off:
+		return userDisabled, lock.Yes
+	case mode != Manual && mode != OnChange, hash == "":
+		return userDisabled, lock.Unknown
+	case r == nil:
+		return userDisabled, lock.No
+	}
+	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash)
+}
+
+// derive is the state that the two hashes imply. It does not depend on the
+// mode, so that a server whose approval was off for a while is held against what
+// was approved before.
+func (r Record) derive() State {
+	switch r.ApprovedHash {
+	case "":
+		return Pending
+	case r.CurrentHash:
+		return Approved
+	default:
+		return Changed
+	}
+}
+
+func (r Record) entry(action, actor, note string, now time.Time) *Entry {
+	return &Entry{
+		Server: r.Server, Tool: r.Tool, Actor: actor, Action: action,
+		Hash: r.CurrentHash, Note: note, At: stamp(now),
+	}
+}
+
+// stamp drops what a store cannot keep: the monotonic clock and the zone.
+func stamp(t time.Time) time.Time { return t.UTC().Round(0) }

@@ -1,0 +1,170 @@
+// Package dir keeps objects as files in a folder, for a gateway that runs on
+// one machine. An operator may edit the files by hand.
+//
+// A reader never sees half a file and a crash never leaves one: data goes to a
+// temporary file beside its place, to the disk, and is then renamed. Names are
+// resolved below the folder by the kernel, so no key and no symbolic link leads
+// out of it.
+package dir
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// lockName is the file that writers of the folder lock; lockPoll is how often
+// they try. No key starts with a dot, so no object has the name.
+const (
+	lockName = ".lock"
+	lockPoll = 5 * time.Millisecond
+)
+
+// A Store is an [object.Store] in a folder. The ETag of an object is the hex
+// SHA-256 of its data, so it survives a copy of the folder.
+type Store struct {
+	root string
+}
+
+var _ object.Store = (*Store)(nil)
+
+// New returns a Store on the folder. It makes no call; the first Put makes
+// the folder if it is missing.
+func New(root string) *Store { return &Store{root} }
+
+// Get implements [object.Store].
+func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+	}
+	root, err := os.OpenRoot(s.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, object.ErrNotFound)
+	}
+	if err != nil {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+	}
+	defer root.Close()
+	data, err := read(root, key)
+	if err != nil {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+	}
+	o := object.Object{Data: data, ETag: etag(data)}
+	if o.ETag == ifNoneMatch {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, object.ErrNotModified)
+	}
+	return o, nil
+}
+
+// Put implements [object.Store]. Writers of the folder, in whatever process,
+// take turns: between the look at the old version and the rename none comes in.
+func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (string, error) {
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return "", fmt.Errorf("put object %q: %w", key, err)
+	}
+	if err := s.put(ctx, key, data, ifMatch); err != nil {
+		return "", fmt.Errorf("put object %q: %w", key, err)
+	}
+	return etag(data), nil
+}
+
+func (s *Store) put(ctx context.Context, key string, data []byte, ifMatch string) error {
+	if err := os.MkdirAll(s.root, 0o700); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(s.root, lockName))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return fmt.Errorf("lock the folder: %w", err)
+	}
+	defer lock.Close()
+	root, err := os.OpenRoot(s.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if ifMatch != "" {
+		held, err := read(root, key)
+		absent := errors.Is(err, object.ErrNotFound)
+		switch {
+		case err != nil && !absent:
+			return err
+		case absent != (ifMatch == object.IfAbsent), !absent && etag(held) != ifMatch:
+			return object.ErrConflict
+		}
+	}
+	return replace(root, key, data)
+}
+
+// read returns the file at key, or [object.ErrNotFound].
+func read(root *os.Root, key string) ([]byte, error) {
+	data, err := root.ReadFile(filepath.FromSlash(key))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || isDir(root, key) {
+		return nil, object.ErrNotFound
+	}
+	return data, err
+}
+
+// isDir reports whether key is only a part of the keys of other objects.
+func isDir(root *os.Root, key string) bool {
+	info, err := root.Stat(filepath.FromSlash(key))
+	return err == nil && info.IsDir()
+}
+
+// replace puts data at key, whole or not at all, and onto the disk.
+func replace(root *os.Root, key string, data []byte) (err error) {
+	folder, name := path.Split(key)
+	folder = path.Clean(folder) // "." for a key without a slash
+	if err := root.MkdirAll(filepath.FromSlash(folder), 0o700); err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.FromSlash(folder), ".tmp-"+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temp) // nothing is lost if it stays
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = root.Rename(temp, filepath.Join(filepath.FromSlash(folder), name)); err != nil {
+		return err
+	}
+	for ; ; folder = path.Dir(folder) { // a new folder is an entry of the one above
+		if err = syncDir(root, folder); err != nil || folder == "." {
+			return err
+		}
+	}
+}
+
+// syncDir puts the names in a folder onto the disk.
+func syncDir(root *os.Root, folder string) error {
+	d, err := root.Open(filepath.FromSlash(folder))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func etag(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

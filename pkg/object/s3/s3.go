@@ -1,0 +1,135 @@
+// Package s3 keeps objects in an S3 bucket.
+//
+// A bucket that does not exist is an error that names it, never
+// [object.ErrNotFound]: a gateway that took it for "no policy yet" would open what the
+// policy shuts. S3 answers 403 instead of 404 for a missing key to a role without
+// s3:ListBucket, so a role needs that for "not found" to be heard.
+package s3
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// writeID is the user metadata (x-amz-meta-…) that tells one write from another.
+const writeID = "write-id"
+
+// api is the part of *s3.Client that a Store calls.
+type api interface {
+	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
+	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+}
+
+// A Store is an [object.Store] in a bucket. The key of an object is its key.
+type Store struct {
+	s3     api
+	bucket string
+}
+
+var _ object.Store = (*Store)(nil)
+
+// New returns a Store on the named bucket. It makes no call. Retries are
+// the client's.
+func New(client api, bucket string) *Store { return &Store{client, bucket} }
+
+// Get implements [object.Store].
+func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+	}
+	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}
+	if ifNoneMatch != "" {
+		in.IfNoneMatch = &ifNoneMatch
+	}
+	out, err := s.s3.GetObject(ctx, in)
+	if err != nil {
+		return object.Object{}, fmt.Errorf("get object %q: %w", key, s.explain(err))
+	}
+	defer out.Body.Close()
+	data, err := io.ReadAll(out.Body)
+	if err != nil {
+		return object.Object{}, fmt.Errorf("get object %q: read the body: %w", key, err)
+	}
+	return object.Object{Data: data, ETag: aws.ToString(out.ETag)}, nil
+}
+
+// Put implements [object.Store]. If the answer to a conditional write is
+// lost, the client asks again, and S3 refuses: the object has changed, by that
+// very write. So each write carries an id, and a refused one looks whose the object is.
+func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (string, error) {
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return "", fmt.Errorf("put object %q: %w", key, err)
+	}
+	id := rand.Text()
+	in := &s3.PutObjectInput{
+		Bucket: &s.bucket, Key: &key, Body: bytes.NewReader(data),
+		Metadata: map[string]string{writeID: id},
+	}
+	switch ifMatch {
+	case "":
+	case object.IfAbsent:
+		in.IfNoneMatch = aws.String("*")
+	default:
+		in.IfMatch = &ifMatch
+	}
+	out, err := s.s3.PutObject(ctx, in)
+	if err == nil {
+		return aws.ToString(out.ETag), nil
+	}
+	err = s.explain(err)
+	if ifMatch != "" && errors.Is(err, object.ErrNotFound) { // If-Match on a key that has no object
+		err = object.ErrConflict
+	}
+	if errors.Is(err, object.ErrConflict) {
+		if etag, ok := s.wrote(ctx, key, id); ok {
+			return etag, nil
+		}
+	}
+	return "", fmt.Errorf("put object %q: %w", key, err)
+}
+
+// wrote reports whether the object at key is the one of the write with the
+// given id. If that cannot be told the write counts as refused, and the caller reads again.
+func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool) {
+	out, err := s.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key})
+	if err != nil {
+		return "", false
+	}
+	defer out.Body.Close()
+	return aws.ToString(out.ETag), out.Metadata[writeID] == id
+}
+
+// explain says what an answer of S3 means. The HTTP status decides: a 304 has
+// no body, so that the SDK finds no error code in it.
+func (s *Store) explain(err error) error {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "NoSuchBucket" {
+		return fmt.Errorf("bucket %q does not exist: %w", s.bucket, err)
+	}
+	answer, ok := errors.AsType[*awshttp.ResponseError](err)
+	if !ok {
+		return err
+	}
+	switch answer.HTTPStatusCode() {
+	case http.StatusNotModified:
+		return object.ErrNotModified
+	case http.StatusNotFound:
+		return object.ErrNotFound
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		return object.ErrConflict
+	default:
+		return err
+	}
+}
