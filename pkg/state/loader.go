@@ -1,0 +1,160 @@
+package state
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// Options are the knobs of a [Loader]. The zero value of each field stands for its default.
+type Options struct {
+	Now          func() time.Time // time.Now
+	Log          *slog.Logger     // none
+	ConfigTTL    time.Duration    // 30 s: how long config, policy and catalog are not looked at again
+	ApprovalTTL  time.Duration    // 2 s: the same for approvals
+	ApprovalHold time.Duration    // 60 s: how long approvals that cannot be read are gone by
+	Retry        time.Duration    // 5 s: when to ask again for what could not be read
+	Timeout      time.Duration    // 2 s: how long a request waits for a refresh; five times that if nothing is held
+}
+
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Now == nil {
+		out.Now = time.Now
+	}
+	if out.Log == nil {
+		out.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		def   time.Duration
+	}{
+		{&out.ConfigTTL, 30 * time.Second},
+		{&out.ApprovalTTL, 2 * time.Second},
+		{&out.ApprovalHold, 60 * time.Second},
+		{&out.Retry, 5 * time.Second},
+		{&out.Timeout, 2 * time.Second},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.def
+		}
+	}
+	return out
+}
+
+// A Loader keeps a [State] fresh. It is safe for concurrent use; one caller
+// refreshes, the others wait for it.
+type Loader struct {
+	objects   object.Store
+	approvals approval.Store
+	o         Options
+
+	turn  chan struct{} // holds one token while somebody refreshes
+	state atomic.Pointer[State]
+	due   atomic.Int64 // when to look again, in Unix nanoseconds
+
+	held held // guarded by turn
+}
+
+// New returns a Loader that holds nothing yet. It makes no call.
+func New(objects object.Store, approvals approval.Store, o *Options) *Loader {
+	return &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1)}
+}
+
+// Load returns the state for one request. It looks again at what is older than
+// its TTL; what cannot be read stays as it was, flagged stale. It never
+// returns nil. If ctx ends first it returns what is held.
+func (l *Loader) Load(ctx context.Context) *State {
+	if s := l.state.Load(); s != nil && l.o.Now().UnixNano() < l.due.Load() {
+		return s
+	}
+	return l.refresh(ctx, false)
+}
+
+// Refresh is [Loader.Load] that looks at everything again, whatever its age.
+func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, true) }
+
+// refresh takes its turn. The work is done by a caller and on its context, not
+// by a goroutine that a frozen function would leave hanging; if that caller
+// goes away the next one in line does it.
+func (l *Loader) refresh(ctx context.Context, all bool) *State {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return l.current()
+	}
+	defer func() { <-l.turn }()
+	now := l.o.Now()
+	if s := l.state.Load(); s != nil && !all && now.UnixNano() < l.due.Load() {
+		return s // somebody else did it meanwhile
+	}
+	timeout := l.o.Timeout
+	if !l.held.ready() {
+		timeout *= 5
+	}
+	readCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	next := l.held
+	if all || !now.Before(next.configDue) {
+		l.readObjects(readCtx, &next, now)
+	}
+	if all || !now.Before(next.approvalsDue) || next.overlay == nil {
+		l.readApprovals(readCtx, &next, now)
+	}
+	if ctx.Err() != nil {
+		return l.current() // the caller went away: that says nothing about the stores
+	}
+	s := next.build(now, l.o, l.state.Load())
+	l.logChanges(ctx, &next)
+	l.held = next
+	l.due.Store(next.nextDue(l.o).UnixNano())
+	l.state.Store(s)
+	return s
+}
+
+// current returns what is held, if need be a State with nothing in it.
+func (l *Loader) current() *State {
+	if s := l.state.Load(); s != nil {
+		return s
+	}
+	return &State{}
+}
+
+// readObjects reads config, policy and catalog side by side.
+func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
+	var wg sync.WaitGroup
+	wg.Go(func() { h.readConfig(ctx, l.objects, now) })
+	wg.Go(func() { h.readPolicy(ctx, l.objects, now) })
+	wg.Go(func() { h.readCatalog(ctx, l.objects, now) })
+	wg.Wait()
+	h.configDue = now.Add(l.o.ConfigTTL)
+	if h.unread() {
+		h.configDue = now.Add(min(l.o.Retry, l.o.ConfigTTL))
+	}
+}
+
+// readApprovals reads what changed since the overlay's end.
+func (l *Loader) readApprovals(ctx context.Context, h *held, now time.Time) {
+	if h.snap == nil {
+		return // there are no tools to decide about
+	}
+	if h.overlay == nil {
+		h.overlay = h.overlay.rebase(h.snap)
+	}
+	records, err := l.approvals.Changes(ctx, h.overlay.since())
+	if h.approvalsErr = err; err != nil {
+		h.approvalsDue = now.Add(max(l.o.Retry, l.o.ApprovalTTL))
+		return
+	}
+	h.overlay = h.overlay.apply(records)
+	h.approvalsAt = now
+	h.approvalsDue = now.Add(l.o.ApprovalTTL)
+}

@@ -1,0 +1,105 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A Server is one configured server.
+type Server struct {
+	Config  config.Server
+	Outcome upstream.Outcome // of the last attempt to load it; the zero Outcome: never tried
+	First   int              // number of its first tool
+	Tools   int              // how many it has; they lie side by side
+}
+
+// An offer is what follows from the config and the catalog's tools, whoever
+// asks and whatever people decided. It is immutable.
+type offer struct {
+	cfg  *config.Config
+	snap *catalog.Snapshot // outcomes of it are not used
+	rows []row             // one a tool of the catalog
+
+	// numbers holds the tools whose server is configured, in the catalog's
+	// order. A server that left the config is gone at once, not at the next sync.
+	numbers []int
+	judged  []policy.Tool // what a rule can know of each of numbers
+}
+
+// A row is what is known of one tool apart from people's decisions.
+type row struct {
+	server int // index in cfg.Servers; -1: not configured any more
+	hints  tool.Annotations
+	tier   tool.Tier
+}
+
+func newOffer(cfg *config.Config, snap *catalog.Snapshot) *offer {
+	o := &offer{cfg: cfg, snap: snap, rows: make([]row, snap.Len())}
+	server, name := -1, ""
+	for i := range o.rows {
+		id := snap.ID(i)
+		if id.Server != name {
+			server, name = findServer(cfg, id.Server), id.Server
+		}
+		if server < 0 {
+			o.rows[i] = row{server: -1}
+			continue
+		}
+		hints := cfg.Servers[server].Override(id.Name, snap.Tool(i).Definition.Annotations)
+		r := row{server: server, hints: hints, tier: hints.Tier()}
+		o.rows[i] = r
+		o.numbers = append(o.numbers, i)
+		o.judged = append(o.judged, policy.Tool{ID: id, Annotations: hints, Tier: r.tier})
+	}
+	return o
+}
+
+// findServer returns the index of the named server, -1 if there is none.
+func findServer(cfg *config.Config, name string) int {
+	i, ok := slices.BinarySearchFunc(cfg.Servers, name, func(s config.Server, n string) int { return cmp.Compare(s.Name, n) })
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// servers pairs each configured server with how it last loaded.
+func (o *offer) servers(snap *catalog.Snapshot) []Server {
+	out := make([]Server, len(o.cfg.Servers))
+	for i, c := range o.cfg.Servers {
+		out[i] = Server{Config: c}
+		if s, ok := snap.Server(c.Name); ok {
+			out[i].Outcome, out[i].First, out[i].Tools = s.Outcome, s.First, s.Tools
+		}
+	}
+	return out
+}
+
+// universe is what selection works on. Tool u of it is tool numbers[u] of the catalog.
+func (o *offer) universe(servers []Server) toolset.Universe {
+	u := toolset.Universe{
+		Tools:   make([]toolset.Tool, len(o.numbers)),
+		Servers: make([]toolset.Server, len(servers)),
+	}
+	for n, i := range o.numbers {
+		hint := o.rows[i].hints.ReadOnlyHint
+		u.Tools[n] = toolset.Tool{ID: o.judged[n].ID, ReadOnly: hint != nil && *hint}
+	}
+	for i, s := range servers {
+		status := s.Outcome.Status
+		u.Servers[i] = toolset.Server{
+			Name:       s.Config.Name,
+			Loaded:     s.Config.Enabled && status == upstream.Available,
+			Transient:  s.Config.Enabled && (status == upstream.Transient || status == ""),
+			RetryAfter: s.Outcome.RetryAfter,
+		}
+	}
+	return u
+}

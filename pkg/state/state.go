@@ -1,0 +1,77 @@
+// Package state is what one request reads: config, policy, catalog and
+// approvals, each with its version, as one immutable value.
+//
+// A request takes one [State] and asks nothing else, so that search, counts
+// and calls of one answer cannot disagree. A [Loader] keeps it fresh: it looks
+// again when a request comes and what it holds is old, and does nothing
+// between requests, because a function is frozen then.
+//
+// What cannot be read does not open anything. An older config, policy or
+// catalog that is held stays in use, flagged stale; one that was never read
+// leaves every tool locked.
+package state
+
+import (
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+// A State is everything that one request reads. It is immutable and safe for
+// concurrent use.
+type State struct {
+	Config  *config.Config    // nil: never read, so nothing is callable
+	Policy  *policy.Policy    // nil: never read, so what the lists do not deny is unknown
+	Catalog *catalog.Snapshot // nil: never read, so there are no tools
+	Health  Health
+
+	world *world // nil if Config or Catalog is
+}
+
+// A Health says how fresh each part of a State is, for /healthz, the admin
+// API and the metrics. Its errors are never shown to an agent.
+type Health struct {
+	Config    Part // Version: SHA-256 of mcp_config.json
+	Policy    Part // Version: SHA-256 of policy.cedar
+	Catalog   Part // Version: SHA-256 of the snapshot
+	Approvals Part // Version: the newest record seen, RFC 3339
+
+	// Expired says that approvals could not be read for so long that every
+	// tool whose server is enabled and which no rule denies is shown as unknown.
+	Expired bool
+
+	// Warnings are things that are allowed and look wrong, one line each.
+	Warnings []string
+}
+
+// A Part is how one part of a State was last read.
+type Part struct {
+	Version string    // of what is in use; "": nothing is
+	ReadAt  time.Time // when it was last known to be what the store holds
+	Stale   bool      // the store holds something else, or may
+	Err     error     // why it is stale or missing; for the log and the admin API
+}
+
+// Ready reports whether requests can be served: there is a config and a
+// catalog, however stale.
+func (s *State) Ready() bool { return s.world != nil }
+
+// View returns what the agent may see of the state. Views of one agent share
+// what was worked out for it before.
+func (s *State) View(agent identity.Agent) *View {
+	if s.world == nil {
+		return &View{agent: agent}
+	}
+	return s.world.view(agent)
+}
+
+// Servers returns every configured server, by name, with how it last loaded.
+func (s *State) Servers() []Server {
+	if s.world == nil {
+		return nil
+	}
+	return s.world.servers
+}

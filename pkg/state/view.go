@@ -1,0 +1,166 @@
+package state
+
+import (
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A View is a [State] as one agent may see it. Tools are named by their number in the
+// catalog; a number that is not [View.Visible] does not exist for this agent.
+// It is immutable and safe for concurrent use.
+type View struct {
+	w     *world // nil: there is nothing to see
+	key   string
+	agent identity.Agent
+	in    []bool // which servers are in scope
+
+	once     sync.Once
+	statuses []lock.Status // by number; of visible tools only
+}
+
+// Agent returns whose view it is.
+func (v *View) Agent() identity.Agent { return v.agent }
+
+// Len returns the number of tools in the catalog, visible or not.
+func (v *View) Len() int {
+	if v.w == nil {
+		return 0
+	}
+	return v.w.snap.Len()
+}
+
+// Visible reports whether tool i exists for the agent: its server is configured
+// and in the agent's scope.
+func (v *View) Visible(i int) bool {
+	if v.w == nil || i < 0 || i >= len(v.w.offer.rows) {
+		return false
+	}
+	server := v.w.offer.rows[i].server
+	return server >= 0 && v.in[server]
+}
+
+// Find returns the number of a visible tool.
+func (v *View) Find(id tool.ID) (int, bool) {
+	if v.w == nil {
+		return 0, false
+	}
+	i, ok := v.w.snap.Find(id)
+	if !ok || !v.Visible(i) {
+		return 0, false
+	}
+	return i, true
+}
+
+// ID returns the id of tool i.
+func (v *View) ID(i int) tool.ID { return v.w.snap.ID(i) }
+
+// Tool returns tool i as the catalog holds it. What of it may be shown, its
+// status decides: see [View.Description].
+func (v *View) Tool(i int) catalog.Tool { return v.w.snap.Tool(i) }
+
+// Server returns the server of the visible tool i.
+func (v *View) Server(i int) Server { return v.w.servers[v.w.offer.rows[i].server] }
+
+// Servers returns the servers in the agent's scope, by name.
+func (v *View) Servers() []Server {
+	if v.w == nil {
+		return nil
+	}
+	var out []Server
+	for i, s := range v.w.servers {
+		if v.in[i] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Hints returns the effective annotations of tool i: the server's, then the operator's.
+func (v *View) Hints(i int) tool.Annotations { return v.w.offer.rows[i].hints }
+
+// Tier returns the tier of tool i, by its effective annotations.
+func (v *View) Tier(i int) tool.Tier { return v.w.offer.rows[i].tier }
+
+// Verdict returns what the operator's rules say of the visible tool i for this agent.
+func (v *View) Verdict(i int) policy.Verdict { return v.verdicts()[i] }
+
+func (v *View) verdicts() []policy.Verdict { return v.w.bench.of(v.key, v.agent, v.in) }
+
+// Facts returns what decides whether the visible tool i is callable, as of the state.
+func (v *View) Facts(i int) lock.Facts {
+	s := v.w.standings[i]
+	return v.facts(i, s.userDisabled, s.approved)
+}
+
+// FactsAt is [View.Facts] with the approval record as it is in the store now; nil:
+// there is none. A call decides by it, so that a decision counts at once.
+func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
+	disabled, approved := decided(r, v.Server(i).Config, v.w.snap.Tool(i).Hash)
+	return v.facts(i, disabled, approved)
+}
+
+// FactsWithout is [View.Facts] with nothing known of people's decisions.
+func (v *View) FactsWithout(i int) lock.Facts { return v.facts(i, lock.Unknown, lock.Unknown) }
+
+func (v *View) facts(i int, userDisabled, approved lock.Fact) lock.Facts {
+	return lock.Facts{
+		ServerEnabled: lock.FactOf(v.Server(i).Config.Enabled),
+		Denied:        v.Verdict(i).Denied,
+		UserDisabled:  userDisabled,
+		Approved:      approved,
+	}
+}
+
+// Status returns why the visible tool i is locked, as of the state; [lock.None]: it is callable.
+func (v *View) Status(i int) lock.Status {
+	v.once.Do(func() {
+		verdicts := v.verdicts()
+		v.statuses = make([]lock.Status, v.Len())
+		for _, i := range v.w.offer.numbers {
+			server := v.w.offer.rows[i].server
+			if !v.in[server] {
+				continue
+			}
+			s := &v.w.standings[i]
+			v.statuses[i] = lock.Classify(lock.Facts{
+				ServerEnabled: lock.FactOf(v.w.servers[server].Config.Enabled),
+				Denied:        verdicts[i].Denied,
+				UserDisabled:  s.userDisabled,
+				Approved:      s.approved,
+			})
+		}
+	})
+	return v.statuses[i]
+}
+
+// Description returns the text of the visible tool i that an agent may read while
+// its status is s; "" if none may be.
+//
+// What nobody approved is not shown: it can be written to be obeyed.
+func (v *View) Description(i int, s lock.Status) string {
+	st := v.w.standings[i]
+	switch s {
+	case lock.None:
+		return v.w.snap.Tool(i).Definition.Description
+	case lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledByUser, lock.PendingApproval:
+		if st.current {
+			return v.w.snap.Tool(i).Definition.Description
+		}
+		if len(st.last) == 0 {
+			return ""
+		}
+		d, err := tool.ReadDefinition(st.last)
+		if err != nil {
+			return ""
+		}
+		return d.Description
+	case lock.DisabledUnknown:
+	}
+	return ""
+}
