@@ -32,15 +32,15 @@ type Config struct {
 type Server struct {
 	Name          string
 	URL           string
-	Headers       Headers  // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
-	Enabled       bool              // default true
-	EnabledTools  []string          // globs over bare names; empty: all
-	DisabledTools []string          // globs over bare names
-	Approval      string            // manual, on_change (default), off
-	Timeout       time.Duration     // of one call; default and maximum 20 s
-	Required      bool              // a sync without it fails
-	BehindProxy   string            // "envoy" or ""
-	Annotations   []Override        // in the file's order; a later one wins
+	Headers       Headers       // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
+	Enabled       bool          // default true
+	EnabledTools  []string      // globs over bare names; empty: all
+	DisabledTools []string      // globs over bare names
+	Approval      string        // manual, on_change (default), off
+	Timeout       time.Duration // of one call; default and maximum 20 s
+	Required      bool          // a sync without it fails
+	BehindProxy   string        // "envoy" or ""
+	Annotations   []Override    // in the file's order; a later one wins
 }
 
 // An Override sets annotations of the tools whose bare name matches Glob.

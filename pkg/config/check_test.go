@@ -1,0 +1,179 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const stdio = "stdio servers cannot run here; serve it over streamable HTTP and write its url"
+
+func TestParseRefusesWhatItCannotUse(t *testing.T) {
+	long := strings.Repeat("n", 129)
+	for _, tt := range []struct {
+		name, src string
+		want      []string
+	}{
+		{"a stdio server is one fault", `{"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b"}, "type": "stdio"}}}`, []string{"mcpServers.s.command: " + stdio}},
+		{"the type stdio", withServer(`"type": "stdio"`), []string{"mcpServers.s.type: " + stdio}},
+		{"the type sse", withServer(`"type": "sse"`), []string{`mcpServers.s.type: the sse transport is not spoken here; use the server's streamable HTTP url and "type": "http"`}},
+		{"another type", withServer(`"type": "ws"`), []string{`mcpServers.s.type: "ws" is not a transport; want http or streamable-http`}},
+
+		{"no url", `{"mcpServers": {"s": {}}}`, []string{"mcpServers.s.url: is missing"}},
+		{"an empty url", withURL(""), []string{"mcpServers.s.url: begins with neither https:// nor http://"}},
+		{"another scheme", withURL("file:///etc/passwd"), []string{"mcpServers.s.url: begins with neither https:// nor http://"}},
+		{"a relative url", withURL("//s.example/mcp"), []string{"mcpServers.s.url: begins with neither https:// nor http://"}},
+		{"no host", withURL("https:///mcp"), []string{"mcpServers.s.url: has no host"}},
+		{"a port alone", withURL("https://:443/mcp"), []string{"mcpServers.s.url: has no host"}},
+		{"an empty port", withURL("https://s.example:/mcp"), []string{"mcpServers.s.url: has a port that is not 1 to 65535"}},
+		{"port 0", withURL("https://s.example:0/mcp"), []string{"mcpServers.s.url: has a port that is not 1 to 65535"}},
+		{"a port too high", withURL("https://s.example:65536/mcp"), []string{"mcpServers.s.url: has a port that is not 1 to 65535"}},
+		{"a space", withURL("https://s.example/a b"), []string{"mcpServers.s.url: is not a URL"}},
+		{"a broken escape", withURL("https://s.example/%zz"), []string{"mcpServers.s.url: is not a URL"}},
+		{"a user", withURL("https://me:hunter2@s.example/mcp"), []string{"mcpServers.s.url: holds a user or password; write them as an Authorization header"}},
+		{"a fragment", withURL("https://s.example/mcp#x"), []string{"mcpServers.s.url: has a fragment (#…), which is never sent"}},
+		{"a reference", withURL("https://${env:HOST}/mcp"), []string{"mcpServers.s.url: holds ${…}, which is replaced in headers only"}},
+
+		{"unreadable timeouts", withServer(`"timeout": "20"`), []string{`mcpServers.s.timeout: "20" is not a duration; write it like "1500ms" or "20s"`}},
+		{"a timeout of zero", withServer(`"timeout": "0s"`), []string{`mcpServers.s.timeout: "0s" is not above zero`}},
+		{"a negative timeout", withServer(`"timeout": "-1s"`), []string{`mcpServers.s.timeout: "-1s" is not above zero`}},
+		{"a timeout too long", withServer(`"timeout": "20.1s"`), []string{`mcpServers.s.timeout: "20.1s" is longer than 20s, the most that fits a request`}},
+		{"an unknown approval mode", withServer(`"approval": "never"`), []string{`mcpServers.s.approval: "never" is not one of on_change, manual, off`}},
+		{"an empty approval mode", withServer(`"approval": ""`), []string{`mcpServers.s.approval: "" is not one of on_change, manual, off`}},
+		{"an unknown proxy", withServer(`"behind_proxy": "nginx"`), []string{`mcpServers.s.behind_proxy: "nginx" is not one of envoy`}},
+		{"unknown answers", withServers(`, "gateway": {"mode": "proxy", "notice": "never", "ranking": "bm25"}`, "s"), []string{
+			`gateway.mode: "proxy" is not one of search, direct`,
+			`gateway.notice: "never" is not one of zero, best`,
+			`gateway.ranking: "bm25" is not one of fused, lexical`,
+		}},
+
+		{"bad globs", withServer(`"enabled_tools": ["", "get file"], "disabled_tools": ["s:delete_*", "[a-z]"], "annotations": {"a?": {}}`), []string{
+			`mcpServers.s.enabled_tools[0]: "" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
+			`mcpServers.s.enabled_tools[1]: "get file" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
+			`mcpServers.s.disabled_tools[0]: "s:delete_*" names a server; here stand bare tool names, as globs`,
+			`mcpServers.s.disabled_tools[1]: "[a-z]" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
+			`mcpServers.s.annotations["a?"]: "a?" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
+		}},
+
+		{"names of servers", withServers("", "", "a b", "a:b", long, ".."), []string{
+			`mcpServers[""]: the name of a server is 1 to 128 of A-Z a-z 0-9 _ . -`,
+			`mcpServers["a b"]: the name of a server is 1 to 128 of A-Z a-z 0-9 _ . -`,
+			`mcpServers["a:b"]: the name of a server is 1 to 128 of A-Z a-z 0-9 _ . -`,
+			`mcpServers.` + long + `: the name of a server is 1 to 128 of A-Z a-z 0-9 _ . -`,
+			`mcpServers[".."]: ".." cannot be the name of a server: it would not survive in a URL's path`,
+		}},
+		{"names with a meaning", withServers(`, "toolsets": {"DEFAULT": []}`, "All"), []string{
+			`mcpServers.All: "All" cannot be the name of a server: it means something else in lists of toolsets`,
+			`toolsets.DEFAULT: "DEFAULT" cannot be the name of a toolset: it means something else in lists of toolsets`,
+		}},
+		{"servers that differ in case", withServers("", "GitHub", "github"), []string{`mcpServers.github: clashes with the server "GitHub": names fold case`}},
+		{"servers that clash in direct mode", withServers("", "a", "b", "a__x", "b_"), []string{
+			`mcpServers.a__x: clashes with the server "a": in direct mode tools are named server__tool`,
+			`mcpServers.b_: clashes with the server "b": in direct mode tools are named server__tool`,
+		}},
+
+		{"toolsets", withServers(`, "toolsets": {"bad name": ["fs:a"], "FS": ["fs:a"], "t": ["fs:*", "a", "fs:", "x:y", "fs:a*"], "T": []}`, "fs"), []string{
+			`toolsets["bad name"]: the name of a toolset is 1 to 128 of A-Z a-z 0-9 _ . -`,
+			`toolsets.FS: clashes with the server of that name, which is a toolset already`,
+			`toolsets.t[1]: "a" is neither server:tool nor server:*`,
+			`toolsets.t[2]: "fs:" is neither server:tool nor server:*`,
+			`toolsets.t[3]: "x:y" names a server that is not in mcpServers`,
+			`toolsets.t[4]: "fs:a*" is neither server:tool nor server:*`,
+			`toolsets.T: clashes with another toolset: names fold case`,
+		}},
+		{"tools", withServers(`, "tools": {"toolsets": ["ALL", "fs", "nope", "zap", "default"], "enabled": ["a", "fs:a", "fs:*", "x:y"], "disabled": ["*", "fs:a*", "", "x:z"]}`, "fs"), []string{
+			`tools.toolsets[2]: Unknown toolset: nope`,
+			`tools.toolsets[3]: Unknown toolset: zap`,
+			`tools.toolsets[4]: Unknown toolset: default`,
+			`tools.enabled[3]: Unknown enabled tool: x:y: there is no such server`,
+			`tools.disabled[0]: "*" is neither server:tool, server:* nor the bare name of a tool`,
+			`tools.disabled[1]: "fs:a*" is neither server:tool, server:* nor the bare name of a tool`,
+			`tools.disabled[2]: "" is neither server:tool, server:* nor the bare name of a tool`,
+			`tools.disabled[3]: Unknown disabled tool: x:z: there is no such server`,
+		}},
+		{"nothing offered", withServers(`, "tools": {"toolsets": []}`, "fs"), []string{"tools: No tools left: toolsets is empty and so is enabled"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, faultsOf(t, tt.src)); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseRefusesBadHeaders(t *testing.T) {
+	for _, tt := range []struct{ name, header, value, want string }{
+		{"no name", "", "x", `[""]: is not the name of a header`},
+		{"a name with a colon", "A:", "x", `["A:"]: is not the name of a header`},
+		{"a header of the gateway's own", "content-type", "x", `.content-type: the gateway sets this header itself`},
+		{"a header of the protocol", "mcp-session-id", "x", `.mcp-session-id: the gateway sets this header itself`},
+		{"a line break", "X-A", "a\r\nHost: b", `.X-A: holds a control character`},
+		{"an open reference", "X-A", "Bearer ${env:A", `.X-A: holds ${ without its }`},
+		{"a shell variable", "X-A", "${TOKEN:-x}", `.X-A: holds a ${…} of an unknown kind; there are env, ssm and secretsmanager`},
+		{"a reference without a kind", "X-A", "${TOKEN}", `.X-A: holds a ${…} without its kind; write ${env:NAME}, ${ssm:/name} or ${secretsmanager:name}`},
+		{"an editor's input", "X-A", "${input:key}", `.X-A: holds a ${…} of an unknown kind; there are env, ssm and secretsmanager`},
+		{"an empty reference", "X-A", "${env:}", `.X-A: holds ${env:…} without the name of a variable`},
+		{"no variable's name", "X-A", "${env:1A}", `.X-A: holds ${env:…} without the name of a variable`},
+		{"no parameter's name", "X-A", "${ssm:/a b}", `.X-A: holds ${ssm:…} without the name of a secret`},
+		{"no secret's name", "X-A", "${secretsmanager:}", `.X-A: holds ${secretsmanager:…} without the name of a secret`},
+		{"the second of two", "X-A", "${env:A}${env:-}", `.X-A: holds ${env:…} without the name of a variable`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			src := withServer(`"headers": {` + quote(tt.header) + `: ` + quote(tt.value) + `}`)
+			want := []string{"mcpServers.s.headers" + tt.want}
+			if diff := cmp.Diff(want, faultsOf(t, src)); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+	two := withServer(`"headers": {"X-A": "1", "x-a": "2"}`)
+	if diff := cmp.Diff([]string{"mcpServers.s.headers.x-a: is the same header as one above; names of headers fold case"}, faultsOf(t, two)); diff != "" {
+		t.Errorf("faults of a header in two cases (-want +got):\n%s", diff)
+	}
+}
+
+func TestFaultsRepeatNoSecret(t *testing.T) {
+	for _, src := range []string{
+		withURL("https://me:hunter2@s.example/mcp"),
+		withURL("https://me:hunter2@s.example:99999/%zz"),
+		withURL("hunter2"),
+		withServer(`"headers": {"Authorization": "hunter2 ${"}`),
+		withServer(`"headers": {"Authorization": "hunter2\n"}`),
+		withServer(`"headers": {"Host": "hunter2"}`),
+		withServer(`"headers": {"Authorization": "${hunter2}"}`),
+		withServer(`"headers": {"Authorization": {"hunter2": 1}}`),
+		withServer(`"headers": ["hunter2"]`),
+	} {
+		if faults := strings.Join(faultsOf(t, src), "\n"); strings.Contains(faults, "hunter2") {
+			t.Errorf("the faults of %s repeat the secret:\n%s", src, faults)
+		}
+	}
+}
+
+func TestParseWarns(t *testing.T) {
+	for _, tt := range []struct {
+		name, src string
+		want      Faults
+	}{
+		{"not of references", withServer(`"headers": {"Authorization": "Bearer ${env:T}", "X-Region": "eu"}`), nil},
+		{"of a credential in clear", withServer(`"headers": {"authorization": "Bearer hunter2"}`), Faults{{
+			Path: "mcpServers.s.headers.authorization", Line: 1, Col: 84,
+			Message: "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}",
+		}}},
+		{"of a credential in a query", withURL("https://s.example/mcp?api_key=hunter2"), Faults{{
+			Path: "mcpServers.s.url", Line: 1, Col: 30,
+			Message: "seems to hold a credential in its query; a header keeps it out of logs",
+		}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg, err := Parse([]byte(tt.src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, cfg.Warnings); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

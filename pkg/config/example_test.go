@@ -1,0 +1,20 @@
+package config_test
+
+import (
+	"fmt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+)
+
+func ExampleParse() {
+	_, err := config.Parse([]byte(`{
+  "mcpServers": {
+    "github": {"url": "https://mcp.example.com/github", "aproval": "manual"},
+    "files": {"command": "npx", "args": ["-y", "server-files"]}
+  }
+}`))
+	fmt.Println(err)
+	// Output:
+	// 3:57: mcpServers.github.aproval: unknown key
+	// 4:26: mcpServers.files.command: stdio servers cannot run here; serve it over streamable HTTP and write its url
+}

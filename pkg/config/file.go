@@ -1,0 +1,53 @@
+package config
+
+// The types below are mcp_config.json as it is written. [Parse] reads into
+// them and [Schema] is generated from them, so the two cannot part. A pointer or
+// a nil slice tells an absent key from one that says the zero value.
+
+// A file is the whole of mcp_config.json.
+type file struct {
+	Schema   string                `json:"$schema,omitempty" jsonschema_description:"The JSON Schema of this file, for editors. The gateway does not read it."`
+	Servers  map[string]fileServer `json:"mcpServers" jsonschema_description:"The upstream MCP servers by name. A name is 1 to 128 of A-Z a-z 0-9 _ . - and is also a toolset."`
+	Toolsets map[string][]string   `json:"toolsets,omitempty" jsonschema_description:"Named groups of tools: each a list of server:tool or server:*. Names fold case and may not be a server's name."`
+	Tools    *fileTools            `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
+	Gateway  *fileGateway          `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
+}
+
+// A fileServer is one member of mcpServers.
+type fileServer struct {
+	Type          *string              `json:"type,omitempty" jsonschema:"enum=http,enum=streamable-http" jsonschema_description:"The transport, as client configs name it. Both values mean streamable HTTP, the only transport there is here."`
+	URL           *string              `json:"url" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
+	Headers       map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	Enabled       *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the server is not asked, and its tools are shown as server_disabled."`
+	EnabledTools  []string             `json:"enabled_tools,omitempty" jsonschema_description:"Only these tools are callable, as globs over names without the server; empty: all."`
+	DisabledTools []string             `json:"disabled_tools,omitempty" jsonschema_description:"These tools are denied, as globs over names without the server."`
+	Approval      *string              `json:"approval,omitempty" jsonschema:"enum=manual,enum=on_change,enum=off,default=on_change" jsonschema_description:"manual: every tool waits for a person. on_change: the first list is the baseline, changes wait. off: nothing waits."`
+	Timeout       *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms or 20s; at most 20s."`
+	Required      *bool                `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a sync in which this server did not load fails, and the old catalog stays."`
+	BehindProxy   *string              `json:"behind_proxy,omitempty" jsonschema:"enum=envoy" jsonschema_description:"The proxy in front of the server, whose headers then tell an authorization outage from a denial."`
+	Annotations   map[string]fileHints `json:"annotations,omitempty" jsonschema_description:"Hints that replace the server's own, by glob over names without the server. Every match applies, a later one wins."`
+}
+
+// fileHints are the annotations that an operator may set.
+type fileHints struct {
+	Title           *string `json:"title,omitempty" jsonschema_description:"The tool's title."`
+	ReadOnlyHint    *bool   `json:"readOnlyHint,omitempty" jsonschema_description:"true: the tool changes nothing, and its tier is read."`
+	DestructiveHint *bool   `json:"destructiveHint,omitempty" jsonschema_description:"false: what the tool changes can be undone, and its tier is write unless it is read-only."`
+	IdempotentHint  *bool   `json:"idempotentHint,omitempty" jsonschema_description:"true: a second identical call changes nothing more."`
+	OpenWorldHint   *bool   `json:"openWorldHint,omitempty" jsonschema_description:"true: the tool reaches beyond the server, such as the web."`
+}
+
+// fileTools is the member tools.
+type fileTools struct {
+	Toolsets []string `json:"toolsets,omitempty" jsonschema:"default=all" jsonschema_description:"The toolsets that are offered: all, a toolset's name or a server's name; [] is none."`
+	Enabled  []string `json:"enabled,omitempty" jsonschema_description:"Tools that are offered besides: server:tool, server:* or a name that only one server has."`
+	Disabled []string `json:"disabled,omitempty" jsonschema_description:"Tools that are denied: server:tool, server:* or a name, which then is denied on every server."`
+	ReadOnly *bool    `json:"read_only,omitempty" jsonschema:"default=false" jsonschema_description:"true: only tools that are read-only are offered."`
+}
+
+// fileGateway is the member gateway.
+type fileGateway struct {
+	Mode    *string `json:"mode,omitempty" jsonschema:"enum=search,enum=direct,default=search" jsonschema_description:"search: agents see six tools and find the rest. direct: agents see the tools themselves, as server__tool."`
+	Notice  *string `json:"notice,omitempty" jsonschema:"enum=zero,enum=best,default=zero" jsonschema_description:"When an answer hints at locked tools unasked: zero: only if no callable tool matched. best: also if a locked tool matched best."`
+	Ranking *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Schema returns the JSON Schema (2020-12) of mcp_config.json, for editors. It
+// is generated from the types that [Parse] reads into. Parse also refuses what a
+// schema cannot say, such as names that clash.
+func Schema() []byte {
+	r := jsonschema.Reflector{
+		Anonymous: true, // no $id made of the Go package's path
+		Namer: func(t reflect.Type) string {
+			return strings.ToLower(strings.TrimPrefix(t.Name(), "file"))
+		},
+		ExpandedStruct: true,
+	}
+	s := r.Reflect(&file{})
+	s.Title = "Portcullis mcp_config.json"
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic("config: schema: " + err.Error()) // the types in file.go are known to marshal
+	}
+	return append(b, '\n')
+}
+
+// JSONSchemaExtend states what the file's maps take as names.
+func (file) JSONSchemaExtend(s *jsonschema.Schema) {
+	names := &jsonschema.Schema{Pattern: `^[A-Za-z0-9_.-]{1,128}$`}
+	for _, key := range []string{"mcpServers", "toolsets"} {
+		if p, ok := s.Properties.Get(key); ok {
+			p.PropertyNames = names
+		}
+	}
+	if p, ok := s.Properties.Get("toolsets"); ok {
+		p.AdditionalProperties.Items.Pattern = `^[A-Za-z0-9_.-]{1,128}:([A-Za-z0-9_.-]{1,128}|\*)$`
+	}
+}
+
+// JSONSchemaExtend states what a glob is.
+func (fileServer) JSONSchemaExtend(s *jsonschema.Schema) {
+	const glob = `^[A-Za-z0-9_.*-]{1,128}$`
+	for _, key := range []string{"enabled_tools", "disabled_tools"} {
+		if p, ok := s.Properties.Get(key); ok {
+			p.Items.Pattern = glob
+		}
+	}
+	if p, ok := s.Properties.Get("annotations"); ok {
+		p.PropertyNames = &jsonschema.Schema{Pattern: glob}
+	}
+}
+
+// JSONSchemaExtend states what names a tool across servers.
+func (fileTools) JSONSchemaExtend(s *jsonschema.Schema) {
+	for _, key := range []string{"enabled", "disabled"} {
+		if p, ok := s.Properties.Get(key); ok {
+			p.Items.Pattern = `^([A-Za-z0-9_.-]{1,128}:)?[A-Za-z0-9_.-]{1,128}$|^[A-Za-z0-9_.-]{1,128}:\*$`
+		}
+	}
+}

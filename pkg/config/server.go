@@ -1,0 +1,178 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxTimeout is the longest a call may take: it has to end inside the
+// gateway's own 25 s, which ends inside API Gateway's 30 s.
+const maxTimeout = 20 * time.Second
+
+// server checks one member of mcpServers.
+func (c *checker) server(name string, f fileServer, n *node, path string) Server {
+	s := Server{
+		Name:          name,
+		URL:           c.url(f.URL, n, path),
+		Enabled:       f.Enabled == nil || *f.Enabled,
+		EnabledTools:  c.globs(f.EnabledTools, n.member("enabled_tools"), join(path, "enabled_tools")),
+		DisabledTools: c.globs(f.DisabledTools, n.member("disabled_tools"), join(path, "disabled_tools")),
+		Approval:      c.oneOf(f.Approval, n, path, "approval", "on_change", "manual", "off"),
+		Timeout:       c.timeout(f.Timeout, n, path),
+		Required:      f.Required != nil && *f.Required,
+		BehindProxy:   c.oneOf(f.BehindProxy, n, path, "behind_proxy", "", "envoy"),
+		Annotations:   c.overrides(f.Annotations, n.member("annotations"), join(path, "annotations")),
+	}
+	s.Headers = c.headers(n.member("headers"), join(path, "headers"))
+	c.transport(f.Type, n, path)
+	return s
+}
+
+// transport refuses what this gateway cannot speak.
+func (c *checker) transport(kind *string, n *node, path string) {
+	if command := n.member("command"); command != nil {
+		c.fault(command, join(path, "command"),
+			"stdio servers cannot run here; serve it over streamable HTTP and write its url")
+		return
+	}
+	at := n.member("type")
+	if kind == nil || at.bad {
+		return
+	}
+	switch *kind {
+	case "http", "streamable-http":
+	case "sse":
+		c.fault(at, join(path, "type"), `the sse transport is not spoken here; use the server's streamable HTTP url and "type": "http"`)
+	case "stdio":
+		c.fault(at, join(path, "type"), "stdio servers cannot run here; serve it over streamable HTTP and write its url")
+	default:
+		c.fault(at, join(path, "type"), "%q is not a transport; want http or streamable-http", clip(*kind))
+	}
+}
+
+// url checks a server's URL. No message repeats it: people write credentials there.
+func (c *checker) url(text *string, n *node, path string) string {
+	at, path := n.member("url"), join(path, "url")
+	switch {
+	case n.member("command") != nil || n.bad:
+		return ""
+	case text == nil:
+		c.faultAt(n.offset, path, "is missing")
+		return ""
+	case at.bad:
+		return ""
+	}
+	u, err := url.Parse(*text)
+	switch {
+	case strings.Contains(*text, "${"):
+		c.fault(at, path, "holds ${…}, which is replaced in headers only")
+	case err != nil || strings.ContainsFunc(*text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		c.fault(at, path, "is not a URL")
+	case !strings.HasPrefix(*text, "https://") && !strings.HasPrefix(*text, "http://"):
+		c.fault(at, path, "begins with neither https:// nor http://")
+	case u.User != nil:
+		c.fault(at, path, "holds a user or password; write them as an Authorization header")
+	case u.Hostname() == "":
+		c.fault(at, path, "has no host")
+	case !validPort(u):
+		c.fault(at, path, "has a port that is not 1 to 65535")
+	case u.Fragment != "" || strings.Contains(*text, "#"):
+		c.fault(at, path, "has a fragment (#…), which is never sent")
+	default:
+		for name := range u.Query() {
+			if looksSecret(name) {
+				c.warn(at, path, "seems to hold a credential in its query; a header keeps it out of logs")
+				break
+			}
+		}
+	}
+	return *text
+}
+
+func validPort(u *url.URL) bool {
+	_, port, err := net.SplitHostPort(u.Host)
+	if err != nil {
+		return !strings.HasSuffix(u.Host, ":") // no port at all
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+func (c *checker) timeout(text *string, n *node, path string) time.Duration {
+	at, path := n.member("timeout"), join(path, "timeout")
+	if text == nil || at.bad {
+		return maxTimeout
+	}
+	d, err := time.ParseDuration(*text)
+	switch {
+	case err != nil:
+		c.fault(at, path, "%q is not a duration; write it like \"1500ms\" or \"20s\"", clip(*text))
+	case d <= 0:
+		c.fault(at, path, "%q is not above zero", clip(*text))
+	case d > maxTimeout:
+		c.fault(at, path, "%q is longer than %v, the most that fits a request", clip(*text), maxTimeout)
+	}
+	return d
+}
+
+// oneOf returns the text of n's member key, standard if it is absent, and
+// reports one that is neither standard nor among the others.
+func (c *checker) oneOf(text *string, n *node, path, key, standard string, others ...string) string {
+	at := n.member(key)
+	if text == nil || at.bad {
+		return standard
+	}
+	want := slices.Concat([]string{standard}, others)
+	if standard == "" { // "" is what absence means and cannot be written
+		want = others
+	}
+	if !slices.Contains(want, *text) {
+		c.fault(at, join(path, key), "%q is not one of %s", clip(*text), strings.Join(want, ", "))
+	}
+	return *text
+}
+
+// globs checks a list of globs over bare tool names.
+func (c *checker) globs(list []string, n *node, path string) []string {
+	for i, glob := range list {
+		c.glob(glob, n.elems[i], index(path, i))
+	}
+	return list
+}
+
+func (c *checker) glob(glob string, at *node, path string) {
+	if strings.Contains(glob, ":") {
+		c.fault(at, path, "%q names a server; here stand bare tool names, as globs", clip(glob))
+	} else if tool.ValidGlob(glob) != nil {
+		c.fault(at, path, "%q is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *", clip(glob))
+	}
+}
+
+// overrides returns the hints by glob in the file's order, which a Go map loses.
+func (c *checker) overrides(hints map[string]fileHints, n *node, path string) []Override {
+	if n == nil {
+		return nil
+	}
+	var out []Override
+	for _, m := range n.members {
+		f := hints[m.name]
+		c.glob(m.name, &node{offset: m.offset}, join(path, m.name))
+		o := Override{Glob: m.name, Hints: tool.Annotations{
+			ReadOnlyHint:    f.ReadOnlyHint,
+			DestructiveHint: f.DestructiveHint,
+			IdempotentHint:  f.IdempotentHint,
+			OpenWorldHint:   f.OpenWorldHint,
+		}}
+		if f.Title != nil {
+			o.Hints.Title = *f.Title
+		}
+		out = append(out, o)
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// toolsets checks the named groups and puts them into cfg under lower-case names.
+func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, servers []string) {
+	if n == nil {
+		return
+	}
+	for _, m := range n.members {
+		key := strings.ToLower(m.name)
+		at, path := &node{offset: m.offset}, join("toolsets", m.name)
+		c.name(at, path, "toolset", m.name)
+		if slices.ContainsFunc(servers, func(s string) bool { return strings.EqualFold(s, m.name) }) {
+			c.fault(at, path, "clashes with the server of that name, which is a toolset already")
+		}
+		if _, again := cfg.Toolsets[key]; again {
+			c.fault(at, path, "clashes with another toolset: names fold case")
+		}
+		for i, pattern := range sets[m.name] {
+			c.toolsetEntry(pattern, m.value.elems[i], index(path, i), servers)
+		}
+		cfg.Toolsets[key] = sets[m.name]
+	}
+}
+
+func (c *checker) toolsetEntry(pattern string, at *node, path string, servers []string) {
+	id, err := tool.ParseID(pattern)
+	switch {
+	case err != nil || id.Name != "*" && tool.ValidName(id.Name) != nil:
+		c.fault(at, path, "%q is neither server:tool nor server:*", clip(pattern))
+	case !slices.Contains(servers, id.Server):
+		c.fault(at, path, "%q names a server that is not in mcpServers", clip(pattern))
+	}
+}
+
+// tools checks the operator's bound. Whether a server has a tool of that name
+// is known only once it has loaded, and not checked here.
+func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers []string) {
+	if f == nil {
+		f = &fileTools{}
+	}
+	cfg.Tools = Tools{Toolsets: f.Toolsets, Enabled: f.Enabled, Disabled: f.Disabled, ReadOnly: f.ReadOnly != nil && *f.ReadOnly}
+	switch {
+	case f.Toolsets == nil:
+		cfg.Tools.Toolsets = []string{"all"}
+	case len(f.Toolsets) == 0 && len(f.Enabled) == 0 && !n.member("toolsets").bad:
+		c.fault(n, "tools", "No tools left: toolsets is empty and so is enabled")
+	}
+	for i, name := range f.Toolsets {
+		_, known := cfg.Toolsets[strings.ToLower(name)]
+		known = known || strings.EqualFold(name, "all") ||
+			slices.ContainsFunc(servers, func(s string) bool { return strings.EqualFold(s, name) })
+		if !known {
+			c.fault(n.member("toolsets").elems[i], index("tools.toolsets", i), "Unknown toolset: %s", clip(name))
+		}
+	}
+	c.toolEntries(f.Enabled, n.member("enabled"), "enabled", servers)
+	c.toolEntries(f.Disabled, n.member("disabled"), "disabled", servers)
+}
+
+// toolEntries checks a list of server:tool, server:* and bare names.
+func (c *checker) toolEntries(list []string, n *node, key string, servers []string) {
+	for i, entry := range list {
+		at, path := n.elems[i], index(join("tools", key), i)
+		id, err := tool.ParseID(entry)
+		switch {
+		case err != nil && tool.ValidName(entry) == nil: // a bare name
+		case err != nil, id.Name != "*" && tool.ValidName(id.Name) != nil:
+			c.fault(at, path, "%q is neither server:tool, server:* nor the bare name of a tool", clip(entry))
+		case !slices.Contains(servers, id.Server):
+			c.fault(at, path, "Unknown %s tool: %s: there is no such server", key, clip(entry))
+		}
+	}
+}
