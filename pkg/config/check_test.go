@@ -10,7 +10,6 @@ import (
 const stdio = "stdio servers cannot run here; serve it over streamable HTTP and write its url"
 
 func TestParseRefusesWhatItCannotUse(t *testing.T) {
-	long := strings.Repeat("n", 129)
 	for _, tt := range []struct {
 		name, src string
 		want      []string
@@ -55,7 +54,21 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 			`mcpServers.s.disabled_tools[1]: "[a-z]" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 			`mcpServers.s.annotations["a?"]: "a?" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, faultsOf(t, tt.src)); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
+func TestParseRefusesBadNames(t *testing.T) {
+	long := strings.Repeat("n", 129)
+	for _, tt := range []struct {
+		name, src string
+		want      []string
+	}{
 		{"names of servers", withServers("", "", "a b", "a:b", long, ".."), []string{
 			`mcpServers[""]: the name of a server is 1 to 128 of A-Z a-z 0-9 _ . -`,
 			`mcpServers["a b"]: the name of a server is 1 to 128 of A-Z a-z 0-9 _ . -`,
