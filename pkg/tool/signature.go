@@ -1,8 +1,106 @@
 package tool
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
 
-// Signature returns how the tool is called, in the manner of TypeScript.
+// How long a signature may be, in characters: the parameters, and what is returned.
+const (
+	maxParameters = 140
+	maxResult     = 60
+)
+
+// more stands where something was left out.
+const more = "…"
+
+// A scale says how much of a schema is shown.
+type scale struct {
+	depth    int // of objects inside a parameter
+	literals int // of one enum
+	members  int // of one object
+}
+
+// scales returns the scales that are tried in turn until the text is short enough.
+func scales() []scale {
+	return []scale{{4, 16, 16}, {3, 8, 12}, {2, 6, 8}, {1, 4, 6}, {0, 3, 0}}
+}
+
+// worthRequired is the room that what a caller must give may take from what it may leave out:
+// with a required object that is not shown nobody can call, without an optional
+// parameter anybody can.
+const worthRequired = maxParameters * 2 / 3
+
+// Signature returns how a tool is called, in the manner of TypeScript, such as
+// "(owner: string, labels?: string[]) → {url: string}", from its schemas;
+// either may be nil. Required parameters come first, else the order is that of the schema.
+// The length is bounded, whatever the schema.
+//
+// lossy reports that it does not say everything: an enum, object or list that is cut off,
+// a reference that does not resolve inside the document (none is fetched), or a rule that
+// has no form here, such as a maximum. Of the schema's own text only property names
+// and enum literals come out, never a description.
 func Signature(input, output json.RawMessage) (sig string, lossy bool) {
-	return "()", len(input) > 0 || len(output) > 0
+	sig, lossy = parameters(input)
+	if output == nil {
+		return sig, lossy
+	}
+	out, cut := result(output)
+	return sig + " → " + out, lossy || cut
+}
+
+func parameters(schema json.RawMessage) (string, bool) {
+	if schema == nil {
+		return "()", false
+	}
+	root, err := parseNode(schema)
+	if err != nil {
+		return "(" + more + ")", true
+	}
+	scales := scales()
+	for _, s := range scales[:4] {
+		r := &renderer{root: root, scale: s}
+		must, may := r.parameters()
+		if text := "(" + strings.Join(append(must, may...), ", ") + ")"; utf8.RuneCountInString(text) <= maxParameters {
+			return text, r.lossy
+		}
+	}
+	var list []string
+	for _, s := range scales[2:] {
+		must, may := (&renderer{root: root, scale: s}).parameters()
+		list = append(must, may...)
+		if utf8.RuneCountInString(strings.Join(must, ", ")) <= worthRequired {
+			break
+		}
+	}
+	return "(" + fit(list, maxParameters-2) + ")", true
+}
+
+// fit joins as many of the list's first texts as have room, and more.
+func fit(list []string, room int) string {
+	var out strings.Builder
+	room -= utf8.RuneCountInString(more)
+	for _, s := range list {
+		if room -= utf8.RuneCountInString(s) + 2; room < 0 {
+			break
+		}
+		out.WriteString(s + ", ")
+	}
+	return out.String() + more
+}
+
+func result(schema json.RawMessage) (string, bool) {
+	root, err := parseNode(schema)
+	if err != nil {
+		return "any", true
+	}
+	for _, s := range scales() {
+		r := &renderer{root: root, scale: s}
+		r.scale.depth++ // the result is an object itself
+		if text := r.render(root, 0).text; utf8.RuneCountInString(text) <= maxResult {
+			return text, r.lossy
+		}
+	}
+	return "object", true
 }
