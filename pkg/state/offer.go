@@ -30,7 +30,6 @@ type offer struct {
 	// numbers holds the tools whose server is configured, in the catalog's
 	// order. A server that left the config is gone at once, not at the next sync.
 	numbers []int
-	judged  []policy.Tool // what a rule can know of each of numbers
 }
 
 // A row is what is known of one tool apart from people's decisions.
@@ -53,12 +52,16 @@ func newOffer(cfg *config.Config, snap *catalog.Snapshot) *offer {
 			continue
 		}
 		hints := cfg.Servers[server].Override(id.Name, snap.Tool(i).Definition.Annotations)
-		r := row{server: server, hints: hints, tier: hints.Tier()}
-		o.rows[i] = r
+		o.rows[i] = row{server: server, hints: hints, tier: hints.Tier()}
 		o.numbers = append(o.numbers, i)
-		o.judged = append(o.judged, policy.Tool{ID: id, Annotations: hints, Tier: r.tier})
 	}
 	return o
+}
+
+// policyTool is what a rule can know of tool i.
+func (o *offer) policyTool(i int) policy.Tool {
+	r := &o.rows[i]
+	return policy.Tool{ID: o.snap.ID(i), Annotations: r.hints, Tier: r.tier}
 }
 
 // findServer returns the index of the named server, -1 if there is none.
@@ -90,7 +93,7 @@ func (o *offer) universe(servers []Server) toolset.Universe {
 	}
 	for n, i := range o.numbers {
 		hint := o.rows[i].hints.ReadOnlyHint
-		u.Tools[n] = toolset.Tool{ID: o.judged[n].ID, ReadOnly: hint != nil && *hint}
+		u.Tools[n] = toolset.Tool{ID: o.snap.ID(i), ReadOnly: hint != nil && *hint}
 	}
 	for i, s := range servers {
 		status := s.Outcome.Status

@@ -15,10 +15,10 @@ import (
 // catalog; a number that is not [View.Visible] does not exist for this agent.
 // It is immutable and safe for concurrent use.
 type View struct {
-	w     *world // nil: there is nothing to see
-	key   string
-	agent identity.Agent
-	in    []bool // which servers are in scope
+	w        *world // nil: there is nothing to see
+	agent    identity.Agent
+	in       []bool // which servers are in scope
+	verdicts *verdicts
 
 	once     sync.Once
 	statuses []lock.Status // by number; of visible tools only
@@ -88,9 +88,7 @@ func (v *View) Hints(i int) tool.Annotations { return v.w.offer.rows[i].hints }
 func (v *View) Tier(i int) tool.Tier { return v.w.offer.rows[i].tier }
 
 // Verdict returns what the operator's rules say of the visible tool i for this agent.
-func (v *View) Verdict(i int) policy.Verdict { return v.verdicts()[i] }
-
-func (v *View) verdicts() []policy.Verdict { return v.w.bench.of(v.key, v.agent, v.in) }
+func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
 // Facts returns what decides whether the visible tool i is callable, as of the state.
 func (v *View) Facts(i int) lock.Facts {
@@ -120,7 +118,7 @@ func (v *View) facts(i int, userDisabled, approved lock.Fact) lock.Facts {
 // Status returns why the visible tool i is locked, as of the state; [lock.None]: it is callable.
 func (v *View) Status(i int) lock.Status {
 	v.once.Do(func() {
-		verdicts := v.verdicts()
+		verdicts := v.verdicts.list()
 		v.statuses = make([]lock.Status, v.Len())
 		for _, i := range v.w.offer.numbers {
 			server := v.w.offer.rows[i].server

@@ -21,30 +21,59 @@ func newBench(o *offer, p *policy.Policy) *bench {
 	return &bench{offer: o, policy: p, verdicts: cache[*verdicts]{max: cacheSize(len(o.rows))}}
 }
 
-// verdicts are those of every visible tool for one agent, by tool number.
+// verdicts are those of the visible tools for one agent.
 type verdicts struct {
-	once sync.Once
-	all  []policy.Verdict
+	bench *bench
+	agent identity.Agent
+	in    []bool // which servers the agent sees
+
+	mu  sync.Mutex
+	all []policy.Verdict // by tool number; nil: not all are worked out yet
+	one map[int]policy.Verdict
 }
 
-// of returns the verdicts for the agent; in tells which servers it sees.
-func (b *bench) of(key string, agent identity.Agent, in []bool) []policy.Verdict {
-	v := b.verdicts.get(key, func() *verdicts { return &verdicts{} })
-	v.once.Do(func() {
-		v.all = make([]policy.Verdict, len(b.offer.rows))
-		var tools []policy.Tool
-		var numbers []int
-		for n, i := range b.offer.numbers {
-			if in[b.offer.rows[i].server] {
-				tools = append(tools, b.offer.judged[n])
-				numbers = append(numbers, i)
-			}
+// list returns the verdicts of all visible tools, by tool number.
+func (v *verdicts) list() []policy.Verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.all != nil {
+		return v.all
+	}
+	o := v.bench.offer
+	v.all = make([]policy.Verdict, len(o.rows))
+	var tools []policy.Tool
+	var numbers []int
+	for _, i := range o.numbers {
+		if v.in[o.rows[i].server] {
+			tools = append(tools, o.policyTool(i))
+			numbers = append(numbers, i)
 		}
-		for n, verdict := range b.policy.Verdicts(b.offer.cfg, agent, tools) {
-			v.all[numbers[n]] = verdict
-		}
-	})
+	}
+	for n, verdict := range v.bench.policy.Verdicts(o.cfg, v.agent, tools) {
+		v.all[numbers[n]] = verdict
+	}
+	v.one = nil
 	return v.all
+}
+
+// at returns the verdict of the visible tool i. The first call of a tool in a
+// new process does not wait for the verdicts of ten thousand others.
+func (v *verdicts) at(i int) policy.Verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.all != nil {
+		return v.all[i]
+	}
+	if verdict, ok := v.one[i]; ok {
+		return verdict
+	}
+	o := v.bench.offer
+	verdict := v.bench.policy.Verdicts(o.cfg, v.agent, []policy.Tool{o.policyTool(i)})[0]
+	if v.one == nil {
+		v.one = map[int]policy.Verdict{}
+	}
+	v.one[i] = verdict
+	return verdict
 }
 
 // A world is all that views are worked out from. It is immutable, but for what
@@ -97,6 +126,7 @@ func (w *world) view(agent identity.Agent) *View {
 		for i, s := range w.servers {
 			in[i] = slices.Contains(agent.Servers, "*") || slices.Contains(agent.Servers, s.Config.Name)
 		}
-		return &View{w: w, key: key, agent: agent, in: in}
+		v := w.bench.verdicts.get(key, func() *verdicts { return &verdicts{bench: w.bench, agent: agent, in: in} })
+		return &View{w: w, agent: agent, in: in, verdicts: v}
 	})
 }

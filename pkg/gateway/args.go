@@ -1,0 +1,212 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+var errNotObject = errors.New("must be a JSON object")
+
+// A member is one key of a JSON object and its value, byte-exact.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members splits a JSON object. A key that stands twice is refused: what is
+// checked here and what another reader acts on must be the same.
+func members(raw json.RawMessage) ([]member, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errNotObject
+	}
+	var out []member
+	seen := map[string]bool{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, errNotObject
+		}
+		key, _ := t.(string)
+		if seen[key] {
+			return nil, fmt.Errorf("has the key %s twice", quote(key))
+		}
+		seen[key] = true
+		m := member{key: key}
+		if err := dec.Decode(&m.value); err != nil {
+			return nil, errNotObject
+		}
+		out = append(out, m)
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, errNotObject
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errNotObject
+	}
+	return out, nil
+}
+
+// arguments reads the arguments of one of the gateway's tools and collects what is
+// wrong with them, so that an agent can mend everything at once. A null stands
+// for an argument that is not given: some clients send one for each.
+type arguments struct {
+	tool   string
+	values map[string]json.RawMessage
+	faults []string
+}
+
+// readArguments splits raw, which may be nil, and refuses keys that the tool does not know.
+func readArguments(toolName string, raw json.RawMessage, known ...string) *arguments {
+	a := &arguments{tool: toolName, values: map[string]json.RawMessage{}}
+	if raw == nil || string(raw) == "null" {
+		return a
+	}
+	list, err := members(raw)
+	if err != nil {
+		a.faultf("arguments %s", err)
+		return a
+	}
+	for _, m := range list {
+		switch {
+		case !slices.Contains(known, m.key):
+			a.faultf("unknown argument %s: %s takes %s", quote(m.key), toolName, strings.Join(known, ", "))
+		case string(m.value) != "null":
+			a.values[m.key] = m.value
+		}
+	}
+	return a
+}
+
+func (a *arguments) faultf(format string, args ...any) {
+	a.faults = append(a.faults, fmt.Sprintf(format, args...))
+}
+
+// fault returns the message for the agent, "" if nothing is wrong.
+func (a *arguments) fault() string {
+	if len(a.faults) == 0 {
+		return ""
+	}
+	return "Invalid arguments for " + a.tool + ": " + strings.Join(a.faults, "; ") + "."
+}
+
+// text returns a string of 1 to limit characters; "" if it is absent and need not be there.
+func (a *arguments) text(key string, required bool, limit int, purpose string) string {
+	raw, ok := a.values[key]
+	if !ok {
+		if required {
+			a.faultf("%s is missing: give %s", key, purpose)
+		}
+		return ""
+	}
+	var s string
+	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		a.faultf("%s must be a string: give %s", key, purpose)
+		return ""
+	}
+	switch n := utf8.RuneCountInString(s); {
+	case strings.TrimSpace(s) == "":
+		a.faultf("%s is empty: give %s", key, purpose)
+	case n > limit:
+		a.faultf("%s has %d characters, at most %d are taken: give %s", key, n, limit, purpose)
+	}
+	return s
+}
+
+// integer returns a number from lo to hi, or def if it is absent.
+func (a *arguments) integer(key string, lo, hi, def int) int {
+	raw, ok := a.values[key]
+	if !ok {
+		return def
+	}
+	f, err := strconv.ParseFloat(string(raw), 64) // a JSON string, object or literal is no Go number
+	if err != nil || f != math.Trunc(f) || f < float64(lo) || f > float64(hi) {
+		a.faultf("%s must be an integer from %d to %d, not %s", key, lo, hi, shown(raw))
+		return def
+	}
+	return int(f)
+}
+
+// boolean returns a flag, false if it is absent.
+func (a *arguments) boolean(key string) bool {
+	switch raw := a.values[key]; string(raw) {
+	case "true":
+		return true
+	case "false", "":
+	default:
+		a.faultf("%s must be true or false, not %s", key, shown(raw))
+	}
+	return false
+}
+
+// oneOf returns one of the options, the first if it is absent.
+func (a *arguments) oneOf(key string, options ...string) string {
+	raw, ok := a.values[key]
+	if !ok {
+		return options[0]
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil || !slices.Contains(options, s) {
+		a.faultf("%s must be %s, not %s", key, strings.Join(options, " or "), shown(raw))
+		return options[0]
+	}
+	return s
+}
+
+// names returns a list of 1 to limit strings, each once, in their order.
+func (a *arguments) names(key string, limit int) []string {
+	raw, ok := a.values[key]
+	if !ok {
+		a.faultf("%s is missing: give a list of names of the form server:tool", key)
+		return nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || len(list) > limit {
+		a.faultf("%s must be a list of 1 to %d names of the form server:tool", key, limit)
+		return nil
+	}
+	var out []string
+	for i, item := range list {
+		var s string
+		if item[0] != '"' || json.Unmarshal(item, &s) != nil {
+			a.faultf("%s[%d] must be a string of the form server:tool, not %s", key, i, shown(item))
+			continue
+		}
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// object returns a JSON object as it came; {} if it is absent.
+func (a *arguments) object(key string) json.RawMessage {
+	raw, ok := a.values[key]
+	switch {
+	case !ok:
+		return json.RawMessage("{}")
+	case raw[0] != '{':
+		a.faultf("%s must be an object with the tool's own arguments, not %s", key, shown(raw))
+	}
+	return raw
+}
+
+// shown repeats a JSON value in a message.
+func shown(raw json.RawMessage) string {
+	if len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') {
+		return map[byte]string{'{': "an object", '[': "a list"}[raw[0]]
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil && raw[0] == '"' {
+		return "the string " + quote(s)
+	}
+	return cut(string(raw))
+}

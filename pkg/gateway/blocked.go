@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+)
+
+// A locked says why a tool is locked and what unlocks it. It is the
+// _meta["dev.portcullis/lock"] of a blocked call.
+type locked struct {
+	Name        string      `json:"name"`
+	Status      lock.Status `json:"status"`
+	Remediation string      `json:"remediation"`
+	Note        string      `json:"note,omitempty"`
+	Link        string      `json:"link,omitempty"` // only where the user can unlock it
+}
+
+func (s *Session) lock(i int, status lock.Status) locked {
+	id := s.view.ID(i)
+	l := locked{Name: id.String(), Status: status, Note: s.note(i, status)}
+	if status == lock.DisabledByUser || status == lock.PendingApproval {
+		l.Link = Link(s.g.o.BaseURL, id)
+	}
+	l.Remediation = lock.Remediation(status, l.Link)
+	return l
+}
+
+// blocked answers the call of a locked tool. Nothing went upstream.
+func (s *Session) blocked(ctx context.Context, i int, status lock.Status) (json.RawMessage, error) {
+	l := s.lock(i, status)
+	s.g.record(ctx, func(r Recorder) error { return r.Blocked(s.caller.Agent.ID, l.Name, string(status)) })
+	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
+		slog.String("agent", s.caller.Agent.ID), slog.String("tool", l.Name), slog.String("status", string(status)),
+		slog.Any("rules", s.view.Verdict(i).Rules))
+	text := "Tool " + quote(l.Name) + " is locked: " + string(status) + ".\n" + l.Remediation
+	if l.Note != "" {
+		text += "\nNote: " + l.Note
+	}
+	if !s.direct {
+		text += "\nretrieve_tools include_disabled:true shows locked tools and why."
+	}
+	meta := s.meta()
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["dev.portcullis/lock"] = l
+	return result(text, true, meta)
+}

@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// variant returns the gateway's tool that calls tools of the tier.
+func variant(t tool.Tier) string { return "call_tool_" + t.String() }
+
+// tierOf returns the tier that a variant may call.
+func tierOf(name string) (tool.Tier, bool) {
+	for _, t := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
+		if name == variant(t) {
+			return t, true
+		}
+	}
+	return tool.Destructive, false
+}
+
+// CallTool answers tools/call; params is its params object as it was sent. The
+// result of an upstream tool is returned as its server sent it. An error is an
+// [*Error], or says that ctx ended.
+func (s *Session) CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	p, fault := readParams(params)
+	if fault != nil {
+		return nil, fault
+	}
+	if s.down {
+		return s.refuse(unavailable)
+	}
+	if s.direct {
+		i, ok := s.findDirect(p.name)
+		if !ok {
+			return nil, unknownTool(p.name)
+		}
+		return s.call(ctx, i, tool.Destructive, params)
+	}
+	if tier, ok := tierOf(p.name); ok {
+		return s.callVariant(ctx, tier, p)
+	}
+	switch p.name {
+	case retrieveTools:
+		return s.retrieve(ctx, p.arguments)
+	case describeTools:
+		return s.describe(p.arguments)
+	case upstreamServers:
+		return s.listServers(p.arguments)
+	}
+	return nil, unknownTool(p.name)
+}
+
+// params are those of a tools/call, as far as the gateway reads them.
+type params struct {
+	name      string
+	arguments json.RawMessage // nil: none
+	rest      []member        // all others, such as requestState; without _meta
+}
+
+func readParams(raw json.RawMessage) (params, *Error) {
+	list, err := members(raw)
+	if err != nil {
+		return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: params " + err.Error() + "."}
+	}
+	var p params
+	for _, m := range list {
+		switch m.key {
+		case "name":
+			if m.value[0] != '"' || json.Unmarshal(m.value, &p.name) != nil {
+				return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: name must be a string."}
+			}
+		case "arguments":
+			p.arguments = m.value
+		case "_meta":
+		default:
+			p.rest = append(p.rest, m)
+		}
+	}
+	if p.name == "" {
+		return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: name is missing."}
+	}
+	return p, nil
+}
+
+func unknownTool(name string) *Error {
+	return &Error{Code: codeInvalidParams, Message: "Unknown tool: " + quote(name)}
+}
+
+// callVariant answers one of the three tools that call others.
+func (s *Session) callVariant(ctx context.Context, tier tool.Tier, p params) (json.RawMessage, error) {
+	a := readArguments(p.name, p.arguments, "name", "args")
+	name := a.text("name", true, maxQuery, "a tool's name of the form server:tool, as retrieve_tools gives it")
+	args := a.object("args")
+	if fault := a.fault(); fault != "" {
+		return s.refuse(fault)
+	}
+	id, err := tool.ParseID(name)
+	i, ok := s.find(id)
+	if err != nil || !ok {
+		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")
+	}
+	return s.call(ctx, i, tier, p.upstream(args))
+}
+
+// upstream returns the params that the upstream server gets: the tool's own
+// arguments, and whatever else the caller sent beside the name.
+func (p params) upstream(args json.RawMessage) json.RawMessage {
+	out := append([]byte(`{"arguments":`), args...)
+	for _, m := range p.rest {
+		out = append(out, ',')
+		out = append(out, encode(m.key)...)
+		out = append(out, ':')
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+// call sends a tool's call upstream, if the tool is open and the caller may use
+// its tier. as is the tier of the variant by which it was called.
+func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.RawMessage) (json.RawMessage, error) {
+	id := s.view.ID(i)
+	if status := s.statusNow(ctx, i); status != lock.None {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return s.blocked(ctx, i, status)
+	}
+	tier := s.view.Tier(i)
+	if as > tier { // tiers are ordered strongest first
+		return s.refuse("Tool " + quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
+	}
+	if !slices.Contains(s.caller.Agent.Tiers, tier) {
+		return nil, &Error{
+			Code: codeForbidden, Status: http.StatusForbidden,
+			Message: "This agent may not call " + tier.String() + " tools, and " + quote(id.String()) + " is one. It needs the scope " + tier.String() + ".",
+			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tier.String()}},
+		}
+	}
+	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
+	server := s.view.Server(i).Config
+	hints := s.view.Hints(i)
+	raw, err := s.g.up.Call(ctx, target(server), upstream.Call{
+		Name:   id.Name,
+		Params: params,
+		Meta:   upstream.CallMeta{Raw: s.caller.Meta, Traceparent: s.caller.Traceparent},
+		Schema: s.view.Tool(i).Definition.InputSchema,
+		Retry:  isTrue(hints.ReadOnlyHint) || isTrue(hints.IdempotentHint),
+	})
+	if err != nil {
+		return s.failed(ctx, server.Name, err)
+	}
+	return raw, nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// target is the server as the upstream client calls it.
+func target(s config.Server) upstream.Target {
+	return upstream.Target{
+		ID: s.Name, URL: s.URL, Headers: s.Headers.Plain(),
+		Timeout: min(s.Timeout, callTime), BehindProxy: s.BehindProxy,
+	}
+}
+
+// statusNow classifies a tool by its approval record as it is in the store now.
+// The store is asked only if the answer can matter.
+func (s *Session) statusNow(ctx context.Context, i int) lock.Status {
+	facts := s.view.FactsWithout(i)
+	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
+		return lock.Classify(facts)
+	}
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	record, err := s.g.approvals.Get(ctx, s.view.ID(i))
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		facts = s.view.FactsAt(i, nil)
+	case err != nil:
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "approval record cannot be read",
+			slog.String("tool", s.view.ID(i).String()), slog.Any("error", err))
+	default:
+		facts = s.view.FactsAt(i, &record)
+	}
+	return lock.Classify(facts)
+}
+
+// failed renders a call that the tool did not answer.
+func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
+	if own, ok := errors.AsType[*upstream.RPCError](err); ok {
+		return nil, &Error{Code: int(own.Code), Message: own.Message, Data: own.Data, Err: err}
+	}
+	s.g.o.Log.LogAttrs(ctx, slog.LevelWarn, "upstream call failed", slog.String("server", server), slog.Any("error", err))
+	call, ok := errors.AsType[*upstream.CallError](err)
+	if !ok {
+		return nil, err
+	}
+	type trouble struct {
+		Server     string          `json:"server"`
+		Status     upstream.Status `json:"status"`
+		Reason     string          `json:"reason"`
+		RetryAfter int             `json:"retry_after,omitempty"` // seconds
+	}
+	o := call.Outcome
+	meta := s.meta()
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["dev.portcullis/upstream"] = trouble{server, o.Status, o.Reason, int((o.RetryAfter + time.Second - 1) / time.Second)}
+	return result(upstream.Message(server, o), true, meta)
+}

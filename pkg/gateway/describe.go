@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const maxNames = 10
+
+// A described is one tool in the answer of describe_tools: a callable one with its
+// definition, a locked one with what unlocks it.
+type described struct {
+	Name        string          `json:"name"`
+	Server      string          `json:"server"`
+	Status      lock.Status     `json:"status,omitempty"`
+	Description *string         `json:"description,omitempty"`
+	Remediation string          `json:"remediation,omitempty"`
+	Note        string          `json:"note,omitempty"`
+	Link        string          `json:"link,omitempty"`
+	CallWith    string          `json:"call_with,omitempty"`
+	Definition  json.RawMessage `json:"definition,omitempty"`
+}
+
+// describe answers describe_tools.
+func (s *Session) describe(raw json.RawMessage) (json.RawMessage, error) {
+	a := readArguments(describeTools, raw, "names")
+	names := a.names("names", maxNames)
+	if fault := a.fault(); fault != "" {
+		return s.refuse(fault)
+	}
+	out := struct {
+		Tools    []described `json:"tools"`
+		NotFound []string    `json:"not_found"`
+	}{[]described{}, []string{}}
+	for _, name := range names {
+		id, err := tool.ParseID(name)
+		i, ok := s.find(id)
+		if err != nil || !ok {
+			out.NotFound = append(out.NotFound, cut(name))
+			continue
+		}
+		out.Tools = append(out.Tools, s.described(i))
+	}
+	return s.own(out)
+}
+
+func (s *Session) described(i int) described {
+	id, status := s.view.ID(i), s.view.Status(i)
+	d := described{Name: id.String(), Server: id.Server}
+	if status == lock.None {
+		t := s.view.Tool(i)
+		d.CallWith = variant(s.view.Tier(i))
+		d.Definition = present(t.Definition, "", s.view.Hints(i))
+		return d
+	}
+	l := s.lock(i, status)
+	text := s.view.Description(i, status)
+	d.Status, d.Description, d.Remediation, d.Note, d.Link = status, &text, l.Remediation, l.Note, l.Link
+	return d
+}

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxPage is the size in bytes after which a page of tools/list ends. A
+// response may have 5 MiB in all.
+const maxPage = 3 << 20
+
+// directName returns the name of a tool in direct mode.
+func (s *Session) directName(id tool.ID) string {
+	if s.bare {
+		return id.Name
+	}
+	return id.Direct()
+}
+
+// listDirect returns a page of the callable tools themselves, in the order of
+// their ids. Two ids can have one name; only the first is listed, which is the
+// one that a call of the name reaches.
+func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
+	after, ok := readCursor(cursor)
+	if !ok {
+		return nil, badCursor()
+	}
+	var page bytes.Buffer
+	page.WriteString(`{"tools":[`)
+	named := map[string]bool{}
+	last, next, n := "", "", 0
+	for i := range s.view.Len() {
+		if !s.sel.Tools.Has(i) || s.view.Status(i) != lock.None {
+			continue
+		}
+		id := s.view.ID(i)
+		name := s.directName(id)
+		if named[name] {
+			continue
+		}
+		named[name] = true
+		if id.String() <= after {
+			continue
+		}
+		definition := present(s.view.Tool(i).Definition, name, s.view.Hints(i))
+		if n > 0 && page.Len()+len(definition) > maxPage {
+			next = writeCursor(last)
+			break
+		}
+		if n > 0 {
+			page.WriteByte(',')
+		}
+		page.Write(definition)
+		last = id.String()
+		n++
+	}
+	page.WriteByte(']')
+	for _, m := range []struct {
+		key   string
+		value any
+		given bool
+	}{
+		{"nextCursor", next, next != ""},
+		{"_meta", s.meta(), s.meta() != nil},
+	} {
+		if m.given {
+			page.WriteString(`,"` + m.key + `":`)
+			page.Write(encode(m.value))
+		}
+	}
+	page.WriteByte('}')
+	return page.Bytes(), nil
+}
+
+// findDirect returns the number of the tool that a name in direct mode stands for: the
+// first callable one, else the first locked one.
+func (s *Session) findDirect(name string) (int, bool) {
+	first, ok := 0, false
+	for i := range s.view.Len() {
+		if !s.sel.Tools.Has(i) || s.directName(s.view.ID(i)) != name {
+			continue
+		}
+		if s.view.Status(i) == lock.None {
+			return i, true
+		}
+		if !ok {
+			first, ok = i, true
+		}
+	}
+	return first, ok
+}
+
+// A cursor is the id after which the next page begins, so that it stays right
+// when tools come and go.
+const cursorMark = "after:"
+
+func writeCursor(id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + id))
+}
+
+func readCursor(cursor string) (after string, ok bool) {
+	if cursor == "" {
+		return "", true
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(raw), cursorMark)
+}

@@ -1,0 +1,107 @@
+// Package gateway answers what agents ask: which tools there are, which of
+// them are locked and why, and the call of one.
+//
+// A [Session] is one request's view: what the agent's scope and the request's
+// selection leave is all that exists for it, in every answer, count and
+// message. What is locked is shown as locked and never reached; what nobody
+// approved is never quoted. Definitions, arguments and results pass as the
+// bytes they are.
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// An Upstream calls tools; *upstream.Client is one.
+type Upstream interface {
+	// Call returns the result object as the server sent it, an [*upstream.RPCError]
+	// if the server answered with an error of its own, or an [*upstream.CallError].
+	Call(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error)
+}
+
+// Approvals reads the record of one tool, as of every write before;
+// [approval.Store] does.
+type Approvals interface {
+	Get(ctx context.Context, id tool.ID) (approval.Record, error)
+}
+
+// A Recorder counts what agents do; *metrics.Emitter is one. An error of it is
+// logged, and the request goes on.
+type Recorder interface {
+	// Discovery is a search: whether it asked for locked tools, and whether
+	// its answer said that there are some.
+	Discovery(agent string, includeDisabled, nudged bool) error
+
+	// Call is a call that went upstream.
+	Call(agent, tool, tier string) error
+
+	// Blocked is a call of a locked tool.
+	Blocked(agent, tool, status string) error
+}
+
+// Options are the knobs of a [Gateway]. The zero value works.
+type Options struct {
+	BaseURL  string           // of the page where people decide, without a trailing slash; "": no links
+	Recorder Recorder         // nil: nothing is counted
+	Log      *slog.Logger     // nil: none
+	Now      func() time.Time // nil: time.Now
+}
+
+// How long a request, the read of an approval record and an upstream call may
+// take. API Gateway gives up after 30 s and the function after 28.
+const (
+	requestTime  = 25 * time.Second
+	approvalTime = 5 * time.Second
+	callTime     = 20 * time.Second
+)
+
+// A Gateway opens sessions. It is safe for concurrent use.
+type Gateway struct {
+	states    *state.Loader
+	approvals Approvals
+	up        Upstream
+	o         Options
+}
+
+// New returns a Gateway. It makes no call.
+func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Gateway {
+	g := &Gateway{states: states, approvals: approvals, up: up}
+	if o != nil {
+		g.o = *o
+	}
+	if g.o.Log == nil {
+		g.o.Log = slog.New(slog.DiscardHandler)
+	}
+	if g.o.Now == nil {
+		g.o.Now = time.Now
+	}
+	return g
+}
+
+// Link returns the address of the page where a person decides about a tool;
+// "" if base is.
+func Link(base string, id tool.ID) string {
+	if base == "" {
+		return ""
+	}
+	return base + "/admin/tools/" + url.PathEscape(id.Server) + "/" + url.PathEscape(id.Name)
+}
+
+// record counts something, and logs that it could not be.
+func (g *Gateway) record(ctx context.Context, count func(Recorder) error) {
+	if g.o.Recorder == nil {
+		return
+	}
+	if err := count(g.o.Recorder); err != nil {
+		g.o.Log.LogAttrs(ctx, slog.LevelWarn, "metric not written", slog.Any("error", err))
+	}
+}

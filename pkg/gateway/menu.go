@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+)
+
+// The gateway's own tools in search mode.
+const (
+	retrieveTools   = "retrieve_tools"
+	describeTools   = "describe_tools"
+	upstreamServers = "upstream_servers"
+)
+
+// menu returns the definitions of the six tools. Every agent pays for each
+// word of them in every conversation; a test holds their size.
+//
+// alwaysLoad asks clients that defer tools not to hide the gate itself.
+func menu() []string {
+	const (
+		tail = `,"_meta":{"anthropic/alwaysLoad":true}}`
+		read = `,"annotations":{"readOnlyHint":true}` + tail
+		call = `"inputSchema":{"type":"object","properties":{"name":{"type":"string","description":"server:tool"},` +
+			`"args":{"type":"object"}},"required":["name"],"additionalProperties":false}`
+	)
+	return []string{
+		`{"name":"retrieve_tools","description":"Find tools by what they do. Call each with the tool in its call_with.",` +
+			`"inputSchema":{"type":"object","properties":{` +
+			`"query":{"type":"string","description":"What you want done"},` +
+			`"limit":{"type":"integer","minimum":1,"maximum":50,"default":10},` +
+			`"include_disabled":{"type":"boolean","default":false,"description":"Also show locked tools, why, and how to unlock them"},` +
+			`"detail":{"enum":["compact","full"],"default":"compact"},` +
+			`"read_only":{"type":"boolean","default":false}},` +
+			`"required":["query"],"additionalProperties":false}` + read,
+		`{"name":"describe_tools","description":"Full definitions of tools, by name.",` +
+			`"inputSchema":{"type":"object","properties":{` +
+			`"names":{"type":"array","items":{"type":"string","description":"server:tool"},"minItems":1,"maxItems":10}},` +
+			`"required":["names"],"additionalProperties":false}` + read,
+		`{"name":"call_tool_read","description":"Call a tool that only reads.",` + call + read,
+		`{"name":"call_tool_write","description":"Call a tool that changes but does not destroy.",` + call +
+			`,"annotations":{"destructiveHint":false}` + tail,
+		`{"name":"call_tool_destructive","description":"Call a tool that may delete or overwrite.",` + call +
+			`,"annotations":{"destructiveHint":true}` + tail,
+		`{"name":"upstream_servers","description":"Servers behind this gateway: status, toolsets, locked tools.",` +
+			`"inputSchema":{"type":"object","properties":{` +
+			`"operation":{"enum":["list","get"],"default":"list"},` +
+			`"name":{"type":"string","description":"for get"}},` +
+			`"additionalProperties":false}` + read,
+	}
+}
+
+// ListTools returns the result of tools/list: in search mode the six tools, in
+// direct mode the callable ones themselves. cursor is what the page before
+// gave as nextCursor. An error is an [*Error].
+func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
+	if s.st.Config == nil || s.down && s.direct {
+		return nil, downError(nil)
+	}
+	if s.direct {
+		return s.listDirect(cursor)
+	}
+	if cursor != "" {
+		return nil, badCursor()
+	}
+	return s.list(menu(), "")
+}
+
+// list finishes a page of tools/list.
+func (s *Session) list(definitions []string, next string) (json.RawMessage, error) {
+	return marshal(struct {
+		Tools      json.RawMessage `json:"tools"`
+		NextCursor string          `json:"nextCursor,omitempty"`
+		Meta       map[string]any  `json:"_meta,omitempty"`
+	}{json.RawMessage("[" + strings.Join(definitions, ",") + "]"), next, s.meta()})
+}
+
+func badCursor() *Error {
+	return &Error{Code: codeInvalidParams, Message: "Invalid cursor: list the tools from the start."}
+}

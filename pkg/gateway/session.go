@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+)
+
+// JSON-RPC error codes. The own ones lie outside the range that JSON-RPC reserves.
+const (
+	codeInvalidParams = -32602
+	codeUnavailable   = 1001 // no config or catalog yet
+	codeForbidden     = 1002 // the agent lacks the tier
+)
+
+// unavailable is what an agent reads while there is nothing to answer from.
+const unavailable = "The gateway cannot answer yet: its configuration or tool catalog has not been loaded. " +
+	"No tool is callable; try again shortly, and tell the operator if it lasts."
+
+// A Session is what one request sees. It is for one request and one goroutine.
+type Session struct {
+	g       *Gateway
+	caller  Caller
+	st      *state.State
+	view    *state.View
+	sel     state.Selection
+	direct  bool
+	bare    bool // direct mode without prefix
+	narrows bool // the request asked for less than it may have
+	down    bool // there is nothing to answer from
+}
+
+// Open resolves the state and the selection of one request. The error is an [*Error].
+func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
+	req, err := toolset.ParseRequest(c.Path, c.Header)
+	if err != nil {
+		return nil, g.selectionError(ctx, err)
+	}
+	st := g.states.Load(ctx)
+	s := &Session{g: g, caller: c, st: st, view: st.View(c.Agent), down: !st.Ready()}
+	if st.Config != nil {
+		s.direct = st.Config.Gateway.Mode == "direct"
+	}
+	if s.down {
+		return s, nil
+	}
+	if s.sel, err = s.view.Select(req); err != nil {
+		return nil, g.selectionError(ctx, err)
+	}
+	return s, nil
+}
+
+// selectionError renders why a selection cannot be served.
+func (g *Gateway) selectionError(ctx context.Context, err error) *Error {
+	e, ok := errors.AsType[*toolset.Error](err)
+	if !ok {
+		g.o.Log.LogAttrs(ctx, slog.LevelError, "operator's selection cannot be used", slog.Any("error", err))
+		return downError(err)
+	}
+	data, err := marshal(struct {
+		UnknownToolsets []string           `json:"unknown_toolsets"`
+		UnknownTools    []string           `json:"unknown_tools"`
+		Conflicts       []toolset.Conflict `json:"conflicts"`
+	}{notNil(e.UnknownToolsets), notNil(e.UnknownTools), notNil(e.Conflicts)})
+	return &Error{
+		Code: codeInvalidParams, Message: e.Message, Data: data,
+		Status: e.Status, RetryAfter: e.RetryAfter, Err: err,
+	}
+}
+
+// notNil makes an empty list print as [].
+func notNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func downError(cause error) *Error {
+	return &Error{
+		Code: codeUnavailable, Message: unavailable,
+		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second, Err: cause,
+	}
+}
+
+// maxNamed is how many servers the instructions name.
+const maxNamed = 40
+
+// Instructions say in two lines what can be found behind the gate.
+func (s *Session) Instructions() string {
+	var names []string
+	for _, srv := range s.servers() {
+		names = append(names, srv.Config.Name)
+	}
+	list := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	switch n := len(names); {
+	case n == 0:
+		list = "no server yet"
+	case n > maxNamed:
+		list = fmt.Sprintf("%s and %d more (upstream_servers lists them)", list, n-maxNamed)
+	}
+	if s.direct {
+		return "Gateway to the tools of: " + list + ".\n" +
+			"Some of their tools may be locked, and are then not listed: calling one says why, and what a person must do to unlock it."
+	}
+	return "Gateway to the tools of: " + list + ". Find them with retrieve_tools, then call each with the tool named in its call_with.\n" +
+		"If what you need is missing it may be locked: include_disabled: true shows locked tools, why, and what a person must do to unlock them."
+}
+
+// find returns the number of a tool that exists for this request.
+func (s *Session) find(id tool.ID) (int, bool) {
+	i, ok := s.view.Find(id)
+	if !ok || !s.sel.Tools.Has(i) {
+		return 0, false
+	}
+	return i, true
+}
+
+// split parts the selection into callable and locked tools; with readOnly,
+// tools that may change something are in neither.
+func (s *Session) split(readOnly bool) (callable, locked search.Set) {
+	callable, locked = search.NewSet(s.view.Len()), search.NewSet(s.view.Len())
+	for i := range s.view.Len() {
+		switch {
+		case !s.sel.Tools.Has(i), readOnly && s.view.Tier(i) != tool.Read:
+		case s.view.Status(i) == lock.None:
+			callable.Add(i)
+		default:
+			locked.Add(i)
+		}
+	}
+	return callable, locked
+}
+
+// meta returns the _meta of the gateway's own answers; nil if there is none.
+func (s *Session) meta() map[string]any {
+	if len(s.sel.Ignored) == 0 {
+		return nil
+	}
+	return map[string]any{"dev.portcullis/ignored": s.sel.Ignored}
+}
+
+// own finishes an answer of the gateway's own.
+func (s *Session) own(v any) (json.RawMessage, error) {
+	text, err := marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	return result(string(text), false, s.meta())
+}
+
+// refuse finishes an answer that the agent should read and act on.
+func (s *Session) refuse(text string) (json.RawMessage, error) { return result(text, true, s.meta()) }
