@@ -59,7 +59,7 @@ func (r *renderer) object(s *node, depth int) expr {
 		return expr{text: "object"}
 	case len(properties) == 0 && (extra.is(true) || len(extra.keys) == 0):
 		return expr{text: "object"}
-	case depth >= r.scale.depth:
+	case depth >= r.scale.depth || r.scale.members == 0:
 		r.lossy = true
 		return expr{text: "object"}
 	case len(properties) == 0:

@@ -1,0 +1,57 @@
+package tool_test
+
+import (
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const benchmarked = `{"name":"search_issues","description":"Search issues. Takes the query syntax of the site.","inputSchema":{"type":"object",
+"properties":{"query":{"type":"string","description":"What to search for"},"state":{"type":"string","enum":["open","closed","all"]},
+"labels":{"type":"array","items":{"type":"string"}},"page":{"type":"integer","default":1},"sort":{"anyOf":[{"enum":["created","updated"]},{"type":"null"}]},
+"range":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"}}}},"required":["query"],"additionalProperties":false},
+"annotations":{"title":"Search","readOnlyHint":true,"openWorldHint":true}}`
+
+func BenchmarkParseDefinition(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tool.ParseDefinition([]byte(benchmarked)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReadDefinition(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tool.ReadDefinition([]byte(benchmarked)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkHash(b *testing.B) {
+	d, err := tool.ParseDefinition([]byte(benchmarked))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Hash(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSignature(b *testing.B) {
+	d, err := tool.ParseDefinition([]byte(benchmarked))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if s, _ := tool.Signature(d.InputSchema, nil); s == "()" {
+			b.Fatal("no parameters")
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package tool_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+func FuzzParseID(f *testing.F) {
+	for _, s := range []string{"", ":", "a:b", "a:b:c", " : ", "\xff:\x00", "ａ：ｂ"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		id, err := tool.ParseID(in)
+		if err != nil {
+			return
+		}
+		if id.String() != in || id.Server == "" || id.Name == "" || strings.Contains(id.Server, ":") {
+			t.Errorf("ParseID(%q) = %+v", in, id)
+		}
+		if len(id.Direct()) > 64 {
+			t.Errorf("Direct() of %q has %d bytes", in, len(id.Direct()))
+		}
+	})
+}
+
+func FuzzMatchGlob(f *testing.F) {
+	for _, p := range []string{"", "*", "a*b", "**a", "*a*a*a*b"} {
+		f.Add(p, "aaab")
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern)+len(name) > 1<<10 {
+			return
+		}
+		if got, want := tool.MatchGlob(pattern, name), slowMatch(pattern, name); got != want {
+			t.Errorf("MatchGlob(%q, %q) = %v, want %v", pattern, name, got, want)
+		}
+	})
+}
+
+// slowMatch fills the table of all pairs of prefixes.
+func slowMatch(pattern, name string) bool {
+	row := make([]bool, len(name)+1)
+	row[0] = true
+	for _, p := range []byte(pattern) {
+		next := make([]bool, len(name)+1)
+		next[0] = p == '*' && row[0]
+		for i := range len(name) {
+			if p == '*' {
+				next[i+1] = row[i+1] || next[i]
+			} else {
+				next[i+1] = row[i] && p == name[i]
+			}
+		}
+		row = next
+	}
+	return row[len(name)]
+}
+
+func FuzzCanonicalJSON(f *testing.F) {
+	for _, tc := range refused {
+		if len(tc.in) < 1<<10 {
+			f.Add([]byte(tc.in))
+		}
+	}
+	for _, s := range []string{`{"b":1.0,"a":[9007199254740993,"n1"]}`, `1e400`, `-0.0`, `"\u00e9"`, `0.30000000000000004`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		got, err := tool.CanonicalJSON(in)
+		if err != nil {
+			return
+		}
+		if !json.Valid(got) || !utf8.Valid(got) {
+			t.Fatalf("CanonicalJSON(%q) = %q, which is not JSON", in, got)
+		}
+		again, err := tool.CanonicalJSON(got)
+		if err != nil || !bytes.Equal(again, got) {
+			t.Errorf("CanonicalJSON(%q) = %q, %v; want no change", got, again, err)
+		}
+		spaced, err := tool.CanonicalJSON(append([]byte(" \n"), in...))
+		if err != nil || !bytes.Equal(spaced, got) {
+			t.Errorf("white space changed %q into %q, %v", got, spaced, err)
+		}
+	})
+}
+
+func FuzzParseDefinition(f *testing.F) {
+	for _, s := range []string{
+		`{"name":"a"}`,
+		`{"name":"a","inputSchema":{"type":"object","properties":{"x":{"enum":[1e400]}}},"annotations":{"readOnlyHint":true}}`,
+		`{"name":"a","name":"b"}`, `{"name":"a","annotations":{"readOnlyHint":null}}`, ` {"name" : "a" , "outputSchema" : {} } `,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		before := bytes.Clone(in)
+		d, err := tool.ParseDefinition(in)
+		if !bytes.Equal(in, before) {
+			t.Fatal("the definition was changed")
+		}
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(d.Raw, in) {
+			t.Errorf("Raw = %q, want %q", d.Raw, in)
+		}
+		if err := tool.ValidName(d.Name); err != nil {
+			t.Errorf("took the name %q", d.Name)
+		}
+		for _, schema := range []json.RawMessage{d.InputSchema, d.OutputSchema} {
+			if schema != nil && (!json.Valid(schema) || schema[0] != '{' || !bytes.Contains(in, schema)) {
+				t.Errorf("schema %q is not an object of %q", schema, in)
+			}
+		}
+		if _, err := d.Hash(); err != nil {
+			t.Errorf("a definition that was taken has no hash: %v", err)
+		}
+	})
+}
+
+func FuzzSignature(f *testing.F) {
+	for _, s := range []string{
+		`{}`, of(`{"enum":["a",1]}`), of(`{"$ref":"#"}`), of(`{"allOf":[{"anyOf":[{}]}]}`), `{"$ref":"#/properties/a","properties":{"a":{"$ref":"#"}}}`,
+		of(`{"prefixItems":[{},true],"items":{"type":["null"]}}`), `[[[]]]`, `{"properties":7,"required":{},"anyOf":1}`, `nul`, "",
+	} {
+		f.Add([]byte(s), []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, input, output []byte) {
+		got, _ := tool.Signature(input, output)
+		if n := utf8.RuneCountInString(got); n > maxSignature {
+			t.Errorf("%d characters: %s", n, got)
+		}
+		if strings.ContainsAny(got, "\n\r\t\x00\x1b\u202e") || !utf8.ValidString(got) {
+			t.Errorf("not one clean line: %q", got)
+		}
+		if !strings.HasPrefix(got, "(") {
+			t.Errorf("no parameters: %q", got)
+		}
+	})
+}
