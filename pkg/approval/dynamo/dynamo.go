@@ -16,10 +16,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mrand "math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -33,9 +35,11 @@ const (
 	feedKey    = "records"
 	timeLayout = "2006-01-02T15:04:05.000000000Z" // of one width, so that it sorts
 
-	// attempts and maxBackoff bound the retries of one call; its context ends them earlier.
-	attempts   = 12
-	maxBackoff = time.Second
+	// A call is asked again after up to 25 ms, then twice that, …, at most a second:
+	// the SDK starts at a second, which is a request's whole budget. The context ends it earlier.
+	attempts     = 12
+	firstBackoff = 25 * time.Millisecond
+	maxBackoff   = time.Second
 )
 
 // api is the part of *dynamodb.Client that a Store calls.
@@ -68,7 +72,8 @@ func New(db api, table string, now func() time.Time) *Store {
 	}
 	return &Store{db, table, now, retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = attempts
-		o.MaxBackoff = maxBackoff
+		o.Backoff = retry.BackoffDelayerFunc(backoff)
+		o.RateLimiter = ratelimit.None // the budget is the context's, not one that all requests share
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(cancelledByThrottle)}, o.Retryables...)
 	})}
 }
@@ -283,6 +288,11 @@ func cancelledByThrottle(err error) aws.Ternary {
 		return aws.TrueTernary
 	}
 	return aws.UnknownTernary
+}
+
+// backoff returns how long to wait after the given attempt, counted from 0.
+func backoff(attempt int, _ error) (time.Duration, error) {
+	return mrand.N(min(firstBackoff<<min(attempt, 10), maxBackoff)), nil
 }
 
 // hasReason reports whether err is a cancelled transaction with one of the codes.

@@ -1,0 +1,62 @@
+package approvaltest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+func TestMemKeepsThePromises(t *testing.T) {
+	approvaltest.Run(t, func(*testing.T) approval.Store { return new(approvaltest.Mem) })
+}
+
+func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
+	gone := errors.New("connection reset")
+	for name, kept := range map[string]bool{"before the write": false, "after the write": true} {
+		t.Run(name, func(t *testing.T) {
+			m := &approvaltest.Mem{
+				OnPut: func(context.Context, approval.Record) (bool, error) { return kept, gone },
+				OnBase: func(_ context.Context, _ string, put bool) (bool, error) {
+					return kept, map[bool]error{true: gone}[put]
+				},
+			}
+			r := approval.Record{Server: "s", Tool: "t", State: approval.Pending}
+			if _, err := m.Put(t.Context(), r, nil); !errors.Is(err, gone) {
+				t.Errorf("Put = %v, want the hook's error", err)
+			}
+			if _, err := m.Get(t.Context(), r.ID()); errors.Is(err, approval.ErrNotFound) == kept {
+				t.Errorf("Get = %v, want kept %v", err, kept)
+			}
+			if err := m.PutBaseline(t.Context(), approval.Baseline{Server: "s"}); !errors.Is(err, gone) {
+				t.Errorf("PutBaseline = %v, want the hook's error", err)
+			}
+			if _, err := m.Baseline(t.Context(), "s"); errors.Is(err, approval.ErrNotFound) == kept {
+				t.Errorf("Baseline = %v, want kept %v", err, kept)
+			}
+		})
+	}
+}
+
+func TestMemHooksFailReads(t *testing.T) {
+	gone := errors.New("connection reset")
+	m := &approvaltest.Mem{
+		OnGet:     func(context.Context, tool.ID) error { return gone },
+		OnChanges: func(context.Context, time.Time) error { return gone },
+		OnAudit:   func(context.Context, string) error { return gone },
+		OnBase:    func(context.Context, string, bool) (bool, error) { return false, gone },
+	}
+	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
+	_, changes := m.Changes(t.Context(), time.Time{})
+	_, audit := m.Audit(t.Context(), "s", 1)
+	_, base := m.Baseline(t.Context(), "s")
+	for name, err := range map[string]error{"Get": get, "Changes": changes, "Audit": audit, "Baseline": base} {
+		if !errors.Is(err, gone) {
+			t.Errorf("%s = %v, want the hook's error", name, err)
+		}
+	}
+}
