@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,9 +66,8 @@ func Build(in Input) (*Snapshot, error) {
 	}
 	index := search.Build(docs)
 
-	head := append([]byte(magic), 0, 0, 0, 0)
-	binary.LittleEndian.PutUint32(head[len(magic):], version)
-	head = appendTime(head, in.Feed)
+	head := binary.LittleEndian.AppendUint32([]byte(magic), version)
+	head = appendTime(append(head, 0, 0, 0, 0), in.Feed)
 	total := headerSize
 	for _, n := range []int{len(servers), len(tools), e.text.Len(), e.json.Len(), len(index)} {
 		total += n // an under-estimate that is exact for the sections which can be large
@@ -75,7 +76,19 @@ func Build(in Input) (*Snapshot, error) {
 		}
 		head = binary.LittleEndian.AppendUint32(head, uint32(n))
 	}
-	return Decode(bytes.Join([][]byte{head, serverRows, toolRows, e.text.Bytes(), e.json.Bytes(), index}, nil))
+	blob := bytes.Join([][]byte{head, serverRows, toolRows, e.text.Bytes(), e.json.Bytes(), index}, nil)
+	binary.LittleEndian.PutUint32(blob[atSum:], checksum(blob))
+	s, err := Decode(blob)
+	if err != nil {
+		return nil, fmt.Errorf("build catalog: %w", err)
+	}
+	s.sha256 = sum(blob)
+	return s, nil
+}
+
+func sum(blob []byte) string {
+	sum := sha256.Sum256(blob)
+	return hex.EncodeToString(sum[:])
 }
 
 // A namedTool is a tool with the text that orders it.

@@ -31,7 +31,7 @@ type Snapshot struct {
 	servers []Server
 	feed    time.Time
 	index   *search.Index
-	sha256  string
+	sha256  string // "": not known
 	current Current
 	etag    string // of the Current object; "" if the snapshot was not loaded
 }
@@ -68,8 +68,14 @@ func (s *Snapshot) Feed() time.Time { return s.feed }
 func (s *Snapshot) Index() *search.Index { return s.index }
 
 // SHA256 returns the lower-case hex SHA-256 of the encoding. Snapshots with
-// the same one hold the same tools and approval states; outcomes may differ.
-func (s *Snapshot) SHA256() string { return s.sha256 }
+// the same one hold the same tools and approval states; outcomes may differ. It is
+// known of a snapshot that was built or loaded; for one that [Decode] opened it is computed.
+func (s *Snapshot) SHA256() string {
+	if s.sha256 == "" {
+		return sum(s.blob)
+	}
+	return s.sha256
+}
 
 // Current returns what was stored beside the snapshot; the zero Current if it
 // was neither loaded nor saved.

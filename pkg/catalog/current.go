@@ -41,61 +41,56 @@ type Current struct {
 // only outcomes are. It returns [object.ErrNotFound] if no sync has ended yet,
 // and [ErrUnusable] if what is stored cannot be used.
 func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
-	cur, etag, err := loadCurrent(ctx, objects, held)
-	if errors.Is(err, object.ErrNotModified) {
-		return held, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := held
-	if held == nil || held.sha256 != cur.SHA256 {
-		b, err := loadBlob(ctx, objects, cur)
-		if err != nil {
-			return nil, err
-		}
-		if s, err = Decode(b); err != nil {
-			return nil, err
-		}
-		if s.sha256 != cur.SHA256 {
-			return nil, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", cur.SHA256, ErrUnusable, s.sha256)
-		}
-	}
-	return s.with(cur, etag), nil
+	s, _, err := load(ctx, objects, held, Decode)
+	return s, err
 }
 
-// loadCurrent returns current.json and its ETag, which is also set if the
-// error says that the object's content is of no use.
-func loadCurrent(ctx context.Context, objects object.Store, held *Snapshot) (Current, string, error) {
-	ifNoneMatch := ""
+// load is [Load] with the function that opens the blob. It also returns the
+// ETag of current.json, even if what it points to cannot be used.
+func load(ctx context.Context, objects object.Store, held *Snapshot, open func([]byte) (*Snapshot, error)) (s *Snapshot, etag string, err error) {
 	if held != nil {
-		ifNoneMatch = held.etag
+		etag = held.etag
 	}
-	o, err := objects.Get(ctx, CurrentKey, ifNoneMatch)
+	o, err := objects.Get(ctx, CurrentKey, etag)
+	if errors.Is(err, object.ErrNotModified) {
+		return held, etag, nil
+	}
 	if err != nil {
-		return Current{}, "", fmt.Errorf("load catalog: %w", err)
+		return nil, "", fmt.Errorf("load catalog: %w", err)
 	}
+	cur, err := parseCurrent(o.Data)
+	if err != nil {
+		return nil, o.ETag, err
+	}
+	if held != nil && held.sha256 == cur.SHA256 {
+		return held.with(cur, o.ETag), o.ETag, nil
+	}
+	blob, err := objects.Get(ctx, Key(cur.SHA256), "")
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, o.ETag, fmt.Errorf("load catalog %s: %w: its object is missing", cur.SHA256, ErrUnusable)
+	}
+	if err != nil {
+		return nil, o.ETag, fmt.Errorf("load catalog %s: %w", cur.SHA256, err)
+	}
+	if s, err = open(blob.Data); err != nil {
+		return nil, o.ETag, err
+	}
+	if s.sha256 != "" && s.sha256 != cur.SHA256 {
+		return nil, o.ETag, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", cur.SHA256, ErrUnusable, s.sha256)
+	}
+	s.sha256 = cur.SHA256
+	return s.with(cur, o.ETag), o.ETag, nil
+}
+
+func parseCurrent(data []byte) (Current, error) {
 	var cur Current
-	if err := json.Unmarshal(o.Data, &cur); err != nil {
-		return Current{}, o.ETag, fmt.Errorf("load catalog: %s: %w: %w", CurrentKey, ErrUnusable, err)
+	if err := json.Unmarshal(data, &cur); err != nil {
+		return Current{}, fmt.Errorf("load catalog: %s: %w: %w", CurrentKey, ErrUnusable, err)
 	}
 	if len(cur.SHA256) != 64 || strings.Trim(cur.SHA256, "0123456789abcdef") != "" {
-		return Current{}, o.ETag, fmt.Errorf("load catalog: %s: %w: sha256 is %q", CurrentKey, ErrUnusable, cur.SHA256)
+		return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 is %q", CurrentKey, ErrUnusable, cur.SHA256)
 	}
-	return cur, o.ETag, nil
-}
-
-// loadBlob returns the bytes of the snapshot. One that is missing although
-// current.json names it is a damaged catalog, not an absent one.
-func loadBlob(ctx context.Context, objects object.Store, cur Current) ([]byte, error) {
-	o, err := objects.Get(ctx, Key(cur.SHA256), "")
-	if errors.Is(err, object.ErrNotFound) {
-		return nil, fmt.Errorf("load catalog %s: %w: its object is missing", cur.SHA256, ErrUnusable)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load catalog %s: %w", cur.SHA256, err)
-	}
-	return o.Data, nil
+	return cur, nil
 }
 
 // with returns s as it stands beside cur.
@@ -119,10 +114,10 @@ func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 //
 // The order makes an interruption harmless: a snapshot that nothing points to is never read.
 func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, ifMatch string) (*Snapshot, error) {
-	cur.SHA256, cur.Size, cur.Tools = s.sha256, len(s.blob), s.Len()
+	cur.SHA256, cur.Size, cur.Tools = s.SHA256(), len(s.blob), s.Len()
 	if cur.StoredAt.IsZero() {
-		if _, err := objects.Put(ctx, Key(s.sha256), s.blob, ""); err != nil {
-			return nil, fmt.Errorf("store catalog %s: %w", s.sha256, err)
+		if _, err := objects.Put(ctx, Key(cur.SHA256), s.blob, ""); err != nil {
+			return nil, fmt.Errorf("store catalog %s: %w", cur.SHA256, err)
 		}
 		cur.StoredAt = cur.SyncedAt
 	}
@@ -132,7 +127,7 @@ func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, i
 	}
 	etag, err := objects.Put(ctx, CurrentKey, data, ifMatch)
 	if err != nil {
-		return nil, fmt.Errorf("move catalog to %s: %w", s.sha256, err)
+		return nil, fmt.Errorf("move catalog to %s: %w", cur.SHA256, err)
 	}
 	return s.with(cur, etag), nil
 }

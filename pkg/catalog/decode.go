@@ -1,9 +1,7 @@
 package catalog
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,16 +29,30 @@ func Decode(b []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// decode opens all but the search index, which another version of this
-// program may not read: a sync still needs the definitions then.
+// decodeBase opens what a sync goes on from: without the search index, which
+// this version of the program may not read although it reads the definitions,
+// and with its SHA-256 checked, so that the next sync heals what was damaged.
+func decodeBase(b []byte) (*Snapshot, error) {
+	s, _, err := decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("decode catalog: %w: %w", ErrUnusable, err)
+	}
+	s.sha256 = sum(b)
+	return s, nil
+}
+
+// decode opens all but the search index, whose bytes it returns.
 func decode(b []byte) (s *Snapshot, index []byte, err error) {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic {
 		return nil, nil, errors.New("not a catalog")
 	}
-	if v := binary.LittleEndian.Uint32(b[len(magic):]); v != version {
+	if v := binary.LittleEndian.Uint32(b[atVersion:]); v != version {
 		return nil, nil, fmt.Errorf("format %d, want %d", v, version)
 	}
-	counts := b[len(magic)+4+timeSize:]
+	if binary.LittleEndian.Uint32(b[atSum:]) != checksum(b) {
+		return nil, nil, errors.New("checksum does not match")
+	}
+	counts := b[atCounts:]
 	rest := b[headerSize:]
 	var sections [5][]byte
 	for i, size := range [...]uint64{serverSize, rowSize, 1, 1, 1} {
@@ -53,14 +65,12 @@ func decode(b []byte) (s *Snapshot, index []byte, err error) {
 	if len(rest) > 0 {
 		return nil, nil, fmt.Errorf("%d bytes too many", len(rest))
 	}
-	sum := sha256.Sum256(b)
 	s = &Snapshot{
-		blob:   b,
-		text:   string(sections[2]),
-		rows:   sections[1],
-		json:   sections[3],
-		feed:   readTime(b[len(magic)+4:]),
-		sha256: hex.EncodeToString(sum[:]),
+		blob: b,
+		text: string(sections[2]),
+		rows: sections[1],
+		json: sections[3],
+		feed: readTime(b[atFeed:]),
 	}
 	if err := s.readServers(sections[0]); err != nil {
 		return nil, nil, err

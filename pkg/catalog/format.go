@@ -3,13 +3,15 @@ package catalog
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"time"
 )
 
 // The encoding, all numbers little-endian:
 //
-//	header   magic, version, feed, number of servers and tools, sizes of the last three sections
+//	header   magic, version, CRC-32C of all that follows it, feed, number of servers and
+//	         tools, sizes of the last three sections
 //	servers  one row each, by name
 //	tools    one row each, by id
 //	text     names, descriptions, signatures, hashes: what is read as a string
@@ -23,7 +25,11 @@ const (
 	version    = 1
 	timeSize   = 12 // seconds since 1970, nanoseconds
 	spanSize   = 8
-	headerSize = len(magic) + 4 + timeSize + 5*4
+	atVersion  = len(magic)
+	atSum      = atVersion + 4
+	atFeed     = atSum + 4
+	atCounts   = atFeed + timeSize
+	headerSize = atCounts + 5*4
 	serverSize = spanSize + 4
 
 	// maxBlob keeps every offset within 31 bits, so that it is an int on every machine.
@@ -77,6 +83,12 @@ const (
 
 // noTime stands for the zero time, which lies before 1970 and after nothing.
 const noTime = math.MinInt64
+
+// checksum finds damage as the blob is opened. SHA-256, which names the blob, takes ten
+// times as long as all the rest of opening; only a sync checks it.
+func checksum(b []byte) uint32 {
+	return crc32.Checksum(b[atFeed:], crc32.MakeTable(crc32.Castagnoli))
+}
 
 func appendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {

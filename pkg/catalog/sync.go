@@ -16,7 +16,7 @@ import (
 // A Loader asks servers for their tools; *upstream.Client is one.
 type Loader interface {
 	// LoadAll asks every target and returns one outcome each, in their order.
-	// each is called as each ends.
+	// each is called as each ends, one call at a time.
 	LoadAll(ctx context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome
 }
 
@@ -74,7 +74,7 @@ type ticket struct {
 
 // NewSyncer returns a Syncer. It makes no call.
 func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *SyncOptions) *Syncer {
-	s := &Syncer{objects: objects, approvals: approvals, loader: loader, slot: make(chan struct{}, 1)}
+	s := &Syncer{objects: objects, approvals: approvals, loader: loader, slot: make(chan struct{}, 1), baselines: map[string]*approval.Baseline{}}
 	if o != nil {
 		s.o = *o
 	}
@@ -99,7 +99,6 @@ func (s *Syncer) Sync(ctx context.Context) (Report, error) {
 			return Report{}, context.Cause(ctx)
 		case s.slot <- struct{}{}:
 			s.lead(ctx, t)
-			<-s.slot
 		}
 		if !t.gone || ctx.Err() != nil {
 			return t.report, t.err
@@ -116,9 +115,10 @@ func (s *Syncer) ticket() *ticket {
 	return s.next
 }
 
-// lead runs the sync of t, unless another who waited for it just did. From
-// here on, whoever asks gets a new ticket.
+// lead runs the sync of t, unless another who waited for it just did, and
+// frees the slot. From here on, whoever asks gets a new ticket.
 func (s *Syncer) lead(ctx context.Context, t *ticket) {
+	defer func() { <-s.slot }()
 	s.mu.Lock()
 	if s.next != t {
 		s.mu.Unlock()
@@ -131,5 +131,3 @@ func (s *Syncer) lead(ctx context.Context, t *ticket) {
 	t.report, t.err = s.run(ctx)
 	t.gone = ctx.Err() != nil
 }
-
-func (s *Syncer) run(ctx context.Context) (Report, error) { return Report{}, errors.ErrUnsupported }

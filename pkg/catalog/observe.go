@@ -1,0 +1,231 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+const (
+	// feedOverlap is how far back changes are asked for again: an index of a
+	// distributed table shows late what was written early.
+	feedOverlap = 10 * time.Second
+
+	// maxWriters is how many records are written at once.
+	maxWriters = 16
+
+	// maxRefused is how many refused tools of one server are kept: their
+	// number is the server's choice.
+	maxRefused = 50
+)
+
+// take notes how the server's load ended, and its tools. A tool that cannot be
+// hashed, or whose name was listed before it, is refused.
+func (l *list) take(o upstream.Outcome) {
+	l.outcome = o
+	l.outcome.Tools = nil
+	l.outcome.Refused = slices.Clone(o.Refused)
+	if o.Status != upstream.Available {
+		return
+	}
+	l.loaded = true
+	seen := make(map[string]bool, len(o.Tools))
+	for _, d := range o.Tools {
+		hash, err := d.Hash()
+		switch {
+		case err != nil:
+			l.refuse(d.Name, err.Error())
+		case seen[d.Name]:
+			l.refuse(d.Name, "the server lists it twice")
+		default:
+			seen[d.Name] = true
+			l.tools = append(l.tools, ToolInput{Definition: d, Hash: hash})
+		}
+	}
+	if n := len(l.outcome.Refused) - maxRefused; n > 0 {
+		l.outcome.Refused = append(l.outcome.Refused[:maxRefused], upstream.Refusal{Reason: fmt.Sprintf("and %d more", n)})
+	}
+}
+
+func (l *list) refuse(name, reason string) {
+	l.outcome.Refused = append(l.outcome.Refused, upstream.Refusal{Name: strconv.Quote(name), Reason: reason})
+}
+
+// readApprovals brings the known records up to date. The feed goes only as far as
+// what was read: a record that this process wrote may be newer than one
+// of another writer that was not read yet.
+func (s *Syncer) readApprovals(ctx context.Context) error {
+	var since time.Time
+	if s.records != nil && !s.feed.IsZero() {
+		since = s.feed.Add(-feedOverlap)
+	}
+	changes, err := s.approvals.Changes(ctx, since)
+	if err != nil {
+		return fmt.Errorf("read approvals: %w", err)
+	}
+	if s.records == nil {
+		s.records = make(map[tool.ID]*approval.Record, len(changes))
+	}
+	for _, r := range changes {
+		if r.UpdatedAt.After(s.feed) {
+			s.feed = r.UpdatedAt
+		}
+		if held := s.records[r.ID()]; held == nil || held.Rev < r.Rev {
+			s.remember(r)
+		}
+	}
+	return nil
+}
+
+func (s *Syncer) remember(r approval.Record) {
+	if bytes.Equal(r.Approved, r.Current) {
+		r.Approved = r.Current // one copy in memory: most records are approved as they are
+	}
+	s.records[r.ID()] = &r
+}
+
+// A sighting is a tool whose record is due for a write.
+type sighting struct {
+	list *list
+	held *approval.Record // as it was read or written last; nil: none
+	seen approval.Seen
+}
+
+// observe holds every loaded definition against its record, and writes the
+// records that change, then the baselines. A baseline that is not written, because a record
+// was not, is taken again by the next run; the records that were written stay as they are.
+func (r *run) observe(ctx context.Context) error {
+	var due []sighting
+	var baselines []approval.Baseline
+	for _, l := range r.lists {
+		if !l.loaded {
+			continue
+		}
+		held, err := r.baseline(ctx, l.server.Name)
+		if err != nil {
+			return err
+		}
+		due = append(due, r.sightings(l, approval.FirstList(held, len(l.tools)))...)
+		if len(l.tools) > 0 && (held == nil || held.URL != l.server.URL) {
+			baselines = append(baselines, approval.Baseline{Server: l.server.Name, URL: l.server.URL, At: r.began})
+		}
+	}
+	if err := r.recordAll(ctx, due); err != nil {
+		return err
+	}
+	for _, b := range baselines {
+		if err := r.approvals.PutBaseline(ctx, b); err != nil {
+			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
+		}
+		r.baselines[b.Server] = &b
+	}
+	return nil
+}
+
+// baseline returns the server's baseline, nil if its list was never taken.
+func (s *Syncer) baseline(ctx context.Context, server string) (*approval.Baseline, error) {
+	if b := s.baselines[server]; b != nil {
+		return b, nil
+	}
+	b, err := s.approvals.Baseline(ctx, server)
+	if errors.Is(err, approval.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read baseline of %q: %w", server, err)
+	}
+	s.baselines[server] = &b
+	return &b, nil
+}
+
+// sightings returns the tools of l whose records change, and refuses those
+// that no store would take.
+func (r *run) sightings(l *list, first bool) (due []sighting) {
+	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
+		seen := approval.Seen{
+			ID:         tool.ID{Server: l.server.Name, Name: t.Definition.Name},
+			URL:        l.server.URL,
+			Definition: t.Definition.Raw,
+			Hash:       t.Hash,
+			Mode:       approval.Mode(l.server.Approval),
+			Baseline:   first,
+			Now:        r.began,
+		}
+		held := r.records[seen.ID]
+		next, _, changed := approval.Observe(held, seen)
+		if !changed {
+			return false
+		}
+		if err := next.Check(); err != nil {
+			l.refuse(t.Definition.Name, err.Error())
+			return true
+		}
+		due = append(due, sighting{l, held, seen})
+		return false
+	})
+	return due
+}
+
+// recordAll writes the records that are due, [maxWriters] at once. It stops at
+// the first that fails: the store is gone, and the next run goes on from here.
+func (r *run) recordAll(ctx context.Context, due []sighting) error {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxWriters)
+	for _, d := range due {
+		g.Go(func() error {
+			before, after, err := r.record(ctx, d)
+			if err != nil {
+				return fmt.Errorf("record %q: %w", d.seen.ID, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.remember(after)
+			switch {
+			case before == nil:
+				d.list.counts.New++
+			case before.CurrentHash != after.CurrentHash:
+				d.list.counts.Changed++
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// record writes what [approval.Observe] says, again from what is stored if
+// another writer came first, and returns the record before and after.
+func (r *run) record(ctx context.Context, d sighting) (before *approval.Record, after approval.Record, err error) {
+	before = d.held
+	for range maxTries {
+		next, entry, changed := approval.Observe(before, d.seen)
+		if !changed {
+			return before, next, nil
+		}
+		after, err = r.approvals.Put(ctx, next, entry)
+		if !errors.Is(err, approval.ErrConflict) {
+			return before, after, err
+		}
+		stored, err := r.approvals.Get(ctx, d.seen.ID)
+		switch {
+		case err == nil:
+			before = &stored
+		case errors.Is(err, approval.ErrNotFound):
+			before = nil
+		default:
+			return nil, approval.Record{}, err
+		}
+	}
+	return nil, approval.Record{}, fmt.Errorf("%d times: %w", maxTries, approval.ErrConflict)
+}

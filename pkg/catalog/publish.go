@@ -1,0 +1,137 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// storeAgain is how old the object of an unchanged snapshot may get before it is written again, so
+// that a bucket rule which deletes old catalogs spares the one in use.
+const storeAgain = 24 * time.Hour
+
+// publish builds the catalog, stores it and moves current.json to it. If the
+// catalog moved meanwhile it goes on from the new one, unless a sync that began later made it.
+func (r *run) publish(ctx context.Context) error {
+	for range maxTries {
+		// Read again, since people decide while servers load.
+		if err := r.readApprovals(ctx); err != nil {
+			return err
+		}
+		next, err := Build(r.input())
+		if err != nil {
+			return err
+		}
+		cur := r.current()
+		if r.base != nil && r.base.sha256 == next.sha256 && r.began.Sub(r.base.current.StoredAt) < storeAgain {
+			cur.StoredAt = r.base.current.StoredAt
+		}
+		saved, err := Save(ctx, r.objects, next, cur, r.ifMatch)
+		if err == nil {
+			r.report.Stored = cur.StoredAt.IsZero()
+			r.held = saved
+			return nil
+		}
+		if !errors.Is(err, object.ErrConflict) {
+			return err
+		}
+		if err := r.readBase(ctx); err != nil {
+			return err
+		}
+		if done, err := r.yield(ctx, next.sha256); done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("catalog was moved %d times by others: %w", maxTries, object.ErrConflict)
+}
+
+// yield looks at the catalog that another sync put in the way, and reports
+// whether it stays.
+func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
+	if r.base != nil {
+		cur := r.base.current
+		if cur.StartedAt.Equal(r.began) && cur.SHA256 == sha256 {
+			return true, nil // our own write, whose answer was lost
+		}
+		if cur.StartedAt.After(r.began) {
+			r.report.Superseded = true
+			return true, nil
+		}
+	}
+	from, err := LoadSource(ctx, r.objects, r.from)
+	if err != nil {
+		return false, err
+	}
+	if from.Version != r.from.Version {
+		return false, errConfigMoved
+	}
+	return false, nil
+}
+
+// input is the catalog as it should be: what servers say now, else what they
+// said last.
+func (r *run) input() Input {
+	in := Input{Feed: r.feed}
+	for _, l := range r.lists {
+		s := ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Tools: l.tools}
+		if kept := r.kept(l.server.Name); l.loaded {
+			l.counts.Gone = len(missing(kept, l.tools))
+		} else {
+			s.Tools = kept
+		}
+		for i, t := range s.Tools {
+			s.Tools[i].Record = r.records[tool.ID{Server: s.Name, Name: t.Definition.Name}]
+		}
+		in.Servers = append(in.Servers, s)
+	}
+	return in
+}
+
+// kept returns the server's definitions in the catalog before.
+func (r *run) kept(server string) []ToolInput {
+	if r.base == nil {
+		return nil
+	}
+	s, _ := r.base.Server(server)
+	tools := make([]ToolInput, s.Tools)
+	for i := range tools {
+		t := r.base.Tool(s.First + i)
+		tools[i] = ToolInput{Definition: t.Definition, Hash: t.Hash}
+	}
+	return tools
+}
+
+// missing returns the tools of before that are not in now.
+func missing(before, now []ToolInput) []ToolInput {
+	names := make(map[string]bool, len(now))
+	for _, t := range now {
+		names[t.Definition.Name] = true
+	}
+	var gone []ToolInput
+	for _, t := range before {
+		if !names[t.Definition.Name] {
+			gone = append(gone, t)
+		}
+	}
+	return gone
+}
+
+func (r *run) current() Current {
+	cur := Current{
+		Config:    r.from.Version,
+		StartedAt: r.began,
+		SyncedAt:  r.o.Now().UTC().Round(0),
+		Outcomes:  []upstream.Outcome{},
+	}
+	for _, l := range r.lists {
+		if l.outcome.Status != "" {
+			cur.Outcomes = append(cur.Outcomes, l.outcome)
+		}
+	}
+	return cur
+}

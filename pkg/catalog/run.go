@@ -1,0 +1,209 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// errConfigMoved says that the config changed during the run and another sync
+// has already moved the catalog: this run must begin again.
+var errConfigMoved = errors.New("config changed during the sync")
+
+// maxTries is how often a run begins again, and how often it tries to move the
+// catalog, before it gives up. Each further try means that yet another sync ended meanwhile.
+const maxTries = 4
+
+// A run is one sync.
+type run struct {
+	*Syncer
+	began   time.Time
+	base    *Snapshot // the catalog before; nil: none that can be used
+	ifMatch string    // ETag of its current.json
+	lists   []*list   // one each server of the config
+	report  Report
+}
+
+// A list is what a run knows of one server.
+type list struct {
+	server  config.Server
+	outcome upstream.Outcome // without Tools; of this run or, if the server was not asked, of an earlier one
+	loaded  bool             // tools is what the server says now
+	tools   []ToolInput      // without records
+	counts  ServerReport     // New, Changed and Gone
+}
+
+// run syncs once, from the start.
+func (s *Syncer) run(ctx context.Context) (Report, error) {
+	for n := 1; ; n++ {
+		r := &run{Syncer: s, began: s.o.Now().UTC().Round(0)}
+		err := r.sync(ctx)
+		if errors.Is(err, errConfigMoved) && n < maxTries {
+			continue
+		}
+		if err != nil {
+			err = fmt.Errorf("sync: %w", err)
+		}
+		r.finish(ctx, err)
+		return r.report, err
+	}
+}
+
+// sync is the order of things. The catalog's version is read before the
+// config: whoever moves the catalog in between makes the last step fail, so a
+// catalog can never go over one that was made from a newer config. Records are written before
+// the catalog: a tool that is in the catalog and has no record yet would be locked for no
+// reason that a person can lift.
+func (r *run) sync(ctx context.Context) error {
+	if err := r.readBase(ctx); err != nil {
+		return err
+	}
+	if err := r.readConfig(ctx); err != nil {
+		return err
+	}
+	if err := r.readServers(ctx); err != nil {
+		return err
+	}
+	if err := r.readApprovals(ctx); err != nil {
+		return err
+	}
+	if err := r.observe(ctx); err != nil {
+		return err
+	}
+	// Not before the records are written: what the other servers changed is
+	// locked by its record even if the catalog cannot follow.
+	if err := r.checkRequired(); err != nil {
+		return err
+	}
+	return r.publish(ctx)
+}
+
+// readBase reads the catalog that this run goes on from. One that cannot be
+// used is as good as none, but the run still moves on from its version.
+func (r *run) readBase(ctx context.Context) error {
+	base, etag, err := load(ctx, r.objects, r.held, decodeBase)
+	switch {
+	case errors.Is(err, object.ErrNotFound):
+		etag = object.IfAbsent
+	case errors.Is(err, ErrUnusable):
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "stored catalog is replaced", slog.Any("err", err))
+	case err != nil:
+		return err
+	}
+	r.base, r.ifMatch, r.held = base, etag, base
+	return nil
+}
+
+func (r *run) readConfig(ctx context.Context) error {
+	from, err := LoadSource(ctx, r.objects, r.from)
+	if err != nil {
+		r.report.ConfigErr = err
+		return err
+	}
+	r.from = from
+	r.report.Config = from.Version
+	r.report.ConfigErr = errors.Join(from.Unread, from.Refused)
+	if from.Stale() {
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "an older config stays in use", slog.Any("err", r.report.ConfigErr))
+	} else if err := keepLastGood(ctx, r.objects, from); err != nil {
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good config not kept", slog.Any("err", err))
+	}
+	r.lists = make([]*list, len(from.Config.Servers))
+	for i, server := range from.Config.Servers {
+		r.lists[i] = &list{server: server}
+		if r.base != nil {
+			s, _ := r.base.Server(server.Name)
+			r.lists[i].outcome = s.Outcome
+		}
+	}
+	return nil
+}
+
+// readServers asks every enabled server for its tools.
+func (r *run) readServers(ctx context.Context) error {
+	var targets []upstream.Target
+	byName := map[string]*list{}
+	for _, l := range r.lists {
+		if l.server.Enabled {
+			targets = append(targets, Target(l.server))
+			byName[l.server.Name] = l
+		}
+	}
+	done := 0
+	outcomes := r.loader.LoadAll(ctx, targets, func(o upstream.Outcome) {
+		done++
+		if r.o.Progress != nil {
+			r.o.Progress(Progress{Outcome: o, Done: done, Total: len(targets)})
+		}
+	})
+	if ctx.Err() != nil { // what was cut short says nothing about the servers
+		return context.Cause(ctx)
+	}
+	for _, o := range outcomes {
+		if l := byName[o.ServerID]; l != nil && o.Status != "" {
+			l.take(o)
+			r.logOutcome(ctx, l.outcome)
+		}
+	}
+	return nil
+}
+
+// Target returns where and how the server is reached.
+func Target(s config.Server) upstream.Target {
+	return upstream.Target{ID: s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy}
+}
+
+func (r *run) checkRequired() error {
+	var errs []error
+	for _, l := range r.lists {
+		if l.server.Required && l.server.Enabled && !l.loaded {
+			errs = append(errs, fmt.Errorf("%w: %q is %s (%s)", ErrRequired, l.server.Name, l.outcome.Status, l.outcome.Reason))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *run) logOutcome(ctx context.Context, o upstream.Outcome) {
+	level, msg := slog.LevelDebug, "server loaded"
+	if o.Status != upstream.Available {
+		level, msg = slog.LevelWarn, "server not loaded"
+	}
+	r.o.Log.LogAttrs(ctx, level, msg,
+		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
+		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
+		slog.Int("refused_tools", len(o.Refused)), slog.String("err", o.Error))
+}
+
+// finish completes the report, also that of a run that failed.
+func (r *run) finish(ctx context.Context, err error) {
+	rep := &r.report
+	rep.StartedAt, rep.Duration = r.began, r.o.Now().Sub(r.began)
+	for _, l := range r.lists {
+		c := l.counts
+		c.Name, c.Enabled, c.Required, c.Outcome, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, !l.loaded
+		if r.held != nil {
+			s, _ := r.held.Server(c.Name)
+			c.Tools = s.Tools
+		}
+		rep.Servers = append(rep.Servers, c)
+		rep.New += c.New
+		rep.Changed += c.Changed
+	}
+	if r.held != nil {
+		rep.Tools, rep.Snapshot, rep.Size = r.held.Len(), r.held.sha256, len(r.held.blob)
+	}
+	level, msg := slog.LevelInfo, "catalog synced"
+	if err != nil {
+		level, msg = slog.LevelError, "catalog not synced"
+	}
+	r.o.Log.LogAttrs(ctx, level, msg,
+		slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
+		slog.Bool("stored", rep.Stored), slog.Bool("superseded", rep.Superseded),
+		slog.String("snapshot", rep.Snapshot), slog.Duration("duration", rep.Duration), slog.Any("err", err))
+}

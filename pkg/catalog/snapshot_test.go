@@ -1,0 +1,440 @@
+package catalog_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// define parses a definition and hashes it.
+func define(t testing.TB, raw string) catalog.ToolInput {
+	t.Helper()
+	d, err := tool.ParseDefinition([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := d.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog.ToolInput{Definition: d, Hash: h}
+}
+
+// day is a time on the n-th of November 2026 that a store could have given.
+func day(n int) time.Time { return time.Date(2026, 11, n, 10, 20, 30, 123456789, time.UTC) }
+
+const (
+	// plain says nothing that it need not.
+	plain = `{"name":"list_files"}`
+
+	// rich has what a typed client would lose: 2^53+1, an unknown field, key
+	// order, white space, and a schema that stands twice.
+	rich = `{ "x-vendor": {"id": 9007199254740993, "copy": {"type":"object","properties":{"path":{"type":"string"}}}},
+  "name":"delete_file", "title":"Delete a file", "description":"Deletes one file. \u00dcber \"all\".",
+  "inputSchema":{"type":"object","properties":{"path":{"type":"string"}}},
+  "outputSchema":{"properties":{"ok":{"type":"boolean"}},"type":"object"},
+  "annotations":{"title":"Del","readOnlyHint":false,"destructiveHint":true,"openWorldHint":false} }`
+
+	richBefore = `{"name":"delete_file","description":"Deletes."}`
+)
+
+// sample is a catalog with every kind of tool and record.
+func sample(t testing.TB) catalog.Input {
+	t.Helper()
+	approved, changed, unknown := define(t, plain), define(t, rich), define(t, `{"name":"odd.Name-1"}`)
+	approved.Record = &approval.Record{
+		Server: "fs", Tool: "list_files", State: approval.Approved, ApprovedHash: approved.Hash, CurrentHash: approved.Hash,
+		Approved: approved.Definition.Raw, Current: approved.Definition.Raw,
+		By: "sync", At: day(1), FirstSeen: day(1), LastSeen: day(20), UpdatedAt: day(20), Rev: 1,
+	}
+	before := define(t, richBefore)
+	changed.Record = &approval.Record{
+		Server: "fs", Tool: "delete_file", State: approval.Changed, Disabled: true,
+		ApprovedHash: before.Hash, CurrentHash: changed.Hash,
+		Approved: before.Definition.Raw, Current: changed.Definition.Raw,
+		By: "ann", Note: "not on Fridays", FirstSeen: day(2), LastSeen: day(19), UpdatedAt: day(19), Rev: 1 << 40,
+	}
+	return catalog.Input{
+		Feed: day(20),
+		Servers: []catalog.ServerInput{
+			{Name: "fs-2", Enabled: true, Tools: []catalog.ToolInput{approvedCopy(approved)}},
+			{Name: "empty", Enabled: true},
+			{Name: "fs", Enabled: false, Tools: []catalog.ToolInput{unknown, changed, approved}},
+		},
+	}
+}
+
+// approvedCopy is t on a server that nobody has decided about.
+func approvedCopy(t catalog.ToolInput) catalog.ToolInput {
+	t.Record = nil
+	return t
+}
+
+func build(t testing.TB, in catalog.Input) *catalog.Snapshot {
+	t.Helper()
+	s, err := catalog.Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSnapshotGivesBackWhatItWasBuiltFrom(t *testing.T) {
+	in := sample(t)
+	s, err := catalog.Decode(bytes.Clone(build(t, in).Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range s.Len() {
+		ids = append(ids, s.ID(i).String())
+	}
+	if diff := cmp.Diff([]string{"fs-2:list_files", "fs:delete_file", "fs:list_files", "fs:odd.Name-1"}, ids); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+	for _, server := range in.Servers {
+		for _, want := range server.Tools {
+			i, ok := s.Find(tool.ID{Server: server.Name, Name: want.Definition.Name})
+			if !ok {
+				t.Errorf("%s:%s not found", server.Name, want.Definition.Name)
+				continue
+			}
+			got := s.Tool(i)
+			if diff := cmp.Diff(want.Definition, got.Definition); diff != "" {
+				t.Errorf("definition (-want +got):\n%s", diff)
+			}
+			signature, lossy := tool.Signature(want.Definition.InputSchema, want.Definition.OutputSchema)
+			if got.Hash != want.Hash || got.Signature != signature || got.Lossy != lossy {
+				t.Errorf("%s: hash %q, signature %q, lossy %v; want %q, %q, %v",
+					got.ID, got.Hash, got.Signature, got.Lossy, want.Hash, signature, lossy)
+			}
+			if diff := cmp.Diff(withoutDefinitions(want.Record), got.Approval); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		}
+	}
+	if !s.Feed().Equal(in.Feed) {
+		t.Errorf("Feed() = %v, want %v", s.Feed(), in.Feed)
+	}
+}
+
+func withoutDefinitions(r *approval.Record) *approval.Record {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.Approved, c.Current = nil, nil
+	return &c
+}
+
+func TestApprovedDefinitionIsKeptOnlyWhereItDiffers(t *testing.T) {
+	s := build(t, sample(t))
+	want := map[string]string{"fs:delete_file": richBefore}
+	for i := range s.Len() {
+		if got := s.Tool(i); string(got.ApprovedRaw) != want[got.ID.String()] {
+			t.Errorf("%s: ApprovedRaw = %q, want %q", got.ID, got.ApprovedRaw, want[got.ID.String()])
+		}
+	}
+}
+
+func TestSchemasAreTheBytesThatCame(t *testing.T) {
+	s := build(t, sample(t))
+	i, ok := s.Find(tool.ID{Server: "fs", Name: "delete_file"})
+	if !ok {
+		t.Fatal("not found")
+	}
+	d := s.Tool(i).Definition
+	if string(d.Raw) != rich {
+		t.Errorf("Raw = %s, want %s", d.Raw, rich)
+	}
+	if want := `{"properties":{"ok":{"type":"boolean"}},"type":"object"}`; string(d.OutputSchema) != want {
+		t.Errorf("OutputSchema = %s, want %s", d.OutputSchema, want)
+	}
+	if cap(d.InputSchema) != len(d.InputSchema) {
+		t.Error("appending to a schema would write into the snapshot")
+	}
+}
+
+func TestServersKnowTheirTools(t *testing.T) {
+	s := build(t, sample(t))
+	want := []catalog.Server{
+		{Name: "empty", Enabled: true},
+		{Name: "fs", First: 1, Tools: 3},
+		{Name: "fs-2", Enabled: true, First: 0, Tools: 1},
+	}
+	if diff := cmp.Diff(want, s.Servers()); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	if got, ok := s.Server("fs"); !ok || got.Tools != 3 {
+		t.Errorf("Server(fs) = %+v, %v", got, ok)
+	}
+	if _, ok := s.Server("f"); ok {
+		t.Error("Server(f) was found")
+	}
+}
+
+func TestFindKnowsWhatIsNotThere(t *testing.T) {
+	s := build(t, sample(t))
+	for _, id := range []tool.ID{{}, {Server: "fs"}, {Server: "fs", Name: "list_file"}, {Server: "fs", Name: "list_filesx"}, {Server: "zz", Name: "a"}, {Name: "fs:list_files"}} {
+		if i, ok := s.Find(id); ok {
+			t.Errorf("Find(%q) = %d", id, i)
+		}
+	}
+}
+
+func TestSearchIndexIsInside(t *testing.T) {
+	s := build(t, sample(t))
+	view := search.NewSet(s.Len())
+	for i := range s.Len() {
+		view.Add(i)
+	}
+	res := s.Index().Rank(s.Index().Query("delete file"), view, 1, search.Options{Lexical: true})
+	if len(res.Hits) != 1 || s.ID(res.Hits[0].Doc).String() != "fs:delete_file" {
+		t.Errorf("search for delete file found %+v", res.Hits)
+	}
+}
+
+func TestSameInputGivesTheSameBytesInAnyOrder(t *testing.T) {
+	want := build(t, sample(t))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		in := sample(t)
+		rng.Shuffle(len(in.Servers), func(i, j int) { in.Servers[i], in.Servers[j] = in.Servers[j], in.Servers[i] })
+		for _, s := range in.Servers {
+			rng.Shuffle(len(s.Tools), func(i, j int) { s.Tools[i], s.Tools[j] = s.Tools[j], s.Tools[i] })
+		}
+		if got := build(t, in); got.SHA256() != want.SHA256() || !bytes.Equal(got.Encode(), want.Encode()) {
+			t.Fatal("the order of the input changes the bytes")
+		}
+	}
+}
+
+func TestEveryChangeChangesTheKey(t *testing.T) {
+	changes := map[string]func(in *catalog.Input){
+		"feed":       func(in *catalog.Input) { in.Feed = in.Feed.Add(1) },
+		"no feed":    func(in *catalog.Input) { in.Feed = time.Time{} },
+		"enabled":    func(in *catalog.Input) { in.Servers[0].Enabled = false },
+		"server":     func(in *catalog.Input) { in.Servers = in.Servers[:2] },
+		"tool":       func(in *catalog.Input) { in.Servers[0].Tools = nil },
+		"record":     func(in *catalog.Input) { in.Servers[2].Tools[1].Record = nil },
+		"disabled":   func(in *catalog.Input) { in.Servers[2].Tools[1].Record.Disabled = false },
+		"state":      func(in *catalog.Input) { in.Servers[2].Tools[2].Record.State = approval.Pending },
+		"rev":        func(in *catalog.Input) { in.Servers[2].Tools[2].Record.Rev++ },
+		"definition": func(in *catalog.Input) { in.Servers[2].Tools[0] = define(t, `{"name":"odd.Name-1","description":"x"}`) },
+	}
+	keys := map[string]string{build(t, sample(t)).SHA256(): "no change"}
+	for name, change := range changes {
+		in := sample(t)
+		change(&in)
+		key := build(t, in).SHA256()
+		if other, ok := keys[key]; ok {
+			t.Errorf("%s has the key of %s", name, other)
+		}
+		keys[key] = name
+	}
+}
+
+func TestBuildRefusesWhatCannotBeFoundAgain(t *testing.T) {
+	a := define(t, `{"name":"a"}`)
+	for name, servers := range map[string][]catalog.ServerInput{
+		"server twice":        {{Name: "s"}, {Name: "s"}},
+		"server without name": {{Name: ""}},
+		"server with colon":   {{Name: "s:t"}},
+		"tool twice":          {{Name: "s", Tools: []catalog.ToolInput{a, a}}},
+		"tool without name":   {{Name: "s", Tools: []catalog.ToolInput{{}}}},
+	} {
+		if s, err := catalog.Build(catalog.Input{Servers: servers}); err == nil {
+			t.Errorf("%s: got a snapshot of %d tools, want an error", name, s.Len())
+		}
+	}
+}
+
+func TestEmptyCatalogIsACatalog(t *testing.T) {
+	s, err := catalog.Decode(build(t, catalog.Input{}).Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Len() != 0 || len(s.Servers()) != 0 || !s.Feed().IsZero() || s.Index().Len() != 0 {
+		t.Errorf("Len %d, Servers %v, Feed %v, index %d", s.Len(), s.Servers(), s.Feed(), s.Index().Len())
+	}
+}
+
+func TestDecodeRefusesDamage(t *testing.T) {
+	good := build(t, sample(t)).Encode()
+	refuse := func(t *testing.T, b []byte) {
+		t.Helper()
+		if _, err := catalog.Decode(b); !errors.Is(err, catalog.ErrUnusable) {
+			t.Errorf("Decode of %d bytes = %v, want ErrUnusable", len(b), err)
+		}
+	}
+	t.Run("cut short", func(t *testing.T) {
+		for n := range good {
+			refuse(t, good[:n:n])
+		}
+	})
+	t.Run("bytes too many", func(t *testing.T) { refuse(t, append(bytes.Clone(good), 0)) })
+	t.Run("other magic", func(t *testing.T) { refuse(t, append([]byte("PCAX"), good[4:]...)) })
+	t.Run("other version", func(t *testing.T) {
+		b := bytes.Clone(good)
+		b[4]++
+		refuse(t, b)
+	})
+	t.Run("any one byte", func(t *testing.T) {
+		for at := range good {
+			b := bytes.Clone(good)
+			b[at] ^= 0x10
+			refuse(t, b)
+		}
+	})
+	t.Run("huge counts", func(t *testing.T) {
+		for at := 24; at < 44; at += 4 {
+			for _, n := range []uint32{1 << 31, 1<<32 - 1, 1 << 26} {
+				b := bytes.Clone(good)
+				binary.LittleEndian.PutUint32(b[at:], n)
+				refuse(t, resum(b))
+			}
+		}
+	})
+	t.Run("ids out of order", func(t *testing.T) {
+		refuse(t, resum(bytes.Replace(good, []byte("fs:delete_file"), []byte("fs:zelete_file"), 1)))
+	})
+	t.Run("tool of no server", func(t *testing.T) {
+		refuse(t, resum(bytes.Replace(good, []byte("fs:odd.Name-1"), []byte("gs:odd.Name-1"), 1)))
+	})
+}
+
+// resum puts the checksum right, so that damage meets the checks behind it.
+func resum(b []byte) []byte {
+	if len(b) > 12 {
+		binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[12:], crc32.MakeTable(crc32.Castagnoli)))
+	}
+	return b
+}
+
+// walk reads everything that a snapshot can hand out.
+func walk(s *catalog.Snapshot) int {
+	n := 0
+	for i := range s.Len() {
+		x := s.Tool(i)
+		n += len(x.Definition.Raw) + len(x.Definition.InputSchema) + len(x.Definition.OutputSchema) + len(x.ApprovedRaw)
+		n += len(x.Signature) + len(x.Hash) + len(x.Definition.Description)
+		if at, ok := s.Find(s.ID(i)); !ok || at != i {
+			panic(fmt.Sprintf("tool %d %q is found at %d, %v", i, s.ID(i), at, ok))
+		}
+	}
+	for _, v := range s.Servers() {
+		for i := v.First; i < v.First+v.Tools; i++ {
+			if s.ID(i).Server != v.Name {
+				panic("tool of another server")
+			}
+		}
+	}
+	return n
+}
+
+func FuzzDecode(f *testing.F) {
+	good := build(f, sample(f)).Encode()
+	f.Add(good)
+	f.Add(build(f, catalog.Input{}).Encode())
+	for at := 20; at < len(good); at += 61 {
+		b := bytes.Clone(good)
+		b[at] ^= 0x41
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = resum(bytes.Clone(b))
+		s, err := catalog.Decode(b)
+		if err != nil {
+			if !errors.Is(err, catalog.ErrUnusable) {
+				t.Errorf("error %v is not ErrUnusable", err)
+			}
+			return
+		}
+		walk(s)
+		if !bytes.Equal(s.Encode(), b) {
+			t.Error("Encode does not give back what was decoded")
+		}
+	})
+}
+
+func ExampleBuild() {
+	d, err := tool.ParseDefinition([]byte(`{"name":"read","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}`))
+	if err != nil {
+		panic(err)
+	}
+	hash, err := d.Hash()
+	if err != nil {
+		panic(err)
+	}
+	s, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{
+		{Name: "fs", Enabled: true, Tools: []catalog.ToolInput{{Definition: d, Hash: hash}}},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	again, err := catalog.Decode(s.Encode())
+	if err != nil {
+		panic(err)
+	}
+	i, _ := again.Find(tool.ID{Server: "fs", Name: "read"})
+	fmt.Println(again.ID(i), again.Tool(i).Signature)
+	// Output: fs:read (path: string)
+}
+
+// many is a catalog of n tools of about a kilobyte.
+func many(b testing.TB, n int) catalog.Input {
+	b.Helper()
+	byServer := map[string][]catalog.ToolInput{}
+	for i := range n {
+		t := define(b, fmt.Sprintf(`{"name":"tool_%d","description":"Does %s number %d.","inputSchema":{"type":"object","properties":{"path_%d":{"type":"string","description":%q}}}}`,
+			i, strings.Repeat("something useful ", 10), i, i, strings.Repeat("words about it ", 40)))
+		server := fmt.Sprintf("server-%d", i%70)
+		t.Record = &approval.Record{Server: server, Tool: t.Definition.Name, State: approval.Approved, ApprovedHash: t.Hash, CurrentHash: t.Hash, Rev: 1}
+		byServer[server] = append(byServer[server], t)
+	}
+	var in catalog.Input
+	for name, tools := range byServer {
+		in.Servers = append(in.Servers, catalog.ServerInput{Name: name, Enabled: true, Tools: tools})
+	}
+	slices.SortFunc(in.Servers, func(x, y catalog.ServerInput) int { return strings.Compare(x.Name, y.Name) })
+	return in
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, n := range []int{527, 10_000} {
+		blob := build(b, many(b, n)).Encode()
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := catalog.Decode(blob); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(blob))/float64(n), "B/tool")
+		})
+	}
+}
+
+func BenchmarkTool(b *testing.B) {
+	s := build(b, many(b, 1000))
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if s.Tool(i%1000).Hash == "" {
+			b.Fatal("no hash")
+		}
+	}
+}
