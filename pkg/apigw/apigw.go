@@ -1,0 +1,159 @@
+// Package apigw stands between API Gateway and an http.Handler: it turns a Lambda
+// event into a request and the answer into an event.
+//
+// It takes payload 2.0 (HTTP API, Function URL) and 1.0 (REST API), told apart by
+// the event itself. The conversion is done by aws-lambda-go-api-proxy, which
+// is archived; what it gets wrong is mended here, and it is used nowhere else.
+package apigw
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+)
+
+const (
+	maxBody = 4 << 20
+	// maxAnswer is what Lambda takes back from a function, as JSON. An answer over
+	// it would reach the client as a bare 502.
+	maxAnswer = 6 << 20
+)
+
+// Options are the knobs of an [Adapter]. The zero value of each field is usable.
+type Options struct {
+	MaxBody  int          // bytes of a request's body; 0: 4 MiB
+	BasePath string       // path mapping of a custom domain, such as /tools; "": none
+	Log      *slog.Logger // nil: discard
+}
+
+// An Adapter feeds events to a handler. It is safe for concurrent use.
+type Adapter struct {
+	opts Options
+	v1   *httpadapter.HandlerAdapter
+	v2   *httpadapter.HandlerAdapterV2
+}
+
+var _ lambda.Handler = (*Adapter)(nil)
+
+// New returns an Adapter for h. It makes no call.
+func New(h http.Handler, o *Options) *Adapter {
+	a := &Adapter{}
+	if o != nil {
+		a.opts = *o
+	}
+	if a.opts.MaxBody <= 0 {
+		a.opts.MaxBody = maxBody
+	}
+	if a.opts.Log == nil {
+		a.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &guard{next: h, log: a.opts.Log}
+	a.v1, a.v2 = httpadapter.New(g), httpadapter.NewV2(g)
+	return a
+}
+
+// Invoke answers one event. Whatever the request holds, the answer is an HTTP
+// response; an error means that the payload is no request at all.
+func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	e, err := parse(payload)
+	if err != nil {
+		return nil, err
+	}
+	if status := a.checkBody(e.body()); status != 0 {
+		return encode(e.plain(status))
+	}
+	res, err := e.proxy(context.WithValue(ctx, headerKey{}, e.header()), a)
+	if err != nil {
+		a.opts.Log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("err", err))
+		return encode(e.plain(http.StatusBadRequest))
+	}
+	out, err := encode(res)
+	if errors.Is(err, errTooLarge) {
+		a.opts.Log.LogAttrs(ctx, slog.LevelError, "answer not sent", slog.Any("err", err), slog.String("request_id", RequestID(ctx)))
+		return encode(e.plain(http.StatusInternalServerError))
+	}
+	return out, err
+}
+
+// checkBody returns the status with which a body is refused, 0 if it is fine. The
+// length is looked at before anything is decoded.
+func (a *Adapter) checkBody(body string, isBase64 bool) int {
+	if !isBase64 {
+		if len(body) > a.opts.MaxBody {
+			return http.StatusRequestEntityTooLarge
+		}
+		return 0
+	}
+	if len(body) > base64.StdEncoding.EncodedLen(a.opts.MaxBody) {
+		return http.StatusRequestEntityTooLarge
+	}
+	if _, err := base64.StdEncoding.DecodeString(body); err != nil {
+		return http.StatusBadRequest
+	}
+	return 0
+}
+
+// path returns the path that the handler knows. A custom domain has its mapping
+// in front of it, an API's own address the stage, if the payload says so.
+func (a *Adapter) path(raw, stage, domain string) string {
+	if stage != "" && stage != "$default" && strings.Contains(domain, ".execute-api.") {
+		raw = cutSegment(raw, "/"+stage)
+	}
+	if base := strings.Trim(a.opts.BasePath, "/"); base != "" {
+		raw = cutSegment(raw, "/"+base)
+	}
+	if !strings.HasPrefix(raw, "/") {
+		raw = "/" + raw
+	}
+	// HTTP APIs hand the path on decoded. What has a meaning in a URL is put back.
+	if _, err := url.PathUnescape(raw); err != nil {
+		return (&url.URL{Path: raw}).EscapedPath()
+	}
+	return strings.NewReplacer("?", "%3F", "#", "%23", " ", "%20").Replace(raw)
+}
+
+func cutSegment(path, prefix string) string {
+	rest, ok := strings.CutPrefix(path, prefix)
+	if ok && (rest == "" || rest[0] == '/') {
+		return rest
+	}
+	return path
+}
+
+var errTooLarge = errors.New("answer is over Lambda's limit")
+
+// encode writes an answer as the runtime would, without escaping HTML, which would
+// make six bytes of each angle bracket.
+func encode(res any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(res); err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	if b.Len() > maxAnswer {
+		return nil, fmt.Errorf("%w: %d bytes", errTooLarge, b.Len())
+	}
+	return []byte(b.String()), nil
+}
+
+// refusal is a JSON-RPC error: some clients end their session at any other body.
+func refusal(status int) string {
+	msg := map[int]string{
+		http.StatusBadRequest:            "bad request",
+		http.StatusRequestEntityTooLarge: "body too large",
+	}[status]
+	if msg == "" {
+		msg = "internal error"
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`, status, msg)
+}

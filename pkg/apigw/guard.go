@@ -1,0 +1,91 @@
+package apigw
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+)
+
+type headerKey struct{}
+
+// A guard is the handler that the adapter sees. It gives the real one the headers as
+// the event has them, keeps a panic from ending the environment, and always
+// writes.
+type guard struct {
+	next http.Handler
+	log  *slog.Logger
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The adapter splits every header of payload 2.0 at its commas, and reads one of
+	// the two header maps of payload 1.0.
+	if h, ok := r.Context().Value(headerKey{}).(http.Header); ok {
+		if host := h.Get("Host"); host != "" {
+			r.Host = host
+		}
+		r.Header = h.Clone()
+		r.Header.Del("Host")
+	}
+	b := &buffer{header: http.Header{}}
+	if !g.serve(b, r) {
+		b = &buffer{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusInternalServerError}
+		_, _ = io.WriteString(b, refusal(b.status)) // a buffer takes all
+	}
+	for name, values := range b.header {
+		w.Header()[name] = values
+	}
+	if b.status == 0 { // net/http answers 200 for a handler that writes nothing
+		b.status = http.StatusOK
+	}
+	w.WriteHeader(b.status)
+	if b.body.Len() > 0 {
+		_, _ = w.Write(b.body.Bytes()) // the adapter's writer is a buffer too
+	}
+}
+
+// serve reports whether the handler came to its end.
+func (g *guard) serve(w http.ResponseWriter, r *http.Request) (done bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())),
+				slog.String("request_id", RequestID(r.Context())))
+		}
+	}()
+	g.next.ServeHTTP(w, r)
+	return true
+}
+
+// A buffer holds an answer until the handler has ended: what it wrote before a panic
+// must not be sent.
+type buffer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (b *buffer) Header() http.Header { return b.header }
+
+func (b *buffer) WriteHeader(status int) {
+	if b.status == 0 && status >= 200 {
+		b.status = status
+	}
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.WriteHeader(http.StatusOK)
+	return b.body.Write(p)
+}
+
+// RequestID returns Lambda's id of the running request, "" outside of one.
+func RequestID(ctx context.Context) string {
+	if c, ok := lambdacontext.FromContext(ctx); ok {
+		return c.AwsRequestID
+	}
+	return ""
+}

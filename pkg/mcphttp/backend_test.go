@@ -1,0 +1,253 @@
+package mcphttp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+)
+
+// A backend serves fixed definitions, and answers a call with what the test says. It
+// keeps what it was asked. The zero value answers each call with its own params.
+type backend struct {
+	tools        string // the result of tools/list; "": two small tools
+	instructions string
+	openErr      error
+	listErr      error
+	call         func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+
+	mu      sync.Mutex
+	callers []gateway.Caller
+	cursors []string
+	params  []string
+}
+
+const twoTools = `{"tools":[{"name":"echo","inputSchema":{"type":"object"}},{"name":"add","inputSchema":{"type":"object"}}]}`
+
+func (b *backend) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.callers = append(b.callers, c)
+	if b.openErr != nil {
+		return nil, b.openErr
+	}
+	return b, nil
+}
+
+func (b *backend) Instructions() string { return b.instructions }
+
+func (b *backend) ListTools(_ context.Context, cursor string) (json.RawMessage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cursors = append(b.cursors, cursor)
+	if b.tools == "" {
+		return json.RawMessage(twoTools), b.listErr
+	}
+	return json.RawMessage(b.tools), b.listErr
+}
+
+func (b *backend) CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+	b.mu.Lock()
+	b.params = append(b.params, string(params))
+	b.mu.Unlock()
+	if b.call != nil {
+		return b.call(ctx, params)
+	}
+	return json.RawMessage(`{"content":[{"type":"text","text":"ok"}],"echo":` + string(params) + `}`), nil
+}
+
+// touched reports whether anything reached the backend's tools.
+func (b *backend) touched() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.params)+len(b.cursors) > 0
+}
+
+// answers makes a call function of one result.
+func answers(result string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(result), nil
+	}
+}
+
+// newHandler returns a handler on b with no authentication.
+func newHandler(t testing.TB, b mcphttp.Backend, o *mcphttp.Options) http.Handler {
+	t.Helper()
+	h, err := mcphttp.New(b, identity.None{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// An era is one way in which clients speak.
+type era struct {
+	name   string
+	header http.Header
+	meta   string // what stands in _meta
+}
+
+var eras = []era{
+	{"2025-03-26", http.Header{}, ``},
+	{"2025-06-18", http.Header{"Mcp-Protocol-Version": {"2025-06-18"}}, ``},
+	{"2025-11-25", http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}, ``},
+	{"2026-07-28", http.Header{"Mcp-Protocol-Version": {"2026-07-28"}},
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`},
+}
+
+var legacy, modern = eras[2], eras[3]
+
+func (e era) isModern() bool { return e.meta != "" }
+
+// inEachEra runs f as a subtest of every era.
+func inEachEra(t *testing.T, f func(t *testing.T, e era)) {
+	t.Helper()
+	for _, e := range eras {
+		t.Run(e.name, func(t *testing.T) { f(t, e) })
+	}
+}
+
+// request makes a POST as a client of this era does. Params is the inside of the
+// params object.
+func (e era) request(t testing.TB, method, params string) *http.Request {
+	t.Helper()
+	if e.meta != "" {
+		if params != "" {
+			params += ","
+		}
+		params += `"_meta":{` + e.meta + `}`
+	}
+	r := post(t, `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+`}}`)
+	for k, v := range e.header {
+		r.Header[k] = v
+	}
+	if e.isModern() {
+		r.Header.Set("Mcp-Method", method)
+		var p struct{ Name string }
+		if err := json.Unmarshal([]byte("{"+params+"}"), &p); err == nil && method == "tools/call" {
+			r.Header.Set("Mcp-Name", p.Name)
+		}
+	}
+	return r
+}
+
+// described makes a tool call whose _meta is what the test says of itself.
+func (e era) described(t testing.TB) *http.Request {
+	t.Helper()
+	meta := `,"_meta":{` + e.meta + `}`
+	if e.meta == "" {
+		meta = ""
+	}
+	r := post(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"`+meta+`}}`)
+	r.Header.Set("Mcp-Protocol-Version", e.header.Get("Mcp-Protocol-Version"))
+	r.Header.Set("Mcp-Method", "tools/call")
+	r.Header.Set("Mcp-Name", "echo")
+	return r
+}
+
+// post makes a plain POST of a body.
+func post(t testing.TB, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	return r
+}
+
+// A reply is what came back.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send gives a request to a handler.
+func send(h http.Handler, r *http.Request) reply {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	res := w.Result()
+	b, _ := io.ReadAll(res.Body)
+	return reply{res.StatusCode, res.Header, string(b)}
+}
+
+// A rpc is a JSON-RPC answer.
+type rpc struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result"`
+	Error   *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+// rpc reads the answer; it fails the test if the body is none.
+func (r reply) rpc(t testing.TB) rpc {
+	t.Helper()
+	var out rpc
+	if err := json.Unmarshal([]byte(r.body), &out); err != nil {
+		t.Fatalf("body is no JSON: %v\n%s", err, r.body)
+	}
+	if out.Version != "2.0" || out.ID == nil || (out.Error == nil) == (out.Result == nil) {
+		t.Fatalf("body is no JSON-RPC answer:\n%s", r.body)
+	}
+	if ct := r.header.Get("Content-Type"); ct != "application/json" {
+		t.Errorf("content type %q", ct)
+	}
+	return out
+}
+
+// wantError checks status, code and id of a refusal. id "" stands for null.
+func (r reply) wantError(t testing.TB, status, code int, id string) {
+	t.Helper()
+	a := r.rpc(t)
+	if id == "" {
+		id = "null"
+	}
+	if r.status != status || a.Error == nil || a.Error.Code != code || string(a.ID) != id {
+		t.Errorf("got status %d, body %s\nwant status %d, code %d, id %s", r.status, r.body, status, code, id)
+	}
+}
+
+// wantResult checks that the answer is a result and returns it.
+func (r reply) wantResult(t testing.TB) string {
+	t.Helper()
+	a := r.rpc(t)
+	if r.status != http.StatusOK || a.Error != nil {
+		t.Fatalf("got status %d, body %s\nwant a result", r.status, r.body)
+	}
+	return string(a.Result)
+}
+
+// A logbook keeps what was logged.
+type logbook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logbook) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(l, nil))
+}

@@ -1,0 +1,174 @@
+package mcphttp_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+)
+
+// odd holds what a decoder would change: a number over 2^53, a float's digits, the
+// order of names, escapes, white space, unknown fields and kinds.
+const odd = `{"z":9007199254740993,"a":1.10,"u":"\u00e9\/<&>","big":123456789012345678901234567890,"e":1E400,` + "\n\t" + `"nested" : { "b":[ ],"a":{} },"":null}`
+
+func TestArgumentsReachTheBackendAsTheyWereSent(t *testing.T) {
+	inEachEra(t, func(t *testing.T, e era) {
+		b := &backend{}
+		params := `"unknown":[1,2],"arguments":` + odd + `,"name":"echo","inputResponses":{"x":{"kind":"new"}},"requestState":"s"`
+		send(newHandler(t, b, nil), e.request(t, "tools/call", params)).wantResult(t)
+		want := "{" + params + "}"
+		if e.isModern() {
+			want = "{" + params + `,"_meta":{` + e.meta + "}}"
+		}
+		if d := cmp.Diff([]string{want}, b.params); d != "" {
+			t.Errorf("params (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestResultsReachTheClientAsTheyWereGiven(t *testing.T) {
+	result := `{"content":[{"type":"hologram","data":` + odd + `}], "structuredContent":` + odd + `,"extra":` + odd + `}`
+	inEachEra(t, func(t *testing.T, e era) {
+		got := send(newHandler(t, &backend{call: answers(result)}, nil), e.request(t, "tools/call", `"name":"echo"`))
+		got.wantResult(t)
+		if e.isModern() { // members are added; what was there is as it was
+			for _, part := range []string{
+				`"content":[{"type":"hologram","data":` + odd + `}]`, `"structuredContent":` + odd, `"extra":` + odd,
+			} {
+				if !strings.Contains(got.body, part) {
+					t.Errorf("%s\nis not in\n%s", part, got.body)
+				}
+			}
+			return
+		}
+		if d := cmp.Diff(`{"jsonrpc":"2.0","id":7,"result":`+result+`}`, got.body); d != "" {
+			t.Errorf("body (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestDefinitionsReachTheClientAsTheyWereGiven(t *testing.T) {
+	definition := `{"name":"t","inputSchema":{"type":"object","x-new":` + odd + `},"annotations":{"futureHint":true},"icons":[ ]}`
+	inEachEra(t, func(t *testing.T, e era) {
+		h := newHandler(t, &backend{tools: `{"tools":[` + definition + `],"nextCursor":"c\u0041"}`}, nil)
+		got := send(h, e.request(t, "tools/list", ``))
+		got.wantResult(t)
+		if want := `"tools":[` + definition + `],"nextCursor":"c\u0041"`; !strings.Contains(got.body, want) {
+			t.Errorf("%s\nis not in\n%s", want, got.body)
+		}
+	})
+}
+
+func TestIDsComeBackAsTheyWereSent(t *testing.T) {
+	for _, id := range []string{`0`, `1`, `-5`, `9007199254740993`, `123456789012345678901234567890`, `""`, `"a"`, `"1"`, `"\u0041\n"`, `"é"`} {
+		for _, method := range []string{"tools/list", "ping", "initialize", "prompts/list"} {
+			params := `{}`
+			if method == "initialize" {
+				params = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`
+			}
+			got := send(newHandler(t, &backend{}, nil), post(t, `{"method":"`+method+`","params":`+params+`,"id":`+id+`,"jsonrpc":"2.0"}`))
+			if want := `{"jsonrpc":"2.0","id":` + id + `,`; !strings.HasPrefix(got.body, want) {
+				t.Errorf("%s with id %s: %s", method, id, got.body)
+			}
+		}
+	}
+}
+
+func TestBackendSeesTheSelectionHeadersAndNoOther(t *testing.T) {
+	inEachEra(t, func(t *testing.T, e era) {
+		b := &backend{}
+		r := e.request(t, "tools/list", `"cursor":"page \u0032"`)
+		r.Header.Set("Authorization", "Bearer secret")
+		r.Header.Set("Cookie", "c=1")
+		r.Header.Set("X-Other", "no")
+		r.Header["X-MCP-Toolsets"] = []string{"a, b", "c"}
+		r.Header["x-mcp-readonly"] = []string{"true"}
+		r.Header.Set("Prefer", "handling=lenient")
+		r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		send(newHandler(t, b, nil), r).wantResult(t)
+
+		c := b.callers[0]
+		want := http.Header{"X-Mcp-Toolsets": {"a, b", "c"}, "X-Mcp-Readonly": {"true"}, "Prefer": {"handling=lenient"}}
+		if d := cmp.Diff(want, c.Header); d != "" {
+			t.Errorf("headers (-want +got):\n%s", d)
+		}
+		if c.Traceparent != r.Header.Get("Traceparent") || c.Agent.ID != "anonymous" {
+			t.Errorf("caller is %+v", c)
+		}
+		meta := ""
+		if e.isModern() {
+			meta = "{" + e.meta + "}"
+		}
+		if d := cmp.Diff(meta, string(c.Meta)); d != "" {
+			t.Errorf("_meta (-want +got):\n%s", d)
+		}
+		if d := cmp.Diff([]string{"page 2"}, b.cursors); d != "" {
+			t.Errorf("cursor (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestInputRequestsPassThroughInTheStatelessProtocol(t *testing.T) {
+	asks := `{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"x":9007199254740993}}},"requestState":"s"}`
+	h := newHandler(t, &backend{call: answers(asks)}, nil)
+	got := send(h, modern.request(t, "tools/call", `"name":"t"`)).wantResult(t)
+	if !strings.HasPrefix(got, strings.TrimSuffix(asks, "}")+",") {
+		t.Errorf("got %s", got)
+	}
+	// A handshake client would read it as an empty success.
+	old := send(h, legacy.request(t, "tools/call", `"name":"t"`)).wantResult(t)
+	if !strings.Contains(old, `"isError":true`) || strings.Contains(old, "input_required") {
+		t.Errorf("got %s", old)
+	}
+}
+
+func TestFailedResultsHaveNoStructuredContent(t *testing.T) {
+	for _, tt := range []struct{ given, want string }{
+		{`{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`,
+			`{"content":[{"type":"text","text":"no"}],"isError":true,"x":1}`},
+		{`{"structuredContent":{"a":"b"},"isError":true}`,
+			`{"isError":true,"content":[{"type":"text","text":"{\"a\":\"b\"}"}]}`},
+		{`{"content":[ ],"structuredContent":[1],"isError":true}`,
+			`{"isError":true,"content":[{"type":"text","text":"[1]"}]}`},
+		{`{"isError":false,"structuredContent":{"a":1},"isError":true,"content":[{"type":"text","text":"no"}]}`,
+			`{"isError":false,"isError":true,"content":[{"type":"text","text":"no"}]}`},
+		{`{"content":[],"structuredContent":{"a":1},"isError":false}`,
+			`{"content":[],"structuredContent":{"a":1},"isError":false}`},
+	} {
+		h := newHandler(t, &backend{call: answers(tt.given)}, nil)
+		if d := cmp.Diff(tt.want, send(h, legacy.request(t, "tools/call", `"name":"t"`)).wantResult(t)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.given, d)
+		}
+		got := send(h, modern.request(t, "tools/call", `"name":"t"`)).wantResult(t)
+		if !strings.HasPrefix(got, strings.TrimSuffix(tt.want, "}")+",") {
+			t.Errorf("modern: %s became %s", tt.given, got)
+		}
+	}
+}
+
+func TestInstructionsAreTheCallersOwn(t *testing.T) {
+	h := newHandler(t, &backend{instructions: "Behind this gate: github, <fs>."}, &mcphttp.Options{Name: "gate", Version: "9"})
+	for _, v := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2024-11-05", "2026-07-28", "2099-01-01"} {
+		got := send(h, post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+v+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)).wantResult(t)
+		answered := v
+		if v != "2025-03-26" && v != "2025-06-18" {
+			answered = "2025-11-25"
+		}
+		want := `{"capabilities":{"tools":{}},"instructions":"Behind this gate: github, <fs>.","protocolVersion":"` + answered + `","serverInfo":{"name":"gate","version":"9"}}`
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("initialize %s (-want +got):\n%s", v, d)
+		}
+	}
+	got := send(h, modern.request(t, "server/discover", ``)).wantResult(t)
+	for _, want := range []string{
+		`"instructions":"Behind this gate: github, <fs>."`, `"capabilities":{"tools":{}}`, `"resultType":"complete"`,
+		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`, `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"9"}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+}

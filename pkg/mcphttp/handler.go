@@ -1,0 +1,260 @@
+package mcphttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+)
+
+type handler struct {
+	backend Backend
+	auth    identity.Authenticator
+	opts    Options
+	origins origins
+
+	sdk        *mcp.Server
+	rpc        http.Handler
+	serverInfo []byte // as it stands in _meta
+}
+
+// An exchange is one request and what became of it.
+type exchange struct {
+	path     string // after /mcp
+	msg      message
+	modern   bool
+	agent    string
+	session  Session
+	deadline time.Time // of the request; zero: none
+
+	mu      sync.Mutex      // the SDK answers in another goroutine
+	raw     json.RawMessage // the backend's result
+	refused *gateway.Error  // the backend's error
+}
+
+const endpointPrefix = "/mcp"
+
+// endpoint returns what follows /mcp.
+func endpoint(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, endpointPrefix)
+	if rest == "" || rest == "/readonly" {
+		return rest, ok
+	}
+	name, ok2 := strings.CutPrefix(rest, "/x/")
+	return rest, ok && ok2 && name != "" && !strings.Contains(name, "/")
+}
+
+// ServeHTTP answers one request, and always writes.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if path, ok := strings.CutPrefix(r.URL.Path, metadataPath); ok {
+		h.serveMetadata(w, r, path)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	start := time.Now()
+	x := &exchange{}
+	x.deadline, _ = r.Context().Deadline()
+	code := 0
+	err := h.serve(w, r, x)
+	if err != nil {
+		code = status(err, x.modern)
+		writeError(w, x.msg.id, err, code)
+	}
+	h.record(r.Context(), x, err, code, time.Since(start))
+}
+
+// serve takes the steps of one request in order. What it refuses it has not
+// written yet.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (refused *gateway.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			refused = panicked(p)
+		}
+	}()
+	var ok bool
+	if x.path, ok = endpoint(r.URL.Path); !ok {
+		return refuse(http.StatusNotFound, "not found")
+	}
+	if err := h.checkOrigin(w, r); err != nil {
+		return err
+	}
+	switch r.Method {
+	case http.MethodOptions:
+		h.preflight(w, r)
+		return nil
+	case http.MethodPost:
+	default:
+		w.Header().Set("Allow", "POST")
+		return refuse(http.StatusMethodNotAllowed, "method not allowed")
+	}
+	if err := checkMedia(r.Header); err != nil {
+		return err
+	}
+	body, err := h.read(w, r)
+	if err != nil {
+		return err
+	}
+	m, malformed := parse(body)
+	x.msg = m
+	agent, denied := h.auth.Authenticate(r)
+	if denied != nil {
+		return h.challenge(w, x.path, denied)
+	}
+	if x.agent = agent.ID; malformed != nil {
+		return malformed
+	}
+	return h.serveMessage(w, r, x, agent)
+}
+
+// read returns the body, up to its limit.
+func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *gateway.Error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.MaxBody))
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
+	}
+	if err != nil {
+		return nil, badRequest(codeParse, "body cannot be read")
+	}
+	return body, nil
+}
+
+// serveMessage answers an authenticated caller's message.
+func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, x *exchange, agent identity.Agent) *gateway.Error {
+	ver, err := version(r.Header)
+	if err != nil {
+		return err
+	}
+	x.modern = ver >= modernVersion
+	header, err := sdkHeader(r.Header, ver)
+	if err != nil {
+		return err
+	}
+	if x.msg.method == "" { // a client's answer to a request that was never made
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	if err := admit(x.msg, x.modern); err != nil {
+		return err
+	}
+	if x.msg.isNotification() && !notifications[x.msg.method] {
+		w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	if x.msg.method == methodListen && !accepts(r.Header, "text/event-stream") {
+		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
+	}
+	if served[x.msg.method] {
+		if err := h.open(r, x, agent); err != nil {
+			return err
+		}
+	}
+	return h.ask(w, r, x, header)
+}
+
+// open asks the backend for the caller's view.
+func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *gateway.Error {
+	ctx, cancel := context.WithTimeout(r.Context(), h.opts.Timeout)
+	defer cancel()
+	s, err := h.backend.Open(ctx, gateway.Caller{
+		Agent:       agent,
+		Path:        x.path,
+		Header:      selectionHeaders(r.Header),
+		Meta:        x.msg.meta,
+		Traceparent: r.Header.Get("Traceparent"),
+	})
+	if err != nil {
+		return visible(err)
+	}
+	x.session = s
+	return nil
+}
+
+// ask hands the message to the SDK and writes its answer, with the client's id and
+// the backend's bytes in it.
+func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, header http.Header) *gateway.Error {
+	in := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	in.Header = header
+	body := x.msg.forSDK()
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	rec := &recorder{header: http.Header{}}
+	h.rpc.ServeHTTP(rec, in)
+
+	raw, refused := x.outcome()
+	if refused != nil {
+		return refused
+	}
+	if err := rec.refusal(); err != nil {
+		return err
+	}
+	if raw != nil {
+		writeJSON(w, http.StatusOK, envelope(x.msg.id, "result", raw))
+		return nil
+	}
+	rest, ok := rec.result()
+	switch {
+	case ok:
+		writeJSON(w, http.StatusOK, append([]byte(`{"jsonrpc":"2.0","id":`+string(x.msg.id)+`,`), rest...))
+	case rec.status == http.StatusAccepted:
+		w.WriteHeader(http.StatusAccepted)
+	case x.msg.method == methodListen && rec.status == http.StatusOK:
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write(rec.body.Bytes()) // a client that is gone reads nothing
+	default: // the request ended before its answer was there
+		return internal(context.Cause(r.Context()))
+	}
+	return nil
+}
+
+// record leaves one line and one count. Neither holds arguments or results.
+func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, code int, took time.Duration) {
+	id := h.opts.RequestID(ctx)
+	attrs := []slog.Attr{
+		slog.String("method", cut(x.msg.method)),
+		slog.String("tool", cut(x.msg.name)),
+		slog.String("agent", x.agent),
+		slog.Bool("modern", x.modern),
+		slog.Duration("took", took),
+		slog.String("request_id", id),
+	}
+	level, failed := slog.LevelInfo, false
+	if err != nil {
+		attrs = append(attrs, slog.Int("status", code), slog.Int("code", err.Code), slog.String("refusal", err.Message))
+		if err.Err != nil {
+			attrs = append(attrs, slog.Any("err", err.Err))
+		}
+		if failed = code >= http.StatusInternalServerError || err.Code == codeInternal; failed {
+			level = slog.LevelError
+		}
+	}
+	h.opts.Log.LogAttrs(ctx, level, "mcp request", attrs...)
+	_ = h.opts.Metrics.Request(metrics.Request{ // a lost count stops no request
+		Method:    x.msg.method,
+		Tool:      x.msg.name,
+		Agent:     x.agent,
+		RequestID: id,
+		Duration:  took,
+		Failed:    failed,
+	})
+}
+
+// cut keeps a name that the sender chose from filling the log.
+func cut(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most]
+	}
+	return s
+}

@@ -1,0 +1,165 @@
+package mcphttp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+)
+
+// Header names of MCP, in canonical form.
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+// modernVersion is the first version without a handshake. Versions are dates, so
+// they compare as strings.
+const modernVersion = "2026-07-28"
+
+// versions are the protocol versions that are spoken, newest first. 2024-11-05 is not:
+// its HTTP transport is another one.
+var versions = []string{modernVersion, "2025-11-25", "2025-06-18", "2025-03-26"}
+
+// checkMedia holds the request to JSON in and out. A browser sends other content
+// types without asking first, so this too keeps pages of other sites out.
+func checkMedia(h http.Header) *gateway.Error {
+	media, _, err := mime.ParseMediaType(strings.Join(h.Values("Content-Type"), ", "))
+	if err != nil || media != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "content type must be application/json")
+	}
+	if e := h.Values("Content-Encoding"); len(e) > 0 && !strings.EqualFold(e[0], "identity") {
+		return refuse(http.StatusUnsupportedMediaType, "content encodings are not supported")
+	}
+	if !accepts(h, "application/json") {
+		return refuse(http.StatusNotAcceptable, "the answer is application/json")
+	}
+	return nil
+}
+
+// accepts reports whether the client takes media. No Accept header takes all.
+func accepts(h http.Header, media string) bool {
+	values := h.Values("Accept")
+	if len(values) == 0 {
+		return true
+	}
+	group, _, _ := strings.Cut(media, "/")
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		name, _, _ := strings.Cut(part, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case media, group + "/*", "*/*":
+			return true
+		}
+	}
+	return false
+}
+
+// version returns the protocol version that the request names; "" stands for a
+// client that has not negotiated one yet.
+func version(h http.Header) (string, *gateway.Error) {
+	v, err := single(h, headerVersion)
+	if err != nil || v == "" {
+		return "", err
+	}
+	if !slices.Contains(versions, v) {
+		data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: versions, Requested: v})
+		return "", &gateway.Error{
+			Code:    mcp.CodeUnsupportedProtocolVersion,
+			Message: "unsupported protocol version",
+			Data:    data,
+			Status:  http.StatusBadRequest,
+		}
+	}
+	return v, nil
+}
+
+// single returns the one value of a header on which a check depends. Two lines that
+// differ would let one reader check the first and another act on the second.
+func single(h http.Header, name string) (string, *gateway.Error) {
+	values := h.Values(name)
+	for _, v := range values {
+		if v != values[0] {
+			return "", mismatch("header %s is given twice", name)
+		}
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	return values[0], nil
+}
+
+func mismatch(format string, args ...any) *gateway.Error {
+	return &gateway.Error{
+		Code:    mcp.CodeHeaderMismatch,
+		Message: fmt.Sprintf(format, args...),
+		Status:  http.StatusBadRequest,
+	}
+}
+
+// sdkHeader returns the headers for the SDK: those that it reads, and only in a form
+// that it takes.
+//
+// It refuses an Accept header without SSE although it answers in JSON, and a
+// Last-Event-ID, which some clients send with every request; and it compares Mcp-Name with the
+// body without decoding it first.
+func sdkHeader(h http.Header, version string) (http.Header, *gateway.Error) {
+	out := http.Header{
+		"Content-Type": {"application/json"},
+		"Accept":       {"application/json, text/event-stream"},
+	}
+	if version != "" {
+		out.Set(headerVersion, version)
+	}
+	method, err := single(h, headerMethod)
+	if err != nil {
+		return nil, err
+	}
+	name, err := single(h, headerName)
+	if err != nil {
+		return nil, err
+	}
+	if name, err = decodeName(name); err != nil {
+		return nil, err
+	}
+	if method != "" {
+		out[headerMethod] = []string{method}
+	}
+	if name != "" {
+		out[headerName] = []string{name}
+	}
+	return out, nil
+}
+
+// decodeName undoes the encoding of header values that are not plain ASCII:
+// =?base64?…?=.
+func decodeName(s string) (string, *gateway.Error) {
+	const prefix, suffix = "=?base64?", "?="
+	if len(s) < len(prefix)+len(suffix) || !strings.HasPrefix(s, prefix) || !strings.HasSuffix(s, suffix) {
+		return s, nil
+	}
+	b, err := base64.StdEncoding.DecodeString(s[len(prefix) : len(s)-len(suffix)])
+	if err != nil {
+		return "", mismatch("header %s is not valid base64", headerName)
+	}
+	return string(b), nil
+}
+
+// selectionHeaders returns the headers by which a request narrows its selection.
+func selectionHeaders(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		canonical := http.CanonicalHeaderKey(name)
+		if canonical == "Prefer" || strings.HasPrefix(canonical, "X-Mcp-") {
+			out[canonical] = append(out[canonical], values...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+// Package mcphttp serves MCP over HTTP: one POST, one JSON answer, no session.
+//
+// Clients of two eras speak to it. The stateless protocol describes itself in
+// every request; the handshake protocols open with initialize, and are served
+// without a session as well. What a client sent reaches the [Backend] as the
+// bytes that it sent, and what the Backend answers reaches the client as the
+// bytes that it gave: a gateway that decodes rounds large integers and drops
+// fields that it does not know.
+package mcphttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+)
+
+// A Backend knows the tools. It is safe for concurrent use.
+type Backend interface {
+	// Open answers for one request of one caller. A *[gateway.Error] is
+	// rendered for the client; any other error is for the log, and the client
+	// reads "internal error".
+	Open(ctx context.Context, c gateway.Caller) (Session, error)
+}
+
+// A Session is one caller's view, for one request.
+type Session interface {
+	// Instructions says in few words what can be found here.
+	Instructions() string
+
+	// ListTools returns one page, as the result object of tools/list.
+	// Cursor is "" for the first page.
+	ListTools(ctx context.Context, cursor string) (json.RawMessage, error)
+
+	// CallTool takes the params object of tools/call as the client sent it
+	// and returns the result object. A *[gateway.Error] is a protocol error;
+	// what the model should read and act on is a result with isError.
+	CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+}
+
+// Options are the knobs of a handler. The zero value of each field is usable.
+type Options struct {
+	Name    string // of the server, as clients show it; "": portcullis
+	Version string // "": dev
+
+	// BaseURL is the address that clients use, such as https://gw.example.com,
+	// without a path. It is never taken from the Host header, which the sender
+	// of a request chooses. "": challenges name no metadata.
+	BaseURL string
+
+	// AllowOrigins are the web origins, such as https://app.example.com, whose
+	// pages may call; "*" allows each. BaseURL's own origin is always allowed.
+	// A request without an Origin header is not from a page and is served.
+	AllowOrigins []string
+
+	// Resource is published at /.well-known/oauth-protected-resource and named
+	// in challenges. nil: neither.
+	Resource *Resource
+
+	MaxBody     int64         // bytes of a request's body; 0: 4 MiB
+	MaxResponse int           // bytes of an answer; 0: 5 MiB
+	Timeout     time.Duration // of one request's work; 0: 25 s
+
+	RequestID func(context.Context) string // the platform's id of a request, for log and metrics; nil: none
+	Metrics   *metrics.Emitter             // nil: none
+	Log       *slog.Logger                 // nil: discard
+}
+
+// Limits that hold unless Options say otherwise. The timeout lies between that of
+// an upstream call and that of the function around it, so that the innermost
+// gives the most precise answer.
+const (
+	maxBody     = 4 << 20
+	maxResponse = 5 << 20
+	timeout     = 25 * time.Second
+)
+
+// New returns a handler for POST on /mcp, /mcp/readonly and /mcp/x/{toolset}, and for the
+// protected resource metadata. Every other path is 404. It refuses an
+// address or origin that it could not match.
+func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, error) {
+	h := &handler{backend: b, auth: auth}
+	if o != nil {
+		h.opts = *o
+	}
+	h.fill()
+	if b == nil || auth == nil {
+		return nil, errors.New("mcphttp: no backend or no authenticator")
+	}
+	origins, err := newOrigins(h.opts.AllowOrigins, h.opts.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	h.origins = origins
+	h.sdk = h.newServer()
+	h.rpc = mcp.NewStreamableHTTPHandler(
+		func(*http.Request) *mcp.Server { return h.sdk },
+		&mcp.StreamableHTTPOptions{
+			Stateless:                    true,
+			JSONResponse:                 true,
+			PropagateRequestCancellation: true,
+			MaxRequestBodyBytes:          h.opts.MaxBody,
+			DisableLocalhostProtection:   behindProxy(h.opts.BaseURL),
+			Logger:                       h.opts.Log,
+		})
+	return h, nil
+}
+
+func (h *handler) fill() {
+	o := &h.opts
+	if o.Name == "" {
+		o.Name = "portcullis"
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = maxBody
+	}
+	if o.MaxResponse <= 0 {
+		o.MaxResponse = maxResponse
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = timeout
+	}
+	if o.RequestID == nil {
+		o.RequestID = func(context.Context) string { return "" }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// behindProxy reports whether clients reach this process by a name that is not
+// the loopback's. Only then may a request that arrives on loopback carry such a
+// Host; otherwise it is a page that rebound its name to this machine.
+func behindProxy(baseURL string) bool {
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	name := u.Hostname()
+	ip := net.ParseIP(name)
+	return name != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// checkBaseURL refuses an address to which a path cannot simply be added.
+func checkBaseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, fmt.Errorf("base URL: %w", err)
+	}
+	if u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("base URL %q is not scheme://host", s)
+	}
+	return u, nil
+}

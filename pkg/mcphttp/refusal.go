@@ -1,0 +1,151 @@
+package mcphttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+)
+
+// refuse makes a refusal of the HTTP exchange. JSON-RPC keeps -32768 to -32000 for
+// itself, so the code is the status.
+func refuse(status int, msg string) *gateway.Error {
+	return &gateway.Error{Code: status, Message: msg, Status: status}
+}
+
+// internal hides a cause from the caller.
+func internal(err error) *gateway.Error {
+	return &gateway.Error{Code: codeInternal, Message: "internal error", Err: err}
+}
+
+// panicked makes an internal error of a recovered panic. It is called while the stack
+// still stands.
+func panicked(p any) *gateway.Error {
+	return internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+}
+
+// visible returns the part of err that a caller may read.
+func visible(err error) *gateway.Error {
+	if e, ok := errors.AsType[*gateway.Error](err); ok {
+		return e
+	}
+	return internal(err)
+}
+
+// status returns the HTTP status of a JSON-RPC error. The stateless protocol gives
+// some codes a status of their own; the handshake protocols answer 200.
+func status(e *gateway.Error, modern bool) int {
+	switch {
+	case e.Status != 0:
+		return e.Status
+	case !modern:
+		return http.StatusOK
+	}
+	switch e.Code {
+	case codeMethodNotFound:
+		return http.StatusNotFound
+	case codeInvalidParams, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities, mcp.CodeHeaderMismatch:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// wireError is the error member of an answer.
+type wireError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// writeError is the one place where refusals become answers. Even a 401 carries a
+// JSON-RPC body with the request's id: some clients end their whole session at a
+// plain one.
+func writeError(w http.ResponseWriter, id json.RawMessage, e *gateway.Error, status int) {
+	if e.RetryAfter > 0 {
+		seconds := (e.RetryAfter + time.Second - 1) / time.Second
+		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	}
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(wireError{e.Code, e.Message, e.Data}); err != nil { // Data is no JSON
+		text.Reset()
+		_ = enc.Encode(wireError{Code: e.Code, Message: e.Message}) // strings alone cannot fail
+	}
+	writeJSON(w, status, envelope(id, "error", bytes.TrimRight(text.Bytes(), "\n")))
+}
+
+// envelope wraps a raw result or error.
+func envelope(id json.RawMessage, member string, raw []byte) []byte {
+	b := make([]byte, 0, len(id)+len(raw)+40)
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(append(append(b, `,"`...), member...), `":`...)
+	b = append(b, raw...)
+	return append(b, '}')
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that is gone reads nothing
+}
+
+// challenge turns a failed authentication into a refusal, and sets WWW-Authenticate.
+func (h *handler) challenge(w http.ResponseWriter, path string, err error) *gateway.Error {
+	refused, ok := errors.AsType[*identity.Error](err)
+	if !ok {
+		refused = &identity.Error{}
+	}
+	if refused.Kind == identity.Unavailable {
+		e := refuse(http.StatusServiceUnavailable, "the credentials cannot be checked at the moment")
+		e.RetryAfter, e.Err = time.Second, err
+		return e
+	}
+	status, msg, params := http.StatusUnauthorized, "authentication required", []string{}
+	switch refused.Kind {
+	case identity.Invalid:
+		msg, params = "invalid credentials", append(params, `error="invalid_token"`)
+	case identity.Scope:
+		status, msg = http.StatusForbidden, "insufficient scope"
+		params = append(params, `error="insufficient_scope"`)
+	}
+	if len(refused.Scopes) > 0 {
+		params = append(params, `scope="`+quotable(strings.Join(refused.Scopes, " "))+`"`)
+	}
+	if h.opts.Resource != nil && h.opts.BaseURL != "" {
+		params = append(params, `resource_metadata="`+h.baseURL()+metadataPath+endpointPrefix+quotable(path)+`"`)
+	}
+	value := "Bearer"
+	if len(params) > 0 {
+		value += " " + strings.Join(params, ", ")
+	}
+	w.Header().Set("WWW-Authenticate", value)
+	e := refuse(status, msg)
+	e.Err = err
+	return e
+}
+
+// quotable drops what may not stand in a quoted string of a header.
+func quotable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {
+			return -1
+		}
+		return r
+	}, s)
+}

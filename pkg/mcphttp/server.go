@@ -1,0 +1,196 @@
+package mcphttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+)
+
+// The methods that are served.
+const (
+	methodInitialize = "initialize"
+	methodPing       = "ping"
+	methodDiscover   = "server/discover"
+	methodList       = "tools/list"
+	methodCall       = "tools/call"
+	methodListen     = "subscriptions/listen"
+)
+
+// served says of each method of MCP that is offered whether it needs a session.
+// What is not here does not exist: the SDK would answer an empty list of
+// prompts to a client that was told of none.
+var served = map[string]bool{
+	methodInitialize: true,
+	methodDiscover:   true,
+	methodList:       true,
+	methodCall:       true,
+	methodPing:       false,
+	methodListen:     false,
+}
+
+// notifications are those that the SDK takes. Others are taken too, and dropped:
+// nobody waits for an answer.
+var notifications = map[string]bool{
+	"notifications/initialized": true,
+	"notifications/cancelled":   true,
+}
+
+// newServer returns the one server for all requests. Making one for each, with its
+// tools in it, costs milliseconds and megabytes at a hundred tools.
+func (h *handler) newServer() *mcp.Server {
+	impl := &mcp.Implementation{Name: h.opts.Name, Version: h.opts.Version}
+	s := mcp.NewServer(impl, &mcp.ServerOptions{
+		// No listChanged: nothing runs between requests that could tell of a
+		// change, and a subscription ends at once and in good order.
+		Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		SupportedProtocolVersions: versions,
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
+			c.CacheScope = "private"
+		},
+		Logger: h.opts.Log,
+	})
+	s.AddReceivingMiddleware(h.answer)
+	h.serverInfo, _ = json.Marshal(impl) // strings alone cannot fail
+	return s
+}
+
+type exchangeKey struct{}
+
+var errNoExchange = errors.New("no exchange in the context")
+
+// answer takes the tools' methods out of the SDK's hands. It runs in a goroutine of
+// the SDK, where nothing else would catch a panic.
+func (h *handler) answer(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+		x, ok := ctx.Value(exchangeKey{}).(*exchange)
+		if !ok {
+			return nil, errNoExchange
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				err = panicked(p)
+			}
+			if err != nil {
+				res, err = nil, x.fail(err)
+			}
+		}()
+		switch method {
+		case methodList, methodCall:
+			raw, err := h.tools(ctx, x)
+			if err != nil {
+				return nil, err
+			}
+			x.keep(raw)
+			return &rawResult{}, nil
+		}
+		res, err = next(ctx, method, req)
+		switch r := res.(type) {
+		case *mcp.InitializeResult:
+			if r != nil {
+				r.Instructions = x.session.Instructions()
+			}
+		case *mcp.DiscoverResult:
+			if r != nil {
+				r.Instructions = x.session.Instructions()
+			}
+		}
+		return res, err
+	}
+}
+
+// tools asks the backend.
+func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, error) {
+	ctx, cancel := h.within(ctx, x)
+	defer cancel()
+	d := dress{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo}
+	var raw json.RawMessage
+	var err error
+	if d.list {
+		raw, err = x.session.ListTools(ctx, x.msg.cursor)
+	} else {
+		raw, err = x.session.CallTool(ctx, x.msg.params)
+	}
+	late := errors.Is(err, context.DeadlineExceeded)
+	if _, refused := errors.AsType[*gateway.Error](err); late && !refused && !d.list {
+		raw, err = toolError(fmt.Sprintf("The call was given up after %s without a result. It may have taken effect.", h.opts.Timeout)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = d.put(raw); err != nil {
+		return nil, err
+	}
+	if fits(raw, h.opts.MaxResponse) {
+		return raw, nil
+	}
+	if d.list {
+		return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
+	}
+	return d.put(toolError(fmt.Sprintf("The result is too large to pass on: %d bytes, the limit is %d. Ask the tool for less.", len(raw), h.opts.MaxResponse)))
+}
+
+// within returns the context of the backend's work. The SDK passes on neither the
+// request's deadline nor, to the handshake protocols, its end: there a client that
+// disconnects has not cancelled.
+func (h *handler) within(ctx context.Context, x *exchange) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(h.opts.Timeout)
+	if !x.deadline.IsZero() && x.deadline.Before(end) {
+		end = x.deadline
+	}
+	return context.WithDeadline(ctx, end)
+}
+
+// fail keeps an error of the backend as it is, and gives the SDK one that it can
+// encode. The SDK's own errors stay its own.
+func (x *exchange) fail(err error) error {
+	if _, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return err
+	}
+	e := visible(err)
+	x.mu.Lock()
+	x.refused = e
+	x.mu.Unlock()
+	return &jsonrpc.Error{Code: int64(e.Code), Message: e.Message}
+}
+
+func (x *exchange) keep(raw json.RawMessage) {
+	x.mu.Lock()
+	x.raw = raw
+	x.mu.Unlock()
+}
+
+// outcome returns what the backend gave.
+func (x *exchange) outcome() (json.RawMessage, *gateway.Error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.raw, x.refused
+}
+
+// admit refuses what is not served before anything is asked of the backend.
+func admit(m message, modern bool) *gateway.Error {
+	isNote := strings.HasPrefix(m.method, "notifications/")
+	switch {
+	case m.isNotification() != isNote:
+		if isNote {
+			return badRequest(codeInvalidRequest, "a notification has no id")
+		}
+		return badRequest(codeInvalidRequest, "a request needs an id")
+	case isNote:
+		return nil
+	}
+	if _, ok := served[m.method]; !ok || m.method == methodListen && !modern {
+		return &gateway.Error{Code: codeMethodNotFound, Message: "method not found"}
+	}
+	if m.method == methodCall && m.name == "" {
+		return &gateway.Error{Code: codeInvalidParams, Message: "params.name is required"}
+	}
+	return nil
+}
