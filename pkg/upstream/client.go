@@ -1,11 +1,18 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net/http"
 	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,10 +30,11 @@ type Options struct {
 	Secrets     Secrets        // nil: EnvSecrets{}
 	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
-	Concurrency int            // servers loaded at once; 0: 8
+	Concurrency int            // servers loaded at once; under 1: 8
 	Name        string         // of this client, towards servers; "": portcullis
 	Version     string         // of this client, towards servers; "": 0.0.0
-	RuntimeAPI  string         // host:port of the Lambda runtime, never dialed; "": none (AWS_LAMBDA_RUNTIME_API)
+	RuntimeAPI  string         // host:port of the Lambda runtime, never dialed; "": $AWS_LAMBDA_RUNTIME_API
+	RootCAs     *x509.CertPool // that servers' certificates must come from; nil: the system's
 
 	// Observe, if set, is told how each load and each call ended. It must not block.
 	Observe func(ctx context.Context, e Event)
@@ -95,52 +103,117 @@ func (e *CallError) Error() string {
 // A Client loads and calls upstream servers. It is safe for concurrent use and
 // remembers of each server its era, its session and how its last calls went.
 type Client struct {
-	o Options
+	o      Options
+	limits limits
+	dialer *dialer
+	http   *http.Client
+	vault  *vault
+	info   json.RawMessage // this client, as MCP's clientInfo
+	agent  string          // this client, as User-Agent
+	nextID atomic.Int64    // JSON-RPC ids are unique over all servers
+
+	mu    sync.Mutex
+	peers map[string]*peer // by id and URL
+}
+
+// Limits bound what one server may take.
+type limits struct {
+	attempts int           // of a load or a call
+	attempt  time.Duration // one attempt of a load
+	load     time.Duration // all attempts of a load
+	call     time.Duration // all attempts of a call
+	margin   time.Duration // left to the caller before its own deadline
+	start    time.Duration // jitter before a load of many
+	grace    time.Duration // for what does not stop at its deadline
 }
 
 // New returns a Client. It makes no call.
 func New(o *Options) *Client {
-	c := &Client{}
+	c := &Client{peers: map[string]*peer{}}
 	if o != nil {
 		c.o = *o
+	}
+	if c.o.Secrets == nil {
+		c.o.Secrets = EnvSecrets{}
+	}
+	if c.o.Log == nil {
+		c.o.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.o.Now == nil {
+		c.o.Now = time.Now
+	}
+	if c.o.Jitter == nil {
+		c.o.Jitter = rand.N[time.Duration]
+	}
+	if c.o.Concurrency < 1 {
+		c.o.Concurrency = 8
+	}
+	name, version := cmp.Or(c.o.Name, "portcullis"), cmp.Or(c.o.Version, "0.0.0")
+	var info object
+	info.add("name", quote(name))
+	info.add("version", quote(version))
+	c.info, c.agent = info.end(), name+"/"+version
+	c.limits = limits{
+		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, call: 20 * time.Second,
+		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, grace: 500 * time.Millisecond,
+	}
+	c.vault = &vault{from: c.o.Secrets}
+	c.dialer = &dialer{
+		rule:  dialRule{allow: c.o.AllowNets, runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
+		roots: c.o.RootCAs,
+	}
+	c.http = &http.Client{
+		Transport: recorder{newTransport(c.dialer)},
+		// A redirect would carry the headers elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
 }
 
-// Close closes idle connections.
-func (c *Client) Close() {}
+// Close closes idle connections. The client can go on being used.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Load lists the tools of one server, with retries: at most 3 attempts of 5 s,
-// 10 s in all, and never past the caller's deadline less 500 ms.
-func (c *Client) Load(ctx context.Context, t Target) Outcome {
-	return Outcome{ServerID: t.ID, Status: Permanent, Reason: "internal"}
-}
-
-// LoadAll loads every target, at most Options.Concurrency at once, and returns the
-// outcomes in the order of the targets. each, if not nil, is called with every
-// outcome as it comes, one at a time.
-func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(Outcome)) []Outcome {
-	out := make([]Outcome, 0, len(targets))
-	for _, t := range targets {
-		o := c.Load(ctx, t)
-		out = append(out, o)
-		if each != nil {
-			each(o)
-		}
+// peer returns what is remembered of a server. Under another URL it is another server.
+func (c *Client) peer(t Target) *peer {
+	key := t.ID + "\x00" + t.URL
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok := c.peers[key]
+	if !ok {
+		p = newPeer()
+		c.peers[key] = p
 	}
-	return out
+	return p
 }
 
-// Call sends one tools/call and returns the result object, byte for byte. It
-// returns an [*RPCError] if the server answered with one, and a [*CallError] otherwise.
-func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
-	return nil, &CallError{Outcome{ServerID: t.ID, Status: Permanent, Reason: "internal"}}
+// CloseIdleConnections makes a recorder close those of its transport.
+func (r recorder) CloseIdleConnections() {
+	if t, ok := r.next.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
 }
 
-// Message returns the one line that an agent may read about o, "" if the
-// server is available.
-func Message(serverID string, o Outcome) string { return "" }
+// within returns a context that ends after limit, and before the caller's own
+// deadline by a margin that leaves time to answer.
+func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(limit)
+	if d, ok := ctx.Deadline(); ok && d.Add(-c.limits.margin).Before(end) {
+		end = d.Add(-c.limits.margin)
+	}
+	return context.WithDeadline(ctx, end)
+}
 
-// ParseNets reads a comma-separated list of CIDRs, as in PORTCULLIS_ALLOW_NETS.
-// It reports every fault at once; "" is an empty list.
-func ParseNets(s string) ([]netip.Prefix, error) { return nil, nil }
+// ended logs and counts the end of a load or a call.
+func (c *Client) ended(ctx context.Context, name string, o Outcome) {
+	level := slog.LevelWarn
+	if o.Status == Available || !o.Recorded() {
+		level = slog.LevelDebug
+	}
+	c.o.Log.LogAttrs(ctx, level, "upstream "+name+" ended",
+		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
+		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
+		slog.Int("tools", len(o.Tools)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
+	if c.o.Observe != nil {
+		c.o.Observe(ctx, Event{name, o.ServerID, o.Status, o.Reason, o.HTTPStatus, o.Attempts, o.Duration})
+	}
+}

@@ -32,7 +32,7 @@ type Outcome struct {
 	ServerID   string            `json:"server"`
 	Status     Status            `json:"status"`
 	Tools      []tool.Definition `json:"-"`
-	Refused    []Refusal         `json:"refused,omitempty"` // tools of an available server that were not taken
+	Refused    []Refusal         `json:"refused,omitempty"` // tools of an available server that were not taken, 100 at most
 	Error      string            `json:"error,omitempty"`   // for the log and the admin API: redacted, never for an agent
 	Attempts   int               `json:"attempts"`          // 0 for a config fault: nothing was sent
 	Reason     string            `json:"reason,omitempty"`  // stable code, one of [Reasons]

@@ -1,0 +1,56 @@
+package upstream
+
+import "time"
+
+const (
+	breakAfter = 5                // failures in a row
+	breakFor   = 30 * time.Second // then no calls
+)
+
+// A breaker spares a server that keeps failing, and its callers the wait. Its zero
+// value is closed. It is a pure state machine; the peer locks round it.
+type breaker struct {
+	failures int
+	until    time.Time // open before
+	probing  bool      // one call is finding out whether the server is back
+}
+
+// admit says whether a call may be made at now; if not, how long to wait.
+func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
+	switch {
+	case b.failures < breakAfter:
+		return 0, true
+	case now.Before(b.until):
+		return b.until.Sub(now), false
+	case b.probing:
+		return time.Second, false
+	}
+	b.probing = true
+	return 0, true
+}
+
+// report counts how a call ended. Only transient failures count, and not a limit: such a
+// server is well. A denial or an abort says nothing either way.
+func (b *breaker) report(now time.Time, v Verdict) {
+	b.probing = false
+	switch {
+	case v.Status == Available:
+		b.failures = 0
+	case v.Status == Transient && v.Reason != ReasonRateLimited:
+		if b.failures++; b.failures >= breakAfter {
+			b.until = now.Add(breakFor)
+		}
+	}
+}
+
+func (p *peer) admit(now time.Time) (time.Duration, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.breaker.admit(now)
+}
+
+func (p *peer) report(now time.Time, v Verdict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.breaker.report(now, v)
+}

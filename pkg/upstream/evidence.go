@@ -1,0 +1,86 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+)
+
+// maxEvidence is how much of a body is kept as evidence, in bytes.
+const maxEvidence = 4 << 10
+
+// An Exchange is what is known of one HTTP request and its response.
+type Exchange struct {
+	Sent     bool // a connection was had: the request may have been delivered
+	Session  bool // the request carried a session id
+	Answered bool // bytes came back
+	Garbled  bool // and they do not begin as HTTP does
+
+	Status   int // 0: no response was read
+	Header   http.Header
+	Body     []byte // its first 4 KiB
+	Complete bool   // Body is the whole body
+}
+
+// A trail holds the last exchange of an attempt. One goroutine uses it at a time.
+type trail struct{ last *Exchange }
+
+type trailKey struct{}
+
+// A recorder is a RoundTripper that leaves the evidence of each exchange in
+// the trail of the request's context, which [recorded] put there.
+type recorder struct{ next http.RoundTripper }
+
+// recorded returns a context whose exchanges are recorded in t.
+func recorded(ctx context.Context, t *trail) context.Context {
+	return context.WithValue(ctx, trailKey{}, t)
+}
+
+func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	t, ok := req.Context().Value(trailKey{}).(*trail)
+	if !ok {
+		return r.next.RoundTrip(req)
+	}
+	x := &Exchange{Session: req.Header.Get(sessionHeader) != ""}
+	t.last = x
+	var conn *sniffed
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		x.Sent = true
+		if conn, _ = info.Conn.(*sniffed); conn != nil {
+			conn.restart()
+		}
+	}}
+	resp, err := r.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil {
+		if conn != nil {
+			// The transport has texts of its own for a connection that ended
+			// early; the error of the connection itself has a type.
+			var cause error
+			x.Answered, x.Garbled, cause = conn.story()
+			err = errors.Join(err, cause)
+		}
+		return nil, err
+	}
+	x.Answered, x.Status, x.Header = true, resp.StatusCode, resp.Header
+	resp.Body = &recordedBody{resp.Body, x}
+	return resp, nil
+}
+
+// A recordedBody keeps the beginning of what is read through it.
+type recordedBody struct {
+	io.ReadCloser
+	x *Exchange
+}
+
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	room := maxEvidence - len(b.x.Body)
+	fits := n <= room
+	b.x.Body = append(b.x.Body, p[:min(n, room)]...)
+	if errors.Is(err, io.EOF) {
+		b.x.Complete = fits
+	}
+	return n, err
+}

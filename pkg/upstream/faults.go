@@ -1,0 +1,74 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors below are the faults that this package finds itself. Their types
+// carry what the classifier goes by; their texts are for the log.
+
+// A configError is a fault of the configuration: nothing was sent.
+type configError struct {
+	msg string
+	err error // may be nil
+}
+
+func (e *configError) Error() string {
+	if e.err == nil {
+		return e.msg
+	}
+	return e.msg + ": " + e.err.Error()
+}
+
+func (e *configError) Unwrap() error { return e.err }
+
+// A credentialError is a secret that cannot be had, though it may exist.
+type credentialError struct{ err error }
+
+func (e *credentialError) Error() string { return "credential: " + e.err.Error() }
+func (e *credentialError) Unwrap() error { return e.err }
+
+// A protocolError is an answer that breaks HTTP's, JSON-RPC's or MCP's rules.
+type protocolError struct {
+	reason string // ReasonProtocol, ReasonNotMCP or ReasonVersion
+	msg    string
+}
+
+func (e *protocolError) Error() string { return e.msg }
+
+func brokenProtocol(format string, args ...any) error {
+	return &protocolError{ReasonProtocol, fmt.Sprintf(format, args...)}
+}
+
+// A statusError is an HTTP status that is no answer. What it means is for the
+// exchange to say: the status may have been another one's before a retry.
+type statusError struct {
+	status int
+	body   []byte // what was kept of it
+}
+
+func (e *statusError) Error() string {
+	if len(e.body) == 0 {
+		return fmt.Sprintf("http status %d", e.status)
+	}
+	return fmt.Sprintf("http status %d, body %q", e.status, cut(e.body, 256))
+}
+
+// A panicError is a panic, recovered.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// errStreamEnded is an event stream without the reply that it was opened for.
+var errStreamEnded = errors.New("event stream ended without the reply")
+
+// errGaveUp stands for a load that did not stop at its deadline.
+var errGaveUp = errors.New("load did not stop at its deadline")
+
+func cut(b []byte, n int) []byte {
+	if len(b) > n {
+		return b[:n]
+	}
+	return b
+}

@@ -1,0 +1,119 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+)
+
+const sessionHeader = "Mcp-Session-Id"
+
+// handshake finds out how to speak to the server: server/discover first, which a
+// server of the stateless era must know, then initialize.
+func (o *op) handshake(ctx context.Context, legacy bool) (*leg, error) {
+	if legacy {
+		return o.initialize(ctx)
+	}
+	l := leg{modern: true, version: versionModern}
+	result, err := o.send(ctx, l, message{method: "server/discover", params: listOnly(o.c.meta(l, passed{}))})
+	if err != nil {
+		var supported []string
+		switch rpc, ok := errors.AsType[*RPCError](err); {
+		case ok && rpc.Code == codeVersion:
+			supported = supportedIn(rpc.Data)
+		case ok && modernCode(rpc.Code):
+			return nil, err
+		case ok, o.olderServer(err):
+		default:
+			return nil, err
+		}
+		return o.fallBack(ctx, supported)
+	}
+	var d struct {
+		Supported    []string                   `json:"supportedVersions"`
+		Capabilities map[string]json.RawMessage `json:"capabilities"`
+	}
+	if json.Unmarshal(result, &d) != nil {
+		return nil, brokenProtocol("server/discover: the result is not one")
+	}
+	if !slices.Contains(d.Supported, versionModern) {
+		return o.fallBack(ctx, d.Supported)
+	}
+	_, l.tools = d.Capabilities["tools"]
+	return &l, nil
+}
+
+// listOnly returns params that hold meta and nothing else.
+func listOnly(meta json.RawMessage) json.RawMessage {
+	var b object
+	b.add("_meta", meta)
+	return b.end()
+}
+
+// supportedIn reads the versions out of the data of a version error.
+func supportedIn(data json.RawMessage) []string {
+	var d struct {
+		Supported []string `json:"supported"`
+	}
+	_ = json.Unmarshal(data, &d) // what does not read supports nothing known
+	return d.Supported
+}
+
+// olderServer tells the many answers with which servers of the handshake era refuse
+// a method that they do not know. A denial, a limit or a timeout is none.
+func (o *op) olderServer(err error) bool {
+	status, ok := errors.AsType[*statusError](err)
+	return ok && status.status/100 == 4 && !slices.Contains([]int{
+		http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons,
+	}, status.status)
+}
+
+// fallBack opens a session of the handshake era, unless the server said which versions
+// it supports and none of that era is among them.
+func (o *op) fallBack(ctx context.Context, supported []string) (*leg, error) {
+	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
+		return nil, &protocolError{ReasonVersion, "the server supports no protocol version that the gateway knows"}
+	}
+	return o.initialize(ctx)
+}
+
+// initialize opens a session of the handshake era.
+func (o *op) initialize(ctx context.Context) (*leg, error) {
+	var params object
+	params.add("protocolVersion", quote(versionLegacy))
+	params.add("capabilities", []byte("{}"))
+	params.add("clientInfo", o.c.info)
+	result, err := o.send(ctx, leg{}, message{method: "initialize", params: params.end()})
+	if err != nil {
+		return nil, err
+	}
+	var r struct {
+		Version      string                     `json:"protocolVersion"`
+		Capabilities map[string]json.RawMessage `json:"capabilities"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return nil, brokenProtocol("initialize: the result is not one")
+	}
+	if !slices.Contains(legacyVersions(), r.Version) {
+		return nil, &protocolError{ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
+	}
+	l := leg{version: r.Version, session: o.trail.last.Header.Get(sessionHeader)}
+	if !validSession(l.session) {
+		return nil, brokenProtocol("initialize: the session id is not one")
+	}
+	_, l.tools = r.Capabilities["tools"]
+	return &l, o.notify(ctx, l, "notifications/initialized", []byte("{}"))
+}
+
+// validSession tells an id that may stand in a header: visible ASCII, not too long.
+func validSession(id string) bool {
+	for i := range len(id) {
+		if id[i] < '!' || id[i] > '~' {
+			return false
+		}
+	}
+	return len(id) <= 1024
+}

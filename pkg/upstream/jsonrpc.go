@@ -1,0 +1,178 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The JSON-RPC error codes that mean something to the gateway.
+const (
+	codeParse             = -32700
+	codeInvalidRequest    = -32600
+	codeMethodNotFound    = -32601
+	codeInvalidParams     = -32602
+	codeInternal          = -32603
+	codeHeaderMismatch    = -32020
+	codeMissingCapability = -32021
+	codeVersion           = -32022
+)
+
+// standard tells the codes that JSON-RPC and MCP define.
+func standard(code int64) bool {
+	return code == codeParse || code <= codeInvalidRequest && code >= codeInternal || modernCode(code)
+}
+
+// modernCode tells the codes that only a server of the stateless era sends.
+func modernCode(code int64) bool { return code <= codeHeaderMismatch && code >= codeVersion }
+
+// A reply is a JSON-RPC response. Result is a JSON object, exactly as it came.
+type reply struct {
+	id     json.RawMessage
+	result json.RawMessage
+	err    *RPCError
+}
+
+// errNotReply is a valid JSON-RPC message of another kind: a notification or a request.
+var errNotReply = errors.New("not a JSON-RPC response")
+
+// parseReply reads one JSON-RPC message. It returns errNotReply for one that is
+// no response, and a [protocolError] for all that is no JSON-RPC.
+func parseReply(raw []byte) (reply, error) {
+	var r reply
+	var version, fault json.RawMessage
+	isRequest := false
+	err := members(raw, func(name string, value json.RawMessage) error {
+		var to *json.RawMessage
+		switch name {
+		case "jsonrpc":
+			to = &version
+		case "id":
+			to = &r.id
+		case "result":
+			to = &r.result
+		case "error":
+			to = &fault
+		case "method":
+			isRequest = true
+			return nil
+		default:
+			return nil
+		}
+		if *to != nil {
+			return errors.New("a key stands twice")
+		}
+		*to = value
+		return nil
+	})
+	switch {
+	case err != nil:
+		return reply{}, brokenProtocol("answer is not a JSON-RPC message: %v", err)
+	case string(version) != `"2.0"`:
+		return reply{}, brokenProtocol("answer is not JSON-RPC 2.0")
+	case isRequest:
+		return reply{}, errNotReply
+	case (r.result == nil) == (fault == nil):
+		return reply{}, brokenProtocol("answer has not exactly one of result and error")
+	case fault != nil:
+		r.err, err = parseRPCError(fault)
+		return r, err
+	case r.result[0] != '{':
+		return reply{}, brokenProtocol("result is not an object")
+	}
+	return r, nil
+}
+
+func parseRPCError(raw json.RawMessage) (*RPCError, error) {
+	e := new(RPCError)
+	code := false
+	err := members(raw, func(name string, value json.RawMessage) error {
+		switch name {
+		case "code":
+			code = true
+			return json.Unmarshal(value, &e.Code)
+		case "message":
+			return json.Unmarshal(value, &e.Message)
+		case "data":
+			e.Data = value
+		}
+		return nil
+	})
+	if err != nil || !code {
+		return nil, brokenProtocol("error object is not one of JSON-RPC")
+	}
+	return e, nil
+}
+
+// is says whether the reply answers request id. An error may have no id,
+// where the server could not read it.
+func (r reply) is(id int64) bool {
+	return string(r.id) == strconv.FormatInt(id, 10)
+}
+
+func (r reply) anonymous() bool { return r.err != nil && (r.id == nil || string(r.id) == "null") }
+
+// members calls f with each member of a JSON object, in the order in which they
+// stand. A value is a sub-slice of raw. Duplicate keys and lone surrogates are let
+// through, since what is inside belongs to the server and the agent; but the text must be UTF-8.
+func members(raw []byte, f func(name string, value json.RawMessage) error) error {
+	if !utf8.Valid(raw) {
+		return errors.New("invalid UTF-8")
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
+		return errors.Join(errors.New("not a JSON object"), ignoreEOF(err))
+	}
+	for dec.PeekKind() != '}' {
+		t, err := dec.ReadToken()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		name := t.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		end := int(dec.InputOffset())
+		if err := f(name, raw[end-len(value):end:end]); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return ignoreEOF(err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// ignoreEOF takes the type from an early end: the whole input was there, so the
+// JSON is broken, not the connection.
+func ignoreEOF(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(err.Error())
+}
+
+// request builds a JSON-RPC request; id 0 makes it a notification.
+func request(id int64, method string, params json.RawMessage) []byte {
+	b := make([]byte, 0, len(params)+len(method)+64)
+	b = append(b, `{"jsonrpc":"2.0",`...)
+	if id != 0 {
+		b = append(b, `"id":`...)
+		b = strconv.AppendInt(b, id, 10)
+		b = append(b, ',')
+	}
+	b = append(b, `"method":"`...)
+	b = append(b, method...)
+	b = append(b, `","params":`...)
+	b = append(b, params...)
+	return append(b, '}')
+}

@@ -1,0 +1,227 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const (
+	maxPages   = 64       // of one tools/list
+	maxListing = 16 << 20 // bytes of all its pages
+	maxRefused = 100      // refusals that are told one by one
+)
+
+// Load lists the tools of one server, with retries: at most 3 attempts of 5 s,
+// 10 s in all, and never past the caller's deadline less 500 ms. Only a transient
+// failure is tried again. Whatever happens inside, Load returns.
+func (c *Client) Load(ctx context.Context, t Target) Outcome {
+	start := c.o.Now()
+	own, cancel := c.within(ctx, c.limits.load)
+	defer cancel()
+	// In a goroutine of its own, so that what ignores its deadline is left behind.
+	done := make(chan Outcome, 1)
+	go func() { done <- c.load(ctx, own, t) }()
+	var out Outcome
+	select {
+	case out = <-done:
+	case <-own.Done():
+		grace := time.NewTimer(c.limits.grace)
+		defer grace.Stop()
+		select {
+		case out = <-done:
+		case <-grace.C:
+			v := Classify(Evidence{Aborted: ctx.Err() != nil, Expired: true, Err: errGaveUp})
+			out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: 1, Error: errGaveUp.Error()}
+		}
+	}
+	out.ServerID, out.CheckedAt = t.ID, c.o.Now()
+	out.Duration = out.CheckedAt.Sub(start)
+	c.ended(ctx, "load", out)
+	return out
+}
+
+func (c *Client) load(caller, own context.Context, t Target) (out Outcome) {
+	o := c.newOp(t)
+	var err error
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p}
+			v := Classify(Evidence{Err: err})
+			out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: max(out.Attempts, 1)}
+		}
+		if err != nil && out.Status != Available {
+			out.Error = o.text(err)
+		}
+	}()
+	transient := func(v Verdict) bool { return v.Status == Transient }
+	v, attempts := c.retry(own, transient, func() Verdict {
+		out.Attempts++
+		ctx, cancel := context.WithTimeout(own, c.limits.attempt)
+		defer cancel()
+		if err = o.begin(ctx); err == nil {
+			out.Tools, out.Refused, err = o.list(ctx)
+		}
+		return o.verdict(caller, ctx, err)
+	})
+	if v.Reason == ReasonConfig {
+		attempts = 0 // nothing was sent
+	}
+	if v.Status == Available {
+		v.HTTPStatus = 0
+		o.peer.report(c.o.Now(), v)
+	}
+	out.Status, out.Reason, out.HTTPStatus, out.RetryAfter = v.Status, v.Reason, v.HTTPStatus, v.RetryAfter
+	out.Attempts = attempts
+	return out
+}
+
+// list reads all pages of tools/list.
+func (o *op) list(ctx context.Context) ([]tool.Definition, []Refusal, error) {
+	var l listing
+	var cursor json.RawMessage
+	var began *leg
+	for page := 1; page <= maxPages; page++ {
+		result, err := o.do(ctx, func(l leg) (message, error) {
+			return message{method: "tools/list", params: o.c.listParams(l, cursor)}, nil
+		})
+		if page == 1 {
+			began = o.leg
+		} else if o.leg != nil && o.leg != began {
+			// A new session was opened half-way, and the cursor belonged to the old
+			// one. A second chance is had once only, so this ends.
+			l, cursor, page = listing{}, nil, 0
+			continue
+		}
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && o.leg != nil && !o.leg.tools {
+			return nil, nil, nil // the server offers no tools, and said so
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if cursor, err = l.add(result); err != nil {
+			return nil, nil, err
+		}
+		if cursor == nil {
+			return l.tools, l.refused, nil
+		}
+	}
+	return nil, nil, brokenProtocol("tools/list has more than %d pages", maxPages)
+}
+
+// A listing is what the pages of one tools/list add up to.
+type listing struct {
+	tools   []tool.Definition
+	refused []Refusal
+	names   map[string]bool
+	cursors []string
+	size    int
+}
+
+// add takes one page and returns the cursor of the next, nil if it was the last.
+func (l *listing) add(result json.RawMessage) (json.RawMessage, error) {
+	if l.size += len(result); l.size > maxListing {
+		return nil, brokenProtocol("tools/list is longer than %d bytes", maxListing)
+	}
+	var tools, next json.RawMessage
+	err := members(result, func(name string, value json.RawMessage) error {
+		switch name {
+		case "tools":
+			tools = value
+		case "nextCursor":
+			next = value
+		}
+		return nil
+	})
+	var list []json.RawMessage
+	if err != nil || len(tools) == 0 || tools[0] != '[' || json.Unmarshal(tools, &list) != nil {
+		return nil, brokenProtocol("tools/list: the result has no list of tools")
+	}
+	for _, raw := range list {
+		l.take(raw)
+	}
+	switch {
+	case next == nil, string(next) == "null", string(next) == `""`:
+		return nil, nil
+	case next[0] != '"':
+		return nil, brokenProtocol("tools/list: the cursor is not a string")
+	case slices.Contains(l.cursors, string(next)):
+		return nil, brokenProtocol("tools/list: a cursor came twice")
+	}
+	l.cursors = append(l.cursors, string(next))
+	return next, nil
+}
+
+// take adds one definition, or the reason why it is not taken. One bad tool
+// does not fail its server.
+func (l *listing) take(raw json.RawMessage) {
+	d, err := tool.ParseDefinition(raw)
+	if err == nil {
+		_, err = bindings(d.InputSchema)
+	}
+	if err == nil && l.names[d.Name] {
+		err = errors.New("the server lists another tool of that name before it")
+	}
+	if err != nil {
+		if len(l.refused) < maxRefused {
+			l.refused = append(l.refused, Refusal{shownName(raw), string(cut([]byte(err.Error()), 256))})
+		}
+		return
+	}
+	if l.names == nil {
+		l.names = map[string]bool{}
+	}
+	l.names[d.Name] = true
+	l.tools = append(l.tools, d)
+}
+
+// shownName returns the name that a refused definition gives itself, quoted and cut.
+func shownName(raw json.RawMessage) string {
+	var name string
+	_ = members(raw, func(key string, value json.RawMessage) error { // what does not read has no name
+		if key == "name" {
+			name = text(value)
+		}
+		return nil
+	})
+	return string(cut(fmt.Appendf(nil, "%q", name), 128))
+}
+
+// LoadAll loads every target, at most Options.Concurrency at once, and returns the
+// outcomes in the order of the targets. each, if not nil, is called with every
+// outcome as it comes, one at a time. A burst without a bound is what makes a
+// cold authorization service fail.
+func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(Outcome)) []Outcome {
+	type numbered struct {
+		i int
+		o Outcome
+	}
+	ended := make(chan numbered, len(targets))
+	next := make(chan int, len(targets))
+	for i := range targets {
+		next <- i
+	}
+	close(next)
+	for range min(c.o.Concurrency, len(targets)) {
+		go func() {
+			for i := range next {
+				sleep(ctx, c.o.Jitter(c.limits.start))
+				ended <- numbered{i, c.Load(ctx, targets[i])}
+			}
+		}()
+	}
+	out := make([]Outcome, len(targets))
+	for range targets {
+		n := <-ended
+		out[n.i] = n.o
+		if each != nil {
+			each(n.o)
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// An op is one load or one call of one server, with the second chances that it has
+// used up. One goroutine runs it.
+type op struct {
+	c     *Client
+	t     Target
+	ep    *endpoint // nil until begin
+	peer  *peer
+	trail *trail // of the attempt
+
+	leg       *leg  // that the last request was sent on; nil during a handshake
+	requestID int64 // of the last request
+
+	shook, refreshed, reopened, renegotiated bool
+}
+
+func (c *Client) newOp(t Target) *op {
+	return &op{c: c, t: t, peer: c.peer(t), trail: &trail{}}
+}
+
+// begin begins an attempt: the target is resolved, unless an earlier one did so.
+func (o *op) begin(ctx context.Context) error {
+	o.trail.last = nil
+	if o.ep != nil {
+		return nil
+	}
+	ep, err := o.c.resolve(ctx, o.t)
+	o.ep = ep
+	return err
+}
+
+// do sends one request, with a handshake before it if need be. Four things get a second
+// chance, once an op each, because the answer proves that the request was not
+// processed: a credential that has changed meanwhile, a session that is gone, a
+// version to negotiate, an era that is no longer the server's.
+func (o *op) do(ctx context.Context, build func(l leg) (message, error)) (json.RawMessage, error) {
+	for {
+		result, err := o.once(ctx, build)
+		if err == nil || !o.again(ctx, err) {
+			return result, err
+		}
+	}
+}
+
+func (o *op) once(ctx context.Context, build func(l leg) (message, error)) (json.RawMessage, error) {
+	o.leg = nil
+	l, err := o.peer.settle(ctx, func(legacy bool) (*leg, error) {
+		o.shook = true
+		return o.handshake(ctx, legacy)
+	})
+	if err != nil {
+		return nil, err
+	}
+	m, err := build(*l)
+	if err != nil {
+		return nil, err
+	}
+	o.leg = l
+	return o.send(ctx, *l, m)
+}
+
+// again says whether err gets a second chance, and prepares it.
+func (o *op) again(ctx context.Context, err error) bool {
+	x := o.trail.last
+	if x == nil || ctx.Err() != nil {
+		return false
+	}
+	switch {
+	case x.Status == http.StatusUnauthorized:
+		return once(&o.refreshed) && o.refresh(ctx)
+	case x.Status == http.StatusNotFound && x.Session && o.leg != nil:
+		if !once(&o.reopened) {
+			return false
+		}
+		o.peer.forget(o.leg, false)
+		return true
+	case o.leg != nil && o.wrongEra(err):
+		if !once(&o.renegotiated) {
+			return false
+		}
+		o.peer.forget(o.leg, true)
+		return true
+	}
+	return false
+}
+
+// once sets a flag and says whether it was not set before.
+func once(done *bool) bool {
+	if *done {
+		return false
+	}
+	*done = true
+	return true
+}
+
+// wrongEra tells a version to negotiate, and the answers of a server that was replaced by one of
+// the other era after an earlier op had found out its era.
+func (o *op) wrongEra(err error) bool {
+	if rpc, ok := errors.AsType[*RPCError](err); ok {
+		return rpc.Code == codeVersion
+	}
+	status, ok := errors.AsType[*statusError](err)
+	return ok && !o.shook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)
+}
+
+// refresh looks the secrets up again, silently, and says whether that changed the headers.
+func (o *op) refresh(ctx context.Context) bool {
+	for _, ref := range o.ep.refs {
+		if _, err := o.c.vault.look(ctx, ref); err != nil {
+			return false
+		}
+	}
+	fresh, err := o.c.resolve(ctx, o.t)
+	if err != nil || sameHeaders(fresh.header, o.ep.header) {
+		return false
+	}
+	if o.leg != nil {
+		o.peer.forget(o.leg, false) // a session belongs to who opened it
+	}
+	fresh.values = append(fresh.values, o.ep.values...) // the old secret is still one
+	o.ep = fresh
+	return true
+}
+
+// text returns err's text with every secret taken out.
+func (o *op) text(err error) string {
+	var values []string
+	if o.ep != nil {
+		values = o.ep.values
+	}
+	return redact(err.Error(), values)
+}
+
+func sameHeaders(a, b http.Header) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, values := range a {
+		if !slices.Equal(values, b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// verdict classifies err. caller is the caller's context, own that of the attempt.
+func (o *op) verdict(caller, own context.Context, err error) Verdict {
+	if err == nil {
+		return Verdict{Status: Available}
+	}
+	return Classify(Evidence{
+		Aborted:     caller.Err() != nil,
+		Expired:     own.Err() != nil,
+		Err:         err,
+		Exchange:    o.trail.last,
+		BehindProxy: o.t.BehindProxy,
+		Blocked:     o.c.blockedRedirect(o.ep, o.trail.last),
+		Now:         o.c.o.Now(),
+	})
+}

@@ -1,0 +1,102 @@
+package upstream
+
+// The reasons of an [Outcome]: stable codes, few enough for a metric's
+// dimension.
+const (
+	ReasonAborted           = "aborted"            // the caller gave up; not recorded
+	ReasonConfig            = "config"             // bad URL, blocked address, missing secret
+	ReasonTimeout           = "timeout"            // also HTTP 408 and 425
+	ReasonDNSTimeout        = "dns_timeout"        // the name server did not answer
+	ReasonDNS               = "dns"                // the name does not resolve
+	ReasonRefused           = "refused"            // connection refused
+	ReasonUnreachable       = "unreachable"        // no route to the host
+	ReasonReset             = "reset"              // the connection broke before the answer was whole
+	ReasonTLS               = "tls"                // certificate or handshake
+	ReasonNotHTTP           = "not_http"           // bytes came that are not HTTP
+	ReasonRedirect          = "redirect"           // 3xx; not followed
+	ReasonRateLimited       = "rate_limited"       // 429
+	ReasonHTTP5xx           = "http_5xx"           // any 5xx
+	ReasonNotFound          = "not_found"          // 404
+	ReasonBadRequest        = "bad_request"        // 400
+	ReasonWrongTransport    = "wrong_transport"    // 405, 406, 415
+	ReasonHTTP4xx           = "http_4xx"           // the other 4xx
+	ReasonEgressProxy       = "egress_proxy"       // 407
+	ReasonAuthRequired      = "auth_required"      // 401
+	ReasonForbidden         = "forbidden"          // 402, 403, 451
+	ReasonInsufficientScope = "insufficient_scope" // the credential lacks a scope
+	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is out
+	ReasonNotMCP            = "not_mcp"            // 200 with HTML or another type
+	ReasonProtocol          = "protocol"           // the answer breaks JSON-RPC or MCP, or a limit
+	ReasonVersion           = "version"            // no protocol version in common
+	ReasonUpstreamError     = "upstream_error"     // a JSON-RPC error of the server's own
+	ReasonCredentialMissing = "credential_missing" // the credential cannot be had
+	ReasonInternal          = "internal"           // a fault of this program
+	ReasonUnknown           = "unknown"            // anything else
+	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now
+)
+
+// Reasons returns every reason that an outcome can have, in a fixed order.
+func Reasons() []string {
+	return []string{
+		ReasonAborted, ReasonConfig, ReasonTimeout, ReasonDNSTimeout, ReasonDNS, ReasonRefused, ReasonUnreachable,
+		ReasonReset, ReasonTLS, ReasonNotHTTP, ReasonRedirect, ReasonRateLimited, ReasonHTTP5xx, ReasonNotFound,
+		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonForbidden,
+		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonVersion,
+		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
+	}
+}
+
+// Message returns the one line about o that an agent may read, "" if the
+// server is available or o is not recorded. It depends on the server's name,
+// the status and the reason alone; nothing that the server sent is in it.
+func Message(serverID string, o Outcome) string {
+	switch o.Status {
+	case Transient:
+		return "MCP server '" + serverID + "' is starting up or briefly unavailable; it will be retried."
+	case Permanent:
+		return "MCP server '" + serverID + "' is unavailable and needs attention: " + inWords(o.Reason) +
+			". Its tools will not work until it is fixed."
+	case Denied:
+		return "Access to MCP server '" + serverID + "' was denied. Retrying will not help; contact its owner."
+	}
+	return ""
+}
+
+// inWords says what a permanent failure's reason means.
+func inWords(reason string) string {
+	switch reason {
+	case ReasonConfig:
+		return "its configuration is not valid"
+	case ReasonDNS:
+		return "its name does not resolve"
+	case ReasonRefused:
+		return "it refuses connections"
+	case ReasonUnreachable:
+		return "its network cannot be reached"
+	case ReasonTLS:
+		return "no trusted TLS connection to it is possible"
+	case ReasonNotHTTP:
+		return "it does not speak HTTP"
+	case ReasonRedirect:
+		return "it redirects elsewhere"
+	case ReasonNotFound:
+		return "there is nothing at its address"
+	case ReasonBadRequest, ReasonHTTP4xx:
+		return "it rejects the gateway's requests"
+	case ReasonWrongTransport:
+		return "it does not serve MCP over streamable HTTP"
+	case ReasonEgressProxy:
+		return "a network proxy on the way to it wants a login"
+	case ReasonNotMCP:
+		return "its answers are not MCP"
+	case ReasonProtocol:
+		return "its answers break the MCP protocol"
+	case ReasonVersion:
+		return "it has no MCP version in common with the gateway"
+	case ReasonUpstreamError:
+		return "it answers with an error"
+	case ReasonInternal:
+		return "the gateway failed on it"
+	}
+	return "the cause is not known"
+}

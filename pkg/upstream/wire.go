@@ -1,0 +1,186 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+)
+
+// maxResponse is the longest response that is taken, in bytes.
+const maxResponse = 4 << 20
+
+// A message is what is sent in one exchange.
+type message struct {
+	method string
+	params json.RawMessage
+	name   string      // of the tool, for Mcp-Name; "": none
+	header http.Header // further headers, e.g. the trace's; may be nil
+}
+
+// send sends one request and returns the result object of its reply. An error is an
+// [*RPCError], one of this package's faults, or the transport's own.
+func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error) {
+	o.requestID = o.c.nextID.Add(1)
+	resp, err := o.post(ctx, l, m, request(o.requestID, m.method, m.params))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode/100 != 2 {
+		return nil, o.refusal(resp, o.requestID)
+	}
+	var r reply
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch media {
+	case "application/json":
+		r, err = jsonReply(resp, o.requestID)
+	case "text/event-stream":
+		r, err = streamReply(resp, o.requestID)
+	default:
+		if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
+			return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
+		}
+		return nil, &protocolError{ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case r.err != nil:
+		return nil, r.err
+	}
+	return r.result, nil
+}
+
+// notify sends a notification.
+func (o *op) notify(ctx context.Context, l leg, method string, params json.RawMessage) error {
+	resp, err := o.post(ctx, l, message{method: method}, request(0, method, params))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode/100 != 2 {
+		return o.refusal(resp, 0)
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxEvidence)) // so that the connection can be used again
+	return err
+}
+
+// post sends one HTTP request. The configured headers come first, so that none
+// of them replaces one of the protocol's.
+func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(recorded(ctx, o.trail), http.MethodPost, o.ep.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, &configError{msg: "the URL makes no request"}
+	}
+	for name, values := range o.ep.header {
+		req.Header[name] = values
+	}
+	for name, values := range m.header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("User-Agent", o.c.agent)
+	for name, value := range map[string]string{"Mcp-Protocol-Version": l.version, sessionHeader: l.session} {
+		if req.Header.Del(name); value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	if l.modern {
+		req.Header.Set("Mcp-Method", m.method)
+		if m.name != "" {
+			req.Header.Set("Mcp-Name", headerText(m.name))
+		}
+	}
+	return o.c.http.Do(req)
+}
+
+// refusal reads a response that is no answer. A JSON-RPC error in it counts as the
+// server's own if it bears the request's id or a code of the standard, and unless the
+// status is one that others on the way set too.
+func (o *op) refusal(resp *http.Response, id int64) error {
+	body, err := readAll(resp)
+	if err != nil && !errors.Is(err, errTooLong) {
+		return errors.Join(o.status(resp.StatusCode), err)
+	}
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons:
+		return o.status(resp.StatusCode)
+	}
+	if resp.StatusCode/100 == 4 {
+		if r, err := parseReply(body); err == nil && r.err != nil && (r.is(id) || r.anonymous() && standard(r.err.Code)) {
+			return r.err
+		}
+	}
+	return o.status(resp.StatusCode)
+}
+
+// status returns the error for an HTTP status, with the beginning of the body.
+func (o *op) status(code int) error {
+	var body []byte
+	if o.trail.last != nil {
+		body = []byte(redact(string(o.trail.last.Body), o.ep.values))
+	}
+	return &statusError{code, cut(body, 256)}
+}
+
+var errTooLong = brokenProtocol("the response is longer than %d bytes", maxResponse)
+
+// readAll reads a whole body, up to the limit.
+func readAll(resp *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	if n := resp.ContentLength; n > 0 && n <= maxResponse {
+		b.Grow(int(n) + bytes.MinRead)
+	}
+	n, err := b.ReadFrom(io.LimitReader(resp.Body, maxResponse+1))
+	if err == nil && n > maxResponse {
+		err = errTooLong
+	}
+	return b.Bytes(), err
+}
+
+func jsonReply(resp *http.Response, id int64) (reply, error) {
+	body, err := readAll(resp)
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := parseReply(body)
+	switch {
+	case errors.Is(err, errNotReply):
+		return reply{}, brokenProtocol("the answer is not a response")
+	case err != nil:
+		return reply{}, err
+	case !r.is(id) && !r.anonymous():
+		return reply{}, brokenProtocol("the answer is to another request")
+	}
+	return r, nil
+}
+
+// streamReply reads events up to the reply. Notifications are dropped, and so are
+// requests of the server's: the gateway declares nothing that would allow them.
+func streamReply(resp *http.Response, id int64) (reply, error) {
+	var found reply
+	limited := &io.LimitedReader{R: resp.Body, N: maxResponse + 1}
+	err := events(limited, func(data []byte) (bool, error) {
+		r, err := parseReply(data)
+		switch {
+		case errors.Is(err, errNotReply):
+			return false, nil
+		case err != nil:
+			return false, err
+		case !r.is(id) && !r.anonymous():
+			return false, nil
+		}
+		found = r
+		return true, nil
+	})
+	if err != nil && limited.N == 0 {
+		err = errTooLong
+	}
+	return found, err
+}
