@@ -1,0 +1,219 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// watched is a store that notes which keys are read.
+func watched() (*objecttest.Mem, *[]string) {
+	var keys []string
+	return &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
+		keys = append(keys, key)
+		return nil
+	}}, &keys
+}
+
+func TestSavedSnapshotIsLoaded(t *testing.T) {
+	for name, store := range map[string]object.Store{"memory": &objecttest.Mem{}, "folder": dir.New(t.TempDir())} {
+		t.Run(name, func(t *testing.T) {
+			s := build(t, sample(t))
+			cur := catalog.Current{
+				Config: "v1", StartedAt: day(1), SyncedAt: day(2),
+				Outcomes: []upstream.Outcome{{ServerID: "fs", Status: upstream.Denied, Reason: "forbidden", HTTPStatus: 403, CheckedAt: day(1)}},
+			}
+			saved, err := catalog.Save(t.Context(), store, s, cur, object.IfAbsent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loaded, err := catalog.Load(t.Context(), store, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cur.SHA256, cur.Size, cur.Tools, cur.StoredAt = s.SHA256(), len(s.Encode()), s.Len(), cur.SyncedAt
+			for _, got := range []*catalog.Snapshot{saved, loaded} {
+				if diff := cmp.Diff(cur, got.Current()); diff != "" {
+					t.Errorf("current (-want +got):\n%s", diff)
+				}
+				if fs, _ := got.Server("fs"); fs.Outcome.HTTPStatus != 403 {
+					t.Errorf("outcome = %+v", fs.Outcome)
+				}
+				if got.Len() != s.Len() || got.SHA256() != s.SHA256() {
+					t.Errorf("%d tools, %s", got.Len(), got.SHA256())
+				}
+			}
+			if again, err := catalog.Load(t.Context(), store, saved); err != nil || again != saved {
+				t.Errorf("Load with what Save returned = %p, %v; want %p", again, err, saved)
+			}
+			if _, err := catalog.Save(t.Context(), store, s, cur, object.IfAbsent); !errors.Is(err, object.ErrConflict) {
+				t.Errorf("second Save = %v, want ErrConflict", err)
+			}
+		})
+	}
+}
+
+func TestLoadReadsOnlyWhatIsNew(t *testing.T) {
+	store, keys := watched()
+	s, err := catalog.Save(t.Context(), store, build(t, sample(t)), catalog.Current{StartedAt: day(1)}, object.IfAbsent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*keys = nil
+	held, err := catalog.Load(t.Context(), store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.Key(s.SHA256())}, *keys); diff != "" {
+		t.Errorf("cold (-want +got):\n%s", diff)
+	}
+
+	*keys = nil
+	if again, err := catalog.Load(t.Context(), store, held); err != nil || again != held {
+		t.Errorf("unchanged: Load = %p, %v; want what was held", again, err)
+	}
+	cur := s.Current()
+	cur.Outcomes = []upstream.Outcome{{ServerID: "fs", Status: upstream.Transient}}
+	put(t, store, cur, s)
+	again, err := catalog.Load(t.Context(), store, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fs, _ := again.Server("fs"); fs.Outcome.Status != upstream.Transient {
+		t.Errorf("outcome = %+v, want the new one", fs.Outcome)
+	}
+	if fs, _ := held.Server("fs"); fs.Outcome.Status != "" {
+		t.Error("the snapshot that was held has changed")
+	}
+	if diff := cmp.Diff([]string{catalog.CurrentKey, catalog.CurrentKey}, *keys); diff != "" {
+		t.Errorf("reads (-want +got):\n%s", diff)
+	}
+}
+
+// put moves the catalog to cur, whatever is there.
+func put(t *testing.T, store object.Store, cur catalog.Current, s *catalog.Snapshot) {
+	t.Helper()
+	if _, err := catalog.Save(t.Context(), store, s, cur, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	good := build(t, sample(t))
+	for name, tc := range map[string]struct {
+		objects map[string]string
+		want    error
+	}{
+		"nothing stored":    {nil, object.ErrNotFound},
+		"no JSON":           {map[string]string{catalog.CurrentKey: "<html>"}, catalog.ErrUnusable},
+		"no hash":           {map[string]string{catalog.CurrentKey: `{"sha256":"abc"}`}, catalog.ErrUnusable},
+		"a path for a hash": {map[string]string{catalog.CurrentKey: `{"sha256":"` + strings.Repeat("../", 21) + `x"}`}, catalog.ErrUnusable},
+		"snapshot missing":  {map[string]string{catalog.CurrentKey: `{"sha256":"` + good.SHA256() + `"}`}, catalog.ErrUnusable},
+		"snapshot damaged": {map[string]string{
+			catalog.CurrentKey:         `{"sha256":"` + good.SHA256() + `"}`,
+			catalog.Key(good.SHA256()): string(good.Encode()[:100]),
+		}, catalog.ErrUnusable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &objecttest.Mem{}
+			for key, data := range tc.objects {
+				if _, err := store.Put(t.Context(), key, []byte(data), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := catalog.Load(t.Context(), store, nil); !errors.Is(err, tc.want) {
+				t.Errorf("Load = %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestMissingSnapshotIsNotTakenForAnAbsentCatalog(t *testing.T) {
+	store := &objecttest.Mem{}
+	sha256 := build(t, sample(t)).SHA256()
+	if _, err := store.Put(t.Context(), catalog.CurrentKey, []byte(`{"sha256":"`+sha256+`"}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := catalog.Load(t.Context(), store, nil); errors.Is(err, object.ErrNotFound) {
+		t.Errorf("Load = %v, which reads like a store without a catalog", err)
+	}
+}
+
+const (
+	goodConfig  = `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"}}}`
+	otherConfig = `{"mcpServers":{"git":{"url":"https://git.example.com/mcp"}}}`
+)
+
+func TestSourceFollowsTheFile(t *testing.T) {
+	w := newWorld(t)
+	load := func(held *catalog.Source) *catalog.Source {
+		t.Helper()
+		src, err := catalog.LoadSource(t.Context(), w.objects, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return src
+	}
+	w.put(config.Key, goodConfig)
+	first := load(nil)
+	if first.Stale() || first.Version != config.Version([]byte(goodConfig)) || len(first.Config.Servers) != 1 {
+		t.Errorf("source = %+v", first)
+	}
+	if load(first) != first {
+		t.Error("an unchanged file gives another source")
+	}
+
+	w.put(config.Key, `{"mcpServers":{}, "oops": 1}`)
+	bad := load(first)
+	if !bad.Stale() || bad.Refused == nil || bad.Unread != nil || bad.Version != first.Version {
+		t.Errorf("source beside a bad file = %+v", bad)
+	}
+	if first.Stale() {
+		t.Error("the source that was held has changed")
+	}
+	if load(bad) != bad {
+		t.Error("the same bad file is read twice")
+	}
+
+	w.objects.OnGet = onKey(config.Key)
+	away := load(bad)
+	if !errors.Is(away.Unread, errStore) || away.Refused == nil || away.Version != first.Version {
+		t.Errorf("source while the store is away = %+v", away)
+	}
+	w.objects.OnGet = nil
+	if back := load(away); back.Unread != nil || back.Refused == nil {
+		t.Errorf("source after the store came back = %+v, want the bad file again", back)
+	}
+	w.put(config.Key, otherConfig)
+	if next := load(away); next.Stale() || next.Config.Servers[0].Name != "git" {
+		t.Errorf("source of the next good file = %+v", next)
+	}
+}
+
+func TestSourceWithoutAFile(t *testing.T) {
+	w := newWorld(t)
+	if _, err := catalog.LoadSource(t.Context(), w.objects, nil); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("LoadSource = %v, want ErrNotFound", err)
+	}
+	w.put(config.Key, "{")
+	if _, err := catalog.LoadSource(t.Context(), w.objects, nil); err == nil {
+		t.Error("a bad file alone gave a config")
+	} else if _, ok := errors.AsType[config.Faults](err); !ok {
+		t.Errorf("LoadSource = %v, want the faults in it", err)
+	}
+	w.put(catalog.LastGoodKey, goodConfig)
+	src, err := catalog.LoadSource(t.Context(), w.objects, nil)
+	if err != nil || src.Refused == nil || string(src.Data) != goodConfig {
+		t.Errorf("LoadSource = %+v, %v; want the last good config, stale", src, err)
+	}
+}

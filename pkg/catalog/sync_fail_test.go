@@ -1,0 +1,290 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+var errStore = errors.New("store is away")
+
+func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": "", "git": `,"required":true`})
+	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w.sync()
+	before := w.load()
+
+	w.servers.faults["git"] = upstream.Outcome{Status: upstream.Denied, Reason: "forbidden"}
+	w.servers.lists["fs"] = []string{`{"name":"read","description":"changed"}`}
+	rep, err := w.syncer.Sync(t.Context())
+	if !errors.Is(err, catalog.ErrRequired) {
+		t.Fatalf("Sync = %v, want ErrRequired", err)
+	}
+	if git := rep.Servers[1]; git.Outcome.Status != upstream.Denied || !git.Required || !git.Kept {
+		t.Errorf("report of the required server = %+v", git)
+	}
+	after := w.load()
+	if diff := cmp.Diff(before.Current(), after.Current()); diff != "" {
+		t.Errorf("the catalog moved:\n%s", diff)
+	}
+	if r := w.record("fs:read"); r.State != approval.Changed {
+		t.Errorf("record = %+v: what another server changed is not locked", r)
+	}
+
+	w.configure(map[string]string{"fs": "", "git": `,"required":true,"enabled":false`})
+	w.sync() // a disabled server need not load
+}
+
+func TestBadConfigNeverReplacesAGoodOne(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	good := w.sync()
+	w.put(config.Key, `{"mcpServers":{"git":{"url":"not a url","oops":1}}}`)
+	for _, name := range []string{"same process", "new process"} {
+		t.Run(name, func(t *testing.T) {
+			rep := w.sync()
+			if faults, ok := errors.AsType[config.Faults](rep.ConfigErr); !ok || len(faults) != 2 {
+				t.Errorf("ConfigErr = %v, want both faults", rep.ConfigErr)
+			}
+			if rep.Config != good.Config {
+				t.Errorf("config %s is in use, want the last good one", rep.Config)
+			}
+			wantState(t, w, "fs:read: approved")
+		})
+		w.restart()
+	}
+	w.configure(map[string]string{"fs": "", "git": ""})
+	if rep := w.sync(); rep.ConfigErr != nil || len(rep.Servers) != 2 {
+		t.Errorf("a good config is not taken again: %+v", rep)
+	}
+}
+
+func TestWithoutAnyConfigNothingIsSynced(t *testing.T) {
+	for name, data := range map[string]string{"no file": "", "bad file": `{"mcpServers":{"a":1}}`} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if data != "" {
+				w.put(config.Key, data)
+			}
+			rep, err := w.syncer.Sync(t.Context())
+			if err == nil || rep.ConfigErr == nil {
+				t.Errorf("Sync = %v, ConfigErr = %v", err, rep.ConfigErr)
+			}
+			if w.exists(catalog.CurrentKey) || w.exists(catalog.LastGoodKey) {
+				t.Error("something was stored")
+			}
+		})
+	}
+}
+
+func TestDamagedCatalogIsReplaced(t *testing.T) {
+	damage := map[string]func(w *world, sha256 string){
+		"current.json is no JSON": func(w *world, _ string) { w.put(catalog.CurrentKey, "oops") },
+		"current.json is empty":   func(w *world, _ string) { w.put(catalog.CurrentKey, "{}") },
+		"snapshot is damaged":     func(w *world, sha256 string) { w.put(catalog.Key(sha256), "PCAT") },
+		"snapshot is another": func(w *world, sha256 string) {
+			w.put(catalog.Key(sha256), string(build(w.t, catalog.Input{}).Encode()))
+		},
+		"snapshot is missing": func(w *world, _ string) {
+			w.put(catalog.CurrentKey, fmt.Sprintf(`{"sha256":"%064d"}`, 7))
+		},
+	}
+	for name, do := range damage {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.configure(map[string]string{"fs": ""})
+			w.servers.lists["fs"] = []string{"read"}
+			rep := w.sync()
+			do(w, rep.Snapshot)
+			w.restart()
+			if got := w.sync(); got.Snapshot != rep.Snapshot || !got.Stored {
+				t.Errorf("snapshot %s, stored %v", got.Snapshot, got.Stored)
+			}
+			wantState(t, w, "fs:read: approved")
+		})
+	}
+}
+
+func TestCanceledSyncWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.servers.during = func(context.Context) { cancel() }
+	if _, err := w.syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Sync = %v, want context.Canceled", err)
+	}
+	if w.exists(catalog.CurrentKey) {
+		t.Error("a catalog was stored")
+	}
+	if _, err := w.approvals.Get(t.Context(), parseID(t, "fs:read")); !errors.Is(err, approval.ErrNotFound) {
+		t.Errorf("Get = %v, want no record", err)
+	}
+}
+
+// failAt makes the n-th write from now fail, before or after it was kept, and
+// reports whether there was one.
+func (w *world) failAt(n int, kept bool) (reached func() bool) {
+	count := 0
+	fail := func() (bool, error) {
+		count++
+		if count == n {
+			return kept, errStore
+		}
+		return false, nil
+	}
+	w.objects.OnPut = func(context.Context, string, []byte) (bool, error) { return fail() }
+	w.approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
+		w.clock.mu.Lock() // records are written many at once
+		defer w.clock.mu.Unlock()
+		return fail()
+	}
+	w.approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) {
+		if !put {
+			return false, nil
+		}
+		return fail()
+	}
+	return func() bool {
+		w.objects.OnPut, w.approvals.OnPut, w.approvals.OnBase = nil, nil, nil
+		return count >= n
+	}
+}
+
+// consistent reports what a reader would stumble over: a catalog that cannot be
+// loaded, or a tool in it that no record knows.
+func (w *world) consistent() error {
+	s, err := catalog.Load(w.t.Context(), w.objects, nil)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range s.Len() {
+		if _, err := w.approvals.Get(w.t.Context(), s.ID(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestSyncInterruptedAtAnyWriteGoesOnWhereItWas(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("kept %v, restart %v", kept, restart), func(t *testing.T) {
+				n := 1
+				for ; interrupted(t, n, kept, restart); n++ {
+				}
+				// three objects, three records and two baselines; then two objects and three records
+				if n < 13 {
+					t.Errorf("only %d writes were interrupted", n-1)
+				}
+			})
+		}
+	}
+}
+
+// interrupted fails the n-th write of two syncs and checks what they leave; it
+// reports whether there was such a write.
+func interrupted(t *testing.T, n int, kept, restart bool) bool {
+	t.Helper()
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": "", "git": ""})
+	w.servers.lists = map[string][]string{"fs": {"read", "write"}, "git": {"log"}}
+	reached := w.failAt(n, kept)
+	for range 2 {
+		_, err := w.syncer.Sync(t.Context())
+		if err != nil && !errors.Is(err, errStore) {
+			t.Errorf("write %d: Sync = %v, want the store's error", n, err)
+		}
+		if err := w.consistent(); err != nil {
+			t.Errorf("write %d: %v", n, err)
+		}
+		w.servers.lists = map[string][]string{"fs": {`{"name":"read","title":"new"}`, "write", "evil"}, "git": {"log", "evil"}}
+	}
+	if !reached() {
+		return false
+	}
+	if restart {
+		w.restart()
+	}
+	w.sync()
+	w.servers.lists = map[string][]string{"fs": {"read", "write", "late"}, "git": {"log", "late"}}
+	w.sync()
+	state := map[string]bool{}
+	for _, line := range w.state() {
+		state[line] = true
+	}
+	for _, want := range []string{"fs:write: approved", "git:log: approved", "fs:late: pending", "git:late: pending"} {
+		if !state[want] {
+			t.Errorf("write %d: want %q in %v", n, want, w.state())
+		}
+	}
+	return true
+}
+
+func TestStoreThatCannotBeReadFailsTheSync(t *testing.T) {
+	for name, breakIt := range map[string]func(w *world){
+		"catalog":   func(w *world) { w.objects.OnGet = onKey(catalog.CurrentKey) },
+		"approvals": func(w *world) { w.approvals.OnChanges = func(context.Context, time.Time) error { return errStore } },
+		"baselines": func(w *world) {
+			w.approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) { return false, errStore }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.configure(map[string]string{"fs": ""})
+			w.servers.lists["fs"] = []string{"read"}
+			breakIt(w)
+			if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, errStore) {
+				t.Errorf("Sync = %v, want the store's error", err)
+			}
+			w.objects.OnGet = nil
+			if w.exists(catalog.CurrentKey) {
+				t.Error("a catalog was stored")
+			}
+		})
+	}
+}
+
+func TestConfigThatCannotBeReadIsNotMissed(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	for _, name := range []string{"same process", "new process"} {
+		w.objects.OnGet = onKey(config.Key)
+		rep := w.sync()
+		if !errors.Is(rep.ConfigErr, errStore) || rep.Tools != 1 {
+			t.Errorf("%s: ConfigErr = %v, %d tools", name, rep.ConfigErr, rep.Tools)
+		}
+		w.objects.OnGet = nil
+		if rep := w.sync(); rep.ConfigErr != nil {
+			t.Errorf("%s: ConfigErr = %v after the store came back", name, rep.ConfigErr)
+		}
+		w.restart()
+	}
+}
+
+// onKey fails reads of one object.
+func onKey(key string) func(context.Context, string) error {
+	return func(_ context.Context, k string) error {
+		if k == key {
+			return errStore
+		}
+		return nil
+	}
+}

@@ -1,0 +1,338 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// other returns a Syncer of another process on the same stores, whose servers
+// answer from lists.
+func (w *world) other(lists map[string][]string) *catalog.Syncer {
+	return catalog.NewSyncer(w.objects, w.approvals, &servers{lists: lists}, &catalog.SyncOptions{Now: w.clock.look})
+}
+
+// once runs do during the next load alone.
+func (w *world) once(do func(ctx context.Context)) {
+	w.servers.during = func(ctx context.Context) {
+		w.servers.during = nil
+		do(ctx)
+	}
+}
+
+func TestSyncThatBeganLaterWins(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	later := w.other(map[string][]string{"fs": {"read", "write"}})
+	w.once(func(ctx context.Context) {
+		if _, err := later.Sync(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	rep := w.sync()
+	if !rep.Superseded {
+		t.Errorf("report = %+v, want it superseded", rep)
+	}
+	wantState(t, w, "fs:read: approved", "fs:write: pending")
+	if rep := w.sync(); rep.Superseded { // and the loser goes on from what won
+		t.Errorf("report = %+v", rep)
+	}
+	wantState(t, w, "fs:read: approved")
+}
+
+func TestSyncThatBeganLaterWinsAlthoughItEndsFirstInTheStore(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": "", "git": ""})
+	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	// The earlier sync stands still while it loads; the later one begins, and
+	// the earlier one moves the catalog before the later one does.
+	earlier := &servers{lists: map[string][]string{"fs": {"read"}, "git": {"log", "push"}}}
+	began, goOn := make(chan struct{}), make(chan struct{})
+	earlier.during = func(context.Context) { close(began); <-goOn }
+	first := catalog.NewSyncer(w.objects, w.approvals, earlier, &catalog.SyncOptions{Now: w.clock.look})
+	done := make(chan error)
+	go func() {
+		_, err := first.Sync(t.Context())
+		done <- err
+	}()
+	<-began
+	w.servers.faults["git"] = transient()
+	w.once(func(context.Context) {
+		close(goOn)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	rep := w.sync()
+	if rep.Superseded || rep.Servers[1].Outcome.Status != "transient" {
+		t.Errorf("report = %+v", rep)
+	}
+	// What the later one could not load it keeps from the earlier one's catalog.
+	wantState(t, w, "fs:read: approved", "git:log: approved", "git:push: approved")
+}
+
+func TestOlderConfigNeverGoesOverANewerOne(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": "", "git": ""})
+	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	// A sync whose clock is behind uses the new config and ends first: by its
+	// time it began earlier, so time alone would let the old config win.
+	behind := catalog.NewSyncer(w.objects, w.approvals, w.servers, &catalog.SyncOptions{Now: func() time.Time { return day(1).Add(-time.Hour) }})
+	w.once(func(ctx context.Context) {
+		w.configure(map[string]string{"fs": ""})
+		if _, err := behind.Sync(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	rep := w.sync()
+	wantState(t, w, "fs:read: approved")
+	if cur := w.load().Current(); cur.Config != rep.Config || len(rep.Servers) != 1 {
+		t.Errorf("current %+v, report %+v", cur, rep)
+	}
+}
+
+func TestWriteWhoseAnswerWasLostIsOurs(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	// A driver that tries again after a lost answer meets its own write.
+	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		if key == catalog.CurrentKey {
+			return true, object.ErrConflict
+		}
+		return false, nil
+	}
+	rep := w.sync()
+	if rep.Superseded || rep.Tools != 1 || rep.Snapshot != w.load().SHA256() {
+		t.Errorf("report = %+v", rep)
+	}
+}
+
+func TestCatalogThatNeverStandsStillIsAnError(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		if key == catalog.CurrentKey {
+			return false, object.ErrConflict
+		}
+		return false, nil
+	}
+	if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, object.ErrConflict) {
+		t.Errorf("Sync = %v, want ErrConflict", err)
+	}
+}
+
+func TestDecisionDuringASyncIsNotOverwritten(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": `,"approval":"manual"`})
+	w.servers.lists["fs"] = []string{"read", "write"}
+	w.sync()
+
+	// A person disables a tool between the sync's reading and its write.
+	w.servers.lists["fs"] = []string{`{"name":"read","title":"new"}`, "write"}
+	did := false
+	w.approvals.OnPut = func(ctx context.Context, r approval.Record) (bool, error) {
+		if did || r.Tool != "read" {
+			return false, nil
+		}
+		did = true
+		held, err := w.approvals.Get(ctx, r.ID())
+		if err != nil {
+			return false, err
+		}
+		next, e, err := approval.Disable(held, "ann", "no", w.clock.look())
+		if err != nil {
+			return false, err
+		}
+		_, err = w.approvals.Put(ctx, next, &e)
+		return false, err
+	}
+	if rep := w.sync(); rep.Changed != 1 {
+		t.Errorf("report = %+v", rep)
+	}
+	r := w.record("fs:read")
+	if !r.Disabled || string(r.Current) != `{"name":"read","title":"new"}` {
+		t.Errorf("record = %+v, want it disabled, with the new definition", r)
+	}
+	if x := w.load().Tool(0); !x.Approval.Disabled || x.Approval.Rev != r.Rev {
+		t.Errorf("record in the catalog = %+v", x.Approval)
+	}
+}
+
+func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": `,"approval":"manual"`})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	w.once(func(context.Context) { w.approve("fs:read") })
+	w.sync()
+	wantState(t, w, "fs:read: approved")
+}
+
+// A lateIndex shows a record in Changes only after a test lets it.
+type lateIndex struct {
+	*approvaltest.Mem
+	hide func(approval.Record) bool
+}
+
+func (l *lateIndex) Changes(ctx context.Context, since time.Time) ([]approval.Record, error) {
+	all, err := l.Mem.Changes(ctx, since)
+	var shown []approval.Record
+	for _, r := range all {
+		if !l.hide(r) {
+			shown = append(shown, r)
+		}
+	}
+	return shown, err
+}
+
+func TestFeedGoesNoFurtherThanWhatWasRead(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
+	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w.sync()
+	late := &lateIndex{w.approvals, func(r approval.Record) bool { return r.Rev > 1 }}
+	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
+	w.clock.skip(time.Minute)
+	w.approve("fs:read") // another process; the index does not show it yet
+	w.clock.skip(time.Minute)
+	w.servers.lists["git"] = []string{`{"name":"log","title":"new"}`}
+	w.sync() // it writes a record that is a minute newer than the approval
+	feed := w.load().Feed()
+	if approved := w.record("fs:read").UpdatedAt; feed.After(approved) {
+		t.Errorf("feed %v goes past %v, which is not in the catalog", feed, approved)
+	}
+	late.hide = func(approval.Record) bool { return false }
+	w.sync()
+	wantState(t, w, "fs:read: approved", "git:log: pending")
+}
+
+func TestRestoredStoreIsBelievedAfterARestart(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": `,"approval":"manual"`})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	w.approve("fs:read")
+	w.sync()
+	w.approvals = &approvaltest.Mem{Now: w.clock.look} // an empty one, as after a loss
+	w.restart()
+	w.sync()
+	wantState(t, w, "fs:read: pending")
+	if r := w.record("fs:read"); r.State != approval.Pending {
+		t.Errorf("record = %+v", r)
+	}
+}
+
+func TestSyncAskedForDuringARunRunsAgainOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.configure(map[string]string{"fs": ""})
+		w.servers.lists["fs"] = []string{"one"}
+		var mu sync.Mutex
+		loads, atOnce, most := 0, 0, 0
+		w.servers.during = func(context.Context) {
+			mu.Lock()
+			loads++
+			atOnce++
+			most = max(most, atOnce)
+			mu.Unlock()
+			time.Sleep(time.Minute)
+			mu.Lock()
+			atOnce--
+			mu.Unlock()
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.sync() })
+		synctest.Wait() // the first run is loading
+		w.servers.lists["fs"] = []string{"one", "two"}
+		for range 5 {
+			wg.Go(func() {
+				rep, err := w.syncer.Sync(t.Context())
+				if err != nil || rep.Tools != 2 {
+					t.Errorf("Sync = %d tools, %v; want what was there before it was asked for", rep.Tools, err)
+				}
+			})
+		}
+		wg.Wait()
+		if loads != 2 || most != 1 {
+			t.Errorf("%d runs, %d at once; want 2, one at a time", loads, most)
+		}
+	})
+}
+
+func TestOneWhoGivesUpDoesNotEndTheSyncOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.configure(map[string]string{"fs": ""})
+		w.servers.lists["fs"] = []string{"one"}
+		w.servers.during = func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Minute):
+			}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { w.sync() })
+		time.Sleep(time.Second)
+		impatient, cancel := context.WithTimeout(t.Context(), 70*time.Second)
+		defer cancel()
+		var errs [2]error
+		wg.Go(func() { _, errs[0] = w.syncer.Sync(impatient) }) // it leads the second run, and gives up in it
+		time.Sleep(time.Second)
+		wg.Go(func() { _, errs[1] = w.syncer.Sync(t.Context()) })
+		wg.Wait()
+		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] != nil {
+			t.Errorf("errors = %v, want a deadline and none", errs)
+		}
+	})
+}
+
+func TestWaitingForASyncEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.configure(map[string]string{"fs": ""})
+		w.servers.during = func(context.Context) { time.Sleep(time.Minute) }
+		var wg sync.WaitGroup
+		wg.Go(func() { w.sync() })
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := w.syncer.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Sync = %v, want the deadline", err)
+		}
+		wg.Wait()
+	})
+}
+
+func TestLastGoodConfigIsTheOneThatParsedLast(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.sync()
+	w.configure(map[string]string{"fs": "", "git": ""})
+	w.sync()
+	want, err := w.objects.Get(t.Context(), config.Key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(config.Key, "{")
+	src, err := catalog.LoadSource(t.Context(), w.objects, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want.Data), string(src.Data)); diff != "" || !src.Stale() {
+		t.Errorf("stale %v, config (-want +got):\n%s", src.Stale(), diff)
+	}
+}
