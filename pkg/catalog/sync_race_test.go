@@ -182,10 +182,12 @@ func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-// A lateIndex shows a record in Changes only after a test lets it.
+// A lateIndex shows in Changes only what a test lets it, and older versions
+// of records beside it.
 type lateIndex struct {
 	*approvaltest.Mem
 	hide func(approval.Record) bool
+	old  []approval.Record
 }
 
 func (l *lateIndex) Changes(ctx context.Context, since time.Time) ([]approval.Record, error) {
@@ -196,7 +198,7 @@ func (l *lateIndex) Changes(ctx context.Context, since time.Time) ([]approval.Re
 			shown = append(shown, r)
 		}
 	}
-	return shown, err
+	return append(shown, l.old...), err
 }
 
 func TestFeedGoesNoFurtherThanWhatWasRead(t *testing.T) {
@@ -204,7 +206,7 @@ func TestFeedGoesNoFurtherThanWhatWasRead(t *testing.T) {
 	w.configure(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
 	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
 	w.sync()
-	late := &lateIndex{w.approvals, func(r approval.Record) bool { return r.Rev > 1 }}
+	late := &lateIndex{Mem: w.approvals, hide: func(r approval.Record) bool { return r.Rev > 1 }}
 	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
 	w.clock.skip(time.Minute)
 	w.approve("fs:read") // another process; the index does not show it yet
@@ -218,6 +220,34 @@ func TestFeedGoesNoFurtherThanWhatWasRead(t *testing.T) {
 	late.hide = func(approval.Record) bool { return false }
 	w.sync()
 	wantState(t, w, "fs:read: approved", "git:log: pending")
+}
+
+func TestRecordThatTheIndexShowsLateIsNotMissed(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": `,"approval":"manual"`})
+	w.servers.lists["fs"] = []string{"read", "write"}
+	late := &lateIndex{Mem: w.approvals, hide: func(r approval.Record) bool { return r.Tool == "read" && r.Rev == 2 }}
+	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
+	w.sync()
+	w.approve("fs:read") // a few seconds before the next, and shown after it
+	w.approve("fs:write")
+	w.sync()
+	wantState(t, w, "fs:read: pending", "fs:write: approved")
+	late.hide = func(approval.Record) bool { return false }
+	w.sync()
+	wantState(t, w, "fs:read: approved", "fs:write: approved")
+}
+
+func TestOlderVersionOfARecordReplacesNoNewerOne(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	late := &lateIndex{Mem: w.approvals, hide: func(r approval.Record) bool { return r.Rev > 1 }, old: []approval.Record{w.record("fs:read")}}
+	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
+	w.servers.lists["fs"] = []string{`{"name":"read","title":"new"}`}
+	w.sync()
+	wantState(t, w, "fs:read: changed")
 }
 
 func TestRestoredStoreIsBelievedAfterARestart(t *testing.T) {
