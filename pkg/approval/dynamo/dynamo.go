@@ -16,13 +16,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	mrand "math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -34,12 +31,6 @@ const (
 	feedIndex  = "feed"
 	feedKey    = "records"
 	timeLayout = "2006-01-02T15:04:05.000000000Z" // of one width, so that it sorts
-
-	// A call is asked again after up to 25 ms, then twice that, …, at most a second:
-	// the SDK starts at a second, which is a request's whole budget. The context ends it earlier.
-	attempts     = 12
-	firstBackoff = 25 * time.Millisecond
-	maxBackoff   = time.Second
 )
 
 // api is the part of *dynamodb.Client that a Store calls.
@@ -70,12 +61,7 @@ func New(db api, table string, now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
 	}
-	return &Store{db, table, now, retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = attempts
-		o.Backoff = retry.BackoffDelayerFunc(backoff)
-		o.RateLimiter = ratelimit.None // the budget is the context's, not one that all requests share
-		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(cancelledByThrottle)}, o.Retryables...)
-	})}
+	return &Store{db, table, now, newRetryer()}
 }
 
 // item is the wire form of a DynamoDB item or key.
@@ -279,20 +265,6 @@ func (s *Store) explain(err error) error {
 		return approval.ErrConflict
 	}
 	return err
-}
-
-// cancelledByThrottle tells the client to ask again for a transaction that the table
-// refused for its load alone; by itself it takes every cancelled one as final.
-func cancelledByThrottle(err error) aws.Ternary {
-	if hasReason(err, "ThrottlingError", "ProvisionedThroughputExceeded") && !hasReason(err, "ConditionalCheckFailed") {
-		return aws.TrueTernary
-	}
-	return aws.UnknownTernary
-}
-
-// backoff returns how long to wait after the given attempt, counted from 0.
-func backoff(attempt int, _ error) (time.Duration, error) {
-	return mrand.N(min(firstBackoff<<min(attempt, 10), maxBackoff)), nil
 }
 
 // hasReason reports whether err is a cancelled transaction with one of the codes.

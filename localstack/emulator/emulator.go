@@ -1,0 +1,142 @@
+// Package emulator gives tests an AWS to talk to: the one at AWS_ENDPOINT_URL
+// or else a MiniStack of their own, on loopback, for as long as the test runs.
+//
+// It knows no AWS SDK, so that any room may use it.
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	endpointEnv  = "AWS_ENDPOINT_URL"     // an emulator that runs already
+	ministackEnv = "PORTCULLIS_MINISTACK" // the path of the program `ministack`
+	startLimit   = time.Minute            // a start takes two seconds on an idle machine
+)
+
+// keeper starts the emulator ($0, its log $1), waits until its own standard input
+// ends, which the death of the test also brings about, and ends what it started.
+const keeper = `"$0" >"$1" 2>&1 & pid=$!
+read -r line
+kill "$pid"
+wait "$pid"`
+
+// Start returns the endpoint of an emulator ("http://127.0.0.1:4566"). Without one
+// the test is skipped, or fails where CI=true: a driver that was not tested is not
+// one that works. A test starts one and hands the endpoint to its subtests.
+func Start(t *testing.T) string {
+	t.Helper()
+	if endpoint := os.Getenv(endpointEnv); endpoint != "" {
+		return strings.TrimSuffix(endpoint, "/")
+	}
+	program := os.Getenv(ministackEnv)
+	_, err := os.Stat(program)
+	if err != nil {
+		why := fmt.Sprintf("no AWS emulator: %s is not set, and %s=%q is no program (`make ministack` installs it)", endpointEnv, ministackEnv, program)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	for range 3 { // another process may take the port before the emulator does
+		var endpoint string
+		if endpoint, err = run(t, program); err == nil {
+			return endpoint
+		}
+	}
+	t.Fatal(err)
+	return ""
+}
+
+// run starts MiniStack on a free port and returns when it answers.
+func run(t *testing.T, program string) (string, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return "", err
+	}
+	endpoint := "http://" + address
+	_, port, _ := net.SplitHostPort(address)
+	folder := t.TempDir()
+	log := filepath.Join(folder, "ministack.log")
+	cmd := exec.Command("sh", "-c", keeper, program, log)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(),
+		"BIND_HOST=127.0.0.1", "GATEWAY_PORT="+port, "IOT_MTLS_ENABLED=0", "LAMBDA_EXECUTOR=local",
+		endpointEnv+"="+endpoint, "TMPDIR="+folder)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	stop := func() {
+		_ = stdin.Close()
+		_ = cmd.Wait() // it ends by a signal, which is an error
+	}
+	if err := ready(endpoint); err != nil {
+		stop()
+		said, _ := os.ReadFile(log)
+		return "", fmt.Errorf("start %s: %w; it said:\n%s", program, err, said)
+	}
+	t.Cleanup(stop)
+	return endpoint, nil
+}
+
+// ready waits until the emulator answers.
+func ready(endpoint string) error {
+	var err error
+	client := http.Client{Timeout: 5 * time.Second}
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var answer *http.Response
+		if answer, err = client.Get(endpoint + "/_ministack/health"); err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(answer.Status)
+		}
+	}
+	return fmt.Errorf("not ready after %v: %w", startLimit, err)
+}
+
+// freeAddress returns a loopback address at which nothing listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// A Lossy is an HTTP transport that loses answers: the request arrives and is
+// served, but its sender only hears that the connection broke.
+type Lossy struct {
+	lose atomic.Bool
+}
+
+// LoseNext makes the answer to the next request get lost.
+func (l *Lossy) LoseNext() { l.lose.Store(true) }
+
+// RoundTrip implements [http.RoundTripper].
+func (l *Lossy) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil || !l.lose.CompareAndSwap(true, false) {
+		return answer, err
+	}
+	_, _ = io.Copy(io.Discard, answer.Body) // the server is done with it
+	_ = answer.Body.Close()
+	return nil, errors.New("connection reset by peer")
+}

@@ -1,0 +1,107 @@
+package emulator
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// stackLimit is how long a stack may take.
+const stackLimit = 2 * time.Minute
+
+// Deploy makes a CloudFormation stack of the template file and returns its
+// outputs. So a driver is tested on what infra/ deploys, not on a copy of it.
+// The stack stays until the emulator ends.
+func Deploy(t *testing.T, endpoint, stack, template string, parameters map[string]string) map[string]string {
+	t.Helper()
+	body, err := os.ReadFile(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"Action": {"CreateStack"}, "StackName": {stack}, "TemplateBody": {string(body)}}
+	n := 0
+	for key, value := range parameters {
+		n++
+		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterKey", n), key)
+		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterValue", n), value)
+	}
+	if _, err := cloudFormation(t, endpoint, form); err != nil {
+		t.Fatalf("deploy %s: %v", template, err)
+	}
+	for end := time.Now().Add(stackLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		s, err := cloudFormation(t, endpoint, url.Values{"Action": {"DescribeStacks"}, "StackName": {stack}})
+		switch {
+		case err != nil:
+			t.Fatalf("deploy %s: %v", template, err)
+		case s.Status == "CREATE_COMPLETE":
+			outputs := map[string]string{}
+			for _, o := range s.Outputs {
+				outputs[o.Key] = o.Value
+			}
+			return outputs
+		case s.Status != "CREATE_IN_PROGRESS":
+			t.Fatalf("deploy %s: %s: %s", template, s.Status, s.Reason)
+		}
+	}
+	t.Fatalf("deploy %s: not done after %v", template, stackLimit)
+	return nil
+}
+
+// A stackState is the part of CloudFormation's answer that Deploy reads.
+type stackState struct {
+	Status  string `xml:"DescribeStacksResult>Stacks>member>StackStatus"`
+	Reason  string `xml:"DescribeStacksResult>Stacks>member>StackStatusReason"`
+	Outputs []struct {
+		Key   string `xml:"OutputKey"`
+		Value string `xml:"OutputValue"`
+	} `xml:"DescribeStacksResult>Stacks>member>Outputs>member"`
+}
+
+// cloudFormation makes one call. Emulators check no signature, but read from it which
+// service is meant.
+func cloudFormation(t *testing.T, endpoint string, form url.Values) (s stackState, err error) {
+	form.Set("Version", "2010-05-15")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
+	if err != nil {
+		return s, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/cloudformation/aws4_request, SignedHeaders=host, Signature=0")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return s, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return s, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("%s: %s", answer.Status, data)
+	}
+	return s, xml.Unmarshal(data, &s)
+}
+
+// Destroy deletes a stack that Deploy made, and waits until it is gone.
+func Destroy(t *testing.T, endpoint, stack string) {
+	t.Helper()
+	if _, err := cloudFormation(t, endpoint, url.Values{"Action": {"DeleteStack"}, "StackName": {stack}}); err != nil {
+		t.Fatalf("delete stack %s: %v", stack, err)
+	}
+	for end := time.Now().Add(stackLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		s, err := cloudFormation(t, endpoint, url.Values{"Action": {"DescribeStacks"}, "StackName": {stack}})
+		switch {
+		case err != nil, s.Status == "DELETE_COMPLETE": // a stack that is gone cannot be described
+			return
+		case s.Status != "DELETE_IN_PROGRESS":
+			t.Fatalf("delete stack %s: %s: %s", stack, s.Status, s.Reason)
+		}
+	}
+	t.Fatalf("delete stack %s: not done after %v", stack, stackLimit)
+}
