@@ -155,7 +155,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 		approved = r.Approved
 	}
 	b = e.appendJSON(b, approved)
-	for _, s := range []string{string(r.ApprovedHash), string(r.CurrentHash), string(r.State), r.By, r.Note} {
+	for _, s := range []string{string(r.ApprovedHash), string(r.CurrentHash), string(r.State), r.URL, r.By, r.Note} {
 		b = e.appendText(b, s)
 	}
 	for _, at := range []time.Time{r.At, r.FirstSeen, r.LastSeen, r.UpdatedAt} {

@@ -200,6 +200,7 @@ func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record
 	return &approval.Record{
 		Server:       id.Server,
 		Tool:         id.Name,
+		URL:          s.string(row[atURL:]),
 		State:        approval.State(s.string(row[atState:])),
 		Disabled:     flags&flagDisabled != 0,
 		ApprovedHash: tool.Hash(s.string(row[atApprovedHash:])),

@@ -51,6 +51,7 @@ const (
 	atApprovedHash
 	atCurrentHash
 	atState
+	atURL
 	atBy
 	atNote
 	endOfSpans

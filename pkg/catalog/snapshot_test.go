@@ -57,7 +57,7 @@ func sample(t testing.TB) catalog.Input {
 	t.Helper()
 	approved, changed, unknown := define(t, plain), define(t, rich), define(t, `{"name":"odd.Name-1"}`)
 	approved.Record = &approval.Record{
-		Server: "fs", Tool: "list_files", State: approval.Approved, ApprovedHash: approved.Hash, CurrentHash: approved.Hash,
+		Server: "fs", Tool: "list_files", URL: "https://fs.example.com/mcp", State: approval.Approved, ApprovedHash: approved.Hash, CurrentHash: approved.Hash,
 		Approved: approved.Definition.Raw, Current: approved.Definition.Raw,
 		By: "sync", At: day(1), FirstSeen: day(1), LastSeen: day(20), UpdatedAt: day(20), Rev: 1,
 	}
