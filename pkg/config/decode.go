@@ -94,9 +94,9 @@ func (c *checker) decodeStruct(n *node, path string, v reflect.Value) {
 	stdio := v.Type() == reflect.TypeFor[fileServer]() && n.member("command") != nil
 	for _, m := range c.unique(n, path) {
 		if field, ok := fields[m.name]; ok {
-			c.decode(m.value, join(path, m.name), field)
+			c.decode(m.value, JoinPath(path, m.name), field)
 		} else if !stdio { // a stdio server is one fault, not one for each of its keys
-			c.faultAt(m.offset, join(path, m.name), "unknown key%s", hint(m.name, fields))
+			c.faultAt(m.offset, JoinPath(path, m.name), "unknown key%s", hint(m.name, fields))
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (c *checker) decodeMap(n *node, path string, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, m := range c.unique(n, path) {
 		value := reflect.New(v.Type().Elem()).Elem()
-		c.decode(m.value, join(path, m.name), value)
+		c.decode(m.value, JoinPath(path, m.name), value)
 		v.SetMapIndex(reflect.ValueOf(m.name), value)
 	}
 }
@@ -116,7 +116,7 @@ func (c *checker) unique(n *node, path string) []member {
 	seen := map[string]bool{}
 	for _, m := range n.members {
 		if seen[m.name] {
-			c.faultAt(m.offset, join(path, m.name), "duplicate key")
+			c.faultAt(m.offset, JoinPath(path, m.name), "duplicate key")
 			continue
 		}
 		seen[m.name] = true

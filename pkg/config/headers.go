@@ -63,7 +63,7 @@ func (c *checker) headers(n *node, path string) Headers {
 	}
 	out := Headers{}
 	for _, m := range n.members {
-		at, path := &node{offset: m.offset}, join(path, m.name)
+		at, path := &node{offset: m.offset}, JoinPath(path, m.name)
 		name := http.CanonicalHeaderKey(m.name)
 		_, again := out[name]
 		switch {

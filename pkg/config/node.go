@@ -151,8 +151,8 @@ func position(data []byte, offset int) (line, col int) {
 	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
 }
 
-// join appends a member name to a JSON path: a.b, or a["b c"] where a dot would mislead.
-func join(path, name string) string {
+// JoinPath appends a member name to a JSON path: a.b, or a["b c"] where a dot would mislead.
+func JoinPath(path, name string) string {
 	if !plainKey(name) {
 		return fmt.Sprintf("%s[%q]", path, clip(name))
 	}

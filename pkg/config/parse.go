@@ -78,7 +78,7 @@ func (c *checker) config(f file, root *node) *Config {
 		servers = &node{bad: true}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Servers)) {
-		n, path := servers.member(name), join("mcpServers", name)
+		n, path := servers.member(name), JoinPath("mcpServers", name)
 		if n.kind == '{' {
 			cfg.Servers = append(cfg.Servers, c.server(name, f.Servers[name], n, path))
 		}
@@ -105,7 +105,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 func (c *checker) names(servers *node) []string {
 	var names []string
 	for _, m := range servers.members {
-		at, path := &node{offset: m.offset}, join("mcpServers", m.name)
+		at, path := &node{offset: m.offset}, JoinPath("mcpServers", m.name)
 		c.name(at, path, "server", m.name)
 		for _, other := range names {
 			switch {

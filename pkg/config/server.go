@@ -21,15 +21,15 @@ func (c *checker) server(name string, f fileServer, n *node, path string) Server
 		Name:          name,
 		URL:           c.url(f.URL, n, path),
 		Enabled:       f.Enabled == nil || *f.Enabled,
-		EnabledTools:  c.globs(f.EnabledTools, n.member("enabled_tools"), join(path, "enabled_tools")),
-		DisabledTools: c.globs(f.DisabledTools, n.member("disabled_tools"), join(path, "disabled_tools")),
+		EnabledTools:  c.globs(f.EnabledTools, n.member("enabled_tools"), JoinPath(path, "enabled_tools")),
+		DisabledTools: c.globs(f.DisabledTools, n.member("disabled_tools"), JoinPath(path, "disabled_tools")),
 		Approval:      c.oneOf(f.Approval, n, path, "approval", "on_change", "manual", "off"),
 		Timeout:       c.timeout(f.Timeout, n, path),
 		Required:      f.Required != nil && *f.Required,
 		BehindProxy:   c.oneOf(f.BehindProxy, n, path, "behind_proxy", "", "envoy"),
-		Annotations:   c.overrides(f.Annotations, n.member("annotations"), join(path, "annotations")),
+		Annotations:   c.overrides(f.Annotations, n.member("annotations"), JoinPath(path, "annotations")),
 	}
-	s.Headers = c.headers(n.member("headers"), join(path, "headers"))
+	s.Headers = c.headers(n.member("headers"), JoinPath(path, "headers"))
 	c.transport(f.Type, n, path)
 	return s
 }
@@ -37,7 +37,7 @@ func (c *checker) server(name string, f fileServer, n *node, path string) Server
 // transport refuses what this gateway cannot speak.
 func (c *checker) transport(kind *string, n *node, path string) {
 	if command := n.member("command"); command != nil {
-		c.fault(command, join(path, "command"),
+		c.fault(command, JoinPath(path, "command"),
 			"stdio servers cannot run here; serve it over streamable HTTP and write its url")
 		return
 	}
@@ -48,17 +48,17 @@ func (c *checker) transport(kind *string, n *node, path string) {
 	switch *kind {
 	case "http", "streamable-http":
 	case "sse":
-		c.fault(at, join(path, "type"), `the sse transport is not spoken here; use the server's streamable HTTP url and "type": "http"`)
+		c.fault(at, JoinPath(path, "type"), `the sse transport is not spoken here; use the server's streamable HTTP url and "type": "http"`)
 	case "stdio":
-		c.fault(at, join(path, "type"), "stdio servers cannot run here; serve it over streamable HTTP and write its url")
+		c.fault(at, JoinPath(path, "type"), "stdio servers cannot run here; serve it over streamable HTTP and write its url")
 	default:
-		c.fault(at, join(path, "type"), "%q is not a transport; want http or streamable-http", clip(*kind))
+		c.fault(at, JoinPath(path, "type"), "%q is not a transport; want http or streamable-http", clip(*kind))
 	}
 }
 
 // url checks a server's URL. No message repeats it: people write credentials there.
 func (c *checker) url(text *string, n *node, path string) string {
-	at, path := n.member("url"), join(path, "url")
+	at, path := n.member("url"), JoinPath(path, "url")
 	switch {
 	case n.member("command") != nil || n.bad:
 		return ""
@@ -105,7 +105,7 @@ func validPort(u *url.URL) bool {
 }
 
 func (c *checker) timeout(text *string, n *node, path string) time.Duration {
-	at, path := n.member("timeout"), join(path, "timeout")
+	at, path := n.member("timeout"), JoinPath(path, "timeout")
 	if text == nil || at.bad {
 		return maxTimeout
 	}
@@ -133,7 +133,7 @@ func (c *checker) oneOf(text *string, n *node, path, key, standard string, other
 		want = others
 	}
 	if !slices.Contains(want, *text) {
-		c.fault(at, join(path, key), "%q is not one of %s", clip(*text), strings.Join(want, ", "))
+		c.fault(at, JoinPath(path, key), "%q is not one of %s", clip(*text), strings.Join(want, ", "))
 	}
 	return *text
 }
@@ -162,7 +162,7 @@ func (c *checker) overrides(hints map[string]fileHints, n *node, path string) []
 	var out []Override
 	for _, m := range n.members {
 		f := hints[m.name]
-		c.glob(m.name, &node{offset: m.offset}, join(path, m.name))
+		c.glob(m.name, &node{offset: m.offset}, JoinPath(path, m.name))
 		o := Override{Glob: m.name, Hints: tool.Annotations{
 			ReadOnlyHint:    f.ReadOnlyHint,
 			DestructiveHint: f.DestructiveHint,

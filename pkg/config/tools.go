@@ -14,7 +14,7 @@ func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, serve
 	}
 	for _, m := range n.members {
 		key := strings.ToLower(m.name)
-		at, path := &node{offset: m.offset}, join("toolsets", m.name)
+		at, path := &node{offset: m.offset}, JoinPath("toolsets", m.name)
 		c.name(at, path, "toolset", m.name)
 		if slices.ContainsFunc(servers, func(s string) bool { return strings.EqualFold(s, m.name) }) {
 			c.fault(at, path, "clashes with the server of that name, which is a toolset already")
@@ -67,7 +67,7 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers []string) {
 // toolEntries checks a list of server:tool, server:* and bare names.
 func (c *checker) toolEntries(list []string, n *node, key string, servers []string) {
 	for i, entry := range list {
-		at, path := n.elems[i], index(join("tools", key), i)
+		at, path := n.elems[i], index(JoinPath("tools", key), i)
 		id, err := tool.ParseID(entry)
 		switch {
 		case err != nil && tool.ValidName(entry) == nil: // a bare name

@@ -8,11 +8,15 @@
 package policy
 
 import (
-	"errors"
+	"iter"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
 	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -23,7 +27,60 @@ const Key = "config/policy.cedar"
 // A Policy is a parsed, checked policy.cedar. It is immutable and safe for
 // concurrent use. A nil Policy stands for one that could not be read.
 type Policy struct {
+	forbids     rules
+	reads       map[cedar.String]bool // names of the attributes that any forbid reads
+	warnings    config.Faults
 	evaluations atomic.Int64
+}
+
+// A rule is one forbid.
+type rule struct {
+	policy *cedar.Policy
+	denial Denial
+	line   int
+	source string // the text from this rule up to the next
+}
+
+// where says where a rule stands, for people.
+func (r rule) where() string {
+	return strings.TrimSpace("policy.cedar:" + strconv.Itoa(r.line) + " " + r.denial.ID)
+}
+
+// rules are the forbids of a file, in its order.
+type rules []rule
+
+// All yields the rules to the Cedar authorizer; a rule's id there is its index.
+func (rs rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
+	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
+		for i, r := range rs {
+			if !yield(cedar.PolicyID(strconv.Itoa(i)), r.policy) {
+				return
+			}
+		}
+	}
+}
+
+// about returns the rules whose scope does not name another agent. Scopes are
+// evaluated first and cannot fail, so the rest would neither match nor fail.
+func (rs rules) about(agent cedar.EntityUID) rules {
+	var out rules
+	for _, r := range rs {
+		var named cedar.EntityUID
+		switch scope := (*ast.Policy)(r.policy.AST()).Principal.(type) {
+		case ast.ScopeTypeEq:
+			named = scope.Entity
+		case ast.ScopeTypeIn: // agents are in nothing but themselves
+			named = scope.Entity
+		case ast.ScopeTypeIsIn:
+			named = scope.Entity
+		default:
+			named = agent
+		}
+		if named == agent {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // A Tool is what a rule can know of a tool. Annotations and Tier are the
@@ -34,30 +91,52 @@ type Tool struct {
 	Tier        tool.Tier
 }
 
-// A Denial is what a rule's author has to say to the agent. All may be empty.
+// A Denial is what the authors of the deciding rules have to say to the agent.
+// All may be empty; they hold no control characters.
 type Denial struct {
 	ID      string // @id
 	Reason  string // @reason
 	Contact string // @contact
 }
 
+// Note returns what reaches the agent, in one line; "" if the rules' authors said nothing.
+func (d Denial) Note() string {
+	var more []string
+	if d.ID != "" {
+		more = append(more, "rule "+d.ID)
+	}
+	if d.Contact != "" {
+		more = append(more, "contact "+d.Contact)
+	}
+	switch {
+	case len(more) == 0:
+		return d.Reason
+	case d.Reason == "":
+		return strings.Join(more, ", ")
+	}
+	return d.Reason + " (" + strings.Join(more, ", ") + ")"
+}
+
 // A Verdict is what the operator's rules say of one tool for one agent. The
 // zero Verdict is unknown.
 type Verdict struct {
 	Denied lock.Fact
-	Denial Denial   // set only if Denied is Yes, and only by Cedar rules
-	Rules  []string // where the deciding or failed rules stand; for people, never for agents
+	Denial Denial   // of the Cedar rules that decided; zero if a list did
+	Rules  []string // where the rules stand that decided or failed; for people, never for agents; do not modify
+	Err    string   // why a rule failed, if Denied is Unknown; for the log, never for agents
 }
 
 // Empty returns the policy of a gateway without a policy file: it forbids nothing.
 func Empty() *Policy { return &Policy{} }
 
-// Parse reads and checks policy.cedar. A file with anything wrong in it yields
-// no policy; the error is then [config.Faults]. No data is the empty policy.
-func Parse(data []byte) (*Policy, error) { return nil, errors.New("not written yet") }
-
-// Warnings are rules that are allowed and look wrong. They do not keep the policy from being used.
-func (p *Policy) Warnings() config.Faults { return nil }
+// Warnings are rules that are allowed and look wrong. They do not keep the
+// policy from being used.
+func (p *Policy) Warnings() config.Faults {
+	if p == nil {
+		return nil
+	}
+	return p.warnings
+}
 
 // Evaluations returns how many tools Cedar has judged since the policy was parsed.
 func (p *Policy) Evaluations() int64 {
@@ -66,27 +145,3 @@ func (p *Policy) Evaluations() int64 {
 	}
 	return p.evaluations.Load()
 }
-
-// Note returns what reaches the agent, in one line; "" if the rule's author said nothing.
-func (d Denial) Note() string { return d.Reason }
-
-// Verdicts judges each tool for one agent; verdicts[i] is that of tools[i].
-// The lists come first, then Cedar. A nil Policy answers unknown for what the
-// lists do not deny.
-func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool) []Verdict {
-	return make([]Verdict, len(tools))
-}
-
-// A Rule is one operator rule and what it does to a catalog, whoever calls.
-type Rule struct {
-	File   string    // mcp_config.json or policy.cedar
-	Path   string    // JSON path of the entry, or the rule's @id
-	Line   int       // 0 if unknown
-	Allow  bool      // an enabled_tools entry, which lets through what it matches
-	Always []tool.ID // matched for every agent
-	Some   []tool.ID // matched for some agents, or not decidable without one
-}
-
-// Rules says what each deny rule matches among tools, in the order of the
-// files: list entries first, then Cedar's forbids.
-func (p *Policy) Rules(cfg *config.Config, tools []Tool) []Rule { return nil }

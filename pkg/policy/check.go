@@ -1,0 +1,185 @@
+package policy
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/schema"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+//go:embed schema.cedarschema
+var schemaText []byte
+
+// A checker holds rules against the schema.
+type checker struct{ schema *resolved.Schema }
+
+func newChecker() *checker {
+	var s schema.Schema
+	if err := s.UnmarshalCedar(schemaText); err != nil {
+		panic("policy: schema.cedarschema: " + err.Error()) // it is part of the program
+	}
+	r, err := s.Resolve()
+	if err != nil {
+		panic("policy: schema.cedarschema: " + err.Error())
+	}
+	return &checker{r}
+}
+
+// annotations checks what a rule says to people and agents. ids holds the lines
+// of the rules whose @id is taken.
+func (c *checker) annotations(r rule, ids map[string]int) config.Faults {
+	var faults config.Faults
+	for _, a := range []struct {
+		name, text string
+		limit      int
+	}{{"id", r.denial.ID, maxID}, {"reason", r.denial.Reason, maxReason}, {"contact", r.denial.Contact, maxContact}} {
+		if n := utf8.RuneCountInString(a.text); n > a.limit {
+			faults = append(faults, r.faultAt("@"+a.name, fmt.Sprintf("@%s has %d characters, at most %d are allowed", a.name, n, a.limit)))
+		}
+	}
+	if line, ok := ids[r.denial.ID]; ok && r.denial.ID != "" {
+		faults = append(faults, r.faultAt("@id", fmt.Sprintf("the rule in line %d has this @id already", line)))
+	}
+	ids[r.denial.ID] = r.line
+	return faults
+}
+
+// rule checks a rule's names and types. The claims that it reads are not in the
+// schema; they are taken to be of the types that make the rule valid, if there are such.
+func (c *checker) rule(r rule) (faults, warnings config.Faults) {
+	policy := (*ast.Policy)(r.policy.AST())
+	faults = c.literals(r, policy)
+	claims := claimsOf(policy, c.schema.Entities[agentType].Shape)
+	types, problems := c.claimTypes(policy, claims)
+	for _, problem := range problems {
+		if len(problems) > 1 && strings.HasPrefix(problem, "unable to find an applicable action") {
+			continue // an echo of the other problem
+		}
+		const limit = 300 // the type of a nested expression can be as long as the rule
+		if len(problem) > limit {
+			problem = strings.ToValidUTF8(problem[:limit], "") + "…"
+		}
+		faults = append(faults, r.faultAt(quoted(problem), "not what the schema says: "+problem))
+	}
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	if r.policy.Effect() == cedar.Forbid && len(c.validate(policy, claims, types, true)) > 0 {
+		var names []string
+		for _, claim := range claims {
+			names = append(names, "principal."+claim[0])
+		}
+		slices.Sort(names)
+		warnings = append(warnings, r.fault("reads "+strings.Join(slices.Compact(names), ", ")+
+			" without has; an agent without the claim finds every tool locked that the rule could match"))
+	}
+	return nil, warnings
+}
+
+// literals finds types, tools and tiers that cannot be, and would never match.
+// The validator lets them pass.
+func (c *checker) literals(r rule, policy *ast.Policy) config.Faults {
+	var faults config.Faults
+	entity := func(uid cedar.EntityUID) {
+		if uid.Type != toolType {
+			return
+		}
+		if _, err := tool.ParseID(string(uid.ID)); err != nil {
+			faults = append(faults, r.faultAt(string(uid.ID), fmt.Sprintf("a tool is written Tool::\"server:tool\", not Tool::%q", uid.ID)))
+		}
+	}
+	kind := func(t cedar.EntityType) {
+		if _, ok := c.schema.Entities[t]; !ok {
+			faults = append(faults, r.faultAt(string(t), fmt.Sprintf("there is no entity type %s, only Agent and Tool", t)))
+		}
+	}
+	switch scope := policy.Resource.(type) {
+	case ast.ScopeTypeEq:
+		entity(scope.Entity)
+	case ast.ScopeTypeIn:
+		entity(scope.Entity)
+	case ast.ScopeTypeIsIn:
+		entity(scope.Entity)
+	}
+	compare := func(a, b ast.IsNode) {
+		access, ok := a.(ast.NodeTypeAccess)
+		literal, isLiteral := b.(ast.NodeValue)
+		if !ok || !isLiteral || access.Value != "tier" || !isVariable(access.Arg, "resource") {
+			return
+		}
+		if text, ok := literal.Value.(cedar.String); ok {
+			if _, err := tool.ParseTier(string(text)); err != nil {
+				faults = append(faults, r.faultAt(string(text), err.Error()))
+			}
+		}
+	}
+	inspect(policy, func(n ast.IsNode) {
+		switch n := n.(type) {
+		case ast.NodeValue:
+			if uid, ok := n.Value.(cedar.EntityUID); ok {
+				entity(uid)
+			}
+		case ast.NodeTypeIs:
+			kind(n.EntityType)
+		case ast.NodeTypeIsIn:
+			kind(n.EntityType)
+		case ast.NodeTypeEquals:
+			compare(n.Left, n.Right)
+			compare(n.Right, n.Left)
+		case ast.NodeTypeNotEquals:
+			compare(n.Left, n.Right)
+			compare(n.Right, n.Left)
+		case ast.NodeTypeContains:
+			if set, ok := n.Left.(ast.NodeTypeSet); ok {
+				for _, elem := range set.Elements {
+					compare(n.Right, elem)
+				}
+			}
+		}
+	})
+	return faults
+}
+
+// quoted returns what a problem has between its first backquotes, of a path the
+// last name, so that its place in the rule can be shown.
+func quoted(problem string) string {
+	m := regexp.MustCompile("`([^`]+)`").FindStringSubmatch(problem)
+	if m == nil {
+		return ""
+	}
+	if strings.Contains(m[1], `"`) {
+		return m[1]
+	}
+	return m[1][strings.LastIndexByte(m[1], '.')+1:]
+}
+
+// everything reports whether a rule has neither a scope nor a condition.
+func everything(p *cedar.Policy) bool {
+	policy := (*ast.Policy)(p.AST())
+	return len(policy.Conditions) == 0 && policy.Principal == ast.Scope{}.All() && policy.Action == ast.Scope{}.All() && policy.Resource == ast.Scope{}.All()
+}
+
+// inspect calls see for every node of the policy's conditions.
+func inspect(policy *ast.Policy, see func(ast.IsNode)) {
+	for _, c := range policy.Conditions {
+		ast.Inspect(ast.NewNode(c.Body), func(n ast.IsNode) bool {
+			see(n)
+			return true
+		})
+	}
+}
+
+func isVariable(n ast.IsNode, name cedar.String) bool {
+	v, ok := n.(ast.NodeTypeVariable)
+	return ok && v.Name == name
+}

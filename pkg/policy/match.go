@@ -1,0 +1,190 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/cedar-policy/cedar-go/x/exp/eval"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Match is one operator rule and what it matches in a catalog, whoever calls.
+// A rule with neither Always nor Some matches nothing.
+type Match struct {
+	Rule   string    // JSON path of a list or of its entry, or policy.cedar:line and @id
+	Allow  bool      // an entry of enabled_tools, which lets through what it matches
+	Always []tool.ID // matched for every agent
+	Some   []tool.ID // matched for some agents, or not known without one
+}
+
+// Matches says what each rule matches among tools, in the order of the
+// files: each server's lists, the global list, then Cedar's forbids. It is for
+// people, before a deployment; p may be nil.
+func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
+	var out []Match
+	byServer := map[string][]tool.ID{}
+	for _, t := range tools {
+		byServer[t.ID.Server] = append(byServer[t.ID.Server], t.ID)
+	}
+	for _, s := range cfg.Servers {
+		out = append(out, serverMatches(s, byServer[s.Name])...)
+	}
+	for i, entry := range cfg.Tools.Disabled {
+		m := Match{Rule: "tools.disabled[" + strconv.Itoa(i) + "]"}
+		for _, t := range tools {
+			if matchEntry(entry, t.ID) {
+				m.Always = append(m.Always, t.ID)
+			}
+		}
+		out = append(out, m)
+	}
+	if p == nil {
+		return out
+	}
+	for _, r := range p.forbids {
+		out = append(out, r.match(tools))
+	}
+	return out
+}
+
+// Exposed returns the enabled servers with tools of which no rule denies any,
+// for nobody: everything that they list is open to every agent that may see them.
+func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
+	denied := map[string]bool{}
+	for _, m := range matches {
+		for _, id := range slices.Concat(m.Always, m.Some) {
+			denied[id.Server] = denied[id.Server] || !m.Allow
+		}
+	}
+	var names []string
+	for _, s := range cfg.Servers {
+		listed := slices.ContainsFunc(tools, func(t Tool) bool { return t.ID.Server == s.Name })
+		if s.Enabled && listed && !denied[s.Name] {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// serverMatches holds the lists of one server against its tools.
+func serverMatches(s config.Server, ids []tool.ID) []Match {
+	var out []Match
+	some := func(rule string, allow bool, matches func(id tool.ID) bool) {
+		m := Match{Rule: rule, Allow: allow}
+		for _, id := range ids {
+			if matches(id) {
+				m.Always = append(m.Always, id)
+			}
+		}
+		out = append(out, m)
+	}
+	enabled := serverPath(s.Name, "enabled_tools")
+	if len(s.EnabledTools) > 0 {
+		some(enabled, false, func(id tool.ID) bool {
+			return !slices.ContainsFunc(s.EnabledTools, func(glob string) bool { return tool.MatchGlob(glob, id.Name) })
+		})
+	}
+	for i, glob := range s.EnabledTools {
+		some(enabled+"["+strconv.Itoa(i)+"]", true, func(id tool.ID) bool { return tool.MatchGlob(glob, id.Name) })
+	}
+	for i, glob := range s.DisabledTools {
+		some(serverPath(s.Name, "disabled_tools")+"["+strconv.Itoa(i)+"]", false, func(id tool.ID) bool { return tool.MatchGlob(glob, id.Name) })
+	}
+	return out
+}
+
+// match holds a rule against tools without an agent: what only the agent can
+// decide stays open.
+func (r rule) match(tools []Tool) Match {
+	m := Match{Rule: r.where()}
+	body := eval.PolicyToNode((*ast.Policy)(r.policy.AST())).AsIsNode()
+	env := eval.Env{
+		Principal: cedar.NewEntityUID(agentType, ""), // only its type is ever asked for
+		Action:    cedar.NewEntityUID(actionType, actionCall),
+		Context:   cedar.NewRecord(nil),
+	}
+	for _, t := range tools {
+		entity := toolEntity(t, nil)
+		env.Resource, env.Entities = entity.UID, &entities{tool: entity}
+		switch holds(body, env) {
+		case lock.Yes:
+			m.Always = append(m.Always, t.ID)
+		case lock.Unknown:
+			m.Some = append(m.Some, t.ID)
+		}
+	}
+	return m
+}
+
+// holds evaluates a condition of which the principal is not known. A part that
+// reads it, or that fails, is unknown; "and", "or", "not" and "if" are decided
+// as far as their known parts decide them.
+func holds(n ast.IsNode, env eval.Env) lock.Fact {
+	switch n := n.(type) {
+	case ast.NodeTypeAnd:
+		return both(holds(n.Left, env), holds(n.Right, env))
+	case ast.NodeTypeOr:
+		return not(both(not(holds(n.Left, env)), not(holds(n.Right, env))))
+	case ast.NodeTypeNot:
+		return not(holds(n.Arg, env))
+	case ast.NodeTypeIfThenElse:
+		yes, no := holds(n.Then, env), holds(n.Else, env)
+		switch cond := holds(n.If, env); {
+		case cond == lock.Yes || yes == no:
+			return yes
+		case cond == lock.No:
+			return no
+		}
+		return lock.Unknown
+	case ast.NodeTypeIs:
+		if isVariable(n.Left, "principal") { // the same for every agent
+			return evaluate(n, env)
+		}
+	}
+	if readsPrincipal(n) {
+		return lock.Unknown
+	}
+	return evaluate(n, env)
+}
+
+func evaluate(n ast.IsNode, env eval.Env) lock.Fact {
+	v, err := eval.Eval(n, env)
+	if b, ok := v.(cedar.Boolean); err == nil && ok {
+		return lock.FactOf(bool(b))
+	}
+	return lock.Unknown
+}
+
+func readsPrincipal(n ast.IsNode) bool {
+	found := false
+	ast.Inspect(ast.NewNode(n), func(n ast.IsNode) bool {
+		found = found || isVariable(n, "principal")
+		return !found
+	})
+	return found
+}
+
+func both(a, b lock.Fact) lock.Fact {
+	switch {
+	case a == lock.No || b == lock.No:
+		return lock.No
+	case a == lock.Yes && b == lock.Yes:
+		return lock.Yes
+	}
+	return lock.Unknown
+}
+
+func not(a lock.Fact) lock.Fact {
+	switch a {
+	case lock.Yes:
+		return lock.No
+	case lock.No:
+		return lock.Yes
+	}
+	return lock.Unknown
+}

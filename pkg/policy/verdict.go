@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxDenials is how many of the rules that deny a tool speak to the agent. A
+// rule more would tell it nothing that it can act on.
+const maxDenials = 3
+
+// Verdicts judges each tool for one agent; verdicts[i] is that of tools[i].
+// The lists come first, then Cedar: only a tool that no list denies costs an
+// evaluation. A nil Policy answers unknown for what the lists do not deny, and
+// so does a tool of a server that is not in cfg.
+//
+// If several forbids match a tool, the first three in the file speak. A forbid that fails
+// makes the verdict unknown, unless another one denies.
+func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool) []Verdict {
+	verdicts := make([]Verdict, len(tools))
+	lists := compileLists(cfg)
+	judge := p.judge(agent)
+	for i, t := range tools {
+		server, ok := lists.servers[t.ID.Server]
+		if !ok {
+			continue
+		}
+		if rule := lists.denies(server, t.ID); rule != "" {
+			verdicts[i] = Verdict{Denied: lock.Yes, Rules: []string{rule}}
+		} else if p != nil {
+			verdicts[i] = judge.verdict(t)
+		}
+	}
+	return verdicts
+}
+
+// A judge holds what the verdicts on one agent share.
+type judge struct {
+	policy  *Policy
+	rules   rules // that can be about the agent
+	world   entities
+	request cedar.Request
+	known   map[string]Verdict // by the rules that decided
+}
+
+func (p *Policy) judge(agent identity.Agent) *judge {
+	j := &judge{policy: p, world: entities{agent: agentEntity(agent)}, known: map[string]Verdict{}}
+	if p != nil {
+		j.rules = p.forbids.about(j.world.agent.UID)
+	}
+	j.request = cedar.Request{
+		Principal: j.world.agent.UID,
+		Action:    cedar.NewEntityUID(actionType, actionCall),
+		Context:   cedar.NewRecord(nil),
+	}
+	return j
+}
+
+// verdict asks Cedar. Only forbids are put to it, so whatever it finds
+// matching denies; nothing matching is the permit that every gateway has.
+func (j *judge) verdict(t Tool) Verdict {
+	j.policy.evaluations.Add(1)
+	if len(j.rules) == 0 {
+		return Verdict{Denied: lock.No}
+	}
+	j.world.tool = toolEntity(t, j.policy.reads)
+	j.request.Resource = j.world.tool.UID
+	_, found := cedar.Authorize(j.rules, &j.world, j.request)
+	switch {
+	case len(found.Reasons) > 0:
+		var key strings.Builder
+		for _, r := range found.Reasons {
+			key.WriteString(string(r.PolicyID) + " ")
+		}
+		return j.memo(key.String(), func() Verdict { return j.denied(found.Reasons) })
+	case len(found.Errors) > 0:
+		return j.failed(found.Errors)
+	}
+	return Verdict{Denied: lock.No}
+}
+
+func (j *judge) memo(key string, make func() Verdict) Verdict {
+	v, ok := j.known[key]
+	if !ok {
+		v = make()
+		j.known[key] = v
+	}
+	return v
+}
+
+// rule returns the rule of that id in the authorizer.
+func (j *judge) rule(id cedar.PolicyID) rule {
+	i, err := strconv.Atoi(string(id))
+	if err != nil {
+		panic("policy: the authorizer made up the rule " + string(id))
+	}
+	return j.rules[i]
+}
+
+// denied joins what the matching rules say, in the order of the file.
+func (j *judge) denied(reasons []cedar.DiagnosticReason) Verdict {
+	v := Verdict{Denied: lock.Yes}
+	var ids, texts, contacts []string
+	for i, reason := range reasons {
+		r := j.rule(reason.PolicyID)
+		v.Rules = append(v.Rules, r.where())
+		if i < maxDenials {
+			ids, texts, contacts = add(ids, r.denial.ID), add(texts, r.denial.Reason), add(contacts, r.denial.Contact)
+		}
+	}
+	v.Denial = Denial{strings.Join(ids, ", "), sentences(texts), strings.Join(contacts, ", ")}
+	return v
+}
+
+// sentences joins reasons: with a semicolon, unless the one before ends itself.
+func sentences(texts []string) string {
+	var b strings.Builder
+	for i, text := range texts {
+		if i > 0 && !strings.ContainsAny(texts[i-1][len(texts[i-1])-1:], ".!?;") {
+			b.WriteByte(';')
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// add appends s unless it is empty or there already.
+func add(list []string, s string) []string {
+	if s == "" || slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+func (j *judge) failed(errors []cedar.DiagnosticError) Verdict {
+	v := Verdict{Denied: lock.Unknown, Err: errors[0].Message}
+	for _, e := range errors {
+		v.Rules = append(v.Rules, j.rule(e.PolicyID).where())
+	}
+	return v
+}
+
+// lists are the deny lists of a config, ready to be asked.
+type lists struct {
+	servers  map[string]*config.Server
+	disabled []string // the global list
+}
+
+func compileLists(cfg *config.Config) lists {
+	l := lists{servers: map[string]*config.Server{}}
+	if cfg == nil {
+		return l
+	}
+	for i := range cfg.Servers {
+		l.servers[cfg.Servers[i].Name] = &cfg.Servers[i]
+	}
+	l.disabled = cfg.Tools.Disabled
+	return l
+}
+
+// denies returns the JSON path of the list entry that denies a tool, or "".
+func (l lists) denies(s *config.Server, id tool.ID) string {
+	if i := slices.IndexFunc(s.DisabledTools, func(glob string) bool { return tool.MatchGlob(glob, id.Name) }); i >= 0 {
+		return serverPath(s.Name, "disabled_tools") + "[" + strconv.Itoa(i) + "]"
+	}
+	if len(s.EnabledTools) > 0 && !slices.ContainsFunc(s.EnabledTools, func(glob string) bool { return tool.MatchGlob(glob, id.Name) }) {
+		return serverPath(s.Name, "enabled_tools")
+	}
+	if i := slices.IndexFunc(l.disabled, func(entry string) bool { return matchEntry(entry, id) }); i >= 0 {
+		return "tools.disabled[" + strconv.Itoa(i) + "]"
+	}
+	return ""
+}
+
+// serverPath returns the JSON path of a server's list.
+func serverPath(server, list string) string {
+	return config.JoinPath("mcpServers", server) + "." + list
+}
+
+// matchEntry reports whether an entry of the global list names the tool. An entry
+// without a server names the tools of that name on every server: in
+// a list that denies, the wider reading is the safe one.
+func matchEntry(entry string, id tool.ID) bool {
+	server, name, ok := strings.Cut(entry, ":")
+	if !ok {
+		return entry == id.Name
+	}
+	return server == id.Server && (name == "*" || name == id.Name)
+}
