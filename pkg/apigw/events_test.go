@@ -1,0 +1,180 @@
+package apigw_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const eventsDir = "../../events"
+
+// A gate answers each call with what reached it, so that the golden files show what each
+// event says.
+type gate struct{ caller gateway.Caller }
+
+func (gate) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) { return gate{c}, nil }
+
+func (gate) Instructions() string { return "Behind this gate: github." }
+
+func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
+	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
+}
+
+func (g gate) CallTool(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+	header, err := json.Marshal(g.caller.Header)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(string(header) + " " + g.caller.Traceparent + " " + string(params))
+	return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), err
+}
+
+func newGate(t testing.TB) *apigw.Adapter {
+	t.Helper()
+	h, err := mcphttp.New(gate{}, identity.None{}, &mcphttp.Options{AllowOrigins: []string{"https://app.example.com"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apigw.New(h, nil)
+}
+
+// Each event's answer is pinned, so that both payloads are seen to say the same.
+func TestEventsMatchGolden(t *testing.T) {
+	a := newGate(t)
+	for _, folder := range []string{"http", "rest"} {
+		files, err := filepath.Glob(filepath.Join(eventsDir, folder, "*.json"))
+		if err != nil || len(files) < 9 {
+			t.Fatalf("%d events in %s, %v", len(files), folder, err)
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".json")
+			t.Run(folder+"/"+name, func(t *testing.T) {
+				in, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := a.Invoke(t.Context(), in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := indent(t, out)
+				golden := filepath.Join("testdata", folder, name+".json")
+				if *update {
+					if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.WriteFile(golden, got, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(golden)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(string(want), string(got)); d != "" {
+					t.Errorf("(-want +got):\n%s", d)
+				}
+			})
+		}
+	}
+}
+
+func indent(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Both payloads of a request are answered alike.
+func TestBothPayloadsAreAnsweredAlike(t *testing.T) {
+	a := newGate(t)
+	files, err := filepath.Glob(filepath.Join(eventsDir, "rest", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no events", err)
+	}
+	for _, file := range files {
+		var answers []res
+		for folder, read := range map[string]func(testing.TB, []byte) res{"http": readV2, "rest": readV1} {
+			in, err := os.ReadFile(filepath.Join(eventsDir, folder, filepath.Base(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := a.Invoke(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := read(t, out)
+			for name, values := range r.header { // payload 2.0 has one line a header
+				r.header[name] = []string{strings.Join(values, ",")}
+			}
+			answers = append(answers, r)
+		}
+		if d := cmp.Diff(answers[0], answers[1], cmp.AllowUnexported(res{})); d != "" {
+			t.Errorf("%s (-one +other):\n%s", filepath.Base(file), d)
+		}
+	}
+}
+
+// Events of other services are not requests.
+func TestEventsOfOtherServicesAreNoRequests(t *testing.T) {
+	a := newGate(t)
+	for _, name := range []string{"schedule.json", "s3-config.json"} {
+		in, err := os.ReadFile(filepath.Join(eventsDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := a.Invoke(t.Context(), in); err == nil {
+			t.Errorf("%s is answered with %s", name, out)
+		}
+	}
+}
+
+// Any bytes are either an answer that is JSON or an error, never a panic.
+func FuzzInvoke(f *testing.F) {
+	err := filepath.WalkDir(eventsDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".json" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		f.Add(b)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	a := apigw.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "" || r.Header == nil {
+			panic("half a request")
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}), nil)
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		out, err := a.Invoke(t.Context(), payload)
+		if err != nil {
+			return
+		}
+		var answer struct{ StatusCode int }
+		if err := json.Unmarshal(out, &answer); err != nil || answer.StatusCode != 204 && answer.StatusCode != 400 && answer.StatusCode != 413 {
+			t.Errorf("%q is answered with %s", payload, out)
+		}
+	})
+}

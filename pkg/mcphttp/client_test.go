@@ -1,0 +1,118 @@
+package mcphttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+)
+
+// known answers the calls of two tools and refuses others.
+func known(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+	var p struct {
+		Name      string
+		Arguments json.RawMessage
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		return nil, err
+	}
+	switch p.Name {
+	case "echo":
+		text, err := json.Marshal(string(p.Arguments))
+		return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}],"structuredContent":` + string(p.Arguments) + `}`), err
+	case "fail":
+		return json.RawMessage(`{"content":[{"type":"text","text":"Tool is disabled and not callable."}],"isError":true,"structuredContent":{}}`), nil
+	}
+	return nil, &gateway.Error{Code: -32602, Message: fmt.Sprintf("unknown tool %q", p.Name)}
+}
+
+// connect opens a session of the official Go client.
+func connect(t *testing.T, url, version string) *mcp.ClientSession {
+	t.Helper()
+	c := mcp.NewClient(&mcp.Implementation{Name: "t", Version: "1"}, nil)
+	s, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestOfficialGoClientWorksInEachEra(t *testing.T) {
+	srv := httptest.NewServer(newHandler(t, &backend{call: known, instructions: "Look behind the gate."}, nil))
+	defer srv.Close()
+	for _, e := range eras {
+		t.Run(e.name, func(t *testing.T) {
+			s := connect(t, srv.URL, e.name)
+			if got := s.InitializeResult(); got.ProtocolVersion != e.name || got.Instructions != "Look behind the gate." {
+				t.Errorf("negotiated %+v", got)
+			}
+			list, err := s.ListTools(t.Context(), nil)
+			if err != nil || len(list.Tools) != 2 || list.CacheScope != "private" {
+				t.Fatalf("list: %+v, %v", list, err)
+			}
+			call, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"n":1}`)})
+			if err != nil || call.IsError {
+				t.Fatalf("call: %+v, %v", call, err)
+			}
+			if d := cmp.Diff(`{"n":1}`, call.Content[0].(*mcp.TextContent).Text); d != "" {
+				t.Errorf("call (-want +got):\n%s", d)
+			}
+			blocked, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "fail"})
+			if err != nil || !blocked.IsError {
+				t.Errorf("blocked: %+v, %v", blocked, err)
+			}
+			_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "none"})
+			if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != -32602 || e.Message != `unknown tool "none"` {
+				t.Errorf("unknown: %v", err)
+			}
+			_, err = s.ListPrompts(t.Context(), nil)
+			if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != -32601 {
+				t.Errorf("prompts: %v", err)
+			}
+			// An error ends no session.
+			if _, err := s.ListTools(t.Context(), nil); err != nil {
+				t.Errorf("list after errors: %v", err)
+			}
+		})
+	}
+}
+
+func TestCallersAreServedAtOnceAndLeaveNothingBehind(t *testing.T) {
+	h := newHandler(t, &backend{}, nil)
+	run := func() {
+		var wg sync.WaitGroup
+		for i := range 64 {
+			wg.Go(func() {
+				e := eras[i%len(eras)]
+				got := send(h, e.request(t, "tools/call", fmt.Sprintf(`"name":"echo","arguments":{"i":%d}`, i)))
+				if !strings.Contains(got.body, fmt.Sprintf(`"arguments":{"i":%d}`, i)) {
+					t.Errorf("call %d got the answer %s", i, got.body)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	run()
+	before := runtime.NumGoroutine()
+	run()
+	for range 100 { // the SDK's goroutines end a moment after the answer
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}

@@ -1,0 +1,142 @@
+package mcphttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheSDKReadsWhatWasReadHere(t *testing.T) {
+	for _, tt := range []struct{ body, want string }{
+		{`{"id":5,"params":{"x":1,"arguments":{"long":true},"na\u006de":"\u0065cho","_meta":{"k":1.0}},"jsonrpc":"2.0","method":"tools\/call"}`,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","_meta":{"k":1.0}}}`},
+		{`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"cursor":"c"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`},
+		{`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`},
+		{`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"_meta":{"k":[]}}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"k":[]}}}`},
+		{`{"jsonrpc":"2.0","id":5,"method":"initialize","params": {"a":1} }`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"a":1}}`},
+		{`{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen","params":{}}`, `{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen","params":{}}`},
+		{`{"jsonrpc":"2.0","method":"notifications/initialized","params":null}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
+	} {
+		m, err := parse([]byte(tt.body))
+		if err != nil {
+			t.Fatalf("%s: %v", tt.body, err)
+		}
+		if d := cmp.Diff(tt.want, string(m.forSDK())); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.body, d)
+		}
+	}
+}
+
+func TestQuotedLenIsWhatTheEncoderWrites(t *testing.T) {
+	for _, s := range []string{"", "plain", `"\`, "\x00\x1f\n\r\t\b\f\x7f", "é日🙂", "\u2028\u2029", "<>&", "\xff\xc3", "a\xe2\x80"} {
+		if got, want := quotedLen([]byte(s)), encodedLen(t, s); got != want {
+			t.Errorf("quotedLen(%q) = %d, the encoder writes %d", s, got, want)
+		}
+	}
+}
+
+func encodedLen(t testing.TB, s string) int {
+	t.Helper()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	return b.Len() - len("\"\"\n")
+}
+
+func FuzzQuotedLen(f *testing.F) {
+	f.Add([]byte("a\"\\\n\xff\u2028"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, want := quotedLen(b), encodedLen(t, string(b)); got != want {
+			t.Errorf("quotedLen(%q) = %d, the encoder writes %d", b, got, want)
+		}
+	})
+}
+
+// Whatever is read as a message, encoding/json reads the same in it; and what the SDK
+// is given is one JSON object.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`,
+		`[]`, ``, `{"id":1,"id":2}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"NAME":1}}`, "{\"a\":\"\\ud800\"}", "{} {}",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, err := parse(body)
+		if err != nil {
+			if err.Status != 400 || err.Message == "" {
+				t.Errorf("refused with %+v", err)
+			}
+			return
+		}
+		if m.method == "" {
+			return
+		}
+		envelope := map[string]json.RawMessage{}
+		if err := json.Unmarshal(body, &envelope); err != nil {
+			t.Fatalf("encoding/json cannot read %q: %v", body, err)
+		}
+		var method string
+		if err := json.Unmarshal(envelope["method"], &method); err != nil || method != m.method {
+			t.Errorf("method %q, encoding/json reads %q, %v", m.method, method, err)
+		}
+		if m.params == nil {
+			return
+		}
+		var params struct { // takes names in any case
+			Name any
+			Meta json.RawMessage `json:"_meta"`
+		}
+		if err := json.Unmarshal(m.params, &params); err != nil || !bytes.Equal(params.Meta, m.meta) {
+			t.Errorf("_meta %q, encoding/json reads %q, %v", m.meta, params.Meta, err)
+		}
+		if m.method == methodCall && params.Name != nil && params.Name != m.name {
+			t.Errorf("name %q, encoding/json reads %q", m.name, params.Name)
+		}
+		if sdk := m.forSDK(); !json.Valid(sdk) {
+			t.Errorf("the SDK is given %q", sdk)
+		}
+	})
+}
+
+// A result that is an object stays one, with the same values, whatever it wears.
+func FuzzPut(f *testing.F) {
+	for _, s := range []string{
+		`{"content":[],"isError":true,"structuredContent":{}}`, `{"_meta":{"a":1}}`, `{"a":1,"a":2}`, `{"tools":[]}`, `{ }`, `[]`, `{"a":}`, `{"resultType":"x"}`,
+	} {
+		f.Add([]byte(s), true, true)
+		f.Add([]byte(s), false, false)
+	}
+	f.Fuzz(func(t *testing.T, result []byte, list, modern bool) {
+		d := dress{list: list, modern: modern, serverInfo: []byte(`{"name":"n"}`)}
+		out, err := d.put(result)
+		if err != nil {
+			return
+		}
+		var before, after map[string]json.RawMessage
+		if json.Unmarshal(result, &before) != nil {
+			return // the backend's own business: invalid UTF-8 passes through
+		}
+		if err := json.Unmarshal(out, &after); err != nil {
+			t.Fatalf("%q became %q: %v", result, out, err)
+		}
+		if rt := before["resultType"]; !modern && !list && rt != nil && string(rt) != `"complete"` {
+			return
+		}
+		for name, value := range before {
+			switch name {
+			case "_meta", "cacheScope", "structuredContent", "content":
+				continue
+			}
+			if !bytes.Equal(after[name], value) {
+				t.Errorf("%q: %s became %s", name, value, after[name])
+			}
+		}
+	})
+}
