@@ -111,6 +111,7 @@ func grounds() []ground {
 		{"16", Permanent, ReasonProtocol, rpc(codeMethodNotFound)},
 		{"17", Permanent, ReasonProtocol, rpc(codeParse, codeInvalidRequest, codeInvalidParams, codeHeaderMismatch, codeMissingCapability)},
 		{"17", Permanent, ReasonVersion, rpc(codeVersion)},
+		{"17", Permanent, ReasonVersion, protocol(ReasonVersion)},
 		{"17", Transient, ReasonUpstreamError, rpc(codeInternal)},
 		{"17", Permanent, ReasonUpstreamError, func(f *findings) bool { return f.rpc != nil }},
 
@@ -121,7 +122,6 @@ func grounds() []ground {
 
 		{"15", Permanent, ReasonNotMCP, protocol(ReasonNotMCP)},
 		{"15", Permanent, ReasonProtocol, protocol(ReasonProtocol)},
-		{"17", Permanent, ReasonVersion, protocol(ReasonVersion)},
 		{"18", Denied, ReasonCredentialMissing, func(f *findings) bool { return f.credential }},
 		{"19", Permanent, ReasonInternal, func(f *findings) bool { return f.panicked }},
 	}

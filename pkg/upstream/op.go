@@ -106,7 +106,7 @@ func once(done *bool) bool {
 // the other era after an earlier op had found out its era.
 func (o *op) wrongEra(err error) bool {
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
-		return rpc.Code == codeVersion
+		return rpc.Code == codeVersion || modernCode(rpc.Code) && !o.leg.modern
 	}
 	status, ok := errors.AsType[*statusError](err)
 	return ok && !o.shook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)

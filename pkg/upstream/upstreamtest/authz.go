@@ -1,0 +1,93 @@
+package upstreamtest
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Authz is an authorization service that proxies in front of servers ask about each
+// request, and that fails closed: if it does not answer in time, the answer is 403,
+// as if it had said no. Many servers share one.
+type Authz struct {
+	Limit    time.Duration        // for one check; 0: 200 ms
+	Check    func() time.Duration // what one check takes; nil: 75 to 150 ms
+	Parallel int                  // checks at once, the others wait; 0: 6
+	Deny     bool                 // answer every check with a clean no
+
+	once  sync.Once
+	slots chan struct{}
+
+	mu               sync.Mutex
+	checks, timeouts int
+}
+
+// Counts returns how many checks were asked for, and how many did not end in time.
+func (a *Authz) Counts() (checks, timeouts int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.checks, a.timeouts
+}
+
+// Front puts the proxy before a server: it is an [Options] Front.
+func (a *Authz) Front(next http.Handler) http.Handler {
+	a.once.Do(func() {
+		n := a.Parallel
+		if n == 0 {
+			n = 6
+		}
+		a.slots = make(chan struct{}, n)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ok := a.ask()
+		a.mu.Lock()
+		a.checks++
+		if !ok {
+			a.timeouts++
+		}
+		a.mu.Unlock()
+		switch {
+		case !ok:
+			plain(w, "Authorization service unavailable")
+		case a.Deny:
+			plain(w, "RBAC: access denied")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func plain(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "text/plain")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write([]byte(body)) // a client that is gone reads no answer
+}
+
+// ask waits for a free slot and for the check, both within the limit.
+func (a *Authz) ask() bool {
+	limit := a.Limit
+	if limit == 0 {
+		limit = 200 * time.Millisecond
+	}
+	check := a.Check
+	if check == nil {
+		check = func() time.Duration { return 75*time.Millisecond + rand.N(75*time.Millisecond) }
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	case <-late.C:
+		return false
+	}
+	done := time.NewTimer(check())
+	defer done.Stop()
+	select {
+	case <-done.C:
+		return true
+	case <-late.C:
+		return false
+	}
+}

@@ -1,0 +1,98 @@
+package upstreamtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// ReadCatalog reads a file of tool definitions and returns them by server. The file
+// holds a list, or an object with a list under "tools". An entry is a definition, or one
+// with its name under "tool" instead and its server's under "server". Schemas and
+// all else keep their bytes; entries without a server are under "".
+func ReadCatalog(path string) (map[string][]json.RawMessage, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var list []json.RawMessage
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		var file struct {
+			Tools []json.RawMessage `json:"tools"`
+		}
+		err = json.Unmarshal(data, &file)
+		list = file.Tools
+	} else {
+		err = json.Unmarshal(data, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read catalog %q: %w", path, err)
+	}
+	out := map[string][]json.RawMessage{}
+	for i, raw := range list {
+		server, def, err := definition(raw)
+		if err != nil {
+			return nil, fmt.Errorf("read catalog %q: tool %d: %w", path, i, err)
+		}
+		out[server] = append(out[server], def)
+	}
+	return out, nil
+}
+
+// definition turns an entry into a definition, without its server.
+func definition(raw json.RawMessage) (server string, def json.RawMessage, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return "", nil, err
+	}
+	if s, ok := fields["server"]; ok {
+		if err := json.Unmarshal(s, &server); err != nil {
+			return "", nil, err
+		}
+	}
+	name, ok := fields["tool"]
+	if !ok {
+		return server, raw, nil
+	}
+	delete(fields, "server")
+	delete(fields, "tool")
+	keys := make([]string, 0, len(fields))
+	for k := range fields {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	b := append([]byte(`{"name":`), name...)
+	for _, k := range keys {
+		b = fmt.Appendf(b, ",%q:%s", k, fields[k])
+	}
+	return server, append(b, '}'), nil
+}
+
+// Tool returns a small definition: an object of optional strings, and annotations if there are any.
+func Tool(name, description, annotations string, params ...string) json.RawMessage {
+	b := fmt.Appendf(nil, `{"name":%s,"description":%s,"inputSchema":{"type":"object","properties":{`, mustJSON(name), mustJSON(description))
+	for i, p := range params {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `%s:{"type":"string"}`, mustJSON(p))
+	}
+	b = append(b, "}}"...)
+	if annotations != "" {
+		b = fmt.Appendf(b, `,"annotations":%s`, annotations)
+	}
+	return append(b, '}')
+}
+
+// Fleet starts one server for each of a catalog, with otherwise the same options.
+func Fleet(t TB, catalog map[string][]json.RawMessage, o Options) map[string]*Server {
+	t.Helper()
+	out := make(map[string]*Server, len(catalog))
+	for name, tools := range catalog {
+		o.Tools = tools
+		out[name] = New(t, o)
+	}
+	return out
+}

@@ -1,0 +1,177 @@
+package upstreamtest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// A Fault is one way to misbehave. It answers r in its own way, or calls serve for
+// the right answer.
+type Fault func(s *Server, w http.ResponseWriter, r *http.Request, serve http.Handler)
+
+// planned is a fault that is still to come.
+type planned struct {
+	method string // JSON-RPC method it strikes; "": any
+	left   int    // requests that it still strikes; below 0: all
+	fault  Fault
+}
+
+// Fail makes every request fail, until [Server.Heal].
+func (s *Server) Fail(f Fault) { s.FailOn("", -1, f) }
+
+// FailTimes makes the next n requests fail; then the server is well.
+func (s *Server) FailTimes(n int, f Fault) { s.FailOn("", n, f) }
+
+// FailOn makes the next n requests with a JSON-RPC method fail; n below 0: all of them.
+// What was planned first strikes first.
+func (s *Server) FailOn(method string, n int, f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &planned{method, n, f})
+}
+
+// Heal drops every fault that is still to come.
+func (s *Server) Heal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// failing strikes with the first fault that is planned for a request.
+func (s *Server) failing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		req, _ := r.Context().Value(requestKey{}).(*Request)
+		if f := s.strike(req); f != nil {
+			f(s, w, r, next)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) strike(req *Request) Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.faults {
+		if p.left == 0 || p.method != "" && (req == nil || p.method != req.Method) {
+			continue
+		}
+		if p.left > 0 {
+			p.left--
+		}
+		return p.fault
+	}
+	return nil
+}
+
+// Status answers with a status code, a body and headers given as name, value, ….
+func Status(code int, body string, headers ...string) Fault {
+	return func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		for i := 0; i+1 < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}
+}
+
+// Redirect answers 307 to another URL.
+func Redirect(to string) Fault { return Status(http.StatusTemporaryRedirect, "", "Location", to) }
+
+// HTML answers 200 with a web page.
+func HTML() Fault {
+	return Status(http.StatusOK, "<!doctype html><title>Welcome</title>", "Content-Type", "text/html; charset=utf-8")
+}
+
+// Body answers 200 with a JSON body of any text.
+func Body(body string) Fault { return Status(http.StatusOK, body, "Content-Type", "application/json") }
+
+// BadJSON answers 200 with a whole body that is not JSON.
+func BadJSON() Fault { return Body(`{"jsonrpc":"2.0","id":1,"result":{"tools":[}}`) }
+
+// WrongType answers 200 with a body of a type that is none of MCP's.
+func WrongType() Fault { return Status(http.StatusOK, "id,name\n1,x\n", "Content-Type", "text/csv") }
+
+// RPC answers the request with a JSON-RPC error, in HTTP 200.
+func RPC(code int, message string) Fault {
+	return func(_ *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		if req, ok := r.Context().Value(requestKey{}).(*Request); ok {
+			writeError(w, http.StatusOK, req.ID, &RPCError{Code: code, Message: message})
+		}
+	}
+}
+
+// Result answers the request with a result of any text.
+func Result(result string) Fault {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		if req, ok := r.Context().Value(requestKey{}).(*Request); ok {
+			s.result(w, req, []byte(result))
+		}
+	}
+}
+
+// Hang answers nothing until the client goes away or the server closes.
+func Hang() Fault {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) { s.wait(r, nil) }
+}
+
+// Slow answers rightly, after a time.
+func Slow(d time.Duration) Fault {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		if s.wait(r, t.C) {
+			serve.ServeHTTP(w, r)
+		}
+	}
+}
+
+// wait waits for c; it returns false if the client or the server ends first.
+func (s *Server) wait(r *http.Request, c <-chan time.Time) bool {
+	select {
+	case <-c:
+		return true
+	case <-s.closed:
+	case <-r.Context().Done():
+		s.mu.Lock()
+		s.cancelled++
+		s.mu.Unlock()
+	}
+	return false
+}
+
+// Reset resets the connection instead of an answer.
+func Reset() Fault { return raw("", true) }
+
+// EOF closes the connection instead of an answer.
+func EOF() Fault { return raw("", false) }
+
+// Truncated ends the connection in the middle of a JSON body.
+func Truncated() Fault {
+	return raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"jsonrpc\":", false)
+}
+
+// TruncatedStream ends an event stream, properly, before the reply.
+func TruncatedStream() Fault {
+	return Status(http.StatusOK, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n", "Content-Type", "text/event-stream")
+}
+
+// NotHTTP answers with bytes of another protocol.
+func NotHTTP() Fault { return raw("SSH-2.0-OpenSSH_9.6\r\n", false) }
+
+// raw writes bytes as they are and closes the connection, with a reset if asked for.
+func raw(bytes string, reset bool) Fault {
+	return func(_ *Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return // HTTP/2 only, which this server does not speak
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok && reset {
+			_ = tcp.SetLinger(0) // then Close sends a reset
+		}
+		_, _ = conn.Write([]byte(bytes))
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,356 @@
+// Package upstreamtest is an MCP server for tests, benchmarks and the demo: it
+// serves any tools over real HTTP, in both eras of the protocol, records what
+// it received, and misbehaves on demand.
+//
+// It checks what a strict server checks (headers against body, session ids,
+// metadata), so that a client that gets an answer from it has kept the rules.
+package upstreamtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// An Era says which generations of the protocol a server speaks.
+type Era int
+
+// The eras.
+const (
+	Both   Era = iota // either, as the client opens
+	Modern            // stateless: server/discover, metadata with every request
+	Legacy            // handshake: initialize
+)
+
+// Options say how a server behaves while nothing fails. The zero value is a healthy
+// server of both eras with no tools.
+type Options struct {
+	Tools        []json.RawMessage // definitions, served byte for byte
+	Era          Era
+	Sessions     bool     // handshake era: give out session ids and insist on them
+	SSE          bool     // answer with event streams
+	PageSize     int      // tools on one page of tools/list; 0: all on one
+	NoTools      bool     // no tools capability, and no tools/list
+	Versions     []string // handshake era: versions to agree to, the first is the default; nil: 2025-11-25, 2025-06-18, 2025-03-26
+	Instructions string
+	Token        string // every request must bear it, or gets 401; "": none needed
+	Forget       bool   // do not record requests: for benchmarks and the demo
+
+	// Call answers tools/call with a result object; nil: [Echo]. It may return an [*RPCError].
+	Call func(ctx context.Context, c Call) (json.RawMessage, error)
+
+	// Front, if set, stands before the server, as a proxy does.
+	Front func(next http.Handler) http.Handler
+
+	TLS      bool         // serve https, with a certificate from [Server.Roots]
+	Addr     string       // to listen on; "": a free port of 127.0.0.1
+	Listener net.Listener // instead of Addr, e.g. one of a [Network]; such a server cannot refuse
+}
+
+// TB is the part of testing.TB that this package uses, so that programs which
+// are no tests do not link package testing.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+}
+
+// A Request is one HTTP request as it was received.
+type Request struct {
+	At     time.Time
+	Header http.Header
+	Body   []byte
+	Method string          // JSON-RPC method; "" if the body is no request
+	ID     json.RawMessage // nil: a notification
+	Params json.RawMessage
+	Tool   string // of a tools/call
+}
+
+// A Server is a running MCP server.
+type Server struct {
+	URL string // of its MCP endpoint
+
+	o     Options
+	addr  string
+	roots *x509.CertPool
+	cert  tls.Certificate
+
+	mu        sync.Mutex
+	http      *http.Server
+	tools     []json.RawMessage
+	token     string
+	requests  []Request
+	total     int
+	cancelled int
+	sessions  map[string]bool
+	nextID    int
+	faults    []*planned
+	closed    chan struct{}
+	once      sync.Once
+}
+
+// New starts a server that is closed when the test ends.
+func New(t TB, o Options) *Server {
+	t.Helper()
+	s, err := Start(o)
+	if err != nil {
+		t.Fatalf("start MCP server: %v", err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Start starts a server; the caller closes it.
+func Start(o Options) (*Server, error) {
+	s := &Server{o: o, tools: o.Tools, token: o.Token, sessions: map[string]bool{}, closed: make(chan struct{})}
+	if len(s.o.Versions) == 0 {
+		s.o.Versions = []string{"2025-11-25", "2025-06-18", "2025-03-26"}
+	}
+	if s.o.Call == nil {
+		s.o.Call = Echo
+	}
+	if o.TLS {
+		var err error
+		if s.cert, s.roots, err = Certificate("127.0.0.1", "localhost"); err != nil {
+			return nil, err
+		}
+	}
+	l := o.Listener
+	if l == nil {
+		addr := o.Addr
+		if addr == "" {
+			addr = "127.0.0.1:0"
+		}
+		var err error
+		if l, err = net.Listen("tcp", addr); err != nil {
+			return nil, err
+		}
+	}
+	s.addr = l.Addr().String()
+	s.URL = "http://" + s.addr + "/mcp"
+	if o.TLS {
+		s.URL = "https://" + s.addr + "/mcp"
+	}
+	s.serve(l)
+	return s, nil
+}
+
+func (s *Server) serve(l net.Listener) {
+	if s.o.TLS {
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{s.cert}, MinVersion: tls.VersionTLS12})
+	}
+	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	s.mu.Lock()
+	s.http = srv
+	s.mu.Unlock()
+	go func() { _ = srv.Serve(l) }() // ends with Close
+}
+
+// Close ends the server and every request that hangs in it.
+func (s *Server) Close() {
+	s.once.Do(func() { close(s.closed) })
+	s.mu.Lock()
+	srv := s.http
+	s.mu.Unlock()
+	_ = srv.Close()
+}
+
+// Refuse stops listening, so that connections are refused, and closes the open ones.
+func (s *Server) Refuse() {
+	s.mu.Lock()
+	srv := s.http
+	s.mu.Unlock()
+	_ = srv.Close()
+}
+
+// Return listens again, on the same port, after Refuse.
+func (s *Server) Return() error {
+	l, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		return err
+	}
+	s.serve(l)
+	return nil
+}
+
+// Roots returns the authority that a TLS server's certificate comes from.
+func (s *Server) Roots() *x509.CertPool { return s.roots }
+
+// Addr returns the server's host and port.
+func (s *Server) Addr() string { return s.addr }
+
+// SetTools replaces the definitions.
+func (s *Server) SetTools(tools []json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tools = tools
+}
+
+// SetToken replaces the token that requests must bear.
+func (s *Server) SetToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+}
+
+// EndSessions forgets every session, as a restart does.
+func (s *Server) EndSessions() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.sessions)
+}
+
+// Requests returns what was received, in order.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+// Calls returns the tools/call requests that were received, in order.
+func (s *Server) Calls() []Request { return s.Received("tools/call") }
+
+// Received returns the requests with a JSON-RPC method, in order.
+func (s *Server) Received(method string) []Request {
+	var out []Request
+	for _, r := range s.Requests() {
+		if r.Method == method {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Total returns how many requests were received, also where none is recorded.
+func (s *Server) Total() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}
+
+// Cancelled returns how many requests the client gave up while they hung or were slow.
+func (s *Server) Cancelled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cancelled
+}
+
+// ForgetRequests drops what was recorded.
+func (s *Server) ForgetRequests() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests, s.total, s.cancelled = nil, 0, 0
+}
+
+// Handler returns the server as a handler: what was planned to fail, before what works.
+func (s *Server) Handler() http.Handler {
+	var h http.Handler = http.HandlerFunc(s.answer)
+	h = s.failing(h)
+	if s.o.Front != nil {
+		h = s.o.Front(h)
+	}
+	return s.recording(h)
+}
+
+type requestKey struct{}
+
+// recording reads the body once, for the record and for the layers below.
+func (s *Server) recording(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, "body cannot be read", http.StatusBadRequest)
+			return
+		}
+		req := &Request{At: time.Now(), Header: r.Header.Clone(), Body: body}
+		req.read()
+		s.mu.Lock()
+		s.total++
+		if !s.o.Forget {
+			s.requests = append(s.requests, *req)
+		}
+		s.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, req)))
+	})
+}
+
+// read takes the body apart.
+func (r *Request) read() {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(r.Body, &m) != nil {
+		return
+	}
+	r.ID, r.Method, r.Params = m.ID, m.Method, m.Params
+	if m.Method == "tools/call" {
+		var p struct {
+			Name string `json:"name"`
+		}
+		if json.Unmarshal(m.Params, &p) == nil {
+			r.Tool = p.Name
+		}
+	}
+}
+
+// An RPCError is a JSON-RPC error that a Call function answers with.
+type RPCError struct {
+	Code    int
+	Message string
+	Data    json.RawMessage
+}
+
+func (e *RPCError) Error() string { return e.Message }
+
+// A Call is one tools/call.
+type Call struct {
+	Name      string
+	Arguments json.RawMessage // as they came; nil if absent
+	Params    json.RawMessage
+	Header    http.Header
+	Modern    bool
+}
+
+// Echo answers a call with the tool's name and its arguments, byte for byte.
+func Echo(_ context.Context, c Call) (json.RawMessage, error) {
+	name, err := json.Marshal(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	args := c.Arguments
+	if args == nil {
+		args = json.RawMessage("null")
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"content":[{"type":"text","text":`)
+	b.Write(name)
+	b.WriteString(`}],"structuredContent":{"name":`)
+	b.Write(name)
+	b.WriteString(`,"arguments":`)
+	b.Write(args)
+	b.WriteString(`},"isError":false`)
+	if c.Modern {
+		b.WriteString(`,"resultType":"complete"`)
+	}
+	b.WriteString(`}`)
+	return b.Bytes(), nil
+}
+
+func asRPCError(err error) *RPCError {
+	if e, ok := errors.AsType[*RPCError](err); ok {
+		return e
+	}
+	return &RPCError{Code: -32603, Message: err.Error()}
+}
