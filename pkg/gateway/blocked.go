@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 )
@@ -35,7 +36,7 @@ func (s *Session) blocked(ctx context.Context, i int, status lock.Status) (json.
 	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", l.Name), slog.String("status", string(status)),
 		slog.Any("rules", s.view.Verdict(i).Rules))
-	text := "Tool " + quote(l.Name) + " is locked: " + string(status) + ".\n" + l.Remediation
+	text := "Tool " + strconv.Quote(l.Name) + " is locked: " + string(status) + ".\n" + l.Remediation
 	if l.Note != "" {
 		text += "\nNote: " + l.Note
 	}

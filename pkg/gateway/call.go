@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -141,17 +142,20 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	}
 	tier := s.view.Tier(i)
 	if as > tier { // tiers are ordered strongest first
-		return s.refuse("Tool " + quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
+		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
 	}
 	if !slices.Contains(s.caller.Agent.Tiers, tier) {
 		return nil, &Error{
-			Code: codeForbidden, Status: http.StatusForbidden,
-			Message: "This agent may not call " + tier.String() + " tools, and " + quote(id.String()) + " is one. It needs the scope " + tier.String() + ".",
+			Code: http.StatusForbidden, Status: http.StatusForbidden,
+			Message: "This agent may not call " + tier.String() + " tools, and " + strconv.Quote(id.String()) + " is one. It needs the scope " + tier.String() + ".",
 			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tier.String()}},
 		}
 	}
-	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	server := s.view.Server(i).Config
+	if o, ok := s.remembered(i); ok {
+		return s.failedWith(server.Name, o)
+	}
+	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)
 	raw, err := s.g.up.Call(ctx, target(server), upstream.Call{
 		Name:   id.Name,
@@ -198,6 +202,19 @@ func (s *Session) statusNow(ctx context.Context, i int) lock.Status {
 	return lock.Classify(facts)
 }
 
+// remembered returns how the tool's server failed to load, if that was so short a
+// time ago that asking it again is of no use.
+func (s *Session) remembered(i int) (upstream.Outcome, bool) {
+	o, now := s.view.Server(i).Outcome, s.g.o.Now()
+	if !o.Recorded() || o.Status == upstream.Available || o.Stale(now) {
+		return upstream.Outcome{}, false
+	}
+	if o.Status == upstream.Transient {
+		o.RetryAfter = max(o.RetryAfter, o.CheckedAt.Add(upstream.TTL(o.Status)).Sub(now))
+	}
+	return o, true
+}
+
 // failed renders a call that the tool did not answer.
 func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
 	if own, ok := errors.AsType[*upstream.RPCError](err); ok {
@@ -208,13 +225,23 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 	if !ok {
 		return nil, err
 	}
+	o := call.Outcome
+	if !o.Recorded() { // the call was given up: by the caller, who reads nothing, or for want of time
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, err
+		}
+		o.Status, o.Reason = upstream.Transient, upstream.ReasonTimeout
+	}
+	return s.failedWith(server, o)
+}
+
+func (s *Session) failedWith(server string, o upstream.Outcome) (json.RawMessage, error) {
 	type trouble struct {
 		Server     string          `json:"server"`
 		Status     upstream.Status `json:"status"`
 		Reason     string          `json:"reason"`
 		RetryAfter int             `json:"retry_after,omitempty"` // seconds
 	}
-	o := call.Outcome
 	meta := s.meta()
 	if meta == nil {
 		meta = map[string]any{}

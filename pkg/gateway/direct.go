@@ -10,9 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// maxPage is the size in bytes after which a page of tools/list ends. A
-// response may have 5 MiB in all.
-const maxPage = 3 << 20
+// maxPage is the size in bytes after which a page of tools/list ends. Lambda takes
+// 6 MB, and a JSON body that is put into a string can grow to twice its size.
+const maxPage = 5 << 19
 
 // directName returns the name of a tool in direct mode.
 func (s *Session) directName(id tool.ID) string {

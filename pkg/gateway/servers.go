@@ -33,9 +33,12 @@ func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
 		Servers []listed `json:"servers"`
 		Total   int      `json:"total"`
 	}{Servers: []listed{}}
+	toolsets := s.sel.ServerToolsets()
 	for _, srv := range s.servers() {
 		if operation == "list" || srv.Config.Name == name {
-			out.Servers = append(out.Servers, s.listed(srv))
+			l := s.listed(srv)
+			l.Toolsets = toolsets[srv.Config.Name]
+			out.Servers = append(out.Servers, l)
 		}
 	}
 	out.Total = len(out.Servers)
@@ -45,26 +48,15 @@ func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
 	return s.own(out)
 }
 
-// servers returns the servers that exist for this request: those with a tool in the
-// selection, and those whose tools are not known yet, unless the request narrows
-// to something else.
+// servers returns the servers that exist for this request, by name.
 func (s *Session) servers() []state.Server {
 	var out []state.Server
 	for _, srv := range s.view.Servers() {
-		if s.shows(srv) {
+		if s.sel.HasServer(srv.Config.Name) {
 			out = append(out, srv)
 		}
 	}
 	return out
-}
-
-func (s *Session) shows(srv state.Server) bool {
-	for i := srv.First; i < srv.First+srv.Tools; i++ {
-		if s.sel.Tools.Has(i) {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Session) listed(srv state.Server) listed {

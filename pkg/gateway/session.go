@@ -17,12 +17,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
-// JSON-RPC error codes. The own ones lie outside the range that JSON-RPC reserves.
-const (
-	codeInvalidParams = -32602
-	codeUnavailable   = 1001 // no config or catalog yet
-	codeForbidden     = 1002 // the agent lacks the tier
-)
+// codeInvalidParams is JSON-RPC's. Refusals of the gateway's own have their HTTP
+// status as code, which lies outside the range that JSON-RPC reserves.
+const codeInvalidParams = -32602
 
 // unavailable is what an agent reads while there is nothing to answer from.
 const unavailable = "The gateway cannot answer yet: its configuration or tool catalog has not been loaded. " +
@@ -30,15 +27,14 @@ const unavailable = "The gateway cannot answer yet: its configuration or tool ca
 
 // A Session is what one request sees. It is for one request and one goroutine.
 type Session struct {
-	g       *Gateway
-	caller  Caller
-	st      *state.State
-	view    *state.View
-	sel     state.Selection
-	direct  bool
-	bare    bool // direct mode without prefix
-	narrows bool // the request asked for less than it may have
-	down    bool // there is nothing to answer from
+	g      *Gateway
+	caller Caller
+	st     *state.State
+	view   *state.View
+	sel    state.Selection
+	direct bool
+	bare   bool // direct mode without prefix
+	down   bool // there is nothing to answer from
 }
 
 // Open resolves the state and the selection of one request. The error is an [*Error].
@@ -89,7 +85,7 @@ func notNil[T any](s []T) []T {
 
 func downError(cause error) *Error {
 	return &Error{
-		Code: codeUnavailable, Message: unavailable,
+		Code: http.StatusServiceUnavailable, Message: unavailable,
 		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second, Err: cause,
 	}
 }

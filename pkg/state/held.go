@@ -151,8 +151,6 @@ func (h *held) build(now time.Time, o Options, prev *State) *State {
 	}
 	s.world = newWorld(next, before, h.parts)
 	h.parts = next
-	if err := s.world.boundErr; err != nil {
-		s.Health.Warnings = append(s.Health.Warnings, err.Error())
-	}
+	s.Health.Warnings = append(s.Health.Warnings, s.world.warnings()...)
 	return s
 }

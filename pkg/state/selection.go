@@ -9,6 +9,24 @@ import (
 type Selection struct {
 	Tools   search.Set
 	Ignored []string // names that the request gave and that were dropped
+	Narrows bool     // the request asked for less than everything
+
+	bound *toolset.Bound
+	sel   toolset.Selection
+	view  *View
+}
+
+// HasServer reports whether a server exists for this request: one of its tools
+// is offered, or could be as soon as they are known.
+func (s Selection) HasServer(name string) bool { return s.sel.HasServer(name) }
+
+// ServerToolsets returns the toolsets that each server belongs to, as far as
+// they exist for the agent.
+func (s Selection) ServerToolsets() map[string][]string {
+	if s.bound == nil {
+		return nil
+	}
+	return s.bound.ServerToolsets(s.view.agent)
 }
 
 // Select returns what the request is offered of the view. The error is a [*toolset.Error], or
@@ -24,7 +42,10 @@ func (v *View) Select(req toolset.Request) (Selection, error) {
 	if err != nil {
 		return Selection{}, err
 	}
-	out := Selection{Tools: search.NewSet(v.Len()), Ignored: sel.Ignored}
+	out := Selection{
+		Tools: search.NewSet(v.Len()), Ignored: sel.Ignored, Narrows: req.Narrows(),
+		bound: v.w.bound, sel: sel, view: v,
+	}
 	for u, i := range v.w.offer.numbers {
 		if sel.Has(u) && v.Visible(i) {
 			out.Tools.Add(i)

@@ -118,6 +118,18 @@ func newWorld(p parts, prev *world, prevParts parts) *world {
 	return w
 }
 
+// warnings are what is wrong with the operator's selection, one line each.
+func (w *world) warnings() []string {
+	if w.boundErr != nil {
+		return []string{w.boundErr.Error()}
+	}
+	var out []string
+	for _, f := range w.bound.Warnings() {
+		out = append(out, f.String())
+	}
+	return out
+}
+
 // view returns the agent's view, shared with other requests of that agent.
 func (w *world) view(agent identity.Agent) *View {
 	key := agentKey(agent)

@@ -1,0 +1,400 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
+	y := zoo(t)
+	golden := strings.Builder{}
+	for name, status := range zooStatuses {
+		var first string
+		for _, tier := range []string{"read", "write", "destructive"} {
+			r := y.call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
+			if first == "" {
+				first = r.Raw
+			}
+			if r.Raw != first {
+				t.Errorf("%s: the variant is told before the lock: %s", name, r.Text)
+			}
+			var lock struct{ Name, Status, Remediation, Note, Link string }
+			if err := json.Unmarshal(r.Meta["dev.portcullis/lock"], &lock); err != nil {
+				t.Fatalf("%s: %v in %s", name, err, r.Raw)
+			}
+			if !r.IsError || lock.Name != name || lock.Status != status || lock.Remediation == "" {
+				t.Errorf("%s: %s", name, r.Raw)
+			}
+			for _, part := range []string{status, lock.Remediation, lock.Note, "retrieve_tools include_disabled:true"} {
+				if !strings.Contains(r.Text, part) {
+					t.Errorf("%s: the text does not say %q: %s", name, part, r.Text)
+				}
+			}
+			byConfig := status == "disabled_by_config"
+			if strings.Contains(r.Text, "Tool is disabled and not callable.") == byConfig {
+				t.Errorf("%s: %s", name, r.Text)
+			}
+			user := status == "disabled_by_user" || status == "pending_approval"
+			if want := baseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "ask the user") != user {
+				t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
+			}
+			if (lock.Note != "") != (name == "denied:shred_document") {
+				t.Errorf("%s: note %q", name, lock.Note)
+			}
+		}
+		golden.WriteString(first)
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+	if n := len(y.counts.take()); n != 3*len(zooStatuses) {
+		t.Errorf("%d blocked calls counted, want %d", n, 3*len(zooStatuses))
+	}
+	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
+		if strings.Contains(golden.String(), secret) {
+			t.Errorf("an answer carries %q", secret)
+		}
+	}
+}
+
+func TestBlockedCallsReadLikeThis(t *testing.T) {
+	y := zoo(t)
+	for name, file := range map[string]string{
+		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
+		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
+	} {
+		golden(t, file, y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
+	}
+	if diff := cmp.Diff("blocked tester denied:shred_document disabled_by_config", find(y.counts.take(), "shred")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func find(list []string, part string) string {
+	for _, s := range list {
+		if strings.Contains(s, part) {
+			return s
+		}
+	}
+	return ""
+}
+
+func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
+	y := zoo(t)
+	y.agent.Servers = []string{"docs", "waiting"}
+	y.header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:write_document"}}
+	shape := ""
+	for _, name := range []string{
+		"docs:nothing", "docs:write_document", "denied:purge_documents", "nowhere:read_document", "docs:Read_document", "DOCS:read_document",
+		"docs:read_document ", " docs:read_document", "docs:read:document", "docs::read_document", "read_document", ":", "docs:", ":read_document", "docs__read_document",
+	} {
+		for _, tier := range []string{"read", "destructive"} {
+			raw, err := json.Marshal(map[string]any{"name": name, "args": map[string]any{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := y.call("call_tool_"+tier, string(raw))
+			same := strings.Replace(r.Text, fmt.Sprintf("%q", name), "", 1)
+			if shape == "" {
+				shape = same
+			}
+			if !r.IsError || len(r.Meta) != 0 || same != shape || !strings.Contains(same, "was not found") {
+				t.Errorf("%q: %s", name, r.Raw)
+			}
+		}
+		d := y.call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name))
+		if want := fmt.Sprintf(`{"tools":[],"not_found":[%q]}`, name); d.Text != want {
+			t.Errorf("describe_tools: %s, want %s", d.Text, want)
+		}
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+}
+
+func TestTheTierIsThatOfTheToolNotOfTheVariant(t *testing.T) {
+	y := zoo(t)
+	tests := []struct {
+		variant, name string
+		instead       string // "": the call is made
+	}{
+		{"read", "docs:read_document", ""},
+		{"write", "docs:read_document", ""},
+		{"destructive", "docs:read_document", ""},
+		{"read", "docs:write_document", "call_tool_write"},
+		{"write", "docs:write_document", ""},
+		{"destructive", "docs:write_document", ""},
+		{"read", "docs:delete_document", "call_tool_destructive"},
+		{"write", "docs:delete_document", "call_tool_destructive"},
+		{"destructive", "docs:delete_document", ""},
+	}
+	for _, tt := range tests {
+		r := y.call("call_tool_"+tt.variant, fmt.Sprintf(`{"name":%q}`, tt.name))
+		sent := len(y.calls())
+		if tt.instead == "" {
+			if r.IsError || sent != 1 {
+				t.Errorf("%s by %s: %s", tt.name, tt.variant, r.Raw)
+			}
+			continue
+		}
+		if !r.IsError || sent != 0 || !strings.Contains(r.Text, "call it with "+tt.instead+", not call_tool_"+tt.variant) {
+			t.Errorf("%s by %s: %d sent, %s", tt.name, tt.variant, sent, r.Raw)
+		}
+	}
+}
+
+func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
+	y := zoo(t)
+	y.agent.Tiers = []tool.Tier{tool.Read}
+	if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
+		t.Errorf("read: %s", r.Text)
+	}
+	y.calls()
+	_, err := y.open().CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`))
+	e, ok := errors.AsType[*gateway.Error](err)
+	if !ok || e.Status != 403 || !strings.Contains(e.Message, "It needs the scope destructive") {
+		t.Fatalf("destructive: %v", err)
+	}
+	if scope, ok := errors.AsType[*identity.Error](err); !ok || scope.Kind != identity.Scope || scope.Scopes[0] != "destructive" {
+		t.Errorf("the refusal does not carry its scope: %v", err)
+	}
+	// The lock comes first: what is shut to all says so, whoever asks.
+	if r := y.call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
+		t.Errorf("locked: %s", r.Text)
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+}
+
+func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
+	const args = `{"big":9007199254740993, "z":1e2,"a":{"new kind":[1,null]},"esc":"\u00e9\/"}`
+	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
+	y := zoo(t)
+	y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	raw, err := y.open().CallTool(t.Context(), json.RawMessage(
+		`{"_meta":{"progressToken":1},"requestState":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"inputResponses":{"q1":{"n":9007199254740993}}}`))
+	if err != nil || string(raw) != answer {
+		t.Errorf("got %s, %v; want the server's bytes", raw, err)
+	}
+	want := []sent{{
+		Server: "docs", URL: "https://docs.example.com/mcp", Tool: "read_document", Retry: true,
+		Params: `{"arguments":` + args + `,"requestState":"opaque \u00e9","inputResponses":{"q1":{"n":9007199254740993}}}`,
+	}}
+	if diff := cmp.Diff(want, y.calls()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"call tester docs:read_document read"}, y.counts.take()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheCallersMetadataGoesBesideTheCall(t *testing.T) {
+	y := zoo(t)
+	s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Meta: json.RawMessage(`{"x/y":1}`), Traceparent: "00-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	want := []sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}
+	if diff := cmp.Diff(want, y.calls()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
+	y := zoo(t)
+	y.servers["docs"].answer = func(sent) (json.RawMessage, error) {
+		return nil, &upstream.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
+	}
+	_, err := y.open().CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
+	e, ok := errors.AsType[*gateway.Error](err)
+	if !ok || e.Code != -32002 || e.Message != "no such <document>" || string(e.Data) != `{"id":9007199254740993}` || e.Status != 0 {
+		t.Errorf("got %+v", err)
+	}
+}
+
+func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
+	y := zoo(t)
+	tests := []struct {
+		outcome upstream.Outcome
+		text    string
+		meta    string
+	}{
+		{
+			upstream.Outcome{Status: upstream.Transient, Reason: "rate_limited", RetryAfter: 1500 * time.Millisecond},
+			"MCP server 'docs' is starting up or briefly unavailable; it will be retried.",
+			`{"server":"docs","status":"transient","reason":"rate_limited","retry_after":2}`,
+		},
+		{
+			upstream.Outcome{Status: upstream.Permanent, Reason: "tls", Error: "x509: secret.internal"},
+			"MCP server 'docs' is unavailable and needs attention: no trusted TLS connection to it is possible. Its tools will not work until it is fixed.",
+			`{"server":"docs","status":"permanent","reason":"tls"}`,
+		},
+		{
+			upstream.Outcome{Status: upstream.Denied, Reason: "auth_required"},
+			"Access to MCP server 'docs' was denied. Retrying will not help; contact its owner.",
+			`{"server":"docs","status":"denied","reason":"auth_required"}`,
+		},
+	}
+	for _, tt := range tests {
+		y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return nil, &upstream.CallError{Outcome: tt.outcome} }
+		r := y.call("call_tool_read", `{"name":"docs:read_document"}`)
+		if !r.IsError || r.Text != tt.text || string(r.Meta["dev.portcullis/upstream"]) != tt.meta || strings.Contains(r.Raw, "secret.internal") {
+			t.Errorf("%s", r.Raw)
+		}
+	}
+}
+
+func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
+	y := zoo(t)
+	for _, tt := range []struct {
+		status upstream.Status
+		for_   time.Duration
+		text   string
+	}{
+		{upstream.Transient, 5 * time.Second, "it will be retried"},
+		{upstream.Permanent, time.Minute, "needs attention"},
+		{upstream.Denied, 30 * time.Second, "was denied"},
+	} {
+		y.servers["docs"].outcome = upstream.Outcome{Status: tt.status, Reason: "forbidden"}
+		if _, err := y.syncer.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		y.loader.Refresh(t.Context())
+		y.wait(tt.for_ - time.Second)
+		if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); !r.IsError || !strings.Contains(r.Text, tt.text) || len(y.calls()) != 0 {
+			t.Errorf("%s, before its time is over: %s", tt.status, r.Raw)
+		}
+		if f := y.search(`{"query":"read document"}`); f.Total == 0 {
+			t.Errorf("%s: its tools are not found any more", tt.status)
+		}
+		y.wait(time.Second)
+		if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError || len(y.calls()) != 1 {
+			t.Errorf("%s, after its time: %s", tt.status, r.Raw)
+		}
+	}
+}
+
+func TestACallSeesADecisionAtOnce(t *testing.T) {
+	y := zoo(t)
+	y.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
+	call := func(id string) bool {
+		return !y.call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
+	}
+	if call("waiting:upload_document") {
+		t.Error("called before it was approved")
+	}
+	y.decide("waiting:upload_document", "approve")
+	if !call("waiting:upload_document") {
+		t.Error("not called although it is approved")
+	}
+	y.decide("docs:delete_document", "disable")
+	if call("docs:delete_document") {
+		t.Error("called although it is disabled")
+	}
+}
+
+// The record names the definition that is approved. A call goes by the one that the
+// catalog holds, whatever else was approved.
+func TestAnApprovalOfAnotherDefinitionOpensNothing(t *testing.T) {
+	y := zoo(t)
+	y.search(`{"query":"document"}`)
+	y.serves("docs", def("delete_document", "Delete a document, and all others.", ""))
+	if _, err := y.syncer.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	y.decide("docs:delete_document", "approve") // the new one; the gateway still holds the old
+	if r := y.call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
+		t.Errorf("%s", r.Raw)
+	}
+	y.wait(time.Minute)
+	if r := y.call("call_tool_destructive", `{"name":"docs:delete_document"}`); r.IsError {
+		t.Errorf("with the new catalog: %s", r.Raw)
+	}
+}
+
+func TestWithoutItsRecordNoToolIsCalled(t *testing.T) {
+	y := zoo(t)
+	y.search(`{"query":"document"}`)
+	reads := 0
+	y.approvals.OnGet = func(context.Context, tool.ID) error { reads++; return errors.New("arn:aws:dynamodb:secret is down") }
+	r := y.call("call_tool_read", `{"name":"docs:read_document"}`)
+	if !r.IsError || !strings.Contains(r.Text, "disabled_unknown") || strings.Contains(r.Raw, "arn:aws") || reads != 1 {
+		t.Errorf("%d reads, %s", reads, r.Raw)
+	}
+	if !strings.Contains(y.log.String(), "arn:aws") {
+		t.Error("the log does not say why")
+	}
+	// What no decision can open does not need one.
+	for id, status := range map[string]string{"denied:purge_documents": "disabled_by_config", "off:print_document": "server_disabled"} {
+		if r := y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, id)); !strings.Contains(r.Text, status) || reads != 1 {
+			t.Errorf("%s: %d reads, %s", id, reads, r.Text)
+		}
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+}
+
+func TestBadCallsAreRefusedByName(t *testing.T) {
+	y := zoo(t)
+	for args, want := range map[string]string{
+		`{}`:          "name is missing",
+		`{"name":""}`: "name is empty",
+		`{"name":7}`:  "name must be a string",
+		`{"name":"docs:read_document","args":[]}`:   "args must be an object with the tool's own arguments, not a list",
+		`{"name":"docs:read_document","args":"{}"}`: `args must be an object`,
+		`{"name":"docs:read_document","id":"1"}`:    `unknown argument "id": call_tool_read takes name, args`,
+		`{"name":"docs:read_document","name":"x"}`:  "twice",
+		`[]`: "arguments must be a JSON object",
+	} {
+		if r := y.call("call_tool_read", args); !r.IsError || !strings.Contains(r.Text, want) {
+			t.Errorf("%s: %s, want %q", args, r.Text, want)
+		}
+	}
+	for params, want := range map[string]string{
+		`{"name":"nope"}`:                `Unknown tool: "nope"`,
+		`{"name":"docs__read_document"}`: `Unknown tool: "docs__read_document"`,
+		`{}`:                             "name is missing",
+		`{"name":null}`:                  "name must be a string",
+		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 80) + `…"`,
+		`[]`:                                   "params must be a JSON object",
+		``:                                     "params must be a JSON object",
+		`{"name":"retrieve_tools","name":"x"}`: "twice",
+	} {
+		_, err := y.open().CallTool(t.Context(), json.RawMessage(params))
+		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 || !strings.Contains(e.Message, want) {
+			t.Errorf("%s: %v, want -32602 %q", params, err, want)
+		}
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+}
+
+func TestALostCountStopsNoRequest(t *testing.T) {
+	y := zoo(t)
+	y.counts.err = errors.New("stdout is gone")
+	y.search(`{"query":"document"}`)
+	if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
+		t.Error(r.Text)
+	}
+	if !strings.Contains(y.log.String(), "stdout is gone") {
+		t.Error("the log does not say that counts are lost")
+	}
+}

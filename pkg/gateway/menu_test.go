@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Every agent pays for the menu in every conversation. The vocabularies of
+// current models make about 4.4 bytes of it a token (o200k: 545 tokens
+// in all); 3.5 is a bound that no English text with JSON goes under.
+func TestTheMenuIsSmall(t *testing.T) {
+	all := strings.Join(menu(), ",")
+	if n := len(all); n > 700*7/2 {
+		t.Errorf("the menu has %d bytes, want <= %d", n, 700*7/2)
+	}
+}
+
+func TestTheMenuIsSixToolsThatClientsAlwaysLoad(t *testing.T) {
+	type definition struct {
+		Name        string
+		Description string
+		InputSchema struct {
+			Type                 string
+			Properties           map[string]json.RawMessage
+			Required             []string
+			AdditionalProperties *bool
+		}
+		Annotations map[string]bool
+		Meta        map[string]bool `json:"_meta"`
+	}
+	want := []struct {
+		name, properties string
+		hint             string
+		value            bool
+	}{
+		{"retrieve_tools", "detail include_disabled limit query read_only", "readOnlyHint", true},
+		{"describe_tools", "names", "readOnlyHint", true},
+		{"call_tool_read", "args name", "readOnlyHint", true},
+		{"call_tool_write", "args name", "destructiveHint", false},
+		{"call_tool_destructive", "args name", "destructiveHint", true},
+		{"upstream_servers", "name operation", "readOnlyHint", true},
+	}
+	got := menu()
+	if len(got) != len(want) {
+		t.Fatalf("%d tools, want %d", len(got), len(want))
+	}
+	for i, raw := range got {
+		var d definition
+		if err := json.Unmarshal([]byte(raw), &d); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		w := want[i]
+		if d.Name != w.name || d.Description == "" || d.InputSchema.Type != "object" {
+			t.Errorf("tool %d is %s, want %s with a description and a schema", i, raw, w.name)
+		}
+		if len(d.InputSchema.Properties) != len(strings.Fields(w.properties)) {
+			t.Errorf("%s takes %v, want %s", w.name, d.InputSchema.Properties, w.properties)
+		}
+		for _, p := range append(d.InputSchema.Required, strings.Fields(w.properties)...) {
+			if _, ok := d.InputSchema.Properties[p]; !ok {
+				t.Errorf("%s has no property %s", w.name, p)
+			}
+		}
+		if d.InputSchema.AdditionalProperties == nil || *d.InputSchema.AdditionalProperties {
+			t.Errorf("%s: the schema lets unknown arguments pass", w.name)
+		}
+		if v, ok := d.Annotations[w.hint]; !ok || v != w.value {
+			t.Errorf("%s: annotations %v, want %s %v", w.name, d.Annotations, w.hint, w.value)
+		}
+		if !d.Meta["anthropic/alwaysLoad"] {
+			t.Errorf("%s may be deferred by clients: _meta %v", w.name, d.Meta)
+		}
+	}
+}

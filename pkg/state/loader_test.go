@@ -1,0 +1,333 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+var errDown = errors.New("store is down")
+
+func TestNothingStoredIsAnEmptyState(t *testing.T) {
+	s := newHouse(t).loader.Load(t.Context())
+	if s.Ready() || s.Config != nil || s.Catalog != nil {
+		t.Errorf("state is ready without a config: %+v", s.Health)
+	}
+	if s.Health.Config.Err == nil || s.Health.Catalog.Err == nil {
+		t.Errorf("health does not say what is missing: %+v", s.Health)
+	}
+	v := s.View(anyone())
+	if _, ok := v.Find(tool.ID{Server: "files", Name: "read"}); ok || v.Len() != 0 || len(v.Servers()) != 0 || v.Visible(0) {
+		t.Error("an empty state shows something")
+	}
+}
+
+func TestAStateHoldsWhatIsStored(t *testing.T) {
+	h := stocked(t)
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
+		t.Error(diff)
+	}
+	health := h.loader.Load(t.Context()).Health
+	for name, p := range map[string]state.Part{"config": health.Config, "policy": health.Policy, "catalog": health.Catalog, "approvals": health.Approvals} {
+		if p.Stale || p.Err != nil || !p.ReadAt.Equal(h.clock()) {
+			t.Errorf("%s: %+v, want fresh", name, p)
+		}
+		if (p.Version == "") != (name == "policy") {
+			t.Errorf("%s: version %q", name, p.Version)
+		}
+	}
+}
+
+func TestPartsAreLookedAtAgainWhenTheirTimeIsOver(t *testing.T) {
+	h := stocked(t)
+	h.loader.Load(t.Context())
+	objects, feeds := h.reads()
+	want := []string{config.Key, policy.Key, catalog.CurrentKey}
+	for _, key := range want {
+		if !slices.Contains(objects, key) {
+			t.Errorf("the first load did not read %s", key)
+		}
+	}
+	if len(objects) != 4 || feeds != 1 { // the three and the snapshot
+		t.Errorf("the first load read %v and the feed %d times", objects, feeds)
+	}
+	for _, step := range []struct {
+		wait    time.Duration
+		objects int
+		feeds   int
+	}{
+		{0, 0, 0},
+		{1999 * time.Millisecond, 0, 0},
+		{time.Millisecond, 0, 1},
+		{time.Second, 0, 0},
+		{time.Second, 0, 1},
+		{25 * time.Second, 0, 1},
+		{time.Second, 3, 0},
+		{time.Second, 0, 1},
+	} {
+		h.wait(step.wait)
+		h.loader.Load(t.Context())
+		objects, feeds := h.reads()
+		if len(objects) != step.objects || feeds != step.feeds {
+			t.Errorf("%v later: read %v and the feed %d times, want %d objects, feed %d times", step.wait, objects, feeds, step.objects, step.feeds)
+		}
+	}
+	h.loader.Refresh(t.Context())
+	if objects, feeds := h.reads(); len(objects) != 3 || feeds != 1 {
+		t.Errorf("Refresh read %v and the feed %d times, want all", objects, feeds)
+	}
+}
+
+func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
+	h := stocked(t)
+	good := h.loader.Load(t.Context())
+	h.put(config.Key, `{"mcpServers": {"files": {"url": "https://files.example.com/mcp", "enabeld": false}}}`)
+	h.wait(30 * time.Second)
+	s := h.loader.Load(t.Context())
+	if s.Config != good.Config || !s.Health.Config.Stale || s.Health.Config.Version != good.Health.Config.Version {
+		t.Errorf("config replaced or not flagged: %+v", s.Health.Config)
+	}
+	if _, ok := errors.AsType[config.Faults](s.Health.Config.Err); !ok {
+		t.Errorf("health says %v, want the faults", s.Health.Config.Err)
+	}
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
+		t.Error(diff)
+	}
+	h.configure(`files ,"disabled_tools":["write"]`, "mail")
+	h.wait(30 * time.Second)
+	if s := h.loader.Load(t.Context()); s.Health.Config.Stale || s.Health.Config.Err != nil {
+		t.Errorf("a good config is in place and health says %+v", s.Health.Config)
+	}
+	if got := h.statuses()["files:write"]; got != lock.DisabledByConfig {
+		t.Errorf("the new config's denial is not in force: %q", got)
+	}
+}
+
+func TestWhatCannotBeReadStaysAndIsFlagged(t *testing.T) {
+	for _, tt := range []struct {
+		key  string
+		part func(state.Health) state.Part
+	}{
+		{config.Key, func(h state.Health) state.Part { return h.Config }},
+		{policy.Key, func(h state.Health) state.Part { return h.Policy }},
+		{catalog.CurrentKey, func(h state.Health) state.Part { return h.Catalog }},
+	} {
+		t.Run(tt.key, func(t *testing.T) {
+			h := stocked(t)
+			before := h.loader.Load(t.Context())
+			h.breaks(tt.key, errDown)
+			h.wait(30 * time.Second)
+			s := h.loader.Load(t.Context())
+			if p := tt.part(s.Health); !p.Stale || !errors.Is(p.Err, errDown) || !p.ReadAt.Equal(h.clock().Add(-30*time.Second)) {
+				t.Errorf("not flagged: %+v", p)
+			}
+			if s.Config != before.Config || s.Catalog != before.Catalog || s.Policy != before.Policy {
+				t.Error("what was held is gone")
+			}
+			if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
+				t.Error(diff)
+			}
+			h.reads()
+			h.wait(5 * time.Second)
+			h.breaks(tt.key, nil)
+			if p := tt.part(h.loader.Load(t.Context()).Health); p.Stale || p.Err != nil {
+				t.Errorf("5 s after the store came back: %+v", p)
+			}
+		})
+	}
+}
+
+func TestAPolicyThatDoesNotParseLocksUnlessOneIsHeld(t *testing.T) {
+	h := stocked(t)
+	h.put(policy.Key, brokenPolicy)
+	s := h.loader.Load(t.Context())
+	if s.Policy != nil || s.Health.Policy.Err == nil {
+		t.Errorf("a broken policy is in use: %+v", s.Health.Policy)
+	}
+	for id, status := range h.statuses() {
+		if status != lock.DisabledUnknown {
+			t.Errorf("%s is %q without a policy, want unknown", id, status)
+		}
+	}
+	h.put(policy.Key, `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`)
+	h.wait(30 * time.Second)
+	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Error(diff)
+	}
+	h.put(policy.Key, brokenPolicy)
+	h.wait(30 * time.Second)
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Error("a broken policy replaced a good one", diff)
+	}
+	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version == "" {
+		t.Errorf("the stale policy is not flagged: %+v", p)
+	}
+	h.wait(30 * time.Second)
+	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil {
+		t.Errorf("an unchanged broken file clears the flag: %+v", p)
+	}
+}
+
+func TestAPolicyThatCannotBeReadIsNoPermission(t *testing.T) {
+	h := stocked(t)
+	h.breaks(policy.Key, errDown)
+	for id, status := range h.statuses() {
+		if status != lock.DisabledUnknown {
+			t.Errorf("%s is %q, want unknown", id, status)
+		}
+	}
+}
+
+func TestApprovalsThatCannotBeReadAreHeldForAWhile(t *testing.T) {
+	h := stocked(t)
+	h.configure("files", "mail", `spare ,"enabled":false`, `free ,"approval":"off"`)
+	h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}, "spare": {"x": "X."}, "free": {"y": "Y."}})
+	want := map[string]lock.Status{
+		"files:read": lock.None, "files:write": lock.None, "mail:send": lock.PendingApproval,
+		"spare:x": lock.ServerDisabled, "free:y": lock.None,
+	}
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Fatal(diff)
+	}
+	h.breaks("approvals", errDown)
+	h.wait(60 * time.Second)
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Error("after 60 s", diff)
+	}
+	if health := h.loader.Load(t.Context()).Health; !health.Approvals.Stale || health.Expired {
+		t.Errorf("after 60 s: %+v", health)
+	}
+	h.wait(time.Millisecond)
+	for id, status := range want {
+		if status != lock.ServerDisabled {
+			want[id] = lock.DisabledUnknown
+		}
+	}
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Error("after more than 60 s", diff)
+	}
+	if !h.loader.Load(t.Context()).Health.Expired {
+		t.Error("health does not say that approvals expired")
+	}
+	h.breaks("approvals", nil)
+	h.wait(5 * time.Second)
+	if got := h.statuses()["files:read"]; got != lock.None {
+		t.Errorf("after the store came back files:read is %q", got)
+	}
+}
+
+func TestAColdStartWithoutApprovalsTrustsOnlyAYoungCatalog(t *testing.T) {
+	h := stocked(t)
+	h.breaks("approvals", errDown)
+	h.wait(59 * time.Second)
+	if got := h.statuses()["files:read"]; got != lock.None {
+		t.Errorf("a catalog of 59 s: %q, want callable", got)
+	}
+	h.wait(2 * time.Second)
+	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
+		t.Errorf("a catalog of 61 s: %q, want unknown", got)
+	}
+}
+
+func TestOneCallerReadsForAll(t *testing.T) {
+	h := stocked(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { h.loader.Load(t.Context()) })
+	}
+	wg.Wait()
+	if objects, feeds := h.reads(); len(objects) != 4 || feeds != 1 {
+		t.Errorf("20 callers read %v and the feed %d times", objects, feeds)
+	}
+}
+
+// A caller that goes away in the middle of a refresh leaves it to the next.
+func TestACallerThatGoesAwaySpoilsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := true
+		objects := &objecttest.Mem{OnGet: func(ctx context.Context, _ string) error {
+			if !slow {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}}`), ""); err != nil {
+			t.Fatal(err)
+		}
+		l := state.New(objects, &approvaltest.Mem{}, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if s := l.Load(ctx); s == nil || s.Health.Config.Err != nil {
+			t.Errorf("the caller's end is taken for the store's: %+v", s)
+		}
+		slow = false
+		if s := l.Load(t.Context()); s.Config == nil {
+			t.Errorf("the next caller did not read: %+v", s.Health)
+		}
+	})
+}
+
+func TestAStoreThatHangsCostsARequestTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := false
+		objects := &objecttest.Mem{OnGet: func(ctx context.Context, _ string) error {
+			if hangs {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}}
+		snap, err := catalog.Build(catalog.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := catalog.Save(t.Context(), objects, snap, catalog.Current{SyncedAt: time.Now()}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}}`), ""); err != nil {
+			t.Fatal(err)
+		}
+		l := state.New(objects, &approvaltest.Mem{}, nil)
+		if !l.Load(t.Context()).Ready() {
+			t.Fatal("not ready")
+		}
+		hangs = true
+		for _, step := range []struct{ wait, takes time.Duration }{
+			{29 * time.Second, 0}, {2 * time.Second, 2 * time.Second}, {2 * time.Second, 0}, {3 * time.Second, 2 * time.Second},
+		} {
+			time.Sleep(step.wait)
+			before := time.Now()
+			s := l.Load(t.Context())
+			if took := time.Since(before); took != step.takes || !s.Ready() {
+				t.Errorf("took %v, want %v; ready %v", took, step.takes, s.Ready())
+			}
+		}
+	})
+}
+
+func ExampleLoader() {
+	var objects objecttest.Mem
+	ctx := context.Background()
+	_, _ = objects.Put(ctx, config.Key, []byte(`{"mcpServers": {"files": {"url": "https://files.example.com/mcp"}}}`), "")
+	s := state.New(&objects, &approvaltest.Mem{}, nil).Load(ctx)
+	fmt.Println(s.Config != nil, s.Ready(), s.Health.Catalog.Stale)
+	// Output: true false true
+}
