@@ -21,8 +21,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// lockWait is how long Open waits for another process to let go of the file.
-const lockWait = 2 * time.Second
+const (
+	// lockWait is how long Open waits for another process to let go of the file.
+	lockWait = 2 * time.Second
+
+	// batchDelay is how long a write waits for others to share its way to the disk, which
+	// takes longer than this. A first sync writes a record for every tool.
+	batchDelay = time.Millisecond
+)
 
 // A Store is an [approval.Store] with [approval.Baselines] in one file.
 type Store struct {
@@ -64,6 +70,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open approvals %q: %w", path, err)
 	}
+	db.MaxBatchDelay = batchDelay
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{records, feed, audit, baselines} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
@@ -118,7 +125,9 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 	}
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	read := r // a batch may run the function again
+	err := s.db.Batch(func(tx *bbolt.Tx) error {
+		r = read
 		held, err := get(tx, r.ID().String())
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return err

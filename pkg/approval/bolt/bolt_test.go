@@ -5,7 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,6 +167,27 @@ func BenchmarkPut(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkPutOfEightAtOnce(b *testing.B) {
+	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var n atomic.Int64
+	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			name := strconv.FormatInt(n.Add(1), 10)
+			r := approval.Record{Server: "s", Tool: name, State: approval.Pending, Current: make([]byte, 2000)}
+			e := approval.Entry{Server: "s", Tool: name, Actor: "sync", Action: "observe"}
+			if _, err := s.Put(b.Context(), r, &e); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
 }
 
 func BenchmarkGet(b *testing.B) {

@@ -19,7 +19,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/smithy-go"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
@@ -112,10 +111,16 @@ func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool
 	return aws.ToString(out.ETag), out.Metadata[writeID] == id
 }
 
+// coded is an error of the SDK with the code that the service gave it.
+type coded interface {
+	error
+	ErrorCode() string
+}
+
 // explain says what an answer of S3 means. The HTTP status decides: a 304 has
 // no body, so that the SDK finds no error code in it.
 func (s *Store) explain(err error) error {
-	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "NoSuchBucket" {
+	if fault, ok := errors.AsType[coded](err); ok && fault.ErrorCode() == "NoSuchBucket" {
 		return fmt.Errorf("bucket %q does not exist: %w", s.bucket, err)
 	}
 	answer, ok := errors.AsType[*awshttp.ResponseError](err)
