@@ -72,9 +72,12 @@ func (b *builder) add(i uint32, d Doc) {
 	plain.each(lengths, func(word string, x float64) {
 		b.table.Add(b.sum, word, x/(x+saturation))
 	})
-	norm := embedding.Quantise(b.vector, b.sum)
+	b.addVector(embedding.Quantise(b.vector, b.sum), b.vector)
+}
+
+func (b *builder) addVector(norm float32, codes []int8) {
 	b.norms = binary.LittleEndian.AppendUint32(b.norms, math.Float32bits(norm))
-	for _, c := range b.vector {
+	for _, c := range codes {
 		b.vectors = append(b.vectors, byte(c))
 	}
 }

@@ -20,7 +20,7 @@ const (
 type Query struct {
 	stems   []string // different ones, as they first came
 	weights []float64
-	vector  []int8
+	vector  []int32 // of int8
 	norm    float32 // length of vector; 0: no word of the query has one
 }
 
@@ -34,7 +34,7 @@ func (ix *Index) Query(text string) Query {
 		text = text[:end]
 	}
 	order, counts := tallied(words.Split(text))
-	q := Query{vector: make([]int8, ix.table.Dim())}
+	q := Query{vector: make([]int32, ix.table.Dim())}
 	stemCounts := make([]int, 0, len(order))
 	place := make(map[string]int, len(order))
 	sum := make([]float64, ix.table.Dim())
@@ -53,7 +53,11 @@ func (ix *Index) Query(text string) Query {
 	for _, n := range stemCounts {
 		q.weights = append(q.weights, emphasis(n))
 	}
-	q.norm = embedding.Quantise(q.vector, sum)
+	codes := make([]int8, len(sum))
+	q.norm = embedding.Quantise(codes, sum)
+	for i, c := range codes {
+		q.vector[i] = int32(c)
+	}
 	return q
 }
 

@@ -20,27 +20,30 @@ type mixing struct {
 	exact     bool    // misspelt words are not mended
 }
 
+func fused() mixing { return mixing{share: semanticShare, threshold: minCosine} }
+
+func lexical() mixing { return mixing{threshold: math.Inf(1)} }
+
 // Rank returns the best matches of q among the documents of view, at most limit,
 // and how many match. A document matches if it has a word of the query, or
 // if its meaning is close. The same query, view and documents of the view give the
 // same Result to the last bit, whatever else the index holds.
 func (ix *Index) Rank(q Query, view Set, limit int, o Options) Result {
-	m := mixing{share: semanticShare, threshold: minCosine}
 	if o.Lexical || !ix.Vectors() {
-		m = mixing{share: 0, threshold: math.Inf(1)}
+		return ix.rank(q, view, limit, lexical())
 	}
-	return ix.rank(q, view, limit, m)
+	return ix.rank(q, view, limit, fused())
 }
 
 func (ix *Index) rank(q Query, view Set, limit int, m mixing) Result {
 	view = view.below(ix.docs)
-	lexical := ix.lexical(q, view, m.exact)
+	words := ix.byWords(q, view, m.exact)
 	semantic := m.share > 0 && q.norm > 0 && len(q.vector) == ix.dim
 	best := top{limit: min(max(limit, 0), ix.docs)}
 	for w, members := range view.words {
 		for ; members != 0; members &= members - 1 {
 			doc := w<<6 + bits.TrailingZeros64(members)
-			h := Hit{Doc: doc, Lexical: lexical[doc]}
+			h := Hit{Doc: doc, Lexical: words[doc]}
 			cos := 0.0
 			if semantic {
 				cos = ix.cosine(q, doc)
@@ -56,10 +59,10 @@ func (ix *Index) rank(q Query, view Set, limit int, m mixing) Result {
 	return best.result()
 }
 
-// lexical returns, by document, the share of the query's weight that the document
+// byWords returns, by document, the share of the query's weight that the document
 // reaches by BM25F: its sum over what the endless repetition of all known words
 // of the query would give. It is 0 outside the view.
-func (ix *Index) lexical(q Query, view Set, exact bool) []float64 {
+func (ix *Index) byWords(q Query, view Set, exact bool) []float64 {
 	scores := make([]float64, len(view.words)<<6)
 	n, mass := float64(view.Len()), 0.0
 	for _, t := range ix.resolve(q, view, exact) {
@@ -143,19 +146,21 @@ func (ix *Index) cosine(q Query, doc int) float64 {
 	return max(-1, min(1, float64(dot)/(float64(q.norm)*norm)))
 }
 
-// product returns the sum of the products of two vectors of the same length.
-func product(a []int8, b []byte) int {
+// product returns the sum of the products of two vectors of the same length. The
+// query's numbers come widened, which saves a third of the time of a ranking.
+func product(a []int32, b []byte) int {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 int32
-	for len(a) >= 4 && len(b) >= 4 {
-		s0 += int32(a[0]) * int32(int8(b[0]))
-		s1 += int32(a[1]) * int32(int8(b[1]))
-		s2 += int32(a[2]) * int32(int8(b[2]))
-		s3 += int32(a[3]) * int32(int8(b[3]))
-		a, b = a[4:], b[4:]
+	i := 0
+	for ; i+8 <= len(a); i += 8 {
+		x, y := (*[8]int32)(a[i:i+8]), (*[8]byte)(b[i:i+8])
+		s0 += x[0]*int32(int8(y[0])) + x[4]*int32(int8(y[4]))
+		s1 += x[1]*int32(int8(y[1])) + x[5]*int32(int8(y[5]))
+		s2 += x[2]*int32(int8(y[2])) + x[6]*int32(int8(y[6]))
+		s3 += x[3]*int32(int8(y[3])) + x[7]*int32(int8(y[7]))
 	}
-	for i := range a {
-		s0 += int32(a[i]) * int32(int8(b[i]))
+	for ; i < len(a); i++ {
+		s0 += a[i] * int32(int8(b[i]))
 	}
 	return int(s0 + s1 + s2 + s3)
 }
