@@ -1,0 +1,36 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestDocsHoldConfigsThatLoad(t *testing.T) {
+	doc := string(read(t, "../../docs/config.md"))
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(doc, -1)
+	if len(blocks) != 2 {
+		t.Errorf("docs/config.md has %d JSON blocks, want 2", len(blocks))
+	}
+	for _, b := range blocks {
+		cfg, err := Parse([]byte(b[1]))
+		if err != nil {
+			t.Errorf("%v in\n%s", err, b[1])
+		} else if len(cfg.Warnings) > 0 {
+			t.Errorf("%v in\n%s", cfg.Warnings, b[1])
+		}
+	}
+}
+
+func TestDocsNameEveryKey(t *testing.T) {
+	doc := string(read(t, "../../docs/config.md"))
+	for _, v := range []any{fileServer{}, fileHints{}, fileTools{}, fileGateway{}} {
+		for i := range reflect.TypeOf(v).NumField() {
+			key, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(doc, "`"+key) {
+				t.Errorf("docs/config.md does not name the key %s", key)
+			}
+		}
+	}
+}
