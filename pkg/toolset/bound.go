@@ -72,12 +72,15 @@ func Compile(cfg *config.Config, u Universe) (*Bound, error) {
 		b.offered.unite(g.tools)
 		b.reach.join(g.reach)
 	}
-	b.checkDisabled(cfg.Tools.Disabled)
+	nothing := b.disable(cfg.Tools.Disabled)
 	if len(cfg.Tools.Toolsets) == 0 && len(cfg.Tools.Enabled) == 0 {
 		faults = append(faults, config.Fault{Path: "tools", Message: noToolsLeft})
 	}
 	if len(faults) > 0 {
 		return nil, append(faults, b.warnings...)
+	}
+	if nothing {
+		b.warnings = append(b.warnings, config.Fault{Path: "tools", Message: noToolsLeft})
 	}
 	return b, nil
 }
@@ -201,9 +204,9 @@ func (b *Bound) allLoaded() bool {
 	return !slices.ContainsFunc(b.servers, func(s Server) bool { return !s.Loaded })
 }
 
-// checkDisabled warns of names that deny nothing, because a typo in a list that denies fails
-// open, and of a list that denies all there is.
-func (b *Bound) checkDisabled(entries []string) {
+// disable warns of names that deny nothing, because a typo in a list that denies fails
+// open. It reports whether nothing that is offered stays callable.
+func (b *Bound) disable(entries []string) (nothing bool) {
 	left := b.offered.clone()
 	for i, entry := range entries {
 		g, problem := b.entry(entry)
@@ -217,7 +220,5 @@ func (b *Bound) checkDisabled(entries []string) {
 			left.remove(n)
 		}
 	}
-	if left.len() == 0 && b.allLoaded() {
-		b.warnings = append(b.warnings, config.Fault{Path: "tools", Message: noToolsLeft})
-	}
+	return left.len() == 0 && b.allLoaded()
 }

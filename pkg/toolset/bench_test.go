@@ -1,0 +1,68 @@
+package toolset_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+)
+
+// large returns 10,000 tools of 100 servers, and a config with named toolsets.
+func large() (toolset.Universe, *config.Config) {
+	var u toolset.Universe
+	cfg := &config.Config{Toolsets: map[string][]string{}, Tools: config.Tools{Toolsets: []string{"all"}, Disabled: []string{"s1:t1"}}}
+	for s := range 100 {
+		server := fmt.Sprintf("s%02d", s)
+		u.Servers = append(u.Servers, toolset.Server{Name: server, Loaded: true})
+		for i := range 100 {
+			u.Tools = append(u.Tools, toolset.Tool{ID: tool.ID{Server: server, Name: fmt.Sprintf("t%02d_%d", i, s)}, ReadOnly: i%2 == 0})
+		}
+		group := fmt.Sprintf("g%02d", s/10)
+		cfg.Toolsets[group] = append(cfg.Toolsets[group], server+":*")
+	}
+	return u, cfg
+}
+
+func BenchmarkCompile10000(b *testing.B) {
+	u, cfg := large()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := toolset.Compile(cfg, u); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSelect10000(b *testing.B) {
+	u, cfg := large()
+	bound, err := toolset.Compile(cfg, u)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bc := range []struct {
+		name   string
+		agent  identity.Agent
+		header http.Header
+	}{
+		{"nothing asked", everyone(), nil},
+		{"three servers", everyone(), headers(toolsets, "s01,s02,s03", exclude, "s01:t01_1", readOnly, "true")},
+		{"an agent with toolsets", agent("s01 s02 s03 s04", "g00"), headers(toolsets, "s01", tools, "s02:t01_2,t02_3")},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				req, err := toolset.ParseRequest("", bc.header)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if sel, err := bound.Select(req, bc.agent); err != nil || sel.Len() == 0 {
+					b.Fatalf("%d tools, %v", sel.Len(), err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package toolset_test
+
+import (
+	"slices"
+	"strings"
+)
+
+// The functions here say what a selection is a second time, by names in place of
+// numbers and as the formula stands in the document.
+
+// matching returns the ids that an entry of the operator's means.
+func (w *world) matching(entry string) []string {
+	var out []string
+	for _, x := range w.universe.Tools {
+		if id := x.ID.String(); id == entry || entry == x.ID.Server+":*" {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// group returns the ids of a toolset.
+func (w *world) group(name string) []string {
+	name = strings.ToLower(name)
+	var out []string
+	for _, x := range w.universe.Tools {
+		if name == "all" || name == "default" || name == x.ID.Server {
+			out = append(out, x.ID.String())
+		}
+	}
+	for _, entry := range w.cfg.Toolsets[name] {
+		out = append(out, w.matching(entry)...)
+	}
+	return out
+}
+
+func (w *world) inScope() []string {
+	var out []string
+	for _, x := range w.universe.Tools {
+		if slices.Contains(w.agent.Servers, "*") || slices.Contains(w.agent.Servers, x.ID.Server) {
+			out = append(out, x.ID.String())
+		}
+	}
+	return out
+}
+
+// offeredByOperator is the bound with what is disabled in it, which is found and locked.
+func (w *world) offeredByOperator() []string {
+	var out []string
+	for _, name := range w.cfg.Tools.Toolsets {
+		out = append(out, w.group(name)...)
+	}
+	for _, entry := range w.cfg.Tools.Enabled {
+		out = append(out, w.matching(entry)...)
+	}
+	return out
+}
+
+func both(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+}
+
+// emptyServer reports whether a toolset is, or holds, a server of the agent's that has no tool at all. Such
+// a toolset exists although it offers nothing.
+func (w *world) emptyServer(name string) bool {
+	reach := []string{strings.ToLower(name) + ":*"}
+	reach = append(reach, w.cfg.Toolsets[strings.ToLower(name)]...)
+	for _, s := range w.universe.Servers {
+		whole := s.Name + ":*"
+		if len(w.matching(whole)) > 0 || !slices.Contains(reach, whole) {
+			continue
+		}
+		if !slices.Contains(w.agent.Servers, "*") && !slices.Contains(w.agent.Servers, s.Name) {
+			continue
+		}
+		in := func(groups, entries []string) bool {
+			for _, g := range groups {
+				if g == "all" || g == s.Name || slices.Contains(w.cfg.Toolsets[g], whole) {
+					return true
+				}
+			}
+			return slices.Contains(entries, whole)
+		}
+		if in(w.cfg.Tools.Toolsets, w.cfg.Tools.Enabled) && (w.agent.Toolsets == nil || in(w.agent.Toolsets, nil)) {
+			return true
+		}
+	}
+	return false
+}
+
+// formula returns what the request is offered, in order, or that it is refused.
+func (w *world) formula(in input) (offer []string, refused bool) {
+	known := w.inScope()
+	if w.agent.Toolsets != nil {
+		var own []string
+		for _, name := range w.agent.Toolsets {
+			own = append(own, w.group(name)...)
+		}
+		known = both(known, own)
+	}
+	visible := both(known, w.offeredByOperator())
+	exists := func(name string) bool {
+		switch strings.ToLower(name) {
+		case "", "all", "default":
+			return true
+		}
+		return len(both(w.group(name), visible)) > 0 || w.emptyServer(name)
+	}
+	u := visible
+	if in.path != "" {
+		u = both(u, w.group(in.path))
+		refused = refused || !exists(in.path)
+	}
+	chosen := u
+	if in.toolsets != nil || in.tools != nil {
+		var asked []string
+		for _, name := range in.toolsets {
+			if exists(name) {
+				asked = append(asked, w.group(name)...)
+			} else {
+				refused = refused || !in.lenient
+			}
+		}
+		for _, name := range in.tools {
+			ids := w.named(name, visible)
+			if len(ids) > 1 {
+				ids = w.named(name, u)
+				if len(ids) > 1 {
+					refused = refused || !in.lenient
+					continue
+				}
+			} else if len(ids) == 0 {
+				refused = refused || !in.lenient
+			}
+			asked = append(asked, ids...)
+		}
+		chosen = both(u, asked)
+	}
+	for _, name := range in.exclude {
+		ids := w.named(name, known)
+		refused = refused || len(ids) == 0
+		chosen = slices.DeleteFunc(slices.Clone(chosen), func(id string) bool { return slices.Contains(ids, id) })
+	}
+	for _, x := range w.universe.Tools {
+		if slices.Contains(chosen, x.ID.String()) && (x.ReadOnly || !in.readOnly && !w.cfg.Tools.ReadOnly) {
+			offer = append(offer, x.ID.String())
+		}
+	}
+	narrows := in.path != "" || in.toolsets != nil || in.tools != nil || len(in.exclude) > 0 || in.readOnly
+	if refused || len(offer) == 0 && narrows {
+		return nil, true
+	}
+	return offer, false
+}
+
+// named returns the ids among those given that a request's name means.
+func (w *world) named(name string, ids []string) []string {
+	var out []string
+	for _, id := range ids {
+		_, bare, _ := strings.Cut(id, ":")
+		if id == name || bare == name {
+			out = append(out, id)
+		}
+	}
+	return out
+}

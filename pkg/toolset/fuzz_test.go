@@ -1,0 +1,69 @@
+package toolset_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+)
+
+func FuzzHeaders(f *testing.F) {
+	for _, s := range [][6]string{
+		{},
+		{"/x/mixed", "a,b", "a:one,two", "b:two", "true", "handling=lenient"},
+		{"/readonly", "", "slow:next", "next", "1,1", "a;b=c, handling"},
+		{"/x/\x00", ",,,", "a:*", ":", "", "="},
+		{"/x/ALL", "İ,ﬀ", "b:hidden\u202e", "\xff", "oN", "handling=\"lenient\""},
+	} {
+		f.Add(s[0], s[1], s[2], s[3], s[4], s[5], "a b")
+	}
+	u, cfg := shop()
+	b, err := toolset.Compile(cfg, u)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, path, groups, names, excluded, switched, preferred, servers string) {
+		h := http.Header{}
+		for name, value := range map[string]string{toolsets: groups, tools: names, exclude: excluded, readOnly: switched, prefer: preferred} {
+			if value != "" {
+				h.Add(name, value)
+			}
+		}
+		a := agent(servers)
+		plain, err := b.Select(toolset.Request{}, a)
+		if err != nil {
+			t.Fatalf("a request that asks for nothing is refused: %v", err)
+		}
+		req, err := toolset.ParseRequest(path, h)
+		var sel toolset.Selection
+		if err == nil {
+			sel, err = b.Select(req, a)
+		}
+		for i, x := range u.Tools {
+			if sel.Has(i) && !plain.Has(i) {
+				t.Errorf("%s is offered, and is not without headers", x.ID)
+			}
+		}
+		if err == nil {
+			return
+		}
+		e, ok := errors.AsType[*toolset.Error](err)
+		if !ok {
+			t.Fatalf("the error is a %T", err)
+		}
+		if e.Status != 400 && e.Status != 404 && e.Status != 503 {
+			t.Errorf("status %d", e.Status)
+		}
+		if !utf8.ValidString(e.Message) || strings.ContainsFunc(e.Message, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("not one clean line: %q", e.Message)
+		}
+		said := strings.ToLower(path + groups + names + excluded)
+		if strings.Contains(e.Message, "hidden") && !strings.Contains(said, "hidden") {
+			t.Errorf("the message tells of a tool that is not offered: %q", e.Message)
+		}
+	})
+}
