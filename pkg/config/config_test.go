@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -175,7 +176,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		cfg, err := Parse(src)
 		if err != nil {
-			if faults, ok := err.(Faults); !ok || len(faults) == 0 || cfg != nil {
+			if faults, ok := errors.AsType[Faults](err); !ok || len(faults) == 0 || cfg != nil {
 				t.Fatalf("Parse = %v, %#v: want faults and no config", cfg, err)
 			}
 			return

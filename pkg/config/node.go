@@ -63,7 +63,7 @@ func readTree(data []byte) (*node, *Fault) {
 	dec := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
 	n, err := readNode(dec)
 	if err == nil {
-		if _, err = dec.ReadToken(); err == io.EOF {
+		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
 			return n, nil
 		} else if err == nil {
 			err = errors.New("something follows the end of the object")

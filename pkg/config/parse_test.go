@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -114,7 +115,7 @@ func faultsOf(t *testing.T, src string) []string {
 	if cfg != nil {
 		t.Errorf("Parse(%s) returned a config beside its faults", src)
 	}
-	faults, ok := err.(Faults)
+	faults, ok := errors.AsType[Faults](err)
 	if !ok {
 		t.Fatalf("Parse(%s) = %T, want Faults", src, err)
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ func wantFaults(t *testing.T, src, want string) {
 	if err == nil || p != nil {
 		t.Fatalf("Parse = %v, %v: want no policy and\n%s", p, err, want)
 	}
-	if _, ok := err.(config.Faults); !ok {
+	if _, ok := errors.AsType[config.Faults](err); !ok {
 		t.Errorf("Parse = %T, want config.Faults", err)
 	}
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
@@ -155,7 +156,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		p, err := Parse(src)
 		if err != nil {
-			if faults, ok := err.(config.Faults); !ok || len(faults) == 0 || p != nil {
+			if faults, ok := errors.AsType[config.Faults](err); !ok || len(faults) == 0 || p != nil {
 				t.Fatalf("Parse = %v, %#v: want faults and no policy", p, err)
 			}
 			return
