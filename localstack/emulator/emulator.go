@@ -5,6 +5,7 @@
 package emulator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func Start(t *testing.T) string {
 		return strings.TrimSuffix(endpoint, "/")
 	}
 	program := os.Getenv(ministackEnv)
-	_, err := os.Stat(program)
+	_, err := exec.LookPath(program)
 	if err != nil {
 		why := fmt.Sprintf("no AWS emulator: %s is not set, and %s=%q is no program (`make ministack` installs it)", endpointEnv, ministackEnv, program)
 		if os.Getenv("CI") == "true" {
@@ -61,7 +62,7 @@ func Start(t *testing.T) string {
 
 // run starts MiniStack on a free port and returns when it answers.
 func run(t *testing.T, program string) (string, error) {
-	address, err := freeAddress()
+	address, err := freeAddress(t.Context())
 	if err != nil {
 		return "", err
 	}
@@ -69,7 +70,8 @@ func run(t *testing.T, program string) (string, error) {
 	_, port, _ := net.SplitHostPort(address)
 	folder := t.TempDir()
 	log := filepath.Join(folder, "ministack.log")
-	cmd := exec.Command("sh", "-c", keeper, program, log)
+	// The end of the test's context would kill the keeper before it has ended the emulator.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", keeper, program, log) //nolint:gosec // whoever sets the variable runs the tests
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(),
 		"BIND_HOST=127.0.0.1", "GATEWAY_PORT="+port, "IOT_MTLS_ENABLED=0", "LAMBDA_EXECUTOR=local",
@@ -85,7 +87,7 @@ func run(t *testing.T, program string) (string, error) {
 		_ = stdin.Close()
 		_ = cmd.Wait() // it ends by a signal, which is an error
 	}
-	if err := ready(endpoint); err != nil {
+	if err := ready(t.Context(), endpoint); err != nil {
 		stop()
 		said, _ := os.ReadFile(log)
 		return "", fmt.Errorf("start %s: %w; it said:\n%s", program, err, said)
@@ -95,12 +97,15 @@ func run(t *testing.T, program string) (string, error) {
 }
 
 // ready waits until the emulator answers.
-func ready(endpoint string) error {
-	var err error
+func ready(ctx context.Context, endpoint string) error {
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/_ministack/health", nil)
+	if err != nil {
+		return err
+	}
 	client := http.Client{Timeout: 5 * time.Second}
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		var answer *http.Response
-		if answer, err = client.Get(endpoint + "/_ministack/health"); err == nil {
+		if answer, err = client.Do(ask); err == nil {
 			_, _ = io.Copy(io.Discard, answer.Body)
 			_ = answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
@@ -113,8 +118,8 @@ func ready(endpoint string) error {
 }
 
 // freeAddress returns a loopback address at which nothing listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}

@@ -77,7 +77,7 @@ func cloudFormation(t *testing.T, endpoint string, form url.Values) (s stackStat
 	if err != nil {
 		return s, err
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return s, err

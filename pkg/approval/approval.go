@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
+// What a caller may have to tell apart.
 var (
 	ErrNotFound = errors.New("approval record not found")             // nothing was ever recorded of the tool
 	ErrConflict = errors.New("approval record changed since read")    // caller re-reads and retries

@@ -104,8 +104,12 @@ func (l *life) check(t *testing.T) {
 			if approved == lock.Yes && !l.blessed[h] {
 				t.Fatalf("%s counts as approved, but nobody approved it: %q", h, l.trace)
 			}
-			if want := h == l.last && h == l.current; (approved == lock.Yes) != want {
-				t.Fatalf("approved(%s) is %v in mode %s, want %v after %q", h, approved, mode, want, l.trace)
+			stands := h == l.last
+			if h != l.current {
+				stands = false
+			}
+			if (approved == lock.Yes) != stands {
+				t.Fatalf("approved(%s) is %v in mode %s, want %v after %q", h, approved, mode, stands, l.trace)
 			}
 		}
 	}

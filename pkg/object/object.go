@@ -11,6 +11,7 @@ import (
 	"errors"
 )
 
+// What a caller may have to tell apart.
 var (
 	ErrNotFound    = errors.New("object not found")          // no object has the key
 	ErrNotModified = errors.New("object not modified")       // it still has the ETag that Get named
@@ -18,7 +19,7 @@ var (
 	ErrKey         = errors.New("object key is not allowed") // see CheckKey
 )
 
-// IfAbsent, given to [Store.Put] as ifMatch, lets the write pass only if the
+// IfAbsent is the ifMatch of [Store.Put] that lets the write pass only if the
 // key has no object yet.
 const IfAbsent = "*absent*"
 

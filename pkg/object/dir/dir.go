@@ -58,7 +58,7 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object
 	if err != nil {
 		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	data, err := read(root, key)
 	if err != nil {
 		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
@@ -90,12 +90,12 @@ func (s *Store) put(ctx context.Context, key string, data []byte, ifMatch string
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("lock the folder: %w", err)
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	root, err := os.OpenRoot(s.root)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	if ifMatch != "" {
 		held, err := read(root, key)
 		absent := errors.Is(err, object.ErrNotFound)

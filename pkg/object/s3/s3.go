@@ -57,7 +57,7 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object
 	if err != nil {
 		return object.Object{}, fmt.Errorf("get object %q: %w", key, s.explain(err))
 	}
-	defer out.Body.Close()
+	defer func() { _ = out.Body.Close() }()
 	data, err := io.ReadAll(out.Body)
 	if err != nil {
 		return object.Object{}, fmt.Errorf("get object %q: read the body: %w", key, err)
@@ -107,7 +107,7 @@ func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool
 	if err != nil {
 		return "", false
 	}
-	defer out.Body.Close()
+	defer func() { _ = out.Body.Close() }()
 	return aws.ToString(out.ETag), out.Metadata[writeID] == id
 }
 

@@ -103,7 +103,7 @@ func checkError(t *testing.T, err, want error) {
 		t.Fatalf("no error, want %v", want)
 	}
 	for _, sentinel := range []error{object.ErrNotModified, object.ErrNotFound, object.ErrConflict} {
-		if errors.Is(err, sentinel) != (sentinel == want) {
+		if errors.Is(err, sentinel) != errors.Is(want, sentinel) {
 			t.Errorf("error is %v, want %v", err, want)
 		}
 	}
