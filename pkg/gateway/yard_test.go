@@ -66,16 +66,21 @@ type sent struct {
 func newYard(t testing.TB) *yard {
 	y := &yard{
 		t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), servers: map[string]*server{},
-		objects: &objecttest.Mem{}, log: &bytes.Buffer{}, counts: &counts{},
+		log: &bytes.Buffer{}, counts: &counts{},
 		agent: identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}},
 	}
-	y.approvals = &approvaltest.Mem{Now: y.clock}
+	y.use(&objecttest.Mem{}, &approvaltest.Mem{Now: y.clock})
+	return y
+}
+
+// use starts everything on these stores.
+func (y *yard) use(objects *objecttest.Mem, approvals *approvaltest.Mem) {
+	y.objects, y.approvals = objects, approvals
 	y.loader = state.New(y.objects, y.approvals, &state.Options{Now: y.clock})
 	y.syncer = catalog.NewSyncer(y.objects, y.approvals, y, &catalog.SyncOptions{Now: y.clock})
 	y.gateway = gateway.New(y.loader, y.approvals, y, &gateway.Options{
 		BaseURL: baseURL, Recorder: y.counts, Now: y.clock, Log: slog.New(slog.NewTextHandler(y.log, nil)),
 	})
-	return y
 }
 
 func (y *yard) clock() time.Time {

@@ -1,0 +1,176 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const directMode = `"gateway":{"mode":"direct"}`
+
+// page reads one page of tools/list.
+func (y *yard) page(cursor string) (definitions []json.RawMessage, next string) {
+	y.t.Helper()
+	raw, err := y.open().ListTools(y.t.Context(), cursor)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	var l struct {
+		Tools      []json.RawMessage
+		NextCursor string
+	}
+	if err := json.Unmarshal(raw, &l); err != nil {
+		y.t.Fatalf("%s: %v", raw, err)
+	}
+	return l.Tools, l.NextCursor
+}
+
+func nameOf(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var d struct{ Name string }
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d.Name
+}
+
+func TestSearchModeListsTheMenuOnOnePage(t *testing.T) {
+	y := zoo(t)
+	list, next := y.page("")
+	if len(list) != 6 || next != "" {
+		t.Errorf("%d tools, next %q", len(list), next)
+	}
+	for _, cursor := range []string{"x", "YWZ0ZXI6YQ"} {
+		_, err := y.open().ListTools(t.Context(), cursor)
+		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 {
+			t.Errorf("cursor %q: %v", cursor, err)
+		}
+	}
+}
+
+func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
+	const odd = `{ "zeta":9007199254740993, "description":"a <b> \u00e9","name":"odd" ,"inputSchema":{"type":"object", "default":1e2},"annotations":{"x":1}}`
+	long := strings.Repeat("l", 80)
+	y := newYard(t)
+	y.serves("s", odd, def(long, "Long.", ""), def("shut", "Shut.", ""), def("hinted", "Hinted.", ""))
+	y.serves("w", def("waits", poison, ""))
+	y.configure(map[string]string{
+		"s": `"disabled_tools":["shut"],"annotations":{"hinted":{"readOnlyHint":true}}`, "w": `"approval":"manual"`,
+	}, directMode)
+	y.sync()
+	list, next := y.page("")
+	longName := tool.ID{Server: "s", Name: long}.Direct()
+	want := []string{
+		`{"name":"s__hinted","description":"Hinted.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
+		fmt.Sprintf(`{"name":%q,"description":"Long.","inputSchema":{"type":"object"}}`, longName),
+		strings.Replace(odd, `"odd"`, `"s__odd"`, 1),
+	}
+	var got []string
+	for _, raw := range list {
+		got = append(got, string(raw))
+	}
+	if diff := cmp.Diff(want, got); diff != "" || next != "" {
+		t.Errorf("next %q\n%s", next, diff)
+	}
+	if len(longName) != 64 {
+		t.Errorf("%q has %d bytes", longName, len(longName))
+	}
+
+	const params = `{"name":"s__odd","arguments":{"n":9007199254740993},"requestState":"r","_meta":{"k":1}}`
+	if _, err := y.open().CallTool(t.Context(), json.RawMessage(params)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q}`, longName))); err != nil {
+		t.Fatal(err)
+	}
+	sentNow := y.calls()
+	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != params || sentNow[1].Tool != long {
+		t.Errorf("sent %+v", sentNow)
+	}
+	for name, status := range map[string]string{"s__shut": "disabled_by_config", "w__waits": "pending_approval"} {
+		r := y.call(name, `{}`)
+		if !r.IsError || !strings.Contains(r.Text, status) || strings.Contains(r.Text, "retrieve_tools") || r.Meta["dev.portcullis/lock"] == nil {
+			t.Errorf("%s: %s", name, r.Raw)
+		}
+	}
+	for _, name := range []string{"odd", "s:odd", "s__none", "retrieve_tools", "call_tool_read", "S__odd"} {
+		_, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{}}`, name)))
+		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 || e.Message != fmt.Sprintf("Unknown tool: %q", name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+}
+
+func TestDirectModeIsHeldToScopeAndTier(t *testing.T) {
+	y := zoo(t)
+	y.configure(nil, directMode)
+	y.wait(30e9)
+	y.agent.Servers, y.agent.Tiers = []string{"docs"}, []tool.Tier{tool.Read}
+	list, _ := y.page("")
+	if len(list) != 3 {
+		t.Errorf("%d tools in a scope of one server", len(list))
+	}
+	for name, status := range map[string]int{"docs__delete_document": 403, "user__share_document": 0, "docs__none": 0} {
+		_, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q}`, name)))
+		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Status != status {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if r := y.call("docs__read_document", `{}`); r.IsError {
+		t.Error(r.Text)
+	}
+}
+
+func TestALongListComesInPages(t *testing.T) {
+	y := newYard(t)
+	var all []string
+	for i := range 120 {
+		all = append(all, def(fmt.Sprintf("t%03d", i), strings.Repeat("x", 100_000), ""))
+	}
+	y.serves("s", all...)
+	y.configure(nil, directMode)
+	y.sync()
+	var names []string
+	cursor, pages := "", 0
+	for {
+		list, next := y.page(cursor)
+		pages++
+		size := 0
+		for _, raw := range list {
+			names = append(names, nameOf(t, raw))
+			size += len(raw)
+		}
+		if size > 3<<20 || len(list) == 0 {
+			t.Fatalf("page %d has %d tools of %d bytes", pages, len(list), size)
+		}
+		if next == "" {
+			break
+		}
+		if cursor = next; pages == 1 {
+			y.decide("s:t060", "disable") // what comes and goes between pages moves no other tool
+			y.see()
+		}
+	}
+	if len(names) != 119 || pages < 4 {
+		t.Errorf("%d tools on %d pages, want 119 on some", len(names), pages)
+	}
+	for i, name := range names[1:] {
+		if name <= names[i] {
+			t.Errorf("%s comes after %s", name, names[i])
+		}
+	}
+	_, err := y.open().ListTools(t.Context(), "bm90IG1pbmU")
+	if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 {
+		t.Errorf("a cursor of another's making: %v", err)
+	}
+}

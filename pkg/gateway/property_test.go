@@ -1,0 +1,115 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+var words = strings.Fields("read write delete list create file folder document mail message user account invoice page search update copy move archive share")
+
+// randomTool makes a definition out of a few words, so that tools share them.
+func randomTool(rng *rand.Rand, name string) string {
+	pick := func() string { return words[rng.IntN(len(words))] }
+	hints := []string{``, `,"annotations":{"readOnlyHint":true}`, `,"annotations":{"destructiveHint":false}`}
+	return fmt.Sprintf(`{"name":%q,"description":"%s %s %s. %s.","inputSchema":{"type":"object","properties":{%q:{"type":"string","description":%q}}}%s}`,
+		pick()+"_"+pick()+name, pick(), pick(), pick(), pick(), pick(), pick(), hints[rng.IntN(len(hints))])
+}
+
+// What an agent may not call or see changes no byte of what it may: a gateway with
+// callable tools alone, and one with locked and out-of-scope tools beside
+// them, give the same answers.
+func TestLockedAndForeignToolsChangeNoByteOfTheCallableAnswer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 11))
+	for range 25 {
+		plain, full := newYard(t), newYard(t)
+		settings := map[string]string{"kfull": `"approval":"manual"`}
+		for s := range 1 + rng.IntN(3) {
+			var open []string
+			for i := range 1 + rng.IntN(6) {
+				open = append(open, randomTool(rng, fmt.Sprint(i)))
+			}
+			name := string(rune('a'+s*5)) + "srv"
+			plain.serves(name, open...)
+			shut := append([]string(nil), open...)
+			for i := range rng.IntN(5) {
+				shut = append(shut, randomTool(rng, fmt.Sprintf("_denied%d", i)))
+			}
+			full.serves(name, shut...)
+			settings[name] = `"disabled_tools":["*_denied*"]`
+		}
+		var waiting, foreign []string
+		for i := range rng.IntN(16) {
+			waiting = append(waiting, randomTool(rng, fmt.Sprintf("_w%d", i)))
+			foreign = append(foreign, randomTool(rng, fmt.Sprintf("_f%d", i)))
+		}
+		full.serves("kfull", waiting...)
+		full.serves("zforeign", foreign...)
+		plain.configure(nil)
+		full.configure(settings)
+		plain.sync()
+		full.sync()
+		full.agent.Servers = []string{"asrv", "fsrv", "ksrv", "kfull"}
+		for range 12 {
+			query := words[rng.IntN(len(words))] + " " + words[rng.IntN(len(words))]
+			args := fmt.Sprintf(`{"query":%q,"limit":%d,"read_only":%v,"detail":%q}`, query, 1+rng.IntN(12), rng.IntN(4) == 0, []string{"compact", "full"}[rng.IntN(2)])
+			want := plain.call("retrieve_tools", args)
+			if readFound(t, want.Text).Total == 0 {
+				continue // the one case in which locked tools may be noticed
+			}
+			if got := full.call("retrieve_tools", args); got.Raw != want.Raw {
+				t.Fatalf("%s:\n%s\n%s", args, got.Raw, want.Raw)
+			}
+			flagged := full.search(strings.Replace(args, "{", `{"include_disabled":true,`, 1))
+			var a, b struct{ Tools, Total json.RawMessage }
+			if json.Unmarshal([]byte(flagged.Raw), &a) != nil || json.Unmarshal([]byte(want.Text), &b) != nil {
+				t.Fatal("answers cannot be read")
+			}
+			if string(a.Tools) != string(b.Tools) || string(a.Total) != string(b.Total) {
+				t.Fatalf("%s: with the flag the callable part differs:\n%s\n%s", args, a.Tools, b.Tools)
+			}
+			if strings.Contains(flagged.Raw, "zforeign") || strings.Contains(flagged.Raw, "_f0") {
+				t.Fatalf("%s shows a server out of scope: %s", args, flagged.Raw)
+			}
+		}
+	}
+}
+
+// FuzzCallTool gives arbitrary params to every mode: there is an answer or an
+// error for each, and nothing that is locked is ever called.
+func FuzzCallTool(f *testing.F) {
+	for _, seed := range append(calls,
+		`{"name":"call_tool_read","arguments":{"name":"waiting:upload_document","args":{"a":1}}}`,
+		`{"name":"waiting__upload_document","arguments":{}}`, `{"name":"docs__read_document","requestState":1}`,
+		`{"name":"retrieve_tools","arguments":{"query":"\ud800","limit":1e400,"include_disabled":true}}`,
+		`{"name":"retrieve_tools","arguments":null}`, `{"name":"describe_tools","arguments":{"names":["::",""]}}`,
+		`[]`, `{"name":{}}`, `{"name":"x","name":"y"}`, "{\"name\":\"\xff\"}",
+	) {
+		f.Add([]byte(seed))
+	}
+	search, direct := zoo(f), zoo(f)
+	direct.configure(map[string]string{
+		"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`,
+	}, directMode)
+	direct.wait(60e9)
+	f.Fuzz(func(t *testing.T, params []byte) {
+		for _, y := range []*yard{search, direct} {
+			y.t = t
+			raw, err := y.open().CallTool(t.Context(), params)
+			if err == nil && !json.Valid(raw) {
+				t.Errorf("%q: the result is no JSON: %q", params, raw)
+			}
+			for _, c := range y.calls() {
+				if c.Server != "docs" {
+					t.Errorf("%q called %s:%s, which is locked", params, c.Server, c.Tool)
+				}
+				if !json.Valid([]byte(c.Params)) {
+					t.Errorf("%q sent params that are no JSON: %q", params, c.Params)
+				}
+			}
+			y.counts.take()
+		}
+	})
+}

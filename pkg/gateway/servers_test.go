@@ -1,0 +1,140 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// listing reads upstream_servers as name → entry.
+func (y *yard) listing(arguments string) map[string]string {
+	y.t.Helper()
+	r := y.call("upstream_servers", arguments)
+	if r.IsError {
+		y.t.Fatalf("upstream_servers %s: %s", arguments, r.Text)
+	}
+	var l struct {
+		Servers []json.RawMessage
+		Total   int
+	}
+	if err := json.Unmarshal([]byte(r.Text), &l); err != nil {
+		y.t.Fatal(err)
+	}
+	if l.Total != len(l.Servers) {
+		y.t.Errorf("total %d of %d servers", l.Total, len(l.Servers))
+	}
+	out := map[string]string{}
+	for _, raw := range l.Servers {
+		var s struct{ Name string }
+		if err := json.Unmarshal(raw, &s); err != nil {
+			y.t.Fatal(err)
+		}
+		out[s.Name] = string(raw)
+	}
+	return out
+}
+
+func TestServersAreListedWithStatusAndCounts(t *testing.T) {
+	y := zoo(t)
+	golden(t, "upstream_servers", y.call("upstream_servers", `{"operation":"list"}`).Text)
+	want := map[string]string{
+		"docs":    `{"name":"docs","enabled":true,"status":"available","toolsets":["docs"]}`,
+		"denied":  `{"name":"denied","enabled":true,"status":"available","tools":{"callable":0,"disabled_by_config":2},"toolsets":["denied"]}`,
+		"user":    `{"name":"user","enabled":true,"status":"available","tools":{"callable":0,"disabled_by_user":1},"toolsets":["user"]}`,
+		"waiting": `{"name":"waiting","enabled":true,"status":"available","tools":{"callable":0,"pending_approval":1},"toolsets":["waiting"]}`,
+		"moved":   `{"name":"moved","enabled":true,"status":"available","tools":{"callable":0,"pending_approval":1},"toolsets":["moved"]}`,
+		"off":     `{"name":"off","enabled":false,"status":"disabled","tools":{"callable":0,"server_disabled":1},"toolsets":["off"]}`,
+		"broken":  `{"name":"broken","enabled":true,"status":"available","tools":{"callable":0,"disabled_unknown":1},"toolsets":["broken"]}`,
+	}
+	for _, args := range []string{`{"operation":"list"}`, `{}`, `null`} {
+		if diff := cmp.Diff(want, y.listing(args)); diff != "" {
+			t.Errorf("%s: %s", args, diff)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"docs": want["docs"]}, y.listing(`{"operation":"get","name":"docs"}`)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAServersMessageIsThatOfItsOutcome(t *testing.T) {
+	y := newYard(t)
+	for name, status := range map[string]upstream.Status{"late": upstream.Transient, "gone": upstream.Permanent, "shut": upstream.Denied} {
+		y.serves(name).outcome = upstream.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
+	}
+	y.configure(nil)
+	y.sync()
+	y.serves("young") // configured since
+	y.configure(nil)
+	y.wait(30e9)
+	want := map[string]string{
+		"late":  `{"name":"late","enabled":true,"status":"transient","message":"MCP server 'late' is starting up or briefly unavailable; it will be retried.","toolsets":["late"]}`,
+		"gone":  `{"name":"gone","enabled":true,"status":"permanent","message":"MCP server 'gone' is unavailable and needs attention: its name does not resolve. Its tools will not work until it is fixed.","toolsets":["gone"]}`,
+		"shut":  `{"name":"shut","enabled":true,"status":"denied","message":"Access to MCP server 'shut' was denied. Retrying will not help; contact its owner.","toolsets":["shut"]}`,
+		"young": `{"name":"young","enabled":true,"status":"transient","message":"MCP server 'young' is starting up or briefly unavailable; it will be retried.","toolsets":["young"]}`,
+	}
+	if diff := cmp.Diff(want, y.listing(`{}`)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestServersOutsideScopeOrSelectionDoNotExist(t *testing.T) {
+	y := zoo(t)
+	y.agent.Servers = []string{"docs", "user"}
+	if got := y.listing(`{}`); len(got) != 2 {
+		t.Errorf("scope of two shows %v", got)
+	}
+	y.header = map[string][]string{"X-Mcp-Toolsets": {"docs"}}
+	if got := y.listing(`{}`); len(got) != 1 || got["docs"] == "" {
+		t.Errorf("a selection of docs shows %v", got)
+	}
+	y.header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:read_document"}}
+	y.agent.Servers = []string{"docs"}
+	var shape string
+	for _, name := range []string{"user", "nowhere", "Docs"} {
+		r := y.call("upstream_servers", fmt.Sprintf(`{"operation":"get","name":%q}`, name))
+		same := strings.Replace(r.Raw, name, "", 1)
+		if shape == "" {
+			shape = same
+		}
+		if !r.IsError || same != shape {
+			t.Errorf("%s: %s", name, r.Raw)
+		}
+	}
+}
+
+func TestCountsAreThoseOfTheSelection(t *testing.T) {
+	y := newYard(t)
+	y.serves("s", def("a", "A.", ""), def("b", "B.", ""), def("c", "C.", ""), def("d", "D.", ""))
+	y.configure(map[string]string{"s": `"disabled_tools":["b","c"]`}, `"toolsets":{"Few":["s:a","s:b"]}`)
+	y.sync()
+	if got, want := y.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":2,"disabled_by_config":2},"toolsets":["few","s"]}`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	y.path = "/x/few"
+	if got, want := y.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":1,"disabled_by_config":1},"toolsets":["few","s"]}`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	y.header = map[string][]string{"X-Mcp-Exclude-Tools": {"s:b"}}
+	if got, want := y.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","toolsets":["few","s"]}`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+func TestBadServerQueriesAreRefusedByName(t *testing.T) {
+	y := zoo(t)
+	for args, want := range map[string]string{
+		`{"operation":"drop"}`:               `operation must be list or get, not the string "drop"`,
+		`{"operation":"get"}`:                "name is missing",
+		`{"operation":"list","name":"docs"}`: "name is for operation get only",
+		`{"server":"docs"}`:                  `unknown argument "server"`,
+	} {
+		if r := y.call("upstream_servers", args); !r.IsError || !strings.Contains(r.Text, want) {
+			t.Errorf("%s: %s, want %q", args, r.Text, want)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+var calls = []string{
+	`{"name":"retrieve_tools","arguments":{"query":"document"}}`,
+	`{"name":"describe_tools","arguments":{"names":["docs:read_document"]}}`,
+	`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`,
+	`{"name":"upstream_servers","arguments":{}}`,
+}
+
+func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
+	y := newYard(t)
+	for _, stage := range []string{"nothing stored", "no catalog yet"} {
+		if stage == "no catalog yet" {
+			y.configure(nil)
+			y.wait(30e9)
+		}
+		s := y.open()
+		if got := s.Instructions(); !strings.Contains(got, "no server yet") {
+			t.Errorf("%s: instructions %q", stage, got)
+		}
+		for _, params := range calls {
+			raw, err := s.CallTool(t.Context(), json.RawMessage(params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := readReply(t, raw); !r.IsError || !strings.Contains(r.Text, "cannot answer yet") {
+				t.Errorf("%s: %s", stage, r.Raw)
+			}
+		}
+		_, err := s.ListTools(t.Context(), "")
+		e, ok := errors.AsType[*gateway.Error](err)
+		if missing := stage == "nothing stored"; missing != ok || ok && (e.Status != http.StatusServiceUnavailable || e.RetryAfter <= 0 || e.Code == -32603) {
+			t.Errorf("%s: tools/list gives %v", stage, err)
+		}
+	}
+	if got := y.calls(); len(got) != 0 {
+		t.Errorf("calls reached servers: %v", got)
+	}
+}
+
+func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
+	y := zoo(t)
+	y.search(`{"query":"document"}`)
+	y.put(policy.Key, "forbid (")
+	y.loader.Refresh(t.Context())
+	if f := y.search(`{"query":"read document"}`); f.Total == 0 {
+		t.Error("a broken policy replaced the one that was held")
+	}
+	other := y.restart()
+	f := other.search(`{"query":"read document","include_disabled":true}`)
+	for _, d := range f.Disabled {
+		if want := "disabled_unknown"; d.Status != want && !strings.HasPrefix(d.Name, "off:") && d.Name != "denied:purge_documents" {
+			t.Errorf("%s is %s, want %s", d.Name, d.Status, want)
+		}
+	}
+	if f.Total != 0 || len(f.Disabled) == 0 {
+		t.Errorf("callable without a policy: %s", f.Raw)
+	}
+	if r := other.call("call_tool_read", `{"name":"docs:read_document"}`); !strings.Contains(r.Text, "disabled_unknown") {
+		t.Errorf("call: %s", r.Text)
+	}
+}
+
+// restart returns a gateway that starts cold on the stores of y.
+func (y *yard) restart() *yard {
+	other := newYard(y.t)
+	other.servers, other.now, other.agent = y.servers, y.clock(), y.agent
+	other.use(y.objects, y.approvals)
+	return other
+}
+
+func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
+	y := zoo(t)
+	tests := []struct {
+		name   string
+		path   string
+		header map[string]string
+		status int
+		data   string
+		say    string
+	}{
+		{"unknown names, all at once", "", map[string]string{"X-Mcp-Toolsets": "nope,docs", "X-Mcp-Tools": "docs:zip"}, 400, `{"unknown_toolsets":["nope"],"unknown_tools":["docs:zip"],"conflicts":[]}`, ""},
+		{"nothing left", "", map[string]string{"X-Mcp-Toolsets": ""}, 400, `{"unknown_toolsets":[],"unknown_tools":[],"conflicts":[]}`, "No tools left"},
+		{"bad switch", "", map[string]string{"X-Mcp-Readonly": "maybe"}, 400, "", "maybe"},
+		{"no such path", "/elsewhere", nil, 404, "", "not found"},
+	}
+	for _, tt := range tests {
+		h := http.Header{}
+		for k, v := range tt.header {
+			h.Set(k, v)
+		}
+		_, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Path: tt.path, Header: h})
+		e, ok := errors.AsType[*gateway.Error](err)
+		if !ok || e.Code != -32602 || e.Status != tt.status || tt.data != "" && string(e.Data) != tt.data || !strings.Contains(e.Message, tt.say) {
+			t.Errorf("%s: %+v", tt.name, err)
+		}
+	}
+}
+
+func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
+	y := zoo(t)
+	y.header = http.Header{"X-Mcp-Toolsets": {"docs,nope"}, "Prefer": {"handling=lenient"}}
+	check := func(what string, raw json.RawMessage) {
+		t.Helper()
+		var r struct {
+			Meta struct {
+				Ignored []string `json:"dev.portcullis/ignored"`
+			} `json:"_meta"`
+		}
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"nope"}, r.Meta.Ignored); diff != "" {
+			t.Errorf("%s: %s", what, raw)
+		}
+	}
+	for _, params := range append(calls[:2:2], calls[3], `{"name":"call_tool_read","arguments":{"name":"docs:none"}}`) {
+		raw, err := y.open().CallTool(t.Context(), json.RawMessage(params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(params, raw)
+	}
+	list, err := y.open().ListTools(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("tools/list", list)
+	raw, err := y.open().CallTool(t.Context(), json.RawMessage(calls[2]))
+	if err != nil || strings.Contains(string(raw), "ignored") {
+		t.Errorf("an upstream result was changed: %s, %v", raw, err)
+	}
+}
+
+// List, search, describe, call and counts share the one selection.
+func TestEveryToolAnswersFromTheOneSelection(t *testing.T) {
+	y := newYard(t)
+	y.serves("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
+	y.serves("folders", def("create_folder", "Create a folder for a file.", ""))
+	y.configure(nil, `"tools":{"disabled":["files:delete_file"]}`)
+	y.sync()
+	for _, tt := range []struct {
+		header   http.Header
+		path     string
+		callable []string
+		locked   []string
+	}{
+		{nil, "", []string{"files:create_file", "files:get_file", "folders:create_folder"}, []string{"files:delete_file"}},
+		{http.Header{"X-Mcp-Toolsets": {"files"}}, "", []string{"files:create_file", "files:get_file"}, []string{"files:delete_file"}},
+		{http.Header{"X-Mcp-Tools": {"delete_file"}}, "", nil, []string{"files:delete_file"}},
+		{http.Header{"X-Mcp-Exclude-Tools": {"files:delete_file"}}, "/x/files", []string{"files:create_file", "files:get_file"}, nil},
+		{nil, "/readonly", []string{"files:get_file"}, nil},
+	} {
+		y.header, y.path = tt.header, tt.path
+		f := y.search(`{"query":"file folder","include_disabled":true}`)
+		callable, locked := f.names()
+		for _, id := range []string{"files:create_file", "files:get_file", "files:delete_file", "folders:create_folder"} {
+			open, shut := contains(tt.callable, id), contains(tt.locked, id)
+			if contains(callable, id) != open || (locked[id] != "") != shut {
+				t.Errorf("%v %s: search has %s callable %v, locked %v", tt.header, tt.path, id, contains(callable, id), locked[id])
+			}
+			d := y.call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, id)).Text
+			if strings.Contains(d, `"definition"`) != open || strings.Contains(d, `"status"`) != shut {
+				t.Errorf("%v %s: describe %s", tt.header, tt.path, d)
+			}
+			r := y.call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id))
+			if r.IsError == open || strings.Contains(r.Text, "was not found") != (!open && !shut) {
+				t.Errorf("%v %s: call %s", tt.header, tt.path, r.Text)
+			}
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+func TestInstructionsNameTheServersOfTheSelection(t *testing.T) {
+	y := zoo(t)
+	got := y.open().Instructions()
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "broken, denied, docs, moved, off, user, waiting.") {
+		t.Errorf("got %q", got)
+	}
+	y.agent.Servers = []string{"docs", "user"}
+	if got := y.open().Instructions(); !strings.Contains(got, "docs, user.") || strings.Contains(got, "waiting") {
+		t.Errorf("a scope of two: %q", got)
+	}
+	y = newYard(t)
+	for i := range 50 {
+		y.serves(fmt.Sprintf("s%02d", i), def("a", "A.", ""))
+	}
+	y.configure(nil)
+	y.sync()
+	if got := y.open().Instructions(); !strings.Contains(got, "s39 and 10 more (upstream_servers lists them)") || strings.Contains(got, "s40") {
+		t.Errorf("50 servers: %q", got)
+	}
+}
+
+func TestLinksEscapeWhatANameMayHold(t *testing.T) {
+	if got := gateway.Link("https://x.example", tool.ID{Server: "a b/c", Name: "d.e"}); got != "https://x.example/admin/tools/a%20b%2Fc/d.e" {
+		t.Error(got)
+	}
+	if got := gateway.Link("", tool.ID{Server: "a", Name: "b"}); got != "" {
+		t.Error(got)
+	}
+}
