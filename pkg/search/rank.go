@@ -10,7 +10,7 @@ import (
 // docs/search-quality.md.
 const (
 	semanticShare = .4  // λ
-	minCosine     = .35 // a document without a word of the query matches from here on
+	minCosine     = .28 // a document without a word of the query matches from here on
 )
 
 // mixing is how one ranking adds the signals and what it takes for a match.
