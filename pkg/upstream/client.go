@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -159,6 +160,7 @@ func New(o *Options) *Client {
 	}
 	c.vault = &vault{from: c.o.Secrets}
 	c.dialer = &dialer{
+		net:   net.Dialer{Timeout: dialTimeout},
 		rule:  dialRule{allow: c.o.AllowNets, runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
 		roots: c.o.RootCAs,
 	}

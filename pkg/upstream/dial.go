@@ -15,7 +15,9 @@ import (
 )
 
 const (
-	dialTimeout = 5 * time.Second
+	// Name resolution and connect, and then the TLS handshake, end before the attempt
+	// does: their own timeouts say more than its.
+	dialTimeout = 3 * time.Second
 
 	// Node closes idle connections after 5 s, and is the first to do so. A
 	// request that meets such a close half-way can not be told from one that was
@@ -25,7 +27,7 @@ const (
 
 // A dialer opens connections to servers, to allowed addresses only.
 type dialer struct {
-	net   net.Dialer
+	net   net.Dialer // its Timeout bounds the handshake as well
 	rule  dialRule
 	roots *x509.CertPool // nil: the system's
 }
@@ -51,7 +53,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.net.Timeout)
 	defer cancel()
 	secure := tls.Client(conn, &tls.Config{ServerName: host, RootCAs: d.roots, MinVersion: tls.VersionTLS12})
 	if err := secure.HandshakeContext(ctx); err != nil {
@@ -63,7 +65,6 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 
 func (d *dialer) dial(ctx context.Context, network, addr, scheme string) (net.Conn, error) {
 	nd := d.net
-	nd.Timeout = dialTimeout
 	nd.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -104,17 +105,19 @@ type sniffed struct {
 
 	mu   sync.Mutex
 	head []byte // the first bytes since restart
-	err  error  // the first error since restart
+	err  error  // the first error: the connection is over then
 }
 
 // httpHead is how every HTTP/1 response begins.
 const httpHead = "HTTP/"
 
-// restart begins a new exchange.
-func (s *sniffed) restart() {
+// restart begins a new exchange. It returns false if the peer has closed the
+// connection already, so that no request on it is delivered.
+func (s *sniffed) restart() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.head, s.err = s.head[:0], nil
+	s.head = s.head[:0]
+	return s.err == nil
 }
 
 // story returns whether bytes came, whether they were something else than

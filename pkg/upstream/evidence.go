@@ -47,10 +47,11 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.last = x
 	var conn *sniffed
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		x.Sent = true
+		alive := true
 		if conn, _ = info.Conn.(*sniffed); conn != nil {
-			conn.restart()
+			alive = conn.restart()
 		}
+		x.Sent = x.Sent || alive
 	}}
 	resp, err := r.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {

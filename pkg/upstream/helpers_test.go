@@ -21,7 +21,7 @@ func quick(t *testing.T, o Options) *Client {
 		o.AllowNets = loopback()
 	}
 	if o.Jitter == nil {
-		o.Jitter = func(time.Duration) time.Duration { return -firstPause << 8 }
+		o.Jitter = func(time.Duration) time.Duration { return -maxPause }
 	}
 	c := New(&o)
 	t.Cleanup(c.Close)

@@ -127,10 +127,11 @@ func (c *Client) blockedRedirect(ep *endpoint, x *Exchange) bool {
 	if err != nil || to.Host == ep.url.Host {
 		return false
 	}
-	if strings.EqualFold(strings.TrimSuffix(to.Hostname(), "."), "localhost") {
-		to.Host = "127.0.0.1"
+	host := to.Hostname()
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		host = "127.0.0.1"
 	}
-	addr, err := netip.ParseAddr(to.Hostname())
+	addr, err := netip.ParseAddr(host)
 	if err != nil {
 		return false
 	}

@@ -1,0 +1,294 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+// A scene is a real fault on a real network.
+type scene struct {
+	target Target
+	seen   func() int // attempts that reached the other side
+	change func(*Client)
+	ctx    context.Context // nil: the test's
+	hangs  bool            // only time ends it: less of it is given
+}
+
+func hanging(make func(*testing.T) scene) func(*testing.T) scene {
+	return func(t *testing.T) scene {
+		sc := make(t)
+		sc.hangs = true
+		return sc
+	}
+}
+
+// mcp is a scene with an MCP server that fails as plan says; attempts are counted by method.
+func mcp(o upstreamtest.Options, method string, f upstreamtest.Fault) func(*testing.T) scene {
+	return func(t *testing.T) scene {
+		o.Tools = tools(3)
+		s := upstreamtest.New(t, o)
+		s.FailOn(method, -1, f)
+		counted := method
+		if counted == "" {
+			counted = "server/discover"
+		}
+		return scene{target: Target{ID: "s", URL: s.URL}, seen: func() int { return len(s.Received(counted)) }}
+	}
+}
+
+func always(f upstreamtest.Fault) func(*testing.T) scene { return mcp(upstreamtest.Options{}, "", f) }
+func onList(f upstreamtest.Fault) func(*testing.T) scene {
+	return mcp(upstreamtest.Options{}, "tools/list", f)
+}
+
+// rawPeer is a scene with a TCP peer of the scheme's port.
+func rawPeer(scheme string, handle func(net.Conn)) func(*testing.T) scene {
+	return func(t *testing.T) scene {
+		var n atomic.Int64
+		addr := upstreamtest.Peer(t, func(c net.Conn) { n.Add(1); handle(c) })
+		return scene{target: Target{ID: "s", URL: scheme + "://" + addr + "/mcp"}, seen: func() int { return int(n.Load()) }}
+	}
+}
+
+// named is a scene with a name and a name server.
+func named(answer func(string, int) ([]netip.Addr, bool)) func(*testing.T) scene {
+	return func(t *testing.T) scene {
+		resolver := upstreamtest.DNS(t, answer)
+		return scene{
+			target: Target{ID: "s", URL: "https://mcp.upstream.example/mcp"},
+			seen:   func() int { return 0 },
+			change: func(c *Client) { c.dialer.net.Resolver = resolver },
+		}
+	}
+}
+
+func nothing(target Target) func(*testing.T) scene {
+	return func(*testing.T) scene { return scene{target: target, seen: func() int { return 0 }} }
+}
+
+// silent reads until the other side gives up.
+func silent(c net.Conn) {
+	b := make([]byte, 1024)
+	for {
+		if _, err := c.Read(b); err != nil {
+			return
+		}
+	}
+}
+
+// says answers the first bytes that come with text.
+func says(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_, _ = c.Write([]byte(text))
+	}
+}
+
+// A secretsFunc is a store of secrets.
+type secretsFunc func(ctx context.Context, ref string) (string, error)
+
+func (f secretsFunc) Secret(ctx context.Context, ref string) (string, error) { return f(ctx, ref) }
+
+func withSecrets(f secretsFunc) func(*testing.T) scene {
+	return func(t *testing.T) scene {
+		s := upstreamtest.New(t, upstreamtest.Options{})
+		return scene{
+			target: Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer ${ssm:/token}"}},
+			seen:   s.Total,
+			change: func(c *Client) { c.vault.from = f },
+		}
+	}
+}
+
+func tlsScene(change func(*tls.Config)) func(*testing.T) scene {
+	return func(t *testing.T) scene {
+		cert, roots, err := upstreamtest.Certificate("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf := &tls.Config{Certificates: []tls.Certificate{cert}}
+		change(conf)
+		sc := rawPeer("https", func(c net.Conn) { silent(tls.Server(c, conf)) })(t)
+		sc.change = func(c *Client) { c.dialer.roots = roots }
+		return sc
+	}
+}
+
+func clean(code int, headers ...string) func(*testing.T) scene {
+	return always(upstreamtest.Status(code, "no", headers...))
+}
+
+type matrixRow struct {
+	row, fault string
+	scene      func(*testing.T) scene
+	seen       int // attempts that reach the other side
+	status     Status
+	reason     string
+}
+
+func matrix() []matrixRow {
+	outage := upstreamtest.Status(403, "Authorization service unavailable", "Content-Type", "text/plain")
+	long := upstreamtest.Body(`{"jsonrpc":"2.0","id":1,"result":{"x":"` + strings.Repeat("x", maxResponse) + `"}}`)
+	return []matrixRow{
+		{"-", "none", always(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
+			h.ServeHTTP(w, r)
+		}), 1, Available, ""},
+		{"0", "the caller gives up", cancelled, 1, "", ReasonAborted},
+		{"1", "URL does not parse", nothing(Target{ID: "s", URL: "http://[::1"}), 0, Permanent, ReasonConfig},
+		{"1", "scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, Permanent, ReasonConfig},
+		{"1", "no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, Permanent, ReasonConfig},
+		{"1", "address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, Permanent, ReasonConfig},
+		{"1", "secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", ErrNoSecret) }), 0, Permanent, ReasonConfig},
+		{"2", "hangs", hanging(always(upstreamtest.Hang())), 3, Transient, ReasonTimeout},
+		{"2", "hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, Transient, ReasonTimeout},
+		{"3", "name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, Transient, ReasonDNSTimeout},
+		{"3", "no such name", named(func(string, int) ([]netip.Addr, bool) { return nil, true }), 0, Permanent, ReasonDNS},
+		{"4", "refuses", refusing, 0, Permanent, ReasonRefused},
+		{"4", "network unreachable", unreachable, 0, Permanent, ReasonUnreachable},
+		{"5", "resets", always(upstreamtest.Reset()), 3, Transient, ReasonReset},
+		{"5", "closes before headers", always(upstreamtest.EOF()), 3, Transient, ReasonReset},
+		{"5", "closes in the TLS handshake", rawPeer("https", func(c net.Conn) { _, _ = c.Read(make([]byte, 512)) }), 3, Transient, ReasonReset},
+		{"5", "truncated JSON", onList(upstreamtest.Truncated()), 3, Transient, ReasonReset},
+		{"5", "event stream without the reply", onList(upstreamtest.TruncatedStream()), 3, Transient, ReasonReset},
+		{"6", "certificate of another host", tlsScene(otherHost), 1, Permanent, ReasonTLS},
+		{"6", "wants a client certificate", tlsScene(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), 1, Permanent, ReasonTLS},
+		{"6", "TLS 1.0 only", tlsScene(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 }), 1, Permanent, ReasonTLS},
+		{"6", "not TLS", rawPeer("https", says("HTTP/1.1 400 Bad Request\r\n\r\n")), 1, Permanent, ReasonTLS},
+		{"6", "not HTTP", rawPeer("http", says("SSH-2.0-OpenSSH_9.6\r\n")), 1, Permanent, ReasonNotHTTP},
+		{"6", "not HTTP, no line end", rawPeer("http", says("\x15\x03\x01\x00\x02\x02")), 1, Permanent, ReasonNotHTTP},
+		{"7", "redirects", always(upstreamtest.Redirect("https://elsewhere.example/mcp")), 1, Permanent, ReasonRedirect},
+		{"7", "redirects to a blocked address", always(upstreamtest.Redirect("http://169.254.169.254/latest/meta-data")), 1, Permanent, ReasonConfig},
+		{"8", "408", clean(408), 3, Transient, ReasonTimeout},
+		{"8", "425", clean(425), 3, Transient, ReasonTimeout},
+		{"8", "429", clean(429), 3, Transient, ReasonRateLimited},
+		{"8", "429, Retry-After: 3600", clean(429, "Retry-After", "3600"), 1, Transient, ReasonRateLimited},
+		{"9", "500", clean(500), 3, Transient, ReasonHTTP5xx},
+		{"9", "503", clean(503), 3, Transient, ReasonHTTP5xx},
+		{"10", "404", clean(404), 1, Permanent, ReasonNotFound},
+		{"10", "404 to every session", mcp(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, Permanent, ReasonNotFound},
+		{"11", "400", clean(400), 1, Permanent, ReasonBadRequest},
+		{"11", "405", clean(405), 1, Permanent, ReasonWrongTransport},
+		{"11", "410", clean(410), 1, Permanent, ReasonHTTP4xx},
+		{"12", "407", clean(407), 1, Permanent, ReasonEgressProxy},
+		{"12", "402", clean(402), 1, Denied, ReasonForbidden},
+		{"12", "451", clean(451), 1, Denied, ReasonForbidden},
+		{"13", "401", clean(401), 1, Denied, ReasonAuthRequired},
+		{"13", "403", clean(403), 1, Denied, ReasonForbidden},
+		{"13", "403 RBAC", always(upstreamtest.Status(403, "RBAC: access denied")), 1, Denied, ReasonForbidden},
+		{"13", "403, scope missing", clean(403, "WWW-Authenticate", `Bearer error="insufficient_scope"`), 1, Denied, ReasonInsufficientScope},
+		{"14", "403, authorization out", always(outage), 3, Transient, ReasonAuthzUnavailable},
+		{"14", "403 of Envoy, UF", envoy, 3, Transient, ReasonAuthzUnavailable},
+		{"15", "HTML", always(upstreamtest.HTML()), 1, Permanent, ReasonNotMCP},
+		{"15", "another type", onList(upstreamtest.WrongType()), 1, Permanent, ReasonNotMCP},
+		{"15", "invalid JSON", onList(upstreamtest.BadJSON()), 1, Permanent, ReasonProtocol},
+		{"15", "invalid result", onList(upstreamtest.Result(`{"tools":{}}`)), 1, Permanent, ReasonProtocol},
+		{"15", "over 4 MiB", onList(long), 1, Permanent, ReasonProtocol},
+		{"15", "over 64 pages", mcp(upstreamtest.Options{}, "tools/list", endless()), 64, Permanent, ReasonProtocol},
+		{"15", "repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, Permanent, ReasonProtocol},
+		{"16", "−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, Permanent, ReasonProtocol},
+		{"17", "−32602", onList(upstreamtest.RPC(-32602, "no")), 1, Permanent, ReasonProtocol},
+		{"17", "−32022", onList(upstreamtest.RPC(-32022, "no")), 2, Permanent, ReasonVersion},
+		{"17", "−32603", onList(upstreamtest.RPC(-32603, "no")), 3, Transient, ReasonUpstreamError},
+		{"17", "code 1234", onList(upstreamtest.RPC(1234, "no")), 1, Permanent, ReasonUpstreamError},
+		{"18", "credential refused", withSecrets(func(context.Context, string) (string, error) { return "", errors.New("access denied") }), 0, Denied, ReasonCredentialMissing},
+		{"19", "panic", withSecrets(func(context.Context, string) (string, error) { panic("boom") }), 0, Permanent, ReasonInternal},
+	}
+}
+
+func cancelled(t *testing.T) scene {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	sc := always(func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
+		cancel(errors.New("a cause that hides the cancellation"))
+		upstreamtest.Hang()(s, w, r, h)
+	})(t)
+	sc.ctx = ctx
+	return sc
+}
+
+func refusing(t *testing.T) scene {
+	s := upstreamtest.New(t, upstreamtest.Options{})
+	s.Refuse()
+	return scene{target: Target{ID: "s", URL: s.URL}, seen: s.Total}
+}
+
+// unreachable dials the broadcast address, which TCP has no route to.
+func unreachable(*testing.T) scene {
+	return scene{
+		target: Target{ID: "s", URL: "http://255.255.255.255:9/mcp"},
+		seen:   func() int { return 0 },
+		change: func(c *Client) {
+			c.dialer.rule.allow = append(c.dialer.rule.allow, netip.MustParsePrefix("255.255.255.255/32"))
+		},
+	}
+}
+
+func otherHost(c *tls.Config) { c.Certificates, _ = otherCertificate() }
+
+func otherCertificate() ([]tls.Certificate, error) {
+	cert, _, err := upstreamtest.Certificate("other.example")
+	return []tls.Certificate{cert}, err
+}
+
+func envoy(t *testing.T) scene {
+	sc := clean(403, "X-Envoy-Response-Flags", "UF")(t)
+	sc.target.BehindProxy = "envoy"
+	return sc
+}
+
+// endless serves pages without end, each with a cursor of its own.
+func endless() upstreamtest.Fault {
+	var n atomic.Int64
+	return func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
+		upstreamtest.Result(fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n.Add(1)))(s, w, r, h)
+	}
+}
+
+// TestFaultMatrix makes each fault on a real network and prints what became of it.
+func TestFaultMatrix(t *testing.T) {
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "row\tfault\tattempts seen\toutcome\treason\tmessage")
+	for _, row := range matrix() {
+		t.Run(row.row+" "+row.fault, func(t *testing.T) {
+			sc := row.scene(t)
+			c := quick(t, Options{})
+			if sc.hangs {
+				c.limits.attempt, c.dialer.net.Timeout = 400*time.Millisecond, 200*time.Millisecond
+			}
+			if sc.change != nil {
+				sc.change(c)
+			}
+			ctx := t.Context()
+			if sc.ctx != nil {
+				ctx = sc.ctx
+			}
+			out := c.Load(ctx, sc.target)
+			msg := Message("s", out)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", row.row, row.fault, sc.seen(), out.Status, out.Reason, msg)
+			if out.Status != row.status || out.Reason != row.reason {
+				t.Errorf("outcome = %q %s (%s), want %q %s", out.Status, out.Reason, out.Error, row.status, row.reason)
+			}
+			if sc.seen() != row.seen {
+				t.Errorf("%d attempts were seen, want %d", sc.seen(), row.seen)
+			}
+			if (out.Error == "") != (row.status == Available) {
+				t.Errorf("error = %q with status %q", out.Error, out.Status)
+			}
+		})
+	}
+	w.Flush()
+	t.Logf("fault matrix:\n%s", table.String())
+}

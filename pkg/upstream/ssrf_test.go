@@ -1,0 +1,164 @@
+package upstream
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+// TestNamesThatResolveToBlockedAddressesAreRefused resolves real names through a name server;
+// whether one was dialed, the loopback listener at its port would tell.
+func TestNamesThatResolveToBlockedAddressesAreRefused(t *testing.T) {
+	var conns atomic.Int64
+	addr := upstreamtest.Peer(t, func(net.Conn) { conns.Add(1) })
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ip := range map[string]string{
+		"loopback": "127.0.0.1", "loopback6": "::1", "linklocal": "169.254.169.254", "linklocal6": "fe80::1", "private": "192.168.7.7",
+		"private6": "fd00::7", "cgnat": "100.64.0.9", "multicast": "224.0.0.9", "unspecified": "0.0.0.0",
+	} {
+		for _, allow := range [][]netip.Prefix{nil, {netip.MustParsePrefix("203.0.113.0/24")}} {
+			t.Run(name, func(t *testing.T) {
+				c := New(&Options{AllowNets: allow})
+				defer c.Close()
+				c.dialer.net.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
+					return []netip.Addr{netip.MustParseAddr(ip)}, true
+				})
+				schemes := []string{"https"}
+				if allow != nil {
+					schemes = []string{"https", "http"}
+				}
+				for _, scheme := range schemes {
+					out := c.Load(t.Context(), Target{ID: "s", URL: scheme + "://" + name + ".example:" + port + "/mcp"})
+					if out.Status != Permanent || out.Reason != ReasonConfig || out.Attempts != 0 {
+						t.Errorf("%s: %s %s after %d attempts (%s), want config after none", scheme, out.Status, out.Reason, out.Attempts, out.Error)
+					}
+				}
+			})
+		}
+	}
+	if n := conns.Load(); n != 0 {
+		t.Errorf("%d connections came through", n)
+	}
+}
+
+func TestRuntimeAddressIsRefusedByNameToo(t *testing.T) {
+	var conns atomic.Int64
+	addr := upstreamtest.Peer(t, func(net.Conn) { conns.Add(1) })
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_LAMBDA_RUNTIME_API", addr)
+	c := New(&Options{AllowNets: loopback()})
+	defer c.Close()
+	c.dialer.net.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, true
+	})
+	for _, url := range []string{"http://" + addr + "/2018-06-01/runtime/invocation/next", "http://innocent.example:" + port + "/mcp"} {
+		if out := c.Load(t.Context(), Target{ID: "s", URL: url}); out.Reason != ReasonConfig {
+			t.Errorf("Load(%s) = %s %s, want config", url, out.Status, out.Reason)
+		}
+	}
+	if n := conns.Load(); n != 0 {
+		t.Errorf("%d connections came through to the runtime", n)
+	}
+}
+
+// TestRebindingIsRefused answers a name with an allowed address first and with a blocked one
+// afterwards, as an attacker's name server does between a check and its use.
+func TestRebindingIsRefused(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
+	_, port, err := net.SplitHostPort(s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(&Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+	defer c.Close()
+	var conns atomic.Int64
+	l, err := net.Listen("tcp", "127.0.0.2:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Add(1)
+			conn.Close()
+		}
+	}()
+	c.dialer.net.Resolver = upstreamtest.DNS(t, func(_ string, n int) ([]netip.Addr, bool) {
+		if n == 1 {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, true
+		}
+		return []netip.Addr{netip.MustParseAddr("127.0.0.2")}, true
+	})
+	target := Target{ID: "s", URL: "http://rebinding.example:" + port + "/mcp"}
+	if out := c.Load(t.Context(), target); out.Status != Available {
+		t.Fatalf("Load at the first answer = %s %s (%s)", out.Status, out.Reason, out.Error)
+	}
+	c.Close() // so that the next request connects anew
+	if out := c.Load(t.Context(), target); out.Status != Permanent || out.Reason != ReasonConfig {
+		t.Errorf("Load at the second answer = %s %s (%s), want permanent config", out.Status, out.Reason, out.Error)
+	}
+	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err == nil || !strings.Contains(err.Error(), ReasonConfig) {
+		t.Errorf("Call at the second answer: %v, want config", err)
+	}
+	if n := conns.Load(); n != 0 {
+		t.Errorf("%d connections came through to the blocked address", n)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	inner := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
+	for to, want := range map[string]string{
+		inner.URL:                             ReasonRedirect, // allowed, and still not followed
+		"https://elsewhere.example/mcp":       ReasonRedirect,
+		"/another/path":                       ReasonRedirect,
+		"http://169.254.169.254/latest/":      ReasonConfig,
+		"https://10.0.0.1/mcp":                ReasonConfig,
+		"https://100.64.0.1/":                 ReasonConfig,
+		"https://[::ffff:169.254.169.254]/":   ReasonConfig,
+		"https://[fe80::1]/":                  ReasonConfig,
+		"http://127.0.0.1:9001/2018-06-01/":   ReasonConfig, // the runtime
+		"https://localhost.:9001/2018-06-01/": ReasonConfig,
+		"%zz":                                 ReasonRedirect,
+		"":                                    ReasonRedirect,
+	} {
+		s := upstreamtest.New(t, upstreamtest.Options{})
+		s.Fail(upstreamtest.Redirect(to))
+		c := quick(t, Options{RuntimeAPI: "127.0.0.1:9001"})
+		out := c.Load(t.Context(), Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer sesame"}})
+		if out.Status != Permanent || out.Reason != want {
+			t.Errorf("redirect to %q = %s %s, want permanent %s", to, out.Status, out.Reason, want)
+		}
+	}
+	if n := inner.Total(); n != 0 {
+		t.Errorf("%d requests followed a redirect", n)
+	}
+}
+
+func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	proxy := upstreamtest.New(t, upstreamtest.Options{})
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
+		t.Setenv(name, "http://"+proxy.Addr())
+	}
+	if newTransport(&dialer{}).Proxy != nil {
+		t.Error("the transport has a proxy")
+	}
+	c := quick(t, Options{AllowNets: append(loopback(), netip.MustParsePrefix("255.255.255.255/32"))})
+	out := c.Load(t.Context(), Target{ID: "s", URL: "http://255.255.255.255:9/mcp"})
+	if out.Status == Available || proxy.Total() != 0 {
+		t.Errorf("Load = %s, %d requests went to the proxy", out.Status, proxy.Total())
+	}
+}
