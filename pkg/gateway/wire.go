@@ -13,7 +13,7 @@ import (
 type Caller struct {
 	Agent       identity.Agent
 	Path        string          // what follows /mcp: "", "/readonly", "/x/{toolset}"
-	Header      http.Header     // only X-MCP-* and Prefer; canonical names
+	Header      http.Header     // only X-MCP-*, Mcp-Param-* and Prefer; canonical names
 	Meta        json.RawMessage // params._meta as it was sent; nil if there was none
 	Traceparent string          // the W3C header, "" if there was none
 }

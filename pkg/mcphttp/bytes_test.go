@@ -77,7 +77,7 @@ func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 	}
 }
 
-func TestBackendSeesTheSelectionHeadersAndNoOther(t *testing.T) {
+func TestBackendSeesTheHeadersThatConcernItAndNoOther(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		b := &backend{}
 		r := e.request(t, "tools/list", `"cursor":"page \u0032"`)
@@ -87,11 +87,12 @@ func TestBackendSeesTheSelectionHeadersAndNoOther(t *testing.T) {
 		r.Header["X-MCP-Toolsets"] = []string{"a, b", "c"}
 		r.Header["x-mcp-readonly"] = []string{"true"}
 		r.Header.Set("Prefer", "handling=lenient")
+		r.Header.Set("Mcp-Param-Region", "eu")
 		r.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 		send(newHandler(t, b, nil), r).wantResult(t)
 
 		c := b.callers[0]
-		want := http.Header{"X-Mcp-Toolsets": {"a, b", "c"}, "X-Mcp-Readonly": {"true"}, "Prefer": {"handling=lenient"}}
+		want := http.Header{"X-Mcp-Toolsets": {"a, b", "c"}, "X-Mcp-Readonly": {"true"}, "Prefer": {"handling=lenient"}, "Mcp-Param-Region": {"eu"}}
 		if d := cmp.Diff(want, c.Header); d != "" {
 			t.Errorf("headers (-want +got):\n%s", d)
 		}

@@ -171,7 +171,7 @@ func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *gate
 	s, err := h.backend.Open(ctx, gateway.Caller{
 		Agent:       agent,
 		Path:        x.path,
-		Header:      selectionHeaders(r.Header),
+		Header:      callerHeaders(r.Header),
 		Meta:        x.msg.meta,
 		Traceparent: r.Header.Get("Traceparent"),
 	})

@@ -152,12 +152,13 @@ func decodeName(s string) (string, *gateway.Error) {
 	return string(b), nil
 }
 
-// selectionHeaders returns the headers by which a request narrows its selection.
-func selectionHeaders(h http.Header) http.Header {
+// callerHeaders returns the headers that say something to the backend: those by which a
+// request narrows its selection, and the arguments that it repeats as headers.
+func callerHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {
 		canonical := http.CanonicalHeaderKey(name)
-		if canonical == "Prefer" || strings.HasPrefix(canonical, "X-Mcp-") {
+		if canonical == "Prefer" || strings.HasPrefix(canonical, "X-Mcp-") || strings.HasPrefix(canonical, "Mcp-Param-") {
 			out[canonical] = append(out[canonical], values...)
 		}
 	}

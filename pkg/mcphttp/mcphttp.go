@@ -112,7 +112,7 @@ func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, erro
 			PropagateRequestCancellation: true,
 			MaxRequestBodyBytes:          h.opts.MaxBody,
 			DisableLocalhostProtection:   behindProxy(h.opts.BaseURL),
-			Logger:                       h.opts.Log,
+			Logger:                       slog.New(warnings{h.opts.Log.Handler()}),
 		})
 	return h, nil
 }
@@ -141,6 +141,20 @@ func (h *handler) fill() {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 }
+
+// warnings is a log handler without the lines that the SDK writes for each request, of
+// which there is one of our own.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && w.Handler.Enabled(ctx, l)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // behindProxy reports whether clients reach this process by a name that is not
 // the loopback's. Only then may a request that arrives on loopback carry such a

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -379,12 +380,7 @@ func TestEveryRequestLeavesOneLineAndOneCount(t *testing.T) {
 	send(h, legacy.request(t, "tools/list", ``))
 	send(h, modern.request(t, "tools/call", `"name":"echo","arguments":{"password":"hunter2"}`))
 	send(h, post(t, `{"jsonrpc":"2.0","id":1,"method":"`+strings.Repeat("m", 5000)+`"}`))
-	var lines []string
-	for l := range strings.Lines(log.String()) {
-		if strings.Contains(l, `"msg":"mcp request"`) {
-			lines = append(lines, l)
-		}
-	}
+	lines := slices.Collect(strings.Lines(log.String()))
 	if len(lines) != 3 || strings.Count(counts.String(), "\n") != 3 {
 		t.Fatalf("log:\n%s\ncounts:\n%s", log.String(), counts.String())
 	}

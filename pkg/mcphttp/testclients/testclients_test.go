@@ -1,0 +1,76 @@
+package testclients
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A failure is expected for a reason, which stands above it.
+func TestEveryExpectedFailureHasItsReason(t *testing.T) {
+	for _, set := range []string{"2026-07-28", "2025-11-25"} {
+		b, err := os.ReadFile(filepath.Join(dir(), "conformance-"+set+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, entries, ok := strings.Cut(string(b), "\nserver:\n")
+		if !ok {
+			t.Fatalf("%s: no list of servers", set)
+		}
+		n := 0
+		for block := range strings.SplitSeq(strings.TrimSpace(entries), "\n\n") {
+			for i, line := range strings.Split(block, "\n") {
+				switch line = strings.TrimSpace(line); {
+				case strings.HasPrefix(line, "#"):
+				case i == 0:
+					t.Errorf("%s: %q has no reason above it", set, line)
+				case !strings.HasPrefix(line, "- ") || strings.Count(line, ":") != 1:
+					t.Errorf("%s: %q is not one check of one scenario", set, line)
+				default:
+					n++
+				}
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s lists nothing", set)
+		}
+	}
+}
+
+// What is run is what was pinned, on every machine.
+func TestVersionsArePinned(t *testing.T) {
+	var manifest struct{ Dependencies, OptionalDependencies map[string]string }
+	read(t, "package.json", &manifest)
+	if len(manifest.Dependencies) == 0 {
+		t.Fatal("package.json names no dependencies")
+	}
+	for _, deps := range []map[string]string{manifest.Dependencies, manifest.OptionalDependencies} {
+		for name, version := range deps {
+			if strings.ContainsAny(version, "^~*x> |") {
+				t.Errorf("%s is at %q, which is a range", name, version)
+			}
+		}
+	}
+	lock := read(t, "package-lock.json", &struct{}{})
+	if bytes.Contains(lock, []byte(`"resolved"`)) {
+		t.Error("package-lock.json holds addresses of one machine's registry")
+	}
+	if !bytes.Contains(lock, []byte(`"integrity"`)) {
+		t.Error("package-lock.json holds no hashes")
+	}
+}
+
+func read(t *testing.T, name string, v any) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir(), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return b
+}
