@@ -1,6 +1,6 @@
 // Package admin is where people decide: an HTTP API under /admin that shows
 // every tool with its lock, approves, disables and enables it, and says who did
-// what; and the small page that a remediation links to.
+// what; and the small pages that a remediation links to.
 //
 // An approval names the hash of the definition that the person saw, so nothing
 // can be slipped in between looking and deciding. What an operator's rule
@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A Syncer brings the catalog up to date; *catalog.Syncer is one.
@@ -32,12 +33,13 @@ type Options struct {
 	// request; if it is an [*identity.Error] its Kind chooses the status. nil refuses all.
 	Actor func(*http.Request) (string, error)
 
-	// Agent is whose view of the tools people see: an operator's rule may deny a tool
-	// to some agents only. The zero Agent: one named "admin" that sees every server.
+	// Agent is whose view of the tools people see: an operator's rule may deny a tool to
+	// some agents only. The zero Agent stands for one named "admin" that sees every server.
 	Agent identity.Agent
 
-	// Hosts are the names and addresses, without port, under which the API is reached; nil: any.
-	// Without it another site's name can be pointed at a gateway on loopback, and then is the same origin.
+	// Hosts are the names and addresses, without port, under which the API is
+	// reached; nil: any. Without it another site's name can be pointed at a
+	// gateway on loopback, and is of the same origin then.
 	Hosts []string
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
@@ -46,14 +48,36 @@ type Options struct {
 	Log     *slog.Logger     // nil: none
 }
 
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Agent.ID == "" {
+		out.Agent = identity.Agent{ID: "admin", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
+	}
+	if out.Now == nil {
+		out.Now = time.Now
+	}
+	if out.Log == nil {
+		out.Log = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// An api holds what the handlers share.
+type api struct {
+	states    *state.Loader
+	approvals approval.Store
+	syncer    Syncer // nil: syncs are not served here
+	o         Options
+}
+
 // New returns the handler of /admin and all below it. sync may be nil: then
 // POST /admin/sync says that it is not served here.
 func New(states *state.Loader, approvals approval.Store, sync Syncer, o *Options) http.Handler {
-	return http.NotFoundHandler()
-}
-
-// Health returns the handler of /healthz: 200 while requests can be served,
-// else 503. Callers whom Options.Actor refuses get no names and no reasons.
-func Health(states *state.Loader, o *Options) http.Handler {
-	return http.NotFoundHandler()
+	a := &api{states: states, approvals: approvals, syncer: sync, o: o.withDefaults()}
+	rest := http.NewServeMux()
+	a.register(rest)
+	return a.guard(a.pages(requireJSON(rest)))
 }

@@ -1,0 +1,246 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// errStore says what no caller may read.
+var errStore = errors.New("arn:aws:dynamodb:eu-west-1:123456789012:table/secret")
+
+func TestOpenAPIIsTheGoldenFile(t *testing.T) {
+	h := newHouse(t)
+	w := h.send("/admin/openapi.json", "")
+	var got bytes.Buffer
+	if err := json.Indent(&got, w.Body.Bytes(), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	const golden = "testdata/openapi.json"
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("OpenAPI document (-want +got), rewrite it with -update:\n%s", diff)
+	}
+	if !strings.Contains(got.String(), `"openapi": "3.1.0"`) {
+		t.Error("it is not OpenAPI 3.1")
+	}
+}
+
+func TestServersAreListedWithOutcomeAndCounts(t *testing.T) {
+	h := newHouse(t)
+	h.servers.faults["mail"] = upstream.Outcome{
+		Status: upstream.Denied, Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfter: time.Second,
+	}
+	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"no good"}`, `{"name":"new_one"}`)
+	h.sync()
+	got := into[struct{ Servers []admin.Server }](h, "/admin/servers", "").Servers
+	checked := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	want := []admin.Server{
+		{
+			Name: "fs", Enabled: true, Approval: "on_change",
+			Outcome: admin.Outcome{
+				Status: "available", Attempts: 1, DurationMS: 15, CheckedAt: checked,
+				Refused: got[0].Outcome.Refused,
+			},
+			Tools: lock.Counts{Callable: 1, DisabledByConfig: 1, PendingApproval: 1},
+		},
+		{
+			Name: "mail", Enabled: true, Approval: "manual",
+			Outcome: admin.Outcome{
+				Status: "denied", Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfterMS: 1000,
+				Message:  "Access to MCP server 'mail' was denied. Retrying will not help; contact its owner.",
+				Attempts: 1, DurationMS: 15, CheckedAt: checked,
+			},
+			Tools: lock.Counts{DisabledByConfig: 1, PendingApproval: 1},
+		},
+		{Name: "old", Approval: "on_change", Outcome: admin.Outcome{Status: "unknown"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	if len(got[0].Outcome.Refused) != 1 || !strings.Contains(got[0].Outcome.Refused[0].Name, "no good") {
+		t.Errorf("refused = %+v", got[0].Outcome.Refused)
+	}
+}
+
+func TestFaultsOfABadConfigAreShown(t *testing.T) {
+	h := newHouse(t)
+	h.put(config.Key, `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","oops":1}}}`)
+	h.sync()
+	got := into[struct{ State admin.Freshness }](h, "/admin/servers", "").State
+	if !got.Config.Stale || len(got.Config.Faults) != 1 || !strings.Contains(got.Config.Faults[0].Path, "oops") {
+		t.Errorf("config = %+v", got.Config)
+	}
+	if got.Policy.Stale || got.Catalog.Stale || got.SyncedAt.IsZero() || got.Catalog.Version == "" {
+		t.Errorf("state = %+v", got)
+	}
+}
+
+func TestToolsAreListedByServerAndStatus(t *testing.T) {
+	h := newHouse(t)
+	for query, want := range map[string][]string{
+		"":                                   {"fs:format_disk disabled_by_config", "fs:read_file callable", "mail:read_drafts disabled_by_config", "mail:send pending_approval"},
+		"?server=fs":                         {"fs:format_disk disabled_by_config", "fs:read_file callable"},
+		"?status=pending_approval":           {"mail:send pending_approval"},
+		"?server=fs&status=callable":         {"fs:read_file callable"},
+		"?server=old":                        nil,
+		"?server=fs&status=disabled_unknown": nil,
+	} {
+		got := into[struct {
+			Tools []admin.Summary
+			Total int
+		}](h, "/admin/tools"+query, "")
+		var ids []string
+		for _, s := range got.Tools {
+			ids = append(ids, s.ID+" "+s.Status)
+		}
+		if diff := cmp.Diff(want, ids); diff != "" || got.Total != len(want) {
+			t.Errorf("tools%s, total %d (-want +got):\n%s", query, got.Total, diff)
+		}
+	}
+	first := into[struct{ Tools []admin.Summary }](h, "/admin/tools?status=callable", "").Tools[0]
+	want := admin.Summary{
+		ID: "fs:read_file", Server: "fs", Name: "read_file", Status: "callable", Tier: tool.Read,
+		Hash: h.hash("fs/read_file"), Summary: "Reads a file.",
+	}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+	h.problem(http.StatusNotFound, "/admin/tools?server=nope", "")
+	h.problem(http.StatusUnprocessableEntity, "/admin/tools?status=open", "")
+}
+
+func TestOneToolIsShownWithItsLock(t *testing.T) {
+	h := newHouse(t)
+	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
+	link := "https://gate.example.com/admin/tools/mail/send"
+	if got.Status != "pending_approval" || !strings.Contains(got.Remediation, link) || got.Record.State != "pending" || got.Denial != nil {
+		t.Errorf("tool that waits = %+v", got)
+	}
+	if string(got.Definition) != `{"name":"send","x":9007199254740993}` || got.Hash != got.Record.CurrentHash || got.Approved != nil {
+		t.Errorf("definition %s, hash %s", got.Definition, got.Hash)
+	}
+
+	denied := into[admin.Tool](h, "/admin/tools/mail/read_drafts", "")
+	want := &admin.Denial{ID: "no-drafts", Reason: "Drafts are private.", Contact: "#mail-owners", Rules: denied.Denial.Rules}
+	if diff := cmp.Diff(want, denied.Denial); diff != "" || denied.Status != "disabled_by_config" || strings.Contains(denied.Remediation, link) {
+		t.Errorf("denied tool = %+v", denied)
+	}
+	open := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
+	if open.Status != "callable" || open.Remediation != "" || open.Record.By != "sync" || open.Tier != tool.Read || open.Signature != "(path?: string)" {
+		t.Errorf("open tool = %+v", open)
+	}
+	for _, path := range []string{"fs/nope", "nope/read_file", "fs:read_file/x"} {
+		h.problem(http.StatusNotFound, "/admin/tools/"+path, "")
+	}
+}
+
+func TestChangedToolIsShownWithBothDefinitions(t *testing.T) {
+	h := newHouse(t)
+	before := h.servers.lists["fs"][0]
+	after := `{"name":"read_file","description":"Reads a file, and mails it."}`
+	h.servers.lists["fs"][0] = after
+	h.sync()
+	got := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
+	if got.Status != "pending_approval" || got.Record.State != "changed" {
+		t.Errorf("status %s, record %+v", got.Status, got.Record)
+	}
+	if string(got.Definition) != after || string(got.Approved) != before {
+		t.Errorf("definition %s, approved %s", got.Definition, got.Approved)
+	}
+}
+
+func TestToolThatLeftTheCatalogKeepsItsRecord(t *testing.T) {
+	h := newHouse(t)
+	h.servers.lists["mail"] = nil
+	h.sync()
+	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
+	if got.Status != "not_listed" || got.Record == nil || got.Definition == nil {
+		t.Errorf("tool = %+v", got)
+	}
+	if got := into[admin.Tool](h, "/admin/tools/mail/send/disable", `{}`); !got.Record.Disabled {
+		t.Errorf("record = %+v", got.Record)
+	}
+}
+
+func TestFailuresNameNoCause(t *testing.T) {
+	h := newHouse(t)
+	h.approvals.OnGet = func(context.Context, tool.ID) error { return errStore }
+	h.approvals.OnAudit = func(context.Context, string) error { return errStore }
+	hash := strings.Repeat("0", 64)
+	for path, body := range map[string]string{
+		"/admin/tools/mail/send":         "",
+		"/admin/tools/mail/send/approve": approveBody(hash),
+		"/admin/tools/mail/send/disable": "{}",
+		"/admin/audit":                   "",
+	} {
+		if got := h.problem(http.StatusInternalServerError, path, body); strings.Contains(got, "arn:") {
+			t.Errorf("%s tells the cause: %q", path, got)
+		}
+		if !strings.Contains(h.log.String(), "arn:") {
+			t.Errorf("%s does not log the cause", path)
+		}
+		h.log.Reset()
+	}
+	got := into[struct{ Tools []admin.Approved }](h, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q}]}`, hash)).Tools
+	if len(got) != 1 || got[0].Result != "failed" || strings.Contains(got[0].Detail, "arn:") {
+		t.Errorf("bulk approval = %+v", got)
+	}
+}
+
+func TestBodiesAreChecked(t *testing.T) {
+	h := newHouse(t)
+	hash := strings.Repeat("a", 64)
+	for name, tc := range map[string]struct {
+		path, body string
+		status     int
+	}{
+		"no hash":        {"/admin/tools/mail/send/approve", `{}`, http.StatusUnprocessableEntity},
+		"short hash":     {"/admin/tools/mail/send/approve", `{"hash":"abc"}`, http.StatusUnprocessableEntity},
+		"upper case":     {"/admin/tools/mail/send/approve", `{"hash":"` + strings.ToUpper(hash) + `"}`, http.StatusUnprocessableEntity},
+		"unknown field":  {"/admin/tools/mail/send/approve", `{"hash":"` + hash + `","force":true}`, http.StatusUnprocessableEntity},
+		"long note":      {"/admin/tools/mail/send/disable", `{"note":"` + strings.Repeat("x", 5000) + `"}`, http.StatusUnprocessableEntity},
+		"not an object":  {"/admin/tools/mail/send/disable", `[]`, http.StatusUnprocessableEntity},
+		"no JSON":        {"/admin/tools/mail/send/disable", `{`, http.StatusBadRequest},
+		"empty bulk":     {"/admin/servers/mail/approve", `{"tools":[]}`, http.StatusUnprocessableEntity},
+		"unknown server": {"/admin/servers/nope/approve", `{"tools":[{"name":"a","hash":"` + hash + `"}]}`, http.StatusNotFound},
+		"unknown tool":   {"/admin/tools/mail/nope/disable", `{}`, http.StatusNotFound},
+		"no such deed":   {"/admin/tools/mail/send/open", `{}`, http.StatusNotFound},
+		"limit 0":        {"/admin/audit?limit=0", "", http.StatusUnprocessableEntity},
+		"limit too high": {"/admin/audit?limit=1001", "", http.StatusUnprocessableEntity},
+		"nothing there":  {"/admin/nope", "", http.StatusNotFound},
+	} {
+		t.Run(name, func(t *testing.T) { h.problem(tc.status, tc.path, tc.body) })
+	}
+	if r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.Rev != 1 || r.State != approval.Pending {
+		t.Errorf("record = %+v, %v; want it untouched", r, err)
+	}
+}

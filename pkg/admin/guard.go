@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+)
+
+// actorKey is the context key of who sends the request.
+type actorKey struct{}
+
+// actorOf returns who sends the request; guard has seen to it that there is somebody.
+func actorOf(ctx context.Context) string {
+	actor, _ := ctx.Value(actorKey{}).(string)
+	return actor
+}
+
+// guard lets pass what comes under a known host, from the same origin, from
+// somebody whom Options.Actor knows.
+func (a *api) guard(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, http.StatusForbidden, "the request comes from another site")
+	}))
+	known := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		actor, err := a.actor(r)
+		if err != nil {
+			a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("err", err))
+			refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), actorKey{}, actor)))
+	})
+	checked := origin.Handler(known)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		if !a.knownHost(r.Host) {
+			writeProblem(w, http.StatusMisdirectedRequest, "this host is not served here")
+			return
+		}
+		checked.ServeHTTP(w, r)
+	})
+}
+
+func (a *api) knownHost(host string) bool {
+	if a.o.Hosts == nil {
+		return true
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	return slices.ContainsFunc(a.o.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// actor returns who sends r. Nobody in particular is not somebody.
+func (a *api) actor(r *http.Request) (string, error) {
+	if a.o.Actor == nil {
+		return "", errors.New("no authentication is configured")
+	}
+	actor, err := a.o.Actor(r)
+	if err == nil && actor == "" {
+		err = errors.New("the caller has no name")
+	}
+	return actor, err
+}
+
+// refuse answers a caller whom Options.Actor refused, without the reason.
+func refuse(w http.ResponseWriter, err error) {
+	kind := identity.Invalid
+	if e, ok := errors.AsType[*identity.Error](err); ok {
+		kind = e.Kind
+	}
+	switch kind {
+	case identity.Scope:
+		writeProblem(w, http.StatusForbidden, "you may not use the admin API")
+	case identity.Unavailable:
+		writeProblem(w, http.StatusServiceUnavailable, "your credentials cannot be checked for now")
+	case identity.Invalid, identity.Missing:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		writeProblem(w, http.StatusUnauthorized, "valid credentials are required")
+	}
+}
+
+// requireJSON refuses a body that a form of another site could send without asking.
+func requireJSON(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "application/json" {
+				writeProblem(w, http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writeProblem answers with an RFC 9457 body, as the API does for its own errors.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	// The caller has gone if this fails, and there is nobody else to tell.
+	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
+}

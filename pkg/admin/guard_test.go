@@ -1,0 +1,180 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+)
+
+func TestOtherSitesCannotDecide(t *testing.T) {
+	h := newHouse(t)
+	deed := "/admin/tools/fs/read_file/disable"
+	for name, headers := range map[string][]string{
+		"cross site":           {"Sec-Fetch-Site: cross-site"},
+		"same site":            {"Sec-Fetch-Site: same-site"},
+		"other origin":         {"Origin: https://evil.example.com"},
+		"opaque origin":        {"Origin: null"},
+		"other port":           {"Origin: https://gate.example.com:8443"},
+		"form of another site": {"Sec-Fetch-Site: cross-site", "Content-Type: application/x-www-form-urlencoded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.problem(http.StatusForbidden, deed, `{}`, headers...)
+			h.problem(http.StatusForbidden, "/admin/tools/fs/read_file", "action=disable", headers...)
+		})
+	}
+	if s := h.status("fs:read_file"); s != lock.None {
+		t.Fatalf("status = %q, want nothing decided", s)
+	}
+	for name, headers := range map[string][]string{
+		"same origin": {"Sec-Fetch-Site: same-origin", "Origin: https://gate.example.com"},
+		"no browser":  nil,
+	} {
+		if w := h.send(deed, `{}`, headers...); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestOnlyJSONIsTaken(t *testing.T) {
+	h := newHouse(t)
+	for _, ct := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json+x", "a/b/c"} {
+		h.problem(http.StatusUnsupportedMediaType, "/admin/tools/fs/read_file/disable", `{}`, "Content-Type: "+ct)
+	}
+	if s := h.status("fs:read_file"); s != lock.None {
+		t.Errorf("status = %q, want nothing decided", s)
+	}
+}
+
+func TestOnlyKnownCallersAreServed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		actor  func(*http.Request) (string, error)
+		status int
+	}{
+		"nobody configured":  {nil, http.StatusUnauthorized},
+		"no name":            {func(*http.Request) (string, error) { return "", nil }, http.StatusUnauthorized},
+		"any error":          {func(*http.Request) (string, error) { return "ann", errors.New("key set at 10.0.0.1") }, http.StatusUnauthorized},
+		"missing":            {refusing(identity.Missing), http.StatusUnauthorized},
+		"not an admin":       {refusing(identity.Scope), http.StatusForbidden},
+		"cannot be verified": {refusing(identity.Unavailable), http.StatusServiceUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.options.Actor = tc.actor
+			h.open()
+			for _, path := range []string{"/admin/servers", "/admin/openapi.json", "/admin", "/admin/tools/fs/read_file", "/admin/nope"} {
+				if got := h.problem(tc.status, path, "", "Accept: text/html"); strings.Contains(got, "10.0.0.1") {
+					t.Errorf("%s tells the cause: %q", path, got)
+				}
+			}
+			h.problem(tc.status, "/admin/tools/fs/read_file/disable", "{}")
+			if w := h.send("/admin/servers", ""); (w.Header().Get("WWW-Authenticate") != "") != (tc.status == http.StatusUnauthorized) {
+				t.Errorf("WWW-Authenticate = %q", w.Header().Get("WWW-Authenticate"))
+			}
+		})
+	}
+}
+
+func refusing(k identity.Kind) func(*http.Request) (string, error) {
+	return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k} }
+}
+
+func TestAnotherSitesNameIsNotServed(t *testing.T) {
+	h := newHouse(t)
+	h.options.Hosts = []string{"127.0.0.1", "localhost", "::1"}
+	h.open()
+	for host, want := range map[string]int{
+		"127.0.0.1:8080":   http.StatusOK,
+		"127.0.0.1":        http.StatusOK,
+		"LOCALHOST:8080":   http.StatusOK,
+		"[::1]:8080":       http.StatusOK,
+		"[::1]":            http.StatusOK,
+		"evil.example.com": http.StatusMisdirectedRequest,
+		"127.0.0.1.evil":   http.StatusMisdirectedRequest,
+		"localhost.":       http.StatusMisdirectedRequest,
+		"":                 http.StatusMisdirectedRequest,
+	} {
+		if w := h.send("/admin/servers", "", "Host: "+host); w.Code != want {
+			t.Errorf("Host %q = %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestAnswersAreNotKeptNorFramed(t *testing.T) {
+	h := newHouse(t)
+	for _, path := range []string{"/admin/servers", "/admin/nope", "/admin/openapi.json"} {
+		got := h.send(path, "").Header()
+		for name, want := range map[string]string{
+			"Cache-Control":           "no-store",
+			"X-Content-Type-Options":  "nosniff",
+			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+		} {
+			if got.Get(name) != want {
+				t.Errorf("%s: %s = %q, want %q", path, name, got.Get(name), want)
+			}
+		}
+	}
+}
+
+// health asks /healthz.
+func (h *house) health() (int, admin.HealthReport, string) {
+	h.t.Helper()
+	h.handler = admin.Health(h.states, &h.options)
+	defer h.open()
+	w := h.send("/healthz", "")
+	var r admin.HealthReport
+	if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil {
+		h.t.Fatal(err)
+	}
+	return w.Code, r, w.Body.String()
+}
+
+func TestHealthSaysWhatIsInUse(t *testing.T) {
+	h := newHouse(t)
+	code, r, _ := h.health()
+	if code != http.StatusOK || r.Status != "ok" || r.Version != "v1.2.3" || r.Config != config.Version([]byte(fsConfig)) || r.Tools != 4 {
+		t.Errorf("%d %+v", code, r)
+	}
+	if r.Outcomes["available"] != 2 || len(r.Outcomes) != 1 || len(r.Servers) != 3 || r.CatalogAge == nil || len(r.Stale) != 0 {
+		t.Errorf("%+v", r)
+	}
+
+	h.put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
+	h.states.Refresh(t.Context())
+	code, r, _ = h.health()
+	if code != http.StatusOK || r.Status != "stale" || len(r.Stale) != 1 || r.Stale[0] != "config" || len(r.State.Config.Faults) == 0 {
+		t.Errorf("beside a bad config: %d %+v", code, r)
+	}
+}
+
+func TestHealthTellsStrangersNoNames(t *testing.T) {
+	h := newHouse(t)
+	h.options.Actor = nil
+	h.put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
+	h.states.Refresh(t.Context())
+	code, r, body := h.health()
+	if code != http.StatusOK || r.Outcomes["available"] != 2 || r.Status != "stale" {
+		t.Errorf("%d %+v", code, r)
+	}
+	for _, secret := range []string{"mail", "fs", "oops"} {
+		if strings.Contains(body, secret) {
+			t.Errorf("%q stands in %s", secret, body)
+		}
+	}
+}
+
+func TestHealthWithoutACatalogIs503(t *testing.T) {
+	h := newHouse(t)
+	h.objects.OnGet = onGet(errStore)
+	h.states = newStates(h)
+	code, r, body := h.health()
+	if code != http.StatusServiceUnavailable || r.Status != "unavailable" || strings.Contains(body, "arn:") {
+		t.Errorf("%d %s", code, body)
+	}
+}

@@ -1,0 +1,215 @@
+package admin
+
+import (
+	"bytes"
+	_ "embed" // the page and its style
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed style.css
+var styleCSS []byte
+
+// pageCSP lets the page load its style and send its form, and nothing else.
+const pageCSP = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// maxForm is the longest form that is read, in bytes.
+const maxForm = 64 << 10
+
+// A page is what page.html shows: one tool, or the servers with their tools.
+type page struct {
+	Title   string
+	Root    string // relative address of what /admin lies in
+	Problem string
+	Tool    *Tool
+	Actions []string // buttons
+	Before  string   // the definition approved before, if it is another
+	Now     string
+	Servers []pageServer
+}
+
+type pageServer struct {
+	Name, Status, Message string
+	Tools                 []pageTool
+}
+
+type pageTool struct{ Name, Status, Link string }
+
+// pages serves people who come with a browser, on the addresses that
+// remediations link to; all else is next's.
+func (a *api) pages(next http.Handler) http.Handler {
+	tmpl := template.Must(template.New("page").Parse(pageHTML))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) {
+		a.write(w, r, tmpl, http.StatusOK, a.indexPage(r))
+	})
+	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "../admin")
+		w.WriteHeader(http.StatusPermanentRedirect)
+	})
+	mux.HandleFunc("GET /admin/style.css", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+		_, _ = w.Write(styleCSS) // the caller has gone if this fails
+	})
+	mux.HandleFunc("GET /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if !wantsHTML(r.Header.Get("Accept")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		status, p := a.toolPage(r)
+		a.write(w, r, tmpl, status, p)
+	})
+	mux.HandleFunc("POST /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.submit(w, r); err != nil {
+			status, p := a.toolPage(r)
+			if e, ok := errors.AsType[*huma.ErrorModel](err); ok && status == http.StatusOK {
+				status, p.Problem = e.Status, e.Detail
+			}
+			a.write(w, r, tmpl, status, p)
+			return
+		}
+		// Sent again by a reload, a form would decide again.
+		w.Header().Set("Location", "./"+url.PathEscape(r.PathValue("tool")))
+		w.WriteHeader(http.StatusSeeOther)
+	})
+	mux.Handle("/", next)
+	return mux
+}
+
+func (a *api) write(w http.ResponseWriter, r *http.Request, tmpl *template.Template, status int, p page) {
+	var b bytes.Buffer
+	if err := tmpl.Execute(&b, p); err != nil {
+		a.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.Any("err", err))
+		writeProblem(w, http.StatusInternalServerError, "internal error; the log says more")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pageCSP)
+	w.WriteHeader(status)
+	_, _ = b.WriteTo(w) // the caller has gone if this fails
+}
+
+// wantsHTML reports whether the Accept header is a browser's.
+func wantsHTML(accept string) bool {
+	html, json := strings.Index(accept, "text/html"), strings.Index(accept, "application/json")
+	return html >= 0 && (json < 0 || html < json)
+}
+
+func (a *api) indexPage(r *http.Request) page {
+	v := a.states.Load(r.Context()).View(a.o.Agent)
+	p := page{Title: "Portcullis", Root: "./"}
+	for _, s := range serversOf(v) {
+		ps := pageServer{Name: s.Name, Status: s.Outcome.Status, Message: s.Outcome.Message}
+		for _, t := range summaries(v, s.Name, "") {
+			ps.Tools = append(ps.Tools, pageTool{t.Name, t.Status, "./admin/tools/" + url.PathEscape(s.Name) + "/" + url.PathEscape(t.Name)})
+		}
+		p.Servers = append(p.Servers, ps)
+	}
+	if len(p.Servers) == 0 {
+		p.Problem = "There is no catalog yet, or no server is configured."
+	}
+	return p
+}
+
+func (a *api) toolPage(r *http.Request) (int, page) {
+	id := tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}
+	p := page{Title: id.String() + " · Portcullis", Root: "../../../"}
+	t, err := a.tool(r.Context(), id)
+	if err != nil {
+		status := http.StatusInternalServerError
+		if e, ok := errors.AsType[*huma.ErrorModel](a.fail(r.Context(), "show tool", err)); ok {
+			status, p.Problem = e.Status, e.Detail
+		}
+		return status, p
+	}
+	p.Tool, p.Actions = &t, actionsOf(t)
+	p.Now = readable(t.Definition)
+	if t.Approved != nil {
+		p.Before = readable(t.Approved)
+	}
+	return http.StatusOK, p
+}
+
+// actionsOf returns what a person can do about the tool.
+func actionsOf(t Tool) []string {
+	if t.Record == nil {
+		return nil
+	}
+	var out []string
+	denied := t.Denial != nil && !t.Denial.Unknown
+	if !denied && t.Record.ApprovedHash != t.Record.CurrentHash {
+		out = append(out, "approve")
+	}
+	switch {
+	case !t.Record.Disabled:
+		out = append(out, "disable")
+	case !denied:
+		out = append(out, "enable")
+	}
+	return out
+}
+
+// submit carries out what a button of the page says.
+func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return problem(http.StatusBadRequest, "the form cannot be read")
+	}
+	var d decision
+	note := r.PostForm.Get("note")
+	switch r.PostForm.Get("action") {
+	case "approve":
+		d = approving(r.PostForm.Get("hash"), note)
+	case "disable":
+		d = disabling(note)
+	case "enable":
+		d = enabling(note)
+	default:
+		return problem(http.StatusBadRequest, "the form names no action")
+	}
+	if len(note) > maxNote {
+		return problem(http.StatusBadRequest, "the note is too long")
+	}
+	_, err := a.decideAndShow(r.Context(), tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}, d)
+	return err
+}
+
+// readable returns a definition as text for a person, one member a line. A
+// text that hides its orders from people in characters that they cannot see
+// would be approved and then read by an agent, so those are shown.
+func readable(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		b.Reset()
+		b.Write(raw)
+	}
+	var out strings.Builder
+	for _, r := range b.String() {
+		if r == '\n' || visible(r) {
+			out.WriteRune(r)
+		} else {
+			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
+		}
+	}
+	return out.String()
+}
+
+func visible(r rune) bool {
+	return unicode.IsPrint(r) && r != '\u2800' && // a braille pattern without dots
+		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}

@@ -1,0 +1,238 @@
+package admin_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+// page opens an address as a browser does.
+func (h *house) page(status int, path string) string {
+	h.t.Helper()
+	w := h.send(path, "", browser)
+	if w.Code != status || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+		h.t.Fatalf("%s = %d %s %s", path, w.Code, w.Header().Get("Content-Type"), w.Body)
+	}
+	return w.Body.String()
+}
+
+// buttons returns the actions that a page offers.
+func buttons(page string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`<button name="action" value="(\w+)"`).FindAllStringSubmatch(page, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// press sends the page's form as a browser does, with the hash that stands in it.
+func (h *house) press(path, page, action string) (status int, body string) {
+	h.t.Helper()
+	m := regexp.MustCompile(`name="hash" value="([0-9a-f]*)"`).FindStringSubmatch(page)
+	if m == nil {
+		h.t.Fatalf("%s has no form", path)
+	}
+	form := url.Values{"action": {action}, "hash": {m[1]}, "note": {"from the page"}}
+	w := h.send(path, form.Encode(), browser, "Content-Type: application/x-www-form-urlencoded",
+		"Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin")
+	if w.Code == http.StatusSeeOther {
+		back, err := url.Parse("https://gate.example.com" + path)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		to, err := back.Parse(w.Header().Get("Location"))
+		if err != nil || to.Path != back.Path {
+			h.t.Errorf("after the form it goes to %v, %v; want the page again", to, err)
+		}
+	}
+	return w.Code, w.Body.String()
+}
+
+func TestRemediationLeadsToAPageThatApproves(t *testing.T) {
+	h := newHouse(t)
+	link := into[admin.Tool](h, "/admin/tools/mail/send", "").Remediation
+	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
+	page := h.page(http.StatusOK, link)
+	for _, want := range []string{"mail:send", "pending_approval", "9007199254740993"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q does not stand on the page", want)
+		}
+	}
+	if diff := cmp.Diff([]string{"approve", "disable"}, buttons(page)); diff != "" {
+		t.Errorf("buttons (-want +got):\n%s", diff)
+	}
+	if status, body := h.press(link, page, "approve"); status != http.StatusSeeOther {
+		t.Fatalf("approve = %d %s", status, body)
+	}
+	if s := h.status("mail:send"); s != lock.None {
+		t.Errorf("status = %q", s)
+	}
+	r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
+	if err != nil || r.By != "ann" || r.Note != "from the page" {
+		t.Errorf("record = %+v, %v", r, err)
+	}
+	for _, step := range []struct {
+		press string
+		want  lock.Status
+		then  []string
+	}{
+		{"disable", lock.DisabledByUser, []string{"enable"}},
+		{"enable", lock.None, []string{"disable"}},
+	} {
+		if status, body := h.press(link, h.page(http.StatusOK, link), step.press); status != http.StatusSeeOther {
+			t.Fatalf("%s = %d %s", step.press, status, body)
+		}
+		if s := h.status("mail:send"); s != step.want {
+			t.Errorf("after %s: status %q, want %q", step.press, s, step.want)
+		}
+		if diff := cmp.Diff(step.then, buttons(h.page(http.StatusOK, link))); diff != "" {
+			t.Errorf("buttons after %s (-want +got):\n%s", step.press, diff)
+		}
+	}
+}
+
+func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
+	h := newHouse(t)
+	h.servers.lists["fs"][0] = `{"name":"read_file","description":"Second."}`
+	h.sync()
+	page := h.page(http.StatusOK, "/admin/tools/fs/read_file")
+	if !strings.Contains(page, "Approved before") || !strings.Contains(page, "Reads a file. Twice.") || !strings.Contains(page, "Second.") {
+		t.Errorf("page = %s", page)
+	}
+	h.servers.lists["fs"][0] = `{"name":"read_file","description":"Third."}`
+	h.sync()
+	status, body := h.press("/admin/tools/fs/read_file", page, "approve")
+	if status != http.StatusConflict || !strings.Contains(body, "changed since it was shown") || !strings.Contains(body, "Third.") {
+		t.Errorf("approving what was seen before = %d %s", status, body)
+	}
+	if s := h.status("fs:read_file"); s != lock.PendingApproval {
+		t.Errorf("status = %q", s)
+	}
+}
+
+func TestPageShowsWhatAServerWroteAsText(t *testing.T) {
+	h := newHouse(t)
+	h.servers.lists["mail"] = []string{
+		"{\"name\":\"send\",\"description\":\"</pre><script>alert(1)</script><img src=x onerror=y> \u202egnp.exe\u200b \U000E0041\U000E0042 a\ufe0f\u3164\u00a0é 邮件\"}",
+	}
+	h.sync()
+	page := h.page(http.StatusOK, "/admin/tools/mail/send")
+	for _, bad := range []string{"<script", "<img", "\u202e", "\u200b", "\U000E0041", "\ufe0f", "\u3164", "\u00a0"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q reaches the page", bad)
+		}
+	}
+	text := html.UnescapeString(page)
+	for _, want := range []string{"⟨U+202E⟩gnp.exe⟨U+200B⟩ ⟨U+E0041⟩⟨U+E0042⟩ a⟨U+FE0F⟩⟨U+3164⟩⟨U+00A0⟩é 邮件", "<script>alert(1)</script>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q does not stand on the page", want)
+		}
+	}
+}
+
+func TestPageLoadsNothingOfOthers(t *testing.T) {
+	h := newHouse(t)
+	for path, root := range map[string]string{"/admin": "./", "/admin/tools/fs/read_file": "../../../"} {
+		w := h.send(path, "", browser)
+		csp := w.Header().Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: %q is not in the policy %q", path, want, csp)
+			}
+		}
+		for _, bad := range []string{"<script", "style=", "<style", "http://", "//cdn"} {
+			if strings.Contains(w.Body.String(), bad) {
+				t.Errorf("%s has %q", path, bad)
+			}
+		}
+		if !strings.Contains(w.Body.String(), `href="`+root+`admin/style.css"`) {
+			t.Errorf("%s does not load its style", path)
+		}
+	}
+	if w := h.send("/admin/style.css", ""); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/css; charset=utf-8" || w.Body.Len() == 0 {
+		t.Errorf("style = %d %s", w.Code, w.Header().Get("Content-Type"))
+	}
+}
+
+func TestPageOffersNothingThatIsRefused(t *testing.T) {
+	h := newHouse(t)
+	page := h.page(http.StatusOK, "/admin/tools/mail/read_drafts")
+	if diff := cmp.Diff([]string{"disable"}, buttons(page)); diff != "" {
+		t.Errorf("buttons of a denied tool (-want +got):\n%s", diff)
+	}
+	for _, want := range []string{"no-drafts", "Drafts are private.", "#mail-owners"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q does not stand on the page", want)
+		}
+	}
+	if status, _ := h.press("/admin/tools/mail/read_drafts", page, "approve"); status != http.StatusConflict {
+		t.Errorf("approve = %d, want %d", status, http.StatusConflict)
+	}
+	for _, form := range []string{"action=open", "action=", "hash=x", "%zz", "action=disable&note=" + strings.Repeat("x", approval.MaxNote+1), "action=disable&note=" + strings.Repeat("x", 1<<17)} {
+		w := h.send("/admin/tools/fs/read_file", form, browser, "Content-Type: application/x-www-form-urlencoded")
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("form %.30q = %d, want 400", form, w.Code)
+		}
+	}
+	if s := h.status("fs:read_file"); s != lock.None {
+		t.Errorf("status = %q", s)
+	}
+}
+
+func TestPageOfWhatIsNotThere(t *testing.T) {
+	h := newHouse(t)
+	page := h.page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
+	if !strings.Contains(page, "no tool of this name is known") || strings.Contains(page, "<b>") {
+		t.Errorf("page = %s", page)
+	}
+	w := h.send("/admin/tools/mail/nope", "action=disable", browser, "Content-Type: application/x-www-form-urlencoded")
+	if w.Code != http.StatusNotFound {
+		t.Errorf("form = %d", w.Code)
+	}
+}
+
+func TestIndexLinksToEveryTool(t *testing.T) {
+	h := newHouse(t)
+	page := h.page(http.StatusOK, "/admin")
+	for _, want := range []string{
+		`<a href="./admin/tools/fs/read_file">read_file</a> <span class="status callable">`,
+		`<a href="./admin/tools/mail/send">send</a> <span class="status pending_approval">`,
+		`old <span class="status unknown">`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q does not stand on the page:\n%s", want, page)
+		}
+	}
+	if w := h.send("/admin/", ""); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "../admin" {
+		t.Errorf("/admin/ = %d to %q", w.Code, w.Header().Get("Location"))
+	}
+}
+
+func TestProgramsGetJSONWhereBrowsersGetAPage(t *testing.T) {
+	h := newHouse(t)
+	for accept, want := range map[string]string{
+		"":                                      "application/json",
+		"*/*":                                   "application/json",
+		"application/json":                      "application/json",
+		"application/json, text/html;q=0.1":     "application/json",
+		"text/html":                             "text/html; charset=utf-8",
+		strings.TrimPrefix(browser, "Accept: "): "text/html; charset=utf-8",
+	} {
+		w := h.send("/admin/tools/fs/read_file", "", "Accept: "+accept)
+		if got := w.Header().Get("Content-Type"); got != want || w.Header().Get("Vary") != "Accept" {
+			t.Errorf("Accept %q: %q, Vary %q, want %q", accept, got, w.Header().Get("Vary"), want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+)
+
+// description stands at the head of the OpenAPI document.
+const description = `People decide here which tools agents may call.
+
+An approval names the hash of the definition that was seen. What an operator's rule denies (status
+disabled_by_config) cannot be approved or enabled here. A request that changes something needs the
+Content-Type application/json, and is refused if a browser sends it for another site.`
+
+// register adds every operation to mux. There is no page of documentation and no link to a
+// schema in the answers: both would load scripts of others or name a host.
+func (a *api) register(mux *http.ServeMux) {
+	cfg := huma.DefaultConfig("Portcullis admin API", "1")
+	cfg.Info.Description = description
+	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
+	cfg.CreateHooks = nil
+	h := humago.New(mux, cfg)
+
+	get := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: []int{http.StatusNotFound}}
+	}
+	post := func(id, path, summary string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
+			Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}
+	}
+	huma.Register(h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
+	huma.Register(h, get("list-tools", "/admin/tools", "Tools by server and status"), a.listTools)
+	huma.Register(h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
+	huma.Register(h, post("approve-tool", "/admin/tools/{server}/{tool}/approve", "Approve the definition with this hash"), a.approveTool)
+	huma.Register(h, post("disable-tool", "/admin/tools/{server}/{tool}/disable", "Lock a tool until somebody enables it"), a.disableTool)
+	huma.Register(h, post("enable-tool", "/admin/tools/{server}/{tool}/enable", "Take back a disabling; it approves nothing"), a.enableTool)
+	huma.Register(h, post("approve-server", "/admin/servers/{server}/approve", "Approve tools of a server, each with its hash"), a.approveServer)
+	sync := post("sync", "/admin/sync", "Load every server now")
+	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
+	huma.Register(h, sync, a.sync)
+	huma.Register(h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
+
+	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		data, err := h.OpenAPI().MarshalJSON()
+		if err != nil {
+			writeProblem(w, http.StatusInternalServerError, "internal error")
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+		_, _ = w.Write(data) // the caller has gone if this fails
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, http.StatusNotFound, "there is nothing here")
+	})
+}
+
+// fail makes what a caller may read out of err, and logs what he may not.
+func (a *api) fail(ctx context.Context, deed string, err error) error {
+	if e, ok := errors.AsType[*huma.ErrorModel](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, approval.ErrStale):
+		return problem(http.StatusConflict, "the definition changed since it was shown; read the tool again")
+	case errors.Is(err, approval.ErrConflict):
+		return problem(http.StatusConflict, "somebody else decided about the tool at this moment; read it again")
+	}
+	a.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("deed", deed), slog.Any("err", err))
+	return problem(http.StatusInternalServerError, "internal error; the log says more")
+}
+
+func problem(status int, detail string) *huma.ErrorModel {
+	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail}
+}

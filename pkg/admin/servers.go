@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// An Outcome is how the last attempt to load a server ended.
+type Outcome struct {
+	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
+	Message      string             `json:"message,omitempty" doc:"the line that agents read"`
+	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
+	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
+	HTTPStatus   int                `json:"http_status,omitempty"`
+	Attempts     int                `json:"attempts"`
+	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
+	DurationMS   int64              `json:"duration_ms"`
+	CheckedAt    time.Time          `json:"checked_at,omitzero"`
+	Refused      []upstream.Refusal `json:"refused,omitempty" doc:"listed tools that the gateway does not take"`
+}
+
+// A Server is one configured server.
+type Server struct {
+	Name     string      `json:"name"`
+	Enabled  bool        `json:"enabled"`
+	Required bool        `json:"required"`
+	Approval string      `json:"approval" enum:"manual,on_change,off"`
+	Outcome  Outcome     `json:"outcome"`
+	Tools    lock.Counts `json:"tools"`
+}
+
+// A Part is one part of what requests read, and how fresh it is.
+type Part struct {
+	Version string    `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
+	ReadAt  time.Time `json:"read_at,omitzero" doc:"when it was last known to be what is stored"`
+	Stale   bool      `json:"stale" doc:"something else is stored, or may be"`
+	Error   string    `json:"error,omitempty"`
+	Faults  []Fault   `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
+}
+
+// A Fault is one thing that is wrong with a file.
+type Fault struct {
+	Path    string `json:"path,omitempty" doc:"JSON path, or the policy rule"`
+	Line    int    `json:"line,omitempty"`
+	Col     int    `json:"col,omitempty"`
+	Message string `json:"message"`
+}
+
+// A Freshness is how fresh everything is that requests read.
+type Freshness struct {
+	Config    Part      `json:"config"`
+	Policy    Part      `json:"policy"`
+	Catalog   Part      `json:"catalog"`
+	Approvals Part      `json:"approvals"`
+	SyncedAt  time.Time `json:"synced_at,omitzero" doc:"when the catalog was last confirmed"`
+	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
+}
+
+type serversOutput struct {
+	Body struct {
+		Servers []Server  `json:"servers" nullable:"false"`
+		State   Freshness `json:"state"`
+	}
+}
+
+func (a *api) listServers(ctx context.Context, _ *struct{}) (*serversOutput, error) {
+	st := a.states.Load(ctx)
+	out := &serversOutput{}
+	out.Body.Servers = serversOf(st.View(a.o.Agent))
+	out.Body.State = freshnessOf(st)
+	return out, nil
+}
+
+func serversOf(v *state.View) []Server {
+	servers := []Server{}
+	at := map[string]int{}
+	for _, s := range v.Servers() {
+		at[s.Config.Name] = len(servers)
+		servers = append(servers, Server{
+			Name: s.Config.Name, Enabled: s.Config.Enabled, Required: s.Config.Required, Approval: s.Config.Approval,
+			Outcome: outcomeOf(s.Config.Name, s.Outcome),
+		})
+	}
+	for i := range v.Len() {
+		if v.Visible(i) {
+			servers[at[v.Server(i).Config.Name]].Tools.Add(v.Status(i))
+		}
+	}
+	return servers
+}
+
+func outcomeOf(server string, o upstream.Outcome) Outcome {
+	out := Outcome{
+		Status: string(o.Status), Message: upstream.Message(server, o), Reason: o.Reason, Error: o.Error,
+		HTTPStatus: o.HTTPStatus, Attempts: o.Attempts,
+		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
+		CheckedAt: o.CheckedAt, Refused: o.Refused,
+	}
+	if o.Status == "" {
+		out.Status = "unknown"
+	}
+	return out
+}
+
+func freshnessOf(s *state.State) Freshness {
+	out := Freshness{
+		Config: partOf(s.Health.Config), Policy: partOf(s.Health.Policy),
+		Catalog: partOf(s.Health.Catalog), Approvals: partOf(s.Health.Approvals),
+		Warnings: s.Health.Warnings,
+	}
+	if s.Catalog != nil {
+		out.SyncedAt = s.Catalog.Current().SyncedAt
+	}
+	return out
+}
+
+func partOf(p state.Part) Part {
+	out := Part{Version: p.Version, ReadAt: p.ReadAt, Stale: p.Stale, Faults: faultsOf(p.Err)}
+	if p.Err != nil {
+		out.Error = "it cannot be read; the log says more"
+		if out.Faults != nil {
+			out.Error = "the stored file is not in use"
+		}
+	}
+	return out
+}
+
+// faultsOf returns the faults of a file that are in err. Any other error is
+// for the log: it may name hosts and accounts.
+func faultsOf(err error) []Fault {
+	faults, ok := errors.AsType[config.Faults](err)
+	if !ok {
+		return nil
+	}
+	out := make([]Fault, len(faults))
+	for i, f := range faults {
+		out[i] = Fault{Path: f.Path, Line: f.Line, Col: f.Col, Message: f.Message}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// callable is the status of a tool that is not locked.
+const callable = "callable"
+
+func statusText(s lock.Status) string {
+	if s == lock.None {
+		return callable
+	}
+	return string(s)
+}
+
+// A Summary is one tool in a list.
+type Summary struct {
+	ID      string    `json:"id" doc:"server:tool"`
+	Server  string    `json:"server"`
+	Name    string    `json:"name"`
+	Status  string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
+	Tier    tool.Tier `json:"tier" enum:"read,write,destructive"`
+	Hash    string    `json:"hash" doc:"of the definition that the catalog holds; an approval names it"`
+	Title   string    `json:"title,omitempty"`
+	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
+}
+
+type toolsInput struct {
+	Server string `query:"server" doc:"only tools of this server"`
+	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
+}
+
+type toolsOutput struct {
+	Body struct {
+		Tools []Summary `json:"tools" nullable:"false" doc:"by id"`
+		Total int       `json:"total"`
+	}
+}
+
+func (a *api) listTools(ctx context.Context, in *toolsInput) (*toolsOutput, error) {
+	v := a.states.Load(ctx).View(a.o.Agent)
+	if in.Server != "" && !hasServer(v, in.Server) {
+		return nil, problem(http.StatusNotFound, "no server of this name is configured")
+	}
+	out := &toolsOutput{}
+	out.Body.Tools = summaries(v, in.Server, in.Status)
+	out.Body.Total = len(out.Body.Tools)
+	return out, nil
+}
+
+// summaries lists the tools of a server ("": all) with a status ("": any).
+func summaries(v *state.View, server, status string) []Summary {
+	out := []Summary{}
+	for i := range v.Len() {
+		if !v.Visible(i) || server != "" && v.ID(i).Server != server {
+			continue
+		}
+		if s := statusText(v.Status(i)); status == "" || s == status {
+			t := v.Tool(i)
+			out = append(out, Summary{
+				ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: s, Tier: v.Tier(i), Hash: string(t.Hash),
+				Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
+			})
+		}
+	}
+	return out
+}
+
+func hasServer(v *state.View, name string) bool {
+	for _, s := range v.Servers() {
+		if s.Config.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// A Tool is everything that is known of one tool.
+type Tool struct {
+	ID          string           `json:"id" doc:"server:tool"`
+	Server      string           `json:"server"`
+	Name        string           `json:"name"`
+	Status      string           `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown,not_listed" doc:"not_listed: the catalog does not have it, only its record is left"`
+	Remediation string           `json:"remediation,omitempty" doc:"what agents are told"`
+	Denial      *Denial          `json:"denial,omitempty" doc:"the operator's rule that denies it, or may"`
+	Tier        tool.Tier        `json:"tier" enum:"read,write,destructive"`
+	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them"`
+	Signature   string           `json:"signature,omitempty"`
+	Record      *Record          `json:"record,omitempty"`
+	Hash        string           `json:"hash,omitempty" doc:"of the definition; an approval names it"`
+	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
+	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
+}
+
+// A Denial is what the author of an operator's rule says.
+type Denial struct {
+	ID      string   `json:"id,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Contact string   `json:"contact,omitempty"`
+	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
+	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
+}
+
+// A Record is what was decided about a tool.
+type Record struct {
+	State        string    `json:"state" enum:"approved,pending,changed"`
+	Disabled     bool      `json:"disabled"`
+	ApprovedHash string    `json:"approved_hash,omitempty"`
+	CurrentHash  string    `json:"current_hash"`
+	By           string    `json:"by,omitempty" doc:"who decided last"`
+	At           time.Time `json:"at,omitzero"`
+	Note         string    `json:"note,omitempty"`
+	FirstSeen    time.Time `json:"first_seen,omitzero"`
+	LastSeen     time.Time `json:"last_seen,omitzero" doc:"to the day"`
+	Rev          int64     `json:"rev"`
+}
+
+// A ToolPath names the tool that a request is about. It is exported because
+// the path parameters of an unexported embedded struct are not read.
+type ToolPath struct {
+	Server string `path:"server"`
+	Tool   string `path:"tool"`
+}
+
+func (in ToolPath) id() tool.ID { return tool.ID{Server: in.Server, Name: in.Tool} }
+
+type toolOutput struct{ Body Tool }
+
+func (a *api) getTool(ctx context.Context, in *ToolPath) (*toolOutput, error) {
+	t, err := a.tool(ctx, in.id())
+	if err != nil {
+		return nil, a.fail(ctx, "get tool", err)
+	}
+	return &toolOutput{t}, nil
+}
+
+// tool reads the tool's record as it is in the store now and shows it beside
+// the catalog's.
+func (a *api) tool(ctx context.Context, id tool.ID) (Tool, error) {
+	v := a.states.Load(ctx).View(a.o.Agent)
+	_, listed := v.Find(id)
+	r, err := a.approvals.Get(ctx, id)
+	switch {
+	case err == nil:
+		return a.show(v, id, &r), nil
+	case !errors.Is(err, approval.ErrNotFound):
+		return Tool{}, err
+	case !listed:
+		return Tool{}, problem(http.StatusNotFound, "no tool of this name is known")
+	}
+	return a.show(v, id, nil), nil
+}
+
+// show puts together what the catalog and the record say of a tool; one of the
+// two may be missing.
+func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
+	out := Tool{ID: id.String(), Server: id.Server, Name: id.Name, Status: "not_listed"}
+	if i, ok := v.Find(id); ok {
+		t := v.Tool(i)
+		status := lock.Classify(v.FactsAt(i, r))
+		out.Status = statusText(status)
+		out.Remediation = lock.Remediation(status, gateway.Link(a.o.BaseURL, id))
+		out.Denial = denialOf(v.Verdict(i))
+		out.Tier, out.Annotations, out.Signature = v.Tier(i), v.Hints(i), t.Signature
+		out.Hash, out.Definition = string(t.Hash), t.Definition.Raw
+	}
+	if r == nil {
+		return out
+	}
+	out.Record = &Record{
+		State: string(r.State), Disabled: r.Disabled, ApprovedHash: string(r.ApprovedHash), CurrentHash: string(r.CurrentHash),
+		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Rev: r.Rev,
+	}
+	// The record is written before the catalog, so its definition is never the older one.
+	out.Hash, out.Definition = string(r.CurrentHash), r.Current
+	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
+		out.Approved = r.Approved
+	}
+	return out
+}
+
+func denialOf(v policy.Verdict) *Denial {
+	if v.Denied == lock.No {
+		return nil
+	}
+	return &Denial{
+		ID: v.Denial.ID, Reason: v.Denial.Reason, Contact: v.Denial.Contact, Rules: v.Rules,
+		Unknown: v.Denied == lock.Unknown,
+	}
+}
