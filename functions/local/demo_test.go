@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The README's first minute, step by step.
+func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
+	p := start(t, t.TempDir(), "-demo", "-actor", "kim")
+
+	found := p.call("retrieve_tools", map[string]any{"query": "assign a ticket to somebody", "include_disabled": true})
+	var answer struct {
+		Disabled    []struct{ Name, Description, Status string }
+		Remediation map[string]string
+	}
+	if err := json.Unmarshal([]byte(found.Text), &answer); err != nil {
+		t.Fatalf("%v: %s", err, found.Text)
+	}
+	status := map[string]string{}
+	for _, d := range answer.Disabled {
+		status[d.Name] = d.Status
+		if d.Name == "tickets:assign_ticket" && strings.Contains(d.Description, "e-mail") {
+			t.Errorf("the unapproved description is shown: %q", d.Description)
+		}
+	}
+	if status["tickets:assign_ticket"] != "pending_approval" || status["tickets:comment_on_ticket"] != "disabled_by_user" {
+		t.Errorf("statuses = %v", status)
+	}
+	if !strings.Contains(answer.Remediation["pending_approval"], p.base+"/admin/tools/tickets/assign_ticket") &&
+		!strings.Contains(answer.Remediation["pending_approval"], p.base+"/admin") {
+		t.Errorf("the remediation names no page: %q", answer.Remediation["pending_approval"])
+	}
+
+	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
+	if blocked := p.call("call_tool_write", assign); !blocked.IsError || !strings.Contains(blocked.Text, "pending_approval") {
+		t.Errorf("the locked tool answered %s", blocked.Raw)
+	}
+	denied := p.call("call_tool_destructive", map[string]any{"name": "notes:delete_note", "args": map[string]any{"id": 1}})
+	for _, want := range []string{"disabled_by_config", "Notes are records", "records@example.com"} {
+		if !denied.IsError || !strings.Contains(denied.Text, want) {
+			t.Errorf("the denied tool does not say %q: %s", want, denied.Text)
+		}
+	}
+
+	var page map[string]any
+	p.json(http.MethodGet, "/admin/tools/tickets/assign_ticket", nil, http.StatusOK, &page)
+	record := page["record"].(map[string]any)
+	p.json(http.MethodPost, "/admin/tools/tickets/assign_ticket/approve", map[string]any{"hash": strings.Repeat("0", 64)}, http.StatusConflict, nil)
+	p.json(http.MethodPost, "/admin/tools/tickets/assign_ticket/approve", map[string]any{"hash": record["current_hash"]}, http.StatusOK, nil)
+	if done := p.call("call_tool_write", assign); done.IsError || !strings.Contains(done.Text, `"assignee":"sam"`) {
+		t.Errorf("the approved tool answered %s", done.Raw)
+	}
+	var audit map[string]any
+	p.json(http.MethodGet, "/admin/audit?server=tickets", nil, http.StatusOK, &audit)
+	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `"actor":"kim"`) {
+		t.Errorf("the audit does not name who approved: %s", text)
+	}
+}
+
+func TestDemoStartsAgainOnTheSameFolder(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, dir, "-demo")
+	if err := first.stop(); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	second := start(t, dir, "-demo")
+	got := second.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
+	if !got.IsError || !strings.Contains(got.Text, "disabled_by_user") {
+		t.Errorf("a decision was lost over a restart: %s", got.Raw)
+	}
+	got = second.call("call_tool_read", map[string]any{"name": "notes:get_note", "args": map[string]any{"id": 1}})
+	if got.IsError {
+		t.Errorf("an open tool does not answer after a restart: %s", got.Raw)
+	}
+}
+
+func TestFlagsThatAreWrongSaySo(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no folder", nil, "-dir is required"},
+		{"stray argument", []string{"-dir", "x", "serve"}, `"serve" is not understood`},
+		{"no actor", []string{"-dir", "x", "-actor", ""}, "-actor is empty"},
+		{"address", []string{"-dir", "x", "-addr", "nonsense"}, `-addr "nonsense"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := run(t.Context(), c.args, func(string) string { return "" }, &syncBuffer{}, &syncBuffer{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("run = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnOpenAddressNeedsAuthenticationSaidOutright(t *testing.T) {
+	err := run(t.Context(), []string{"-dir", t.TempDir(), "-addr", "[::]:0"}, func(string) string { return "" }, &syncBuffer{}, &syncBuffer{})
+	if err == nil || !strings.Contains(err.Error(), "PORTCULLIS_AUTH") {
+		t.Errorf("run = %v, want it to ask for PORTCULLIS_AUTH", err)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/functions/internal/boot"
+	"github.com/portcullis-mcp/portcullis/functions/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
+)
+
+// options are the command line.
+type options struct {
+	dir   string
+	addr  string
+	demo  bool
+	actor string
+	check string
+}
+
+func parseFlags(args []string, stderr io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("local", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.dir, "dir", "", "folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state")
+	f.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on")
+	f.BoolVar(&o.demo, "demo", false, "start two small MCP servers beside the gateway, and a config that shows every kind of lock")
+	f.StringVar(&o.actor, "actor", "local", "who the audit names for deeds at /admin")
+	f.StringVar(&o.check, "check", "", "check config and policy in this folder, say what they deny, and exit")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	var faults []error
+	if f.NArg() > 0 {
+		faults = append(faults, fmt.Errorf("argument %q is not understood: every setting is a flag", f.Arg(0)))
+	}
+	if o.check == "" && o.dir == "" {
+		faults = append(faults, errors.New("-dir is required: the folder for config and state, such as -dir .portcullis"))
+	}
+	if o.actor == "" {
+		faults = append(faults, errors.New("-actor is empty: the audit must name somebody"))
+	}
+	return o, errors.Join(faults...)
+}
+
+// run is the program; tests call it as main does.
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
+	o, err := parseFlags(args, stderr)
+	if err != nil {
+		return err
+	}
+	if o.check != "" {
+		return check(ctx, o.check, stdout)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.addr)
+	if err != nil {
+		return fmt.Errorf("-addr %q: %w", o.addr, err)
+	}
+	defer listener.Close()
+	settings, err := localSettings(getenv, listener.Addr())
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	if settings.Auth == "none" {
+		log.LogAttrs(ctx, slog.LevelWarn, "no authentication: whoever reaches the address may call", slog.String("addr", listener.Addr().String()))
+	}
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return fmt.Errorf("-dir %q: %w", o.dir, err)
+	}
+	approvals, err := bolt.Open(filepath.Join(o.dir, "approvals.db"), nil)
+	if err != nil {
+		return err
+	}
+	defer approvals.Close()
+	objects := dir.New(o.dir)
+
+	var servers *demo.Servers
+	if o.demo {
+		if servers, err = demo.Start(ctx, objects); err != nil {
+			return fmt.Errorf("-demo: %w", err)
+		}
+		defer servers.Close()
+	}
+	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals}, boot.Options{
+		Function: "local", Log: log, Progress: (&progress{w: stderr}).show,
+	})
+	return serve(ctx, p, listener, servers, o, stdout)
+}
+
+// localSettings are those of the environment with what goes without saying on
+// one machine: loopback may be dialed, and a gateway that only this machine
+// can reach lets every caller in unless told otherwise.
+func localSettings(getenv func(string) string, addr net.Addr) (boot.Settings, error) {
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return boot.Settings{}, fmt.Errorf("address %q: %w", addr, err)
+	}
+	s, err := boot.Load(func(name string) string {
+		v := getenv(name)
+		switch {
+		case v != "":
+		case name == "PORTCULLIS_AUTH" && ap.Addr().IsLoopback():
+			return "none"
+		case name == "PORTCULLIS_BASE_URL" && ap.Addr().IsLoopback():
+			return "http://" + addr.String()
+		}
+		return v
+	})
+	if err != nil {
+		return s, err
+	}
+	s.AllowNets = append(s.AllowNets, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+	return s, nil
+}
+
+// serve answers requests and syncs until ctx ends.
+func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, o options, stdout io.Writer) error {
+	handler, err := p.Everything(func(*http.Request) (string, error) { return o.actor, nil })
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn)}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+
+	ctx, cancel := context.WithCancel(ctx)
+	synced := make(chan struct{})
+	go func() {
+		defer close(synced)
+		syncLoop(ctx, p, servers, o, stdout)
+	}()
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	cancel()
+	<-synced
+	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer done()
+	if stopped := server.Shutdown(stopping); stopped != nil && err == nil {
+		err = fmt.Errorf("stop: %w", stopped)
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/functions/internal/boot"
+	"github.com/portcullis-mcp/portcullis/functions/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+const (
+	syncEvery = time.Minute
+	lookEvery = 2 * time.Second // at whether config or policy changed
+)
+
+// syncLoop syncs at once, every minute, and when config or policy change.
+func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, o options, stdout io.Writer) {
+	w := watcher{objects: p.Stores.Objects}
+	w.changed(ctx)
+	syncOnce(ctx, p)
+	if servers != nil {
+		if err := servers.Tell(ctx, p.Settings.BaseURL, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
+			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	fmt.Fprintf(stdout, "portcullis is ready\n  MCP endpoint  %s/mcp\n  approvals     %s/admin\n  health        %s/healthz\n  config        %s/%s\n",
+		p.Settings.BaseURL, p.Settings.BaseURL, p.Settings.BaseURL, o.dir, config.Key)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if w.changed(ctx) || time.Since(last) >= syncEvery {
+			syncOnce(ctx, p)
+			last = time.Now()
+		}
+	}
+}
+
+// syncOnce runs a sync and logs what matters of it.
+func syncOnce(ctx context.Context, p *boot.Program) {
+	r, err := p.Sync(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, "sync failed", slog.Any("error", err))
+		return
+	}
+	if r.ConfigErr != nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, "config refused, the last good one stays in use", slog.Any("error", r.ConfigErr))
+	}
+	failed := 0
+	for _, s := range r.Servers {
+		if s.Enabled && s.Outcome.Status != upstream.Available {
+			failed++
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "server did not load", slog.String("server", s.Name), slog.String("status", string(s.Outcome.Status)),
+				slog.String("reason", s.Outcome.Reason), slog.String("error", s.Outcome.Error))
+		}
+		for _, x := range s.Outcome.Refused {
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "tool refused", slog.String("server", s.Name), slog.String("tool", x.Name), slog.String("reason", x.Reason))
+		}
+	}
+	p.Log.LogAttrs(ctx, slog.LevelInfo, "synced", slog.Int("servers", len(r.Servers)), slog.Int("failed", failed), slog.Int("tools", r.Tools),
+		slog.Int("new", r.New), slog.Int("changed", r.Changed), slog.Duration("took", r.Duration.Round(time.Millisecond)))
+}
+
+// A watcher tells when the operator's files are others than before.
+type watcher struct {
+	objects object.Store
+	etags   [2]string
+}
+
+// changed also notices a file that went away; a file that cannot be read is
+// left for the sync to complain of.
+func (w *watcher) changed(ctx context.Context) bool {
+	before := w.etags
+	for i, key := range []string{config.Key, policy.Key} {
+		o, err := w.objects.Get(ctx, key, w.etags[i])
+		switch {
+		case err == nil:
+			w.etags[i] = o.ETag
+		case errors.Is(err, object.ErrNotFound):
+			w.etags[i] = ""
+		}
+	}
+	return w.etags != before
+}
+
+// progress shows on a terminal how far a long sync is: nothing in the first
+// second, then at most a line a second.
+type progress struct {
+	mu   sync.Mutex
+	w    io.Writer
+	last time.Time
+}
+
+func (p *progress) show(now catalog.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Done <= 1 {
+		p.last = time.Now()
+	}
+	if now.Done < now.Total && time.Since(p.last) >= time.Second {
+		p.last = time.Now()
+		fmt.Fprintf(p.w, "syncing: %d of %d servers, %q %s\n", now.Done, now.Total, now.Outcome.ServerID, now.Outcome.Status)
+	}
+}
