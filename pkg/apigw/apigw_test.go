@@ -166,7 +166,7 @@ func TestRequestsArriveAsTheyWereSent(t *testing.T) {
 		if d := cmp.Diff(want, got.Header); d != "" {
 			t.Errorf("headers (-want +got):\n%s", d)
 		}
-		if body != `{"a":"é"}` || got.Method != "POST" || got.URL.Path != "/mcp/x/files" || got.Host != "gw.example" || got.RemoteAddr != "203.0.113.7" {
+		if body != `{"a":"é"}` || got.Method != http.MethodPost || got.URL.Path != "/mcp/x/files" || got.Host != "gw.example" || got.RemoteAddr != "203.0.113.7" {
 			t.Errorf("%s %s on %s from %s with %q", got.Method, got.URL, got.Host, got.RemoteAddr, body)
 		}
 		if c, err := got.Cookie("b"); err != nil || c.Value != "2" {

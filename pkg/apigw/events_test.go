@@ -173,7 +173,7 @@ func FuzzInvoke(f *testing.F) {
 			return
 		}
 		var answer struct{ StatusCode int }
-		if err := json.Unmarshal(out, &answer); err != nil || answer.StatusCode != 204 && answer.StatusCode != 400 && answer.StatusCode != 413 {
+		if err := json.Unmarshal(out, &answer); err != nil || answer.StatusCode != http.StatusNoContent && answer.StatusCode != http.StatusBadRequest && answer.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%q is answered with %s", payload, out)
 		}
 	})

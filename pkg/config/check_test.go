@@ -46,6 +46,12 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 			`gateway.notice: "never" is not one of zero, best`,
 			`gateway.ranking: "bm25" is not one of fused, lexical`,
 		}},
+		{"no prefix in search mode", withServers(`, "gateway": {"prefix": false}`, "s"), []string{
+			`gateway.prefix: only direct mode has a prefix to leave out`,
+		}},
+		{"no prefix with two servers", withServers(`, "gateway": {"mode": "direct", "prefix": false}`, "s", "t"), []string{
+			`gateway.prefix: with 2 servers a name without prefix could be two tools; only one server can do without`,
+		}},
 
 		{"bad globs", withServer(`"enabled_tools": ["", "get file"], "disabled_tools": ["s:delete_*", "[a-z]"], "annotations": {"a?": {}}`), []string{
 			`mcpServers.s.enabled_tools[0]: "" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
@@ -188,5 +194,21 @@ func TestParseWarns(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPrefixIsLeftOutForOneServer(t *testing.T) {
+	for src, want := range map[string]bool{
+		withServers(`, "gateway": {"mode": "direct", "prefix": false}`, "s"): true,
+		withServers(`, "gateway": {"mode": "direct", "prefix": true}`, "s"):  false,
+		withServers(`, "gateway": {"mode": "direct"}`, "s", "t"):             false,
+	} {
+		cfg, err := Parse([]byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Gateway.Bare != want {
+			t.Errorf("%s: bare = %v", src, cfg.Gateway.Bare)
+		}
 	}
 }

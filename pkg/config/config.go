@@ -61,6 +61,7 @@ type Tools struct {
 // Gateway says how the gateway answers.
 type Gateway struct {
 	Mode    string // search (default) or direct
+	Bare    bool   // "prefix": false: in direct mode tools have their own names, without their server's
 	Notice  string // zero (default) or best
 	Ranking string // fused (default) or lexical
 }

@@ -99,6 +99,16 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Notice:  c.oneOf(f.Notice, n, "gateway", "notice", "zero", "best"),
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
 	}
+	if f.Prefix == nil || *f.Prefix {
+		return
+	}
+	cfg.Gateway.Bare = true
+	switch at, path := n.member("prefix"), "gateway.prefix"; {
+	case cfg.Gateway.Mode != "direct":
+		c.fault(at, path, "only direct mode has a prefix to leave out")
+	case len(cfg.Servers) > 1:
+		c.fault(at, path, "with %d servers a name without prefix could be two tools; only one server can do without", len(cfg.Servers))
+	}
 }
 
 // names checks the servers' names and returns them.

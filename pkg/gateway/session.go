@@ -47,6 +47,7 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	s := &Session{g: g, caller: c, st: st, view: st.View(c.Agent), down: !st.Ready()}
 	if st.Config != nil {
 		s.direct = st.Config.Gateway.Mode == "direct"
+		s.bare = s.direct && st.Config.Gateway.Bare
 	}
 	if s.down {
 		return s, nil

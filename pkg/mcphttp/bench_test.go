@@ -37,7 +37,7 @@ func BenchmarkHTTP(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					q, err := http.NewRequestWithContext(b.Context(), "POST", srv.URL+"/mcp", bytes.NewReader(body))
+					q, err := http.NewRequestWithContext(b.Context(), http.MethodPost, srv.URL+"/mcp", bytes.NewReader(body))
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -48,7 +48,7 @@ func BenchmarkHTTP(b *testing.B) {
 					}
 					n, err := io.Copy(io.Discard, res.Body)
 					res.Body.Close()
-					if err != nil || res.StatusCode != 200 || n == 0 {
+					if err != nil || res.StatusCode != http.StatusOK || n == 0 {
 						b.Fatalf("status %d, %d bytes, %v", res.StatusCode, n, err)
 					}
 				}

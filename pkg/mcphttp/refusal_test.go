@@ -349,7 +349,7 @@ func TestReboundNamesAreRefusedOnLoopback(t *testing.T) {
 	} {
 		srv := httptest.NewServer(newHandler(t, &backend{}, &mcphttp.Options{BaseURL: tt.base}))
 		r := legacy.request(t, "tools/list", ``)
-		q, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL+"/mcp", r.Body)
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/mcp", r.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
