@@ -1,59 +1,14 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
-
-var errNotObject = errors.New("must be a JSON object")
-
-// A member is one key of a JSON object and its value, byte-exact.
-type member struct {
-	key   string
-	value json.RawMessage
-}
-
-// members splits a JSON object. A key that stands twice is refused: what is
-// checked here and what another reader acts on must be the same.
-func members(raw json.RawMessage) ([]member, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errNotObject
-	}
-	var out []member
-	seen := map[string]bool{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, errNotObject
-		}
-		key, _ := t.(string)
-		if seen[key] {
-			return nil, fmt.Errorf("has the key %s twice", quote(key))
-		}
-		seen[key] = true
-		m := member{key: key}
-		if err := dec.Decode(&m.value); err != nil {
-			return nil, errNotObject
-		}
-		out = append(out, m)
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, errNotObject
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errNotObject
-	}
-	return out, nil
-}
 
 // arguments reads the arguments of one of the gateway's tools and collects what is
 // wrong with them, so that an agent can mend everything at once. A null stands

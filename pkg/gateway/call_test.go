@@ -360,8 +360,7 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 		`{"name":"docs:read_document","args":[]}`:   "args must be an object with the tool's own arguments, not a list",
 		`{"name":"docs:read_document","args":"{}"}`: `args must be an object`,
 		`{"name":"docs:read_document","id":"1"}`:    `unknown argument "id": call_tool_read takes name, args`,
-		`{"name":"docs:read_document","name":"x"}`:  "twice",
-		`[]`: "arguments must be a JSON object",
+		`[]`:                                        "arguments must be a JSON object",
 	} {
 		if r := y.call("call_tool_read", args); !r.IsError || !strings.Contains(r.Text, want) {
 			t.Errorf("%s: %s, want %q", args, r.Text, want)
@@ -373,8 +372,11 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 		`{}`:                             "name is missing",
 		`{"name":null}`:                  "name must be a string",
 		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 80) + `…"`,
-		`[]`:                                   "params must be a JSON object",
-		``:                                     "params must be a JSON object",
+		`[]`: "params must be a JSON object",
+		``:   "params must be a JSON object",
+		`{"name":"call_tool_read","arguments":{"name":"docs:read_document","name":"x"}}`:           `has the key "name" twice`,
+		`{"name":"call_tool_read","arguments":{"name":"docs:read_document","args":{"a":1,"a":2}}}`: `has the key "a" twice`,
+		"{\"name\":\"\xff\"}":                  "params must be a JSON object in valid UTF-8",
 		`{"name":"retrieve_tools","name":"x"}`: "twice",
 	} {
 		_, err := y.open().CallTool(t.Context(), json.RawMessage(params))

@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
-	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -12,7 +10,7 @@ import (
 // said, but for its name if another one is given, and for those annotations that the
 // operator overrides; a client asks its user by them.
 func present(d tool.Definition, name string, effective tool.Annotations) json.RawMessage {
-	edits := map[string]func(old json.RawMessage) json.RawMessage{}
+	edits := map[string]edit{}
 	if name != "" {
 		edits["name"] = func(json.RawMessage) json.RawMessage { return encode(name) }
 	}
@@ -21,15 +19,15 @@ func present(d tool.Definition, name string, effective tool.Annotations) json.Ra
 			if len(old) == 0 || old[0] != '{' {
 				old = json.RawMessage("{}")
 			}
-			return edit(old, hints)
+			return change(old, hints)
 		}
 	}
-	return edit(d.Raw, edits)
+	return change(d.Raw, edits)
 }
 
 // overridden returns how to write each annotation that is not what the server said.
-func overridden(own, effective tool.Annotations) map[string]func(json.RawMessage) json.RawMessage {
-	edits := map[string]func(json.RawMessage) json.RawMessage{}
+func overridden(own, effective tool.Annotations) map[string]edit {
+	edits := map[string]edit{}
 	if own.Title != effective.Title {
 		edits["title"] = func(json.RawMessage) json.RawMessage { return encode(effective.Title) }
 	}
@@ -45,68 +43,4 @@ func overridden(own, effective tool.Annotations) map[string]func(json.RawMessage
 		}
 	}
 	return edits
-}
-
-// edit returns a JSON object with the values of some keys replaced; keys that
-// it lacks are added at its end, in order of their names. All other bytes stay.
-func edit(raw json.RawMessage, edits map[string]func(old json.RawMessage) json.RawMessage) json.RawMessage {
-	if len(edits) == 0 {
-		return raw
-	}
-	var out bytes.Buffer
-	done, empty := 0, true
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return raw
-	}
-	missing := map[string]bool{}
-	for key := range edits {
-		missing[key] = true
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		var value json.RawMessage
-		if err != nil || dec.Decode(&value) != nil {
-			return raw
-		}
-		empty = false
-		name, _ := key.(string)
-		if f, ok := edits[name]; ok {
-			end := int(dec.InputOffset())
-			out.Write(raw[done : end-len(value)])
-			out.Write(f(value))
-			done = end
-			delete(missing, name)
-		}
-	}
-	end := bytes.LastIndexByte(raw, '}')
-	if end < done {
-		return raw
-	}
-	out.Write(raw[done:end])
-	var added []string
-	for key := range missing {
-		added = append(added, key)
-	}
-	slices.Sort(added)
-	for _, key := range added {
-		if !empty {
-			out.WriteByte(',')
-		}
-		empty = false
-		out.Write(encode(key))
-		out.WriteByte(':')
-		out.Write(edits[key](nil))
-	}
-	out.Write(raw[end:])
-	return out.Bytes()
-}
-
-// encode prints a string or a boolean, which cannot fail.
-func encode(v any) json.RawMessage {
-	raw, err := marshal(v)
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return raw
 }

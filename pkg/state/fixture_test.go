@@ -29,7 +29,7 @@ func anyone() identity.Agent {
 
 // A house is a pair of stores, a clock and a loader on them.
 type house struct {
-	t         *testing.T
+	t         testing.TB
 	mu        sync.Mutex
 	now       time.Time
 	gets      []string // keys read
@@ -41,7 +41,7 @@ type house struct {
 	etag      string // of the current catalog
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t testing.TB) *house {
 	h := &house{t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), fail: map[string]error{}}
 	h.objects = &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
 		h.mu.Lock()
@@ -58,8 +58,13 @@ func newHouse(t *testing.T) *house {
 			return h.fail["approvals"]
 		},
 	}
-	h.loader = state.New(h.objects, h.approvals, &state.Options{Now: h.clock})
+	h.restart()
 	return h
+}
+
+// restart begins with nothing held.
+func (h *house) restart() {
+	h.loader = state.New(h.objects, h.approvals, &state.Options{Now: h.clock})
 }
 
 func (h *house) clock() time.Time {

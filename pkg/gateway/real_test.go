@@ -1,0 +1,202 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+// town is a gateway with the 527 real tools of 70 servers, copies times over.
+func town(t testing.TB, copies int) *yard {
+	t.Helper()
+	dir := os.Getenv("PORTCULLIS_DATA")
+	if dir == "" {
+		t.Skip("PORTCULLIS_DATA names no folder with real tools")
+	}
+	all, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := newYard(t)
+	for c := range copies {
+		for server, list := range all {
+			var definitions []string
+			for _, raw := range list {
+				definitions = append(definitions, string(raw))
+			}
+			server = strings.ReplaceAll(server, " ", "-") // a server's name has none
+			if c > 0 {
+				server = fmt.Sprintf("%s-%02d", server, c)
+			}
+			y.serves(server, definitions...)
+		}
+	}
+	y.configure(nil)
+	y.sync()
+	return y
+}
+
+// everyServer gives the same settings to each.
+func (y *yard) everyServer(settings string) map[string]string {
+	out := map[string]string{}
+	for name := range y.servers {
+		out[name] = settings
+	}
+	return out
+}
+
+// Each lock reason in turn, on every real tool, by the means that people have: all are
+// found, each with its status, and a search that finds nothing open says so.
+func TestEachReasonOnEveryRealTool(t *testing.T) {
+	y := town(t, 1)
+	tools := y.listing(`{}`)
+	if len(tools) != 70 {
+		t.Fatalf("%d servers, want 70", len(tools))
+	}
+	reasons := []struct {
+		status string
+		apply  func()
+	}{
+		{"server_disabled", func() { y.configure(y.everyServer(`"enabled":false`)); y.sync() }},
+		{"disabled_by_config", func() { y.configure(y.everyServer(`"disabled_tools":["*"]`)); y.sync() }},
+		{"disabled_unknown", func() {
+			y.configure(nil)
+			y.forbid(`@id("broken") forbid (principal, action, resource) when { principal.level > 1 };`)
+			y.sync()
+		}},
+		{"disabled_by_user", func() {
+			y.forbid(` `)
+			y.eachTool(func(id string) { y.decide(id, "disable") })
+			y.sync()
+		}},
+		{"pending_approval", func() {
+			y.eachTool(func(id string) { y.decide(id, "enable") })
+			for _, s := range y.servers {
+				for i, d := range s.tools {
+					s.tools[i] = strings.Replace(d, "{", `{"x-new":1,`, 1)
+				}
+			}
+			y.sync()
+		}},
+	}
+	for _, r := range reasons {
+		r.apply()
+		missed, found := 0, 0
+		y.eachTool(func(id string) {
+			_, name, _ := strings.Cut(id, ":")
+			query := strings.NewReplacer("_", " ", "-", " ").Replace(name)
+			if f := y.search(fmt.Sprintf(`{"query":%q}`, query)); f.Total != 0 || !strings.Contains(f.Notice, "locked") {
+				missed++
+				t.Logf("%s: %q gives %s", r.status, query, f.Raw)
+			}
+			_, locked := y.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query)).names()
+			for other, status := range locked {
+				if status != r.status {
+					t.Fatalf("%s is %s, want %s", other, status, r.status)
+				}
+			}
+			if locked[id] != "" {
+				found++
+			}
+		})
+		if missed > 0 {
+			t.Errorf("%s: no notice for %d of 527 tools", r.status, missed)
+		}
+		if found < 500 { // several servers have tools of one name: more than ten cannot be shown
+			t.Errorf("%s: %d of 527 tools are among the ten locked ones for their own name", r.status, found)
+		}
+		t.Logf("%s: %d of 527 tools found by their own name", r.status, found)
+	}
+}
+
+// eachTool calls f for every tool.
+func (y *yard) eachTool(f func(id string)) {
+	y.t.Helper()
+	for server, s := range y.servers {
+		for _, raw := range s.tools {
+			var d struct{ Name string }
+			if err := json.Unmarshal([]byte(raw), &d); err != nil {
+				y.t.Fatal(err)
+			}
+			f(server + ":" + d.Name)
+		}
+	}
+}
+
+var queries = []string{
+	"what is the weather like tomorrow", "create an issue in a repository", "search papers about transformers",
+	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
+}
+
+// Five compact results stay cheap to read. These answers have 310 tokens on
+// average (o200k), 4.3 bytes each; the bound is 350 tokens.
+func TestFiveCompactResultsAreShort(t *testing.T) {
+	y := town(t, 1)
+	total := 0
+	for _, q := range queries {
+		f := y.search(fmt.Sprintf(`{"query":%q,"limit":5}`, q))
+		if len(f.Tools) != 5 {
+			t.Errorf("%q finds %d tools", q, len(f.Tools))
+		}
+		total += len(f.Raw)
+	}
+	if mean := total / len(queries); mean > 1500 {
+		t.Errorf("five compact results have %d bytes on average", mean)
+	} else {
+		t.Logf("five compact results have %d bytes on average", mean)
+	}
+}
+
+func benchmarkRetrieve(b *testing.B, copies int, more string) {
+	y := town(b, copies)
+	var params []json.RawMessage
+	for _, q := range queries {
+		params = append(params, json.RawMessage(fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q%s}}`, q, more)))
+	}
+	y.open()
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if _, err := y.open().CallTool(b.Context(), params[n%len(params)]); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+}
+
+func BenchmarkRetrieve527(b *testing.B)   { benchmarkRetrieve(b, 1, "") }
+func BenchmarkRetrieve10000(b *testing.B) { benchmarkRetrieve(b, 19, "") }
+func BenchmarkRetrieveDisabled527(b *testing.B) {
+	benchmarkRetrieve(b, 1, `,"include_disabled":true`)
+}
+
+func BenchmarkListDirect527(b *testing.B) {
+	y := town(b, 1)
+	y.configure(nil, directMode)
+	y.sync()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := y.open().ListTools(b.Context(), ""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCall527(b *testing.B) {
+	y := town(b, 1)
+	first := ""
+	y.eachTool(func(id string) { first = id })
+	params := json.RawMessage(fmt.Sprintf(`{"name":"call_tool_destructive","arguments":{"name":%q}}`, first))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := y.open().CallTool(b.Context(), params); err != nil {
+			b.Fatal(err)
+		}
+		y.calls()
+	}
+}

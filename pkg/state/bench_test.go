@@ -1,0 +1,81 @@
+package state_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+)
+
+// crowd is a house with n tools on ten servers, every third of them denied.
+func crowd(b *testing.B, n int) *house {
+	h := newHouse(b)
+	tools, servers := listing{}, []string(nil)
+	for s := range 10 {
+		name := fmt.Sprintf("s%d", s)
+		servers = append(servers, name+` ,"approval":"off","disabled_tools":["*_0"]`)
+		tools[name] = map[string]string{}
+		for i := range n / 10 {
+			tools[name][fmt.Sprintf("tool_%d_%d", i, i%3)] = "Do something with a document."
+		}
+	}
+	h.configure(servers...)
+	h.publish(tools)
+	return h
+}
+
+// classify counts the tools that are open.
+func classify(b *testing.B, h *house) int {
+	v := h.loader.Load(b.Context()).View(anyone())
+	open := 0
+	for i := range v.Len() {
+		if v.Visible(i) && v.Status(i) == lock.None {
+			open++
+		}
+	}
+	return open
+}
+
+// A decision makes a new state: every tool is classified again, the verdicts are not.
+func benchmarkClassify(b *testing.B, n int) {
+	h := crowd(b, n)
+	want := classify(b, h)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		h.observe("gone:tool", fmt.Sprint(b.N, h.clock()), false)
+		h.wait(2 * time.Second)
+		h.loader.Load(b.Context())
+		b.StartTimer()
+		if got := classify(b, h); got != want {
+			b.Fatalf("%d tools are open, want %d", got, want)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/tool")
+}
+
+func BenchmarkClassify1000(b *testing.B)  { benchmarkClassify(b, 1000) }
+func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
+
+// A decision seen: the feed is read and every tool's standing worked out anew.
+func BenchmarkRefresh10000(b *testing.B) {
+	h := crowd(b, 10000)
+	h.loader.Load(b.Context())
+	b.ReportAllocs()
+	for b.Loop() {
+		h.observe("gone:tool", fmt.Sprint(b.N, h.clock()), false)
+		h.wait(2 * time.Second)
+		h.loader.Load(b.Context())
+	}
+}
+
+// Config, policy and catalog read for the first time, from memory.
+func BenchmarkColdLoad10000(b *testing.B) {
+	h := crowd(b, 10000)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.restart()
+		classify(b, h)
+	}
+}
