@@ -283,3 +283,36 @@ func TestNothingOutsideTheSelectionIsInIt(t *testing.T) {
 		t.Error("the zero Selection offers something")
 	}
 }
+
+// A bare name of the operator's counts if it is clear, and may be that of a tool
+// which is not known yet.
+func TestBareNamesOfTheOperator(t *testing.T) {
+	u, cfg := shop()
+	cfg.Tools = config.Tools{Toolsets: []string{}, Enabled: []string{"one", "two", "next"}, Disabled: []string{"nobodys"}}
+	b, err := toolset.Compile(cfg, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.Warnings().Error(), "tools.enabled[1]: Ambiguous enabled tool: two"; got != want {
+		t.Errorf("warnings = %q, want %q", got, want)
+	}
+	check(t, ask(t, b, u, nil, everyone(), "", nil), open("one"))
+	check(t, ask(t, b, u, nil, everyone(), "", headers(tools, "slow:next")), answer{Status: http.StatusServiceUnavailable, Message: "No tools left"})
+	check(t, ask(t, b, u, nil, everyone(), "", headers(tools, "slow:other")), refused("Unknown tool: slow:other. "))
+}
+
+func TestUnknownNamesInToolsetsAreWarnings(t *testing.T) {
+	u, cfg := shop()
+	cfg.Toolsets["typo"] = []string{"a:one", "a:onne", "slow:x", "nope:*"}
+	cfg.Toolsets["Mixed"] = []string{"b:three"} // folds to a name that is there
+	b, err := toolset.Compile(cfg, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "toolsets.typo[1]: Unknown tool: a:onne\ntoolsets.typo[3]: Unknown tool: nope:*"
+	if got := b.Warnings().Error(); got != want {
+		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
+	}
+	check(t, ask(t, b, u, nil, everyone(), "/x/typo", nil), open("one"))
+	check(t, ask(t, b, u, nil, everyone(), "/x/mixed", nil), open("one", "three", "two"))
+}

@@ -168,21 +168,18 @@ func (b *Bound) ServerToolsets(agent identity.Agent) map[string][]string {
 	v := b.view(agent)
 	out := map[string][]string{}
 	for _, g := range b.sorted {
+		has := make([]bool, len(b.servers))
+		seen := g.tools.clone()
+		seen.keep(v.visible)
+		for i := range seen.all() {
+			has[b.home[i]] = true
+		}
+		reaches := append(slices.Clone(v.reaches), g.reach)
 		for i, s := range b.servers {
-			if v.scope[i] && b.member(v, g, i) {
+			if has[i] || v.scope[i] && b.open(i) && overlap(i, reaches...) {
 				out[s.Name] = append(out[s.Name], g.name)
 			}
 		}
 	}
 	return out
-}
-
-// member reports whether a toolset has, or could come to have, a visible tool of the server.
-func (b *Bound) member(v view, g *group, server int) bool {
-	for _, i := range b.own[server] {
-		if g.tools.has(i) && v.visible.has(i) {
-			return true
-		}
-	}
-	return b.open(server) && overlap(server, append(slices.Clone(v.reaches), g.reach)...)
 }

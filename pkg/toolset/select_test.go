@@ -189,6 +189,8 @@ func TestSelectWhileServersAreDown(t *testing.T) {
 		{"a bare name that cannot be under it", agent("a b"), "", headers(tools, "next"), "Unknown tool: next. ", 400},
 		{"a name under a server that stays down", agent("*"), "", headers(tools, "dead:x"), "No tools left", 400},
 		{"a name that no tool can have", agent("*"), "", headers(tools, "slow:no such"), "Unknown tool: slow:no such. ", 400},
+		{"a bare name that no tool can have", agent("*"), "", headers(tools, "no such"), "Unknown tool: no such. ", 400},
+		{"a name under it that the path leaves out", agent("*"), "/x/a", headers(tools, "slow:next"), "No tools left", 400},
 		{"a name under it, excluded", agent("*"), "", headers(exclude, "slow:next"), everything, 0},
 		{"a bare name that may be under it, excluded", agent("*"), "", headers(exclude, "next"), everything, 0},
 		{"a name under it, out of scope", agent("a"), "", headers(tools, "slow:next"), "Unknown tool: slow:next. ", 400},
@@ -334,6 +336,33 @@ func TestServerToolsets(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, b.ServerToolsets(tc.agent)); diff != "" {
 				t.Errorf("toolsets (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsWhenTheFirstServerMayBeBack(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		servers []toolset.Server
+		want    time.Duration
+	}{
+		{"the shortest", []toolset.Server{{Name: "a", Transient: true, RetryAfter: 9 * time.Second}, {Name: "b", Transient: true, RetryAfter: 4 * time.Second}, {Name: "c", Transient: true}}, 4 * time.Second},
+		{"not of one that stays down", []toolset.Server{{Name: "a", Transient: true, RetryAfter: 9 * time.Second}, {Name: "b", RetryAfter: time.Second}}, 9 * time.Second},
+		{"never at once", []toolset.Server{{Name: "a", Transient: true, RetryAfter: time.Millisecond}}, time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, err := toolset.Compile(global{}.config(nil), toolset.Universe{Servers: tc.servers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := toolset.ParseRequest("/x/all", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.Select(req, everyone())
+			if e, ok := errors.AsType[*toolset.Error](err); !ok || e.RetryAfter != tc.want {
+				t.Errorf("Select = %+v, want RetryAfter %v", err, tc.want)
 			}
 		})
 	}
