@@ -15,8 +15,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
+// ErrStarted is what a [Syncer] returns that started a sync elsewhere and does
+// not wait for its end.
+var ErrStarted = errors.New("sync started")
+
 // A SyncReport says what a sync found and did.
 type SyncReport struct {
+	Pending    bool           `json:"pending,omitempty" doc:"the sync was only started (202): synced_at of /admin/servers moves when it has ended; the rest of the report is empty"`
 	StartedAt  time.Time      `json:"started_at"`
 	DurationMS int64          `json:"duration_ms"`
 	Config     string         `json:"config" doc:"version of the config that was used"`
@@ -42,18 +47,24 @@ type SyncedServer struct {
 	Gone    int     `json:"gone"`
 }
 
-type syncOutput struct{ Body SyncReport }
+type syncOutput struct {
+	Status int
+	Body   SyncReport
+}
 
 func (a *api) sync(ctx context.Context, _ *struct{}) (*syncOutput, error) {
 	if a.syncer == nil {
 		return nil, problem(http.StatusNotImplemented, "syncs are not run here")
 	}
 	r, err := a.syncer.Sync(ctx)
+	if errors.Is(err, ErrStarted) {
+		return &syncOutput{http.StatusAccepted, SyncReport{Pending: true, StartedAt: a.o.Now().UTC(), Servers: []SyncedServer{}}}, nil
+	}
 	a.states.Refresh(ctx)
 	if err != nil {
 		return nil, a.fail(ctx, "sync", syncProblem(r, err))
 	}
-	return &syncOutput{reportOf(r)}, nil
+	return &syncOutput{http.StatusOK, reportOf(r)}, nil
 }
 
 // syncProblem says what of a failed sync a caller may read.

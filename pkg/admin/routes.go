@@ -45,6 +45,7 @@ func (a *api) register(mux *http.ServeMux) {
 	huma.Register(h, post("enable-tool", "/admin/tools/{server}/{tool}/enable", "Take back a disabling; it approves nothing"), a.enableTool)
 	huma.Register(h, post("approve-server", "/admin/servers/{server}/approve", "Approve tools of a server, each with its hash"), a.approveServer)
 	sync := post("sync", "/admin/sync", "Load every server now")
+	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
 	huma.Register(h, sync, a.sync)
 	huma.Register(h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
