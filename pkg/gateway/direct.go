@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -81,10 +82,7 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 // first callable one, else the first locked one.
 func (s *Session) findDirect(name string) (int, bool) {
 	first, ok := 0, false
-	for i := range s.view.Len() {
-		if !s.sel.Tools.Has(i) || s.directName(s.view.ID(i)) != name {
-			continue
-		}
+	for _, i := range s.named(name) {
 		if s.view.Status(i) == lock.None {
 			return i, true
 		}
@@ -94,6 +92,42 @@ func (s *Session) findDirect(name string) (int, bool) {
 	}
 	return first, ok
 }
+
+// named returns the tools that have this name in direct mode, in the order of their ids.
+func (s *Session) named(name string) []int {
+	var out []int
+	add := func(id tool.ID) {
+		if i, ok := s.find(id); ok && s.directName(id) == name {
+			out = append(out, i)
+		}
+	}
+	if s.bare {
+		for _, srv := range s.view.Servers() {
+			add(tool.ID{Server: srv.Config.Name, Name: name})
+		}
+		return out
+	}
+	for k := range len(name) {
+		if strings.HasPrefix(name[k:], separator) {
+			add(tool.ID{Server: name[:k], Name: name[k+len(separator):]})
+		}
+	}
+	if len(out) == 0 && len(name) == longest {
+		for i := range s.view.Len() { // a name that was cut does not say where it came from
+			if s.sel.Tools.Has(i) && s.directName(s.view.ID(i)) == name {
+				out = append(out, i)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// What a name in direct mode is put together with, and the length to which it is cut.
+const (
+	separator = "__"
+	longest   = 64
+)
 
 // A cursor is the id after which the next page begins, so that it stays right
 // when tools come and go.

@@ -174,3 +174,46 @@ func TestALongListComesInPages(t *testing.T) {
 		t.Errorf("a cursor of another's making: %v", err)
 	}
 }
+
+func TestOneServerCanDoWithoutPrefix(t *testing.T) {
+	y := newYard(t)
+	y.serves("s", def("act", "Act.", ""), def("shut", "Shut.", ""))
+	y.configure(map[string]string{"s": `"disabled_tools":["shut"]`}, `"gateway":{"mode":"direct","prefix":false}`)
+	y.sync()
+	list, _ := y.page("")
+	if len(list) != 1 || string(list[0]) != y.servers["s"].tools[0] {
+		t.Errorf("listed %s, want the definition as its server gave it", list)
+	}
+	if r := y.call("act", `{}`); r.IsError {
+		t.Error(r.Text)
+	}
+	if r := y.call("shut", `{}`); !r.IsError || !strings.Contains(r.Text, "disabled_by_config") {
+		t.Error(r.Text)
+	}
+	for _, name := range []string{"s__act", "none", "s:act"} {
+		if _, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q}`, name))); err == nil {
+			t.Errorf("%s exists", name)
+		}
+	}
+	if n := len(y.calls()); n != 1 {
+		t.Errorf("%d calls reached the server", n)
+	}
+}
+
+// Names with underscores of their own are found under the one name that is listed.
+func TestNamesWithUnderscoresAreFound(t *testing.T) {
+	y := newYard(t)
+	y.serves("a_b", def("c__d", "C.", ""), def("_e", "E.", ""), def("f_", "F.", ""))
+	y.serves("x-", def("_y_", "Y.", ""))
+	y.configure(nil, directMode)
+	y.sync()
+	list, _ := y.page("")
+	if len(list) != 4 {
+		t.Fatalf("%d tools", len(list))
+	}
+	for _, raw := range list {
+		if r := y.call(nameOf(t, raw), `{}`); r.IsError {
+			t.Errorf("%s: %s", raw, r.Text)
+		}
+	}
+}

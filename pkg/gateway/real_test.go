@@ -175,6 +175,16 @@ func BenchmarkRetrieveDisabled527(b *testing.B) {
 	benchmarkRetrieve(b, 1, `,"include_disabled":true`)
 }
 
+func BenchmarkServers10000(b *testing.B) {
+	y := town(b, 19)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := y.open().CallTool(b.Context(), json.RawMessage(`{"name":"upstream_servers","arguments":{}}`)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkListDirect527(b *testing.B) {
 	y := town(b, 1)
 	y.configure(nil, directMode)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -222,5 +224,35 @@ func TestLinksEscapeWhatANameMayHold(t *testing.T) {
 	}
 	if got := gateway.Link("", tool.ID{Server: "a", Name: "b"}); got != "" {
 		t.Error(got)
+	}
+}
+
+func TestManyAgentsAtOnce(t *testing.T) {
+	y := zoo(t)
+	var wg sync.WaitGroup
+	for n := range 16 {
+		wg.Go(func() {
+			agent := y.agent
+			agent.ID = fmt.Sprint("agent-", n%4)
+			for range 20 {
+				s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: agent})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, params := range calls {
+					if _, err := s.CallTool(t.Context(), json.RawMessage(params)); err != nil {
+						t.Error(err)
+					}
+				}
+				if n == 0 {
+					y.wait(time.Second)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(y.calls()); n != 16*20 {
+		t.Errorf("%d calls reached the server, want %d", n, 16*20)
 	}
 }
