@@ -38,8 +38,9 @@ func TestParseDefinition(t *testing.T) {
 	if i := bytes.Index(in, got.InputSchema); i < 0 || &in[i] != &got.InputSchema[0] {
 		t.Error("the input schema is a copy, not a part of the definition")
 	}
-	if grown := append(got.OutputSchema, "!"...); !bytes.Equal(in, before) {
-		t.Errorf("appending to a schema (%s) changed the definition", grown)
+	got.OutputSchema = append(got.OutputSchema, "!"...)
+	if !bytes.Equal(in, before) {
+		t.Error("appending to a schema changed the definition")
 	}
 }
 

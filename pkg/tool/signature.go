@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -62,14 +63,14 @@ func parameters(schema json.RawMessage) (string, bool) {
 	for _, s := range scales[:4] {
 		r := &renderer{root: root, scale: s}
 		must, may := r.parameters()
-		if text := "(" + strings.Join(append(must, may...), ", ") + ")"; utf8.RuneCountInString(text) <= maxParameters {
+		if text := "(" + strings.Join(slices.Concat(must, may), ", ") + ")"; utf8.RuneCountInString(text) <= maxParameters {
 			return text, r.lossy
 		}
 	}
 	var list []string
 	for _, s := range scales[2:] {
 		must, may := (&renderer{root: root, scale: s}).parameters()
-		list = append(must, may...)
+		list = slices.Concat(must, may)
 		if utf8.RuneCountInString(strings.Join(must, ", ")) <= worthRequired {
 			break
 		}
