@@ -17,8 +17,8 @@ func events(r io.Reader, f func(data []byte) (done bool, err error)) error {
 	n, kind := 0, "" // of the event's data lines; its type
 	dispatch := func() (bool, error) {
 		defer func() { data, n, kind = nil, 0, "" }()
-		if n == 0 || kind != "" && kind != "message" {
-			return false, nil
+		if len(data) == 0 || kind != "" && kind != "message" {
+			return false, nil // no data is no event: servers open a stream with one that has but an id
 		}
 		return f(data)
 	}

@@ -109,22 +109,40 @@ func Everything(t testing.TB) string {
 		t.Fatalf("build the everything-server: %v\n%s", err, out)
 	}
 	addr := freeAddr(t)
-	cmd := exec.CommandContext(t.Context(), bin, "-http", addr) //nolint:gosec // built above
+	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, "-http", addr)) + "/" //nolint:gosec // built above
+}
+
+// ServerEverything starts @modelcontextprotocol/server-everything on loopback, as a
+// server of the handshake protocols with sessions, and returns its address. It ends with
+// the test.
+func ServerEverything(t testing.TB) string {
+	t.Helper()
+	node, addr := findNode(t), freeAddr(t)
+	cmd := exec.CommandContext(t.Context(), node, "--import", "./loopback.mjs", "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp") //nolint:gosec // fixed words
+	cmd.Dir = dir()
+	_, port, _ := strings.Cut(addr, ":")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	return "http://" + serve(t, addr, cmd) + "/mcp"
+}
+
+// serve starts a server, waits until it listens at addr, and ends it with the test.
+func serve(t testing.TB, addr string, cmd *exec.Cmd) string {
+	t.Helper()
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 200 {
+	for range 500 {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", addr)
 		if err == nil {
 			_ = c.Close()
-			return "http://" + addr + "/"
+			return addr
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("the everything-server does not listen:\n%s", log.String())
+	t.Fatalf("%s does not listen:\n%s", cmd.Path, log.String())
 	return ""
 }
 
