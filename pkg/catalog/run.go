@@ -148,7 +148,6 @@ func (r *run) readServers(ctx context.Context) error {
 	for _, o := range outcomes {
 		if l := byName[o.ServerID]; l != nil && o.Status != "" {
 			l.take(o)
-			r.logOutcome(ctx, l.outcome)
 		}
 	}
 	return nil
@@ -169,17 +168,6 @@ func (r *run) checkRequired() error {
 	return errors.Join(errs...)
 }
 
-func (r *run) logOutcome(ctx context.Context, o upstream.Outcome) {
-	level, msg := slog.LevelDebug, "server loaded"
-	if o.Status != upstream.Available {
-		level, msg = slog.LevelWarn, "server not loaded"
-	}
-	r.o.Log.LogAttrs(ctx, level, msg,
-		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
-		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
-		slog.Int("refused_tools", len(o.Refused)), slog.String("err", o.Error))
-}
-
 // finish completes the report, also that of a run that failed.
 func (r *run) finish(ctx context.Context, err error) {
 	rep := &r.report
@@ -198,12 +186,12 @@ func (r *run) finish(ctx context.Context, err error) {
 	if r.held != nil {
 		rep.Tools, rep.Snapshot, rep.Size = r.held.Len(), r.held.sha256, len(r.held.blob)
 	}
-	level, msg := slog.LevelInfo, "catalog synced"
 	if err != nil {
-		level, msg = slog.LevelError, "catalog not synced"
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", slog.Duration("duration", rep.Duration), slog.Any("err", err))
+		return
 	}
-	r.o.Log.LogAttrs(ctx, level, msg,
-		slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
+	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",
+		slog.Int("servers", len(rep.Servers)), slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
 		slog.Bool("stored", rep.Stored), slog.Bool("superseded", rep.Superseded),
-		slog.String("snapshot", rep.Snapshot), slog.Duration("duration", rep.Duration), slog.Any("err", err))
+		slog.String("snapshot", rep.Snapshot), slog.Duration("duration", rep.Duration))
 }

@@ -1,0 +1,293 @@
+package catalog_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+// A fleet is a Syncer as a program on one machine has it: a folder, an
+// embedded database, and a client that loads real servers over HTTP.
+type fleet struct {
+	t         testing.TB
+	folder    string
+	objects   object.Store
+	approvals *bolt.Store
+	client    *upstream.Client
+	servers   map[string]*upstreamtest.Server
+	syncer    *catalog.Syncer
+}
+
+func newFleet(t testing.TB, tools map[string][]json.RawMessage) *fleet {
+	t.Helper()
+	f := &fleet{t: t, folder: t.TempDir(), servers: upstreamtest.Fleet(t, tools, upstreamtest.Options{Forget: true})}
+	f.open()
+	f.configure()
+	return f
+}
+
+// open starts the program on the folder, as it is.
+func (f *fleet) open() {
+	f.t.Helper()
+	f.objects = dir.New(f.folder)
+	store, err := bolt.Open(filepath.Join(f.folder, "approvals.db"), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.approvals = store
+	f.client = upstream.New(&upstream.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	f.syncer = catalog.NewSyncer(f.objects, store, f.client, nil)
+	f.t.Cleanup(f.close)
+}
+
+func (f *fleet) close() {
+	f.client.Close()
+	if err := f.approvals.Close(); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// configure writes a config with every server.
+func (f *fleet) configure() {
+	f.t.Helper()
+	type server struct {
+		URL string `json:"url"`
+	}
+	servers := map[string]server{}
+	for name, s := range f.servers {
+		servers[name] = server{s.URL}
+	}
+	data, err := json.Marshal(map[string]any{"mcpServers": servers})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.objects.Put(f.t.Context(), config.Key, data, ""); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) sync() (catalog.Report, *catalog.Snapshot) {
+	f.t.Helper()
+	rep, err := f.syncer.Sync(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := catalog.Load(f.t.Context(), f.objects, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return rep, s
+}
+
+// holds checks that s has every tool of every server, byte for byte and approved.
+func (f *fleet) holds(s *catalog.Snapshot, tools map[string][]json.RawMessage) {
+	f.t.Helper()
+	n := 0
+	for server, defs := range tools {
+		for _, raw := range defs {
+			d, err := tool.ParseDefinition(raw)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			n++
+			i, ok := s.Find(tool.ID{Server: server, Name: d.Name})
+			if !ok {
+				f.t.Errorf("%s:%s is missing", server, d.Name)
+				continue
+			}
+			x := s.Tool(i)
+			if !bytes.Equal(x.Definition.Raw, raw) {
+				f.t.Errorf("%s: definition %s, want %s", x.ID, x.Definition.Raw, raw)
+			}
+			if diff := cmp.Diff(d, x.Definition); diff != "" {
+				f.t.Errorf("%s (-want +got):\n%s", x.ID, diff)
+			}
+			if x.Approval == nil || x.Approval.State != approval.Approved {
+				f.t.Errorf("%s: record %+v", x.ID, x.Approval)
+			}
+		}
+	}
+	if s.Len() != n {
+		f.t.Errorf("%d tools, want %d", s.Len(), n)
+	}
+}
+
+func twoServers() map[string][]json.RawMessage {
+	return map[string][]json.RawMessage{
+		"files": {
+			[]byte(`{ "name" : "read", "inputSchema":{"type":"object","maximum":9007199254740993}, "x-new": [1e400] }`),
+			upstreamtest.Tool("write", "Writes a file.", "", "path", "text"),
+		},
+		"mail": {upstreamtest.Tool("send", "Sends a mail.", "", "to")},
+	}
+}
+
+func TestSyncOverHTTPKeepsEveryByte(t *testing.T) {
+	f := newFleet(t, twoServers())
+	rep, s := f.sync()
+	f.holds(s, twoServers())
+	if rep.New != 3 || rep.Tools != 3 {
+		t.Errorf("report = %+v", rep)
+	}
+}
+
+func TestProgramThatStartsBesideDeadServersKeepsItsCatalog(t *testing.T) {
+	f := newFleet(t, twoServers())
+	f.sync()
+	for _, s := range f.servers {
+		s.Refuse()
+	}
+	f.close()
+	f.open()
+	rep, s := f.sync()
+	f.holds(s, twoServers())
+	for _, server := range rep.Servers {
+		if server.Outcome.Status != upstream.Permanent || server.Outcome.Reason != upstream.ReasonRefused || !server.Kept {
+			t.Errorf("%s: %+v", server.Name, server)
+		}
+	}
+	for _, s := range f.servers {
+		if err := s.Return(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rep, _ = f.sync()
+	for _, server := range rep.Servers {
+		if server.Outcome.Status != upstream.Available {
+			t.Errorf("%s after it came back: %+v", server.Name, server.Outcome)
+		}
+	}
+}
+
+// liveTools reads the real tools, or skips the test. One server's name has
+// spaces, which a config refuses.
+func liveTools(t testing.TB) map[string][]json.RawMessage {
+	t.Helper()
+	data := os.Getenv("PORTCULLIS_DATA")
+	if data == "" {
+		t.Skip("PORTCULLIS_DATA is not set: the folder with livemcp/tools.json")
+	}
+	tools, err := upstreamtest.ReadCatalog(filepath.Join(data, "livemcp", "tools.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]json.RawMessage{}
+	for server, defs := range tools {
+		out[strings.ReplaceAll(server, " ", "-")] = defs
+	}
+	return out
+}
+
+func TestSyncOfRealTools(t *testing.T) {
+	tools := liveTools(t)
+	f := newFleet(t, tools)
+	rep, s := f.sync()
+	f.holds(s, tools)
+	if len(rep.Servers) != len(tools) || rep.New != s.Len() || !rep.Stored {
+		t.Errorf("report of the first sync: %d servers, %d new, stored %v", len(rep.Servers), rep.New, rep.Stored)
+	}
+	again, s2 := f.sync()
+	if again.Stored || again.New != 0 || again.Changed != 0 || s2.SHA256() != s.SHA256() {
+		t.Errorf("report of the second sync: %+v", again)
+	}
+	f.close()
+	f.open() // a process that remembers nothing comes to the same bytes
+	if third, _ := f.sync(); third.Stored || third.Snapshot != rep.Snapshot {
+		t.Errorf("after a restart: stored %v, %s after %s", third.Stored, third.Snapshot, rep.Snapshot)
+	}
+	t.Logf("%d servers, %d tools, %d bytes, %d a tool; first sync %v, second %v",
+		len(rep.Servers), rep.Tools, rep.Size, rep.Size/rep.Tools, rep.Duration, again.Duration)
+}
+
+// TestFaultyFleetLosesNothing waits for servers that hang, so it takes as long
+// as a sync may take.
+func TestFaultyFleetLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for servers that hang")
+	}
+	tools := liveTools(t)
+	f := newFleet(t, tools)
+	f.sync()
+	faults := []struct {
+		set    func(*upstreamtest.Server)
+		status upstream.Status
+		reason string
+	}{
+		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Hang()) }, upstream.Transient, upstream.ReasonTimeout},
+		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Reset()) }, upstream.Transient, upstream.ReasonReset},
+		{func(s *upstreamtest.Server) { s.FailTimes(1, upstreamtest.Status(500, "oops")) }, upstream.Available, ""},
+		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Status(403, "no")) }, upstream.Denied, upstream.ReasonForbidden},
+		{func(s *upstreamtest.Server) { s.Refuse() }, upstream.Permanent, upstream.ReasonRefused},
+	}
+	want := map[string]int{}
+	n := 0
+	for _, s := range f.servers {
+		if n < 5*len(faults) {
+			faults[n%len(faults)].set(s)
+			want[string(faults[n%len(faults)].status)+" "+faults[n%len(faults)].reason]++
+		} else {
+			want["available "]++
+		}
+		n++
+	}
+	rep, s := f.sync()
+	f.holds(s, tools)
+	got := map[string]int{}
+	for _, server := range rep.Servers {
+		got[string(server.Outcome.Status)+" "+server.Outcome.Reason]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	t.Logf("%v in %v", got, rep.Duration)
+}
+
+func BenchmarkFirstSync(b *testing.B) {
+	tools := liveTools(b)
+	var rep catalog.Report
+	for b.Loop() {
+		b.StopTimer()
+		f := newFleet(b, tools)
+		b.StartTimer()
+		rep, _ = f.sync()
+	}
+	b.ReportMetric(float64(rep.Size)/float64(rep.Tools), "B/tool")
+}
+
+func BenchmarkUnchangedSync(b *testing.B) {
+	f := newFleet(b, liveTools(b))
+	f.sync()
+	for b.Loop() {
+		f.sync()
+	}
+}
+
+// BenchmarkOpenStored is what a process pays before its first answer: reading the stored
+// catalog from a folder and opening it.
+func BenchmarkOpenStored(b *testing.B) {
+	f := newFleet(b, liveTools(b))
+	_, s := f.sync()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := catalog.Load(b.Context(), f.objects, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(s.Encode()))/float64(s.Len()), "B/tool")
+}
