@@ -72,7 +72,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	}
 	db.MaxBatchDelay = batchDelay
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{records, feed, audit, baselines} {
+		for _, name := range [][]byte{records, feed, audit, baselines, tokens, tokenUses} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

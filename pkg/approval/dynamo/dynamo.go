@@ -4,6 +4,7 @@
 //	SRV#<server>    TOOL#<tool>              a record; also in the index "feed"
 //	SRV#<server>    BASELINE                 when the first list was taken, and where
 //	AUDIT#<server>  <time>#<tool>            who did what
+//	TOKENS          <id>                     an agent token
 //
 // The index "feed" has all records under one partition key, sorted by
 // updated_at. That holds a thousand writes a second, far above what people and a sync do.

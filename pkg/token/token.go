@@ -1,0 +1,132 @@
+// Package token is the gateway's own agent tokens: what is kept of one, how its
+// text is made and found again, and the [Store] port.
+//
+// The text of a token is shown once and never kept. A store holds a keyed hash of
+// it, so that a copy of the table neither lets anybody in nor lets a guess be
+// tried without the key.
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a caller may have to tell apart.
+var (
+	ErrNotFound = errors.New("token not found")          // never made
+	ErrConflict = errors.New("token changed since read") // caller re-reads and retries
+)
+
+// Limits of a token.
+const (
+	MaxLife  = 365 * 24 * time.Hour
+	MaxName  = 64  // bytes; the audit names an agent by it
+	maxList  = 200 // servers or toolsets
+	maxEntry = 128 // bytes of one of these
+)
+
+// useEvery is the least time between two writes of when a token was last used.
+const useEvery = time.Hour
+
+// A Token is what is kept of an agent token. Revoked and expired ones stay: they
+// say who made them and who ended them.
+type Token struct {
+	ID        string    `json:"id"`   // names the token to people; cannot be used as one
+	Hash      string    `json:"hash"` // keyed, of the text; lower-case hex
+	Name      string    `json:"name"`
+	Servers   []string  `json:"servers"`            // that it may see; one "*" stands for every server
+	Tiers     []string  `json:"tiers"`              // that it may call: read, write, destructive
+	Toolsets  []string  `json:"toolsets,omitempty"` // that bound its selection; none: no bound
+	Admin     bool      `json:"admin,omitempty"`    // it may use the admin API
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	LastUsed  time.Time `json:"last_used,omitzero"` // to the hour; what TouchToken wrote
+	Rev       int64     `json:"rev"`                // 0: not stored yet
+}
+
+// A Store keeps tokens. Every implementation passes tokentest.Run. It is safe for
+// concurrent use.
+type Store interface {
+	// Token returns the token as of every write that returned before it began, or
+	// [ErrNotFound].
+	Token(ctx context.Context, id string) (Token, error)
+
+	// PutToken stores t if the stored revision is still t.Rev (0: must not exist
+	// yet) and returns it at its new Rev, or [ErrConflict] if another writer came
+	// first. It leaves LastUsed as it is.
+	PutToken(ctx context.Context, t Token) (Token, error)
+
+	// TouchToken sets LastUsed and nothing else, whatever the revision, or returns
+	// [ErrNotFound].
+	TouchToken(ctx context.Context, id string, at time.Time) error
+
+	// Tokens returns every token, by id.
+	Tokens(ctx context.Context) ([]Token, error)
+}
+
+// Live reports whether t lets anybody in at the given time.
+func (t Token) Live(now time.Time) bool {
+	return t.RevokedAt.IsZero() && now.Before(t.ExpiresAt)
+}
+
+// Untouched reports whether it is time to write again that t was used.
+func (t Token) Untouched(now time.Time) bool { return now.Sub(t.LastUsed) >= useEvery }
+
+// Revoke returns t as nobody can use it from now on; a revoked one as it is.
+func (t Token) Revoke(actor string, now time.Time) Token {
+	if t.RevokedAt.IsZero() {
+		t.RevokedAt, t.RevokedBy = now.UTC(), actor
+	}
+	return t
+}
+
+// Check reports every fault of a token that is to be stored.
+func (t Token) Check() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if !ValidName(t.Name) {
+		fault("name %q: want 1 to %d letters, digits, and . _ @ -", t.Name, MaxName)
+	}
+	if len(t.ID) != idLength || len(t.Hash) != hashLength {
+		fault("id or hash is not of this package's making")
+	}
+	for _, tier := range t.Tiers {
+		if !slices.Contains([]string{"read", "write", "destructive"}, tier) {
+			fault("tier %q: want read, write or destructive", tier)
+		}
+	}
+	for kind, names := range map[string][]string{"servers": t.Servers, "toolsets": t.Toolsets} {
+		if len(names) > maxList {
+			fault("%s: %d names, at most %d are allowed", kind, len(names), maxList)
+		}
+		for _, name := range names {
+			if name == "" || len(name) > maxEntry || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+				fault("%s: %q is no name", kind, name)
+			}
+		}
+	}
+	if life := t.ExpiresAt.Sub(t.CreatedAt); life <= 0 || life > MaxLife {
+		fault("expires %s after it is made: want more than nothing and at most 365 days", life)
+	}
+	if t.CreatedBy == "" {
+		fault("nobody made it")
+	}
+	return errors.Join(faults...)
+}
+
+// ValidName reports whether a token may have this name. It stands in the audit, in
+// rules and in logs, so it is plain.
+func ValidName(s string) bool {
+	return s != "" && len(s) <= MaxName && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._@-", r)
+	})
+}

@@ -1,0 +1,211 @@
+// Package tokentest holds every token store to what the port promises.
+package tokentest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// made is when the tokens of the tests are made.
+func made() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+
+// Sample returns a new token that any store may keep, and its text.
+func Sample(t *testing.T, key token.Key, name string) (token.Token, token.Text) {
+	t.Helper()
+	text := token.New()
+	id, hash := key.Identify(text)
+	s := token.Token{
+		ID: id, Hash: hash, Name: name, Servers: []string{"files", "mail"}, Tiers: []string{"read", "write"}, Toolsets: []string{"files"},
+		Admin: true, CreatedAt: made(), CreatedBy: "kim", ExpiresAt: made().Add(time.Hour),
+	}
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return s, text
+}
+
+// Key returns a key for tests.
+func Key(t *testing.T) token.Key {
+	t.Helper()
+	k, err := token.NewKey("a key that is for tests alone, of 32 bytes and more")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// Run checks each promise that [token.Store] makes, one subtest a promise. open returns
+// an empty store.
+func Run(t *testing.T, open func(t *testing.T) token.Store) {
+	for _, promise := range []struct {
+		name string
+		held func(*testing.T, token.Store)
+	}{
+		{"what was never made is not found", missing},
+		{"a token comes back as it was put", roundTrip},
+		{"a write of an old rev is a conflict and stores nothing", staleRev},
+		{"a first write of a token that exists is a conflict", secondFirst},
+		{"racing writers have one winner", racing},
+		{"a touch sets the last use and nothing else", touch},
+		{"a write leaves the last use as it is", putKeepsTouch},
+		{"all are listed by id", list},
+		{"an ended context stores nothing", endedContext},
+	} {
+		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
+	}
+}
+
+func put(t *testing.T, s token.Store, tok token.Token) token.Token {
+	t.Helper()
+	out, err := s.PutToken(t.Context(), tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func want(t *testing.T, s token.Store, tok token.Token) {
+	t.Helper()
+	got, err := s.Token(t.Context(), tok.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(tok, got); d != "" {
+		t.Errorf("Token (-want +got):\n%s", d)
+	}
+}
+
+func missing(t *testing.T, s token.Store) {
+	tok, _ := Sample(t, Key(t), "ci")
+	if _, err := s.Token(t.Context(), tok.ID); !errors.Is(err, token.ErrNotFound) {
+		t.Errorf("Token = %v, want ErrNotFound", err)
+	}
+	if err := s.TouchToken(t.Context(), tok.ID, made()); !errors.Is(err, token.ErrNotFound) {
+		t.Errorf("TouchToken = %v, want ErrNotFound", err)
+	}
+	if _, err := s.Token(t.Context(), tok.ID); !errors.Is(err, token.ErrNotFound) {
+		t.Errorf("Token after TouchToken = %v, want ErrNotFound", err)
+	}
+	if all, err := s.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("Tokens = %v, %v, want none", all, err)
+	}
+}
+
+func roundTrip(t *testing.T, s token.Store) {
+	full, _ := Sample(t, Key(t), "ci")
+	full = put(t, s, full.Revoke("sam", made().Add(time.Minute)))
+	if full.Rev != 1 {
+		t.Errorf("Rev = %d after the first write, want 1", full.Rev)
+	}
+	want(t, s, full)
+	bare, _ := Sample(t, Key(t), "ci") // a second of the same name is another token
+	bare.Servers, bare.Tiers, bare.Toolsets, bare.Admin = nil, nil, nil, false
+	want(t, s, put(t, s, bare))
+	want(t, s, full)
+}
+
+func staleRev(t *testing.T, s token.Store) {
+	first, _ := Sample(t, Key(t), "ci")
+	first = put(t, s, first)
+	revoked := put(t, s, first.Revoke("sam", made()))
+	if _, err := s.PutToken(t.Context(), first); !errors.Is(err, token.ErrConflict) {
+		t.Errorf("PutToken of rev 1 = %v, want ErrConflict", err)
+	}
+	want(t, s, revoked)
+}
+
+func secondFirst(t *testing.T, s token.Store) {
+	first, _ := Sample(t, Key(t), "ci")
+	kept := put(t, s, first)
+	first.Name = "other"
+	if _, err := s.PutToken(t.Context(), first); !errors.Is(err, token.ErrConflict) {
+		t.Errorf("PutToken = %v, want ErrConflict", err)
+	}
+	want(t, s, kept)
+}
+
+func racing(t *testing.T, s token.Store) {
+	const writers = 6
+	tok, _ := Sample(t, Key(t), "ci")
+	tok = put(t, s, tok)
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() { _, errs[i] = s.PutToken(t.Context(), tok.Revoke("sam", made())) })
+	}
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		} else if !errors.Is(err, token.ErrConflict) {
+			t.Errorf("PutToken = %v, want ErrConflict", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d writers won, want 1", won)
+	}
+}
+
+func touch(t *testing.T, s token.Store) {
+	tok, _ := Sample(t, Key(t), "ci")
+	tok = put(t, s, tok)
+	for _, at := range []time.Time{made().Add(time.Hour), made().Add(3*time.Hour + 5*time.Nanosecond)} {
+		if err := s.TouchToken(t.Context(), tok.ID, at); err != nil {
+			t.Fatal(err)
+		}
+		tok.LastUsed = at
+		want(t, s, tok)
+	}
+}
+
+func putKeepsTouch(t *testing.T, s token.Store) {
+	tok, _ := Sample(t, Key(t), "ci")
+	read := put(t, s, tok)
+	at := made().Add(time.Hour)
+	if err := s.TouchToken(t.Context(), tok.ID, at); err != nil {
+		t.Fatal(err)
+	}
+	revoked := put(t, s, read.Revoke("sam", made())) // read before the touch
+	revoked.LastUsed = at
+	want(t, s, revoked)
+}
+
+func list(t *testing.T, s token.Store) {
+	all := map[string]token.Token{}
+	for _, name := range []string{"a", "b", "c"} {
+		tok, _ := Sample(t, Key(t), name)
+		all[tok.ID] = put(t, s, tok)
+	}
+	got, err := s.Tokens(t.Context())
+	if err != nil || len(got) != len(all) {
+		t.Fatalf("Tokens = %d tokens, %v; want %d", len(got), err, len(all))
+	}
+	for i, tok := range got {
+		if d := cmp.Diff(all[tok.ID], tok); d != "" {
+			t.Errorf("Tokens[%d] (-want +got):\n%s", i, d)
+		}
+		if i > 0 && got[i-1].ID >= tok.ID {
+			t.Errorf("Tokens[%d] = %s comes after %s", i, tok.ID, got[i-1].ID)
+		}
+	}
+}
+
+func endedContext(t *testing.T, s token.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tok, _ := Sample(t, Key(t), "ci")
+	if _, err := s.PutToken(ctx, tok); err == nil {
+		t.Error("PutToken = nil, want an error")
+	}
+	if _, err := s.Token(t.Context(), tok.ID); !errors.Is(err, token.ErrNotFound) {
+		t.Errorf("Token = %v, want ErrNotFound", err)
+	}
+}
