@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
+	"log/slog"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	secretstypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval/dynamo"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/object/s3"
@@ -26,12 +23,13 @@ import (
 type AWS struct {
 	Stores  Stores
 	Secrets upstream.Secrets
-	Lambda  *lambda.Client
+
+	config aws.Config
 }
 
 // NewAWS builds the clients. It makes no call but what finding credentials
 // takes. Bucket and table must be set.
-func NewAWS(ctx context.Context, s Settings) (AWS, error) {
+func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
 	var faults []error
 	if s.Bucket == "" {
 		faults = append(faults, errors.New("PORTCULLIS_BUCKET is not set: the S3 bucket of config, policy and catalog"))
@@ -42,69 +40,53 @@ func NewAWS(ctx context.Context, s Settings) (AWS, error) {
 	if err := errors.Join(faults...); err != nil {
 		return AWS{}, err
 	}
-	c, err := config.LoadDefaultConfig(ctx)
+	c, err := awsConfig(ctx, log)
 	if err != nil {
-		return AWS{}, fmt.Errorf("aws config: %w", err)
+		return AWS{}, err
 	}
-	objects := s3.NewFromConfig(c, func(o *s3.Options) {
-		o.UsePathStyle = c.BaseEndpoint != nil // an emulator has no name of its own for each bucket
-	})
 	return AWS{
 		Stores: Stores{
-			Objects:   s3store.New(objects, s.Bucket),
+			Objects:   s3store.New(newS3(c), s.Bucket),
 			Approvals: dynamo.New(dynamodb.NewFromConfig(c), s.Table, nil),
 		},
-		Secrets: secrets{ssm.NewFromConfig(c), secretsmanager.NewFromConfig(c), upstream.EnvSecrets{}},
-		Lambda:  lambda.NewFromConfig(c),
+		Secrets: secrets{ssm.NewFromConfig(c), secretsmanager.NewFromConfig(c), upstream.EnvSecrets{Lookup: lookupEnv}},
+		config:  c,
 	}, nil
 }
 
-// secrets answers ${ssm:…} and ${secretsmanager:…}, and leaves the rest to the
-// environment. It keeps nothing: the upstream client does, until a server says 401.
-type secrets struct {
-	ssm *ssm.Client
-	sm  *secretsmanager.Client
-	env upstream.EnvSecrets
-}
-
-// Secret implements [upstream.Secrets].
-func (s secrets) Secret(ctx context.Context, ref string) (string, error) {
-	kind, name, _ := strings.Cut(ref, ":")
-	switch kind {
-	case "ssm":
-		out, err := s.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
-		if _, missing := errors.AsType[*ssmtypes.ParameterNotFound](err); missing {
-			return "", fmt.Errorf("parameter %q: %w", name, upstream.ErrNoSecret)
-		}
-		if err != nil {
-			return "", fmt.Errorf("parameter %q: %w", name, err)
-		}
-		return aws.ToString(out.Parameter.Value), nil
-	case "secretsmanager":
-		out, err := s.sm.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name})
-		if _, missing := errors.AsType[*secretstypes.ResourceNotFoundException](err); missing {
-			return "", fmt.Errorf("secret %q: %w", name, upstream.ErrNoSecret)
-		}
-		if err != nil {
-			return "", fmt.Errorf("secret %q: %w", name, err)
-		}
-		if out.SecretString == nil {
-			return "", fmt.Errorf("secret %q holds bytes, not text: %w", name, upstream.ErrNoSecret)
-		}
-		return *out.SecretString, nil
+// Bucket returns the named bucket as a store, for programs that need no more than that.
+func Bucket(ctx context.Context, name string) (*s3store.Store, error) {
+	c, err := awsConfig(ctx, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
 	}
-	return s.env.Secret(ctx, ref)
+	return s3store.New(newS3(c), name), nil
 }
 
-// Warm loads what the first request will read and opens the connections, side
-// by side: starting is the one time at which a function has a whole processor.
-// What cannot be read is not fatal; requests say so and try again.
-func (p *Program) Warm(ctx context.Context) {
-	var wg sync.WaitGroup
-	wg.Go(func() { p.States.Load(ctx) })
-	wg.Go(func() {
-		// There is no such server. The answer does not matter, the open connection does.
-		_, _ = p.Stores.Approvals.Baseline(ctx, "-")
+func newS3(c aws.Config) *s3.Client {
+	return s3.NewFromConfig(c, func(o *s3.Options) {
+		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no name of its own for each bucket
+		o.DisableLogOutputChecksumValidationSkipped = true
 	})
-	wg.Wait()
+}
+
+func awsConfig(ctx context.Context, log *slog.Logger) (aws.Config, error) {
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(sdkLog{log}))
+	if err != nil {
+		return c, fmt.Errorf("aws config: %w", err)
+	}
+	return c, nil
+}
+
+// sdkLog takes what the SDK says on its own account, which would be plain text
+// among lines of JSON.
+type sdkLog struct{ log *slog.Logger }
+
+// Logf implements [logging.Logger].
+func (l sdkLog) Logf(c logging.Classification, format string, v ...any) {
+	level := slog.LevelDebug
+	if c == logging.Warn {
+		level = slog.LevelWarn
+	}
+	l.log.LogAttrs(context.Background(), level, "aws sdk", slog.String("said", fmt.Sprintf(format, v...)))
 }

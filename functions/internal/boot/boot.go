@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
@@ -29,6 +30,7 @@ type Options struct {
 	Secrets   upstream.Secrets             // nil: those of the environment
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
+	Now       func() time.Time             // nil: time.Now
 }
 
 // A Program is a gateway with everything under it.
@@ -43,27 +45,31 @@ type Program struct {
 	Log      *slog.Logger
 
 	requestID func(context.Context) string
+	now       func() time.Time
 }
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now}
+	if p.now == nil {
+		p.now = time.Now
+	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Metrics != nil {
-		p.Metrics = metrics.New(o.Metrics, o.Function, nil)
+		p.Metrics = metrics.New(o.Metrics, o.Function, p.now)
 	}
 	p.Upstream = upstream.New(&upstream.Options{
-		Secrets: o.Secrets, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe,
+		Secrets: o.Secrets, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 	})
-	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log})
-	g := &gateway.Options{BaseURL: s.BaseURL, Log: p.Log}
+	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now})
+	g := &gateway.Options{BaseURL: s.BaseURL, Log: p.Log, Now: p.now}
 	if p.Metrics != nil {
 		g.Recorder = p.Metrics
 	}
 	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, g)
-	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress})
+	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }
 
@@ -89,7 +95,7 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	s := p.States.Refresh(ctx)
 	p.count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
 	if s.Catalog != nil {
-		p.count(ctx, p.Metrics.Catalog(r.StartedAt.Add(r.Duration).Sub(s.Health.Catalog.ReadAt), s.Health.Config.Stale || s.Health.Policy.Stale))
+		p.count(ctx, p.Metrics.Catalog(p.now().Sub(s.Catalog.Current().SyncedAt), s.Health.Config.Stale || s.Health.Policy.Stale))
 	}
 	return r, err
 }

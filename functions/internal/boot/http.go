@@ -1,45 +1,73 @@
 package boot
 
 import (
-	"net"
 	"net/http"
-	"net/url"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 )
 
-// Admin returns the handlers of /admin and of /healthz. actor says who sends
-// a request; sync runs what POST /admin/sync asks for.
-func (p *Program) Admin(actor func(*http.Request) (string, error), sync admin.Syncer) (api, health http.Handler) {
-	o := &admin.Options{Actor: actor, Hosts: p.hosts(), BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
-	return admin.New(p.States, p.Stores.Approvals, sync, o), admin.Health(p.States, o)
+// An Actor says who sends a request to /admin. An error refuses it.
+type Actor = func(*http.Request) (string, error)
+
+// anonymous is whom the audit names where nobody is told from anybody.
+const anonymous = "anonymous"
+
+// Actor returns how the people at /admin are told apart: as the callers are.
+func (s Settings) Actor() (Actor, error) {
+	auth, err := s.Authenticator()
+	if err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) (string, error) {
+		agent, err := auth.Authenticate(r)
+		if err == nil && s.Auth == "none" {
+			return anonymous, nil
+		}
+		return agent.ID, err
+	}, nil
 }
 
-// hosts are the names under which people reach the admin API: that of the base
-// URL and, if it is this machine, every name of it.
-func (p *Program) hosts() []string {
-	u, err := url.Parse(p.Settings.BaseURL)
-	if err != nil || u.Hostname() == "" {
-		return nil
+// Public returns the handler of /mcp, of the well-known metadata and of /healthz.
+// Where everybody is let in, /healthz names no server.
+func (p *Program) Public() (http.Handler, error) {
+	actor, err := p.Settings.Actor()
+	if err != nil {
+		return nil, err
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback()) {
-		return []string{u.Hostname(), "localhost", "127.0.0.1", "::1"}
+	if p.Settings.Auth == "none" {
+		actor = nil
 	}
-	return []string{u.Hostname()}
+	return p.public(actor)
 }
 
-// Everything returns the handler of every path, for a program that serves all of them.
-func (p *Program) Everything(actor func(*http.Request) (string, error)) (http.Handler, error) {
+func (p *Program) public(actor Actor) (*http.ServeMux, error) {
 	mcp, err := p.MCP()
 	if err != nil {
 		return nil, err
 	}
-	api, health := p.Admin(actor, p)
 	mux := http.NewServeMux()
-	for path, h := range map[string]http.Handler{
-		"/mcp": mcp, "/mcp/": mcp, "/.well-known/": mcp, "/admin": api, "/admin/": api, "/healthz": health,
-	} {
-		mux.Handle(path, h)
+	mux.Handle("/", mcp) // its 404 is JSON-RPC
+	mux.Handle("GET /healthz", admin.Health(p.States, p.adminOptions(actor)))
+	return mux, nil
+}
+
+// Admin returns the handler of /admin. sync is what POST /admin/sync runs.
+func (p *Program) Admin(actor Actor, sync admin.Syncer) http.Handler {
+	return admin.New(p.States, p.Stores.Approvals, sync, p.adminOptions(actor))
+}
+
+func (p *Program) adminOptions(actor Actor) *admin.Options {
+	return &admin.Options{Actor: actor, BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
+}
+
+// Everything returns the handler of every path, for a program that serves all of them.
+func (p *Program) Everything(actor Actor) (http.Handler, error) {
+	mux, err := p.public(actor)
+	if err != nil {
+		return nil, err
 	}
+	handler := p.Admin(actor, p)
+	mux.Handle("/admin", handler)
+	mux.Handle("/admin/", handler)
 	return mux, nil
 }

@@ -1,0 +1,32 @@
+// Command admin is the Lambda function behind /admin: where people decide which
+// tools agents may call.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/portcullis-mcp/portcullis/functions/internal/boot"
+)
+
+func main() {
+	if err := run(context.Background(), os.Getenv, os.Stdout, boot.Serve); err != nil {
+		fmt.Fprintln(os.Stderr, "admin:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, getenv func(string) string, stdout io.Writer, serve func(boot.Handler)) error {
+	f, err := boot.Start(ctx, "admin", getenv, stdout)
+	if err != nil {
+		return err
+	}
+	h, err := f.Admin()
+	if err != nil {
+		return err
+	}
+	serve(h)
+	return nil
+}
