@@ -224,6 +224,27 @@ func TestSubscriptionsEndAtOnce(t *testing.T) {
 	}
 }
 
+func TestDeepNestingIsRefusedOrPassedOnButNeverFollowed(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
+	inEachEra(t, func(t *testing.T, e era) {
+		b := &backend{call: answers(`{"content":[]}`)}
+		h := newHandler(t, b, nil)
+		send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":`+deep(5000)+`}`)).wantResult(t)
+		if len(b.params) != 1 || !strings.Contains(b.params[0], deep(5000)) {
+			t.Error("the arguments did not arrive")
+		}
+		e.meta += `,"k":` + deep(2000)
+		if e.meta[0] == ',' {
+			e.meta = e.meta[1:]
+		}
+		send(h, e.request(t, "tools/call", `"name":"echo"`)).wantError(t, 400, -32600, "7")
+		send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":`+deep(100_000)+`}`)).wantError(t, 400, -32700, "")
+		if len(b.params) != 1 {
+			t.Errorf("%d calls reached the backend", len(b.params))
+		}
+	})
+}
+
 func TestCallNeedsAName(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		want := 200

@@ -37,7 +37,8 @@ type exchange struct {
 	modern   bool
 	agent    string
 	session  Session
-	deadline time.Time // of the request; zero: none
+	start    time.Time
+	deadline time.Time // of the request's work
 
 	mu      sync.Mutex      // the SDK answers in another goroutine
 	raw     json.RawMessage // the backend's result
@@ -64,16 +65,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	start := time.Now()
-	x := &exchange{}
-	x.deadline, _ = r.Context().Deadline()
+	x := &exchange{start: time.Now()}
+	x.deadline = x.start.Add(h.opts.Timeout)
+	if d, ok := r.Context().Deadline(); ok && d.Before(x.deadline) {
+		x.deadline = d
+	}
 	code := 0
 	err := h.serve(w, r, x)
 	if err != nil {
 		code = status(err, x.modern)
 		writeError(w, x.msg.id, err, code)
 	}
-	h.record(r.Context(), x, err, code, time.Since(start))
+	h.record(r.Context(), x, err, code)
 }
 
 // serve takes the steps of one request in order. What it refuses it has not
@@ -89,6 +92,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (re
 		return refuse(http.StatusNotFound, "not found")
 	}
 	if err := h.checkOrigin(w, r); err != nil {
+		if body, unread := h.read(w, r); unread == nil {
+			x.msg, _ = parse(body) // for the id alone
+		}
 		return err
 	}
 	switch r.Method {
@@ -166,7 +172,7 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, x *exchan
 
 // open asks the backend for the caller's view.
 func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *gateway.Error {
-	ctx, cancel := context.WithTimeout(r.Context(), h.opts.Timeout)
+	ctx, cancel := context.WithDeadline(r.Context(), x.deadline)
 	defer cancel()
 	s, err := h.backend.Open(ctx, gateway.Caller{
 		Agent:       agent,
@@ -219,8 +225,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, heade
 }
 
 // record leaves one line and one count. Neither holds arguments or results.
-func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, code int, took time.Duration) {
-	id := h.opts.RequestID(ctx)
+func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, code int) {
+	id, took := h.opts.RequestID(ctx), time.Since(x.start)
 	attrs := []slog.Attr{
 		slog.String("method", cut(x.msg.method)),
 		slog.String("tool", cut(x.msg.name)),

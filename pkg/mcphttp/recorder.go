@@ -49,11 +49,11 @@ func (r *recorder) refusal() *gateway.Error {
 		if r.status < 400 {
 			return nil
 		}
-		return &gateway.Error{
-			Code:    codeInvalidRequest,
-			Message: strings.TrimSpace(r.body.String()),
-			Status:  r.status,
+		e := refuse(r.status, strings.TrimSpace(r.body.String()))
+		if r.status == http.StatusBadRequest {
+			e.Code = codeInvalidRequest
 		}
+		return e
 	}
 	var answer struct {
 		Error *wireError `json:"error"`

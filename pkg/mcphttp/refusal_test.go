@@ -366,7 +366,7 @@ func TestReboundNamesAreRefusedOnLoopback(t *testing.T) {
 		if tt.ok {
 			got.wantResult(t)
 		} else {
-			got.wantError(t, 403, -32600, "7")
+			got.wantError(t, 403, 403, "7")
 		}
 	}
 }

@@ -109,7 +109,9 @@ func (h *handler) answer(next mcp.MethodHandler) mcp.MethodHandler {
 
 // tools asks the backend.
 func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, error) {
-	ctx, cancel := h.within(ctx, x)
+	// The SDK passes on neither the request's deadline nor, in the handshake protocols,
+	// its end: there a client that disconnects has not cancelled.
+	ctx, cancel := context.WithDeadline(ctx, x.deadline)
 	defer cancel()
 	d := dress{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo}
 	var raw json.RawMessage
@@ -121,7 +123,7 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
 	if _, refused := errors.AsType[*gateway.Error](err); late && !refused && !d.list {
-		raw, err = toolError(fmt.Sprintf("The call was given up after %s without a result. It may have taken effect.", h.opts.Timeout)), nil
+		raw, err = toolError(fmt.Sprintf("The call was given up after %s without a result. It may have taken effect.", time.Since(x.start).Round(time.Second))), nil
 	}
 	if err != nil {
 		return nil, err
@@ -136,17 +138,6 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 		return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
 	}
 	return d.put(toolError(fmt.Sprintf("The result is too large to pass on: %d bytes, the limit is %d. Ask the tool for less.", len(raw), h.opts.MaxResponse)))
-}
-
-// within returns the context of the backend's work. The SDK passes on neither the
-// request's deadline nor, to the handshake protocols, its end: there a client that
-// disconnects has not cancelled.
-func (h *handler) within(ctx context.Context, x *exchange) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(h.opts.Timeout)
-	if !x.deadline.IsZero() && x.deadline.Before(end) {
-		end = x.deadline
-	}
-	return context.WithDeadline(ctx, end)
 }
 
 // fail keeps an error of the backend as it is, and gives the SDK one that it can

@@ -82,7 +82,7 @@ func TestOriginHasToBeOnTheAllowList(t *testing.T) {
 			if tt.ok {
 				got.wantResult(t)
 			} else {
-				got.wantError(t, 403, 403, "")
+				got.wantError(t, 403, 403, "7")
 			}
 			if b.touched() != tt.ok {
 				t.Errorf("origin %q: backend asked = %v", tt.origin, b.touched())
@@ -95,7 +95,10 @@ func TestOriginHasToBeOnTheAllowList(t *testing.T) {
 	}
 	two := legacy.request(t, "tools/list", ``)
 	two.Header["Origin"] = []string{"https://app.example", "https://evil.example"}
-	send(newHandler(t, &backend{}, o), two).wantError(t, 403, 403, "")
+	send(newHandler(t, &backend{}, o), two).wantError(t, 403, 403, "7")
+	unreadable := post(t, `nonsense`)
+	unreadable.Header.Set("Origin", "https://evil.example")
+	send(newHandler(t, &backend{}, o), unreadable).wantError(t, 403, 403, "")
 }
 
 func TestAllowedOriginMayReadTheChallenge(t *testing.T) {
