@@ -53,8 +53,11 @@ func (a *arguments) fault() string {
 	return "Invalid arguments for " + a.tool + ": " + strings.Join(a.faults, "; ") + "."
 }
 
-// text returns a string of 1 to limit characters; "" if it is absent and need not be there.
-func (a *arguments) text(key string, required bool, limit int, purpose string) string {
+// maxText is the longest text that is taken, in characters.
+const maxText = 2000
+
+// text returns a string of 1 to maxText characters; "" if it is absent and need not be there.
+func (a *arguments) text(key string, required bool, purpose string) string {
 	raw, ok := a.values[key]
 	if !ok {
 		if required {
@@ -70,8 +73,8 @@ func (a *arguments) text(key string, required bool, limit int, purpose string) s
 	switch n := utf8.RuneCountInString(s); {
 	case strings.TrimSpace(s) == "":
 		a.faultf("%s is empty: give %s", key, purpose)
-	case n > limit:
-		a.faultf("%s has %d characters, at most %d are taken: give %s", key, n, limit, purpose)
+	case n > maxText:
+		a.faultf("%s has %d characters, at most %d are taken: give %s", key, n, maxText, purpose)
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 // readRetrieve reads arguments the way retrieve_tools does.
 func readRetrieve(raw string) (limit int, flag bool, fault string) {
 	a := readArguments("retrieve_tools", json.RawMessage(raw), "query", "limit", "include_disabled", "detail", "read_only")
-	a.text("query", true, maxQuery, "a few words")
+	a.text("query", true, "a few words")
 	limit = a.integer("limit", 1, maxLimit, 10)
 	flag = a.boolean("include_disabled")
 	a.oneOf("detail", "compact", "full")
@@ -71,7 +71,7 @@ func TestRightArgumentsPass(t *testing.T) {
 		{"nulls stand for what is not given", `{"query":"q","limit":null,"include_disabled":null,"detail":null}`, 10, false},
 		{"other scripts", `{"query":"天気 погода"}`, 10, false},
 		{"control characters", `{"query":"a\u0000\u001b[2Jb"}`, 10, false},
-		{"as long as is taken", `{"query":"` + strings.Repeat("é", maxQuery) + `"}`, 10, false},
+		{"as long as is taken", `{"query":"` + strings.Repeat("é", maxText) + `"}`, 10, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
@@ -104,7 +103,7 @@ func unknownTool(name string) *Error {
 // callVariant answers one of the three tools that call others.
 func (s *Session) callVariant(ctx context.Context, tier tool.Tier, p params) (json.RawMessage, error) {
 	a := readArguments(p.name, p.arguments, "name", "args")
-	name := a.text("name", true, maxQuery, "a tool's name of the form server:tool, as retrieve_tools gives it")
+	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
 	args := a.object("args")
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
@@ -200,52 +199,4 @@ func (s *Session) statusNow(ctx context.Context, i int) lock.Status {
 		facts = s.view.FactsAt(i, &record)
 	}
 	return lock.Classify(facts)
-}
-
-// remembered returns how the tool's server failed to load, if that was so short a
-// time ago that asking it again is of no use.
-func (s *Session) remembered(i int) (upstream.Outcome, bool) {
-	o, now := s.view.Server(i).Outcome, s.g.o.Now()
-	if !o.Recorded() || o.Status == upstream.Available || o.Stale(now) {
-		return upstream.Outcome{}, false
-	}
-	if o.Status == upstream.Transient {
-		o.RetryAfter = max(o.RetryAfter, o.CheckedAt.Add(upstream.TTL(o.Status)).Sub(now))
-	}
-	return o, true
-}
-
-// failed renders a call that the tool did not answer.
-func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
-	if own, ok := errors.AsType[*upstream.RPCError](err); ok {
-		return nil, &Error{Code: int(own.Code), Message: own.Message, Data: own.Data, Err: err}
-	}
-	s.g.o.Log.LogAttrs(ctx, slog.LevelWarn, "upstream call failed", slog.String("server", server), slog.Any("error", err))
-	call, ok := errors.AsType[*upstream.CallError](err)
-	if !ok {
-		return nil, err
-	}
-	o := call.Outcome
-	if !o.Recorded() { // the call was given up: by the caller, who reads nothing, or for want of time
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, err
-		}
-		o.Status, o.Reason = upstream.Transient, upstream.ReasonTimeout
-	}
-	return s.failedWith(server, o)
-}
-
-func (s *Session) failedWith(server string, o upstream.Outcome) (json.RawMessage, error) {
-	type trouble struct {
-		Server     string          `json:"server"`
-		Status     upstream.Status `json:"status"`
-		Reason     string          `json:"reason"`
-		RetryAfter int             `json:"retry_after,omitempty"` // seconds
-	}
-	meta := s.meta()
-	if meta == nil {
-		meta = map[string]any{}
-	}
-	meta["dev.portcullis/upstream"] = trouble{server, o.Status, o.Reason, int((o.RetryAfter + time.Second - 1) / time.Second)}
-	return result(upstream.Message(server, o), true, meta)
 }

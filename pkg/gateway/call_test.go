@@ -14,7 +14,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
@@ -216,80 +215,6 @@ func TestTheCallersMetadataGoesBesideTheCall(t *testing.T) {
 	}
 }
 
-func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
-	y := zoo(t)
-	y.servers["docs"].answer = func(sent) (json.RawMessage, error) {
-		return nil, &upstream.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
-	}
-	_, err := y.open().CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
-	e, ok := errors.AsType[*gateway.Error](err)
-	if !ok || e.Code != -32002 || e.Message != "no such <document>" || string(e.Data) != `{"id":9007199254740993}` || e.Status != 0 {
-		t.Errorf("got %+v", err)
-	}
-}
-
-func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
-	y := zoo(t)
-	tests := []struct {
-		outcome upstream.Outcome
-		text    string
-		meta    string
-	}{
-		{
-			upstream.Outcome{Status: upstream.Transient, Reason: "rate_limited", RetryAfter: 1500 * time.Millisecond},
-			"MCP server 'docs' is starting up or briefly unavailable; it will be retried.",
-			`{"server":"docs","status":"transient","reason":"rate_limited","retry_after":2}`,
-		},
-		{
-			upstream.Outcome{Status: upstream.Permanent, Reason: "tls", Error: "x509: secret.internal"},
-			"MCP server 'docs' is unavailable and needs attention: no trusted TLS connection to it is possible. Its tools will not work until it is fixed.",
-			`{"server":"docs","status":"permanent","reason":"tls"}`,
-		},
-		{
-			upstream.Outcome{Status: upstream.Denied, Reason: "auth_required"},
-			"Access to MCP server 'docs' was denied. Retrying will not help; contact its owner.",
-			`{"server":"docs","status":"denied","reason":"auth_required"}`,
-		},
-	}
-	for _, tt := range tests {
-		y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return nil, &upstream.CallError{Outcome: tt.outcome} }
-		r := y.call("call_tool_read", `{"name":"docs:read_document"}`)
-		if !r.IsError || r.Text != tt.text || string(r.Meta["dev.portcullis/upstream"]) != tt.meta || strings.Contains(r.Raw, "secret.internal") {
-			t.Errorf("%s", r.Raw)
-		}
-	}
-}
-
-func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
-	y := zoo(t)
-	for _, tt := range []struct {
-		status upstream.Status
-		for_   time.Duration
-		text   string
-	}{
-		{upstream.Transient, 5 * time.Second, "it will be retried"},
-		{upstream.Permanent, time.Minute, "needs attention"},
-		{upstream.Denied, 30 * time.Second, "was denied"},
-	} {
-		y.servers["docs"].outcome = upstream.Outcome{Status: tt.status, Reason: "forbidden"}
-		if _, err := y.syncer.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		y.loader.Refresh(t.Context())
-		y.wait(tt.for_ - time.Second)
-		if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); !r.IsError || !strings.Contains(r.Text, tt.text) || len(y.calls()) != 0 {
-			t.Errorf("%s, before its time is over: %s", tt.status, r.Raw)
-		}
-		if f := y.search(`{"query":"read document"}`); f.Total == 0 {
-			t.Errorf("%s: its tools are not found any more", tt.status)
-		}
-		y.wait(time.Second)
-		if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError || len(y.calls()) != 1 {
-			t.Errorf("%s, after its time: %s", tt.status, r.Raw)
-		}
-	}
-}
-
 func TestACallSeesADecisionAtOnce(t *testing.T) {
 	y := zoo(t)
 	y.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
@@ -386,17 +311,5 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 	}
 	if got := y.calls(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
-	}
-}
-
-func TestALostCountStopsNoRequest(t *testing.T) {
-	y := zoo(t)
-	y.counts.err = errors.New("stdout is gone")
-	y.search(`{"query":"document"}`)
-	if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
-		t.Error(r.Text)
-	}
-	if !strings.Contains(y.log.String(), "stdout is gone") {
-		t.Error("the log does not say that counts are lost")
 	}
 }

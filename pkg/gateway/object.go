@@ -50,7 +50,7 @@ func split(raw json.RawMessage, opts ...jsontext.Options) ([]member, error) {
 			return nil, err
 		}
 		m.end = int(d.InputOffset())
-		m.value = json.RawMessage(raw[m.end-len(value) : m.end : m.end])
+		m.value = raw[m.end-len(value) : m.end : m.end]
 		out = append(out, m)
 	}
 	if _, err := d.ReadToken(); err != nil {

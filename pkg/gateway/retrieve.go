@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	maxQuery    = 2000 // characters
 	maxLimit    = 50
 	maxDisabled = 10
 )
@@ -86,7 +85,7 @@ type retrieved struct {
 // answer says of locked tools at most how many match.
 func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	a := readArguments(retrieveTools, raw, "query", "limit", "include_disabled", "detail", "read_only")
-	text := a.text("query", true, maxQuery, "a few words on what the tool should do")
+	text := a.text("query", true, "a few words on what the tool should do")
 	limit := a.integer("limit", 1, maxLimit, 10)
 	withLocked := a.boolean("include_disabled")
 	full := a.oneOf("detail", "compact", "full") == "full"

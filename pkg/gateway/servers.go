@@ -22,7 +22,7 @@ type listed struct {
 func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
 	a := readArguments(upstreamServers, raw, "operation", "name")
 	operation := a.oneOf("operation", "list", "get")
-	name := a.text("name", operation == "get", maxQuery, "the name of a server as operation list gives it")
+	name := a.text("name", operation == "get", "the name of a server as operation list gives it")
 	if operation == "list" && name != "" {
 		a.faultf("name is for operation get only: leave it out, or ask for operation get")
 	}

@@ -38,7 +38,6 @@ type house struct {
 	objects   *objecttest.Mem
 	approvals *approvaltest.Mem
 	loader    *state.Loader
-	etag      string // of the current catalog
 }
 
 func newHouse(t testing.TB) *house {
