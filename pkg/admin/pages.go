@@ -37,10 +37,14 @@ type page struct {
 	Problem string
 	Tool    *Tool
 	Actions []string // buttons
-	Before  string   // the definition approved before, if it is another
-	Now     string
+	Before  *text    // the definition approved before, if it is another
+	Now     text
 	Servers []pageServer
 }
+
+// A text is a definition in three parts: what stands at the head and at the
+// tail is the same before and now.
+type text struct{ Head, Changed, Tail string }
 
 type pageServer struct {
 	Name, Status, Message string
@@ -138,9 +142,10 @@ func (a *api) toolPage(r *http.Request) (int, page) {
 		return status, p
 	}
 	p.Tool, p.Actions = &t, actionsOf(t)
-	p.Now = readable(t.Definition)
+	p.Now = text{Head: readable(t.Definition)}
 	if t.Approved != nil {
-		p.Before = readable(t.Approved)
+		before, now := compare(readable(t.Approved), p.Now.Head)
+		p.Before, p.Now = &before, now
 	}
 	return http.StatusOK, p
 }
@@ -207,6 +212,24 @@ func readable(raw json.RawMessage) string {
 		}
 	}
 	return out.String()
+}
+
+// compare marks the lines between the first and the last that differ. It marks too
+// much rather than too little: what is not marked need not be read again.
+func compare(before, now string) (b, n text) {
+	x, y := strings.SplitAfter(before, "\n"), strings.SplitAfter(now, "\n")
+	head, tail := 0, 0
+	for head < min(len(x), len(y)) && x[head] == y[head] {
+		head++
+	}
+	for tail < min(len(x), len(y))-head && x[len(x)-1-tail] == y[len(y)-1-tail] {
+		tail++
+	}
+	part := func(lines []string) text {
+		end := len(lines) - tail
+		return text{strings.Join(lines[:head], ""), strings.Join(lines[head:end], ""), strings.Join(lines[end:], "")}
+	}
+	return part(x), part(y)
 }
 
 func visible(r rune) bool {

@@ -111,6 +111,10 @@ func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
 	if !strings.Contains(page, "Approved before") || !strings.Contains(page, "Reads a file. Twice.") || !strings.Contains(page, "Second.") {
 		t.Errorf("page = %s", page)
 	}
+	marked := regexp.MustCompile(`(?s)<mark>(.*?)</mark>`).FindAllStringSubmatch(html.UnescapeString(page), -1)
+	if len(marked) != 2 || strings.Contains(marked[1][1], "read_file") || strings.TrimSpace(marked[1][1]) != `"description": "Second."` {
+		t.Errorf("marked = %q, want what differs", marked)
+	}
 	h.servers.lists["fs"][0] = `{"name":"read_file","description":"Third."}`
 	h.sync()
 	status, body := h.press("/admin/tools/fs/read_file", page, "approve")
