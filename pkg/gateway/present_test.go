@@ -52,3 +52,34 @@ func TestPresentKeepsEveryOtherByte(t *testing.T) {
 		})
 	}
 }
+
+// FuzzPresent renames whatever definition a sync takes: it is the same again when it
+// gets its old name back.
+func FuzzPresent(f *testing.F) {
+	for _, seed := range []string{
+		`{"name":"a"}`, ` { "x":[1,{"name":"b"}], "name" : "a" , "annotations":{"readOnlyHint":true} } `, `{"na\u006de":"a","z":1e400}`, `{"name":"a","annotations":null}`,
+	} {
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, readOnly bool) {
+		d, err := tool.ParseDefinition(raw)
+		if err != nil {
+			return
+		}
+		renamed := present(d, "other", d.Annotations)
+		got, err := tool.ParseDefinition(renamed)
+		if err != nil || got.Name != "other" {
+			t.Fatalf("%q becomes %q: %v", raw, renamed, err)
+		}
+		back := present(got, d.Name, d.Annotations)
+		was, err1 := d.Hash()
+		is, err2 := tool.Definition{Raw: back}.Hash()
+		if err1 != nil || err2 != nil || was != is {
+			t.Errorf("%q comes back as %q", raw, back)
+		}
+		hinted, err := tool.ParseDefinition(present(d, "", d.Annotations.Override(tool.Annotations{ReadOnlyHint: &readOnly})))
+		if err != nil || hinted.Annotations.ReadOnlyHint == nil || *hinted.Annotations.ReadOnlyHint != readOnly {
+			t.Errorf("%q with the hint: %q, %v", raw, hinted.Raw, err)
+		}
+	})
+}

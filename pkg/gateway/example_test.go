@@ -1,0 +1,60 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// fixed is a loader that finds one tool everywhere, and an upstream.
+type fixed struct{ definition string }
+
+func (f fixed) LoadAll(_ context.Context, targets []upstream.Target, _ func(upstream.Outcome)) []upstream.Outcome {
+	var out []upstream.Outcome
+	for _, t := range targets {
+		d, _ := tool.ParseDefinition([]byte(f.definition))
+		out = append(out, upstream.Outcome{ServerID: t.ID, Status: upstream.Available, Tools: []tool.Definition{d}})
+	}
+	return out
+}
+
+func (fixed) Call(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
+	return json.RawMessage(`{"content":[]}`), nil
+}
+
+func ExampleGateway() {
+	ctx := context.Background()
+	var objects objecttest.Mem
+	var approvals approvaltest.Mem
+	up := fixed{`{"name":"delete_file","description":"Delete a file.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`}
+	_, _ = objects.Put(ctx, config.Key, []byte(`{"mcpServers": {
+		"files":  {"url": "https://files.example.com/mcp"},
+		"backup": {"url": "https://backup.example.com/mcp", "disabled_tools": ["delete_*"]}
+	}}`), "")
+	if _, err := catalog.NewSyncer(&objects, &approvals, up, nil).Sync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	g := gateway.New(state.New(&objects, &approvals, nil), &approvals, up, nil)
+	s, err := g.Open(ctx, gateway.Caller{Agent: identity.Agent{ID: "a", Servers: []string{"*"}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	raw, _ := s.CallTool(ctx, json.RawMessage(`{"name": "retrieve_tools", "arguments": {"query": "delete a file", "include_disabled": true}}`))
+	var answer struct{ Content []struct{ Text string } }
+	_ = json.Unmarshal(raw, &answer)
+	fmt.Println(answer.Content[0].Text)
+	// Output:
+	// {"tools":[{"name":"files:delete_file","server":"files","signature":"(path?: string)","description":"Delete a file.","call_with":"call_tool_destructive"}],"total":1,"disabled":[{"name":"backup:delete_file","server":"backup","description":"Delete a file.","status":"disabled_by_config"}],"remediation":{"disabled_by_config":"This tool is denied by operator policy, in mcp_config.json or policy.cedar. The user cannot override it; only the operator can change it."}}
+}
