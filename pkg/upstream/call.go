@@ -77,7 +77,7 @@ func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.
 		}
 		return v
 	})
-	if v.Reason == ReasonConfig {
+	if o.nothingSent(v) {
 		attempts = 0
 	}
 	return result, v, attempts, err

@@ -126,6 +126,7 @@ type limits struct {
 	margin   time.Duration // left to the caller before its own deadline
 	start    time.Duration // jitter before a load of many
 	grace    time.Duration // for what does not stop at its deadline
+	drain    time.Duration // for the end of an event stream after the reply
 }
 
 // New returns a Client. It makes no call.
@@ -157,6 +158,7 @@ func New(o *Options) *Client {
 	c.limits = limits{
 		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, call: 20 * time.Second,
 		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, grace: 500 * time.Millisecond,
+		drain: 10 * time.Millisecond,
 	}
 	c.vault = &vault{from: c.o.Secrets}
 	c.dialer = &dialer{
@@ -211,7 +213,7 @@ func (c *Client) ended(ctx context.Context, name string, o Outcome) {
 	if o.Status == Available || !o.Recorded() {
 		level = slog.LevelDebug
 	}
-	c.o.Log.LogAttrs(ctx, level, "upstream "+name+" ended",
+	c.o.Log.LogAttrs(ctx, level, "upstream asked", slog.String("op", name),
 		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
 		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
 		slog.Int("tools", len(o.Tools)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -246,5 +249,47 @@ func TestHandshakeIsSharedByConcurrentCalls(t *testing.T) {
 	}
 	if n := len(s.Received("initialize")); n != 1 {
 		t.Errorf("%d sessions were opened, want 1", n)
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	for _, o := range []upstreamtest.Options{
+		{Era: upstreamtest.Modern}, {Era: upstreamtest.Modern, SSE: true}, {Era: upstreamtest.Legacy, Sessions: true, SSE: true},
+	} {
+		var mu sync.Mutex
+		conns := map[string]bool{}
+		o.Tools = tools(1)
+		o.Front = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				conns[r.RemoteAddr] = true
+				mu.Unlock()
+				next.ServeHTTP(w, r)
+			})
+		}
+		s := upstreamtest.New(t, o)
+		c := quick(t, Options{})
+		c.limits.drain = time.Minute // however slow the machine is
+		for range 5 {
+			if _, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "tool_aa"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(conns) != 1 {
+			t.Errorf("era %d, streams %t: %d connections, want 1", o.Era, o.SSE, len(conns))
+		}
+	}
+}
+
+func TestStreamThatStaysOpenIsNotWaitedFor(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
+	s.FailOn("tools/call", -1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}\n\n", s.Calls()[0].ID)
+		_ = http.NewResponseController(w).Flush()
+		upstreamtest.Hang()(s, w, r, nil)
+	})
+	if got, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "tool_aa"}); err != nil || string(got) != "{}" {
+		t.Errorf("Call = %s, %v", got, err)
 	}
 }

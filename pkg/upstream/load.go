@@ -69,8 +69,8 @@ func (c *Client) load(caller, own context.Context, t Target) (out Outcome) {
 		}
 		return o.verdict(caller, ctx, err)
 	})
-	if v.Reason == ReasonConfig {
-		attempts = 0 // nothing was sent
+	if o.nothingSent(v) {
+		attempts = 0
 	}
 	if v.Status == Available {
 		v.HTTPStatus = 0

@@ -35,8 +35,8 @@ func hanging(make func(*testing.T) scene) func(*testing.T) scene {
 	}
 }
 
-// mcp is a scene with an MCP server that fails as plan says; attempts are counted by method.
-func mcp(o upstreamtest.Options, method string, f upstreamtest.Fault) func(*testing.T) scene {
+// troubledAt is a scene with an MCP server that fails as plan says; attempts are counted by method.
+func troubledAt(o upstreamtest.Options, method string, f upstreamtest.Fault) func(*testing.T) scene {
 	return func(t *testing.T) scene {
 		o.Tools = tools(3)
 		s := upstreamtest.New(t, o)
@@ -49,9 +49,11 @@ func mcp(o upstreamtest.Options, method string, f upstreamtest.Fault) func(*test
 	}
 }
 
-func always(f upstreamtest.Fault) func(*testing.T) scene { return mcp(upstreamtest.Options{}, "", f) }
+func always(f upstreamtest.Fault) func(*testing.T) scene {
+	return troubledAt(upstreamtest.Options{}, "", f)
+}
 func onList(f upstreamtest.Fault) func(*testing.T) scene {
-	return mcp(upstreamtest.Options{}, "tools/list", f)
+	return troubledAt(upstreamtest.Options{}, "tools/list", f)
 }
 
 // rawPeer is a scene with a TCP peer of the scheme's port.
@@ -178,7 +180,7 @@ func matrix() []matrixRow {
 		{"9", "500", clean(500), 3, Transient, ReasonHTTP5xx},
 		{"9", "503", clean(503), 3, Transient, ReasonHTTP5xx},
 		{"10", "404", clean(404), 1, Permanent, ReasonNotFound},
-		{"10", "404 to every session", mcp(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, Permanent, ReasonNotFound},
+		{"10", "404 to every session", troubledAt(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, Permanent, ReasonNotFound},
 		{"11", "400", clean(400), 1, Permanent, ReasonBadRequest},
 		{"11", "405", clean(405), 1, Permanent, ReasonWrongTransport},
 		{"11", "410", clean(410), 1, Permanent, ReasonHTTP4xx},
@@ -196,7 +198,7 @@ func matrix() []matrixRow {
 		{"15", "invalid JSON", onList(upstreamtest.BadJSON()), 1, Permanent, ReasonProtocol},
 		{"15", "invalid result", onList(upstreamtest.Result(`{"tools":{}}`)), 1, Permanent, ReasonProtocol},
 		{"15", "over 4 MiB", onList(long), 1, Permanent, ReasonProtocol},
-		{"15", "over 64 pages", mcp(upstreamtest.Options{}, "tools/list", endless()), 64, Permanent, ReasonProtocol},
+		{"15", "over 64 pages", troubledAt(upstreamtest.Options{}, "tools/list", endless()), 64, Permanent, ReasonProtocol},
 		{"15", "repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, Permanent, ReasonProtocol},
 		{"16", "−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, Permanent, ReasonProtocol},
 		{"17", "−32602", onList(upstreamtest.RPC(-32602, "no")), 1, Permanent, ReasonProtocol},
@@ -283,6 +285,9 @@ func TestFaultMatrix(t *testing.T) {
 			}
 			if sc.seen() != row.seen {
 				t.Errorf("%d attempts were seen, want %d", sc.seen(), row.seen)
+			}
+			if config := row.reason == ReasonConfig && row.seen == 0; (out.Attempts == 0) != config {
+				t.Errorf("%d attempts are reported", out.Attempts)
 			}
 			if (out.Error == "") != (row.status == Available) {
 				t.Errorf("error = %q with status %q", out.Error, out.Status)

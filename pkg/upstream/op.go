@@ -131,6 +131,11 @@ func (o *op) refresh(ctx context.Context) bool {
 	return true
 }
 
+// nothingSent tells a fault of the configuration that was found before anything left.
+func (o *op) nothingSent(v Verdict) bool {
+	return v.Reason == ReasonConfig && (o.trail.last == nil || !o.trail.last.Sent)
+}
+
 // text returns err's text with every secret taken out.
 func (o *op) text(err error) string {
 	var values []string

@@ -8,6 +8,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
+	"time"
 )
 
 // maxResponse is the longest response that is taken, in bytes.
@@ -39,7 +41,7 @@ func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error
 	case "application/json":
 		r, err = jsonReply(resp, o.requestID)
 	case "text/event-stream":
-		r, err = streamReply(resp, o.requestID)
+		r, err = streamReply(resp, o.requestID, o.c.limits.drain)
 	default:
 		if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
 			return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
@@ -69,15 +71,16 @@ func (o *op) notify(ctx context.Context, l leg, method string, params json.RawMe
 	return err
 }
 
-// post sends one HTTP request. The configured headers come first, so that none
-// of them replaces one of the protocol's.
+// post sends one HTTP request. No configured header replaces one of the protocol's.
 func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(recorded(ctx, o.trail), http.MethodPost, o.ep.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, &configError{msg: "the URL makes no request"}
 	}
 	for name, values := range o.ep.header {
-		req.Header[name] = values
+		if !strings.HasPrefix(name, "Mcp-") {
+			req.Header[name] = values
+		}
 	}
 	for name, values := range m.header {
 		req.Header[name] = values
@@ -85,10 +88,11 @@ func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Res
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("User-Agent", o.c.agent)
-	for name, value := range map[string]string{"Mcp-Protocol-Version": l.version, sessionHeader: l.session} {
-		if req.Header.Del(name); value != "" {
-			req.Header.Set(name, value)
-		}
+	if l.version != "" {
+		req.Header.Set("Mcp-Protocol-Version", l.version)
+	}
+	if l.session != "" {
+		req.Header.Set(sessionHeader, l.session)
 	}
 	if l.modern {
 		req.Header.Set("Mcp-Method", m.method)
@@ -163,7 +167,7 @@ func jsonReply(resp *http.Response, id int64) (reply, error) {
 
 // streamReply reads events up to the reply. Notifications are dropped, and so are
 // requests of the server's: the gateway declares nothing that would allow them.
-func streamReply(resp *http.Response, id int64) (reply, error) {
+func streamReply(resp *http.Response, id int64, rest time.Duration) (reply, error) {
 	var found reply
 	limited := &io.LimitedReader{R: resp.Body, N: maxResponse + 1}
 	err := events(limited, func(data []byte) (bool, error) {
@@ -179,8 +183,20 @@ func streamReply(resp *http.Response, id int64) (reply, error) {
 		found = r
 		return true, nil
 	})
-	if err != nil && limited.N == 0 {
+	switch {
+	case err == nil:
+		drain(resp, limited, rest)
+	case limited.N == 0:
 		err = errTooLong
 	}
 	return found, err
+}
+
+// drain reads a stream to its end, which follows the reply as a rule. Its connection
+// can be used again then, and spares the next call a handshake. A server that keeps
+// the stream open is not waited for.
+func drain(resp *http.Response, r io.Reader, limit time.Duration) {
+	t := time.AfterFunc(limit, func() { _ = resp.Body.Close() })
+	defer t.Stop()
+	_, _ = io.Copy(io.Discard, r) // the reply is had already
 }

@@ -1,0 +1,129 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+func benchServer(b *testing.B) *upstreamtest.Server {
+	b.Helper()
+	return upstreamtest.New(b, upstreamtest.Options{Era: upstreamtest.Modern, Tools: []json.RawMessage{echoTool()}, Forget: true})
+}
+
+// BenchmarkCall compares a call through the client with the same bytes sent by net/http alone.
+func BenchmarkCall(b *testing.B) {
+	params := json.RawMessage(`{"arguments":{"text":"a text of the usual length, as agents send it"}}`)
+	b.Run("client", func(b *testing.B) {
+		s := benchServer(b)
+		c := New(&Options{AllowNets: loopback()})
+		defer c.Close()
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "echo", Params: params}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("net/http", func(b *testing.B) {
+		s := benchServer(b)
+		c := New(nil)
+		m, err := c.callMessage(leg{modern: true, version: versionModern}, Call{Name: "echo", Params: params})
+		if err != nil {
+			b.Fatal(err)
+		}
+		body := request(1, m.method, m.params)
+		b.ReportAllocs()
+		for b.Loop() {
+			req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, s.URL, bytes.NewReader(body))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+				"Mcp-Method": "tools/call", "Mcp-Name": "echo", "Mcp-Protocol-Version": versionModern} {
+				req.Header.Set(name, value)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+				b.Fatalf("status %d, %v", resp.StatusCode, err)
+			}
+			_ = resp.Body.Close()
+		}
+	})
+}
+
+// BenchmarkLoadAll loads 70 servers with 527 tools, or as many small ones where the data is not at hand.
+func BenchmarkLoadAll(b *testing.B) {
+	catalog := map[string][]json.RawMessage{}
+	if dir := os.Getenv("PORTCULLIS_DATA"); dir != "" {
+		var err error
+		if catalog, err = upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json")); err != nil {
+			b.Fatal(err)
+		}
+	} else {
+		for i := range 70 {
+			catalog[string(rune('a'+i/26))+string(rune('a'+i%26))] = tools(8)
+		}
+	}
+	var targets []Target
+	for name, s := range upstreamtest.Fleet(b, catalog, upstreamtest.Options{Era: upstreamtest.Modern, Forget: true}) {
+		targets = append(targets, Target{ID: name, URL: s.URL})
+	}
+	for b.Loop() {
+		c := New(&Options{AllowNets: loopback()})
+		for _, o := range c.LoadAll(b.Context(), targets, nil) {
+			if o.Status != Available {
+				b.Fatalf("%s: %s %s", o.ServerID, o.Status, o.Error)
+			}
+		}
+		c.Close()
+	}
+}
+
+// BenchmarkLoadAllInTrouble is one run over 70 real servers of which 5 hang: what counts is the time of one.
+func BenchmarkLoadAllInTrouble(b *testing.B) {
+	for b.Loop() {
+		var targets []Target
+		for i := range 70 {
+			s := upstreamtest.New(b, upstreamtest.Options{Tools: tools(8), Era: upstreamtest.Modern, Forget: true})
+			switch i / 5 {
+			case 0:
+				s.Fail(upstreamtest.Hang())
+			case 1:
+				s.Fail(upstreamtest.Reset())
+			case 2:
+				s.FailTimes(1, upstreamtest.Status(500, ""))
+			case 3:
+				s.Fail(upstreamtest.Status(403, ""))
+			case 4:
+				s.Refuse()
+			}
+			targets = append(targets, Target{ID: s.Addr(), URL: s.URL})
+		}
+		c := New(&Options{AllowNets: loopback()})
+		r := Collect(c.LoadAll(b.Context(), targets, nil))
+		c.Close()
+		if len(r.Transient) != 10 || len(r.Permanent) != 5 || len(r.Denied) != 5 {
+			b.Fatalf("%d transient, %d permanent, %d denied", len(r.Transient), len(r.Permanent), len(r.Denied))
+		}
+	}
+}
+
+func BenchmarkClassify(b *testing.B) {
+	e := Evidence{Err: &statusError{status: 403}, Exchange: answered(403, "RBAC: access denied")}
+	b.ReportAllocs()
+	for b.Loop() {
+		if Classify(e).Status != Denied {
+			b.Fatal("not denied")
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package upstream_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+func Example() {
+	s, err := upstreamtest.Start(upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("greet", "Says hello.", `{"readOnlyHint":true}`, "name")}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+
+	nets, err := upstream.ParseNets("127.0.0.0/8")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c := upstream.New(&upstream.Options{AllowNets: nets})
+	defer c.Close()
+	target := upstream.Target{ID: "greeter", URL: s.URL}
+
+	out := c.Load(context.Background(), target)
+	fmt.Println(out.Status, out.Tools[0].Name)
+
+	s.FailOn("tools/call", 1, upstreamtest.Status(503, "")) // tried again: it was not processed
+	result, err := c.Call(context.Background(), target, upstream.Call{Name: "greet", Params: json.RawMessage(`{"arguments":{"name":"Ada"}}`)})
+	fmt.Println(string(result), err)
+
+	s.Fail(upstreamtest.Status(403, ""))
+	fmt.Println(upstream.Message("greeter", c.Load(context.Background(), target)))
+	// Output:
+	// available greet
+	// {"content":[{"type":"text","text":"greet"}],"structuredContent":{"name":"greet","arguments":{"name":"Ada"}},"isError":false,"resultType":"complete"} <nil>
+	// Access to MCP server 'greeter' was denied. Retrying will not help; contact its owner.
+}

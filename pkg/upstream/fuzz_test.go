@@ -1,0 +1,104 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A panicky error panics whatever it is asked.
+type panicky struct{}
+
+func (panicky) Error() string   { panic("Error") }
+func (panicky) Timeout() bool   { panic("Timeout") }
+func (panicky) Temporary() bool { panic("Temporary") }
+func (panicky) Unwrap() error   { panic("Unwrap") }
+
+// tree builds an error tree out of bytes: each picks a leaf or a way to wrap
+// what stands on the stack.
+func tree(shape []byte) error {
+	leaves := []error{
+		nil, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE, syscall.ENETUNREACH, syscall.ETIMEDOUT,
+		context.DeadlineExceeded, context.Canceled, emptyTimeout{}, &net.DNSError{IsTimeout: true}, &net.DNSError{}, &configError{msg: "c"},
+		&credentialError{io.EOF}, &protocolError{ReasonProtocol, "p"}, &protocolError{"", ""}, &RPCError{Code: -32601}, &RPCError{Code: -32603},
+		&panicError{1}, &statusError{status: 403}, &statusError{status: 500}, errStreamEnded, errors.New("timeout 403 reset"),
+		(*net.DNSError)(nil), (*net.OpError)(nil), (*url.Error)(nil), (*RPCError)(nil), (*configError)(nil), panicky{},
+	}
+	var err error
+	for _, b := range shape {
+		leaf := leaves[int(b)%len(leaves)]
+		switch b % 6 {
+		case 0:
+			err = errors.Join(err, leaf)
+		case 1:
+			err = fmt.Errorf("over: %w and %w", leaf, err)
+		case 2:
+			err = &url.Error{Op: "Post", URL: "https://timeout.example/403", Err: err}
+		case 3:
+			err = &net.OpError{Op: []string{"dial", "remote error", "read"}[int(b)%3], Err: errors.Join(leaf, err)}
+		case 4:
+			err = &handshakeError{errors.Join(err, leaf)}
+		default:
+			err = leaf
+		}
+	}
+	return err
+}
+
+// FuzzClassify holds that nothing panics, that a verdict is one of the table's, and that a clean
+// 401 or 403 is never taken for a passing failure.
+func FuzzClassify(f *testing.F) {
+	f.Add(403, "", "", []byte("no"), []byte{1, 2, 3}, "", true, false)
+	f.Add(401, "Www-Authenticate", "Bearer", []byte("request timeout"), []byte{8}, "envoy", true, true)
+	f.Add(403, "X-Envoy-Response-Flags", "UT", []byte(`{"jsonrpc":"2.0"}`), []byte{29, 3}, "envoy", true, false)
+	f.Add(503, "Retry-After", "17", []byte(""), []byte{13, 14, 15}, "", false, false)
+	f.Add(0, "", "", []byte(nil), []byte{24, 25, 26, 27, 28}, "", false, true)
+	f.Fuzz(func(t *testing.T, status int, name, value string, body, shape []byte, proxy string, complete, expired bool) {
+		h := http.Header{}
+		if name != "" {
+			h.Add(name, value)
+		}
+		x := &Exchange{Sent: true, Answered: true, Garbled: status%2 == 1, Status: status, Header: h, Body: body, Complete: complete}
+		e := Evidence{Expired: expired, Err: tree(shape[:min(len(shape), 64)]), Exchange: x, BehindProxy: proxy, Now: time.Unix(0, 0)}
+		v := Classify(e)
+		if !slices.Contains([]Status{Transient, Permanent, Denied}, v.Status) || !slices.Contains(Reasons(), v.Reason) {
+			t.Fatalf("verdict %+v", v)
+		}
+		if v.RetryAfter < 0 || v.RetryAfter > maxRetryAfter {
+			t.Errorf("RetryAfter = %v", v.RetryAfter)
+		}
+		if (status == 401 || status == 403) && v.Status != Denied && clean403(h, body, complete, proxy) {
+			t.Errorf("a clean %d is %s %s", status, v.Status, v.Reason)
+		}
+		if v.Status == Denied && v.Reason != ReasonCredentialMissing && !slices.Contains([]int{401, 402, 403, 451}, status) {
+			t.Errorf("%d is a denial: %s", status, v.Reason)
+		}
+		if e.Aborted = true; Classify(e).Status != "" {
+			t.Error("an aborted attempt has a status")
+		}
+	})
+}
+
+// clean403 says, written apart from the classifier, whether a denial has nothing about it
+// that speaks of an outage.
+func clean403(h http.Header, body []byte, complete bool, proxy string) bool {
+	text := string(bytes.TrimSpace(body))
+	outage := complete && len(body) <= 1024 && slices.Contains([]string{"Authorization service unavailable",
+		"upstream call timeout", "upstream request timeout", "request timeout"}, text)
+	flags := h.Get("X-Envoy-Response-Flags")
+	envoy := proxy == "envoy" && (h.Get("X-Envoy-Response-Code-Details") == "ext_authz_error" ||
+		slices.ContainsFunc([]string{"UT", "UF", "UH", "UO", "URX"}, func(f string) bool { return strings.Contains(flags, f) }))
+	spoilt := len(h.Values("Www-Authenticate")) > 0 || len(h.Values("X-Envoy-Upstream-Service-Time")) > 0 ||
+		strings.HasPrefix(text, "{") && strings.Contains(text, `"jsonrpc"`)
+	return spoilt || !outage && !envoy
+}

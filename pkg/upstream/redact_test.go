@@ -1,0 +1,90 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestRedactTakesSecretsOut(t *testing.T) {
+	secrets := []string{"s3cr3t/+value", "Bearer tok en", `qu"ote`, "abc", "longer-secret", "longer-secret-still"}
+	for in, want := range map[string]string{
+		"plain text":                                  "plain text",
+		"token s3cr3t/+value here":                    "token [secret] here",
+		"as a query s3cr3t%2F%2Bvalue":                "as a query [secret]",
+		`as JSON qu\"ote`:                             `as JSON [secret]`,
+		"longer-secret-still and longer-secret":       "[secret] and [secret]",
+		"too short to be one: abc":                    "too short to be one: abc",
+		"Post \"https://u:p@a.example/x?y=z\": EOF":   "Post \"https://[secret]@a.example/x?[secret]\": EOF",
+		"https://a.example?k=v":                       "https://a.example?[secret]",
+		"https://a.example/path/only and http://b/?c": "https://a.example/path/only and http://b/?[secret]",
+		"https://u@b@a.example/":                      "https://[secret]@a.example/",
+		"ends with https://":                          "ends with https://",
+	} {
+		if got := redact(in, secrets); got != want {
+			t.Errorf("redact(%q) = %q, want %q", in, got, want)
+		}
+	}
+	u, err := url.Parse("https://someone:pass%20word@a.example/mcp?key=query%2Fvalue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{"someone", "pass word", "pass%20word", "query/value", "query%2Fvalue", "key=query%2Fvalue"} {
+		if got := redact("it said "+in, urlSecrets(u)); strings.Contains(got, in) {
+			t.Errorf("redact leaves %q in %q", in, got)
+		}
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add("Post \"https://u:p@a.example/?token\": token", "token")
+	f.Add("://?@//", "://?")
+	f.Fuzz(func(t *testing.T, text, secret string) {
+		if len(secret) < minSecret || strings.Contains(secretMark, secret) || strings.ContainsAny(secret, "[]") {
+			return
+		}
+		if strings.Contains(redact("x "+text+" "+secret+" y", []string{secret}), secret) && !strings.Contains(strings.ReplaceAll(text+" x  y", secret, ""), secret) {
+			t.Errorf("%q stays in %q", secret, redact("x "+text+" "+secret+" y", []string{secret}))
+		}
+	})
+}
+
+func TestEnvSecrets(t *testing.T) {
+	s := EnvSecrets{Lookup: func(name string) (string, bool) {
+		return map[string]string{"TOKEN": "v"}[name], name == "TOKEN" || name == "EMPTY"
+	}}
+	if v, err := s.Secret(t.Context(), "env:TOKEN"); v != "v" || err != nil {
+		t.Errorf("Secret = %q, %v", v, err)
+	}
+	for _, ref := range []string{"env:NONE", "env:EMPTY", "ssm:/x", "TOKEN", ""} {
+		if v, err := s.Secret(t.Context(), ref); v != "" || !errors.Is(err, ErrNoSecret) {
+			t.Errorf("Secret(%q) = %q, %v; want no such secret", ref, v, err)
+		}
+	}
+	t.Setenv("PORTCULLIS_TEST_SECRET", "from the environment")
+	if v, err := (EnvSecrets{}).Secret(t.Context(), "env:PORTCULLIS_TEST_SECRET"); v != "from the environment" || err != nil {
+		t.Errorf("Secret = %q, %v", v, err)
+	}
+}
+
+func TestHeadersAreResolvedAndChecked(t *testing.T) {
+	c := quick(t, Options{Secrets: secretsFunc(func(_ context.Context, ref string) (string, error) {
+		return map[string]string{"env:A": "a-value", "env:BREAK": "a\r\nX: y"}[ref], nil
+	})})
+	for value, want := range map[string]string{
+		"plain": "plain", "Bearer ${env:A}": "Bearer a-value", "${env:A}${env:A}": "a-valuea-value", "$A {x}": "$A {x}", "": "",
+	} {
+		ep, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: map[string]string{"X-H": value}})
+		if err != nil || ep.header.Get("X-H") != want {
+			t.Errorf("header %q = %v, %v; want %q", value, ep, err, want)
+		}
+	}
+	for _, h := range []map[string]string{{"X-H": "${env:BREAK}"}, {"X-H": "${env:A"}, {"bad name": "x"}, {"": "x"}} {
+		_, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: h})
+		if _, ok := errors.AsType[*configError](err); !ok || strings.Contains(err.Error(), "X: y") {
+			t.Errorf("headers %v: %v, want a fault that does not show the value", h, err)
+		}
+	}
+}
