@@ -18,7 +18,7 @@ type town struct {
 	servers map[string]*upstreamtest.Server
 }
 
-func newTown(t *testing.T, settings string) *town {
+func newTown(t testing.TB, settings string) *town {
 	t.Helper()
 	data := os.Getenv("PORTCULLIS_DATA")
 	if data == "" {

@@ -138,17 +138,6 @@ func TestServerEverythingBehindTheGate(t *testing.T) {
 	}
 }
 
-// The conformance suite with the whole gateway, not the transport alone, in
-// front of the SDK's everything-server.
-func TestConformanceOfTheWholeGateway(t *testing.T) {
-	dir := t.TempDir()
-	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct", "prefix": false}}`, testclients.Everything(t)))
-	p := start(t, dir)
-	for _, set := range []string{"2026-07-28", "2025-11-25"} {
-		t.Run(set, func(t *testing.T) { testclients.Conformance(t, p.base+"/mcp", set) })
-	}
-}
-
 // What no typed client would keep goes through a direct call byte for byte.
 func TestBytesSurviveTheWholeWay(t *testing.T) {
 	w := newTown(t, `, "approval": "off"`)

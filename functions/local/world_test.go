@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 
 // A program is the local gateway, running as main runs it.
 type program struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	base   string
 	log    *syncBuffer
@@ -26,7 +27,7 @@ type program struct {
 }
 
 // start runs the gateway on a free port until the test ends, and waits until it is ready.
-func start(t *testing.T, dir string, args ...string) *program {
+func start(t testing.TB, dir string, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{t: t, dir: dir, log: &syncBuffer{}, cancel: cancel, ended: make(chan error, 1)}
@@ -150,7 +151,7 @@ func (p *program) configure(data string) {
 	p.json(http.MethodPost, "/admin/sync", map[string]any{}, http.StatusOK, nil)
 }
 
-func writeConfig(t *testing.T, dir, data string) {
+func writeConfig(t testing.TB, dir, data string) {
 	t.Helper()
 	folder := filepath.Join(dir, "config")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -165,7 +166,7 @@ func writeConfig(t *testing.T, dir, data string) {
 }
 
 // eventually waits for what the program does in its own time.
-func eventually(t *testing.T, what string, done func() bool) {
+func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for range 600 {
 		if done() {
@@ -192,4 +193,14 @@ func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
+}
+
+// freeAddr returns a loopback address that was free a moment ago.
+func freeAddr(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
 }
