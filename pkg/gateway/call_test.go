@@ -90,6 +90,19 @@ func find(list []string, part string) string {
 	return ""
 }
 
+// What the operator says of a rule belongs to the denial, not to a reason that comes before it.
+func TestANoteIsGivenOnlyWithTheDenialItExplains(t *testing.T) {
+	y := zoo(t)
+	y.forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
+	y.wait(time.Minute)
+	if r := y.call("call_tool_read", `{"name":"off:print_document"}`); !strings.Contains(r.Text, "server_disabled") || strings.Contains(r.Raw, "Paper") {
+		t.Errorf("%s", r.Raw)
+	}
+	if f := y.search(`{"query":"print","include_disabled":true}`); len(f.Disabled) != 1 || f.Disabled[0].Note != "" {
+		t.Errorf("%s", f.Raw)
+	}
+}
+
 func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
 	y := zoo(t)
 	y.agent.Servers = []string{"docs", "waiting"}

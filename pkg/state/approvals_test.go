@@ -10,6 +10,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 )
 
 func at(seconds int) time.Time { return time.Unix(1_800_000_000+int64(seconds), 0).UTC() }
@@ -99,6 +101,30 @@ func TestANewCatalogTakesOverWhatItHolds(t *testing.T) {
 	next = o.rebase(snapshot(t, 50))
 	if len(next.records) != 0 || !next.since().Equal(at(40)) {
 		t.Errorf("overlay after a much older catalog: %v, since %v", revs(next), next.since())
+	}
+}
+
+// An index can show an old revision of a record after the catalog was made from a new one.
+func TestAnOldRevisionDoesNotWinOverTheCatalogs(t *testing.T) {
+	cfg, err := config.Parse([]byte(`{"mcpServers": {"s": {"url": "https://s.example.com/mcp"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disabled := record("a", 5, 100)
+	disabled.Disabled, disabled.State, disabled.ApprovedHash, disabled.CurrentHash = true, approval.Approved, "h", "h"
+	snap := snapshot(t, 100, disabled)
+	earlier := disabled
+	earlier.Rev, earlier.Disabled = 4, false
+	later := disabled
+	later.Rev, later.Disabled = 6, false
+	for _, tt := range []struct {
+		seen approval.Record
+		want lock.Fact
+	}{{earlier, lock.Yes}, {later, lock.No}} {
+		o := (*overlay)(nil).rebase(snap).apply([]approval.Record{tt.seen})
+		if got := standings(newOffer(cfg, snap), o, false)[0]; got.userDisabled != tt.want || got.approved != lock.Yes {
+			t.Errorf("with revision %d beside the catalog's 5: %+v", tt.seen.Rev, got)
+		}
 	}
 }
 
