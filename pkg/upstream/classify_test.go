@@ -38,14 +38,17 @@ func answered(status int, body string, headers ...string) *Exchange {
 	return &Exchange{Sent: true, Answered: true, Status: status, Header: h, Body: []byte(body), Complete: true}
 }
 
-func TestClassifyRows(t *testing.T) {
+type classifyRow struct {
+	row    string
+	e      Evidence
+	status Status
+	reason string
+}
+
+// connectionRows are the rows 0 to 6 of the table: what happens short of a response.
+func connectionRows() []classifyRow {
 	deadline := fmt.Errorf("read: %w", context.DeadlineExceeded)
-	for _, tt := range []struct {
-		row    string
-		e      Evidence
-		status Status
-		reason string
-	}{
+	return []classifyRow{
 		{"0 caller gone", Evidence{Aborted: true, Err: context.Canceled, Exchange: answered(500, "")}, "", ReasonAborted},
 		{"0 caller gone, even after a denial", Evidence{Aborted: true, Exchange: answered(403, "")}, "", ReasonAborted},
 		{"1 config", Evidence{Err: fmt.Errorf("resolve: %w", &configError{msg: "the URL has no host"})}, Permanent, ReasonConfig},
@@ -72,6 +75,12 @@ func TestClassifyRows(t *testing.T) {
 		{"6 not TLS", Evidence{Err: tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}}, Permanent, ReasonTLS},
 		{"6 not HTTP", Evidence{Err: errors.New("malformed HTTP response"), Exchange: &Exchange{Sent: true, Answered: true, Garbled: true}}, Permanent, ReasonNotHTTP},
 		{"6 not HTTP, then closed", Evidence{Err: io.ErrUnexpectedEOF, Exchange: &Exchange{Sent: true, Answered: true, Garbled: true}}, Permanent, ReasonNotHTTP},
+	}
+}
+
+// responseRows are the rows 7 to 19.
+func responseRows() []classifyRow {
+	return []classifyRow{
 		{"7 redirect", Evidence{Err: &statusError{status: 301}, Exchange: answered(301, "")}, Permanent, ReasonRedirect},
 		{"8 408", Evidence{Err: &statusError{status: 408}, Exchange: answered(408, "")}, Transient, ReasonTimeout},
 		{"8 425", Evidence{Err: &statusError{status: 425}, Exchange: answered(425, "")}, Transient, ReasonTimeout},
@@ -115,7 +124,11 @@ func TestClassifyRows(t *testing.T) {
 		{"19 panic", Evidence{Err: &panicError{"boom"}}, Permanent, ReasonInternal},
 		{"19 anything else", Evidence{Err: errors.New("connection reset, 403, timeout")}, Permanent, ReasonUnknown},
 		{"19 nothing at all", Evidence{}, Permanent, ReasonUnknown},
-	} {
+	}
+}
+
+func TestClassifyRows(t *testing.T) {
+	for _, tt := range append(connectionRows(), responseRows()...) {
 		t.Run(tt.row, func(t *testing.T) {
 			if v := Classify(tt.e); v.Status != tt.status || v.Reason != tt.reason {
 				t.Errorf("Classify = %q %s, want %q %s", v.Status, v.Reason, tt.status, tt.reason)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"net/netip"
 
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
@@ -16,12 +17,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer s.Close()
-
-	nets, err := upstream.ParseNets("127.0.0.0/8")
-	if err != nil {
-		log.Fatal(err)
-	}
-	c := upstream.New(&upstream.Options{AllowNets: nets})
+	c := upstream.New(&upstream.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	defer c.Close()
 	target := upstream.Target{ID: "greeter", URL: s.URL}
 

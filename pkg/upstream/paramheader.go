@@ -145,10 +145,10 @@ func integer(s string) (string, bool) {
 // the base64 form that MCP defines for Mcp-Name and Mcp-Param headers.
 func headerText(s string) string {
 	const prefix, suffix = "=?base64?", "?="
-	plain := s == strings.Trim(s, " \t") &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) &&
-		!(strings.HasPrefix(s, prefix) && strings.HasSuffix(s, suffix))
-	if plain {
+	padded := s != strings.Trim(s, " \t")
+	unsafe := strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+	encoded := strings.HasPrefix(s, prefix) && strings.HasSuffix(s, suffix)
+	if !padded && !unsafe && !encoded {
 		return s
 	}
 	return prefix + base64.StdEncoding.EncodeToString([]byte(s)) + suffix

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -14,28 +13,27 @@ const (
 	metaCapabilities = metaPrefix + "clientCapabilities"
 )
 
-// An object is a JSON object under construction.
-type object struct{ bytes.Buffer }
+// An object is a JSON object under construction, as bytes.
+type object []byte
 
 // add adds a member; value is JSON already.
 func (o *object) add(name string, value []byte) {
-	if o.Len() == 0 {
-		o.WriteByte('{')
-	} else {
-		o.WriteByte(',')
+	lead := byte(',')
+	if len(*o) == 0 {
+		lead = '{'
 	}
-	o.Write(quote(name))
-	o.WriteByte(':')
-	o.Write(value)
+	b := append(*o, lead)
+	b = append(b, quote(name)...)
+	b = append(b, ':')
+	*o = append(b, value...)
 }
 
 // end closes the object.
 func (o *object) end() json.RawMessage {
-	if o.Len() == 0 {
-		o.WriteByte('{')
+	if len(*o) == 0 {
+		return json.RawMessage("{}")
 	}
-	o.WriteByte('}')
-	return o.Bytes()
+	return json.RawMessage(append(*o, '}'))
 }
 
 // quote returns s as a JSON string.
@@ -134,7 +132,7 @@ func (c *Client) meta(l leg, p passed) json.RawMessage {
 	for _, m := range p.members {
 		o.add(m.name, m.value)
 	}
-	if o.Len() == 0 {
+	if len(o) == 0 {
 		return nil
 	}
 	return o.end()

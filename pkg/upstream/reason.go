@@ -29,7 +29,7 @@ const (
 	ReasonProtocol          = "protocol"           // the answer breaks JSON-RPC or MCP, or a limit
 	ReasonVersion           = "version"            // no protocol version in common
 	ReasonUpstreamError     = "upstream_error"     // a JSON-RPC error of the server's own
-	ReasonCredentialMissing = "credential_missing" // the credential cannot be had
+	ReasonCredentialMissing = "credential_missing" //nolint:gosec // not a credential; it cannot be had
 	ReasonInternal          = "internal"           // a fault of this program
 	ReasonUnknown           = "unknown"            // anything else
 	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now

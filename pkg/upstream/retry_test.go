@@ -9,7 +9,7 @@ import (
 
 // times runs the retry loop on a fake clock against attempts that take a time each and end as
 // given, and returns when each attempt began.
-func times(t *testing.T, ctx context.Context, jitter time.Duration, took time.Duration, verdicts ...Verdict) (began []time.Duration, last Verdict) {
+func times(ctx context.Context, t *testing.T, jitter, took time.Duration, verdicts ...Verdict) (began []time.Duration, last Verdict) {
 	t.Helper()
 	c := New(&Options{Jitter: func(time.Duration) time.Duration { return jitter }})
 	start := time.Now()
@@ -51,7 +51,7 @@ func TestRetryWaitsDoubleWithJitter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				got, last := times(t, ctx, tt.jitter, 0, tt.verdicts...)
+				got, last := times(ctx, t, tt.jitter, 0, tt.verdicts...)
 				if len(got) != len(tt.want) {
 					t.Fatalf("attempts at %v, want %v", got, tt.want)
 				}
@@ -72,7 +72,7 @@ func TestRetryLeavesTheBudgetAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		got, _ := times(t, ctx, 0, 5*time.Second, Verdict{Status: Transient})
+		got, _ := times(ctx, t, 0, 5*time.Second, Verdict{Status: Transient})
 		if len(got) != 2 {
 			t.Errorf("attempts of 5 s at %v, want 2 in 10 s", got)
 		}
@@ -84,7 +84,7 @@ func TestRetryStopsWhenTheCallerGoes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		start := time.Now()
-		got, _ := times(t, ctx, 0, 0, Verdict{Status: Transient})
+		got, _ := times(ctx, t, 0, 0, Verdict{Status: Transient})
 		if len(got) != 1 || time.Since(start) != 100*time.Millisecond {
 			t.Errorf("attempts at %v over %v, want one, and the end at 100ms", got, time.Since(start))
 		}
