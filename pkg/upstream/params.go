@@ -22,10 +22,10 @@ func (o *object) add(name string, value []byte) {
 	if len(*o) == 0 {
 		lead = '{'
 	}
-	b := append(*o, lead)
-	b = append(b, quote(name)...)
-	b = append(b, ':')
-	*o = append(b, value...)
+	*o = append(*o, lead)
+	*o = append(*o, quote(name)...)
+	*o = append(*o, ':')
+	*o = append(*o, value...)
 }
 
 // end closes the object.

@@ -162,3 +162,14 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 		t.Errorf("Load = %s, %d requests went to the proxy", out.Status, proxy.Total())
 	}
 }
+
+func TestCertificatesComeFromTheGivenAuthorities(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{TLS: true, Tools: tools(1)})
+	target := Target{ID: "s", URL: s.URL}
+	if out := quick(t, Options{RootCAs: s.Roots()}).Load(t.Context(), target); out.Status != Available {
+		t.Errorf("Load with the server's authority = %s %s (%s)", out.Status, out.Reason, out.Error)
+	}
+	if out := quick(t, Options{}).Load(t.Context(), target); out.Status != Permanent || out.Reason != ReasonTLS || s.Total() != 2 {
+		t.Errorf("Load with the system's authorities = %s %s after %d requests, want tls and none", out.Status, out.Reason, s.Total()-2)
+	}
+}
