@@ -111,7 +111,7 @@ func startAndAsk(ctx context.Context, bin, dir string) error {
 			return err
 		}
 		if err := json.Unmarshal(data, &a); err != nil || len(a.Result.Content) == 0 || !strings.Contains(a.Result.Content[0].Text, `"total"`) {
-			return fmt.Errorf("%v: %s", err, data)
+			return fmt.Errorf("unexpected answer %s", data)
 		}
 		return nil
 	}

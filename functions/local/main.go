@@ -14,14 +14,20 @@ import (
 )
 
 func main() {
+	os.Exit(code())
+}
+
+// code runs the program until it is told to stop, and returns the exit code.
+func code() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
+		return 2
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "portcullis:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

@@ -83,7 +83,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	defer approvals.Close()
+	defer func() {
+		if err := approvals.Close(); err != nil {
+			log.LogAttrs(ctx, slog.LevelError, "approvals not closed cleanly", slog.Any("error", err))
+		}
+	}()
 	objects := dir.New(o.dir)
 
 	var servers *demo.Servers

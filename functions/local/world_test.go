@@ -44,7 +44,7 @@ func start(t testing.TB, dir string, args ...string) *program {
 			p.base = strings.TrimSuffix(strings.TrimSpace(url), "/mcp")
 		}
 		if strings.Contains(lines.Text(), "config") {
-			go io.Copy(io.Discard, r) //nolint:errcheck // the rest of the output is nothing to wait for
+			go io.Copy(io.Discard, r)
 			return p
 		}
 	}
