@@ -1,6 +1,9 @@
 package identity
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // A Kind is all that a refused caller may learn of why.
 type Kind int
@@ -11,6 +14,7 @@ const (
 	Missing                 // none were sent
 	Scope                   // they are good, but do not reach this far
 	Unavailable             // they could not be checked, for now
+	Throttled               // too many before them were not good; these were not looked at
 )
 
 // String names the kind for the log.
@@ -22,6 +26,8 @@ func (k Kind) String() string {
 		return "insufficient scope"
 	case Unavailable:
 		return "unavailable"
+	case Throttled:
+		return "throttled"
 	}
 	return "invalid"
 }
@@ -29,9 +35,10 @@ func (k Kind) String() string {
 // An Error refuses a caller. Kind and Scopes reach the caller; Err is for the
 // log alone, and no credential may stand in it.
 type Error struct {
-	Kind   Kind
-	Scopes []string // what a token would need; may be nil
-	Err    error    // may be nil
+	Kind       Kind
+	Scopes     []string      // what a token would need, without the prefix of the issuer's: read, admin; may be nil
+	RetryAfter time.Duration // when to come again; 0: not said
+	Err        error         // may be nil
 }
 
 // Error is for the log.

@@ -1,7 +1,9 @@
 // Package identity says who is calling: an [Agent] with the servers that it
 // may see and the tiers that it may call.
 //
-// The zero Agent may see nothing and call nothing.
+// The zero Agent may see nothing and call nothing. Who is calling is taken from
+// credentials that were verified, or from what API Gateway verified, and from nothing else
+// that a request holds.
 package identity
 
 import (
@@ -16,6 +18,7 @@ type Agent struct {
 	Servers  []string    // servers it may see; one "*" stands for every server
 	Tiers    []tool.Tier // tiers it may call
 	Toolsets []string    // toolsets that bound its selection; nil: no bound
+	Admin    bool        // it may use the admin API; says nothing of tools
 	Claims   map[string]any
 }
 

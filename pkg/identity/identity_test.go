@@ -16,6 +16,7 @@ func TestNoneIsOneAgentWhateverIsSent(t *testing.T) {
 		ID:      "anonymous",
 		Servers: []string{"*"},
 		Tiers:   []tool.Tier{tool.Read, tool.Write, tool.Destructive},
+		Admin:   true,
 	}
 	for _, header := range []string{"", "Bearer someone-else"} {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)

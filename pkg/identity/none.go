@@ -6,18 +6,22 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// None takes every caller for one agent that may see every server and call
-// every tier. It stands for PORTCULLIS_AUTH=none, which an operator has to say
+// None takes every caller for one agent that may see every server, call every
+// tier and use the admin API. It stands for PORTCULLIS_AUTH=none, which an operator has to say
 // outright.
 type None struct{}
+
+// anonymous is the id of the one agent of [None].
+const anonymous = "anonymous"
 
 var _ Authenticator = None{}
 
 // Authenticate never fails, and reads nothing of the request.
 func (None) Authenticate(*http.Request) (Agent, error) {
 	return Agent{
-		ID:      "anonymous",
+		ID:      anonymous,
 		Servers: []string{"*"},
 		Tiers:   []tool.Tier{tool.Read, tool.Write, tool.Destructive},
+		Admin:   true,
 	}, nil
 }

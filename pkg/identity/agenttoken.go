@@ -1,0 +1,95 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Tokens takes the gateway's own agent tokens. Each request reads the token from the
+// store, so a revocation counts from the next request on, in every process.
+type Tokens struct {
+	Store token.Store
+	Key   token.Key
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // nil: none
+
+	// Bootstrap is the SHA-256, as hex, of a token that may use the admin API and
+	// nothing else, to make the first tokens with. The store does not know it. "": none.
+	Bootstrap string
+}
+
+// TokenAgent returns the id of the agent that a token of this name makes. Two tokens of
+// one name are one agent, so that one can take the other's place.
+func TokenAgent(name string) string { return tokenPrefix + name }
+
+// bootstrapAgent is the id of who holds the bootstrap token. It is no name of a token.
+const bootstrapAgent = "bootstrap"
+
+// storeTime is how long a request waits for the store.
+const storeTime = 5 * time.Second
+
+func (k *Tokens) check(ctx context.Context, credential string) (Agent, error) {
+	text, ok := token.Read(credential)
+	if !ok {
+		return Agent{}, errors.New("not the text of an agent token")
+	}
+	if token.SameHash(k.Bootstrap, token.Digest(text)) {
+		return Agent{ID: bootstrapAgent, Admin: true}, nil
+	}
+	now := time.Now
+	if k.Now != nil {
+		now = k.Now
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	id, hash := k.Key.Identify(text)
+	t, err := k.Store.Token(ctx, id)
+	switch {
+	case errors.Is(err, token.ErrNotFound):
+		return Agent{}, errors.New("no such agent token")
+	case err != nil:
+		return Agent{}, &Error{Kind: Unavailable, Err: err}
+	case !token.SameHash(t.Hash, hash):
+		return Agent{}, errors.New("agent token " + id + " has another hash")
+	case !t.Live(now()):
+		return Agent{}, errors.New("agent token " + id + " is expired or revoked")
+	}
+	a, err := tokenAgent(t)
+	if err != nil {
+		return Agent{}, err
+	}
+	if t.Untouched(now()) {
+		k.touch(ctx, id, now())
+	}
+	return a, nil
+}
+
+// touch notes the use. A note that is lost stops no request.
+func (k *Tokens) touch(ctx context.Context, id string, now time.Time) {
+	if err := k.Store.TouchToken(ctx, id, now); err != nil && k.Log != nil {
+		k.Log.LogAttrs(ctx, slog.LevelWarn, "use of an agent token not noted", slog.String("token", id), slog.Any("error", err))
+	}
+}
+
+func tokenAgent(t token.Token) (Agent, error) {
+	a := Agent{
+		ID: TokenAgent(t.Name), Servers: t.Servers, Admin: t.Admin,
+		Claims: map[string]any{"token": t.Name},
+	}
+	if len(t.Toolsets) > 0 {
+		a.Toolsets = t.Toolsets
+	}
+	for _, name := range t.Tiers {
+		tier, err := tool.ParseTier(name)
+		if err != nil {
+			return Agent{}, err
+		}
+		a.Tiers = append(a.Tiers, tier)
+	}
+	return a, nil
+}

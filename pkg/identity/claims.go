@@ -1,0 +1,180 @@
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A ClaimMap says how the claims of a verified JWT become an [Agent].
+//
+// A scope is the prefix and one of read, write, destructive, admin, or server: and
+// the name of a server. A tier's scope holds the weaker tiers too. What the token does not
+// grant it does not have: no scope, no call.
+type ClaimMap struct {
+	ID          string   // claim that names the agent; "": sub
+	Scopes      []string // claims that hold scopes, as a list or parted by spaces; nil: scope, scp
+	ScopePrefix string   // "": portcullis:
+	Servers     string   // claim that lists servers, "*" for all; "": portcullis_servers
+	Toolsets    string   // claim that lists toolsets; "": portcullis_toolsets
+
+	// DefaultServers are those of a token that names no server, by claim or by scope.
+	DefaultServers []string
+
+	AdminClaim string // claim that lists groups or roles; "": groups
+	AdminGroup string // the one of them whose members may use the admin API; "": none, the scope alone
+}
+
+// DefaultScopePrefix begins the scopes of this gateway at an issuer that serves others too.
+const DefaultScopePrefix = "portcullis:"
+
+// What begins the ids of agents that no JWT may name.
+const (
+	tokenPrefix = "token:"
+	arnPrefix   = "arn:"
+	maxAgentID  = 256 // bytes, as the audit keeps
+)
+
+// reserved are the ids that mean somebody else: None's agent, the audit's name for a
+// sync, and the holder of the bootstrap token.
+func reserved(id string) bool {
+	return strings.HasPrefix(id, tokenPrefix) || strings.HasPrefix(id, arnPrefix) ||
+		id == anonymous || id == "sync" || id == bootstrapAgent
+}
+
+func (m ClaimMap) filled() ClaimMap {
+	for _, d := range []struct {
+		field *string
+		value string
+	}{
+		{&m.ID, "sub"}, {&m.ScopePrefix, DefaultScopePrefix}, {&m.Servers, "portcullis_servers"},
+		{&m.Toolsets, "portcullis_toolsets"}, {&m.AdminClaim, "groups"},
+	} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	if m.Scopes == nil {
+		m.Scopes = []string{"scope", "scp"}
+	}
+	return m
+}
+
+// volatile claims differ from token to token of one agent. A rule has no use for
+// them, and with them nothing that was worked out for an agent would ever be found again.
+func volatile(claim string) bool {
+	return slices.Contains([]string{"exp", "iat", "nbf", "jti"}, claim)
+}
+
+// Agent reads the claims. Anything that is there and not of the form that it must have
+// is an error: it was meant to grant or to bound something.
+func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
+	m = m.filled()
+	id, _ := claims[m.ID].(string)
+	if !validID(id) || reserved(id) {
+		return Agent{}, fmt.Errorf("claim %q names no agent", m.ID)
+	}
+	// An identity token of Cognito says so in a claim of its own.
+	if use, ok := claims["token_use"]; ok && use != "access" {
+		return Agent{}, errors.New("it is no access token")
+	}
+	a := Agent{ID: id, Claims: maps.Clone(claims)}
+	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return volatile(name) })
+	var faults []error
+	list := func(claim string) (names []string, given bool) {
+		names, given, err := listClaim(claims, claim)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		return names, given
+	}
+	var scopes []string
+	for _, claim := range m.Scopes {
+		granted, _ := list(claim)
+		scopes = append(scopes, granted...)
+	}
+	servers, named := list(m.Servers)
+	for _, s := range scopes {
+		if name, ok := strings.CutPrefix(s, m.ScopePrefix+"server:"); ok && name != "" {
+			servers, named = append(servers, name), true
+		}
+	}
+	if !named {
+		servers = m.DefaultServers
+	}
+	a.Servers = slices.Clone(servers)
+	a.Tiers = m.tiers(scopes)
+	if toolsets, given := list(m.Toolsets); given {
+		a.Toolsets = append([]string{}, toolsets...)
+	}
+	a.Admin = hasAny(scopes, m.ScopePrefix+ScopeAdmin)
+	if m.AdminGroup != "" {
+		groups, _ := list(m.AdminClaim)
+		a.Admin = a.Admin || hasAny(groups, m.AdminGroup)
+	}
+	if len(faults) > 0 {
+		return Agent{}, errors.Join(faults...)
+	}
+	return a, nil
+}
+
+func (m ClaimMap) tiers(scopes []string) []tool.Tier {
+	var out []tool.Tier
+	for _, t := range []struct {
+		tier    tool.Tier
+		granted []string
+	}{
+		{tool.Read, []string{"read", "write", "destructive"}},
+		{tool.Write, []string{"write", "destructive"}},
+		{tool.Destructive, []string{"destructive"}},
+	} {
+		if slices.ContainsFunc(t.granted, func(g string) bool { return slices.Contains(scopes, m.ScopePrefix+g) }) {
+			out = append(out, t.tier)
+		}
+	}
+	return out
+}
+
+// listClaim returns a claim that is a list of texts, or one text with spaces between. A
+// null counts as absent.
+func listClaim(claims map[string]any, name string) (list []string, given bool, err error) {
+	switch v := claims[name].(type) {
+	case nil:
+		return nil, false, nil
+	case string:
+		return strings.Fields(v), true, nil
+	case []any:
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, true, fmt.Errorf("claim %q is not a list of texts", name)
+			}
+			list = append(list, s)
+		}
+		return list, true, nil
+	}
+	return nil, true, fmt.Errorf("claim %q is not a list of texts", name)
+}
+
+// validID reports whether an id can stand in a log and in the audit.
+func validID(id string) bool {
+	return id != "" && len(id) <= maxAgentID && utf8.ValidString(id) && !strings.ContainsFunc(id, unicode.IsControl)
+}
+
+// readClaims keeps numbers as they are written.
+func readClaims(payload []byte) (map[string]any, error) {
+	d := json.NewDecoder(strings.NewReader(string(payload)))
+	d.UseNumber()
+	var claims map[string]any
+	if err := d.Decode(&claims); err != nil {
+		return nil, fmt.Errorf("claims: %w", err)
+	}
+	return claims, nil
+}

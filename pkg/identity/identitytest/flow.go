@@ -1,0 +1,98 @@
+package identitytest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A grant is what an authorization code stands for.
+type grant struct{ challenge, redirect, resource, scope string }
+
+// register takes every client (RFC 7591).
+func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
+	var client map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&client); err != nil {
+		http.Error(w, `{"error":"invalid_client_metadata"}`, http.StatusBadRequest)
+		return
+	}
+	client["client_id"], client["client_id_issued_at"] = rand.Text(), time.Now().Unix()
+	client["token_endpoint_auth_method"] = "none"
+	data, err := json.Marshal(client)
+	if err != nil {
+		i.t.Error(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	if _, err := w.Write(data); err != nil {
+		i.t.Error(err)
+	}
+}
+
+// authorize consents at once and sends the code to the client's address.
+func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	to, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("resource") == "" || q.Get("response_type") != "code" {
+		http.Error(w, "bad authorization request", http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	i.mu.Lock()
+	i.codes[code] = grant{q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("resource"), i.granted(q.Get("scope"))}
+	i.asked = append(i.asked, q.Get("scope"))
+	i.mu.Unlock()
+	answer := to.Query()
+	answer.Set("code", code)
+	answer.Set("state", q.Get("state"))
+	to.RawQuery = answer.Encode()
+	w.Header().Set("Location", to.String())
+	w.WriteHeader(http.StatusFound)
+}
+
+func (i *Issuer) granted(asked string) string {
+	var out []string
+	for _, s := range strings.Fields(asked) {
+		if slices.Contains(i.Grant, s) {
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// Asked returns the scopes of each authorization request.
+func (i *Issuer) Asked() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.asked)
+}
+
+// token gives a token for a code, if the client has the verifier and the resource is the
+// one that was asked for.
+func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	code := r.PostFormValue("code")
+	i.mu.Lock()
+	g, ok := i.codes[code]
+	delete(i.codes, code)
+	i.mu.Unlock()
+	sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	if !ok || base64.RawURLEncoding.EncodeToString(sum[:]) != g.challenge || r.PostFormValue("redirect_uri") != g.redirect || r.PostFormValue("resource") != g.resource {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
+		return
+	}
+	over := map[string]any{"scope": g.scope}
+	for name, value := range i.Extra {
+		over[name] = value
+	}
+	i.answer(w, map[string]any{
+		"access_token": i.Token(g.resource, over), "token_type": "Bearer", "expires_in": 3600, "scope": g.scope,
+	})
+}

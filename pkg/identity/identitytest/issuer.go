@@ -1,0 +1,189 @@
+// Package identitytest runs a real OpenID provider for tests: discovery, keys, dynamic
+// registration, the authorization code flow with PKCE, on loopback.
+package identitytest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// An Issuer is an OpenID provider. Its fields may be set before it is asked.
+type Issuer struct {
+	URL     string
+	Subject string         // of the tokens that it gives
+	Grant   []string       // scopes that it gives out of those asked for
+	Extra   map[string]any // claims that it adds
+
+	t *testing.T
+
+	mu        sync.Mutex
+	signer    jose.JSONWebKey
+	published []jose.JSONWebKey
+	down      bool
+	fetches   int
+	codes     map[string]grant
+	asked     []string // scopes of each authorization request
+}
+
+// Start runs an issuer until the test ends.
+func Start(t *testing.T) *Issuer {
+	t.Helper()
+	i := &Issuer{t: t, Subject: "kim@example.com", codes: map[string]grant{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", i.metadata)
+	mux.HandleFunc("GET /.well-known/oauth-authorization-server", i.metadata)
+	mux.HandleFunc("GET /keys", i.keys)
+	mux.HandleFunc("GET /authorize", i.authorize)
+	mux.HandleFunc("POST /token", i.token)
+	mux.HandleFunc("POST /register", i.register)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	i.URL = server.URL
+	i.Rotate("key-1")
+	return i
+}
+
+// NewRSA returns a signing key of RSA.
+func NewRSA(t *testing.T, id string) jose.JSONWebKey {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jose.JSONWebKey{Key: k, KeyID: id, Algorithm: "RS256", Use: "sig"}
+}
+
+// NewEC returns a signing key of P-256.
+func NewEC(t *testing.T, id string) jose.JSONWebKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jose.JSONWebKey{Key: k, KeyID: id, Algorithm: "ES256", Use: "sig"}
+}
+
+// Rotate makes the issuer sign with a new key, and publish that one alone.
+func (i *Issuer) Rotate(id string) {
+	key := NewEC(i.t, id)
+	i.Publish(key)
+	i.mu.Lock()
+	i.signer = key
+	i.mu.Unlock()
+}
+
+// Publish makes these the keys that the issuer publishes, without their private parts.
+func (i *Issuer) Publish(keys ...jose.JSONWebKey) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.published = nil
+	for _, k := range keys {
+		i.published = append(i.published, k.Public())
+	}
+}
+
+// Down makes every request to the issuer fail, or no longer.
+func (i *Issuer) Down(down bool) {
+	i.mu.Lock()
+	i.down = down
+	i.mu.Unlock()
+}
+
+// Fetches returns how often the keys were asked for.
+func (i *Issuer) Fetches() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.fetches
+}
+
+// Key returns the key that the issuer signs with.
+func (i *Issuer) Key() jose.JSONWebKey {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.signer
+}
+
+// Claims are those of a good token for the audience, with the given ones over them; a
+// nil value takes a claim away.
+func (i *Issuer) Claims(audience string, over map[string]any) map[string]any {
+	now := time.Now()
+	claims := map[string]any{
+		"iss": i.URL, "sub": i.Subject, "aud": audience,
+		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+	}
+	maps.Copy(claims, over)
+	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
+	return claims
+}
+
+// Token returns a token of the issuer's for the audience.
+func (i *Issuer) Token(audience string, over map[string]any) string {
+	i.t.Helper()
+	return Sign(i.t, i.Key(), i.Claims(audience, over))
+}
+
+// Sign returns claims signed with a key.
+func Sign(t *testing.T, key jose.JSONWebKey, claims map[string]any) string {
+	t.Helper()
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jws, err := s.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := jws.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
+	i.answer(w, map[string]any{
+		"issuer": i.URL, "jwks_uri": i.URL + "/keys",
+		"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token", "registration_endpoint": i.URL + "/register",
+		"response_types_supported": []string{"code"}, "grant_types_supported": []string{"authorization_code"},
+		"code_challenge_methods_supported": []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
+		"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"ES256"},
+	})
+}
+
+func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
+	i.mu.Lock()
+	i.fetches++
+	set := jose.JSONWebKeySet{Keys: i.published}
+	i.mu.Unlock()
+	i.answer(w, set)
+}
+
+// answer writes JSON, unless the issuer is down.
+func (i *Issuer) answer(w http.ResponseWriter, v any) {
+	i.mu.Lock()
+	down := i.down
+	i.mu.Unlock()
+	if down {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		i.t.Error(err)
+	}
+}

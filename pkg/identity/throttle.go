@@ -1,0 +1,90 @@
+package identity
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// From one source this many failures are looked at at once, and then one every so often.
+const (
+	failBurst   = 20
+	failEvery   = 3 * time.Second
+	maxFailures = 4096 // sources that are remembered
+)
+
+// A throttle slows down whoever fails to prove who he is. A token of 256 bits is not
+// guessed; what is saved is the work and the store reads that guesses would cost.
+// The zero throttle is ready to use.
+type throttle struct {
+	mu      sync.Mutex
+	sources map[netip.Prefix]*rate.Limiter
+}
+
+// wait returns how long a source has to wait, 0 if it may go on.
+func (t *throttle) wait(source netip.Prefix, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, ok := t.sources[source]
+	if !ok {
+		return 0
+	}
+	missing := 1 - l.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return max(time.Duration(missing*float64(failEvery)), time.Millisecond)
+}
+
+// failed notes a failure.
+func (t *throttle) failed(source netip.Prefix, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, ok := t.sources[source]
+	if !ok {
+		t.makeRoom(now)
+		l = rate.NewLimiter(rate.Every(failEvery), failBurst)
+		t.sources[source] = l
+	}
+	l.AllowN(now, 1)
+}
+
+// makeRoom forgets who has waited long enough, or else any one.
+func (t *throttle) makeRoom(now time.Time) {
+	if t.sources == nil {
+		t.sources = map[netip.Prefix]*rate.Limiter{}
+	}
+	if len(t.sources) < maxFailures {
+		return
+	}
+	for source, l := range t.sources {
+		if l.TokensAt(now) >= failBurst {
+			delete(t.sources, source)
+		}
+	}
+	for source := range t.sources {
+		if len(t.sources) < maxFailures {
+			return
+		}
+		delete(t.sources, source)
+	}
+}
+
+// sourceOf returns where a connection comes from. An IPv6 customer has a whole /64, so
+// that is one source. Addresses that cannot be read are one source as well.
+func sourceOf(remote string) netip.Prefix {
+	addr, err := netip.ParseAddr(remote)
+	if err != nil {
+		ap, _ := netip.ParseAddrPort(remote)
+		addr = ap.Addr()
+	}
+	addr = addr.Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	p, _ := addr.Prefix(bits) // the zero Prefix for the zero Addr
+	return p
+}
