@@ -90,6 +90,9 @@ func refuse(w http.ResponseWriter, err error) {
 		writeProblem(w, http.StatusForbidden, "you may not use the admin API")
 	case identity.Unavailable:
 		writeProblem(w, http.StatusServiceUnavailable, "your credentials cannot be checked for now")
+	case identity.Throttled:
+		w.Header().Set("Retry-After", "3")
+		writeProblem(w, http.StatusTooManyRequests, "too many failed attempts")
 	case identity.Invalid, identity.Missing:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writeProblem(w, http.StatusUnauthorized, "valid credentials are required")

@@ -74,6 +74,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.serve(w, r, x)
 	if err != nil {
 		code = status(err, x.modern)
+		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
+			h.setChallenge(w, x.path, lacking) // the call of a tool asks for more than coming in does
+		}
 		writeError(w, x.msg.id, err, code)
 	}
 	h.record(r.Context(), x, err, code)

@@ -111,21 +111,47 @@ func (h *handler) challenge(w http.ResponseWriter, path string, err error) *gate
 	if !ok {
 		refused = &identity.Error{}
 	}
-	if refused.Kind == identity.Unavailable {
-		e := refuse(http.StatusServiceUnavailable, "the credentials cannot be checked at the moment")
-		e.RetryAfter, e.Err = time.Second, err
-		return e
+	var e *gateway.Error
+	switch refused.Kind {
+	case identity.Unavailable:
+		e = refuse(http.StatusServiceUnavailable, "the credentials cannot be checked at the moment")
+		e.RetryAfter = max(refused.RetryAfter, time.Second)
+	case identity.Throttled:
+		e = refuse(http.StatusTooManyRequests, "too many failed attempts")
+		e.RetryAfter = max(refused.RetryAfter, time.Second)
+	case identity.Missing:
+		e = refuse(http.StatusUnauthorized, "authentication required")
+	case identity.Scope:
+		e = refuse(http.StatusForbidden, "insufficient scope")
+	default:
+		e = refuse(http.StatusUnauthorized, "invalid credentials")
 	}
-	status, msg, params := http.StatusUnauthorized, "authentication required", []string{}
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		h.setChallenge(w, path, refused)
+	}
+	e.Err = err
+	return e
+}
+
+// setChallenge tells an OAuth client what it lacks and where to get it.
+func (h *handler) setChallenge(w http.ResponseWriter, path string, refused *identity.Error) {
+	var params []string
 	switch refused.Kind {
 	case identity.Invalid:
-		msg, params = "invalid credentials", append(params, `error="invalid_token"`)
+		params = append(params, `error="invalid_token"`)
 	case identity.Scope:
-		status, msg = http.StatusForbidden, "insufficient scope"
 		params = append(params, `error="insufficient_scope"`)
 	}
-	if len(refused.Scopes) > 0 {
-		params = append(params, `scope="`+quotable(strings.Join(refused.Scopes, " "))+`"`)
+	prefix := ""
+	if h.opts.Resource != nil {
+		prefix = h.opts.Resource.ScopePrefix
+	}
+	var scopes []string
+	for _, s := range refused.Scopes {
+		scopes = append(scopes, prefix+s)
+	}
+	if len(scopes) > 0 {
+		params = append(params, `scope="`+quotable(strings.Join(scopes, " "))+`"`)
 	}
 	if h.opts.Resource != nil && h.opts.BaseURL != "" {
 		params = append(params, `resource_metadata="`+h.baseURL()+metadataPath+endpointPrefix+quotable(path)+`"`)
@@ -135,9 +161,6 @@ func (h *handler) challenge(w http.ResponseWriter, path string, err error) *gate
 		value += " " + strings.Join(params, ", ")
 	}
 	w.Header().Set("WWW-Authenticate", value)
-	e := refuse(status, msg)
-	e.Err = err
-	return e
 }
 
 // quotable drops what may not stand in a quoted string of a header.

@@ -13,7 +13,8 @@ const metadataPath = "/.well-known/oauth-protected-resource"
 // A Resource says where a client gets a token for this server (RFC 9728).
 type Resource struct {
 	AuthorizationServers []string // issuer URLs
-	Scopes               []string // that a token may carry; nil: not said
+	Scopes               []string // that a token may carry, whole; nil: not said
+	ScopePrefix          string   // what a challenge puts before the scopes that an [identity.Error] names
 	Documentation        string   // URL of a page for developers; "": none
 }
 

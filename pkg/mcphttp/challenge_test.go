@@ -1,0 +1,37 @@
+package mcphttp_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+)
+
+func TestACallThatNeedsMoreNamesTheScope(t *testing.T) {
+	refused := &gateway.Error{Code: 403, Status: 403, Message: "no", Err: &identity.Error{Kind: identity.Scope, Scopes: []string{"destructive"}}}
+	inEachEra(t, func(t *testing.T, e era) {
+		h := newHandler(t, &backend{call: fails(refused)}, &mcphttp.Options{BaseURL: "https://gw.example", Resource: &mcphttp.Resource{ScopePrefix: "gate/"}})
+		got := send(h, e.request(t, "tools/call", `"name":"x"`))
+		got.wantError(t, 403, 403, "7")
+		want := `Bearer error="insufficient_scope", scope="gate/destructive", resource_metadata="https://gw.example/.well-known/oauth-protected-resource/mcp"`
+		if c := got.header.Get("WWW-Authenticate"); c != want {
+			t.Errorf("challenge is %q, want %q", c, want)
+		}
+	})
+}
+
+func TestWhoFailsTooOftenIsToldWhenToComeAgain(t *testing.T) {
+	inEachEra(t, func(t *testing.T, e era) {
+		h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Throttled, RetryAfter: 2500 * time.Millisecond}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := send(h, e.request(t, "tools/list", ``))
+		got.wantError(t, 429, 429, "7")
+		if got.header.Get("Retry-After") != "3" || got.header.Get("WWW-Authenticate") != "" {
+			t.Errorf("headers are %v", got.header)
+		}
+	})
+}
