@@ -81,12 +81,12 @@ table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
 
 .PHONY: update
 update: ## rewrite the golden files; read the difference before you commit it
-	go test ./... -run 'Golden|OpenAPI|Schema|Snapshot|Events' -update
+	go test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' functions pkg infra localstack | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 ##@ Set up
 
 .PHONY: setup
-setup: clients ministack sam ## what the tests need beside Go: Node clients, the emulator, SAM
+setup: clients ministack sam browser ## what the tests need beside Go: Node clients, the emulator, SAM, a browser
 
 .PHONY: clients
 clients: $(CLIENTS)/node_modules/.stamp
@@ -107,6 +107,12 @@ $(TOOLS)/sam/.stamp: infra/requirements-sam.txt
 	python3 -m venv $(TOOLS)/sam
 	$(TOOLS)/sam/bin/pip install --quiet -r $<
 	touch $@
+
+.PHONY: browser
+browser:
+	@test -n "$${PORTCULLIS_CHROMIUM:-}" || command -v chromium >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "no chromium: install it, or name one in PORTCULLIS_CHROMIUM; the browser test is skipped without"
 
 $(BIN)/golangci-lint:
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -73,9 +73,6 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	if settings.Auth == "none" {
-		log.LogAttrs(ctx, slog.LevelWarn, "no authentication: whoever reaches the address may call", slog.String("addr", listener.Addr().String()))
-	}
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return fmt.Errorf("-dir %q: %w", o.dir, err)
 	}
@@ -97,7 +94,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		}
 		defer servers.Close()
 	}
-	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals}, boot.Options{
+	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
 		Function: "local", Log: log, Progress: (&progress{w: stderr}).show,
 	})
 	return serve(ctx, p, listener, servers, o, stdout)
@@ -131,7 +128,14 @@ func localSettings(getenv func(string) string, addr net.Addr) (boot.Settings, er
 
 // serve answers requests and syncs until ctx ends.
 func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, o options, stdout io.Writer) error {
-	handler, err := p.Everything(func(*http.Request) (string, error) { return o.actor, nil })
+	actor := func(*http.Request) (string, error) { return o.actor, nil }
+	if !p.Settings.Access.Open() { // then the audit names whoever proved to be an admin
+		var err error
+		if actor, err = p.Actor(ctx); err != nil {
+			return err
+		}
+	}
+	handler, err := p.Everything(actor)
 	if err != nil {
 		return err
 	}

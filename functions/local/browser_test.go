@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// browser opens a headless Chromium that talks to nobody but the page's own server.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	path := os.Getenv("PORTCULLIS_CHROMIUM")
+	if path == "" {
+		path, _ = exec.LookPath("chromium")
+	}
+	if path == "" {
+		const reason = "no browser: neither PORTCULLIS_CHROMIUM nor chromium on the PATH (`make browser` installs it)"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(reason)
+		}
+		t.Skip(reason)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancelAlloc := chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancelAlloc)
+	ctx, cancelTab := chromedp.NewContext(ctx)
+	t.Cleanup(cancelTab)
+	return ctx
+}
+
+// A person follows the link of a remediation, sees what changed, approves it with a
+// click, and the agent's call works. Then the same with a disabled tool.
+func TestAPersonApprovesInABrowser(t *testing.T) {
+	tab := browser(t)
+	p := start(t, t.TempDir(), "-demo", "-actor", "kim")
+	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
+	link := p.base + "/admin/tools/tickets/assign_ticket"
+	if blocked := p.call("call_tool_write", assign); !strings.Contains(blocked.Text, link) {
+		t.Fatalf("the blocked call does not name %s: %s", link, blocked.Text)
+	}
+
+	see(t, tab, chromedp.Navigate(link))
+	before := see(t, tab, chromedp.Text(`.pair section:nth-child(1)`))
+	now := see(t, tab, chromedp.Text(`.pair section:nth-child(2)`))
+	if strings.Contains(before, "e-mail") || !strings.Contains(now, "e-mail") {
+		t.Errorf("the page shows before:\n%s\nnow:\n%s", before, now)
+	}
+	shot(t, tab, "changed.png")
+	see(t, tab, chromedp.SendKeys(`input[name=note]`, "seen and agreed"))
+	see(t, tab, chromedp.Click(`button[value=approve]`))
+	see(t, tab, chromedp.WaitVisible(`.status.callable`))
+	if after := see(t, tab, chromedp.Text(`main`)); !strings.Contains(after, "kim") || !strings.Contains(after, "seen and agreed") {
+		t.Errorf("the page does not say who approved and why:\n%s", after)
+	}
+	shot(t, tab, "approved.png")
+	if done := p.call("call_tool_write", assign); done.IsError {
+		t.Errorf("after the click the call answers %s", done.Raw)
+	}
+
+	see(t, tab, chromedp.Navigate(p.base+"/admin"))
+	shot(t, tab, "index.png")
+	see(t, tab, chromedp.Click(`a[href$="/tickets/comment_on_ticket"]`))
+	see(t, tab, chromedp.WaitVisible(`.status.disabled_by_user`))
+	see(t, tab, chromedp.Click(`button[value=enable]`))
+	see(t, tab, chromedp.WaitVisible(`.status.callable`))
+	comment := map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "hello"}}
+	if done := p.call("call_tool_write", comment); done.IsError {
+		t.Errorf("the enabled tool answers %s", done.Raw)
+	}
+
+	see(t, tab, chromedp.Navigate(p.base+"/admin/tools/notes/delete_note"))
+	see(t, tab, chromedp.WaitVisible(`.status.disabled_by_config`))
+	if see(t, tab, chromedp.Evaluate[bool](`document.querySelector('button[value=approve], button[value=enable]') !== null`)) {
+		t.Error("what the operator denies has a button that would open it")
+	}
+}
+
+// see takes one action and returns what it gave.
+func see[T any](t *testing.T, tab context.Context, a chromedp.Action[T]) T {
+	t.Helper()
+	v, err := chromedp.Run(tab, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// shot keeps a picture of the page if PORTCULLIS_SHOTS names a folder for them.
+func shot(t *testing.T, tab context.Context, name string) {
+	t.Helper()
+	folder := os.Getenv("PORTCULLIS_SHOTS")
+	if folder == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(folder, name), see(t, tab, chromedp.FullScreenshot(100)), 0o600); err != nil {
+		t.Error(err)
+	}
+}
