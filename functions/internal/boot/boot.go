@@ -5,14 +5,17 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -20,6 +23,7 @@ import (
 type Stores struct {
 	Objects   object.Store
 	Approvals catalog.Approvals
+	Tokens    token.Store // nil: there are no agent tokens
 }
 
 // Options are what differs between the programs. The zero value works.
@@ -46,16 +50,24 @@ type Program struct {
 
 	requestID func(context.Context) string
 	now       func() time.Time
+	secrets   upstream.Secrets
+
+	authOnce sync.Once
+	auth     identity.Authenticator
+	authErr  error
 }
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets}
 	if p.now == nil {
 		p.now = time.Now
 	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
+	}
+	if s.Access.Open() {
+		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
 	}
 	if o.Metrics != nil {
 		p.Metrics = metrics.New(o.Metrics, o.Function, p.now)
@@ -75,13 +87,13 @@ func New(s Settings, stores Stores, o Options) *Program {
 
 // MCP returns the handler of /mcp and of the well-known metadata.
 func (p *Program) MCP() (http.Handler, error) {
-	auth, err := p.Settings.Authenticator()
+	auth, err := p.authenticator(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	return mcphttp.New(backend{p.Gateway}, auth, &mcphttp.Options{
 		Version: Version, BaseURL: p.Settings.BaseURL, AllowOrigins: p.Settings.AllowOrigins,
-		RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
+		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
 	})
 }
 

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
@@ -9,32 +10,14 @@ import (
 // An Actor says who sends a request to /admin. An error refuses it.
 type Actor = func(*http.Request) (string, error)
 
-// anonymous is whom the audit names where nobody is told from anybody.
-const anonymous = "anonymous"
-
-// Actor returns how the people at /admin are told apart: as the callers are.
-func (s Settings) Actor() (Actor, error) {
-	auth, err := s.Authenticator()
-	if err != nil {
-		return nil, err
-	}
-	return func(r *http.Request) (string, error) {
-		agent, err := auth.Authenticate(r)
-		if err == nil && s.Auth == "none" {
-			return anonymous, nil
-		}
-		return agent.ID, err
-	}, nil
-}
-
-// Public returns the handler of /mcp, of the well-known metadata and of /healthz.
-// Where everybody is let in, /healthz names no server.
+// Public returns the handler of /mcp, of the well-known metadata and of /healthz,
+// which names servers to admins alone. Where everybody is let in it names none.
 func (p *Program) Public() (http.Handler, error) {
-	actor, err := p.Settings.Actor()
+	actor, err := p.Actor(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	if p.Settings.Auth == "none" {
+	if p.Settings.Access.Open() {
 		actor = nil
 	}
 	return p.public(actor)

@@ -14,7 +14,7 @@ import (
 
 // Admin returns the handler of /admin, whose syncs the sync function runs.
 func (f *Function) Admin() (Handler, error) {
-	actor, err := f.Settings.Actor()
+	actor, err := f.Actor(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -22,7 +21,7 @@ var Version = "dev"
 type Settings struct {
 	Bucket       string         // PORTCULLIS_BUCKET: S3 bucket of config, policy and catalog; the functions need it
 	Table        string         // PORTCULLIS_TABLE: DynamoDB table of the approvals; the functions need it
-	Auth         string         // PORTCULLIS_AUTH: how callers prove who they are; required, "none" must be said outright
+	Access       Access         // PORTCULLIS_AUTH and what goes with it: who is let in; required, "none" must be said outright
 	BaseURL      string         // PORTCULLIS_BASE_URL: public address without a path; links and metadata are made of it
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks that upstreams may live in
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
@@ -36,45 +35,27 @@ func Load(getenv func(string) string) (Settings, error) {
 	s := Settings{
 		Bucket:       getenv("PORTCULLIS_BUCKET"),
 		Table:        getenv("PORTCULLIS_TABLE"),
-		Auth:         getenv("PORTCULLIS_AUTH"),
 		BaseURL:      strings.TrimRight(getenv("PORTCULLIS_BASE_URL"), "/"),
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
 		RuntimeAPI:   getenv("AWS_LAMBDA_RUNTIME_API"),
 	}
 	var faults []error
-	switch s.Auth {
-	case "none":
-	case "":
-		faults = append(faults, errors.New(`PORTCULLIS_AUTH is not set: nobody could be told from anybody; set it to "none" to let every caller in`))
-	default:
-		faults = append(faults, fmt.Errorf("PORTCULLIS_AUTH %q is not known: want none", s.Auth))
-	}
 	if s.BaseURL != "" {
 		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" || u.RawQuery != "" {
 			faults = append(faults, fmt.Errorf("PORTCULLIS_BASE_URL %q: want scheme and host alone, such as https://gateway.example.com", s.BaseURL))
 		}
 	}
-	var err error
+	access, err := loadAccess(getenv, s.BaseURL)
+	s.Access = access
+	faults = append(faults, err)
 	if s.AllowNets, err = upstream.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
 		faults = append(faults, fmt.Errorf("PORTCULLIS_ALLOW_NETS: %w", err))
 	}
-	for o := range strings.SplitSeq(getenv("PORTCULLIS_ALLOW_ORIGINS"), ",") {
-		if o = strings.TrimSpace(o); o != "" {
-			s.AllowOrigins = append(s.AllowOrigins, o)
-		}
-	}
+	s.AllowOrigins = list(getenv("PORTCULLIS_ALLOW_ORIGINS"))
 	if level := getenv("PORTCULLIS_LOG_LEVEL"); level != "" {
 		if err := s.LogLevel.UnmarshalText([]byte(level)); err != nil {
 			faults = append(faults, fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", level))
 		}
 	}
 	return s, errors.Join(faults...)
-}
-
-// Authenticator returns how callers are told apart.
-func (s Settings) Authenticator() (identity.Authenticator, error) {
-	if s.Auth == "none" {
-		return identity.None{}, nil
-	}
-	return nil, errors.New("no authentication is configured")
 }

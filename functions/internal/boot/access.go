@@ -1,0 +1,182 @@
+package boot
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// The ways in which callers prove who they are, as PORTCULLIS_AUTH names them.
+const (
+	authNone  = "none"
+	authJWT   = "jwt"
+	authToken = "token"
+	authIAM   = "iam"
+)
+
+// Access says who is let in. The zero Access is not valid: a gateway that was told
+// nothing lets nobody in, and does not start.
+type Access struct {
+	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, parted by commas; or none, alone
+
+	JWT          identity.JWTOptions
+	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
+
+	TokenKey  hidden // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
+	Bootstrap string // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone, to make the first tokens
+
+	IAMServers []string    // PORTCULLIS_IAM_SERVERS: that a signed caller may see; "*" for all
+	IAMTiers   []tool.Tier // PORTCULLIS_IAM_TIERS: that it may call; default read
+	IAMAdmins  []string    // PORTCULLIS_IAM_ADMINS: ARNs, * for any text, of who may use the admin API
+}
+
+// hidden is a secret that does not print.
+type hidden struct{ s string }
+
+func (hidden) String() string   { return "[secret]" }
+func (hidden) GoString() string { return "[secret]" }
+
+// MarshalText implements encoding.TextMarshaler, which logs and JSON ask.
+func (hidden) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
+
+// Open reports whether everybody is let in.
+func (a Access) Open() bool { return slices.Equal(a.Ways, []string{authNone}) }
+
+func (a Access) takes(way string) bool { return slices.Contains(a.Ways, way) }
+
+// accessNames are the settings of each way. One that is set for a way that is not taken
+// is a fault: whoever set it believes that it guards something.
+func accessNames() map[string][]string {
+	return map[string][]string{
+		authJWT: {
+			"PORTCULLIS_ISSUER", "PORTCULLIS_AUDIENCE", "PORTCULLIS_ALGORITHMS", "PORTCULLIS_JWKS_URL", "PORTCULLIS_ID_CLAIM",
+			"PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX", "PORTCULLIS_SERVERS_CLAIM",
+			"PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS", "PORTCULLIS_ADMIN_CLAIM", "PORTCULLIS_ADMIN_GROUP",
+		},
+		authToken: {"PORTCULLIS_TOKEN_KEY", "PORTCULLIS_BOOTSTRAP_SHA256"},
+		authIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
+	}
+}
+
+// loadAccess reads who is let in, and every fault of it.
+func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
+	a := Access{Ways: list(getenv("PORTCULLIS_AUTH"))}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(a.Ways) == 0 {
+		fault(`PORTCULLIS_AUTH is not set: nobody could be told from anybody; set it to jwt, token or iam, or to "none" to let every caller in`)
+	}
+	for _, way := range a.Ways {
+		switch way {
+		case authJWT, authToken, authIAM:
+		case authNone:
+			if len(a.Ways) > 1 {
+				fault("PORTCULLIS_AUTH names none beside others: who is let in without proof needs none")
+			}
+		default:
+			fault("PORTCULLIS_AUTH: %q is not known: want jwt, token, iam, or none", way)
+		}
+	}
+	names := accessNames()
+	for _, way := range []string{authJWT, authToken, authIAM} {
+		for _, name := range names[way] {
+			if getenv(name) != "" && !a.takes(way) {
+				fault("%s is set, but PORTCULLIS_AUTH does not name %s", name, way)
+			}
+		}
+	}
+	if a.takes(authJWT) {
+		faults = append(faults, a.loadJWT(getenv))
+		if baseURL == "" {
+			fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
+		}
+	}
+	if a.takes(authToken) {
+		faults = append(faults, a.loadTokens(getenv))
+	}
+	if a.takes(authIAM) {
+		faults = append(faults, a.loadIAM(getenv))
+	}
+	return a, errors.Join(faults...)
+}
+
+func (a *Access) loadJWT(getenv func(string) string) error {
+	a.JWT = identity.JWTOptions{
+		Issuer:    getenv("PORTCULLIS_ISSUER"),
+		Audiences: list(getenv("PORTCULLIS_AUDIENCE")),
+		KeysURL:   getenv("PORTCULLIS_JWKS_URL"),
+		Claims: identity.ClaimMap{
+			ID:          getenv("PORTCULLIS_ID_CLAIM"),
+			Scopes:      list(getenv("PORTCULLIS_SCOPE_CLAIMS")),
+			ScopePrefix: getenv("PORTCULLIS_SCOPE_PREFIX"),
+			Servers:     getenv("PORTCULLIS_SERVERS_CLAIM"), Toolsets: getenv("PORTCULLIS_TOOLSETS_CLAIM"),
+			DefaultServers: list(getenv("PORTCULLIS_DEFAULT_SERVERS")),
+			AdminClaim:     getenv("PORTCULLIS_ADMIN_CLAIM"), AdminGroup: getenv("PORTCULLIS_ADMIN_GROUP"),
+		},
+	}
+	if algs := list(getenv("PORTCULLIS_ALGORITHMS")); len(algs) > 0 {
+		a.JWT.Algorithms = algs
+	}
+	if a.JWT.Claims.ScopePrefix == "" {
+		a.JWT.Claims.ScopePrefix = identity.DefaultScopePrefix
+	}
+	a.ScopeRequest = getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
+	if _, err := identity.NewJWT(a.JWT); err != nil {
+		return fmt.Errorf("PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL: %w", err)
+	}
+	return nil
+}
+
+func (a *Access) loadTokens(getenv func(string) string) error {
+	a.TokenKey, a.Bootstrap = hidden{getenv("PORTCULLIS_TOKEN_KEY")}, strings.ToLower(getenv("PORTCULLIS_BOOTSTRAP_SHA256"))
+	var faults []error
+	if _, ref := reference(a.TokenKey.s); !ref && len(a.TokenKey.s) < 32 {
+		faults = append(faults, errors.New("PORTCULLIS_TOKEN_KEY: want 32 random bytes or more, such as `openssl rand -hex 32` prints"))
+	}
+	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
+		faults = append(faults, errors.New("PORTCULLIS_BOOTSTRAP_SHA256: want the SHA-256 of a token, 64 hex digits, and never the token"))
+	}
+	return errors.Join(faults...)
+}
+
+func (a *Access) loadIAM(getenv func(string) string) error {
+	a.IAMServers, a.IAMAdmins = list(getenv("PORTCULLIS_IAM_SERVERS")), list(getenv("PORTCULLIS_IAM_ADMINS"))
+	a.IAMTiers = []tool.Tier{tool.Read}
+	names := list(getenv("PORTCULLIS_IAM_TIERS"))
+	if len(names) > 0 {
+		a.IAMTiers = nil
+	}
+	for _, name := range names {
+		tier, err := tool.ParseTier(name)
+		if err != nil {
+			return fmt.Errorf("PORTCULLIS_IAM_TIERS: %w", err)
+		}
+		a.IAMTiers = append(a.IAMTiers, tier)
+	}
+	return nil
+}
+
+// reference returns what a text of the form ${kind:name} refers to.
+func reference(s string) (ref string, ok bool) {
+	ref, ok = strings.CutPrefix(s, "${")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(ref, "}")
+}
+
+// list reads names that commas part.
+func list(s string) []string {
+	var out []string
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}

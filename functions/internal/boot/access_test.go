@@ -1,0 +1,90 @@
+package boot
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const testKey = "a key that is for tests alone, of 32 bytes and more"
+
+func TestAccessNamesEveryFault(t *testing.T) {
+	base := []string{"PORTCULLIS_BASE_URL=https://gate.example.com"}
+	for _, tt := range []struct {
+		name string
+		env  []string
+		want []string // nil: no fault
+	}{
+		{"nothing said", nil, []string{"PORTCULLIS_AUTH is not set"}},
+		{"none said outright", []string{"PORTCULLIS_AUTH=none"}, nil},
+		{"none beside others", []string{"PORTCULLIS_AUTH=none,iam"}, []string{"none beside others"}},
+		{"an unknown way", []string{"PORTCULLIS_AUTH=iam, basic"}, []string{`"basic"`}},
+		{"a way in capitals", []string{"PORTCULLIS_AUTH=NONE"}, []string{`"NONE"`}},
+		{"jwt without anything", []string{"PORTCULLIS_AUTH=jwt"}, []string{"issuer", "audience", "PORTCULLIS_BASE_URL"}},
+		{"jwt whole", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a"), nil},
+		{"jwt with a shared secret", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a", "PORTCULLIS_ALGORITHMS=RS256,HS256"), []string{"HS256"}},
+		{"an issuer that guards nothing", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER=https://login.example.com"}, []string{"PORTCULLIS_ISSUER is set, but PORTCULLIS_AUTH does not name jwt"}},
+		{"token without a key", []string{"PORTCULLIS_AUTH=token"}, []string{"PORTCULLIS_TOKEN_KEY"}},
+		{"token with a short key", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=short"}, []string{"PORTCULLIS_TOKEN_KEY"}},
+		{"token with a key elsewhere", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=${ssm:/k}"}, nil},
+		{"the bootstrap token itself", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_BOOTSTRAP_SHA256=pct_abc"}, []string{"never the token"}},
+		{"iam with a bad tier", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_TIERS=root"}, []string{"PORTCULLIS_IAM_TIERS"}},
+		{"everything at once", []string{"PORTCULLIS_AUTH=jwt,token,x", "PORTCULLIS_LOG_LEVEL=LOUD"}, []string{`"x"`, "issuer", "PORTCULLIS_TOKEN_KEY", "LOUD"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load(environ(tt.env))
+			if (err != nil) != (tt.want != nil) {
+				t.Fatalf("Load = %v", err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("Load = %v, want it to name %q", err, want)
+				}
+			}
+			if strings.Contains(fmt.Sprint(err), "short") || strings.Contains(fmt.Sprint(err), "pct_abc") {
+				t.Errorf("a secret is in the fault: %v", err)
+			}
+		})
+	}
+}
+
+func TestTheTokenKeyDoesNotPrint(t *testing.T) {
+	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "settings", slog.Any("settings", s))
+	if out := fmt.Sprintf("%v %+v %#v", s, s, s) + log.String(); strings.Contains(out, "tests alone") {
+		t.Errorf("it prints: %s", out)
+	}
+}
+
+func TestSignedCallersReadUnlessToldOtherwise(t *testing.T) {
+	for env, want := range map[string][]tool.Tier{
+		"PORTCULLIS_IAM_TIERS=":           {tool.Read},
+		"PORTCULLIS_IAM_TIERS=read,write": {tool.Read, tool.Write},
+	} {
+		s, err := Load(environ([]string{"PORTCULLIS_AUTH=iam", env}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, s.Access.IAMTiers); d != "" || s.Access.IAMServers != nil {
+			t.Errorf("%s: servers %v, tiers (-want +got):\n%s", env, s.Access.IAMServers, d)
+		}
+	}
+}
+
+func environ(pairs []string) func(string) string {
+	m := map[string]string{}
+	for _, p := range pairs {
+		name, value, _ := strings.Cut(p, "=")
+		m[name] = value
+	}
+	return func(name string) string { return m[name] }
+}
