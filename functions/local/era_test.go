@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// An era is one generation of the protocol, as a client speaks it.
+type era struct {
+	name    string
+	version string
+	opening string // the method by which a client gets to know the gateway
+}
+
+var eras = []era{
+	{"stateless", "2026-07-28", "server/discover"},
+	{"handshake", "2025-11-25", "initialize"},
+}
+
+// inEachEra runs a test in both.
+func inEachEra(t *testing.T, f func(t *testing.T, e era)) {
+	for _, e := range eras {
+		t.Run(e.name, func(t *testing.T) { f(t, e) })
+	}
+}
+
+// A client is a caller that sends the same headers with every request.
+type client struct {
+	*program
+	era    era
+	path   string      // after /mcp
+	header http.Header // beside those of the protocol
+}
+
+// An answer is one HTTP answer that holds a JSON-RPC one.
+type answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+		Data    json.RawMessage
+	}
+}
+
+// open sends what a client of the era opens with.
+func (c *client) open() answer {
+	c.t.Helper()
+	if c.era.opening == "initialize" {
+		return c.send("initialize", map[string]any{
+			"protocolVersion": c.era.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
+		})
+	}
+	return c.send(c.era.opening, map[string]any{})
+}
+
+// send posts one request with the id 7.
+func (c *client) send(method string, params map[string]any) answer {
+	c.t.Helper()
+	header := http.Header{}
+	maps.Copy(header, c.header)
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json, text/event-stream")
+	if method != "initialize" {
+		header.Set("MCP-Protocol-Version", c.era.version)
+	}
+	if c.era.opening == "server/discover" {
+		params = maps.Clone(params)
+		params["_meta"] = map[string]any{
+			"io.modelcontextprotocol/protocolVersion":    c.era.version,
+			"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "test", "version": "1"},
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+		}
+		header.Set("Mcp-Method", method)
+		if name, ok := params["name"].(string); ok {
+			header.Set("Mcp-Name", name)
+		}
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.post(header, body)
+}
+
+func (c *client) post(header http.Header, body []byte) answer {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.base+"/mcp"+c.path, bytes.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header = header
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	a := answer{Status: resp.StatusCode, Header: resp.Header}
+	if a.Body, err = io.ReadAll(resp.Body); err != nil {
+		c.t.Fatal(err)
+	}
+	var id struct{ ID int }
+	if json.Unmarshal(a.Body, &a) != nil || json.Unmarshal(a.Body, &id) != nil || id.ID != 7 {
+		c.t.Fatalf("%d %s is no answer to request 7", a.Status, a.Body)
+	}
+	return a
+}
+
+// tool calls a tool. The answer's text is "" if it is an error.
+func (c *client) tool(name string, args map[string]any) (a answer, text string, isError bool) {
+	c.t.Helper()
+	a = c.send("tools/call", map[string]any{"name": name, "arguments": args})
+	if a.Error != nil {
+		return a, "", true
+	}
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(a.Result, &r); err != nil || len(r.Content) != 1 {
+		c.t.Fatalf("%s: %v: %s", name, err, a.Result)
+	}
+	return a, r.Content[0].Text, r.IsError
+}
+
+// gets calls one of the gateway's own tools, which must not fail, and reads its answer.
+func (c *client) gets(name string, args map[string]any, out any) {
+	c.t.Helper()
+	a, text, isError := c.tool(name, args)
+	if isError {
+		c.t.Fatalf("%s answers %s", name, a.Body)
+	}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		c.t.Fatalf("%s: %v: %s", name, err, text)
+	}
+}
+
+// listed returns the names of tools/list.
+func (c *client) listed() []string {
+	c.t.Helper()
+	a := c.send("tools/list", map[string]any{})
+	var r struct{ Tools []struct{ Name string } }
+	if a.Error != nil || json.Unmarshal(a.Result, &r) != nil {
+		c.t.Fatalf("tools/list: %s", a.Body)
+	}
+	names := []string{}
+	for _, x := range r.Tools {
+		names = append(names, x.Name)
+	}
+	return names
+}
+
+// headers are name, value, name, value …; a name may come again.
+func headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+// direct is the name of a tool in direct mode.
+func direct(id string) string { return strings.Replace(id, ":", "__", 1) }
