@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -41,6 +42,10 @@ type Options struct {
 	// reached; nil: any. Without it another site's name can be pointed at a
 	// gateway on loopback, and is of the same origin then.
 	Hosts []string
+
+	// Tokens keeps the agent tokens, whose hashes TokenKey makes; nil: they are not served here.
+	Tokens   token.Store
+	TokenKey token.Key
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Version string           // of the program, for /healthz

@@ -49,6 +49,7 @@ func (a *api) register(mux *http.ServeMux) {
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
 	huma.Register(h, sync, a.sync)
 	huma.Register(h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
+	a.registerTokens(h)
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		data, err := h.OpenAPI().MarshalJSON()

@@ -43,7 +43,8 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 		if p.Stores.Tokens == nil {
 			return nil, errors.New("there is no store for agent tokens")
 		}
-		o.Tokens = &identity.Tokens{Store: p.Stores.Tokens, Key: key, Bootstrap: a.Bootstrap, Now: p.now, Log: p.Log}
+		p.tokens = &identity.Tokens{Store: p.Stores.Tokens, Key: key, Bootstrap: a.Bootstrap, Now: p.now, Log: p.Log}
+		o.Tokens = p.tokens
 	}
 	if a.takes(authIAM) {
 		o.IAM = &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}

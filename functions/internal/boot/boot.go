@@ -55,6 +55,7 @@ type Program struct {
 	authOnce sync.Once
 	auth     identity.Authenticator
 	authErr  error
+	tokens   *identity.Tokens // nil: agent tokens are not taken
 }
 
 // New builds a Program, bottom up. It makes no call.

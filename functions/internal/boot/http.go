@@ -40,7 +40,11 @@ func (p *Program) Admin(actor Actor, sync admin.Syncer) http.Handler {
 }
 
 func (p *Program) adminOptions(actor Actor) *admin.Options {
-	return &admin.Options{Actor: actor, BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
+	o := &admin.Options{Actor: actor, BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
+	if p.tokens != nil {
+		o.Tokens, o.TokenKey = p.tokens.Store, p.tokens.Key
+	}
+	return o
 }
 
 // Everything returns the handler of every path, for a program that serves all of them.

@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// An AgentToken is what people see of an agent token: all but its text, which nobody keeps.
+type AgentToken struct {
+	ID        string    `json:"id" doc:"names the token here; it lets nobody in"`
+	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
+	Status    string    `json:"status" enum:"live,expired,revoked"`
+	Servers   []string  `json:"servers" nullable:"false" doc:"that it may see; * stands for every server"`
+	Tiers     []string  `json:"tiers" nullable:"false" doc:"that it may call"`
+	Toolsets  []string  `json:"toolsets,omitempty" doc:"that bound its selection; none: no bound"`
+	Admin     bool      `json:"admin" doc:"it may use this API"`
+	CreatedAt time.Time `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	ExpiresAt time.Time `json:"expires_at"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	LastUsed  time.Time `json:"last_used,omitzero" doc:"to the hour"`
+}
+
+// registerTokens adds the operations on agent tokens, if they are kept here.
+func (a *api) registerTokens(h huma.API) {
+	if a.o.Tokens == nil {
+		return
+	}
+	huma.Register(h, huma.Operation{
+		OperationID: "list-tokens", Method: http.MethodGet, Path: "/admin/tokens",
+		Summary: "Agent tokens, also those that are over, by id",
+	}, a.listTokens)
+	huma.Register(h, huma.Operation{
+		OperationID: "make-token", Method: http.MethodPost, Path: "/admin/tokens", DefaultStatus: http.StatusCreated,
+		Summary: "Make an agent token; the answer is the one place that shows its text", Errors: []int{http.StatusUnprocessableEntity},
+	}, a.makeToken)
+	huma.Register(h, huma.Operation{
+		OperationID: "revoke-token", Method: http.MethodPost, Path: "/admin/tokens/{id}/revoke",
+		Summary: "End an agent token; the next request that bears it is refused", Errors: []int{http.StatusNotFound, http.StatusConflict},
+	}, a.revokeToken)
+}
+
+type tokensOutput struct {
+	Body struct {
+		Tokens []AgentToken `json:"tokens" nullable:"false"`
+	}
+}
+
+func (a *api) listTokens(ctx context.Context, _ *struct{}) (*tokensOutput, error) {
+	all, err := a.o.Tokens.Tokens(ctx)
+	if err != nil {
+		return nil, a.fail(ctx, "list tokens", err)
+	}
+	out := &tokensOutput{}
+	out.Body.Tokens = []AgentToken{}
+	for _, t := range all {
+		out.Body.Tokens = append(out.Body.Tokens, a.showToken(t))
+	}
+	return out, nil
+}
+
+type makeTokenInput struct {
+	Body struct {
+		Name     string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._@-]+$"`
+		Servers  []string `json:"servers" nullable:"false" maxItems:"200" doc:"* stands for every server; none: it sees nothing"`
+		Tiers    []string `json:"tiers" nullable:"false" maxItems:"3" enum:"read,write,destructive" doc:"each stands for itself alone; none: it calls nothing"`
+		Toolsets []string `json:"toolsets,omitempty" nullable:"false" maxItems:"200" doc:"none: no bound"`
+		Admin    bool     `json:"admin,omitempty" doc:"it may use this API"`
+		Days     int      `json:"days" minimum:"1" maximum:"365" doc:"after which it expires"`
+	}
+}
+
+type makeTokenOutput struct {
+	Body struct {
+		AgentToken
+		Token string `json:"token" doc:"the text, shown now and never again"`
+	}
+}
+
+func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (*makeTokenOutput, error) {
+	text, now := token.New(), a.o.Now().UTC()
+	id, hash := a.o.TokenKey.Identify(text)
+	t := token.Token{
+		ID: id, Hash: hash, Name: in.Body.Name, Servers: in.Body.Servers, Tiers: in.Body.Tiers, Toolsets: in.Body.Toolsets, Admin: in.Body.Admin,
+		CreatedAt: now, CreatedBy: actorOf(ctx), ExpiresAt: now.Add(time.Duration(in.Body.Days) * 24 * time.Hour),
+	}
+	if err := t.Check(); err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, err.Error())
+	}
+	t, err := a.o.Tokens.PutToken(ctx, t)
+	if err != nil {
+		return nil, a.fail(ctx, "make token", err)
+	}
+	a.logToken(ctx, "agent token made", t)
+	out := &makeTokenOutput{}
+	out.Body.AgentToken, out.Body.Token = a.showToken(t), text.Reveal()
+	return out, nil
+}
+
+type tokenInput struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+type tokenOutput struct{ Body AgentToken }
+
+// revokeToken ends a token. Revoking one that is revoked changes nothing.
+func (a *api) revokeToken(ctx context.Context, in *tokenInput) (*tokenOutput, error) {
+	t, err := a.o.Tokens.Token(ctx, in.ID)
+	if err == nil && t.RevokedAt.IsZero() {
+		t, err = a.o.Tokens.PutToken(ctx, t.Revoke(actorOf(ctx), a.o.Now()))
+	}
+	switch {
+	case errors.Is(err, token.ErrNotFound):
+		return nil, problem(http.StatusNotFound, "there is no token of this id")
+	case errors.Is(err, token.ErrConflict):
+		return nil, problem(http.StatusConflict, "somebody else changed the token at this moment; list the tokens again")
+	case err != nil:
+		return nil, a.fail(ctx, "revoke token", err)
+	}
+	a.logToken(ctx, "agent token revoked", t)
+	return &tokenOutput{a.showToken(t)}, nil
+}
+
+// logToken notes a deed. The text of a token is in no log.
+func (a *api) logToken(ctx context.Context, deed string, t token.Token) {
+	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("deed", deed), slog.String("actor", actorOf(ctx)),
+		slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))
+}
+
+func (a *api) showToken(t token.Token) AgentToken {
+	status := "live"
+	switch {
+	case !t.RevokedAt.IsZero():
+		status = "revoked"
+	case !t.Live(a.o.Now()):
+		status = "expired"
+	}
+	return AgentToken{
+		ID: t.ID, Name: t.Name, Status: status, Servers: notNil(t.Servers), Tiers: notNil(t.Tiers), Toolsets: t.Toolsets, Admin: t.Admin,
+		CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
+		RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, LastUsed: t.LastUsed,
+	}
+}
+
+// notNil makes an empty list print as [].
+func notNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

@@ -1,0 +1,165 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
+)
+
+// withTokens is a house that keeps agent tokens.
+func withTokens(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t)
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	h.options.Tokens, h.options.TokenKey = s, tokentest.Key(t)
+	h.open()
+	return h
+}
+
+// A made token is the answer to making one.
+type made struct {
+	admin.AgentToken
+	Token string
+}
+
+const ciToken = `{"name":"ci","servers":["fs"],"tiers":["read"],"toolsets":["docs"],"days":30}`
+
+func (h *house) mint(body string) made {
+	h.t.Helper()
+	w := h.send("/admin/tokens", body)
+	if w.Code != http.StatusCreated {
+		h.t.Fatalf("POST /admin/tokens = %d %s", w.Code, w.Body)
+	}
+	var m made
+	if err := json.Unmarshal(w.Body.Bytes(), &m); err != nil {
+		h.t.Fatal(err)
+	}
+	return m
+}
+
+// agent returns who bears the text.
+func (h *house) agent(text string) (identity.Agent, error) {
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.options.Tokens, Key: h.options.TokenKey, Now: h.clock}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "/mcp", nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+text)
+	return v.Authenticate(r)
+}
+
+func TestATokenIsShownOnceAndWorks(t *testing.T) {
+	h := withTokens(t)
+	m := h.mint(ciToken)
+	if m.CreatedBy != "ann" || m.Status != "live" || m.ExpiresAt.Sub(m.CreatedAt) != 30*24*time.Hour {
+		t.Errorf("made %+v", m.AgentToken)
+	}
+	a, err := h.agent(m.Token)
+	if err != nil || a.ID != "token:ci" || len(a.Servers) != 1 || len(a.Toolsets) != 1 || a.Admin {
+		t.Errorf("the agent is %+v, %v", a, err)
+	}
+	list := h.send("/admin/tokens", "").Body.String()
+	stored, err := h.options.Tokens.Token(t.Context(), m.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{m.Token, m.Token[4:20], stored.Hash} {
+		if strings.Contains(list, secret) || strings.Contains(h.log.String(), secret) {
+			t.Errorf("a secret is in the list or the log")
+		}
+	}
+	if !strings.Contains(list, m.ID) || !strings.Contains(h.log.String(), m.ID) || !strings.Contains(h.log.String(), "actor=ann") {
+		t.Errorf("list %s\nlog %s", list, h.log)
+	}
+}
+
+func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
+	h := withTokens(t)
+	m := h.mint(ciToken)
+	got := into[admin.AgentToken](h, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	if got.Status != "revoked" || got.RevokedBy != "ann" {
+		t.Errorf("revoked %+v", got)
+	}
+	var e *identity.Error
+	if _, err := h.agent(m.Token); !errors.As(err, &e) || e.Kind != identity.Invalid {
+		t.Errorf("it is taken: %v", err)
+	}
+	again := into[admin.AgentToken](h, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	if again.RevokedAt != got.RevokedAt {
+		t.Errorf("revoked again at %v", again.RevokedAt)
+	}
+	h.problem(http.StatusNotFound, "/admin/tokens/none/revoke", `{}`)
+}
+
+func TestTokensThatMustNotBeMadeAreNot(t *testing.T) {
+	h := withTokens(t)
+	for _, body := range []string{
+		`{"name":"","servers":[],"tiers":[],"days":1}`,
+		`{"name":"a b","servers":[],"tiers":[],"days":1}`,
+		`{"name":"ci","servers":[],"tiers":["root"],"days":1}`,
+		`{"name":"ci","servers":[""],"tiers":[],"days":1}`,
+		`{"name":"ci","servers":[],"tiers":[],"days":366}`,
+		`{"name":"ci","servers":[],"tiers":[],"days":0}`,
+		`{"name":"ci","servers":[],"tiers":[]}`,
+		`{"name":"ci","servers":null,"tiers":[],"days":1}`,
+	} {
+		if w := h.send("/admin/tokens", body); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s = %d %s, want 422", body, w.Code, w.Body)
+		}
+	}
+	if all, err := h.options.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("tokens were made: %v, %v", all, err)
+	}
+}
+
+func TestTokensExpire(t *testing.T) {
+	h := withTokens(t)
+	m := h.mint(`{"name":"ci","servers":["*"],"tiers":[],"days":1}`)
+	h.mu.Lock()
+	h.now = h.now.Add(24 * time.Hour)
+	h.mu.Unlock()
+	if list := h.send("/admin/tokens", "").Body.String(); !strings.Contains(list, `"status":"expired"`) {
+		t.Errorf("list %s", list)
+	}
+	if _, err := h.agent(m.Token); err == nil {
+		t.Error("it is taken")
+	}
+}
+
+func TestTokensAreDescribedWhereTheyAreKept(t *testing.T) {
+	for _, tt := range []struct {
+		house *house
+		want  bool
+	}{{newHouse(t), false}, {withTokens(t), true}} {
+		got := strings.Contains(tt.house.send("/admin/openapi.json", "").Body.String(), `"/admin/tokens/{id}/revoke"`)
+		if code := tt.house.send("/admin/tokens", "").Code; got != tt.want || (code == http.StatusOK) != tt.want {
+			t.Errorf("described %v, served with %d; want %v", got, code, tt.want)
+		}
+	}
+}
+
+func TestAStrangerMakesNoToken(t *testing.T) {
+	h := withTokens(t)
+	h.options.Actor = refusing(identity.Scope)
+	h.open()
+	h.problem(http.StatusForbidden, "/admin/tokens", ciToken)
+	if all, err := h.options.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("a token was made: %v, %v", all, err)
+	}
+}
