@@ -102,6 +102,7 @@ func TestWhatTheOperatorDeniesCannotBeOpened(t *testing.T) {
 func TestRuleThatCannotBeEvaluatedIsShown(t *testing.T) {
 	h := newHouse(t)
 	h.put(policy.Key, "forbid (")
+	h.put(catalog.LastGoodPolicyKey, "") // none was ever in use
 	h.states = newStates(h)
 	h.open()
 	got := into[admin.Tool](h, "/admin/tools/mail/send", "")

@@ -114,6 +114,9 @@ func (r *run) readConfig(ctx context.Context) error {
 	} else if err := keepLastGood(ctx, r.objects, from); err != nil {
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good config not kept", slog.Any("err", err))
 	}
+	if err := keepLastGoodPolicy(ctx, r.objects); err != nil {
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good policy not kept", slog.Any("err", err))
+	}
 	r.lists = make([]*list, len(from.Config.Servers))
 	for i, server := range from.Config.Servers {
 		r.lists[i] = &list{server: server}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -63,6 +64,10 @@ func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
 	if f := y.search(`{"query":"read document"}`); f.Total == 0 {
 		t.Error("a broken policy replaced the one that was held")
 	}
+	if f := y.restart().search(`{"query":"read document"}`); f.Total == 0 {
+		t.Error("a broken policy replaced the last good one")
+	}
+	y.put(catalog.LastGoodPolicyKey, "") // as if none had ever been in use
 	other := y.restart()
 	f := other.search(`{"query":"read document","include_disabled":true}`)
 	for _, d := range f.Disabled {

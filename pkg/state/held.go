@@ -62,7 +62,8 @@ func (h *held) readConfig(ctx context.Context, objects object.Store, now time.Ti
 }
 
 // readPolicy reads policy.cedar. No file is the policy that forbids nothing;
-// a file that cannot be read or does not parse is never that.
+// a file that cannot be read or does not parse is never that, and where none is held
+// the last good one is used.
 func (h *held) readPolicy(ctx context.Context, objects object.Store, now time.Time) {
 	obj, err := objects.Get(ctx, policy.Key, h.policyTag)
 	switch {
@@ -79,13 +80,21 @@ func (h *held) readPolicy(ctx context.Context, objects object.Store, now time.Ti
 		h.policyErr = fmt.Errorf("read %s: %w", policy.Key, err)
 		return
 	}
-	h.policyTag, h.policyErr, h.policyAt = obj.ETag, nil, now
 	p, err := policy.Parse(obj.Data)
 	if err != nil {
 		h.policyFault = fmt.Errorf("parse %s: %w", policy.Key, err)
-		return
+		if h.policy == nil {
+			last, version, err := catalog.LastGoodPolicy(ctx, objects)
+			if err != nil {
+				h.policyErr = err // the tag stays, so that both are asked for again
+				return
+			}
+			h.policy, h.policyNumber = last, version
+		}
+	} else {
+		h.policy, h.policyFault, h.policyNumber = p, nil, config.Version(obj.Data)
 	}
-	h.policy, h.policyFault, h.policyNumber = p, nil, config.Version(obj.Data)
+	h.policyTag, h.policyErr, h.policyAt = obj.ETag, nil, now
 }
 
 func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.Time) {

@@ -185,6 +185,33 @@ func TestAPolicyThatDoesNotParseLocksUnlessOneIsHeld(t *testing.T) {
 	}
 }
 
+// A process that starts beside a broken file goes on with what was in use.
+func TestAfterAStartTheLastGoodPolicyIsInUse(t *testing.T) {
+	const good = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
+	h := stocked(t)
+	h.put(policy.Key, brokenPolicy)
+	h.put(catalog.LastGoodPolicyKey, good)
+	h.breaks(catalog.LastGoodPolicyKey, errDown)
+	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
+		t.Errorf("while it cannot be read files:read is %q, want unknown", got)
+	}
+	h.breaks(catalog.LastGoodPolicyKey, nil)
+	h.wait(5 * time.Second)
+	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Error(diff)
+	}
+	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != config.Version([]byte(good)) {
+		t.Errorf("it is not flagged: %+v", p)
+	}
+	h.put(policy.Key, "")
+	h.wait(30 * time.Second)
+	want["files:write"] = lock.None
+	if diff := cmp.Diff(want, h.statuses()); diff != "" {
+		t.Error("an older policy outlives the file that is good", diff)
+	}
+}
+
 func TestAPolicyThatCannotBeReadIsNoPermission(t *testing.T) {
 	h := stocked(t)
 	h.breaks(policy.Key, errDown)
