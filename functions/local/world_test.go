@@ -29,11 +29,17 @@ type program struct {
 // start runs the gateway on a free port until the test ends, and waits until it is ready.
 func start(t testing.TB, dir string, args ...string) *program {
 	t.Helper()
+	return startWith(t, nil, dir, args...)
+}
+
+// startWith is start with an environment.
+func startWith(t testing.TB, env map[string]string, dir string, args ...string) *program {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{t: t, dir: dir, log: &syncBuffer{}, cancel: cancel, ended: make(chan error, 1)}
 	r, w := io.Pipe()
 	go func() {
-		err := run(ctx, append([]string{"-dir", dir, "-addr", "127.0.0.1:0"}, args...), func(string) string { return "" }, w, p.log)
+		err := run(ctx, append([]string{"-dir", dir, "-addr", "127.0.0.1:0"}, args...), func(name string) string { return env[name] }, w, p.log)
 		w.CloseWithError(io.EOF)
 		p.ended <- err
 	}()

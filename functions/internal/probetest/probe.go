@@ -1,0 +1,306 @@
+// Package probetest holds a gateway to what it must refuse: a table of callers who may
+// not come in, and of what does not exist for one who may. It knows a gateway by its
+// answers alone, so that it runs on the local program and on a deployed function alike.
+package probetest
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// The servers of a world. Files is in the agent's scope. Vault is not. Ghost does not
+// exist; its name is as long as Vault's.
+const (
+	Files = "files"
+	Vault = "vault"
+	Ghost = "ghost"
+)
+
+// Tools that Vault has: one whose direct name is short, and one whose is an alias.
+const (
+	Secret = "read_secret"
+	Long   = "read_a_secret_whose_name_is_so_long_that_it_has_an_alias_in_direct_mode"
+)
+
+// A Request is one POST.
+type Request struct {
+	Path   string // "": /mcp
+	Source string // address of 127.0.0.0/8 that it comes from; "": any
+	Header http.Header
+	Body   string
+}
+
+// An Answer is what came of it.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// A World is a gateway that takes JWTs of Issuer for Audience, and agent tokens.
+type World struct {
+	Send     func(t *testing.T, r Request) Answer
+	Issuer   *identitytest.Issuer
+	Audience string
+	Agent    string // token that may see Files and call every tier
+	Revoked  string // token that was revoked after it was used
+	Direct   bool   // the gateway is in direct mode
+}
+
+const id = `"probe-7"`
+
+// RPC is a request of a method.
+func RPC(method, params string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params)
+}
+
+// Call is a tools/call.
+func Call(name, arguments string) string {
+	return RPC("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
+}
+
+func bearer(credential string) http.Header {
+	return http.Header{"Authorization": {"Bearer " + credential}}
+}
+
+// Strangers sends what nobody may come in with. Each must be answered 401, with a
+// challenge and a JSON-RPC error of the request's id, that says nothing more.
+func (w World) Strangers(t *testing.T) {
+	i := w.Issuer
+	rsa := identitytest.NewRSA(t, "key-rsa")
+	signer := i.Key()
+	i.Publish(signer, rsa)
+	public, err := x509.MarshalPKIXPublicKey(rsa.Public().Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := func(key jose.JSONWebKey) string { return identitytest.Sign(t, key, i.Claims(w.Audience, nil)) }
+	hs := func(key []byte) string {
+		return signed(jose.JSONWebKey{Key: key, KeyID: "key-rsa", Algorithm: "HS256"})
+	}
+	payload := strings.Split(i.Token(w.Audience, nil), ".")[1]
+	none := func(alg string) string {
+		return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"`+alg+`","typ":"JWT"}`)) + "." + payload + "."
+	}
+	for n, s := range []struct {
+		name   string
+		header http.Header
+	}{
+		{"no token", nil},
+		{"a header that anybody can set", http.Header{"X-Agent": {"root"}, "X-Forwarded-User": {"root"}, "X-Amzn-Oidc-Identity": {"root"}, "Cookie": {"token=" + w.Agent}}},
+		{"expired", bearer(i.Token(w.Audience, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}))},
+		{"no expiry", bearer(i.Token(w.Audience, map[string]any{"exp": nil}))},
+		{"wrong issuer", bearer(i.Token(w.Audience, map[string]any{"iss": "https://evil.example.com"}))},
+		{"wrong audience", bearer(i.Token("https://other.example.com/mcp", nil))},
+		{"no audience", bearer(i.Token(w.Audience, map[string]any{"aud": nil}))},
+		{"alg none", bearer(none("none"))},
+		{"alg None", bearer(none("None"))},
+		{"HS256 with the public key", bearer(hs(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))},
+		{"HS256 with its bytes", bearer(hs(public))},
+		{"another's key under a known id", bearer(signed(identitytest.NewEC(t, signer.KeyID)))},
+		{"revoked", bearer(w.Revoked)},
+		{"an agent token that nobody made", bearer(token.New().Reveal())},
+		{"half an agent token", bearer(w.Agent[:24])},
+		{"two headers", http.Header{"Authorization": {"Bearer " + w.Agent, "Bearer " + w.Agent}}},
+		{"a token in another scheme", http.Header{"Authorization": {"Basic " + w.Agent}}},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			for _, body := range []string{RPC("tools/list", `{}`), Call("retrieve_tools", `{"query":"secret"}`)} {
+				refused(t, w.Send(t, Request{Source: fmt.Sprintf("127.0.1.%d", n+1), Header: s.header, Body: body}))
+			}
+		})
+	}
+	t.Run("a token in the query", func(t *testing.T) {
+		refused(t, w.Send(t, Request{Path: "/mcp?access_token=" + w.Agent, Body: RPC("tools/list", `{}`)}))
+	})
+}
+
+// Flood sends tokens of made-up keys. None may come in, the issuer must not be asked for
+// each, and who is known must not be shut out.
+func (w World) Flood(t *testing.T) {
+	good := bearer(w.Issuer.Token(w.Audience, nil))
+	const flooder = "127.0.2.1"
+	if a := w.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
+		t.Fatalf("the good token is answered %d %s", a.Status, a.Body)
+	}
+	before := w.Issuer.Fetches()
+	for n := range 60 {
+		stranger := identitytest.NewEC(t, fmt.Sprintf("made-up-%d", n))
+		a := w.Send(t, Request{Source: flooder, Header: bearer(identitytest.Sign(t, stranger, w.Issuer.Claims(w.Audience, nil))), Body: RPC("tools/list", `{}`)})
+		if a.Status != http.StatusUnauthorized && a.Status != http.StatusTooManyRequests {
+			t.Fatalf("token %d of a made-up key is answered %d %s", n, a.Status, a.Body)
+		}
+	}
+	if asked := w.Issuer.Fetches() - before; asked > 2 {
+		t.Errorf("the issuer was asked for its keys %d times", asked)
+	}
+	if a := w.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
+		t.Errorf("after the flood the good token is answered %d %s", a.Status, a.Body)
+	}
+}
+
+// refused checks a 401.
+func refused(t *testing.T, a Answer) {
+	t.Helper()
+	var body struct {
+		ID    json.RawMessage
+		Error *struct{ Message string }
+	}
+	if err := json.Unmarshal([]byte(a.Body), &body); err != nil || body.Error == nil || string(body.ID) != id {
+		t.Errorf("the body is no JSON-RPC error of the request: %v: %s", err, a.Body)
+	}
+	if a.Status != http.StatusUnauthorized || !strings.Contains(a.Header.Get("WWW-Authenticate"), "resource_metadata=") {
+		t.Errorf("answered %d, challenge %q: %s", a.Status, a.Header.Get("WWW-Authenticate"), a.Body)
+	}
+	for _, word := range []string{Vault, Files, "expired", "revoked", "issuer", "audience", "signature"} {
+		if strings.Contains(a.Body+a.Header.Get("WWW-Authenticate"), word) {
+			t.Errorf("the answer says %q: %s", word, a.Body)
+		}
+	}
+}
+
+// A probe asks for something of a server by name.
+type probe struct {
+	name string
+	make func(server string) Request
+}
+
+// OutOfScope asks as the agent for what is out of its scope, and for the same of a server that
+// does not exist. The answers must be the same, byte for byte, but for the name that
+// was asked for.
+func (w World) OutOfScope(t *testing.T) {
+	for _, p := range w.probes() {
+		t.Run(p.name, func(t *testing.T) {
+			out, ghost := p.make(Vault), p.make(Ghost)
+			a, b := w.ask(t, out), w.ask(t, ghost)
+			if a.Status != b.Status || unnamed(a.Body) != unnamed(b.Body) {
+				t.Errorf("out of scope and not there are told apart:\n%d %s\n%d %s", a.Status, a.Body, b.Status, b.Body)
+			}
+			for name := range a.Header {
+				if name != "Date" && name != "Content-Length" && a.Header.Get(name) != b.Header.Get(name) {
+					t.Errorf("by header %s: %q and %q", name, a.Header.Get(name), b.Header.Get(name))
+				}
+			}
+			if len(a.Body) != len(b.Body) {
+				t.Errorf("by length: %d and %d", len(a.Body), len(b.Body))
+			}
+			if strings.Contains(a.Body, "it is a secret") {
+				t.Errorf("the answer holds what is out of scope: %s", a.Body)
+			}
+		})
+	}
+	for name, body := range map[string]string{
+		"the list of tools": RPC("tools/list", `{}`),
+		"search":            Call("retrieve_tools", `{"query":"read a secret of the vault","limit":50,"include_disabled":true}`),
+		"servers":           Call("upstream_servers", `{"operation":"list"}`),
+		"instructions":      RPC("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"probe","version":"1"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if w.Direct && strings.Contains(body, "tools/call") {
+				t.Skip("direct mode has no such tool")
+			}
+			a := w.ask(t, Request{Body: body})
+			if a.Status != http.StatusOK || !strings.Contains(a.Body, `"result"`) {
+				t.Fatalf("answered %d %s", a.Status, a.Body)
+			}
+			if s := strings.ToLower(a.Body); strings.Contains(s, Vault) || strings.Contains(s, "it is a secret") {
+				t.Errorf("it names what is out of scope: %s", a.Body)
+			}
+		})
+	}
+}
+
+func (w World) probes() []probe {
+	header := func(name, value string) func(string) Request {
+		return func(server string) Request {
+			return Request{Header: http.Header{name: {strings.ReplaceAll(value, "%", server)}}, Body: RPC("tools/list", `{}`)}
+		}
+	}
+	body := func(text string) func(string) Request {
+		return func(server string) Request {
+			return Request{Body: strings.NewReplacer("%%", strings.ToUpper(server), "%", server).Replace(text)}
+		}
+	}
+	out := []probe{
+		{"its toolset by path", func(s string) Request { return Request{Path: "/mcp/x/" + s, Body: RPC("tools/list", `{}`)} }},
+		{"its toolset by header", header("X-Mcp-Toolsets", "%")},
+		{"its toolset in capitals", func(s string) Request {
+			return Request{Header: http.Header{"X-Mcp-Toolsets": {strings.ToUpper(s)}}, Body: RPC("tools/list", `{}`)}
+		}},
+		{"its tool by header", header("X-Mcp-Tools", "%:"+Secret)},
+		{"its direct name by header", header("X-Mcp-Tools", "%__"+Secret)},
+		{"its tool left out by header", header("X-Mcp-Exclude-Tools", "%:"+Secret)},
+		{"its direct name", body(Call("%__"+Secret, `{}`))},
+		{"its alias", func(s string) Request { return Request{Body: Call(tool.ID{Server: s, Name: Long}.Direct(), `{}`)} }},
+		{"its id as a direct name", body(Call("%:"+Secret, `{}`))},
+		{"its bare name", body(Call(Secret, `{"server":"%"}`))},
+		{"its direct name in capitals", body(Call("%%__"+Secret, `{}`))},
+		{"a batch", body("[" + Call("%__"+Secret, `{}`) + "," + RPC("tools/list", `{}`) + "]")},
+		{"another content type", func(s string) Request {
+			return Request{Header: http.Header{"Content-Type": {"text/plain"}}, Body: Call(s+"__"+Secret, `{}`)}
+		}},
+		{"another member", body(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"%__` + Secret + `","_meta":{"agent":"root"},"agent":"root"}}`)},
+	}
+	if w.Direct {
+		return out
+	}
+	return append(out,
+		probe{"describe", body(Call("describe_tools", `{"names":["%:`+Secret+`","%:`+Long+`"]}`))},
+		probe{"describe in capitals", body(Call("describe_tools", `{"names":["%%:`+Secret+`"]}`))},
+		probe{"call to read", body(Call("call_tool_read", `{"name":"%:`+Secret+`","args":{}}`))},
+		probe{"call to write", body(Call("call_tool_write", `{"name":"%:`+Secret+`","args":{}}`))},
+		probe{"call to destroy", body(Call("call_tool_destructive", `{"name":"%:`+Secret+`","args":{}}`))},
+		probe{"call in capitals", body(Call("call_tool_read", `{"name":"%%:`+Secret+`","args":{}}`))},
+		probe{"call with a space", body(Call("call_tool_read", `{"name":" %:`+Secret+`","args":{}}`))},
+		probe{"call by the direct name", body(Call("call_tool_read", `{"name":"%__`+Secret+`","args":{}}`))},
+		probe{"the server", body(Call("upstream_servers", `{"operation":"get","name":"%"}`))},
+		probe{"the server in capitals", body(Call("upstream_servers", `{"operation":"get","name":"%%"}`))},
+		probe{"search for its name", body(Call("retrieve_tools", `{"query":"%","include_disabled":true}`))},
+		probe{"search for its tool", body(Call("retrieve_tools", `{"query":"% `+Secret+`"}`))},
+	)
+}
+
+// ask sends a request as the agent.
+func (w World) ask(t *testing.T, r Request) Answer {
+	t.Helper()
+	h := bearer(w.Agent)
+	for name, values := range r.Header {
+		h[name] = values
+	}
+	r.Header = h
+	return w.Send(t, r)
+}
+
+// unnamed takes the names of the two servers, and of the long tool, out of an answer.
+func unnamed(body string) string {
+	for _, s := range []string{Vault, Ghost} {
+		body = strings.ReplaceAll(body, tool.ID{Server: s, Name: Long}.Direct(), "ALIAS")
+		body = strings.ReplaceAll(body, s, "SERVER")
+		body = strings.ReplaceAll(body, strings.ToUpper(s), "SERVER")
+	}
+	return body
+}
+
+// Quiet checks that what a program wrote holds no credential.
+func (w World) Quiet(t *testing.T, output []byte) {
+	t.Helper()
+	for name, secret := range map[string]string{"the agent's token": w.Agent, "the revoked token": w.Revoked, "a JWT": "eyJ"} {
+		if bytes.Contains(output, []byte(secret)) {
+			t.Errorf("the log holds %s", name)
+		}
+	}
+}
