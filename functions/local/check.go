@@ -14,141 +14,161 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // errCheck ends a check that found faults; they are printed by then.
 var errCheck = errors.New("the folder cannot be deployed as it is")
 
 // shown is how many tools of a rule are named.
-const shown = 10
+const shown = 50
+
+// A checkup is one check of a folder.
+type checkup struct {
+	out        io.Writer
+	configPath string
+	policyPath string
+	configData []byte
+	cfg        *config.Config
+	rules      *policy.Policy
+}
 
 // check reads config and policy of a folder as a sync would, prints every
 // fault with its file, line and path, and says what the rules deny in the
 // folder's catalog. It returns an error if there is a fault.
 func check(ctx context.Context, folder string, out io.Writer) error {
-	cfg, bad := checkConfig(folder, out)
-	rules, badPolicy := checkPolicy(folder, out)
-	if bad || badPolicy {
+	c := &checkup{out: out, configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
+	okConfig := c.readConfig()
+	okPolicy := c.readPolicy()
+	if !okConfig || !okPolicy {
 		return errCheck
 	}
 	snap, err := catalog.Load(ctx, dir.New(folder), nil)
 	if errors.Is(err, object.ErrNotFound) {
-		fmt.Fprintf(out, "no catalog in %s yet: what the rules match is known after the first sync\n", folder)
+		c.printf("no catalog in %s yet: what the rules match is known after the first sync", folder)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	tools, universe := inventory(cfg, snap)
-	bound, err := toolset.Compile(cfg, universe)
+	return c.hold(snap)
+}
+
+func (c *checkup) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+// faults prints each fault of a file, or what else is wrong with it.
+func (c *checkup) faults(prefix, path string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		c.printf("%s%s:%s", prefix, path, strings.TrimRight(line, "\n"))
+	}
+}
+
+func (c *checkup) warn(path string, warnings config.Faults) {
+	if len(warnings) > 0 {
+		c.faults("warning: ", path, warnings)
+	}
+}
+
+func (c *checkup) readConfig() bool {
+	var err error
+	if c.configData, err = os.ReadFile(c.configPath); err != nil {
+		c.printf("%s: it cannot be read: %v", c.configPath, err)
+		return false
+	}
+	if c.cfg, err = config.Parse(c.configData); err != nil {
+		c.faults("", c.configPath, err)
+		return false
+	}
+	c.warn(c.configPath, c.cfg.Warnings)
+	c.printf("%s: %d servers, version %.12s", c.configPath, len(c.cfg.Servers), config.Version(c.configData))
+	return true
+}
+
+func (c *checkup) readPolicy() bool {
+	data, err := os.ReadFile(c.policyPath)
+	if errors.Is(err, os.ErrNotExist) {
+		c.printf("%s: there is none, so policy permits everything", c.policyPath)
+		c.rules = policy.Empty()
+		return true
+	}
 	if err != nil {
-		printFaults(out, filepath.Join(folder, config.Key), err)
+		c.printf("%s: it cannot be read: %v", c.policyPath, err)
+		return false
+	}
+	if c.rules, err = policy.Parse(data); err != nil {
+		c.faults("", c.policyPath, err)
+		return false
+	}
+	c.warn(c.policyPath, c.rules.Warnings())
+	c.printf("%s: version %.12s", c.policyPath, config.Version(data))
+	return true
+}
+
+// hold holds lists, toolsets and rules against the catalog.
+func (c *checkup) hold(snap *catalog.Snapshot) error {
+	tools, universe := state.Inventory(c.cfg, snap)
+	bound, err := toolset.Compile(c.cfg, universe)
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		c.faults("", c.configPath, config.Locate(c.configData, faults))
 		return errCheck
 	}
+	if err != nil {
+		return err
+	}
+	for _, s := range c.cfg.Servers {
+		if have, ok := snap.Server(s.Name); !ok || have.Tools == 0 {
+			c.printf("server %q: the catalog has no tool of it, so what the rules match there is not known", s.Name)
+		}
+	}
+	warned := map[string]bool{}
 	for _, w := range bound.Warnings() {
-		fmt.Fprintf(out, "warning: %s\n", w)
+		warned[w.Path] = true
 	}
-	matches := rules.Matches(cfg, tools)
+	c.warn(c.configPath, config.Locate(c.configData, bound.Warnings()))
+	matches := c.rules.Matches(c.cfg, tools)
 	for _, m := range matches {
-		printMatch(out, m)
+		if len(m.Always)+len(m.Some) > 0 {
+			c.printf("%s %s", c.where(m.Rule), deed(m))
+		} else if !warned[m.Rule] {
+			c.printf("warning: %s matches no tool of the catalog", c.where(m.Rule))
+		}
 	}
-	for _, name := range policy.Exposed(cfg, tools, matches) {
-		fmt.Fprintf(out, "warning: server %q: no rule denies any of its tools\n", name)
+	for _, name := range policy.Exposed(c.cfg, tools, matches) {
+		c.printf("warning: %s no rule denies any of its tools", c.where(config.JoinPath("mcpServers", name)))
 	}
 	return nil
 }
 
-func checkConfig(folder string, out io.Writer) (*config.Config, bool) {
-	path := filepath.Join(folder, config.Key)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		fmt.Fprintf(out, "%s: it cannot be read: %v\n", path, err)
-		return nil, true
-	}
-	cfg, err := config.Parse(data)
-	if err != nil {
-		printFaults(out, path, err)
-		return nil, true
-	}
-	for _, w := range cfg.Warnings {
-		fmt.Fprintf(out, "warning: %s:%s\n", path, w)
-	}
-	fmt.Fprintf(out, "%s: %d servers, version %.12s\n", path, len(cfg.Servers), config.Version(data))
-	return cfg, false
-}
-
-func checkPolicy(folder string, out io.Writer) (*policy.Policy, bool) {
-	path := filepath.Join(folder, policy.Key)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(out, "%s: there is none, so policy permits everything\n", path)
-		return policy.Empty(), false
-	}
-	if err != nil {
-		fmt.Fprintf(out, "%s: it cannot be read: %v\n", path, err)
-		return nil, true
-	}
-	p, err := policy.Parse(data)
-	if err != nil {
-		printFaults(out, path, err)
-		return nil, true
-	}
-	for _, w := range p.Warnings() {
-		fmt.Fprintf(out, "warning: %s:%s\n", path, w)
-	}
-	fmt.Fprintf(out, "%s: version %.12s\n", path, config.Version(data))
-	return p, false
-}
-
-// inventory is the folder's catalog as rules and toolsets see it, under the
-// config that is checked, which need not be the one that it was made with.
-func inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
-	var tools []policy.Tool
-	var u toolset.Universe
-	for i := range snap.Len() {
-		t := snap.Tool(i)
-		server, ok := cfg.Server(t.ID.Server)
-		if !ok {
-			continue
+// where turns the place of a rule into file, line and name.
+func (c *checkup) where(rule string) string {
+	if place, ok := strings.CutPrefix(rule, "policy.cedar:"); ok {
+		line, id, _ := strings.Cut(place, " ")
+		if id == "" {
+			id = "the rule"
 		}
-		hints := server.Override(t.ID.Name, t.Definition.Annotations)
-		tools = append(tools, policy.Tool{ID: t.ID, Annotations: hints, Tier: hints.Tier()})
-		u.Tools = append(u.Tools, toolset.Tool{ID: t.ID, ReadOnly: hints.ReadOnlyHint != nil && *hints.ReadOnlyHint})
+		return c.policyPath + ":" + line + ": " + id + ":"
 	}
-	for _, s := range snap.Servers() {
-		u.Servers = append(u.Servers, toolset.Server{Name: s.Name, Loaded: s.Outcome.Status == upstream.Available})
-	}
-	return tools, u
+	place := config.Locate(c.configData, config.Faults{{Path: rule}})[0]
+	return c.configPath + ":" + strings.TrimSpace(place.String())
 }
 
-func printFaults(out io.Writer, path string, err error) {
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(out, "%s:%s\n", path, strings.TrimRight(line, "\n"))
-	}
-}
-
-func printMatch(out io.Writer, m policy.Match) {
-	deed := "denies"
+// deed says what a rule does in the catalog.
+func deed(m policy.Match) string {
+	verb := "denies"
 	if m.Allow {
-		deed = "lets through"
+		verb = "lets through"
 	}
-	if len(m.Always)+len(m.Some) == 0 {
-		fmt.Fprintf(out, "warning: %s: matches no tool of the catalog\n", m.Rule)
-		return
-	}
-	names := make([]string, 0, shown)
+	names := make([]string, 0, len(m.Always)+len(m.Some))
 	for _, id := range m.Always {
 		names = append(names, id.String())
 	}
 	for _, id := range m.Some {
 		names = append(names, id.String()+" (for some agents)")
 	}
-	more := ""
-	if len(names) > shown {
-		more = fmt.Sprintf(" and %d more", len(names)-shown)
-		names = names[:shown]
+	n, more := len(names), ""
+	if n > shown {
+		names, more = names[:shown], fmt.Sprintf(" and %d more", n-shown)
 	}
-	fmt.Fprintf(out, "%s %s %d: %s%s\n", m.Rule, deed, len(m.Always)+len(m.Some), strings.Join(names, ", "), more)
+	return fmt.Sprintf("%s %d: %s%s", verb, n, strings.Join(names, ", "), more)
 }

@@ -64,6 +64,17 @@ func (o *offer) policyTool(i int) policy.Tool {
 	return policy.Tool{ID: o.snap.ID(i), Annotations: r.hints, Tier: r.tier}
 }
 
+// Inventory returns the tools and servers that rules and toolsets are held against: those
+// of the catalog under cfg, which need not be the config that it was made with.
+func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
+	o := newOffer(cfg, snap)
+	tools := make([]policy.Tool, len(o.numbers))
+	for n, i := range o.numbers {
+		tools[n] = o.policyTool(i)
+	}
+	return tools, o.universe(o.servers(snap))
+}
+
 // findServer returns the index of the named server, -1 if there is none.
 func findServer(cfg *config.Config, name string) int {
 	i, ok := slices.BinarySearchFunc(cfg.Servers, name, func(s config.Server, n string) int { return cmp.Compare(s.Name, n) })
