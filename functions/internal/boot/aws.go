@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -68,6 +70,8 @@ func newS3(c aws.Config) *s3.Client {
 	return s3.NewFromConfig(c, func(o *s3.Options) {
 		o.UsePathStyle = o.BaseEndpoint != nil // an emulator has no name of its own for each bucket
 		o.DisableLogOutputChecksumValidationSkipped = true
+		// The SDK waits up to 20 s before it asks again, a request has two for this.
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxBackoff = 250 * time.Millisecond })
 	})
 }
 

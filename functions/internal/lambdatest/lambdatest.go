@@ -1,0 +1,260 @@
+// Package lambdatest runs a built function as Lambda runs it: a process that asks a
+// runtime API for events and posts its answers there.
+//
+// The runtime API is served by the test, so that what is deployed is what is
+// tested, with the start, the environment and the log lines of the real thing.
+package lambdatest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Limits of a test; the real ones are shorter.
+const (
+	startLimit  = time.Minute
+	invokeLimit = time.Minute
+)
+
+// FunctionARN is the ARN that an invocation names.
+const FunctionARN = "arn:aws:lambda:eu-central-1:123456789012:function:portcullis"
+
+// Build builds the functions (mcp, sync, admin) as the template does, for this machine,
+// and returns the folder that holds them.
+func Build(t testing.TB, module string, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	args := []string{"build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	for _, name := range names {
+		args = append(args, "./functions/"+name)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return dir
+}
+
+// A Function is a running function.
+type Function struct {
+	Started time.Duration // from its exec to its first question for an event
+
+	t      testing.TB
+	cmd    *exec.Cmd
+	server *http.Server
+	out    string // file of what it writes
+	events chan event
+	ready  chan struct{}
+	once   sync.Once
+	ended  chan struct{}
+	err    error // of the process; valid after ended
+
+	mu      sync.Mutex
+	waiting map[string]chan Answer
+	count   int
+}
+
+type event struct {
+	id      string
+	payload []byte
+}
+
+// An Answer is what a function made of an event.
+type Answer struct {
+	RequestID string
+	Payload   []byte
+	Failed    bool   // Payload is {"errorMessage", "errorType"}
+	Output    string // what the function wrote to its standard streams meanwhile
+}
+
+// Start runs the program with no environment but env and what Lambda sets. It ends with
+// the test. Ready says whether the start succeeded.
+func Start(t testing.TB, program string, env map[string]string) *Function {
+	t.Helper()
+	f := &Function{
+		t: t, out: filepath.Join(t.TempDir(), "out"), events: make(chan event), ready: make(chan struct{}),
+		ended: make(chan struct{}), waiting: map[string]chan Answer{},
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.server = &http.Server{Handler: f.api(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = f.server.Serve(listener) }()
+	out, err := os.Create(f.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	f.cmd = exec.Command(program)
+	f.cmd.Env = []string{
+		"AWS_LAMBDA_RUNTIME_API=" + listener.Addr().String(), "AWS_LAMBDA_FUNCTION_NAME=" + filepath.Base(program),
+		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+		"AWS_EC2_METADATA_DISABLED=true",
+	}
+	for name, value := range env {
+		f.cmd.Env = append(f.cmd.Env, name+"="+value)
+	}
+	f.cmd.Stdout, f.cmd.Stderr = out, out // a file: what was written before an answer is there with it
+	began := time.Now()
+	if err := f.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		f.err = f.cmd.Wait()
+		close(f.ended)
+	}()
+	t.Cleanup(f.Stop)
+	select {
+	case <-f.ready:
+		f.Started = time.Since(began)
+	case <-f.ended:
+	case <-time.After(startLimit):
+		t.Fatalf("%s did not ask for an event within %v:\n%s", program, startLimit, f.Output())
+	}
+	return f
+}
+
+// Ready reports whether the function runs.
+func (f *Function) Ready() bool {
+	select {
+	case <-f.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop ends the process, by its id, and the runtime API.
+func (f *Function) Stop() {
+	f.once.Do(func() {
+		_ = f.cmd.Process.Kill()
+		<-f.ended
+		_ = f.server.Close()
+	})
+}
+
+// Invoke gives the function an event and returns what it answers.
+func (f *Function) Invoke(payload []byte) Answer {
+	f.t.Helper()
+	before := len(f.Output())
+	a, err := f.invoke(payload)
+	if err != nil {
+		f.t.Fatalf("%v; the function wrote:\n%s", err, f.Output())
+	}
+	a.Output = f.Output()[before:]
+	return a
+}
+
+func (f *Function) invoke(payload []byte) (Answer, error) {
+	f.mu.Lock()
+	f.count++
+	id := fmt.Sprintf("00000000-0000-4000-8000-%012d", f.count)
+	answer := make(chan Answer, 1)
+	f.waiting[id] = answer
+	f.mu.Unlock()
+	limit := time.NewTimer(invokeLimit)
+	defer limit.Stop()
+	select {
+	case f.events <- event{id, payload}:
+	case <-f.ended:
+		return Answer{}, fmt.Errorf("the function ended: %w", f.err)
+	case <-limit.C:
+		return Answer{}, fmt.Errorf("nobody asked for the event within %v", invokeLimit)
+	}
+	select {
+	case a := <-answer:
+		return a, nil
+	case <-f.ended:
+		return Answer{}, fmt.Errorf("the function ended with the event: %w", f.err)
+	case <-limit.C:
+		return Answer{}, fmt.Errorf("no answer within %v", invokeLimit)
+	}
+}
+
+// Output returns all that the function has written to its standard streams.
+func (f *Function) Output() string {
+	data, err := os.ReadFile(f.out)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Lines reads what a function wrote: lines of JSON, and nothing else.
+func Lines(t testing.TB, output string) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for line := range strings.Lines(output) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Errorf("line %q is not a JSON object: %v", line, err)
+			continue
+		}
+		all = append(all, fields)
+	}
+	return all
+}
+
+// api serves the runtime API, version 2018-06-01.
+func (f *Function) api() http.Handler {
+	const base = "/2018-06-01/runtime/invocation/"
+	var ready sync.Once
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+base+"next", func(w http.ResponseWriter, r *http.Request) {
+		ready.Do(func() { close(f.ready) })
+		select {
+		case e := <-f.events:
+			h := w.Header()
+			h.Set("Lambda-Runtime-Aws-Request-Id", e.id)
+			h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(28*time.Second).UnixMilli(), 10))
+			h.Set("Lambda-Runtime-Invoked-Function-Arn", FunctionARN)
+			h.Set("Lambda-Runtime-Trace-Id", "Root=1-6920a0c1-2f6b1a7c1d2e3f4051627384")
+			_, _ = w.Write(e.payload)
+		case <-r.Context().Done():
+		}
+	})
+	for path, failed := range map[string]bool{"response": false, "error": true} {
+		mux.HandleFunc("POST "+base+"{id}/"+path, func(w http.ResponseWriter, r *http.Request) {
+			var body bytes.Buffer
+			_, err := io.Copy(&body, r.Body)
+			id := r.PathValue("id")
+			f.mu.Lock()
+			waiting := f.waiting[id]
+			delete(f.waiting, id)
+			f.mu.Unlock()
+			if err != nil || waiting == nil {
+				http.Error(w, "no such invocation", http.StatusBadRequest)
+				return
+			}
+			waiting <- Answer{RequestID: id, Payload: body.Bytes(), Failed: failed}
+			w.WriteHeader(http.StatusAccepted)
+		})
+	}
+	return mux
+}
+
+// Wait blocks until the process has ended, and returns its error.
+func (f *Function) Wait(ctx context.Context) error {
+	select {
+	case <-f.ended:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
