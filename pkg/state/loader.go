@@ -19,7 +19,7 @@ type Options struct {
 	ApprovalTTL  time.Duration    // 2 s: the same for approvals
 	ApprovalHold time.Duration    // 60 s: how long approvals that cannot be read are gone by
 	Retry        time.Duration    // 5 s: when to ask again for what could not be read
-	Timeout      time.Duration    // 2 s: how long a request waits for a refresh; five times that if nothing is held
+	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that if nothing is held
 }
 
 func (o *Options) withDefaults() Options {
@@ -100,14 +100,17 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	if !l.held.ready() {
 		timeout *= 5
 	}
-	readCtx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	// Each store has its own time: a slow one must not make the other look gone.
 	next := l.held
 	if all || !now.Before(next.configDue) {
+		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		l.readObjects(readCtx, &next, now)
+		cancel()
 	}
 	if all || !now.Before(next.approvalsDue) || next.overlay == nil {
+		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		l.readApprovals(readCtx, &next, now)
+		cancel()
 	}
 	if ctx.Err() != nil {
 		return l.current() // the caller went away: that says nothing about the stores
