@@ -1,0 +1,242 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// governed is a gateway before the tools and the agents of the ten policies.
+func governed(t *testing.T) *yard {
+	const (
+		closed  = `"inputSchema":{"type":"object"},"annotations":{"openWorldHint":false}`
+		reads   = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"openWorldHint":false}`
+		writes  = `"inputSchema":{"type":"object"},"annotations":{"destructiveHint":false,"openWorldHint":false}`
+		browses = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}`
+	)
+	y := newYard(t)
+	y.serves("files", def("create_file", "Create a file.", writes), def("delete_file", "Delete a file.", closed), def("get_file", "Get a file.", reads))
+	y.serves("infra", def("deploy_service", "Deploy a service.", ""), def("restart_prod_db", "Restart the database.", ""), def("show_prod_db", "Show the database.", browses))
+	y.serves("payroll", def("get_salary", "Get a salary.", reads), def("set_salary", "Set a salary.", closed))
+	y.serves("web", def("fetch", "Fetch a page.", browses))
+	y.configure(nil)
+	y.sync()
+	return y
+}
+
+func governedAgents() []identity.Agent {
+	agents := []identity.Agent{
+		{ID: "ci-build", Claims: map[string]any{"clearance": 1.0}},
+		{ID: "dev", Claims: map[string]any{"groups": []any{"developers", "operators"}, "data": "confidential"}},
+		{ID: "payroll-bot", Claims: map[string]any{"clearance": 4.0, "data": "public"}},
+		{ID: "release-bot", Claims: map[string]any{"groups": []any{"bots"}}},
+	}
+	for i := range agents {
+		agents[i].Servers, agents[i].Tiers = []string{"*"}, []tool.Tier{tool.Read, tool.Write, tool.Destructive}
+	}
+	return agents
+}
+
+// A lockedView is what one agent reads of one locked tool, by where it reads it.
+type lockedView struct {
+	search, describe, call json.RawMessage
+	status, note, text     string // of the call
+}
+
+// agentView asks everything that an agent can ask, and holds the answers to each other.
+func agentView(t *testing.T, y *yard) (text string, locked map[string]lockedView) {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", y.agent.ID)
+	r := y.call("retrieve_tools", `{"query":"create delete get file deploy service restart show database salary set fetch page","limit":50,"include_disabled":true}`)
+	var found struct {
+		Tools []struct {
+			Name     string
+			CallWith string `json:"call_with"`
+		}
+		Disabled    []json.RawMessage
+		Remediation map[string]string
+	}
+	if err := json.Unmarshal([]byte(r.Text), &found); err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, x := range found.Tools {
+		open = append(open, x.Name)
+		if c := y.call(x.CallWith, fmt.Sprintf(`{"name":%q}`, x.Name)); c.IsError {
+			t.Errorf("%s: %s is found open and answers %s", y.agent.ID, x.Name, c.Text)
+		}
+	}
+	slices.Sort(open)
+	fmt.Fprintf(&b, "open: %s\n", strings.Join(open, ", "))
+	locked = map[string]lockedView{}
+	for _, raw := range found.Disabled {
+		var d struct{ Name, Status, Note string }
+		if err := json.Unmarshal(raw, &d); err != nil {
+			t.Fatal(err)
+		}
+		v := y.lockedView(d.Name)
+		v.search = raw
+		if v.status != d.Status || v.note != d.Note || found.Remediation[d.Status] == "" {
+			t.Errorf("%s: %s is found as %s and answers a call as %s (%s)", y.agent.ID, d.Name, raw, v.status, v.note)
+		}
+		locked[d.Name] = v
+	}
+	if len(open)+len(locked) != 9 || len(found.Remediation) > len(locked) {
+		t.Errorf("%s: %d tools are open, %d locked, with %d remediations", y.agent.ID, len(open), len(locked), len(found.Remediation))
+	}
+	shown := map[string]bool{} // one tool a reason
+	for _, name := range slices.Sorted(maps.Keys(locked)) {
+		v := locked[name]
+		fmt.Fprintf(&b, "locked: %s\n", v.search)
+		if reason := v.status + v.note; !shown[reason] {
+			shown[reason] = true
+			fmt.Fprintf(&b, "  described: %s\n  called: %s\n", v.describe, v.call)
+		}
+	}
+	for _, status := range slices.Sorted(maps.Keys(found.Remediation)) {
+		fmt.Fprintf(&b, "remediation: %s: %s\n", status, found.Remediation[status])
+	}
+	fmt.Fprintf(&b, "servers: %s\n", y.call("upstream_servers", `{}`).Text)
+	return b.String(), locked
+}
+
+// lockedView describes and calls a locked tool.
+func (y *yard) lockedView(name string) lockedView {
+	y.t.Helper()
+	var d struct {
+		Tools []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(y.call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name)).Text), &d); err != nil || len(d.Tools) != 1 {
+		y.t.Fatalf("describe %s: %v", name, err)
+	}
+	r := y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name))
+	var l struct{ Status, Note string }
+	if err := json.Unmarshal(r.Meta["dev.portcullis/lock"], &l); err != nil || !r.IsError {
+		y.t.Fatalf("call of %s: %s", name, r.Raw)
+	}
+	return lockedView{describe: d.Tools[0], call: json.RawMessage(r.Raw), status: l.Status, note: l.Note, text: r.Text}
+}
+
+// Ten policies from real needs, each as four agents see it. Reason and contact reach them;
+// nothing of the policy's text does, and nobody is told of a way round it.
+func TestTenPoliciesAsAgentsSeeThem(t *testing.T) {
+	files, err := filepath.Glob("../policy/testdata/policies/*.cedar")
+	if err != nil || len(files) != 10 {
+		t.Fatalf("found %d policies (%v), want 10", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".cedar")
+		t.Run(name, func(t *testing.T) {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y := governed(t)
+			y.forbid(string(src))
+			y.wait(30e9)
+			var all strings.Builder
+			for _, y.agent = range governedAgents() {
+				text, locked := agentView(t, y)
+				all.WriteString(text + "\n")
+				checkRemedies(t, y.agent.ID, locked)
+			}
+			for _, fragment := range ofTheRules(string(src)) {
+				if strings.Contains(all.String(), fragment) {
+					t.Errorf("the policy's text reaches an agent: %s", fragment)
+				}
+			}
+			goldenText(t, filepath.Join("policies", name+".golden"), all.String())
+		})
+	}
+}
+
+// checkRemedies holds what is said of locked tools to their statuses.
+func checkRemedies(t *testing.T, agent string, locked map[string]lockedView) {
+	t.Helper()
+	users := regexp.MustCompile(`(?i)ask the user|portcullis page|/admin/|"link"|re-?enable|approve|review`)
+	for name, v := range locked {
+		for where, text := range map[string]string{"search": string(v.search), "describe": string(v.describe), "call": string(v.call)} {
+			if hit := users.FindString(text); hit != "" && v.status == "disabled_by_config" {
+				t.Errorf("%s: %s says %q of %s, which the operator denies: %s", agent, where, hit, name, text)
+			}
+		}
+		if denied := strings.Contains(v.text, "operator policy"); denied != (v.status == "disabled_by_config") {
+			t.Errorf("%s: %s is %s, and its call answers %s", agent, name, v.status, v.text)
+		}
+	}
+}
+
+// ofTheRules returns what stands in a policy and is for its authors alone: comments, scopes,
+// conditions, patterns and places.
+func ofTheRules(src string) []string {
+	out := []string{"principal", "resource", "unless", "forbid", "permit", "Action::", "Agent::", "Tool::", "does not have the attribute"}
+	for n, line := range strings.Split(src, "\n") {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "@") {
+			continue
+		}
+		out = append(out, fmt.Sprintf("policy.cedar:%d", n+1))
+		if len(line) > 2 {
+			out = append(out, line)
+		}
+	}
+	return append(out, regexp.MustCompile(`"[^"]*\*[^"]*"`).FindAllString(src, -1)...)
+}
+
+// goldenText is golden for a text.
+func goldenText(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
+	}
+}
+
+// The reason of one rule is not given for another, nor for a tool that a list denies.
+func TestWhoIsDeniedReadsTheReasonOfThatRule(t *testing.T) {
+	y := governed(t)
+	y.configure(map[string]string{"web": `"disabled_tools":["*"]`})
+	y.forbid(`
+@id("one") @reason("Reason one.") @contact("one@example.com")
+forbid (principal, action, resource == Tool::"files:get_file");
+@id("two") @reason("Reason two.")
+forbid (principal, action, resource == Tool::"files:delete_file");
+forbid (principal, action, resource == Tool::"files:create_file");
+@id("list") @reason("Lists speak for themselves.")
+forbid (principal, action, resource == Tool::"web:fetch");`)
+	y.wait(30e9)
+	for id, want := range map[string]string{
+		"files:get_file":    "Reason one. (rule one, contact one@example.com)",
+		"files:delete_file": "Reason two. (rule two)",
+		"files:create_file": "",
+		"web:fetch":         "",
+	} {
+		if v := y.lockedView(id); v.note != want || v.status != "disabled_by_config" {
+			t.Errorf("%s is %s: %q, want %q", id, v.status, v.note, want)
+		}
+	}
+}
