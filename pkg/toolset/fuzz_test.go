@@ -11,6 +11,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
+// addLines adds each line of value as a header line; one that begins with a plus sign
+// goes under the header's other name. No value at all is no header.
+func addLines(h http.Header, name, value string) {
+	if value == "" {
+		return
+	}
+	for line := range strings.SplitSeq(value, "\n") {
+		rest, other := strings.CutPrefix(line, "+")
+		switch {
+		case other && name == tools:
+			h.Add("X-MCP-Enabled-Tools", rest)
+		case other && name == exclude:
+			h.Add("X-MCP-Disabled-Tools", rest)
+		default:
+			h.Add(name, line)
+		}
+	}
+}
+
 func FuzzHeaders(f *testing.F) {
 	for _, s := range [][6]string{
 		{},
@@ -18,6 +37,8 @@ func FuzzHeaders(f *testing.F) {
 		{"/readonly", "", "slow:next", "next", "1,1", "a;b=c, handling"},
 		{"/x/\x00", ",,,", "a:*", ":", "", "="},
 		{"/x/ALL", "İ,ﬀ", "b:hidden\u202e", "\xff", "oN", "handling=\"lenient\""},
+		{"", "\na", "a:one\n+two", "+b:two\n\n+", "no\nno", "a\nhandling=lenient"},
+		{"", "a\nb,nope", "+", "two\n+one", "1\n0", "handling=strict\nhandling=lenient"},
 	} {
 		f.Add(s[0], s[1], s[2], s[3], s[4], s[5], "a b")
 	}
@@ -29,9 +50,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path, groups, names, excluded, switched, preferred, servers string) {
 		h := http.Header{}
 		for name, value := range map[string]string{toolsets: groups, tools: names, exclude: excluded, readOnly: switched, prefer: preferred} {
-			if value != "" {
-				h.Add(name, value)
-			}
+			addLines(h, name, value)
 		}
 		a := agent(servers)
 		plain, err := b.Select(toolset.Request{}, a)
