@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -237,6 +238,34 @@ forbid (principal, action, resource == Tool::"web:fetch");`)
 	} {
 		if v := y.lockedView(id); v.note != want || v.status != "disabled_by_config" {
 			t.Errorf("%s is %s: %q, want %q", id, v.status, v.note, want)
+		}
+	}
+}
+
+// Every request of an agent, by whatever means, uses the verdicts of its first.
+func TestRequestsOfOneAgentShareItsVerdicts(t *testing.T) {
+	y := governed(t)
+	y.forbid(`forbid (principal, action, resource) when { resource.name like "delete_*" };`)
+	y.wait(30e9)
+	evaluations := func() int64 { return y.loader.Load(t.Context()).Policy.Evaluations() }
+	everything := func() {
+		agentView(t, y)
+		y.decide("files:get_file", "disable")
+		y.see()
+		agentView(t, y)
+		y.decide("files:get_file", "enable")
+		y.see()
+		y.header = http.Header{"X-Mcp-Toolsets": {"files"}}
+		y.search(`{"query":"file"}`)
+		y.header = nil
+	}
+	for n, agent := range governedAgents() {
+		y.agent = agent
+		for range 2 {
+			everything()
+			if got, want := evaluations(), int64(9*(n+1)); got != want {
+				t.Errorf("after agent %d: %d evaluations of 9 tools, want %d", n+1, got, want)
+			}
 		}
 	}
 }

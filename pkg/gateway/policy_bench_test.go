@@ -1,0 +1,66 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// manyRules are the rules of the ten policies, but for those that deny everything, and
+// a hundred that match nothing.
+func manyRules(b *testing.B) string {
+	b.Helper()
+	files, err := filepath.Glob("../policy/testdata/policies/*.cedar")
+	if err != nil || len(files) != 10 {
+		b.Fatalf("%d policies, %v", len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		if strings.Contains(file, "conflicting") || strings.Contains(file, "everything") {
+			continue
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // ids may not come twice
+	}
+	for i := range 100 {
+		fmt.Fprintf(&all, "forbid (principal, action, resource) when { resource.name like \"no_such_%d_*\" };\n", i)
+	}
+	return all.String()
+}
+
+// A warm search without a policy, with one, and of an agent that the policy has not judged yet.
+func BenchmarkRetrieveUnderPolicy(b *testing.B) {
+	for _, copies := range []int{1, 19} {
+		y := town(b, copies)
+		y.agent.Claims = map[string]any{"groups": []any{"operators"}, "data": "public", "clearance": 4.0}
+		var params []json.RawMessage
+		for _, q := range queries {
+			params = append(params, json.RawMessage(fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q}}`, q)))
+		}
+		for _, bb := range []struct {
+			name, rules string
+			fresh       bool
+		}{{"no rules", " ", false}, {"110 rules", manyRules(b), false}, {"110 rules, new agent", manyRules(b), true}} {
+			y.forbid(bb.rules)
+			y.loader.Refresh(b.Context())
+			y.open()
+			b.Run(fmt.Sprintf("%d tools/%s", 527*copies, bb.name), func(b *testing.B) {
+				n := 0
+				for b.Loop() {
+					if n++; bb.fresh {
+						y.agent.ID = fmt.Sprint("agent-", b.N, "-", n)
+					}
+					if _, err := y.open().CallTool(b.Context(), params[n%len(params)]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

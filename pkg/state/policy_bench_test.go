@@ -1,0 +1,78 @@
+package state_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+// realRules are the rules of the ten policies, but for those that deny everything.
+func realRules(b *testing.B) string {
+	b.Helper()
+	files, err := filepath.Glob("../policy/testdata/policies/*.cedar")
+	if err != nil || len(files) != 10 {
+		b.Fatalf("%d policies, %v", len(files), err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		if strings.Contains(file, "conflicting") || strings.Contains(file, "everything") {
+			continue
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // ids may not come twice
+	}
+	return all.String()
+}
+
+// The statuses of 10,000 tools: for an agent that is new, and for one that was seen before.
+func BenchmarkPolicy10000(b *testing.B) {
+	for _, bb := range []struct{ name, rules string }{{"no rules", ""}, {"real rules", realRules(b)}} {
+		h := crowd(b, 10000)
+		var open []string
+		for n := range 10 {
+			open = append(open, fmt.Sprintf(`s%d ,"approval":"off"`, n))
+		}
+		h.configure(open...) // no list denies, so that Cedar judges every tool
+		h.put(policy.Key, bb.rules)
+		s := h.loader.Load(b.Context())
+		agent := anyone()
+		agent.Claims = map[string]any{"groups": []any{"operators"}, "data": "public", "clearance": 4.0}
+		look := func() {
+			v, open := s.View(agent), 0
+			for i := range v.Len() {
+				if v.Status(i) == lock.None {
+					open++
+				}
+			}
+			if open == 0 {
+				b.Fatal("no tool is open")
+			}
+		}
+		b.Run(bb.name+"/cold", func(b *testing.B) {
+			before, n := s.Policy.Evaluations(), 0
+			for b.Loop() {
+				n++
+				agent.ID = fmt.Sprint("agent-", b.N, "-", n)
+				look()
+			}
+			b.ReportMetric(float64(s.Policy.Evaluations()-before)/float64(n), "evaluations/op")
+		})
+		b.Run(bb.name+"/warm", func(b *testing.B) {
+			look()
+			before, n := s.Policy.Evaluations(), 0
+			for b.Loop() {
+				n++
+				look()
+			}
+			b.ReportMetric(float64(s.Policy.Evaluations()-before)/float64(n), "evaluations/op")
+		})
+	}
+}
