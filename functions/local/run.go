@@ -139,7 +139,12 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers 
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn)}
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return requests },
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 
@@ -155,10 +160,26 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers 
 	}
 	cancel()
 	<-synced
-	stopping, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer done()
-	if stopped := server.Shutdown(stopping); stopped != nil && err == nil {
-		err = fmt.Errorf("stop: %w", stopped)
-	}
+	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
 	return err
+}
+
+// patience is how long the requests in hand may go on after the program was told
+// to stop. Whoever tells it kills it after 10 s as a rule.
+const patience = 6 * time.Second
+
+// stop lets the requests in hand end; those that take longer than patience are
+// canceled, and answer so, or are cut off a second later.
+func stop(ctx context.Context, server *http.Server, patience time.Duration, cancel context.CancelFunc, log *slog.Logger) {
+	for _, limit := range []time.Duration{patience, time.Second} {
+		stopping, done := context.WithTimeout(ctx, limit)
+		err := server.Shutdown(stopping)
+		done()
+		if err == nil {
+			return
+		}
+		log.LogAttrs(ctx, slog.LevelWarn, "requests are cut short", slog.Any("error", err))
+		cancel()
+	}
+	_ = server.Close() // connections are all that is left; there is nothing to do about an error
 }

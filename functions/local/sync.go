@@ -105,21 +105,36 @@ func (w *watcher) changed(ctx context.Context) bool {
 }
 
 // progress shows on a terminal how far a long sync is: nothing in the first
-// second, then at most a line a second.
+// second, then a line a second until every server has ended, also while none does.
 type progress struct {
-	mu   sync.Mutex
-	w    io.Writer
-	last time.Time
+	mu    sync.Mutex
+	w     io.Writer
+	now   catalog.Progress
+	timer *time.Timer
 }
 
 func (p *progress) show(now catalog.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Done <= 1 {
-		p.last = time.Now()
+	p.now = now
+	if p.timer != nil && (now.Done == 0 || now.Done == now.Total) {
+		p.timer.Stop()
 	}
-	if now.Done < now.Total && time.Since(p.last) >= time.Second {
-		p.last = time.Now()
-		fmt.Fprintf(p.w, "syncing: %d of %d servers, %q %s\n", now.Done, now.Total, now.Outcome.ServerID, now.Outcome.Status)
+	if now.Done == 0 {
+		p.timer = time.AfterFunc(time.Second, p.line)
 	}
+}
+
+func (p *progress) line() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now.Done == p.now.Total {
+		return
+	}
+	last := ""
+	if p.now.Done > 0 {
+		last = fmt.Sprintf(", %q is %s", p.now.Outcome.ServerID, p.now.Outcome.Status)
+	}
+	fmt.Fprintf(p.w, "syncing: %d of %d servers%s\n", p.now.Done, p.now.Total, last)
+	p.timer.Reset(time.Second)
 }

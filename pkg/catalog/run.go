@@ -138,12 +138,17 @@ func (r *run) readServers(ctx context.Context) error {
 			byName[l.server.Name] = l
 		}
 	}
-	done := 0
-	outcomes := r.loader.LoadAll(ctx, targets, func(o upstream.Outcome) {
-		done++
+	now := Progress{Total: len(targets)}
+	tell := func() {
 		if r.o.Progress != nil {
-			r.o.Progress(Progress{Outcome: o, Done: done, Total: len(targets)})
+			r.o.Progress(now)
 		}
+	}
+	tell()
+	outcomes := r.loader.LoadAll(ctx, targets, func(o upstream.Outcome) {
+		now.Outcome = o
+		now.Done++
+		tell()
 	})
 	if ctx.Err() != nil { // what was cut short says nothing about the servers
 		return context.Cause(ctx)

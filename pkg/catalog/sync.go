@@ -30,13 +30,13 @@ type Approvals interface {
 type SyncOptions struct {
 	Now      func() time.Time // nil: time.Now
 	Log      *slog.Logger     // nil: none
-	Progress func(Progress)   // called as each server's load ends, one call at a time; nil: none
+	Progress func(Progress)   // called when loading begins and as each server's load ends, one call at a time; nil: none
 }
 
 // Progress is how far a sync's loading is.
 type Progress struct {
-	Outcome upstream.Outcome // of the server that just ended
-	Done    int              // servers that have ended
+	Outcome upstream.Outcome // of the server that just ended; zero at the start
+	Done    int              // servers that have ended; 0 at the start
 	Total   int              // servers to load
 }
 

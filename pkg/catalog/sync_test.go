@@ -273,7 +273,7 @@ func TestProgressIsToldAsServersEnd(t *testing.T) {
 	if _, err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a available 1/2", "b available 2/2"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"  0/2", "a available 1/2", "b available 2/2"}, got); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 }
