@@ -161,13 +161,13 @@ func (a *Access) loadIAM(getenv func(string) string) error {
 	return nil
 }
 
-// reference returns what a text of the form ${kind:name} refers to.
+// reference returns what a text of the form ${kind:name} refers to. A template cannot
+// well write that, so secretsmanager:name and ssm:name will do.
 func reference(s string) (ref string, ok bool) {
-	ref, ok = strings.CutPrefix(s, "${")
-	if !ok {
-		return "", false
+	if inner, braced := strings.CutPrefix(s, "${"); braced {
+		return strings.CutSuffix(inner, "}")
 	}
-	return strings.CutSuffix(ref, "}")
+	return s, strings.HasPrefix(s, "secretsmanager:") || strings.HasPrefix(s, "ssm:")
 }
 
 // list reads names that commas part.

@@ -33,6 +33,7 @@ func TestAccessNamesEveryFault(t *testing.T) {
 		{"token with a short key", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=short"}, []string{"PORTCULLIS_TOKEN_KEY"}},
 		{"token with a key elsewhere", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=${ssm:/k}"}, nil},
 		{"the bootstrap token itself", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey, "PORTCULLIS_BOOTSTRAP_SHA256=pct_abc"}, []string{"never the token"}},
+		{"token with a key elsewhere, as a template says it", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=secretsmanager:arn:aws:secretsmanager:k"}, nil},
 		{"iam with a bad tier", []string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_TIERS=root"}, []string{"PORTCULLIS_IAM_TIERS"}},
 		{"everything at once", []string{"PORTCULLIS_AUTH=jwt,token,x", "PORTCULLIS_LOG_LEVEL=LOUD"}, []string{`"x"`, "issuer", "PORTCULLIS_TOKEN_KEY", "LOUD"}},
 	} {
