@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+)
+
+const good = `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"}}}`
+
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range files {
+		path := filepath.Join(dir, "config", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func do(t *testing.T, objects object.Store, args ...string) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	err := run(t.Context(), append(args, "-bucket", "b"), func(context.Context, string) (object.Store, error) { return objects, nil }, &out)
+	return out.String(), err
+}
+
+func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
+	objects := &objecttest.Mem{}
+	dir := folder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
+	out, err := do(t, objects, "-dir", dir)
+	if err != nil || !strings.Contains(out, config.Version([]byte(good))+", was absent") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	if o, err := objects.Get(t.Context(), config.Key, ""); err != nil || string(o.Data) != good {
+		t.Errorf("stored %q, %v", o.Data, err)
+	}
+	if strings.Index(out, "policy.cedar") > strings.Index(out, "mcp_config.json") {
+		t.Errorf("the config went before the policy: %q", out)
+	}
+	if again, err := do(t, objects, "-dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
+		t.Errorf("the same again: %q, %v", again, err)
+	}
+}
+
+func TestPushRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		args  []string
+		want  string
+	}{
+		{"a config with a fault", map[string]string{"mcp_config.json": `{"oops":1}`}, nil, "oops"},
+		{"a policy with a fault", map[string]string{"mcp_config.json": good, "policy.cedar": "forbid ("}, nil, "policy.cedar"},
+		{"no config", nil, nil, "mcp_config.json"},
+		{"another stored config than expected", map[string]string{"mcp_config.json": good}, []string{"-expect", "0123456789ab"}, "somebody else changed it"},
+		{"an argument", map[string]string{"mcp_config.json": good}, []string{"-expect", "0123456789ab", "now"}, "want -dir and -bucket"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			objects := &objecttest.Mem{}
+			var out strings.Builder
+			args := append([]string{"-dir", folder(t, c.files), "-bucket", "b"}, c.args...)
+			err := run(t.Context(), args, func(context.Context, string) (object.Store, error) { return objects, nil }, &out)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if _, err := objects.Get(t.Context(), config.Key, ""); err == nil {
+				t.Error("something was stored")
+			}
+		})
+	}
+}
+
+// Of two who push at once, the later is told and changes nothing.
+func TestPushIsRefusedWhenTheConfigMoves(t *testing.T) {
+	objects := &objecttest.Mem{}
+	if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{}}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	files, err := read(folder(t, map[string]string{"mcp_config.json": good}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := &mover{Store: objects}
+	if err := push(t.Context(), moved, files, "", &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("push = %v", err)
+	}
+}
+
+// A mover is a store whose config changes right after it was read.
+type mover struct{ object.Store }
+
+func (m *mover) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {
+	o, err := m.Store.Get(ctx, key, ifNoneMatch)
+	if err == nil {
+		_, err = m.Put(ctx, key, append(o.Data, ' '), "")
+	}
+	return o, err
+}
