@@ -61,7 +61,7 @@ func TestLockedToolsAreFoundByMeaning(t *testing.T) {
 			t.Errorf("%s: no notice: %s", tt.status, f.Raw)
 		}
 		f := y.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, byMeaning))
-		if len(f.Disabled) != 1 || string(f.Disabled[0].Status) != tt.status || f.Disabled[0].Description != tt.shown {
+		if len(f.Disabled) != 1 || f.Disabled[0].Status != tt.status || f.Disabled[0].Description != tt.shown {
 			t.Errorf("%s: %s", tt.status, f.Raw)
 		}
 	}
