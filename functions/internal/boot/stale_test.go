@@ -1,0 +1,63 @@
+package boot
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+// The alarm of operators hangs on this one metric, so a policy that is not in use counts as a
+// config that is not.
+func TestASyncCountsAFileThatIsNotInUse(t *testing.T) {
+	const config1, policy1 = `{"mcpServers": {}}`, `forbid (principal, action, resource);`
+	for _, c := range []struct {
+		name, config, policy string
+		want                 float64
+	}{
+		{"both good", config1, policy1, 0},
+		{"no policy", config1, "", 0},
+		{"policy broken", config1, "forbid (", 1},
+		{"config broken", `{"mcpServers": []}`, policy1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			objects, out := &objecttest.Mem{}, &strings.Builder{}
+			put := func(key, data string) {
+				if data == "" {
+					return
+				}
+				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := New(Settings{}, Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, Options{Function: "sync", Metrics: out})
+			put(config.Key, config1)
+			if _, err := p.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			out.Reset()
+			put(config.Key, c.config)
+			put(policy.Key, c.policy)
+			if _, err := p.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var got []float64
+			for line := range strings.Lines(out.String()) {
+				var m struct{ ConfigStale *float64 }
+				if err := json.Unmarshal([]byte(line), &m); err != nil {
+					t.Fatal(err)
+				}
+				if m.ConfigStale != nil {
+					got = append(got, *m.ConfigStale)
+				}
+			}
+			if len(got) != 1 || got[0] != c.want {
+				t.Errorf("ConfigStale = %v, want %v, in\n%s", got, c.want, out)
+			}
+		})
+	}
+}
