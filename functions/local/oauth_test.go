@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/portcullis-mcp/portcullis/functions/internal/probetest"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp/testclients"
 )
 
 // consent is the browser of somebody who agrees to everything.
@@ -182,5 +183,44 @@ func TestARevokedTokenIsRefusedByTheNextRequest(t *testing.T) {
 	}
 	if strings.Contains(g.log.String(), text) || strings.Contains(g.log.String(), g.root.Reveal()) {
 		t.Error("a token is in the log")
+	}
+}
+
+func TestTypeScriptClientsFindTheirWayIn(t *testing.T) {
+	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
+		t.Run(mode, func(t *testing.T) {
+			g := startGuarded(t, "search", nil)
+			g.issuer.Grant = []string{"portcullis:read", "portcullis:destructive"}
+			got := testclients.OAuth(t, mode, g.base+"/mcp",
+				callOf("call_tool_read", `{"name":"files:read_file","args":{"path":"/x"}}`),
+				callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
+			for i, a := range got.Answers {
+				if a.Error != nil || !strings.Contains(string(a.Result), "content") {
+					t.Errorf("step %d: %+v %s", i, a.Error, a.Result)
+				}
+			}
+			if !strings.Contains(got.Instructions, "files") || strings.Contains(got.Instructions, "vault") {
+				t.Errorf("instructions = %q", got.Instructions)
+			}
+			if len(got.Asked) != 2 || got.Asked[0] != "portcullis:read" || !slices.Contains(strings.Fields(got.Asked[1]), "portcullis:destructive") {
+				t.Errorf("scopes asked for: %q", got.Asked)
+			}
+		})
+	}
+}
+
+func TestATypeScriptClientWithTooSmallAScopeIsTold(t *testing.T) {
+	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
+		t.Run(mode, func(t *testing.T) {
+			g := startGuarded(t, "search", nil)
+			g.issuer.Grant = []string{"portcullis:read"}
+			got := testclients.OAuth(t, mode, g.base+"/mcp", callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
+			if got.Answers[0].Error == nil || !slices.ContainsFunc(got.Asked, func(s string) bool { return strings.Contains(s, "portcullis:destructive") }) {
+				t.Errorf("answer %+v after asking for %q", got.Answers[0], got.Asked)
+			}
+			if n := len(g.files.Calls()); n > 0 {
+				t.Errorf("%d calls went upstream", n)
+			}
+		})
 	}
 }

@@ -1,0 +1,32 @@
+package testclients
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// An Admission is what a client that had to find its way in was told, and what it asked for.
+type Admission struct {
+	Instructions string
+	Answers      []Answer // one a step
+	Asked        []string // scopes of each authorization request
+}
+
+// OAuth connects a client in one of the modes to url, which is all that it knows, and
+// takes the steps.
+func OAuth(t testing.TB, mode, url string, steps ...Step) Admission {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"url": url, "mode": mode, "steps": steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "oauth.mjs", string(in))
+	if err != nil {
+		t.Fatalf("client in mode %s: %v", mode, err)
+	}
+	var a Admission
+	if err := json.Unmarshal(out, &a); err != nil || len(a.Answers) != len(steps) {
+		t.Fatalf("client in mode %s: %v\n%s", mode, err, out)
+	}
+	return a
+}

@@ -1,0 +1,82 @@
+// Runs one of the official TypeScript clients against a gateway that it must find its own
+// way into, and prints what it was told, as one JSON object.
+//
+//   node oauth.mjs '{"url": …, "mode": "sdk"|"legacy"|"auto", "steps": [{"method": …, "params": {…}}]}'
+//
+// It knows the address alone. Its person agrees to everything.
+import process from "node:process";
+
+const { url, mode, steps = [] } = JSON.parse(process.argv[2]);
+const info = { name: "portcullis-oauth", version: "1.0.0" };
+
+// A Visitor is a client's memory, and the browser of its person.
+class Visitor {
+  redirectUrl = "http://127.0.0.1:1/callback";
+  clientMetadata = { client_name: "test", redirect_uris: [this.redirectUrl], grant_types: ["authorization_code"], token_endpoint_auth_method: "none" };
+  asked = [];
+  clientInformation() { return this.client; }
+  saveClientInformation(client) { this.client = client; }
+  tokens() { return this.held; }
+  saveTokens(tokens) { this.held = tokens; }
+  saveCodeVerifier(verifier) { this.verifier = verifier; }
+  codeVerifier() { return this.verifier; }
+  async redirectToAuthorization(address) {
+    this.asked.push(address.searchParams.get("scope") ?? "");
+    const answer = await fetch(address, { redirect: "manual" });
+    this.code = new URL(answer.headers.get("location")).searchParams.get("code");
+  }
+}
+
+const visitor = new Visitor();
+
+async function open() {
+  if (mode === "sdk") {
+    const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
+    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    return { client: new Client(info), transport: new StreamableHTTPClientTransport(new URL(url), { authProvider: visitor }) };
+  }
+  const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+  return {
+    client: new Client(info, { versionNegotiation: { mode } }),
+    transport: new StreamableHTTPClientTransport(new URL(url), { authProvider: visitor }),
+  };
+}
+
+// finish trades the code that the person brought back for a token; false: there is none.
+async function finish(transport) {
+  const code = visitor.code;
+  visitor.code = undefined;
+  if (!code) return false;
+  await transport.finishAuth(code);
+  return true;
+}
+
+async function connect() {
+  const first = await open();
+  try {
+    await first.client.connect(first.transport);
+    return first;
+  } catch (e) {
+    if (!(await finish(first.transport))) throw e;
+  }
+  const again = await open();
+  await again.client.connect(again.transport);
+  return again;
+}
+
+async function take({ client, transport }, step, retried = false) {
+  try {
+    return { result: step.method === "tools/list" ? await client.listTools(step.params) : await client.callTool(step.params) };
+  } catch (e) {
+    if (!retried && (await finish(transport))) return take({ client, transport }, step, true);
+    return { error: { code: e.code ?? 0, message: e.message } };
+  }
+}
+
+const session = await connect();
+const answers = [];
+for (const step of steps) {
+  answers.push(await take(session, step));
+}
+console.log(JSON.stringify({ instructions: session.client.getInstructions(), answers, asked: visitor.asked }));
+await session.client.close();
