@@ -35,7 +35,9 @@ type walk struct {
 }
 
 func walks() []walk {
-	three := func(id, server string) bool { return slices.Contains([]string{"filesystem", "git", "arxiv-mcp-server"}, server) }
+	three := func(id, server string) bool {
+		return slices.Contains([]string{"filesystem", "git", "arxiv-mcp-server"}, server)
+	}
 	const servers = "filesystem, GIT ,arxiv-mcp-server"
 	return []walk{
 		{"three servers", "", map[string]string{"X-MCP-Toolsets": servers}, 29, three},
