@@ -25,7 +25,7 @@ type Issuer struct {
 	Grant   []string       // scopes that it gives out of those asked for
 	Extra   map[string]any // claims that it adds
 
-	t *testing.T
+	t testing.TB
 
 	mu        sync.Mutex
 	signer    jose.JSONWebKey
@@ -37,7 +37,7 @@ type Issuer struct {
 }
 
 // Start runs an issuer until the test ends.
-func Start(t *testing.T) *Issuer {
+func Start(t testing.TB) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, Subject: "kim@example.com", codes: map[string]grant{}}
 	mux := http.NewServeMux()
@@ -55,7 +55,7 @@ func Start(t *testing.T) *Issuer {
 }
 
 // NewRSA returns a signing key of RSA.
-func NewRSA(t *testing.T, id string) jose.JSONWebKey {
+func NewRSA(t testing.TB, id string) jose.JSONWebKey {
 	t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -65,7 +65,7 @@ func NewRSA(t *testing.T, id string) jose.JSONWebKey {
 }
 
 // NewEC returns a signing key of P-256.
-func NewEC(t *testing.T, id string) jose.JSONWebKey {
+func NewEC(t testing.TB, id string) jose.JSONWebKey {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -134,7 +134,7 @@ func (i *Issuer) Token(audience string, over map[string]any) string {
 }
 
 // Sign returns claims signed with a key.
-func Sign(t *testing.T, key jose.JSONWebKey, claims map[string]any) string {
+func Sign(t testing.TB, key jose.JSONWebKey, claims map[string]any) string {
 	t.Helper()
 	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, (&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
