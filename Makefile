@@ -83,6 +83,79 @@ table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
 update: ## rewrite the golden files; read the difference before you commit it
 	go test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' functions pkg infra localstack | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
+##@ AWS
+
+STACK ?= portcullis
+ARCH  ?= arm64
+PARAMS ?=
+EVENT ?= events/http/tools-list.json
+BUCKET ?=
+EXPECT ?=
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
+export ARCH
+GOARCH_arm64  := arm64
+GOARCH_x86_64 := amd64
+BUILD_DIR ?= .aws-sam/build
+SAM := SAM_CLI_TELEMETRY=0 $(PORTCULLIS_SAM)
+STACKARCH := Architecture=$(ARCH)
+
+# What `sam build` calls for each function, in the source folder.
+build-McpFunction build-SyncFunction build-AdminFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
+build-McpFunction build-SyncFunction build-AdminFunction:
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
+	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/functions/internal/boot.Version=$(VERSION)" \
+	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
+
+.PHONY: build
+build: sam ## the functions, for ARCH (arm64, x86_64)
+	$(SAM) build --build-in-source --build-dir $(BUILD_DIR) --parameter-overrides $(STACKARCH)
+
+.PHONY: template-lint
+template-lint: sam
+	$(dir $(PORTCULLIS_SAM))cfn-lint template.yaml infra/*.yaml
+
+.PHONY: validate
+validate: template-lint ## the templates, by cfn-lint and SAM
+	$(SAM) validate --lint
+
+.PHONY: deploy
+deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has
+	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
+	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides $(STACKARCH) $(PARAMS)
+	@$(MAKE) --no-print-directory outputs
+
+.PHONY: outputs
+outputs: sam ## what the stack has: URLs, bucket, what to paste into a client
+	@$(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs
+
+.PHONY: push-config
+push-config: ## check DIR/config, put it into the stack's bucket, print the version (BUCKET, EXPECT=version)
+	go run ./functions/local -check $(DIR)
+	@bucket="$(BUCKET)"; test -n "$$bucket" || { $(MAKE) --no-print-directory sam >/dev/null; bucket=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs BucketName); }; \
+	go run ./functions/internal/pushconfig -dir $(DIR) -bucket "$$bucket" -expect "$(EXPECT)"
+
+.PHONY: local-up
+local-up: ## S3 and DynamoDB on this machine: LocalStack where Docker is, else MiniStack
+	@localstack/up
+
+.PHONY: local-down
+local-down: ## end what local-up started
+	@localstack/down
+
+.PHONY: local-deploy
+local-deploy: sam ministack ## the whole stack on MiniStack; prints its URL and what to paste into a client
+	@localstack/deploy
+
+.PHONY: local-api
+local-api: ARCH = $(shell uname -m | sed 's/aarch64/arm64/')
+local-api: build ## the functions behind `sam local start-api`, on what local-up started (Docker)
+	@localstack/sam start-api
+
+.PHONY: invoke
+invoke: ARCH = $(shell uname -m | sed 's/aarch64/arm64/')
+invoke: build ## one function with EVENT=events/…, by `sam local invoke` (Docker)
+	@localstack/sam invoke $(EVENT)
+
 ##@ Set up
 
 .PHONY: setup
@@ -95,14 +168,14 @@ $(CLIENTS)/node_modules/.stamp: $(CLIENTS)/package-lock.json
 	touch $@
 
 .PHONY: ministack
-ministack: $(TOOLS)/ministack/.stamp
+ministack: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_MINISTACK)),$(TOOLS)/ministack/.stamp)
 $(TOOLS)/ministack/.stamp: localstack/requirements-ministack.txt
 	python3 -m venv $(TOOLS)/ministack
 	$(TOOLS)/ministack/bin/pip install --quiet -r $<
 	touch $@
 
 .PHONY: sam
-sam: $(TOOLS)/sam/.stamp
+sam: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_SAM)),$(TOOLS)/sam/.stamp)
 $(TOOLS)/sam/.stamp: infra/requirements-sam.txt
 	python3 -m venv $(TOOLS)/sam
 	$(TOOLS)/sam/bin/pip install --quiet -r $<

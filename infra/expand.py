@@ -1,0 +1,24 @@
+"""Prints template.yaml as CloudFormation gets it: expanded by the SAM translator, as JSON."""
+
+import json
+import sys
+
+from samcli.yamlhelper import yaml_parse
+from samtranslator.translator.transform import transform
+
+
+class NoManagedPolicies:
+    """The template names no managed policy, so that none has to be looked up."""
+
+    def load(self):
+        return {}
+
+
+with open(sys.argv[1], encoding="utf-8") as source:
+    template = yaml_parse(source.read())
+for resource in template["Resources"].values():
+    if resource["Type"] == "AWS::Serverless::Function":
+        resource["Properties"]["CodeUri"] = "s3://bucket/code.zip"
+template["Globals"]["Function"].pop("CodeUri")
+defaults = {name: parameter.get("Default", "") for name, parameter in template["Parameters"].items()}
+json.dump(transform(template, defaults, NoManagedPolicies()), sys.stdout)
