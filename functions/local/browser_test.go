@@ -48,44 +48,44 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 		t.Fatalf("the blocked call does not name %s: %s", link, blocked.Text)
 	}
 
-	see(t, tab, chromedp.Navigate(link))
-	before := see(t, tab, chromedp.Text(`.pair section:nth-child(1)`))
-	now := see(t, tab, chromedp.Text(`.pair section:nth-child(2)`))
+	see(tab, t, chromedp.Navigate(link))
+	before := see(tab, t, chromedp.Text(`.pair section:nth-child(1)`))
+	now := see(tab, t, chromedp.Text(`.pair section:nth-child(2)`))
 	if strings.Contains(before, "e-mail") || !strings.Contains(now, "e-mail") {
 		t.Errorf("the page shows before:\n%s\nnow:\n%s", before, now)
 	}
-	shot(t, tab, "changed.png")
-	see(t, tab, chromedp.SendKeys(`input[name=note]`, "seen and agreed"))
-	see(t, tab, chromedp.Click(`button[value=approve]`))
-	see(t, tab, chromedp.WaitVisible(`.status.callable`))
-	if after := see(t, tab, chromedp.Text(`main`)); !strings.Contains(after, "kim") || !strings.Contains(after, "seen and agreed") {
+	shot(tab, t, "changed.png")
+	see(tab, t, chromedp.SendKeys(`input[name=note]`, "seen and agreed"))
+	see(tab, t, chromedp.Click(`button[value=approve]`))
+	see(tab, t, chromedp.WaitVisible(`.status.callable`))
+	if after := see(tab, t, chromedp.Text(`main`)); !strings.Contains(after, "kim") || !strings.Contains(after, "seen and agreed") {
 		t.Errorf("the page does not say who approved and why:\n%s", after)
 	}
-	shot(t, tab, "approved.png")
+	shot(tab, t, "approved.png")
 	if done := p.call("call_tool_write", assign); done.IsError {
 		t.Errorf("after the click the call answers %s", done.Raw)
 	}
 
-	see(t, tab, chromedp.Navigate(p.base+"/admin"))
-	shot(t, tab, "index.png")
-	see(t, tab, chromedp.Click(`a[href$="/tickets/comment_on_ticket"]`))
-	see(t, tab, chromedp.WaitVisible(`.status.disabled_by_user`))
-	see(t, tab, chromedp.Click(`button[value=enable]`))
-	see(t, tab, chromedp.WaitVisible(`.status.callable`))
+	see(tab, t, chromedp.Navigate(p.base+"/admin"))
+	shot(tab, t, "index.png")
+	see(tab, t, chromedp.Click(`a[href$="/tickets/comment_on_ticket"]`))
+	see(tab, t, chromedp.WaitVisible(`.status.disabled_by_user`))
+	see(tab, t, chromedp.Click(`button[value=enable]`))
+	see(tab, t, chromedp.WaitVisible(`.status.callable`))
 	comment := map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "hello"}}
 	if done := p.call("call_tool_write", comment); done.IsError {
 		t.Errorf("the enabled tool answers %s", done.Raw)
 	}
 
-	see(t, tab, chromedp.Navigate(p.base+"/admin/tools/notes/delete_note"))
-	see(t, tab, chromedp.WaitVisible(`.status.disabled_by_config`))
-	if see(t, tab, chromedp.Evaluate[bool](`document.querySelector('button[value=approve], button[value=enable]') !== null`)) {
+	see(tab, t, chromedp.Navigate(p.base+"/admin/tools/notes/delete_note"))
+	see(tab, t, chromedp.WaitVisible(`.status.disabled_by_config`))
+	if see(tab, t, chromedp.Evaluate[bool](`document.querySelector('button[value=approve], button[value=enable]') !== null`)) {
 		t.Error("what the operator denies has a button that would open it")
 	}
 }
 
 // see takes one action and returns what it gave.
-func see[T any](t *testing.T, tab context.Context, a chromedp.Action[T]) T {
+func see[T any](tab context.Context, t *testing.T, a chromedp.Action[T]) T {
 	t.Helper()
 	v, err := chromedp.Run(tab, a)
 	if err != nil {
@@ -95,13 +95,13 @@ func see[T any](t *testing.T, tab context.Context, a chromedp.Action[T]) T {
 }
 
 // shot keeps a picture of the page if PORTCULLIS_SHOTS names a folder for them.
-func shot(t *testing.T, tab context.Context, name string) {
+func shot(tab context.Context, t *testing.T, name string) {
 	t.Helper()
 	folder := os.Getenv("PORTCULLIS_SHOTS")
 	if folder == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(folder, name), see(t, tab, chromedp.FullScreenshot(100)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, name), see(tab, t, chromedp.FullScreenshot(100)), 0o600); err != nil {
 		t.Error(err)
 	}
 }

@@ -27,7 +27,7 @@ func LastGoodPolicy(ctx context.Context, objects object.Store) (p *policy.Policy
 		return nil, "", fmt.Errorf("read %s: %w", LastGoodPolicyKey, err)
 	}
 	if p, err = policy.Parse(o.Data); err != nil {
-		return nil, "", nil
+		return nil, "", nil //nolint:nilerr // one that cannot be read is as none: nothing is known, so everything stays shut
 	}
 	return p, config.Version(o.Data), nil
 }
@@ -40,7 +40,7 @@ func keepLastGoodPolicy(ctx context.Context, objects object.Store) error {
 		return fmt.Errorf("read %s: %w", policy.Key, err)
 	}
 	if _, err := policy.Parse(now.Data); err != nil {
-		return nil
+		return nil //nolint:nilerr // it is no good one to keep; those who use it tell of it
 	}
 	ifMatch := object.IfAbsent
 	kept, err := objects.Get(ctx, LastGoodPolicyKey, "")
