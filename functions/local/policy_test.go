@@ -61,7 +61,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	eventually(t, "the new policy locks the tool", func() bool { return locked(o.program) })
 	version := o.health().State.Policy.Version
 
-	writePolicy(t, o.dir, "@id(\"typo\")\nforbid (principal, action, resource) when { resource.nmae == \"x\" };")
+	writePolicy(t, o.dir, "@id(\"typo\")\nforbid (principal, action, resource) when { resource.nam == \"x\" };")
 	stale := func(p *program) bool { return slices.Equal(p.health().Stale, []string{"policy"}) }
 	eventually(t, "the health says that the policy is stale", func() bool { return stale(o.program) })
 	check := func(p *program) {
@@ -70,7 +70,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 		if h.Status != "stale" || !h.State.Policy.Stale || h.State.Policy.Version != version {
 			t.Errorf("health = %+v, want version %s in use, and stale", h, version)
 		}
-		if f := h.State.Policy.Faults; len(f) != 1 || f[0].Path != "typo" || f[0].Line != 2 || f[0].Col != 54 || !strings.Contains(f[0].Message, "nmae") {
+		if f := h.State.Policy.Faults; len(f) != 1 || f[0].Path != "typo" || f[0].Line != 2 || f[0].Col != 54 || !strings.Contains(f[0].Message, "`nam`") {
 			t.Errorf("faults = %+v", f)
 		}
 		if !locked(p) {
