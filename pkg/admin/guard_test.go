@@ -4,13 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 func TestOtherSitesCannotDecide(t *testing.T) {
@@ -150,6 +155,31 @@ func TestHealthSaysWhatIsInUse(t *testing.T) {
 	code, r, _ = h.health()
 	if code != http.StatusOK || r.Status != "stale" || len(r.Stale) != 1 || r.Stale[0] != "config" || len(r.State.Config.Faults) == 0 {
 		t.Errorf("beside a bad config: %d %+v", code, r)
+	}
+}
+
+func TestHealthSaysHowAServerFailed(t *testing.T) {
+	h := newHouse(t)
+	h.servers.faults["mail"] = upstream.Outcome{Status: upstream.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host"}
+	h.sync()
+	_, r, body := h.health()
+	want := []admin.HealthServer{{Name: "mail", Enabled: true, Outcome: admin.Outcome{
+		Status: "transient", Reason: "http_5xx", HTTPStatus: 503, RetryAfterMS: 1000, Error: "503 from the mail host",
+		Message:  "MCP server 'mail' is starting up or briefly unavailable; it will be retried.",
+		Attempts: 1, DurationMS: 15, CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+	}}}
+	got := slices.DeleteFunc(r.Servers, func(s admin.HealthServer) bool { return s.Name != "mail" })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"available": 1, "transient": 1}, r.Outcomes); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	const keys = `"reason":"http_5xx","http_status":503,"error":"503 from the mail host","attempts":1,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z"`
+	for _, key := range strings.Split(keys, ",") {
+		if !strings.Contains(body, key) {
+			t.Errorf("%s is not in %s", key, body)
+		}
 	}
 }
 
