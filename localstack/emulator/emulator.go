@@ -36,7 +36,7 @@ wait "$pid"`
 // Start returns the endpoint of an emulator ("http://127.0.0.1:4566"). Without one
 // the test is skipped, or fails where CI=true: a driver that was not tested is not
 // one that works. A test starts one and hands the endpoint to its subtests.
-func Start(t *testing.T) string {
+func Start(t testing.TB) string {
 	t.Helper()
 	if endpoint := os.Getenv(endpointEnv); endpoint != "" {
 		return strings.TrimSuffix(endpoint, "/")
@@ -61,7 +61,7 @@ func Start(t *testing.T) string {
 }
 
 // run starts MiniStack on a free port and returns when it answers.
-func run(t *testing.T, program string) (string, error) {
+func run(t testing.TB, program string) (string, error) {
 	address, err := freeAddress(t.Context())
 	if err != nil {
 		return "", err

@@ -18,7 +18,7 @@ const stackLimit = 2 * time.Minute
 // Deploy makes a CloudFormation stack of the template file and returns its
 // outputs. So a driver is tested on what infra/ deploys, not on a copy of it.
 // The stack stays until the emulator ends.
-func Deploy(t *testing.T, endpoint, stack, template string, parameters map[string]string) map[string]string {
+func Deploy(t testing.TB, endpoint, stack, template string, parameters map[string]string) map[string]string {
 	t.Helper()
 	body, err := os.ReadFile(template)
 	if err != nil {
@@ -65,7 +65,7 @@ type stackState struct {
 
 // cloudFormation makes one call. Emulators check no signature, but read from it which
 // service is meant.
-func cloudFormation(t *testing.T, endpoint string, form url.Values) (s stackState, err error) {
+func cloudFormation(t testing.TB, endpoint string, form url.Values) (s stackState, err error) {
 	form.Set("Version", "2010-05-15")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
 	if err != nil {
@@ -89,7 +89,7 @@ func cloudFormation(t *testing.T, endpoint string, form url.Values) (s stackStat
 }
 
 // Destroy deletes a stack that Deploy made, and waits until it is gone.
-func Destroy(t *testing.T, endpoint, stack string) {
+func Destroy(t testing.TB, endpoint, stack string) {
 	t.Helper()
 	if _, err := cloudFormation(t, endpoint, url.Values{"Action": {"DeleteStack"}, "StackName": {stack}}); err != nil {
 		t.Fatalf("delete stack %s: %v", stack, err)

@@ -130,6 +130,9 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	return f
 }
 
+// PID returns the id of the process.
+func (f *Function) PID() int { return f.cmd.Process.Pid }
+
 // Ready reports whether the function runs.
 func (f *Function) Ready() bool {
 	select {
