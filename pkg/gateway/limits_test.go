@@ -1,0 +1,104 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+func TestTenMatchesUnlessMoreAreAskedFor(t *testing.T) {
+	y := newYard(t)
+	var many []string
+	for i := range 60 {
+		many = append(many, def(fmt.Sprintf("copy_%02d", i), "Copy a page.", ""))
+	}
+	y.serves("s", many...)
+	y.configure(nil)
+	y.sync()
+	for args, want := range map[string]int{`{"query":"copy"}`: 10, `{"query":"copy","limit":1}`: 1, `{"query":"copy","limit":50}`: 50} {
+		if f := y.search(args); len(f.Tools) != want || f.Total != 60 {
+			t.Errorf("%s: %d of %d, want %d of 60", args, len(f.Tools), f.Total, want)
+		}
+	}
+}
+
+// A locked tool that matches as well as the best callable one does not outrank it.
+func TestNoticeBestAsksForABetterMatch(t *testing.T) {
+	y := newYard(t)
+	same := def("archive_mail", "Archive mail.", "")
+	y.serves("a", same)
+	y.serves("b", same)
+	y.configure(map[string]string{"b": `"approval":"manual"`}, `"gateway":{"notice":"best"}`)
+	y.sync()
+	if f := y.search(`{"query":"archive mail"}`); f.Total != 1 || f.Notice != "" {
+		t.Errorf("%s", f.Raw)
+	}
+}
+
+func TestALockedToolIsDescribedInOneLineUnlessAllIsAskedFor(t *testing.T) {
+	y := newYard(t)
+	y.serves("s", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))
+	y.configure(map[string]string{"s": `"disabled_tools":["*"]`})
+	y.sync()
+	for detail, want := range map[string]string{"compact": "Archive mail, all of it.", "full": "Archive mail,\nall of it. Then forget it."} {
+		f := y.search(fmt.Sprintf(`{"query":"archive","include_disabled":true,"detail":%q}`, detail))
+		if len(f.Disabled) != 1 || f.Disabled[0].Description != want {
+			t.Errorf("%s: %s, want %q", detail, f.Raw, want)
+		}
+	}
+}
+
+// A timed is an upstream that notes how long it may take.
+type timed struct {
+	target upstream.Target
+	left   time.Duration
+}
+
+func (u *timed) Call(ctx context.Context, t upstream.Target, _ upstream.Call) (json.RawMessage, error) {
+	u.target = t
+	if end, ok := ctx.Deadline(); ok {
+		u.left = time.Until(end)
+	}
+	return json.RawMessage(`{"content":[{"type":"text","text":"done"}]}`), nil
+}
+
+// An upstream call has 20 s, a request 25 s, so that there is time to answer before the
+// function ends at 28 s; an operator may give a server less and not more.
+func TestACallHasLessTimeThanItsRequest(t *testing.T) {
+	for setting, want := range map[string]time.Duration{
+		``: 20 * time.Second, `"timeout":"3s"`: 3 * time.Second, `"timeout":"20s"`: 20 * time.Second,
+	} {
+		y := newYard(t)
+		y.serves("s", def("act", "Act.", ""))
+		y.configure(map[string]string{"s": setting})
+		y.sync()
+		up := &timed{}
+		y.gateway = gateway.New(y.loader, y.approvals, up, &gateway.Options{Now: y.clock})
+		if r := y.call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
+			t.Fatal(r.Text)
+		}
+		if up.target.Timeout != want {
+			t.Errorf("%s: the call may take %v, want %v", setting, up.target.Timeout, want)
+		}
+		if up.left <= 20*time.Second || up.left > 25*time.Second {
+			t.Errorf("%s: the request has %v left, want 25 s less what went by", setting, up.left)
+		}
+	}
+}
+
+func TestNoTextOfOneToolTakesMoreThanALine(t *testing.T) {
+	y := newYard(t)
+	y.serves("s", def("talk", strings.Repeat("Word after word ", 100), ""))
+	y.configure(nil)
+	y.sync()
+	d := y.search(`{"query":"talk"}`).Tools[0].Description
+	if n := len([]rune(d)); n > 200 || !strings.HasSuffix(d, "…") || strings.Contains(d, "\n") {
+		t.Errorf("%d characters: %q", n, d)
+	}
+}

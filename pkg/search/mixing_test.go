@@ -1,0 +1,106 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
+	"github.com/portcullis-mcp/portcullis/pkg/search/words"
+)
+
+// TestMendedWordsShareTheirWeight follows the weight of a misspelt word by hand.
+func TestMendedWordsShareTheirWeight(t *testing.T) {
+	for _, c := range []struct {
+		name, query string
+		want        map[string]float64 // by term of the view
+	}{
+		{"one meant", "invoce", map[string]float64{"invoic": .7}},
+		{"two meant", "xables", map[string]float64{"tabl": .35, "cabl": .35}},
+		{"the misspelt word three times", "xables xables xables", map[string]float64{"tabl": .35, "cabl": .35}},
+		{"one is asked for as well, before", "tables xables", map[string]float64{"tabl": 1, "cabl": .35}},
+		{"one is asked for as well, after", "xables tables", map[string]float64{"tabl": 1, "cabl": .35}},
+		{"twice asked for", "tables tables", map[string]float64{"tabl": 1 + math.Log(2)}},
+	} {
+		ix := indexOf(t, docs("invoice", "tables", "cables"))
+		got := map[string]float64{}
+		for _, w := range ix.resolve(ix.Query(c.query), fullSet(3), false) {
+			got[string(ix.term(w.term))] = w.weight
+		}
+		for term, want := range c.want {
+			if math.Abs(got[term]-want) > 1e-12 {
+				t.Errorf("%s: %q weighs %v, want %v", c.name, term, got[term], want)
+			}
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: terms %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestLeastCosineOfAMatch holds from where on a document matches by meaning alone.
+func TestLeastCosineOfAMatch(t *testing.T) {
+	cosines := []float64{-.5, 0, .2, .26, .3, .34, .9}
+	const query = "restart the kubernetes deployment"
+	ix := aimed(t, query, cosines)
+	r := ix.Rank(ix.Query(query), fullSet(len(cosines)), 10, Options{})
+	if r.Total != 3 || len(r.Hits) != 3 {
+		t.Fatalf("%d matches, want the cosines .9, .34 and .3: %+v", r.Total, r.Hits)
+	}
+	for n, h := range r.Hits {
+		cos := cosines[len(cosines)-1-n]
+		if h.Doc != len(cosines)-1-n || math.Abs(h.Semantic-cos*cos) > .01 || math.Abs(h.Score-.4*h.Semantic) > 1e-9 {
+			t.Errorf("hit %d = %+v, want the document with cosine %v", n, h, cos)
+		}
+	}
+	if r := ix.Rank(ix.Query(query), fullSet(len(cosines)), 10, Options{Lexical: true}); r.Total != 0 {
+		t.Errorf("%d matches by words, want none", r.Total)
+	}
+}
+
+// aimed returns an index of documents without words, whose vectors have the
+// given cosines with that of the query.
+func aimed(t *testing.T, query string, cosines []float64) *Index {
+	t.Helper()
+	table := embedding.Default()
+	b := builder{table: &table}
+	toward := make([]float64, table.Dim())
+	for _, w := range words.Split(query) {
+		table.Add(toward, w, 1)
+	}
+	unit(toward)
+	r := rand.New(rand.NewPCG(15, 16))
+	aside := make([]float64, len(toward))
+	dot := 0.0
+	for i := range aside {
+		aside[i] = r.NormFloat64()
+		dot += aside[i] * toward[i]
+	}
+	for i := range aside {
+		aside[i] -= dot * toward[i]
+	}
+	unit(aside)
+	sum, vector := make([]float64, len(toward)), make([]int8, len(toward))
+	for _, c := range cosines {
+		for i := range sum {
+			sum[i] = c*toward[i] + math.Sqrt(1-c*c)*aside[i]
+		}
+		b.addVector(embedding.Quantise(vector, sum), vector)
+	}
+	ix, err := Open(b.encode(len(cosines), embedding.SHA256))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ix
+}
+
+// unit scales v to length 1.
+func unit(v []float64) {
+	squares := 0.0
+	for _, x := range v {
+		squares += x * x
+	}
+	for i := range v {
+		v[i] /= math.Sqrt(squares)
+	}
+}
