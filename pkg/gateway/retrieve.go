@@ -123,9 +123,9 @@ func (s *Session) notice(open, shut search.Result) string {
 	case shut.Total == 0:
 		return ""
 	case open.Total == 0:
-		return lockedMatches(shut.Total) + "include_disabled: true shows why and how to unlock."
+		return lockedMatches(shut.Total) + "include_disabled: true shows why, and who can unlock them."
 	case s.st.Config.Gateway.Notice == "best" && shut.Hits[0].Score > open.Hits[0].Score:
-		return lockedMatches(shut.Total) + "one of them better than every callable tool; include_disabled: true shows why and how to unlock."
+		return lockedMatches(shut.Total) + "one of them better than every callable tool; include_disabled: true shows why, and who can unlock them."
 	}
 	return ""
 }

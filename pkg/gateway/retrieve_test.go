@@ -139,8 +139,8 @@ func TestANoticeNudgesOnlyWhenNothingCallableMatches(t *testing.T) {
 		notice string
 	}{
 		{"document", ""},
-		{"shred", "1 matching tool is locked: include_disabled: true shows why and how to unlock."},
-		{"fax print convert", "3 matching tools are locked: include_disabled: true shows why and how to unlock."},
+		{"shred", "1 matching tool is locked: include_disabled: true shows why, and who can unlock them."},
+		{"fax print convert", "3 matching tools are locked: include_disabled: true shows why, and who can unlock them."},
 		{"zebra", ""},
 	}
 	for _, tt := range tests {
