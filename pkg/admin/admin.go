@@ -39,8 +39,8 @@ type Options struct {
 	Agent identity.Agent
 
 	// Hosts are the names and addresses, without port, under which the API is
-	// reached; nil: any. Without it another site's name can be pointed at a
-	// gateway on loopback, and is of the same origin then.
+	// reached; nil: any, but on loopback only its own names and that of BaseURL. Another
+	// site's name can be pointed there, and is of the same origin then.
 	Hosts []string
 
 	// Tokens keeps the agent tokens, whose hashes TokenKey makes; nil: they are not served here.

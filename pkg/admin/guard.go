@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func (a *api) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("X-Content-Type-Options", "nosniff")
-		if !a.knownHost(r.Host) {
+		if !a.knownHost(r) {
 			writeProblem(w, http.StatusMisdirectedRequest, "this host is not served here")
 			return
 		}
@@ -56,15 +57,34 @@ func (a *api) guard(next http.Handler) http.Handler {
 	})
 }
 
-func (a *api) knownHost(host string) bool {
-	if a.o.Hosts == nil {
+// knownHost reports whether r comes under a name of the gateway. Where Options name
+// none, that matters on loopback alone: a page of another site can point its own name
+// there, and is of the same origin then.
+func (a *api) knownHost(r *http.Request) bool {
+	host := hostOf(r.Host)
+	if a.o.Hosts != nil {
+		return slices.ContainsFunc(a.o.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok || !isLoopback(hostOf(local.String())) {
 		return true
 	}
+	base, err := url.Parse(a.o.BaseURL)
+	return isLoopback(host) || err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), host)
+}
+
+// hostOf returns a host without its port.
+func hostOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.Trim(host, "[]")
-	return slices.ContainsFunc(a.o.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	return strings.Trim(host, "[]")
+}
+
+// isLoopback tells a host that is this machine whatever a name server says.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // actor returns who sends r. Nobody in particular is not somebody.

@@ -3,7 +3,9 @@ package admin_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -206,5 +208,58 @@ func TestHealthWithoutACatalogIs503(t *testing.T) {
 	code, r, body := h.health()
 	if code != http.StatusServiceUnavailable || r.Status != "unavailable" || strings.Contains(body, "arn:") {
 		t.Errorf("%d %s", code, body)
+	}
+}
+
+// On one machine nobody logs in, so a page that pointed its own name at it would be
+// let in as the user.
+func TestPageThatReboundItsNameToLoopbackReadsAndDecidesNothing(t *testing.T) {
+	h := newHouse(t)
+	ask := func(handler http.Handler, host, path, body string) (int, string) {
+		t.Helper()
+		server := httptest.NewServer(handler)
+		defer server.Close()
+		method := http.MethodGet
+		if body != "" {
+			method = http.MethodPost
+		}
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Origin", "http://"+host)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		got, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(got)
+	}
+	for host, want := range map[string]int{
+		"evil.example.com:8080":    http.StatusMisdirectedRequest,
+		"127.0.0.1.nip.io":         http.StatusMisdirectedRequest,
+		"127.0.0.1:8080":           http.StatusOK,
+		"localhost:8080":           http.StatusOK,
+		"[::1]:8080":               http.StatusOK,
+		"gate.example.com":         http.StatusOK, // that of BaseURL: a proxy stands before it
+		"gate.example.com.evil.io": http.StatusMisdirectedRequest,
+	} {
+		for path, body := range map[string]string{
+			"/admin/servers": "", "/admin": "", "/admin/tools/fs/read_file/disable": "{}",
+		} {
+			if code, text := ask(h.handler, host, path, body); code != want {
+				t.Errorf("%s as %q = %d %s, want %d", path, host, code, text, want)
+			}
+		}
+		code, text := ask(admin.Health(h.states, &h.options), host, "/healthz", "")
+		if named := strings.Contains(text, `"servers"`); code != http.StatusOK || named != (want == http.StatusOK) {
+			t.Errorf("/healthz as %q = %d %s", host, code, text)
+		}
 	}
 }

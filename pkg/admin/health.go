@@ -9,7 +9,8 @@ import (
 )
 
 // A HealthReport is the body of /healthz. The parts after Outcomes are for callers
-// whom Options.Actor knows: they name servers and say what is wrong with files.
+// whom Options.Actor knows and who name a known host: they name servers and say what is
+// wrong with files.
 type HealthReport struct {
 	Status     string         `json:"status"` // ok, stale or unavailable
 	Version    string         `json:"version,omitempty"`
@@ -37,7 +38,7 @@ func Health(states *state.Loader, o *Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		st := states.Load(r.Context())
 		_, err := a.actor(r)
-		out := a.health(st, err == nil)
+		out := a.health(st, err == nil && a.knownHost(r))
 		status := http.StatusOK
 		if !st.Ready() {
 			status = http.StatusServiceUnavailable
