@@ -46,7 +46,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.peer.report(out.CheckedAt, v)
 	c.ended(ctx, "call", out)
 	if rpc, ok := errors.AsType[*RPCError](err); ok && v.Status == Available {
-		return nil, rpc
+		return nil, rpc.redacted(o.secrets())
 	}
 	if err != nil {
 		return nil, &CallError{out}

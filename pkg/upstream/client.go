@@ -82,14 +82,18 @@ type CallMeta struct {
 	Tracestate  string
 }
 
-// An RPCError is an upstream server's own JSON-RPC error, for the caller as it is.
+// An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
+// for the secrets that it may quote.
 type RPCError struct {
 	Code    int64
 	Message string
 	Data    json.RawMessage // nil if absent
 }
 
-func (e *RPCError) Error() string { return fmt.Sprintf("upstream error %d: %s", e.Code, e.Message) }
+// Error is for the log: a message of megabytes is cut.
+func (e *RPCError) Error() string {
+	return fmt.Sprintf("upstream error %d: %s", e.Code, cut([]byte(e.Message), 256))
+}
 
 // A CallError is a call that got no answer from the tool. Its text is for the
 // log; the caller is told [Message].

@@ -137,12 +137,14 @@ func (o *op) nothingSent(v Verdict) bool {
 }
 
 // text returns err's text with every secret taken out.
-func (o *op) text(err error) string {
-	var values []string
-	if o.ep != nil {
-		values = o.ep.values
+func (o *op) text(err error) string { return redact(err.Error(), o.secrets()) }
+
+// secrets are the texts that must not be shown.
+func (o *op) secrets() []string {
+	if o.ep == nil {
+		return nil
 	}
-	return redact(err.Error(), values)
+	return o.ep.values
 }
 
 func sameHeaders(a, b http.Header) bool {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -34,6 +35,11 @@ func urlSecrets(u *url.URL) []string {
 // error, or a body that echoes the request. values are the known secrets; of
 // every URL the user info and the query go too.
 func redact(s string, values []string) string {
+	return redactURLs(replacer(values).Replace(s))
+}
+
+// replacer puts a mark in the place of every known secret, however it is written.
+func replacer(values []string) *strings.Replacer {
 	var all []string
 	for _, v := range values {
 		quoted, _ := json.Marshal(v) // a string always marshals
@@ -46,7 +52,40 @@ func redact(s string, values []string) string {
 	for _, v := range all {
 		pairs = append(pairs, v, secretMark)
 	}
-	return redactURLs(strings.NewReplacer(pairs...).Replace(s))
+	return strings.NewReplacer(pairs...)
+}
+
+// redacted returns e without the known secrets. The error goes to the caller as it is,
+// and servers quote the credential that they refuse.
+func (e *RPCError) redacted(values []string) *RPCError {
+	r := replacer(values)
+	return &RPCError{Code: e.Code, Message: r.Replace(e.Message), Data: redactStrings(e.Data, r)}
+}
+
+// redactStrings applies r to the strings of valid JSON. All other bytes stay.
+func redactStrings(raw json.RawMessage, r *strings.Replacer) json.RawMessage {
+	var out json.RawMessage
+	rest := raw
+	for {
+		from := bytes.IndexByte(rest, '"')
+		if from < 0 {
+			return append(out, rest...)
+		}
+		to := from + 1
+		for ; rest[to] != '"'; to++ {
+			if rest[to] == '\\' {
+				to++
+			}
+		}
+		to++
+		out = append(out, rest[:from]...)
+		if is := text(rest[from:to]); r.Replace(is) != is {
+			out = append(out, quote(r.Replace(is))...)
+		} else {
+			out = append(out, rest[from:to]...)
+		}
+		rest = rest[to:]
+	}
 }
 
 // redactURLs cuts user info and query out of everything that looks like a URL.

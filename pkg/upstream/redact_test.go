@@ -2,10 +2,13 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
 )
 
 func TestRedactTakesSecretsOut(t *testing.T) {
@@ -86,5 +89,32 @@ func TestHeadersAreResolvedAndChecked(t *testing.T) {
 		if _, ok := errors.AsType[*configError](err); !ok || strings.Contains(err.Error(), "X: y") {
 			t.Errorf("headers %v: %v, want a fault that does not show the value", h, err)
 		}
+	}
+}
+
+func TestUpstreamErrorsQuoteNoSecret(t *testing.T) {
+	const message = "the token sk-s3cr3t/1 is not known"
+	for in, want := range map[string]string{
+		`{"header":"Bearer sk-s3cr3t/1","n":9007199254740993,"z":[1.0]}`:       `{"header":"[secret]","n":9007199254740993,"z":[1.0]}`,
+		`["\u0073k-s3cr3t\/1", "quo\"te \\", {"sk-s3cr3t/1" : true}, "å", ""]`: `["[secret]", "quo\"te \\", {"[secret]" : true}, "å", ""]`,
+		`"sk-s3cr3t%2F1"`: `"[secret]"`,
+		`12345678`:        `12345678`,
+		`null`:            `null`,
+	} {
+		s := upstreamtest.New(t, upstreamtest.Options{Call: func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
+			return nil, &upstreamtest.RPCError{Code: -32000, Message: message, Data: json.RawMessage(in)}
+		}})
+		headers := map[string]string{"Authorization": "Bearer sk-s3cr3t/1", "X-Tenant": "12345678"}
+		_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL, Headers: headers}, Call{Name: "echo"})
+		rpc, ok := errors.AsType[*RPCError](err)
+		if !ok || rpc.Message != "the token [secret] is not known" || string(rpc.Data) != want {
+			t.Errorf("Call = %#v, want the error with data %s", err, want)
+		}
+	}
+}
+
+func TestLogHoldsTheBeginningOfALongUpstreamError(t *testing.T) {
+	if n := len((&RPCError{Code: 1, Message: strings.Repeat("long ", 1<<20)}).Error()); n > 400 {
+		t.Errorf("the error's text has %d bytes", n)
 	}
 }
