@@ -240,7 +240,7 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 	}
 	level, failed := slog.LevelInfo, false
 	if err != nil {
-		attrs = append(attrs, slog.Int("status", code), slog.Int("code", err.Code), slog.String("refusal", err.Message))
+		attrs = append(attrs, slog.Int("status", code), slog.Int("code", err.Code), slog.String("refusal", cut(err.Message)))
 		if err.Err != nil {
 			attrs = append(attrs, slog.Any("err", err.Err))
 		}
@@ -250,8 +250,8 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 	}
 	h.opts.Log.LogAttrs(ctx, level, "mcp request", attrs...)
 	_ = h.opts.Metrics.Request(metrics.Request{ // a lost count stops no request
-		Method:    x.msg.method,
-		Tool:      x.msg.name,
+		Method:    cut(x.msg.method),
+		Tool:      cut(x.msg.name),
 		Agent:     x.agent,
 		RequestID: id,
 		Duration:  took,
@@ -259,7 +259,7 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 	})
 }
 
-// cut keeps a name that the sender chose from filling the log.
+// cut keeps a text that the sender or a server chose from filling the log.
 func cut(s string) string {
 	const most = 200
 	if len(s) > most {

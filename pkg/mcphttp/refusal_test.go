@@ -399,3 +399,22 @@ func TestEveryRequestLeavesOneLineAndOneCount(t *testing.T) {
 		t.Errorf("counts:\n%s", counts.String())
 	}
 }
+
+func TestNobodyFillsTheLogOrTheCounts(t *testing.T) {
+	long := strings.Repeat("m", 100_000)
+	for name, body := range map[string]string{
+		"method":                 `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
+		"tool":                   `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + long + `"}}`,
+		"error of an upstream's": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`,
+	} {
+		var log logbook
+		var counts bytes.Buffer
+		h := newHandler(t, &backend{call: fails(&gateway.Error{Code: -32000, Message: long})}, &mcphttp.Options{
+			Log: log.logger(), Metrics: metrics.New(&counts, "mcp", nil),
+		})
+		send(h, post(t, body))
+		if n, m := len(log.String()), counts.Len(); n == 0 || n > 1000 || m == 0 || m > 2000 {
+			t.Errorf("long %s: the log has %d bytes, the counts have %d", name, n, m)
+		}
+	}
+}
