@@ -93,6 +93,9 @@ BUCKET ?=
 EXPECT ?=
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo dev)
 export ARCH
+ifneq ($(AWS_REGION),)
+export AWS_DEFAULT_REGION ?= $(AWS_REGION)# SAM reads no other
+endif
 GOARCH_arm64  := arm64
 GOARCH_x86_64 := amd64
 BUILD_DIR ?= .aws-sam/build

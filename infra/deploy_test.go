@@ -3,6 +3,8 @@ package infra
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +49,8 @@ func TestDeployedStack(t *testing.T) {
 		t.Errorf("after it is approved the call answers %s", text)
 	}
 
+	s.checkPath()
+
 	server.SetTools(append(tools, upstreamtest.Tool("read_mail", "Read the mails.", `{"readOnlyHint":true}`)))
 	var started struct{ Pending bool }
 	s.admin(202, "/sync", "{}", &started)
@@ -73,6 +77,27 @@ func TestDeployedStack(t *testing.T) {
 	s.admin(200, "/audit", "", &audit)
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"anonymous"}`) {
 		t.Errorf("after a second deploy the audit is %s", text)
+	}
+}
+
+// checkPath checks the address that `make local-deploy` prints, for clients that set no host.
+func (s *stack) checkPath() {
+	s.t.Helper()
+	url := s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default/mcp"
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), `"retrieve_tools"`) {
+		s.t.Errorf("%s answers %d %s (%v)", url, answer.StatusCode, body, err)
 	}
 }
 
