@@ -134,10 +134,10 @@ func (c *checker) names(servers *node) []string {
 // name checks the name of a server or a toolset.
 func (c *checker) name(at *node, path, what, name string) {
 	switch {
-	case tool.ValidName(name) != nil:
-		c.fault(at, path, "the name of a %s is 1 to 128 of A-Z a-z 0-9 _ . -", what)
 	case name == "." || name == "..":
 		c.fault(at, path, "%q cannot be the name of a %s: it would not survive in a URL's path", name, what)
+	case tool.ValidName(name) != nil:
+		c.fault(at, path, "the name of a %s is 1 to 128 of A-Z a-z 0-9 _ . -", what)
 	case strings.EqualFold(name, "all"), strings.EqualFold(name, "default"):
 		c.fault(at, path, "%q cannot be the name of a %s: it means something else in lists of toolsets", name, what)
 	}

@@ -67,14 +67,17 @@ var (
 // maxName is the longest tool name, in bytes.
 const maxName = 128
 
-// ValidName returns an error if s is not 1 to 128 of [A-Za-z0-9_.-]. A name is
-// shown to agents before anybody approved it, so it may not carry a sentence.
+// ValidName returns an error if s is not 1 to 128 of [A-Za-z0-9_.-], or is "." or "..". A
+// name is shown to agents before anybody approved it, so it may not carry a sentence; and
+// it stands in the paths where people decide, out of which those two lead.
 func ValidName(s string) error {
 	switch {
 	case s == "":
 		return errEmptyName
 	case len(s) > maxName:
 		return fmt.Errorf("tool name %q… has %d bytes, at most %d are allowed", s[:32], len(s), maxName)
+	case s == ".", s == "..":
+		return fmt.Errorf("tool name %q would not survive in a URL's path", s)
 	}
 	for i := range len(s) {
 		if !nameByte(s[i]) {

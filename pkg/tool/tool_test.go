@@ -81,6 +81,7 @@ func TestValidName(t *testing.T) {
 		"a": true, "A-z_0.9": true, strings.Repeat("n", 128): true,
 		"": false, strings.Repeat("n", 129): false, "a b": false, "a:b": false, "a/b": false,
 		"naïve": false, "a\n": false, "a\u202eb": false, "*": false,
+		".": false, "..": false, "...": true, ".a": true,
 	} {
 		if err := tool.ValidName(name); (err == nil) != ok {
 			t.Errorf("ValidName(%q) = %v, want ok %v", name, err, ok)
