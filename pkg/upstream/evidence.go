@@ -65,23 +65,24 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.Answered, x.Status, x.Header = true, resp.StatusCode, resp.Header
-	resp.Body = &recordedBody{resp.Body, x}
+	resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
 	return resp, nil
 }
 
 // A recordedBody keeps the beginning of what is read through it.
 type recordedBody struct {
 	io.ReadCloser
-	x *Exchange
+	x    *Exchange
+	more bool // some of it was not kept
 }
 
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	room := maxEvidence - len(b.x.Body)
-	fits := n <= room
 	b.x.Body = append(b.x.Body, p[:min(n, room)]...)
+	b.more = b.more || n > room
 	if errors.Is(err, io.EOF) {
-		b.x.Complete = fits
+		b.x.Complete = !b.more
 	}
 	return n, err
 }

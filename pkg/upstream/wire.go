@@ -184,10 +184,10 @@ func streamReply(resp *http.Response, id int64, rest time.Duration) (reply, erro
 		return true, nil
 	})
 	switch {
+	case limited.N == 0:
+		return reply{}, errTooLong
 	case err == nil:
 		drain(resp, limited, rest)
-	case limited.N == 0:
-		err = errTooLong
 	}
 	return found, err
 }

@@ -1,0 +1,65 @@
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+// A server that hangs once costs one attempt's 5 s, not the whole load.
+func TestAnAttemptEndsAfterFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarm(Options{Jitter: func(time.Duration) time.Duration { return 0 }})
+		defer f.close()
+		s := f.add(t, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(3)})
+		s.FailTimes(1, upstreamtest.Hang())
+		start := time.Now()
+		out := f.client.Load(t.Context(), f.targets[0])
+		if took := time.Since(start); out.Status != Available || out.Attempts != 2 || len(out.Tools) != 3 || took != 5250*time.Millisecond {
+			t.Errorf("Load = %s %s after %d attempts in %v, want it available after 2 in 5.25s", out.Status, out.Reason, out.Attempts, took)
+		}
+	})
+}
+
+func TestResponsesOfFourMebibytesAreTakenAndNotOneByteMore(t *testing.T) {
+	const limit = 4 << 20
+	response := func(before, after string, size int) *http.Response {
+		body := before + strings.Repeat("x", size-len(before)-len(after)) + after
+		return &http.Response{Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(size)}
+	}
+	const before, after = `{"jsonrpc":"2.0","id":1,"result":{"x":"`, `"}}`
+	for _, tt := range []struct {
+		name string
+		size int
+		want error
+	}{{"at the limit", limit, nil}, {"one byte over", limit + 1, errTooLong}} {
+		r, err := jsonReply(response(before, after, tt.size), 1)
+		if !errors.Is(err, tt.want) || err == nil && len(r.result) != tt.size-len(before)-len(after)+len(`{"x":""}`) {
+			t.Errorf("JSON %s: %d bytes, %v; want %v", tt.name, len(r.result), err, tt.want)
+		}
+		r, err = streamReply(response("data: "+before, after+"\n\n", tt.size), 1, time.Second)
+		if !errors.Is(err, tt.want) || (err == nil) != (len(r.result) > 0) {
+			t.Errorf("event stream %s: %d bytes, %v; want %v", tt.name, len(r.result), err, tt.want)
+		}
+	}
+}
+
+func TestEvidenceIsTheFirstFourKibibytes(t *testing.T) {
+	for size, whole := range map[int]bool{0: true, 4096: true, 4097: false, 10000: false} {
+		x := &Exchange{}
+		text := strings.Repeat("ab", size/2) + strings.Repeat("c", size%2)
+		n, err := io.Copy(io.Discard, &recordedBody{ReadCloser: io.NopCloser(strings.NewReader(text)), x: x})
+		if err != nil || n != int64(size) {
+			t.Fatalf("read %d bytes, %v", n, err)
+		}
+		if string(x.Body) != text[:min(size, 4096)] || x.Complete != whole {
+			t.Errorf("of %d bytes %d are kept, complete %v; want %d, %v", size, len(x.Body), x.Complete, min(size, 4096), whole)
+		}
+	}
+}
