@@ -101,6 +101,7 @@ func (r *renderer) properties(s *node) []property {
 	required := map[string]bool{}
 	var names []string
 	if list := s.get("required"); list != nil && list.array {
+		r.steps += len(list.kids) / wide
 		for _, kid := range list.kids {
 			if name, ok := kid.scalar.(string); ok && !required[name] {
 				required[name] = true
@@ -111,6 +112,7 @@ func (r *renderer) properties(s *node) []property {
 	var must, may []property
 	described := map[string]bool{}
 	if list := s.get("properties"); list != nil && list.object {
+		r.steps += len(list.keys) / wide
 		for i, name := range list.keys {
 			described[name] = true
 			if p := (property{name, list.kids[i], required[name]}); p.required {

@@ -8,6 +8,7 @@ import (
 const (
 	maxLiteral = 40  // characters of one literal or property name
 	maxSteps   = 400 // schemas that one renderer looks at: references can multiply them
+	wide       = 64  // members that make a schema count for one more
 )
 
 // A renderer writes one schema at one scale.
@@ -52,6 +53,9 @@ func restricts(key string) bool {
 // render returns the type that a schema describes. depth counts the objects around it.
 func (r *renderer) render(s *node, depth int) expr {
 	r.steps++
+	if s != nil {
+		r.steps += len(s.keys) / wide
+	}
 	switch {
 	case s == nil || s.is(true):
 		return expr{text: anything}

@@ -24,7 +24,10 @@ func FirstSentence(description string) string {
 		if line.Len() > 0 && !introduces && (l == "" || startsBlock(l)) {
 			break
 		}
-		if line.Len() > 0 && l != "" {
+		if l == "" {
+			continue
+		}
+		if line.Len() > 0 {
 			line.WriteByte(' ')
 		}
 		line.WriteString(l)
