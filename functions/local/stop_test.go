@@ -234,3 +234,11 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 		}
 	})
 }
+
+// What the documents say of a program started without more.
+func TestFlagsHaveTheirDefaults(t *testing.T) {
+	got, err := parseFlags([]string{"-dir", "d"}, &syncBuffer{})
+	if want := (options{dir: "d", addr: "127.0.0.1:8080", actor: "local"}); err != nil || got != want {
+		t.Errorf("parseFlags = %+v, %v; want %+v", got, err, want)
+	}
+}
