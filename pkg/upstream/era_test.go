@@ -208,6 +208,17 @@ func TestPagesAreFollowedAndBounded(t *testing.T) {
 			t.Errorf("Load = %s %s after %d pages, want protocol after 64", out.Status, out.Reason, len(s.Received("tools/list")))
 		}
 	})
+	t.Run("10,001 tools", func(t *testing.T) {
+		for n, want := range map[int]Status{10_000: Available, 10_001: Permanent} {
+			s := upstreamtest.New(t, upstreamtest.Options{})
+			half := strings.Repeat(`{},`, n/2)
+			s.FailOn("tools/list", 1, upstreamtest.Result(`{"tools":[`+half+`{}],"nextCursor":"2"}`))
+			s.FailOn("tools/list", 1, upstreamtest.Result(`{"tools":[`+strings.TrimSuffix(half[:3*(n-n/2-1)], ",")+`]}`))
+			if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != want {
+				t.Errorf("%d tools: Load = %s %s (%s), want %s", n, out.Status, out.Reason, out.Error, want)
+			}
+		}
+	})
 	t.Run("an opaque cursor passes byte for byte", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{})
 		const cursor = `"\ud83d<\u00e9>"`

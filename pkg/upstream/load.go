@@ -14,6 +14,7 @@ import (
 const (
 	maxPages   = 64       // of one tools/list
 	maxListing = 16 << 20 // bytes of all its pages
+	maxTools   = 10_000   // that all its pages list
 	maxRefused = 100      // refusals that are told one by one
 )
 
@@ -121,6 +122,7 @@ type listing struct {
 	names   map[string]bool
 	cursors []string
 	size    int
+	listed  int // tools, taken or refused
 }
 
 // add takes one page and returns the cursor of the next, nil if it was the last.
@@ -141,6 +143,9 @@ func (l *listing) add(result json.RawMessage) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if err != nil || len(tools) == 0 || tools[0] != '[' || json.Unmarshal(tools, &list) != nil {
 		return nil, brokenProtocol("tools/list: the result has no list of tools")
+	}
+	if l.listed += len(list); l.listed > maxTools { // each costs a record, for good
+		return nil, brokenProtocol("tools/list has more than %d tools", maxTools)
 	}
 	for _, raw := range list {
 		l.take(raw)
