@@ -28,6 +28,12 @@ const (
 	// maxRefused is how many refused tools of one server are kept: their
 	// number is the server's choice.
 	maxRefused = 50
+
+	// maxRecorded is how many bytes of definitions are recorded of one server, [recordSize]
+	// for each record included. Records outlive their tools: a server that names its tools
+	// anew at every sync would fill the store, and the memory of every sync after.
+	maxRecorded = 64 << 20
+	recordSize  = 1 << 10
 )
 
 // take notes how the server's load ended, and its tools. A tool that cannot be
@@ -108,6 +114,10 @@ type sighting struct {
 func (r *run) observe(ctx context.Context) error {
 	var due []sighting
 	var baselines []approval.Baseline
+	recorded := map[string]int{} // bytes, by server
+	for id, held := range r.records {
+		recorded[id.Server] += len(held.Current) + recordSize
+	}
 	for _, l := range r.lists {
 		if !l.loaded {
 			continue
@@ -116,7 +126,7 @@ func (r *run) observe(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		due = append(due, r.sightings(l, approval.FirstList(held, len(l.tools)))...)
+		due = append(due, r.sightings(l, approval.FirstList(held, len(l.tools)), maxRecorded-recorded[l.server.Name])...)
 		if len(l.tools) > 0 && (held == nil || held.URL != l.server.URL) {
 			baselines = append(baselines, approval.Baseline{Server: l.server.Name, URL: l.server.URL, At: r.began})
 		}
@@ -150,8 +160,9 @@ func (s *Syncer) baseline(ctx context.Context, server string) (*approval.Baselin
 }
 
 // sightings returns the tools of l whose records change, and refuses those
-// that no store would take.
-func (r *run) sightings(l *list, first bool) (due []sighting) {
+// that no store would take. room is for the records of new tools, in bytes.
+func (r *run) sightings(l *list, first bool, room int) (due []sighting) {
+	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		seen := approval.Seen{
 			ID:         tool.ID{Server: l.server.Name, Name: t.Definition.Name},
@@ -170,6 +181,15 @@ func (r *run) sightings(l *list, first bool) (due []sighting) {
 		if err := next.Check(); err != nil {
 			l.refuse(t.Definition.Name, err.Error())
 			return true
+		}
+		if held == nil {
+			if room -= len(next.Current) + recordSize; room < 0 {
+				if !full {
+					l.refuse(t.Definition.Name, "its server has listed too many different tools by now; no new one is taken")
+				}
+				full = true
+				return true
+			}
 		}
 		due = append(due, sighting{l, held, seen})
 		return false

@@ -1,0 +1,45 @@
+package catalog_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// Records outlive their tools, so a server that names its tools anew each time would fill
+// the store and every sync's memory.
+func TestServerThatKeepsNamingNewToolsIsHeldToWhatItHas(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"flood": "", "calm": ""})
+	w.servers.lists["flood"], w.servers.lists["calm"] = []string{"first"}, []string{"one"}
+	w.sync()
+	large := bytes.Repeat([]byte(" "), tool.MaxDefinition)
+	for i := range 64 << 20 / tool.MaxDefinition {
+		r := approval.Record{Server: "flood", Tool: fmt.Sprintf("gone_%d", i), State: approval.Pending, CurrentHash: "h", Current: large}
+		if _, err := w.approvals.Put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.servers.lists["flood"] = []string{`{"name":"first","description":"changed"}`, "gone_3", "new_1", "new_2"}
+	w.servers.lists["calm"] = []string{"one", "two"}
+	rep := w.sync()
+	want := []string{"calm:one: approved", "calm:two: pending", "flood:first: changed", "flood:gone_3: pending"}
+	if diff := cmp.Diff(want, w.state()); diff != "" {
+		t.Errorf("catalog (-want +got):\n%s", diff)
+	}
+	i := slices.IndexFunc(w.load().Current().Outcomes, func(o upstream.Outcome) bool { return o.ServerID == "flood" })
+	if refused := w.load().Current().Outcomes[i].Refused; len(refused) != 1 || refused[0].Name != `"new_1"` || !strings.Contains(refused[0].Reason, "too many different tools") {
+		t.Errorf("refused %+v, want one line for both", refused)
+	}
+	if rep.New != 1 {
+		t.Errorf("%d new records, want that of the other server alone", rep.New)
+	}
+}
