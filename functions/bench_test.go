@@ -142,6 +142,7 @@ func BenchmarkWarm(b *testing.B) {
 				took = append(took, time.Since(began))
 			}
 			b.ReportMetric(median(took), "p50-ms")
+			b.ReportMetric(float64(len(f.Output()))/float64(len(took)), "log-B") // the start's lines among them
 			b.ReportMetric(float64(resident(b, f.PID())), "MB")
 		})
 	}

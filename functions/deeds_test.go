@@ -53,7 +53,7 @@ func (g ground) startNeedsSettings(t *testing.T) {
 	}{
 		{"mcp", nil, []string{"PORTCULLIS_AUTH is not set"}},
 		{"mcp", map[string]string{"PORTCULLIS_AUTH": "none"}, []string{"PORTCULLIS_BUCKET", "PORTCULLIS_TABLE"}},
-		{"sync", map[string]string{"PORTCULLIS_AUTH": "all", "PORTCULLIS_LOG_LEVEL": "loud"}, []string{"PORTCULLIS_AUTH", `"all"`, "PORTCULLIS_LOG_LEVEL"}},
+		{"sync", map[string]string{"PORTCULLIS_AUTH": "all", "PORTCULLIS_LOG_LEVEL": "loud"}, []string{"PORTCULLIS_AUTH", "all", "PORTCULLIS_LOG_LEVEL"}},
 		{"admin", map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BUCKET": "b", "PORTCULLIS_TABLE": "t", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, []string{"PORTCULLIS_SYNC_FUNCTION"}},
 	} {
 		f := lambdatest.Start(t, g.programs+"/"+c.function, c.env)
@@ -61,6 +61,9 @@ func (g ground) startNeedsSettings(t *testing.T) {
 		defer cancel()
 		if err := f.Wait(ctx); err == nil || f.Ready() {
 			t.Errorf("%s with %v runs", c.function, c.env)
+		}
+		if lines := lambdatest.Lines(t, f.Output()); len(lines) == 0 || lines[len(lines)-1]["level"] != "ERROR" {
+			t.Errorf("%s with %v ends without a line of level ERROR: %v", c.function, c.env, lines)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(f.Output(), want) {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -13,7 +12,7 @@ import (
 
 func main() {
 	if err := run(context.Background(), os.Getenv, os.Stdout, boot.Serve); err != nil {
-		fmt.Fprintln(os.Stderr, "admin:", err)
+		boot.Refuse(os.Stdout, err)
 		os.Exit(1)
 	}
 }

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -12,7 +11,7 @@ import (
 
 func main() {
 	if err := run(context.Background(), os.Getenv, os.Stdout, boot.Serve); err != nil {
-		fmt.Fprintln(os.Stderr, "mcp:", err)
+		boot.Refuse(os.Stdout, err)
 		os.Exit(1)
 	}
 }

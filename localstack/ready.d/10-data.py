@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the bucket and the table of infra/data.yaml, and puts the example config into the bucket.
+"""Makes the bucket and the table of infra/data.yaml, and puts the example config and policy into the bucket.
 
 It runs inside LocalStack and MiniStack as their ready hook, and by hand against any emulator at
 AWS_ENDPOINT_URL. What is there already stays as it is.
@@ -12,10 +12,9 @@ import boto3
 from botocore.exceptions import ClientError
 
 STACK, BUCKET, TABLE = "portcullis-data", "portcullis-data", "portcullis"
-HERE = pathlib.Path(__file__).resolve().parent
-MOUNTED = pathlib.Path("/etc/portcullis")
-DATA = MOUNTED / "data.yaml" if MOUNTED.is_dir() else HERE.parent.parent / "infra" / "data.yaml"
-CONFIG = MOUNTED / "config" if MOUNTED.is_dir() else HERE.parent / "config"
+# LocalStack executes the text of this file in its own interpreter, where __file__ is not known.
+ROOT = pathlib.Path(os.environ.get("PORTCULLIS_ROOT") or pathlib.Path(__file__).resolve().parents[2])
+EXAMPLE = ROOT / "localstack" / "example"
 
 SESSION = {
     "endpoint_url": os.environ.get("AWS_ENDPOINT_URL", "http://localhost:4566"),
@@ -31,7 +30,7 @@ def make_stack():
     try:
         cloudformation.create_stack(
             StackName=STACK,
-            TemplateBody=DATA.read_text(encoding="utf-8"),
+            TemplateBody=(ROOT / "infra" / "data.yaml").read_text(encoding="utf-8"),
             Parameters=[{"ParameterKey": k, "ParameterValue": v} for k, v in parameters.items()],
         )
     except ClientError as error:
@@ -42,9 +41,10 @@ def make_stack():
 
 def put_config():
     s3 = boto3.client("s3", config=boto3.session.Config(s3={"addressing_style": "path"}), **SESSION)
-    for path in sorted(CONFIG.iterdir()):
+    # The policy first: a tool that the config brings is never there without the rule about it.
+    for key in ("config/policy.cedar", "config/mcp_config.json"):
         try:
-            s3.put_object(Bucket=BUCKET, Key=f"config/{path.name}", Body=path.read_bytes(), IfNoneMatch="*")
+            s3.put_object(Bucket=BUCKET, Key=key, Body=(EXAMPLE / key).read_bytes(), IfNoneMatch="*")
         except ClientError as error:
             if error.response["ResponseMetadata"]["HTTPStatusCode"] != 412:
                 raise

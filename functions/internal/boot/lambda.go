@@ -46,6 +46,11 @@ func Start(ctx context.Context, name string, getenv func(string) string, stdout 
 	return &Function{p, clients}, nil
 }
 
+// Refuse logs why a function does not start, at a level that no filter drops.
+func Refuse(stdout io.Writer, err error) {
+	newLog(stdout, slog.LevelError).LogAttrs(context.Background(), slog.LevelError, "function does not start", slog.Any("error", err))
+}
+
 // Serve answers events with h until the environment ends.
 func Serve(h Handler) { lambda.Start(h) }
 
