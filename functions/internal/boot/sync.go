@@ -54,8 +54,8 @@ func ParseSyncEvent(payload []byte) (SyncEvent, error) {
 			} `json:"s3"`
 		} `json:"Records"`
 	}
-	if json.Unmarshal(payload, &e) != nil { // JSON of another form: somebody's own
-		return SyncEvent{Trigger: "invoke"}, nil
+	if json.Unmarshal(payload, &e) != nil {
+		return SyncEvent{Trigger: "invoke"}, nil //nolint:nilerr // JSON of another form is somebody's own, and asks for a sync
 	}
 	switch {
 	case e.Source == "aws.events" || e.Source == "aws.scheduler":

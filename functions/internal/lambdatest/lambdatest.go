@@ -41,7 +41,7 @@ func Build(t testing.TB, module string, names ...string) string {
 	for _, name := range names {
 		args = append(args, "./functions/"+name)
 	}
-	cmd := exec.Command("go", args...)
+	cmd := exec.CommandContext(t.Context(), "go", args...) //nolint:gosec // the test chooses the names
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -90,7 +90,7 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 		t: t, out: filepath.Join(t.TempDir(), "out"), events: make(chan event), ready: make(chan struct{}),
 		ended: make(chan struct{}), waiting: map[string]chan Answer{},
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +100,8 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
-	f.cmd = exec.Command(program)
+	defer func() { _ = out.Close() }()                                       // the process has its own
+	f.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program) // Stop ends it
 	f.cmd.Env = []string{
 		"AWS_LAMBDA_RUNTIME_API=" + listener.Addr().String(), "AWS_LAMBDA_FUNCTION_NAME=" + filepath.Base(program),
 		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
@@ -202,7 +202,7 @@ func (f *Function) outputFrom(offset int64) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	data, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<40))
 	if err != nil {
 		f.t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	err := run(ctx, os.Args[1:], func(ctx context.Context, bucket string) (object.Store, error) { return boot.Bucket(ctx, bucket) }, os.Stdout)
+	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
