@@ -100,7 +100,7 @@ GOARCH_arm64  := arm64
 GOARCH_x86_64 := amd64
 BUILD_DIR ?= .aws-sam/build
 SAM := SAM_CLI_TELEMETRY=0 $(PORTCULLIS_SAM)
-STACKARCH := Architecture=$(ARCH)
+STACKARCH = Architecture=$(ARCH)
 
 # What `sam build` calls for each function, in the source folder.
 build-McpFunction build-SyncFunction build-AdminFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
@@ -137,6 +137,8 @@ push-config: ## check DIR/config, put it into the stack's bucket, print the vers
 	@bucket="$(BUCKET)"; test -n "$$bucket" || { $(MAKE) --no-print-directory sam >/dev/null; bucket=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs BucketName); }; \
 	go run ./functions/internal/pushconfig -dir $(DIR) -bucket "$$bucket" -expect "$(EXPECT)"
 
+##@ Local AWS
+
 .PHONY: local-up
 local-up: ## S3 and DynamoDB on this machine: LocalStack where Docker is, else MiniStack
 	@localstack/up
@@ -156,7 +158,7 @@ local-api: build ## the functions behind `sam local start-api`, on what local-up
 
 .PHONY: invoke
 invoke: ARCH = $(shell uname -m | sed 's/aarch64/arm64/')
-invoke: build ## one function with EVENT=events/…, by `sam local invoke` (Docker)
+invoke: build ministack ## one function with EVENT=events/…: `sam local invoke` where Docker is, else MiniStack
 	@localstack/sam invoke $(EVENT)
 
 ##@ Set up

@@ -1,7 +1,8 @@
-// Package localstack holds no code: its test runs the ready hook.
+// Package localstack holds no code: its tests run the scripts and the ready hook.
 package localstack
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -19,38 +20,129 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/object/s3"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
 )
 
-// The hook makes the bucket and the table on an emulator, with the example config in it, and does
-// nothing more when it runs again.
-func TestReadyHookMakesTheData(t *testing.T) {
-	endpoint := emulator.Start(t)
-	python := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_MINISTACK")), "python") // has boto3
-	if _, err := exec.LookPath(python); err != nil {
-		t.Skipf("no Python with boto3 beside PORTCULLIS_MINISTACK: %v", err)
+const hook = "ready.d/10-data.py"
+
+// beside returns a program beside the one that the variable names. Without it the test is
+// skipped, or fails where CI=true.
+func beside(t *testing.T, variable, name string) string {
+	t.Helper()
+	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)
+	if _, err := exec.LookPath(program); os.Getenv(variable) == "" || err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s names no program: %v", variable, err)
+		}
+		t.Skipf("%s names no program: %v (`make ministack sam` installs them)", variable, err)
 	}
+	return program
+}
+
+// world is what the hook leaves on an emulator.
+type world struct {
+	bucket    *s3.Client
+	objects   *s3store.Store
+	approvals *dynamo.Store
+}
+
+func at(endpoint string) world {
 	credentials := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 	})
-	objects := s3store.New(s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: credentials, HTTPClient: http.DefaultClient}), "portcullis-data")
-	approvals := dynamo.New(dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials}), "portcullis", nil)
-	etag := ""
-	for range 2 {
-		cmd := exec.Command(python, filepath.Join("ready.d", "10-data.py"))
-		cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint)
+	bucket := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: credentials, HTTPClient: http.DefaultClient})
+	table := dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials})
+	return world{bucket, s3store.New(bucket, "portcullis-data"), dynamo.New(table, "portcullis", nil)}
+}
+
+// versions returns every version of every object, the newest first for each key.
+func (w world) versions(t *testing.T) []string {
+	t.Helper()
+	list, err := w.bucket.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: aws.String("portcullis-data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, v := range list.Versions {
+		all = append(all, *v.Key+" "+*v.VersionId)
+	}
+	return all
+}
+
+// check holds what is there against the files of the example.
+func (w world) check(t *testing.T) {
+	t.Helper()
+	for _, key := range []string{config.Key, policy.Key} {
+		want, err := os.ReadFile(filepath.Join("example", filepath.FromSlash(key)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := w.objects.Get(t.Context(), key, "")
+		if err != nil || !bytes.Equal(o.Data, want) {
+			t.Errorf("the bucket has %s %q (%v), want the example's %q", key, o.Data, err, want)
+		}
+	}
+	if _, err := w.approvals.Baseline(t.Context(), "deepwiki"); !errors.Is(err, approval.ErrNotFound) {
+		t.Errorf("the table answers %v, want %v", err, approval.ErrNotFound)
+	}
+}
+
+func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
+	python := beside(t, "PORTCULLIS_MINISTACK", "python") // has boto3
+	t.Setenv("AWS_ENDPOINT_URL", "")                      // an emulator of its own: the data of one that is in use would be replaced
+	endpoint := emulator.Start(t)
+	w := at(endpoint)
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), python, args...)
+		cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "PORTCULLIS_ROOT="+root)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		o, err := objects.Get(t.Context(), config.Key, "")
-		if err != nil || etag != "" && o.ETag != etag {
-			t.Fatalf("config has the ETag %s, had %s: %v", o.ETag, etag, err)
-		}
-		if _, err := config.Parse(o.Data); err != nil {
-			t.Errorf("the example config: %v", err)
-		}
-		etag = o.ETag
-		if _, err := approvals.Baseline(t.Context(), "deepwiki"); !errors.Is(err, approval.ErrNotFound) {
-			t.Errorf("the table answers %v", err)
-		}
+	}
+
+	// LocalStack executes the text of a Python hook with no globals: not even its own path is known.
+	run("-c", `import sys; exec(open(sys.argv[1], "rb").read(), {})`, hook)
+	w.check(t)
+	before := w.versions(t)
+	run(hook)
+	w.check(t)
+	if after := w.versions(t); len(before) != 2 || len(after) != len(before) || after[0] != before[0] || after[1] != before[1] {
+		t.Errorf("after a second run the versions are %q, were %q", after, before)
+	}
+
+	o, err := w.objects.Get(t.Context(), config.Key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := []byte(`{"mcpServers": {}}`)
+	if _, err := w.objects.Put(t.Context(), config.Key, mine, o.ETag); err != nil {
+		t.Fatal(err)
+	}
+	run(hook)
+	if o, err := w.objects.Get(t.Context(), config.Key, ""); err != nil || !bytes.Equal(o.Data, mine) {
+		t.Errorf("a config that somebody pushed became %q (%v)", o.Data, err)
+	}
+}
+
+func TestExampleHasNoFault(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("example", filepath.FromSlash(config.Key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(data)
+	if err != nil || len(c.Warnings) > 0 || len(c.Servers) == 0 {
+		t.Errorf("%s: %d servers, warnings %v, %v", config.Key, len(c.Servers), c.Warnings, err)
+	}
+	if data, err = os.ReadFile(filepath.Join("example", filepath.FromSlash(policy.Key))); err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Parse(data)
+	if err != nil || len(p.Warnings()) > 0 {
+		t.Errorf("%s: %v", policy.Key, err)
 	}
 }

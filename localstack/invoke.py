@@ -1,0 +1,54 @@
+"""Gives one event to a built function, on MiniStack: what `sam local invoke` does where Docker is.
+
+    invoke.py NAME FOLDER EVENT
+
+The function is NAME of template.yaml, its program FOLDER/bootstrap. Prints what it answers; its log goes to standard error.
+"""
+
+import base64
+import io
+import json
+import os
+import pathlib
+import sys
+import zipfile
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+name, folder, event = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+client = boto3.client("lambda", config=Config(read_timeout=300, retries={"max_attempts": 0}))
+
+code = io.BytesIO()
+with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as archive:
+    program = zipfile.ZipInfo("bootstrap")
+    program.external_attr = 0o755 << 16
+    archive.writestr(program, (folder / "bootstrap").read_bytes())
+
+# The emulator says itself where it is.
+environment = json.loads((pathlib.Path(__file__).parent / "env.json").read_text(encoding="utf-8"))["Parameters"]
+del environment["AWS_ENDPOINT_URL"]
+environment |= {"PORTCULLIS_AUTH": "none", "PORTCULLIS_ALLOW_NETS": os.environ.get("ALLOW_NETS", "127.0.0.0/8")}
+
+name = f"portcullis-invoke-{name}"
+try:
+    client.delete_function(FunctionName=name)
+except ClientError as error:
+    if error.response["Error"]["Code"] != "ResourceNotFoundException":
+        raise
+client.create_function(
+    FunctionName=name,
+    Runtime="provided.al2023",
+    Handler="bootstrap",
+    Role="arn:aws:iam::000000000000:role/portcullis-invoke",
+    Timeout=300,
+    Environment={"Variables": environment},
+    Code={"ZipFile": code.getvalue()},
+)
+client.get_waiter("function_active_v2").wait(FunctionName=name)
+answer = client.invoke(FunctionName=name, Payload=event.read_bytes(), LogType="Tail")
+sys.stderr.write(base64.b64decode(answer.get("LogResult", "")).decode("utf-8", "replace").rstrip("\n") + "\n")
+print(answer["Payload"].read().decode("utf-8"))
+if "FunctionError" in answer:
+    sys.exit("the function failed")
