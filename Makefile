@@ -38,6 +38,10 @@ test: setup $(BIN)/gotestsum ## set up what the tests need, then every test
 	mkdir -p $(TOOLS)/report
 	$(BIN)/gotestsum --format pkgname --jsonfile $(TOOLS)/report/tests.json -- -timeout 15m ./...
 
+.PHONY: race
+race: setup ## the tests that run in one process, with the race detector
+	go test -race -timeout 20m ./pkg/... ./functions/local
+
 .PHONY: check
 check: fmt-check vet lint vuln template-lint test ## what CI runs
 

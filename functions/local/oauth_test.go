@@ -68,7 +68,7 @@ func deleteFile() *mcp.CallToolParams {
 
 func TestAnOAuthClientFindsItsWayInAndAsksForMore(t *testing.T) {
 	g := startGuarded(t, "search", nil)
-	g.issuer.Grant = []string{"portcullis:read", "portcullis:destructive"}
+	g.issuer.Grant("portcullis:read", "portcullis:destructive")
 	s := g.login(t)
 	if instructions := s.InitializeResult().Instructions; !strings.Contains(instructions, "files") || strings.Contains(instructions, "vault") {
 		t.Errorf("instructions = %q", instructions)
@@ -98,7 +98,7 @@ func TestAnOAuthClientFindsItsWayInAndAsksForMore(t *testing.T) {
 
 func TestTooSmallAScopeIsToldWhatItNeeds(t *testing.T) {
 	g := startGuarded(t, "search", nil)
-	g.issuer.Grant = []string{"portcullis:read"}
+	g.issuer.Grant("portcullis:read")
 	s := g.login(t)
 	if _, err := s.CallTool(t.Context(), deleteFile()); err == nil {
 		t.Error("a call beyond the scope succeeded")
@@ -190,7 +190,7 @@ func TestTypeScriptClientsFindTheirWayIn(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, "search", nil)
-			g.issuer.Grant = []string{"portcullis:read", "portcullis:destructive"}
+			g.issuer.Grant("portcullis:read", "portcullis:destructive")
 			got := testclients.OAuth(t, mode, g.base+"/mcp",
 				callOf("call_tool_read", `{"name":"files:read_file","args":{"path":"/x"}}`),
 				callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
@@ -213,7 +213,7 @@ func TestATypeScriptClientWithTooSmallAScopeIsTold(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, "search", nil)
-			g.issuer.Grant = []string{"portcullis:read"}
+			g.issuer.Grant("portcullis:read")
 			got := testclients.OAuth(t, mode, g.base+"/mcp", callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
 			if got.Answers[0].Error == nil || !slices.ContainsFunc(got.Asked, func(s string) bool { return strings.Contains(s, "portcullis:destructive") }) {
 				t.Errorf("answer %+v after asking for %q", got.Answers[0], got.Asked)

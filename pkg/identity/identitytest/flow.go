@@ -43,9 +43,9 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad authorization request", http.StatusBadRequest)
 		return
 	}
-	code := rand.Text()
+	code, scopes := rand.Text(), i.granted(q.Get("scope"))
 	i.mu.Lock()
-	i.codes[code] = grant{q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("resource"), i.granted(q.Get("scope"))}
+	i.codes[code] = grant{q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("resource"), scopes}
 	i.asked = append(i.asked, q.Get("scope"))
 	i.mu.Unlock()
 	answer := to.Query()
@@ -56,10 +56,19 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
+// Grant sets the scopes that the issuer gives out of those asked for.
+func (i *Issuer) Grant(scopes ...string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.grants = scopes
+}
+
 func (i *Issuer) granted(asked string) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	var out []string
 	for _, s := range strings.Fields(asked) {
-		if slices.Contains(i.Grant, s) {
+		if slices.Contains(i.grants, s) {
 			out = append(out, s)
 		}
 	}

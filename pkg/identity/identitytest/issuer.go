@@ -22,7 +22,6 @@ import (
 type Issuer struct {
 	URL     string
 	Subject string         // of the tokens that it gives
-	Grant   []string       // scopes that it gives out of those asked for
 	Extra   map[string]any // claims that it adds
 
 	t testing.TB
@@ -32,6 +31,7 @@ type Issuer struct {
 	published []jose.JSONWebKey
 	down      bool
 	fetches   int
+	grants    []string // scopes that it gives out of those asked for
 	codes     map[string]grant
 	asked     []string // scopes of each authorization request
 }
