@@ -187,7 +187,7 @@ func TestASyncRunsAtStartEveryMinuteAndWhenAFileChanges(t *testing.T) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
-			if got := strings.Count(log.String(), "msg=synced"); got != want {
+			if got := strings.Count(log.String(), `msg="catalog synced"`); got != want {
 				t.Errorf("%d syncs, want %d:\n%s", got, want, log)
 			}
 		}
