@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,19 +41,5 @@ func keepLastGoodPolicy(ctx context.Context, objects object.Store) error {
 	if _, err := policy.Parse(now.Data); err != nil {
 		return nil //nolint:nilerr // it is no good one to keep; those who use it tell of it
 	}
-	ifMatch := object.IfAbsent
-	kept, err := objects.Get(ctx, LastGoodPolicyKey, "")
-	switch {
-	case err == nil:
-		ifMatch = kept.ETag
-	case !errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("read %s: %w", LastGoodPolicyKey, err)
-	}
-	if bytes.Equal(kept.Data, now.Data) {
-		return nil
-	}
-	if _, err := objects.Put(ctx, LastGoodPolicyKey, now.Data, ifMatch); err != nil {
-		return fmt.Errorf("store %s: %w", LastGoodPolicyKey, err)
-	}
-	return nil
+	return keep(ctx, objects, LastGoodPolicyKey, now.Data)
 }

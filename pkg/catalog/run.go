@@ -111,7 +111,7 @@ func (r *run) readConfig(ctx context.Context) error {
 	r.report.ConfigErr = errors.Join(from.Unread, from.Refused)
 	if from.Stale() {
 		r.o.Log.LogAttrs(ctx, slog.LevelError, "an older config stays in use", slog.Any("err", r.report.ConfigErr))
-	} else if err := keepLastGood(ctx, r.objects, from); err != nil {
+	} else if err := keep(ctx, r.objects, LastGoodKey, from.Data); err != nil {
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good config not kept", slog.Any("err", err))
 	}
 	if err := keepLastGoodPolicy(ctx, r.objects); err != nil {

@@ -81,22 +81,23 @@ func fallBack(ctx context.Context, objects object.Store, held *Source, mark func
 	return &s, nil
 }
 
-// keepLastGood stores a config that parsed as the last good one, unless it is
-// that already. It writes only over what it read: of two syncs the one with the older file
+// keep stores what parsed as the last good version of a file, unless it is that
+// already. It writes only over what it read: of two syncs the one with the older file
 // must not win by being slow.
-func keepLastGood(ctx context.Context, objects object.Store, s *Source) error {
+func keep(ctx context.Context, objects object.Store, key string, data []byte) error {
 	ifMatch := object.IfAbsent
-	o, err := objects.Get(ctx, LastGoodKey, "")
+	kept, err := objects.Get(ctx, key, "")
 	switch {
-	case err == nil && bytes.Equal(o.Data, s.Data):
-		return nil
 	case err == nil:
-		ifMatch = o.ETag
+		ifMatch = kept.ETag
 	case !errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("read %s: %w", LastGoodKey, err)
+		return fmt.Errorf("read %s: %w", key, err)
 	}
-	if _, err := objects.Put(ctx, LastGoodKey, s.Data, ifMatch); err != nil {
-		return fmt.Errorf("store %s: %w", LastGoodKey, err)
+	if bytes.Equal(kept.Data, data) { // no file and none kept are equal, too
+		return nil
+	}
+	if _, err := objects.Put(ctx, key, data, ifMatch); err != nil {
+		return fmt.Errorf("store %s: %w", key, err)
 	}
 	return nil
 }

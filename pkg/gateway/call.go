@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -156,7 +156,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	}
 	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)
-	raw, err := s.g.up.Call(ctx, target(server), upstream.Call{
+	raw, err := s.g.up.Call(ctx, catalog.Target(server), upstream.Call{
 		Name:   id.Name,
 		Params: params,
 		Meta:   upstream.CallMeta{Raw: s.caller.Meta, Traceparent: s.caller.Traceparent},
@@ -170,14 +170,6 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
-
-// target is the server as the upstream client calls it.
-func target(s config.Server) upstream.Target {
-	return upstream.Target{
-		ID: s.Name, URL: s.URL, Headers: s.Headers.Plain(),
-		Timeout: min(s.Timeout, callTime), BehindProxy: s.BehindProxy,
-	}
-}
 
 // statusNow classifies a tool by its approval record as it is in the store now.
 // The store is asked only if the answer can matter.

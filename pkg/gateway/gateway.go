@@ -56,12 +56,11 @@ type Options struct {
 	Now      func() time.Time // nil: time.Now
 }
 
-// How long a request, the read of an approval record and an upstream call may
-// take. API Gateway gives up after 30 s and the function after 28.
+// How long a request and the read of an approval record may take. API Gateway gives
+// up after 30 s and the function after 28; the upstream client, after at most 20.
 const (
 	requestTime  = 25 * time.Second
 	approvalTime = 5 * time.Second
-	callTime     = 20 * time.Second
 )
 
 // A Gateway opens sessions. It is safe for concurrent use.
