@@ -3,31 +3,18 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/policy/policytest"
 )
 
 // manyRules are the rules of the ten policies, but for those that deny everything, and
 // a hundred that match nothing.
 func manyRules(b *testing.B) string {
 	b.Helper()
-	files, err := filepath.Glob("../policy/testdata/policies/*.cedar")
-	if err != nil || len(files) != 10 {
-		b.Fatalf("%d policies, %v", len(files), err)
-	}
 	var all strings.Builder
-	for _, file := range files {
-		if strings.Contains(file, "conflicting") || strings.Contains(file, "everything") {
-			continue
-		}
-		src, err := os.ReadFile(file)
-		if err != nil {
-			b.Fatal(err)
-		}
-		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // ids may not come twice
-	}
+	all.WriteString(policytest.Rules(b))
 	for i := range 100 {
 		fmt.Fprintf(&all, "forbid (principal, action, resource) when { resource.name like \"no_such_%d_*\" };\n", i)
 	}

@@ -2,39 +2,16 @@ package state_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/policy/policytest"
 )
-
-// realRules are the rules of the ten policies, but for those that deny everything.
-func realRules(b *testing.B) string {
-	b.Helper()
-	files, err := filepath.Glob("../policy/testdata/policies/*.cedar")
-	if err != nil || len(files) != 10 {
-		b.Fatalf("%d policies, %v", len(files), err)
-	}
-	var all strings.Builder
-	for _, file := range files {
-		if strings.Contains(file, "conflicting") || strings.Contains(file, "everything") {
-			continue
-		}
-		src, err := os.ReadFile(file)
-		if err != nil {
-			b.Fatal(err)
-		}
-		all.WriteString(strings.ReplaceAll(string(src), "@id(", "@was(")) // ids may not come twice
-	}
-	return all.String()
-}
 
 // The statuses of 10,000 tools: for an agent that is new, and for one that was seen before.
 func BenchmarkPolicy10000(b *testing.B) {
-	for _, bb := range []struct{ name, rules string }{{"no rules", ""}, {"real rules", realRules(b)}} {
+	for _, bb := range []struct{ name, rules string }{{"no rules", ""}, {"real rules", policytest.Rules(b)}} {
 		h := crowd(b, 10000)
 		var open []string
 		for n := range 10 {

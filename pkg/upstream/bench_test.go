@@ -95,18 +95,7 @@ func BenchmarkLoadAllInTrouble(b *testing.B) {
 		var targets []Target
 		for i := range 70 {
 			s := upstreamtest.New(b, upstreamtest.Options{Tools: tools(8), Era: upstreamtest.Modern, Forget: true})
-			switch i / 5 {
-			case 0:
-				s.Fail(upstreamtest.Hang())
-			case 1:
-				s.Fail(upstreamtest.Reset())
-			case 2:
-				s.FailTimes(1, upstreamtest.Status(500, ""))
-			case 3:
-				s.Fail(upstreamtest.Status(403, ""))
-			case 4:
-				s.Refuse()
-			}
+			trouble(s, i)
 			targets = append(targets, Target{ID: s.Addr(), URL: s.URL})
 		}
 		c := New(&Options{AllowNets: loopback()})

@@ -18,18 +18,23 @@ func troubled(t *testing.T, f *farm) {
 	t.Helper()
 	for i := range 70 {
 		s := f.add(t, upstreamtest.Options{Tools: tools(8), Era: []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy}[i%2], Sessions: i%4 == 1})
-		switch i / 5 {
-		case 0:
-			s.Fail(upstreamtest.Hang())
-		case 1:
-			s.Fail(upstreamtest.Reset())
-		case 2:
-			s.FailTimes(1, upstreamtest.Status(500, "starting"))
-		case 3:
-			s.Fail(upstreamtest.Status(403, "RBAC: access denied"))
-		case 4:
-			s.Refuse()
-		}
+		trouble(s, i)
+	}
+}
+
+// trouble gives the i-th server of such a fleet its fault, if it has one.
+func trouble(s *upstreamtest.Server, i int) {
+	switch i / 5 {
+	case 0:
+		s.Fail(upstreamtest.Hang())
+	case 1:
+		s.Fail(upstreamtest.Reset())
+	case 2:
+		s.FailTimes(1, upstreamtest.Status(500, "starting"))
+	case 3:
+		s.Fail(upstreamtest.Status(403, "RBAC: access denied"))
+	case 4:
+		s.Refuse()
 	}
 }
 

@@ -18,7 +18,7 @@ type planned struct {
 	fault  Fault
 }
 
-// Fail makes every request fail, until [Server.Heal].
+// Fail makes every request fail from now on.
 func (s *Server) Fail(f Fault) { s.FailOn("", -1, f) }
 
 // FailTimes makes the next n requests fail; then the server is well.
@@ -30,13 +30,6 @@ func (s *Server) FailOn(method string, n int, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, &planned{method, n, f})
-}
-
-// Heal drops every fault that is still to come.
-func (s *Server) Heal() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = nil
 }
 
 // failing strikes with the first fault that is planned for a request.
@@ -157,9 +150,6 @@ func Truncated() Fault {
 func TruncatedStream() Fault {
 	return Status(http.StatusOK, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}\n\n", "Content-Type", "text/event-stream")
 }
-
-// NotHTTP answers with bytes of another protocol.
-func NotHTTP() Fault { return raw("SSH-2.0-OpenSSH_9.6\r\n", false) }
 
 // raw writes bytes as they are and closes the connection, with a reset if asked for.
 func raw(bytes string, reset bool) Fault {
