@@ -39,7 +39,7 @@ func (k *Tokens) check(ctx context.Context, credential string) (Agent, error) {
 		return Agent{}, errors.New("not the text of an agent token")
 	}
 	if token.SameHash(k.Bootstrap, token.Digest(text)) {
-		return Agent{ID: bootstrapAgent, Admin: true}, nil
+		return Agent{ID: bootstrapAgent, Way: WayToken, Admin: true}, nil
 	}
 	now := time.Now
 	if k.Now != nil {
@@ -78,8 +78,8 @@ func (k *Tokens) touch(ctx context.Context, id string, now time.Time) {
 
 func tokenAgent(t token.Token) (Agent, error) {
 	a := Agent{
-		ID: TokenAgent(t.Name), Servers: t.Servers, Admin: t.Admin,
-		Claims: map[string]any{"token": t.Name},
+		ID: TokenAgent(t.Name), Way: WayToken, Servers: t.Servers, Admin: t.Admin,
+		Claims: map[string]any{claimToken: t.Name},
 	}
 	if len(t.Toolsets) > 0 {
 		a.Toolsets = t.Toolsets

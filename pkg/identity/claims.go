@@ -67,6 +67,19 @@ func (m ClaimMap) filled() ClaimMap {
 	return m
 }
 
+// What policies read of an agent that is no claim of a JWT. A JWT's claims of these names
+// are left out: a rule that goes by principal.arn is written for callers whose ARN was verified.
+const (
+	claimARN   = "arn"
+	claimToken = "token"
+	claimKind  = "kind" // the agent's Way
+)
+
+// dropped reports whether policies do not read this claim of a JWT.
+func dropped(claim string) bool {
+	return volatile(claim) || slices.Contains([]string{claimARN, claimToken, claimKind}, claim)
+}
+
 // volatile claims differ from token to token of one agent. A rule has no use for
 // them, and with them nothing that was worked out for an agent would ever be found again.
 func volatile(claim string) bool {
@@ -85,8 +98,8 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	if use, ok := claims["token_use"]; ok && use != "access" {
 		return Agent{}, errors.New("it is no access token")
 	}
-	a := Agent{ID: id, Claims: maps.Clone(claims)}
-	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return volatile(name) })
+	a := Agent{ID: id, Way: WayJWT, Claims: maps.Clone(claims)}
+	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return dropped(name) })
 	var faults []error
 	list := func(claim string) (names []string, given bool) {
 		names, given, err := listClaim(claims, claim)

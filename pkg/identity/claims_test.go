@@ -72,6 +72,16 @@ func TestClaimsThatDifferFromTokenToTokenAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestClaimsNeverStandForWhatTheGatewayKnowsItself(t *testing.T) {
+	a, err := identity.ClaimMap{}.Agent(claims("sub", "a", "arn", "arn:aws:iam::1:role/ci", "token", "ci", "kind", "iam", "team", "blue"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(identity.Agent{ID: "a", Way: identity.WayJWT, Claims: claims("sub", "a", "team", "blue")}, a); d != "" {
+		t.Errorf("Agent (-want +got):\n%s", d)
+	}
+}
+
 func FuzzClaimsNeverGrantWithoutAnID(f *testing.F) {
 	for _, s := range []string{`{"sub":"a","scope":"portcullis:read"}`, `{"sub":1}`, `{"scp":[1]}`, `{"sub":"a","groups":{"x":1}}`, `[]`, `{"sub":"token:x"}`} {
 		f.Add([]byte(s))

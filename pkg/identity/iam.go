@@ -26,8 +26,8 @@ func (i *IAM) agent(ctx context.Context) (Agent, bool) {
 		return Agent{}, false
 	}
 	return Agent{
-		ID: arn, Servers: i.Servers, Tiers: i.Tiers,
+		ID: arn, Way: WayIAM, Servers: i.Servers, Tiers: i.Tiers,
 		Admin:  slices.ContainsFunc(i.Admins, func(pattern string) bool { return tool.MatchGlob(pattern, arn) }),
-		Claims: map[string]any{"arn": arn},
+		Claims: map[string]any{claimARN: arn},
 	}, true
 }

@@ -12,14 +12,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
+// The ways in which a caller proves who it is, as PORTCULLIS_AUTH names them.
+const (
+	WayJWT   = "jwt"
+	WayToken = "token"
+	WayIAM   = "iam"
+	WayNone  = "none"
+)
+
 // An Agent is a verified caller.
 type Agent struct {
 	ID       string
-	Servers  []string    // servers it may see; one "*" stands for every server
-	Tiers    []tool.Tier // tiers it may call
-	Toolsets []string    // toolsets that bound its selection; nil: no bound
-	Admin    bool        // it may use the admin API; says nothing of tools
-	Claims   map[string]any
+	Way      string         // how it proved who it is: one of the ways; policies read it as principal.kind
+	Servers  []string       // servers it may see; one "*" stands for every server
+	Tiers    []tool.Tier    // tiers it may call
+	Toolsets []string       // toolsets that bound its selection; nil: no bound
+	Admin    bool           // it may use the admin API; says nothing of tools
+	Claims   map[string]any // what else policies may read of it; see [ClaimMap]
 }
 
 // An Authenticator turns a request into an Agent. An error is for the log;

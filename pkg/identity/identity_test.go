@@ -14,6 +14,7 @@ import (
 func TestNoneIsOneAgentWhateverIsSent(t *testing.T) {
 	want := identity.Agent{
 		ID:      "anonymous",
+		Way:     identity.WayNone,
 		Servers: []string{"*"},
 		Tiers:   []tool.Tier{tool.Read, tool.Write, tool.Destructive},
 		Admin:   true,

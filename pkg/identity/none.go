@@ -19,7 +19,7 @@ var _ Authenticator = None{}
 // Authenticate never fails, and reads nothing of the request.
 func (None) Authenticate(*http.Request) (Agent, error) {
 	return Agent{
-		ID:      anonymous,
+		ID: anonymous, Way: WayNone,
 		Servers: []string{"*"},
 		Tiers:   []tool.Tier{tool.Read, tool.Write, tool.Destructive},
 		Admin:   true,

@@ -83,7 +83,7 @@ func TestAnAgentTokenBecomesItsAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := identity.Agent{
-		ID: "token:ci", Servers: []string{"files", "mail"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"files"},
+		ID: "token:ci", Way: identity.WayToken, Servers: []string{"files", "mail"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"files"},
 		Admin: true, Claims: claims("token", "ci"),
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -166,7 +166,7 @@ func TestTheBootstrapTokenIsForTheAdminAPIAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(identity.Agent{ID: "bootstrap", Admin: true}, a); d != "" || s.reads > 0 {
+	if d := cmp.Diff(identity.Agent{ID: "bootstrap", Way: identity.WayToken, Admin: true}, a); d != "" || s.reads > 0 {
 		t.Errorf("Agent after %d reads (-want +got):\n%s", s.reads, d)
 	}
 	if _, err := ours(t, s, c, "").Authenticate(with(t, text.Reveal())); err == nil {
@@ -268,7 +268,7 @@ func TestIAMIsTakenFromTheEventAlone(t *testing.T) {
 	signed := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
 	signed.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x")
 	a, err := v.Authenticate(signed)
-	if err != nil || a.ID != arn || a.Admin || len(a.Servers) != 1 {
+	if err != nil || a.ID != arn || a.Way != identity.WayIAM || a.Admin || len(a.Servers) != 1 {
 		t.Errorf("Authenticate = %+v, %v", a, err)
 	}
 	if _, err := v.Authenticate(with(t, "a.b.c")); kindOf(t, err) != identity.Invalid {

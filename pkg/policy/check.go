@@ -14,6 +14,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -86,7 +87,10 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	return nil, warnings
 }
 
-// literals finds types, tools and tiers that cannot be, and would never match.
+// ways are the values of principal.kind.
+var ways = []string{identity.WayJWT, identity.WayToken, identity.WayIAM, identity.WayNone}
+
+// literals finds types, tools, tiers and kinds that cannot be, and would never match.
 // The validator lets them pass.
 func (c *checker) literals(r rule, policy *ast.Policy) config.Faults {
 	var faults config.Faults
@@ -114,12 +118,19 @@ func (c *checker) literals(r rule, policy *ast.Policy) config.Faults {
 	compare := func(a, b ast.IsNode) {
 		access, ok := a.(ast.NodeTypeAccess)
 		literal, isLiteral := b.(ast.NodeValue)
-		if !ok || !isLiteral || access.Value != "tier" || !isVariable(access.Arg, "resource") {
+		if !ok || !isLiteral {
 			return
 		}
-		if text, ok := literal.Value.(cedar.String); ok {
+		text, ok := literal.Value.(cedar.String)
+		switch {
+		case !ok:
+		case access.Value == "tier" && isVariable(access.Arg, "resource"):
 			if _, err := tool.ParseTier(string(text)); err != nil {
 				faults = append(faults, r.faultAt(string(text), err.Error()))
+			}
+		case access.Value == "kind" && isVariable(access.Arg, "principal"):
+			if !slices.Contains(ways, string(text)) {
+				faults = append(faults, r.faultAt(string(text), fmt.Sprintf("%q is no kind of agent: want one of %s", text, strings.Join(ways, ", "))))
 			}
 		}
 	}

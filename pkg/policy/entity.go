@@ -36,8 +36,8 @@ func (e *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return cedar.Entity{}, false
 }
 
-// agentEntity maps the agent's claims to attributes. A claim named id gives
-// way to the agent's id.
+// agentEntity maps the agent's claims to attributes. Claims named id and kind give way
+// to what the gateway knows itself.
 func agentEntity(agent identity.Agent) cedar.Entity {
 	attrs := cedar.RecordMap{}
 	for name, claim := range agent.Claims {
@@ -45,7 +45,7 @@ func agentEntity(agent identity.Agent) cedar.Entity {
 			attrs[cedar.String(name)] = v
 		}
 	}
-	attrs["id"] = cedar.String(agent.ID)
+	attrs["id"], attrs["kind"] = cedar.String(agent.ID), cedar.String(agent.Way)
 	return cedar.Entity{
 		UID:        cedar.NewEntityUID(agentType, cedar.String(agent.ID)),
 		Attributes: cedar.NewRecord(attrs),

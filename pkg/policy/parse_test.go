@@ -69,6 +69,7 @@ func TestParseRefusesWhatTheSchemaDoesNotKnow(t *testing.T) {
 		{"a claim of two types", when(`principal.a > 3 && principal.a like "x"`), "1:1: " + not + "unexpected type: expected datetime, or duration, or Long but saw String"},
 		{"a tier", when(`resource.tier == "raed"`), `1:62: tier "raed" is not read, write or destructive`},
 		{"a tier, the other way round", when(`"raed" != resource.tier`), `1:45: tier "raed" is not read, write or destructive`},
+		{"a kind of agent", when(`principal.kind == "jtw"`), `1:63: "jtw" is no kind of agent: want one of jwt, token, iam, none`},
 		{"a tier in a set", when(`["read", "wirte"].contains(resource.tier)`), `1:54: tier "wirte" is not read, write or destructive`},
 		{"a tool without a server", `forbid(principal, action, resource == Tool::"fetch");`, `1:46: a tool is written Tool::"server:tool", not Tool::"fetch"`},
 		{"a tool without a server, in a condition", when(`resource in [Tool::"a:b", Tool::"fetch"]`), `1:77: a tool is written Tool::"server:tool", not Tool::"fetch"`},
@@ -94,7 +95,7 @@ func TestParseAcceptsAndWarns(t *testing.T) {
 	for _, tt := range []struct{ name, src, want string }{
 		{"nothing", "", ""},
 		{"comments", "// none\n/* none */\n", ""},
-		{"everything that the schema declares", when(`principal.id like "a*" && resource.server == "a" && resource.name == "b" && resource.tier == "read" && resource.readOnly && resource.destructive && resource.idempotent && resource.openWorld`), ""},
+		{"everything that the schema declares", when(`principal.id like "a*" && principal.kind == "iam" && resource.server == "a" && resource.name == "b" && resource.tier == "read" && resource.readOnly && resource.destructive && resource.idempotent && resource.openWorld`), ""},
 		{"every scope", `forbid(principal is Agent, action in [Action::"call"], resource is Tool in Tool::"a:b");`, ""},
 		{"a blanket permit", `permit(principal, action, resource);`, ""},
 		{"a guarded claim", when(`principal has team && principal.team == "x"`), ""},

@@ -97,6 +97,40 @@ func TestAForbidThatDeniesBeatsOneThatFails(t *testing.T) {
 	}
 }
 
+// A token's issuer may let people write claims of any name. None of them may pass for the word
+// of AWS or of the gateway's own tokens.
+func TestAJWTDoesNotPassRulesForOtherCallers(t *testing.T) {
+	cfg := servers(t, "", "web")
+	tools := []Tool{newTool("web:fetch")}
+	const role = "arn:aws:sts::123456789012:assumed-role/ci/run"
+	forger, err := identity.ClaimMap{}.Agent(map[string]any{"sub": "mallory", "arn": role, "token": "ci", "kind": "iam", "id": role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := identity.Agent{ID: role, Way: identity.WayIAM, Claims: map[string]any{"arn": role}}
+	minted := identity.Agent{ID: identity.TokenAgent("ci"), Way: identity.WayToken, Claims: map[string]any{"token": "ci"}}
+	for _, tt := range []struct {
+		name, passes string // what a rule lets through
+		agent        identity.Agent
+	}{
+		{"arn", `principal has arn && principal.arn like "arn:aws:sts::123456789012:assumed-role/ci/*"`, signed},
+		{"kind iam", `principal.kind == "iam"`, signed},
+		{"id", `principal.id like "arn:aws:*"`, signed},
+		{"token", `principal has token && principal.token == "ci"`, minted},
+		{"kind token", `principal.kind == "token"`, minted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := mustParse(t, "forbid(principal, action, resource) unless { "+tt.passes+" };")
+			if v := p.Verdicts(cfg, forger, tools)[0]; v.Denied != lock.Yes {
+				t.Errorf("the JWT's verdict is %v, want denied", v.Denied)
+			}
+			if v := p.Verdicts(cfg, tt.agent, tools)[0]; v.Denied != lock.No {
+				t.Errorf("the verdict of who it is for is %v, want permitted", v.Denied)
+			}
+		})
+	}
+}
+
 func TestSeveralForbidsSpeakInTheOrderOfTheFile(t *testing.T) {
 	var src strings.Builder
 	for i, says := range []string{`@id("z") @reason("First") @contact("me")`, `@id("y") @reason("Second.") @contact("me")`, `@reason("Third")`, `@id("w") @reason("Fourth")`} {
@@ -194,8 +228,8 @@ func TestToolAttributesTakeTheWorseOfWhatIsUnsaid(t *testing.T) {
 }
 
 func TestClaimsBecomeAttributes(t *testing.T) {
-	entity := agentEntity(identity.Agent{ID: "ci", Claims: map[string]any{
-		"id": "root", "null": nil, "bool": true, "text": "x", "whole": 3.0, "fraction": 0.25, "huge": 1e300, "nan": math.NaN(),
+	entity := agentEntity(identity.Agent{ID: "ci", Way: identity.WayJWT, Claims: map[string]any{
+		"id": "root", "kind": "iam", "null": nil, "bool": true, "text": "x", "whole": 3.0, "fraction": 0.25, "huge": 1e300, "nan": math.NaN(),
 		"number": json.Number("9007199254740993"), "half": json.Number("0.5"), "vast": json.Number("1e999"), "int": 7,
 		"list": []any{"a", nil, 2.0, "a"}, "strings": []string{"a"}, "record": map[string]any{"a": map[string]any{"b": "c"}, "n": nil},
 		"other": struct{ A int }{1},
@@ -204,7 +238,7 @@ func TestClaimsBecomeAttributes(t *testing.T) {
 		t.Errorf("uid = %v", entity.UID)
 	}
 	want := map[string]string{
-		"id": `"ci"`, "bool": "true", "text": `"x"`, "whole": "3", "fraction": `decimal("0.25")`, "huge": `"1e+300"`, "nan": `"NaN"`,
+		"id": `"ci"`, "kind": `"jwt"`, "bool": "true", "text": `"x"`, "whole": "3", "fraction": `decimal("0.25")`, "huge": `"1e+300"`, "nan": `"NaN"`,
 		"number": "9007199254740993", "half": `decimal("0.5")`, "vast": `"1e999"`, "int": "7",
 		"list": `[2, "a"]`, "strings": `["a"]`, "record": `{"a":{"b":"c"}}`, "other": `"{1}"`,
 	}

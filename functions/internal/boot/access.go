@@ -11,14 +11,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// The ways in which callers prove who they are, as PORTCULLIS_AUTH names them.
-const (
-	authNone  = "none"
-	authJWT   = "jwt"
-	authToken = "token"
-	authIAM   = "iam"
-)
-
 // Access says who is let in. The zero Access is not valid: a gateway that was told
 // nothing lets nobody in, and does not start.
 type Access struct {
@@ -45,7 +37,7 @@ func (hidden) GoString() string { return "[secret]" }
 func (hidden) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
 // Open reports whether everybody is let in.
-func (a Access) Open() bool { return slices.Equal(a.Ways, []string{authNone}) }
+func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayNone}) }
 
 func (a Access) takes(way string) bool { return slices.Contains(a.Ways, way) }
 
@@ -53,13 +45,13 @@ func (a Access) takes(way string) bool { return slices.Contains(a.Ways, way) }
 // is a fault: whoever set it believes that it guards something.
 func accessNames() map[string][]string {
 	return map[string][]string{
-		authJWT: {
+		identity.WayJWT: {
 			"PORTCULLIS_ISSUER", "PORTCULLIS_AUDIENCE", "PORTCULLIS_ALGORITHMS", "PORTCULLIS_JWKS_URL", "PORTCULLIS_ID_CLAIM",
 			"PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX", "PORTCULLIS_SERVERS_CLAIM",
 			"PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS", "PORTCULLIS_ADMIN_CLAIM", "PORTCULLIS_ADMIN_GROUP",
 		},
-		authToken: {"PORTCULLIS_TOKEN_KEY", "PORTCULLIS_BOOTSTRAP_SHA256"},
-		authIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
+		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", "PORTCULLIS_BOOTSTRAP_SHA256"},
+		identity.WayIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
 	}
 }
 
@@ -73,8 +65,8 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 	}
 	for _, way := range a.Ways {
 		switch way {
-		case authJWT, authToken, authIAM:
-		case authNone:
+		case identity.WayJWT, identity.WayToken, identity.WayIAM:
+		case identity.WayNone:
 			if len(a.Ways) > 1 {
 				fault("PORTCULLIS_AUTH names none beside others: who is let in without proof needs none")
 			}
@@ -83,23 +75,23 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 		}
 	}
 	names := accessNames()
-	for _, way := range []string{authJWT, authToken, authIAM} {
+	for _, way := range []string{identity.WayJWT, identity.WayToken, identity.WayIAM} {
 		for _, name := range names[way] {
 			if getenv(name) != "" && !a.takes(way) {
 				fault("%s is set, but PORTCULLIS_AUTH does not name %s", name, way)
 			}
 		}
 	}
-	if a.takes(authJWT) {
+	if a.takes(identity.WayJWT) {
 		faults = append(faults, a.loadJWT(getenv))
 		if baseURL == "" {
 			fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
 		}
 	}
-	if a.takes(authToken) {
+	if a.takes(identity.WayToken) {
 		faults = append(faults, a.loadTokens(getenv))
 	}
-	if a.takes(authIAM) {
+	if a.takes(identity.WayIAM) {
 		faults = append(faults, a.loadIAM(getenv))
 	}
 	return a, errors.Join(faults...)

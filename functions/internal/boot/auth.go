@@ -26,7 +26,7 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 		return identity.None{}, nil
 	}
 	o := identity.Options{Now: p.now}
-	if a.takes(authJWT) {
+	if a.takes(identity.WayJWT) {
 		settings := a.JWT
 		settings.Now = p.now
 		j, err := identity.NewJWT(settings)
@@ -35,7 +35,7 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 		}
 		o.JWT = j
 	}
-	if a.takes(authToken) {
+	if a.takes(identity.WayToken) {
 		key, err := p.tokenKey(ctx)
 		if err != nil {
 			return nil, err
@@ -46,7 +46,7 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 		p.tokens = &identity.Tokens{Store: p.Stores.Tokens, Key: key, Bootstrap: a.Bootstrap, Now: p.now, Log: p.Log}
 		o.Tokens = p.tokens
 	}
-	if a.takes(authIAM) {
+	if a.takes(identity.WayIAM) {
 		o.IAM = &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}
 	}
 	return identity.New(o)
@@ -85,7 +85,7 @@ func (p *Program) Actor(ctx context.Context) (Actor, error) {
 // resource is what clients are told of where to get a token; nil if no token of an
 // issuer is taken.
 func (s Settings) resource() *mcphttp.Resource {
-	if !s.Access.takes(authJWT) {
+	if !s.Access.takes(identity.WayJWT) {
 		return nil
 	}
 	prefix := s.Access.ScopeRequest + s.Access.JWT.Claims.ScopePrefix
