@@ -25,6 +25,9 @@ func TestNoFileHoldsACredential(t *testing.T) {
 			}
 			return nil
 		}
+		if !d.Type().IsRegular() { // a link to tools that are installed elsewhere
+			return nil
+		}
 		data, err := os.ReadFile(p)
 		if err != nil {
 			return err
