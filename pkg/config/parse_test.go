@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -30,9 +31,9 @@ func TestParseReadsEveryKey(t *testing.T) {
 		}, {
 			Name: "github", URL: "https://mcp.example.com:8443/github/mcp?region=eu",
 			Headers: Headers{
-				"Authorization": NewSecret("Bearer ${secretsmanager:portcullis/github}"),
-				"X-Api-Key":     NewSecret("${ssm:/portcullis/key}-${env:SUFFIX_2}"),
-				"X-Region":      NewSecret("eu"),
+				"Authorization": secret.New("Bearer ${secretsmanager:portcullis/github}"),
+				"X-Api-Key":     secret.New("${ssm:/portcullis/key}-${env:SUFFIX_2}"),
+				"X-Region":      secret.New("eu"),
 			},
 			Enabled: true, EnabledTools: []string{"get_*", "search_*", "create_issue"}, DisabledTools: []string{"search_secrets"},
 			Approval: "manual", Timeout: 1500 * time.Millisecond, Required: true, BehindProxy: "envoy",

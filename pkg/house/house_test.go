@@ -36,7 +36,8 @@ var floors = [][]string{
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/metrics"},
-	{"pkg/lock", "pkg/tool", "pkg/token"},
+	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session"},
+	{"pkg/secret"},
 }
 
 // awsRooms are the only packages that may import AWS modules.

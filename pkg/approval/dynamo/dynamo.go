@@ -5,6 +5,7 @@
 //	SRV#<server>    BASELINE                 when the first list was taken, and where
 //	AUDIT#<server>  <time>#<tool>            who did what
 //	TOKENS          <id>                     an agent token
+//	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
 //
 // The index "feed" has all records under one partition key, sorted by
 // updated_at. That holds a thousand writes a second, far above what people and a sync do.

@@ -1,0 +1,38 @@
+// Package secret is text that cannot print.
+package secret
+
+import "log/slog"
+
+// A Text is a string that cannot print: fmt, slog and encoding/json all show
+// "[secret]". The string sits behind a pointer, because fmt reads the
+// unexported fields of whatever struct holds a Text without asking its methods.
+type Text struct{ text *string }
+
+// mark stands for the text wherever it is printed.
+const mark = "[secret]"
+
+// New returns a Text that holds s.
+func New(s string) Text { return Text{&s} }
+
+// Reveal returns the text.
+func (t Text) Reveal() string {
+	if t.text == nil {
+		return ""
+	}
+	return *t.text
+}
+
+// Equal reports whether both hold the same text.
+func (t Text) Equal(other Text) bool { return t.Reveal() == other.Reveal() }
+
+// String returns "[secret]".
+func (Text) String() string { return mark }
+
+// GoString returns "[secret]".
+func (Text) GoString() string { return mark }
+
+// LogValue returns "[secret]".
+func (Text) LogValue() slog.Value { return slog.StringValue(mark) }
+
+// MarshalText returns "[secret]".
+func (Text) MarshalText() ([]byte, error) { return []byte(mark), nil }

@@ -1,0 +1,76 @@
+// Package session says whose session of an upstream server is whose, and keeps
+// it where every instance of the gateway finds it: the [Store] port.
+//
+// A server of the handshake era may give its client a session id and remember
+// things under it: an open page, a transaction, a working directory. What one
+// agent put there is not for another, so each agent has a session of its own.
+// One that only the instance that opened it knows would be gone with the next
+// request, which another instance answers.
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+)
+
+// What a caller may have to tell apart.
+var (
+	ErrNotFound = errors.New("session not found")       // never kept, ended, or expired
+	ErrConflict = errors.New("another session is kept") // another instance was first, or uses it still
+)
+
+// An Owner is whom a session belongs to: two calls share one only if their owners
+// are equal. What else comes to part callers (a session of the agent's own, a
+// person, a credential's revision) is a further field here and in [Key.ID].
+type Owner struct {
+	Agent string // "": all agents, for a server whose operator said so
+}
+
+// A Key names the session of an owner with a server.
+type Key struct {
+	Server string // its name in the config
+	URL    string // of its MCP endpoint; under another URL it is another server
+	Owner  Owner
+}
+
+// ID returns the key as one text, of one length, that tells nothing of its parts.
+// Each part goes in with its length: "a", "bc" is not "ab", "c".
+func (k Key) ID() string {
+	var b []byte
+	for _, part := range []string{k.Server, k.URL, k.Owner.Agent} {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// A Session is what it takes to go on with one.
+type Session struct {
+	ID      secret.Text // Mcp-Session-Id: whoever has it is the agent, for some servers
+	Version string      // the protocol version that was agreed on
+	Expires time.Time   // to the second; not kept any longer than that
+}
+
+// A Store keeps sessions for all instances of the gateway. Every implementation
+// passes sessiontest.Run. It is safe for concurrent use.
+type Store interface {
+	// Get returns the session that is kept under k, as of every write that
+	// returned before it began, or [ErrNotFound].
+	Get(ctx context.Context, k Key) (Session, error)
+
+	// Put keeps s under k if there is none, or one with the id of s or of old. If
+	// there is another it stores nothing and returns that, with [ErrConflict].
+	Put(ctx context.Context, k Key, s Session, old secret.Text) (Session, error)
+
+	// Delete removes the session with the id of s from under k, if it expires no
+	// later than s does: else somebody has used it since, and the error is
+	// [ErrConflict]. That none or another is kept is no error.
+	Delete(ctx context.Context, k Key, s Session) error
+}
