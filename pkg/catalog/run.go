@@ -195,6 +195,7 @@ func (r *run) finish(ctx context.Context, err error) {
 		rep.Tools, rep.Snapshot, rep.Size = r.held.Len(), r.held.sha256, len(r.held.blob)
 	}
 	if err != nil {
+		r.keepFailure(ctx, rep.Failure(err))
 		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", slog.Duration("duration", rep.Duration), slog.Any("err", err))
 		return
 	}

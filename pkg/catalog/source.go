@@ -70,8 +70,9 @@ func fallBack(ctx context.Context, objects object.Store, held *Source, mark func
 		}
 		if err != nil {
 			mark(s)
-			err = fmt.Errorf("%s: %w", LastGoodKey, err)
-			return nil, fmt.Errorf("no config: %w", errors.Join(s.Refused, s.Unread, err))
+			// What is wrong with the last good file is not wrapped: whoever asks whether
+			// there is no file means the config itself.
+			return nil, fmt.Errorf("no config: %w; %s: %s", errors.Join(s.Refused, s.Unread), LastGoodKey, err.Error())
 		}
 		s.Version, s.Data = config.Version(o.Data), o.Data
 		held = s

@@ -34,8 +34,9 @@ func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
 	if git := rep.Servers[1]; git.Outcome.Status != upstream.Denied || !git.Required || !git.Kept {
 		t.Errorf("report of the required server = %+v", git)
 	}
-	after := w.load()
-	if diff := cmp.Diff(before.Current(), after.Current()); diff != "" {
+	after := w.load().Current()
+	after.Failed = nil
+	if diff := cmp.Diff(before.Current(), after); diff != "" {
 		t.Errorf("the catalog moved:\n%s", diff)
 	}
 	if r := w.record("fs:read"); r.State != approval.Changed {

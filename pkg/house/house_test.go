@@ -36,7 +36,7 @@ var floors = [][]string{
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/metrics"},
-	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session"},
+	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/plural"},
 	{"pkg/secret"},
 }
 

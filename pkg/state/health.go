@@ -2,17 +2,98 @@ package state
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
+
+// A Health is the facts about a State that its operator wants to know, for the
+// admin API and the metrics. Its errors are never shown to an agent.
+// [Health.Reasons] puts into words what is wrong.
+type Health struct {
+	At time.Time // when it was looked at
+
+	Config    Part // Version: SHA-256 of mcp_config.json
+	Policy    Part // Version: SHA-256 of policy.cedar
+	Catalog   Part // Version: SHA-256 of the snapshot
+	Approvals Part // Version: the newest record seen, RFC 3339
+
+	// Expired says that approvals could not be read for so long that every
+	// tool whose server is enabled and which no rule denies is shown as unknown.
+	Expired bool
+
+	Selection error   // why the operator's selection of tools cannot be used
+	Sync      Syncs   // how syncs end
+	Servers   Servers // how the configured servers are
+
+	// Warnings are things that are allowed and look wrong, one line each.
+	Warnings []string
+
+	first map[string]time.Time // when each reason was first seen, by code
+}
+
+// A Part is how one part of a State was last read.
+type Part struct {
+	Version string    // of what is in use; "": nothing is, or an empty policy
+	InUse   bool      // something is in use, however old
+	ReadAt  time.Time // when it was last known to be what the store holds
+	Stale   bool      // the store holds something else, or may
+	Err     error     // why it is stale or missing; for the log and the admin API
+}
+
+// Syncs are how the last syncs ended.
+type Syncs struct {
+	At     time.Time        // when the last one ended that worked; zero: none is known
+	Every  time.Duration    // how often one is due; 0: not known
+	Failed *catalog.Failure // nil: none has failed since
+}
+
+// Servers are how the configured servers are.
+type Servers struct {
+	Configured int
+	Enabled    int
+	Tried      int      // enabled, and a sync has asked them
+	Available  int      // enabled, and loaded by the last sync
+	Tools      int      // of all that are configured
+	Refused    []string // names of those that list what is not taken
+}
+
+// census counts the servers.
+func census(servers []Server) Servers {
+	c := Servers{Configured: len(servers)}
+	for _, s := range servers {
+		c.Tools += s.Tools
+		if !s.Config.Enabled {
+			continue
+		}
+		c.Enabled++
+		if s.Outcome.Status != "" {
+			c.Tried++
+		}
+		if s.Outcome.Status == upstream.Available {
+			c.Available++
+		}
+		if len(s.Outcome.Refused) > 0 {
+			c.Refused = append(c.Refused, s.Config.Name)
+		}
+	}
+	return c
+}
 
 func (h *held) health(now time.Time, o Options) Health {
 	out := Health{
-		Config:    Part{ReadAt: h.sourceAt, Err: h.sourceErr, Stale: h.sourceErr != nil},
-		Policy:    Part{Version: h.policyNumber, ReadAt: h.policyAt, Err: h.policyErr},
-		Catalog:   Part{ReadAt: h.snapAt, Err: h.snapErr, Stale: h.snapErr != nil},
-		Approvals: Part{ReadAt: h.approvalsAt, Err: h.approvalsErr, Stale: h.approvalsErr != nil},
+		At:        now,
+		Config:    Part{InUse: h.source != nil, ReadAt: h.sourceAt, Err: h.sourceErr, Stale: h.sourceErr != nil},
+		Policy:    Part{Version: h.policyNumber, InUse: h.policy != nil, ReadAt: h.policyAt, Err: h.policyErr},
+		Catalog:   Part{InUse: h.snap != nil, ReadAt: h.snapAt, Err: h.snapErr, Stale: h.snapErr != nil},
+		Approvals: Part{InUse: h.overlay != nil, ReadAt: h.approvalsAt, Err: h.approvalsErr, Stale: h.approvalsErr != nil},
 		Expired:   h.expired(now, o.ApprovalHold),
+		Sync:      Syncs{Every: o.SyncEvery},
 	}
 	if src := h.source; src != nil {
 		out.Config.Version = src.Version
@@ -37,6 +118,7 @@ func (h *held) health(now time.Time, o Options) Health {
 	}
 	if h.snap != nil {
 		out.Catalog.Version = h.snap.SHA256()
+		out.Sync.At, out.Sync.Failed = h.snap.Current().SyncedAt, h.snap.Current().Failed
 	}
 	if h.overlay != nil && !h.overlay.newest.IsZero() {
 		out.Approvals.Version = h.overlay.newest.UTC().Format(time.RFC3339Nano)
@@ -44,25 +126,52 @@ func (h *held) health(now time.Time, o Options) Health {
 	return out
 }
 
-// logChanges writes one line for each part whose error is not the one of the last refresh.
-func (l *Loader) logChanges(ctx context.Context, next *held) {
-	before, after := l.held.health(time.Time{}, l.o), next.health(time.Time{}, l.o)
+// NoteSync tells the loader how a sync in this process ended: what could not be
+// stored, because there is no space left for it, is known here alone. nil: it worked.
+func (l *Loader) NoteSync(f *catalog.Failure) {
+	if held := l.failed.Load(); f != nil && held != nil {
+		kept := *f
+		kept.Since = held.Since
+		f = &kept
+	}
+	l.failed.Store(f)
+}
+
+// failure returns the newer of two failures, unless a sync has worked since.
+func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
+	f := s.Failed
+	if own != nil && own.At.After(s.At) && (f == nil || own.At.After(f.At)) {
+		f = own
+	}
+	return f
+}
+
+// logChanges writes one line for each part whose error is not the one of the last
+// refresh, and one for those that can be read again.
+func (l *Loader) logChanges(ctx context.Context, before, after Health) {
+	var again []string
 	for _, p := range []struct {
-		name       string
-		was, is    error
-		hasVersion bool
+		name    string
+		was, is Part
 	}{
-		{"config", before.Config.Err, after.Config.Err, after.Config.Version != ""},
-		{"policy", before.Policy.Err, after.Policy.Err, next.policy != nil},
-		{"catalog", before.Catalog.Err, after.Catalog.Err, after.Catalog.Version != ""},
-		{"approvals", before.Approvals.Err, after.Approvals.Err, next.overlay != nil},
+		{"config", before.Config, after.Config},
+		{"policy", before.Policy, after.Policy},
+		{"catalog", before.Catalog, after.Catalog},
+		{"approvals", before.Approvals, after.Approvals},
 	} {
+		was, is := p.was.Err, p.is.Err
 		switch {
-		case p.is != nil && (p.was == nil || p.was.Error() != p.is.Error()):
+		case is != nil && (was == nil || was.Error() != is.Error()):
 			l.o.Log.LogAttrs(ctx, slog.LevelWarn, "state cannot be refreshed",
-				slog.String("part", p.name), slog.Bool("older_in_use", p.hasVersion), slog.Any("error", p.is))
-		case p.is == nil && p.was != nil:
-			l.o.Log.LogAttrs(ctx, slog.LevelInfo, "state is refreshed again", slog.String("part", p.name))
+				slog.String("part", p.name), slog.Bool("older_in_use", p.is.InUse), slog.Any("error", is))
+		case is == nil && was != nil:
+			again = append(again, p.name)
 		}
 	}
+	if len(again) > 0 {
+		l.o.Log.LogAttrs(ctx, slog.LevelInfo, "state is refreshed again", slog.String("parts", strings.Join(again, ",")))
+	}
 }
+
+// missing reports whether err says that there is no such object.
+func missing(err error) bool { return errors.Is(err, object.ErrNotFound) }

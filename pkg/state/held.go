@@ -154,12 +154,9 @@ func (h *held) build(now time.Time, o Options, prev *State) *State {
 		h.bench = newBench(h.offer, h.policy)
 	}
 	next := parts{h.offer, h.bench, h.snap, h.overlay, h.expired(now, o.ApprovalHold)}
-	var before *world
-	if prev != nil {
-		before = prev.world
-	}
-	s.world = newWorld(next, before, h.parts)
+	s.world = newWorld(next, prev.world, h.parts)
 	h.parts = next
+	s.Health.Servers, s.Health.Selection = s.world.census, s.world.boundErr
 	s.Health.Warnings = append(s.Health.Warnings, s.world.warnings()...)
 	return s
 }

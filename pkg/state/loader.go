@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
@@ -18,6 +19,7 @@ type Options struct {
 	ConfigTTL    time.Duration    // 30 s: how long config, policy and catalog are not looked at again
 	ApprovalTTL  time.Duration    // 2 s: the same for approvals
 	ApprovalHold time.Duration    // 60 s: how long approvals that cannot be read are gone by
+	SyncEvery    time.Duration    // how often a sync is due; 0: not known, so a catalog is never called old
 	Retry        time.Duration    // 5 s: when to ask again for what could not be read
 	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that if nothing is held
 }
@@ -60,6 +62,8 @@ type Loader struct {
 	turn  chan struct{} // holds one token while somebody refreshes
 	state atomic.Pointer[State]
 	due   atomic.Int64 // when to look again, in Unix nanoseconds
+
+	failed atomic.Pointer[catalog.Failure] // of the last sync in this process; nil: it worked, or there was none
 
 	held held // guarded by turn
 }
@@ -115,8 +119,11 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	if ctx.Err() != nil {
 		return l.current() // the caller went away: that says nothing about the stores
 	}
-	s := next.build(now, l.o, l.state.Load())
-	l.logChanges(ctx, &next)
+	prev := l.current()
+	s := next.build(now, l.o, prev)
+	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
+	s.Health.first = firstSeen(prev.Health, s.Health)
+	l.logChanges(ctx, prev.Health, s.Health)
 	l.held = next
 	l.due.Store(next.nextDue(l.o).UnixNano())
 	l.state.Store(s)

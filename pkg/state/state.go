@@ -12,8 +12,6 @@
 package state
 
 import (
-	"time"
-
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -29,30 +27,6 @@ type State struct {
 	Health  Health
 
 	world *world // nil if Config or Catalog is
-}
-
-// A Health says how fresh each part of a State is, for /healthz, the admin
-// API and the metrics. Its errors are never shown to an agent.
-type Health struct {
-	Config    Part // Version: SHA-256 of mcp_config.json
-	Policy    Part // Version: SHA-256 of policy.cedar
-	Catalog   Part // Version: SHA-256 of the snapshot
-	Approvals Part // Version: the newest record seen, RFC 3339
-
-	// Expired says that approvals could not be read for so long that every
-	// tool whose server is enabled and which no rule denies is shown as unknown.
-	Expired bool
-
-	// Warnings are things that are allowed and look wrong, one line each.
-	Warnings []string
-}
-
-// A Part is how one part of a State was last read.
-type Part struct {
-	Version string    // of what is in use; "": nothing is
-	ReadAt  time.Time // when it was last known to be what the store holds
-	Stale   bool      // the store holds something else, or may
-	Err     error     // why it is stale or missing; for the log and the admin API
 }
 
 // Ready reports whether requests can be served: there is a config and a

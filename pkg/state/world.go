@@ -83,6 +83,7 @@ type world struct {
 	bench     *bench
 	snap      *catalog.Snapshot
 	servers   []Server
+	census    Servers
 	bound     *toolset.Bound
 	boundErr  error
 	standings []standing
@@ -105,9 +106,10 @@ func newWorld(p parts, prev *world, prevParts parts) *world {
 	}
 	w := &world{offer: p.offer, bench: p.bench, snap: p.snap, views: cache[*View]{max: cacheSize(p.snap.Len())}}
 	if prev != nil && p.offer == prevParts.offer && p.snap == prevParts.snap {
-		w.servers, w.bound, w.boundErr = prev.servers, prev.bound, prev.boundErr
+		w.servers, w.census, w.bound, w.boundErr = prev.servers, prev.census, prev.bound, prev.boundErr
 	} else {
 		w.servers = p.offer.servers(p.snap)
+		w.census = census(w.servers)
 		w.bound, w.boundErr = toolset.Compile(p.offer.cfg, p.offer.universe(w.servers))
 	}
 	if prev != nil && p.offer == prevParts.offer && p.overlay == prevParts.overlay && p.expired == prevParts.expired {
@@ -121,7 +123,7 @@ func newWorld(p parts, prev *world, prevParts parts) *world {
 // warnings are what is wrong with the operator's selection, one line each.
 func (w *world) warnings() []string {
 	if w.boundErr != nil {
-		return []string{w.boundErr.Error()}
+		return nil // no warning: Health.Selection
 	}
 	var out []string
 	for _, f := range w.bound.Warnings() {

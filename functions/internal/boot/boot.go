@@ -105,6 +105,7 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	if err != nil {
 		result = "failed"
 	}
+	p.States.NoteSync(r.Failure(err))
 	s := p.States.Refresh(ctx)
 	p.count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
 	if s.Catalog != nil {

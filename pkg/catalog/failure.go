@@ -1,0 +1,101 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// Why a sync failed.
+const (
+	FailedConfig   = "config"    // there is no config that can be used
+	FailedRequired = "required"  // a required server did not load
+	FailedTime     = "time"      // it ran out of time
+	FailedDisk     = "disk_full" // there is no space left to store anything
+	FailedStore    = "store"     // a store could not be read or written
+)
+
+// failureTime bounds how long a sync that failed tries to say so.
+const failureTime = 2 * time.Second
+
+// A Failure says that syncs fail. It holds codes and the names of servers; causes
+// are in the log alone.
+type Failure struct {
+	Since   time.Time `json:"since"` // when the first sync began that failed after the last that worked
+	At      time.Time `json:"at"`    // when the newest that failed ended
+	Reason  string    `json:"reason"`
+	Servers []string  `json:"servers,omitempty"` // required ones that did not load
+}
+
+// Failure returns what the error of the reported sync means; nil if it says
+// nothing, because there is none or its caller went away.
+func (r Report) Failure(err error) *Failure {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	f := &Failure{Since: r.StartedAt, At: r.StartedAt.Add(r.Duration), Reason: FailedStore}
+	switch {
+	case r.Config == "" && r.ConfigErr != nil:
+		f.Reason = FailedConfig
+	case errors.Is(err, ErrRequired):
+		f.Reason = FailedRequired
+		for _, s := range r.Servers {
+			if s.Required && s.Enabled && s.Kept {
+				f.Servers = append(f.Servers, s.Name)
+			}
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Reason = FailedTime
+	case errors.Is(err, syscall.ENOSPC):
+		f.Reason = FailedDisk
+	}
+	return f
+}
+
+// keepFailure writes f beside the catalog that stays in use, so that every process
+// which reads the catalog knows. It is an attempt: what made the sync fail may
+// keep this from being written, too. Without a config there is nothing to add.
+func (r *run) keepFailure(ctx context.Context, f *Failure) {
+	if f == nil || f.Reason == FailedConfig {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
+	defer cancel()
+	if err := moveFailure(ctx, r.objects, f, r.began); err != nil && !errors.Is(err, object.ErrNotFound) {
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "failure of the sync not kept", slog.Any("error", err))
+	}
+}
+
+func moveFailure(ctx context.Context, objects object.Store, f *Failure, began time.Time) error {
+	o, err := objects.Get(ctx, CurrentKey, "")
+	if err != nil {
+		return err
+	}
+	cur, err := parseCurrent(o.Data)
+	if err != nil {
+		return err
+	}
+	if cur.StartedAt.After(began) {
+		return nil // a sync that began later worked
+	}
+	kept := *f
+	if cur.Failed != nil {
+		kept.Since = cur.Failed.Since
+	}
+	cur.Failed = &kept
+	data, err := json.Marshal(cur)
+	if err != nil {
+		return err
+	}
+	if _, err := objects.Put(ctx, CurrentKey, data, o.ETag); errors.Is(err, object.ErrConflict) {
+		return nil // another sync ended at this moment, and knows better
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

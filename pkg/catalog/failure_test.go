@@ -1,0 +1,89 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// Other processes learn from the catalog that syncs fail, since when and why, until one works.
+func TestFailure(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": "", "git": `,"required":true`})
+	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w.sync()
+	if f := w.load().Current().Failed; f != nil {
+		t.Fatalf("after a sync that worked: %+v", f)
+	}
+	w.servers.faults["git"] = upstream.Outcome{Status: upstream.Denied, Reason: "forbidden"}
+	var last *catalog.Failure
+	for n := range 3 {
+		rep, err := w.syncer.Sync(t.Context())
+		if err == nil {
+			t.Fatal("the sync worked")
+		}
+		f := w.load().Current().Failed
+		want := rep.Failure(err)
+		if last != nil {
+			want.Since = last.Since
+		}
+		if diff := cmp.Diff(want, f); diff != "" || f.Reason != catalog.FailedRequired || len(f.Servers) != 1 || f.Servers[0] != "git" {
+			t.Errorf("failure %d: %+v (-want +got):\n%s", n, f, diff)
+		}
+		if n == 1 {
+			w.restart() // a process that knows nothing of the failures before
+		}
+		last = f
+	}
+	if last.At.Sub(last.Since) <= 0 {
+		t.Errorf("since %v, at %v", last.Since, last.At)
+	}
+	delete(w.servers.faults, "git")
+	w.sync()
+	if f := w.load().Current().Failed; f != nil {
+		t.Errorf("after a sync that worked again: %+v", f)
+	}
+}
+
+func TestReportFailure(t *testing.T) {
+	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name, reason string // "": it says nothing
+		config       string
+		configErr    error
+		err          error
+	}{
+		{"it worked", "", "v", nil, nil},
+		{"its caller went away", "", "v", nil, fmt.Errorf("sync: %w", context.Canceled)},
+		{"no config", catalog.FailedConfig, "", config.Faults{{Message: "x"}}, config.Faults{{Message: "x"}}},
+		{"the store fails before the config is read", catalog.FailedStore, "", nil, errStore},
+		{"a bad config beside a last good one", catalog.FailedStore, "v", config.Faults{{Message: "x"}}, errStore},
+		{"a required server", catalog.FailedRequired, "v", nil, fmt.Errorf("sync: %w", catalog.ErrRequired)},
+		{"out of time", catalog.FailedTime, "v", nil, fmt.Errorf("sync: %w", context.DeadlineExceeded)},
+		{"disk full", catalog.FailedDisk, "v", nil, fmt.Errorf("store: %w", syscall.ENOSPC)},
+		{"anything else", catalog.FailedStore, "v", nil, errors.New("arn:aws:s3:::secret")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rep := catalog.Report{StartedAt: began, Duration: time.Second, Config: tt.config, ConfigErr: tt.configErr}
+			f := rep.Failure(tt.err)
+			if tt.reason == "" {
+				if f != nil {
+					t.Errorf("%+v, want none", f)
+				}
+				return
+			}
+			if f == nil || f.Reason != tt.reason || !f.Since.Equal(began) || !f.At.Equal(began.Add(time.Second)) {
+				t.Errorf("%+v, want %s", f, tt.reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package state_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// well is a gateway at which nothing is wrong.
+func well() state.Health {
+	used := state.Part{Version: "v", InUse: true, ReadAt: noon}
+	return state.Health{
+		At: noon, Config: used, Policy: used, Catalog: used, Approvals: used,
+		Sync:    state.Syncs{At: noon.Add(-time.Minute), Every: 5 * time.Minute},
+		Servers: state.Servers{Configured: 3, Enabled: 2, Tried: 2, Available: 1, Tools: 4},
+	}
+}
+
+// troubles are facts, each with the codes of the reasons that they make, the worst first.
+var troubles = []struct {
+	name      string
+	codes     string
+	condition state.Condition
+	change    func(*state.Health)
+}{
+	{"nothing", "", state.OK, func(*state.Health) {}},
+	{"a server is down", "", state.OK, func(h *state.Health) { h.Servers.Tried = 1 }},
+	{"no config ever", "config_missing", state.Failing, func(h *state.Health) {
+		h.Config, h.Catalog = none(gone("config")), none(gone("catalog"))
+	}},
+	{"config refused, none held", "config_refused", state.Failing, func(h *state.Health) {
+		h.Config, h.Catalog = none(fmt.Errorf("no config: %w", faults(2))), none(gone("catalog"))
+	}},
+	{"config refused", "config_refused", state.Degraded, func(h *state.Health) { h.Config.Err = faults(1) }},
+	{"config gone", "config_gone", state.Degraded, func(h *state.Health) { h.Config.Err = gone("config") }},
+	{"config unread", "config_unread", state.Degraded, func(h *state.Health) { h.Config.Err = errDown }},
+	{"nothing can be read, ever", "config_unread policy_unread catalog_unread", state.Failing, func(h *state.Health) {
+		h.Config, h.Policy, h.Catalog = none(errDown), none(errDown), none(errDown)
+	}},
+	{"selection unusable", "selection_unusable", state.Failing, func(h *state.Health) {
+		h.Selection = errors.New("tools: No tools left after filtering")
+	}},
+	{"policy refused, none held", "policy_refused", state.Failing, func(h *state.Health) { h.Policy = none(faults(1)) }},
+	{"policy refused", "policy_refused", state.Degraded, func(h *state.Health) { h.Policy.Err = faults(1) }},
+	{"policy gone", "policy_gone", state.Degraded, func(h *state.Health) { h.Policy.Err = gone("policy") }},
+	{"no sync has ended", "catalog_missing", state.Failing, func(h *state.Health) { h.Catalog = none(gone("catalog")) }},
+	{"catalog unusable", "catalog_unusable", state.Failing, func(h *state.Health) { h.Catalog = none(catalog.ErrUnusable) }},
+	{"catalog unusable, an older one held", "catalog_unusable", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrUnusable }},
+	{"approvals unread", "approvals_unread", state.Degraded, func(h *state.Health) { h.Approvals.Err = errDown }},
+	{"approvals unread for long", "approvals_unread", state.Failing, func(h *state.Health) { h.Approvals.Err, h.Expired = errDown, true }},
+	{"required server", "sync_failed", state.Degraded, failed(catalog.FailedRequired, "git", "mail")},
+	{"sync out of time", "sync_failed", state.Degraded, failed(catalog.FailedTime)},
+	{"disk full", "sync_failed", state.Degraded, failed(catalog.FailedDisk)},
+	{"store away", "sync_failed", state.Degraded, failed(catalog.FailedStore)},
+	{"the first sync fails", "catalog_missing sync_failed", state.Failing, func(h *state.Health) {
+		failed(catalog.FailedStore)(h)
+		h.Catalog, h.Sync.At = none(gone("catalog")), time.Time{}
+	}},
+	{"a sync without a config", "config_missing", state.Failing, func(h *state.Health) {
+		failed(catalog.FailedConfig)(h)
+		h.Config, h.Catalog = none(gone("config")), none(gone("catalog"))
+	}},
+	{"three syncs missed", "catalog_old", state.Degraded, func(h *state.Health) { h.Sync.At = noon.Add(-15*time.Minute - 1) }},
+	{"two syncs missed", "", state.OK, func(h *state.Health) { h.Sync.At = noon.Add(-15 * time.Minute) }},
+	{"how often is not known", "", state.OK, func(h *state.Health) { h.Sync.At, h.Sync.Every = noon.Add(-48*time.Hour), 0 }},
+	{"no server", "no_servers", state.Degraded, func(h *state.Health) { h.Servers = state.Servers{} }},
+	{"all switched off", "servers_off", state.Degraded, func(h *state.Health) { h.Servers = state.Servers{Configured: 1, Tools: 3} }},
+	{"all down, never loaded", "servers_down", state.Degraded, func(h *state.Health) {
+		h.Servers = state.Servers{Configured: 1, Enabled: 1, Tried: 1}
+	}},
+	{"all down, loaded before", "servers_down", state.Degraded, func(h *state.Health) { h.Servers.Available = 0 }},
+	{"empty catalog", "catalog_empty", state.Degraded, func(h *state.Health) { h.Servers.Tools = 0 }},
+	{"tools refused", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = []string{"git"} }},
+	{"tools refused of many", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = strings.Fields("a b c d e f g") }},
+	{"several", "approvals_unread config_refused sync_failed servers_down", state.Failing, func(h *state.Health) {
+		failed(catalog.FailedDisk)(h)
+		h.Config.Err, h.Approvals.Err, h.Expired, h.Servers.Available = faults(3), errDown, true, 0
+	}},
+}
+
+func none(err error) state.Part { return state.Part{Err: err} }
+
+func gone(what string) error { return fmt.Errorf("read %s: %w", what, object.ErrNotFound) }
+
+func faults(n int) error {
+	return append(config.Faults(nil), make(config.Faults, n)...)
+}
+
+func failed(reason string, servers ...string) func(*state.Health) {
+	return func(h *state.Health) {
+		h.Sync.Failed = &catalog.Failure{Since: noon.Add(-time.Hour), At: noon, Reason: reason, Servers: servers}
+	}
+}
+
+// Every trouble has its code, its condition, and two sentences that an operator understands.
+func TestHealthReasons(t *testing.T) {
+	var page strings.Builder
+	for _, tt := range troubles {
+		t.Run(tt.name, func(t *testing.T) {
+			h := well()
+			tt.change(&h)
+			var codes []string
+			fmt.Fprintf(&page, "%s: %s\n", tt.name, h.Condition())
+			for _, r := range h.Reasons() {
+				codes = append(codes, r.Code)
+				fmt.Fprintf(&page, "  %s (%s)\n    %s\n    %s\n", r.Code, r.Condition, r.Message, r.Action)
+				if r.Message == "" || r.Action == "" || strings.Contains(r.Message+r.Action, "store is down") {
+					t.Errorf("%+v: want two sentences without a cause", r)
+				}
+			}
+			if got := strings.Join(codes, " "); got != tt.codes || h.Condition() != tt.condition {
+				t.Errorf("%s, %q, want %s, %q", h.Condition(), got, tt.condition, tt.codes)
+			}
+		})
+	}
+	path := filepath.Join("testdata", "reasons.golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), page.String()); diff != "" {
+		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
+	}
+}
+
+// A loader finds out what is wrong, says since when, and forgets what is mended.
+func TestLoaderHealth(t *testing.T) {
+	h := stocked(t)
+	health := func() string {
+		t.Helper()
+		out := ""
+		for _, r := range h.loader.Refresh(t.Context()).Health.Reasons() {
+			out += fmt.Sprintf("%s %s ", r.Code, r.Since.Sub(noon))
+		}
+		return out
+	}
+	want := func(what, want string) {
+		t.Helper()
+		if got := health(); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	want("at the start", "")
+	h.wait(time.Minute)
+	h.put(config.Key, `{"mcpServers": {"files": {"oops": 1}}}`)
+	h.breaks("approvals", errDown)
+	want("a bad config and no approvals", "config_refused 1m0s approvals_unread 1m0s ")
+	h.wait(time.Minute)
+	want("a minute later", "approvals_unread 1m0s config_refused 1m0s ")
+	h.breaks("approvals", nil)
+	h.configure("files", "mail")
+	want("mended", "")
+	h.wait(time.Minute)
+	h.configure("files", `gone ,"enabled":false`)
+	h.loader.NoteSync(&catalog.Failure{Since: h.clock(), At: h.clock(), Reason: catalog.FailedDisk})
+	want("a sync in this process fails", "sync_failed 3m0s ")
+	h.wait(time.Minute)
+	h.loader.NoteSync(&catalog.Failure{Since: h.clock(), At: h.clock(), Reason: catalog.FailedDisk})
+	want("it fails again", "sync_failed 3m0s ")
+	h.wait(time.Minute)
+	h.publish(listing{"files": {}})
+	want("another process's sync works", "catalog_empty 5m0s ")
+	h.configure("files", "mail", "later")
+	want("a server that no sync has asked yet is not down", "catalog_empty 5m0s ")
+	h.configure()
+	want("without a server", "no_servers 5m0s ")
+}
