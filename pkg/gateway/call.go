@@ -36,6 +36,15 @@ func tierOf(name string) (tool.Tier, bool) {
 func (s *Session) CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
+	raw, err := s.callTool(ctx, params)
+	if _, told := errors.AsType[*Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+		// What was sent upstream has an answer of its own by now.
+		return s.refuse("The gateway ran out of time before it had an answer. Nothing was sent to a server: call again.")
+	}
+	return raw, err
+}
+
+func (s *Session) callTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	p, fault := readParams(params)
 	if fault != nil {
 		return nil, fault
@@ -152,7 +161,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	}
 	server := s.view.Server(i).Config
 	if o, ok := s.remembered(i); ok {
-		return s.failedWith(server.Name, o)
+		return Failed(server.Name, &upstream.CallError{Outcome: o}, s.meta())
 	}
 	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)

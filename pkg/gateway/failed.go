@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"time"
+	"maps"
 
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -33,27 +33,29 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 	if !ok {
 		return nil, err
 	}
-	o := call.Outcome
-	if !o.Recorded() { // the call was given up: by the caller, who reads nothing, or for want of time
+	if !call.Outcome.Recorded() { // the call was given up: by the caller, who reads nothing, or for want of time
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, err
 		}
-		o.Status, o.Reason = upstream.Transient, upstream.ReasonTimeout
+		late := *call
+		late.Outcome.Status, late.Outcome.Reason = upstream.Transient, upstream.ReasonTimeout
+		call = &late
 	}
-	return s.failedWith(server, o)
+	return Failed(server, call, s.meta())
 }
 
-func (s *Session) failedWith(server string, o upstream.Outcome) (json.RawMessage, error) {
+// Failed returns the result for a call that failed: the text of [upstream.CallError.Message], and
+// the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
+// call may have taken effect; without it, it did not. meta holds further members and may be nil.
+func Failed(server string, e *upstream.CallError, meta map[string]any) (json.RawMessage, error) {
 	type trouble struct {
-		Server     string          `json:"server"`
+		Server     string          `json:"server,omitempty"`
 		Status     upstream.Status `json:"status"`
 		Reason     string          `json:"reason"`
+		Delivered  bool            `json:"delivered,omitempty"`
 		RetryAfter int             `json:"retry_after,omitempty"` // seconds
 	}
-	meta := s.meta()
-	if meta == nil {
-		meta = map[string]any{}
-	}
-	meta["dev.portcullis/upstream"] = trouble{server, o.Status, o.Reason, int((o.RetryAfter + time.Second - 1) / time.Second)}
-	return result(upstream.Message(server, o), true, meta)
+	all := map[string]any{"dev.portcullis/upstream": trouble{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
+	maps.Copy(all, meta)
+	return result(e.Message(server), true, all)
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -26,32 +28,54 @@ func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
 func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
 	y := zoo(t)
 	tests := []struct {
-		outcome upstream.Outcome
-		text    string
-		meta    string
+		failed upstream.CallError
+		text   string
+		meta   string
 	}{
 		{
-			upstream.Outcome{Status: upstream.Transient, Reason: "rate_limited", RetryAfter: 1500 * time.Millisecond},
-			"MCP server 'docs' is starting up or briefly unavailable; it will be retried.",
+			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Transient, Reason: "rate_limited", RetryAfter: 1500 * time.Millisecond}},
+			"MCP server 'docs' takes no more calls for the moment. The call was not carried out and the gateway does not repeat it: call again in 2 s.",
 			`{"server":"docs","status":"transient","reason":"rate_limited","retry_after":2}`,
 		},
 		{
-			upstream.Outcome{Status: upstream.Permanent, Reason: "tls", Error: "x509: secret.internal"},
-			"MCP server 'docs' is unavailable and needs attention: no trusted TLS connection to it is possible. Its tools will not work until it is fixed.",
+			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Permanent, Reason: "tls", Error: "x509: secret.internal"}},
+			"MCP server 'docs' is unavailable and needs attention: no trusted TLS connection to it is possible. Its tools will not work until it is fixed. The call was not carried out.",
 			`{"server":"docs","status":"permanent","reason":"tls"}`,
 		},
 		{
-			upstream.Outcome{Status: upstream.Denied, Reason: "auth_required"},
-			"Access to MCP server 'docs' was denied. Retrying will not help; contact its owner.",
+			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Denied, Reason: "auth_required"}},
+			"Access to MCP server 'docs' was denied. Retrying will not help; contact its owner. The call was not carried out.",
 			`{"server":"docs","status":"denied","reason":"auth_required"}`,
+		},
+		{
+			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Transient, Reason: "timeout", Duration: 20 * time.Second, RetryAfter: time.Second}, Delivered: true},
+			"No answer after 20 s. The call was sent and may have taken effect; check before calling again.",
+			`{"server":"docs","status":"transient","reason":"timeout","delivered":true}`,
+		},
+		{
+			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Available, Reason: "too_large"}, Delivered: true},
+			"The tool ran, but its result is too large to pass on (over 4 MiB). Ask for less; do not repeat a write.",
+			`{"server":"docs","status":"available","reason":"too_large","delivered":true}`,
 		},
 	}
 	for _, tt := range tests {
-		y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return nil, &upstream.CallError{Outcome: tt.outcome} }
+		y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return nil, &tt.failed }
 		r := y.call("call_tool_read", `{"name":"docs:read_document"}`)
 		if !r.IsError || r.Text != tt.text || string(r.Meta["dev.portcullis/upstream"]) != tt.meta || strings.Contains(r.Raw, "secret.internal") {
 			t.Errorf("%s", r.Raw)
 		}
+	}
+}
+
+func TestACallWhoseTimeEndsBeforeItIsSentSaysSo(t *testing.T) {
+	y := zoo(t)
+	s := y.open()
+	y.approvals.OnGet = func(ctx context.Context, _ tool.ID) error { <-ctx.Done(); return ctx.Err() }
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	raw, err := s.CallTool(ctx, json.RawMessage(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
+	if err != nil || !strings.Contains(string(raw), "Nothing was sent to a server: call again.") || len(y.calls()) != 0 {
+		t.Errorf("%s, %v", raw, err)
 	}
 }
 
@@ -62,7 +86,7 @@ func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
 		for_   time.Duration
 		text   string
 	}{
-		{upstream.Transient, 5 * time.Second, "it will be retried"},
+		{upstream.Transient, 5 * time.Second, "The call was not carried out and the gateway does not repeat it: call again in 1 s."},
 		{upstream.Permanent, time.Minute, "needs attention"},
 		{upstream.Denied, 30 * time.Second, "was denied"},
 	} {

@@ -121,7 +121,7 @@ func TestLateCallsAreGivenUp(t *testing.T) {
 			}}
 			start := time.Now()
 			got := send(newHandler(t, b, nil), e.request(t, "tools/call", `"name":"x"`)).wantResult(t)
-			if !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "given up after 25s") {
+			if !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "No answer after 25 s.") || !strings.Contains(got, `"delivered":true`) {
 				t.Errorf("got %s", got)
 			}
 			if took := time.Since(start); took != 25*time.Second {
@@ -205,23 +205,24 @@ func TestLongResultsSayTheirSize(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		result string
-		ok     bool
+		over   string // the limit; "": it fits
 	}{
-		"short":                     {text(1000, "x"), true},
-		"just under the limit":      {text(5<<20-2000, "x"), true},
-		"over the limit":            {text(5<<20, "x"), false},
-		"doubled by quoting":        {text(4<<20, `\"`), false},
-		"doubled and short enough":  {text(2<<20, `\"`), true},
-		"control characters within": {text(4<<20, "\u2028"), false},
+		"short":                     {text(1000, "x"), ""},
+		"just under the limit":      {text(5<<20-2000, "x"), ""},
+		"over the limit":            {text(5<<20, "x"), "5 MiB"},
+		"doubled by quoting":        {text(4<<20, `\"`), "5.98 MiB"},
+		"doubled and short enough":  {text(2<<20, `\"`), ""},
+		"control characters within": {text(4<<20, "\u2028"), "5.98 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, e := range []era{legacy, modern} {
 				got := send(newHandler(t, &backend{call: answers(tt.result)}, nil), e.request(t, "tools/call", `"name":"x"`))
 				result := got.wantResult(t)
-				if isError := strings.Contains(result, `"isError":true`); isError == tt.ok {
+				if isError := strings.Contains(result, `"isError":true`); isError != (tt.over != "") {
 					t.Fatalf("%s: isError = %v", e.name, isError)
 				}
-				if !tt.ok && !strings.Contains(result, "bytes, the limit is 5242880") {
+				want := "The tool ran, but its result is too large to pass on (over " + tt.over + "). Ask for less; do not repeat a write."
+				if tt.over != "" && (!strings.Contains(result, want) || !strings.Contains(result, `"delivered":true`)) {
 					t.Errorf("%s: got %s", e.name, result)
 				}
 			}

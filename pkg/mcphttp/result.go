@@ -171,14 +171,18 @@ func textContent(text string) []byte {
 
 var errTooLong = errors.New("answer is over the limit")
 
-// fits reports whether an answer with this result can be sent.
-func fits(result json.RawMessage, limit int) bool {
+// exceeded returns the limit, in bytes, that an answer with this result would exceed: limit
+// itself, or that of the answer as a string; 0 if it can be sent.
+func exceeded(result json.RawMessage, limit int) int {
 	const around = maxID + 64 // the envelope
 	if len(result)+around > limit {
-		return false
+		return limit
 	}
 	const widest = 6 // one byte as \u00XX
-	return len(result)*widest+around <= maxQuoted || quotedLen(result)+around <= maxQuoted
+	if len(result)*widest+around <= maxQuoted || quotedLen(result)+around <= maxQuoted {
+		return 0
+	}
+	return maxQuoted
 }
 
 // quotedLen returns the length of b as encoding/json writes it as a string, without

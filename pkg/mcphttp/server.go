@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // The methods that are served.
@@ -122,8 +123,10 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 		raw, err = x.session.CallTool(ctx, x.msg.params)
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
-	if _, refused := errors.AsType[*gateway.Error](err); late && !refused && !d.list {
-		raw, err = toolError(fmt.Sprintf("The call was given up after %s without a result. It may have taken effect.", time.Since(x.start).Round(time.Second))), nil
+	if _, refused := errors.AsType[*gateway.Error](err); late && !refused && !d.list { // how far it got is not known
+		raw, err = gateway.Failed("", &upstream.CallError{Delivered: true, Outcome: upstream.Outcome{
+			Status: upstream.Transient, Reason: upstream.ReasonTimeout, Duration: time.Since(x.start),
+		}}, nil)
 	}
 	if err != nil {
 		return nil, err
@@ -131,13 +134,19 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	if raw, err = d.put(raw); err != nil {
 		return nil, err
 	}
-	if fits(raw, h.opts.MaxResponse) {
+	limit := exceeded(raw, h.opts.MaxResponse)
+	if limit == 0 {
 		return raw, nil
 	}
 	if d.list {
 		return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
 	}
-	return d.put(toolError(fmt.Sprintf("The result is too large to pass on: %d bytes, the limit is %d. Ask the tool for less.", len(raw), h.opts.MaxResponse)))
+	if raw, err = gateway.Failed("", &upstream.CallError{Delivered: true, Limit: limit, Outcome: upstream.Outcome{
+		Status: upstream.Available, Reason: upstream.ReasonTooLarge,
+	}}, nil); err != nil {
+		return nil, err
+	}
+	return d.put(raw)
 }
 
 // fail keeps an error of the backend as it is, and gives the SDK one that it can

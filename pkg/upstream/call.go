@@ -28,7 +28,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		out.Status, out.Reason, out.RetryAfter = Transient, ReasonBreakerOpen, wait
 		out.CheckedAt = start
 		c.ended(ctx, "call", out)
-		return nil, &CallError{out}
+		return nil, &CallError{Outcome: out}
 	}
 	limit := c.limits.call
 	if t.Timeout > 0 {
@@ -43,13 +43,16 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	if err != nil {
 		out.Error = o.text(err)
 	}
+	if o.outlived {
+		v = Verdict{} // a slow tool is no failure of its server: the breaker learns nothing
+	}
 	o.peer.report(out.CheckedAt, v)
 	c.ended(ctx, "call", out)
-	if rpc, ok := errors.AsType[*RPCError](err); ok && v.Status == Available {
+	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == Available {
 		return nil, rpc.redacted(o.secrets())
 	}
 	if err != nil {
-		return nil, &CallError{out}
+		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry}
 	}
 	return result, nil
 }
@@ -69,11 +72,15 @@ func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.
 			result, err = o.do(own, func(l leg) (message, error) { return o.c.callMessage(l, call) })
 		}
 		v := o.verdict(caller, own, err)
+		o.outlived = own.Err() != nil && v.Reason == ReasonTimeout && o.sentCall()
 		if err != nil && own.Err() != nil {
 			o.cancelUpstream(own)
 		}
 		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != codeVersion && v.Reason != ReasonAborted {
 			return Verdict{Status: Available, Reason: ReasonUpstreamError} // the tool's own answer
+		}
+		if errors.Is(err, errTooLong) && o.sentCall() {
+			return Verdict{Status: Available, Reason: ReasonTooLarge, HTTPStatus: v.HTTPStatus} // the server is well
 		}
 		return v
 	})
@@ -82,6 +89,9 @@ func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.
 	}
 	return result, v, attempts, err
 }
+
+// sentCall reports whether the last exchange was the call itself, on a connection that was had.
+func (o *op) sentCall() bool { return o.leg != nil && o.trail.last != nil && o.trail.last.Sent }
 
 // callMessage builds a tools/call for leg l.
 func (c *Client) callMessage(l leg, call Call) (message, error) {
@@ -123,15 +133,16 @@ func mirror(h http.Header, call Call) error {
 	return nil
 }
 
-// notProcessed tells an exchange of a tools/call that proves that the server did not begin the call: no
+// notProcessed reports whether an exchange proves that the server did not begin the call: no
 // connection was had, or it was turned away at the door. Envoy says 503 also for
 // a connection that broke after the call was sent, so behind it a 503 needs its word.
 func notProcessed(x *Exchange, proxy string) bool {
 	switch {
 	case x == nil || !x.Sent:
 		return true
-	case x.Status == http.StatusTooManyRequests:
-		return true
+	case atTheDoor(x.Status):
+		// What an authorization proxy says of a time-out may be about the server.
+		return !(&findings{Evidence: Evidence{Exchange: x, BehindProxy: proxy}, code: x.Status}).authzOut()
 	case x.Status != http.StatusServiceUnavailable:
 		return false
 	}
@@ -143,13 +154,28 @@ func notProcessed(x *Exchange, proxy string) bool {
 	return proxy != "envoy" || len(flags) > 0 || len(x.Header.Values("X-Envoy-Upstream-Service-Time")) > 0
 }
 
+// atTheDoor reports whether an HTTP status means that the request was refused as such. 400, 408,
+// 409 and 422 are not among them: servers also answer so when a tool failed half-way.
+func atTheDoor(status int) bool {
+	switch status {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+		http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusLengthRequired,
+		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
+		http.StatusMisdirectedRequest, http.StatusTooEarly, http.StatusUpgradeRequired, http.StatusTooManyRequests,
+		http.StatusRequestHeaderFieldsTooLarge, http.StatusUnavailableForLegalReasons:
+		return true
+	}
+	return false
+}
+
 // cancelUpstream tells a server of the handshake era that the answer is not awaited any
 // more; there a closed connection does not mean that. In the stateless era it does.
 func (o *op) cancelUpstream(ctx context.Context) {
-	x := o.trail.last
-	if o.leg == nil || o.leg.modern || x == nil || !x.Sent {
+	if o.leg == nil || o.leg.modern || !o.sentCall() {
 		return
 	}
+	defer func(x *Exchange) { o.trail.last = x }(o.trail.last)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	var params object

@@ -95,16 +95,6 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("upstream error %d: %s", e.Code, cut([]byte(e.Message), 256))
 }
 
-// A CallError is a call that got no answer from the tool. Its text is for the
-// log; the caller is told [Message].
-type CallError struct {
-	Outcome Outcome
-}
-
-func (e *CallError) Error() string {
-	return fmt.Sprintf("call %q: %s: %s", e.Outcome.ServerID, e.Outcome.Reason, e.Outcome.Error)
-}
-
 // A Client loads and calls upstream servers. It is safe for concurrent use and
 // remembers of each server its era, its session and how its last calls went.
 type Client struct {

@@ -2,8 +2,10 @@ package upstream
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
@@ -52,4 +54,10 @@ func tools(n int) []json.RawMessage {
 func logged() (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})), &b
+}
+
+// unanswered dials a network that drops everything.
+func unanswered(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

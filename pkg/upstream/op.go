@@ -19,8 +19,11 @@ type op struct {
 
 	leg       *leg  // that the last request was sent on; nil during a handshake
 	requestID int64 // of the last request
+	delivered bool  // a request of the caller's was sent, and may have been carried out
 
 	shook, refreshed, reopened, renegotiated bool
+
+	outlived bool // the last attempt of a call ended by our own deadline, on a live connection
 }
 
 func (c *Client) newOp(t Target) *op {
@@ -65,7 +68,18 @@ func (o *op) once(ctx context.Context, build func(l leg) (message, error)) (json
 		return nil, err
 	}
 	o.leg = l
-	return o.send(ctx, *l, m)
+	before := o.delivered
+	o.delivered = true // a panic from here on proves nothing
+	result, err := o.send(ctx, *l, m)
+	o.delivered = before || err != nil && !o.unprocessed(err)
+	return result, err
+}
+
+// unprocessed reports whether err, or the exchange that it ended, proves that the server
+// did not begin what it was asked for. An error of JSON-RPC is the server's own report.
+func (o *op) unprocessed(err error) bool {
+	_, own := errors.AsType[*RPCError](err)
+	return own || notProcessed(o.trail.last, o.t.BehindProxy)
 }
 
 // again says whether err gets a second chance, and prepares it.

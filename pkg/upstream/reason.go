@@ -27,6 +27,7 @@ const (
 	ReasonAuthzUnavailable  = "authz_unavailable"  // 401 or 403 because the authorization service is out
 	ReasonNotMCP            = "not_mcp"            // 200 with HTML or another type
 	ReasonProtocol          = "protocol"           // the answer breaks JSON-RPC or MCP, or a limit
+	ReasonTooLarge          = "too_large"          // the result of a call is over a limit; the server is well
 	ReasonVersion           = "version"            // no protocol version in common
 	ReasonUpstreamError     = "upstream_error"     // a JSON-RPC error of the server's own
 	ReasonCredentialMissing = "credential_missing" //nolint:gosec // not a credential; it cannot be had
@@ -41,7 +42,7 @@ func Reasons() []string {
 		ReasonAborted, ReasonConfig, ReasonTimeout, ReasonDNSTimeout, ReasonDNS, ReasonRefused, ReasonUnreachable,
 		ReasonReset, ReasonTLS, ReasonNotHTTP, ReasonRedirect, ReasonRateLimited, ReasonHTTP5xx, ReasonNotFound,
 		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonForbidden,
-		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonVersion,
+		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
 	}
 }

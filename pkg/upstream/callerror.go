@@ -1,0 +1,100 @@
+package upstream
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// A CallError is a call whose result the caller does not get. Its text is for
+// the log; the caller is told [CallError.Message].
+type CallError struct {
+	Outcome Outcome
+
+	// Delivered says that the call was sent and nothing proves that the server
+	// did not carry it out. The zero value stands for proof, so whoever makes a
+	// CallError after something was sent must set it.
+	Delivered bool
+
+	Repeatable bool // the tool is read-only or idempotent: calling it twice does no harm
+	Limit      int  // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
+}
+
+func (e *CallError) Error() string {
+	return fmt.Sprintf("call %q: %s: %s (delivered: %t)", e.Outcome.ServerID, e.Outcome.Reason, e.Outcome.Error, e.Delivered)
+}
+
+// Message returns what an agent may read about the failed call: what happened, whether
+// the call may have taken effect, and what to do next. Nothing that the server sent is in it.
+func (e *CallError) Message(serverID string) string {
+	switch {
+	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
+		limit := e.Limit
+		if limit == 0 {
+			limit = maxResponse
+		}
+		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.",
+			float64(limit)/(1<<20))
+	case e.Delivered && e.Repeatable:
+		return e.happened(serverID) + " The call was sent; by its description this tool can be called again without harm."
+	case e.Delivered:
+		return e.happened(serverID) + " The call was sent and may have taken effect; check before calling again."
+	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
+		return Message(serverID, e.Outcome) + " The call was not carried out."
+	}
+	again := "shortly"
+	if s := e.RetryAfter(); s > 0 {
+		again = "in " + strconv.Itoa(s) + " s"
+	}
+	return "MCP server '" + serverID + "' " + e.transient() + ". The call was not carried out and the gateway does not repeat it: call again " + again + "."
+}
+
+// RetryAfter returns after how many seconds the call may be made again; 0: the server
+// did not say, or a program that obeyed might do the same thing twice.
+func (e *CallError) RetryAfter() int {
+	if e.Delivered && !e.Repeatable {
+		return 0
+	}
+	return int(math.Ceil(e.Outcome.RetryAfter.Seconds()))
+}
+
+// transient says what a transient failure of a call that was not carried out means.
+func (e *CallError) transient() string {
+	switch e.Outcome.Reason {
+	case ReasonRateLimited:
+		return "takes no more calls for the moment"
+	case ReasonBreakerOpen:
+		return "failed several times in a row and is left alone for a while"
+	}
+	return "is starting up or briefly unavailable"
+}
+
+// happened says what became of a call that was sent.
+func (e *CallError) happened(serverID string) string {
+	o := e.Outcome
+	switch {
+	case o.HTTPStatus >= 300:
+		return "MCP server '" + serverID + "' answered with HTTP status " + strconv.Itoa(o.HTTPStatus) + "."
+	case o.Reason == ReasonTimeout, o.Reason == ReasonAborted:
+		return "No answer" + after(o.Duration) + "."
+	case o.Reason == ReasonReset:
+		return "The connection to MCP server '" + serverID + "' broke before its answer was complete."
+	case o.Reason == ReasonProtocol, o.Reason == ReasonNotMCP, o.Reason == ReasonNotHTTP, o.Reason == ReasonVersion:
+		return "MCP server '" + serverID + "' gave an answer that is not valid MCP."
+	case o.Reason == ReasonInternal:
+		return "The gateway failed on the answer of MCP server '" + serverID + "'."
+	}
+	return "The call to MCP server '" + serverID + "' failed."
+}
+
+// after writes how long an answer was waited for, "" if that is not known.
+func after(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return ""
+	case d < time.Second:
+		return " after " + strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return " after " + strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+}
