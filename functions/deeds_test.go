@@ -111,6 +111,9 @@ func (g ground) callsOfAWS(t *testing.T) {
 		{"call_tool_read", `{"name":"github:search_issues","args":{"query":"x"}}`, 2},
 	} {
 		time.Sleep(2100 * time.Millisecond) // approvals are looked at again after 2 s: the dearer case
+		if w.proxy.Checked() == 0 {
+			t.Error("no call was held against a role")
+		}
 		w.proxy.Calls()
 		if r := call(t, f, c.name, c.args); r.IsError {
 			t.Fatalf("%s: %+v", c.name, r)

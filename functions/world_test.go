@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/portcullis-mcp/portcullis/functions/internal/lambdatest"
+	"github.com/portcullis-mcp/portcullis/infra/roletest"
 	"github.com/portcullis-mcp/portcullis/localstack/emulator"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
 )
@@ -32,12 +33,13 @@ const (
 type ground struct {
 	endpoint string
 	programs string
+	roles    map[string]roletest.Role
 }
 
 func newGround(t *testing.T) ground {
 	t.Helper()
 	endpoint := emulator.Start(t) // skips where there is none
-	return ground{endpoint, lambdatest.Build(t, "..", "mcp", "sync", "admin")}
+	return ground{endpoint, lambdatest.Build(t, "..", "mcp", "sync", "admin"), roletest.Load(t)}
 }
 
 // A world is a bucket and a table of its own, two servers, and a proxy before S3 and
@@ -73,6 +75,7 @@ func (g ground) world(t *testing.T) *world {
 		"PORTCULLIS_BASE_URL": "https://gate.example.com", "PORTCULLIS_ALLOW_NETS": "127.0.0.0/8",
 		"PORTCULLIS_ALLOW_ORIGINS": "https://app.example.com", "PORTCULLIS_SYNC_FUNCTION": "portcullis-sync",
 	}
+	w.proxy.Enforce(g.roles) // what the functions do is what the template lets them do
 	w.parameter("/portcullis/github", secret)
 	w.configure(`{"mcpServers":{
 		"github":{"url":"` + w.github.URL + `","headers":{"Authorization":"Bearer ${ssm:/portcullis/github}"},"disabled_tools":["delete_repo"]},

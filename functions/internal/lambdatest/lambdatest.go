@@ -104,7 +104,7 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	f.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program) // Stop ends it
 	f.cmd.Env = []string{
 		"AWS_LAMBDA_RUNTIME_API=" + listener.Addr().String(), "AWS_LAMBDA_FUNCTION_NAME=" + filepath.Base(program),
-		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=" + filepath.Base(program), "AWS_SECRET_ACCESS_KEY=test",
 		"AWS_EC2_METADATA_DISABLED=true",
 	}
 	for name, value := range env {

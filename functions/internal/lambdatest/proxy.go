@@ -1,6 +1,7 @@
 package lambdatest
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/infra/roletest"
 )
 
 // A Fault is what happens to a call of a service.
@@ -28,10 +31,62 @@ const (
 type Proxy struct {
 	URL string
 
-	mu     sync.Mutex
-	faults map[string]Fault
-	calls  map[string]int
-	server *httptest.Server
+	mu      sync.Mutex
+	faults  map[string]Fault
+	calls   map[string]int
+	roles   map[string]roletest.Role
+	checked int // calls that were held against a role
+	server  *httptest.Server
+}
+
+// Enforce makes the proxy refuse what a function's role does not allow, as AWS does, and
+// makes that a failure of the test. [Start] gives each function its name as access key.
+func (p *Proxy) Enforce(roles map[string]roletest.Role) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roles = roles
+}
+
+// Checked returns how many calls were held against a role.
+func (p *Proxy) Checked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checked
+}
+
+// denied returns the first part of r that the caller's role does not allow, nil if there is none.
+func (p *Proxy) denied(t testing.TB, r *http.Request) *roletest.Request {
+	p.mu.Lock()
+	roles := p.roles
+	p.mu.Unlock()
+	if roles == nil {
+		return nil
+	}
+	_, credential, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	caller, _, _ := strings.Cut(credential, "/")
+	role, known := roles[caller]
+	if !known {
+		return nil // the test itself
+	}
+	p.mu.Lock()
+	p.checked++
+	p.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil // the caller went away
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	asked, err := roletest.Of(r, body)
+	if err != nil {
+		t.Errorf("%s: %v", caller, err)
+	}
+	for _, q := range asked {
+		if !role.Allows(q) {
+			t.Errorf("the role of %s does not allow %s", caller, q)
+			return &q
+		}
+	}
+	return nil
 }
 
 // NewProxy returns a proxy before the endpoint, for the length of the test.
@@ -49,6 +104,12 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 		p.calls[service+" "+operation]++
 		fault := p.faults[service]
 		p.mu.Unlock()
+		if p.denied(t, r) != nil {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"not authorized"}`)
+			return
+		}
 		switch fault {
 		case Gone:
 			panic(http.ErrAbortHandler)

@@ -1,0 +1,110 @@
+package roletest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Of returns what r, with the given body, asks of DynamoDB or S3; nothing if it is a
+// request to another service. Addresses of S3 hold the bucket in the path.
+func Of(r *http.Request, body []byte) ([]Request, error) {
+	if name, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
+		if !strings.HasPrefix(name, "DynamoDB") {
+			return nil, nil
+		}
+		return ofDynamoDB(operation, body)
+	}
+	if strings.HasPrefix(r.URL.Path, "/2015-03-31/") {
+		return nil, nil
+	}
+	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if key == "" {
+		return []Request{{Action: "s3:ListBucket", Resource: Bucket}}, nil
+	}
+	action := map[string]string{
+		http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodPut: "s3:PutObject", http.MethodDelete: "s3:DeleteObject",
+	}[r.Method]
+	return []Request{{Action: action, Resource: Object(key)}}, nil
+}
+
+type attribute struct{ S string }
+
+// An operation is the part of DynamoDB's input by which a request is authorized.
+type operation struct {
+	IndexName                 string
+	Key, Item                 map[string]attribute
+	KeyConditionExpression    string
+	UpdateExpression          string
+	ConditionExpression       string
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues map[string]attribute
+	TransactItems             []map[string]operation
+	RequestItems              map[string]struct{ Keys []map[string]attribute }
+}
+
+func ofDynamoDB(name string, body []byte) ([]Request, error) {
+	var in operation
+	// Numbers and bytes do not matter here, and read as no text.
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	switch name {
+	case "TransactWriteItems", "TransactGetItems":
+		var all []Request
+		for _, item := range in.TransactItems {
+			for kind, part := range item {
+				action := map[string]string{"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "Get": "GetItem", "ConditionCheck": "ConditionCheckItem"}[kind]
+				all = append(all, part.request(action))
+			}
+		}
+		return all, nil
+	case "BatchGetItem":
+		q := Request{Action: "dynamodb:BatchGetItem", Resource: Table}
+		for _, table := range in.RequestItems {
+			for _, key := range table.Keys {
+				q.LeadingKeys = append(q.LeadingKeys, key["PK"].S)
+			}
+		}
+		return []Request{q}, nil
+	}
+	return []Request{in.request(name)}, nil
+}
+
+// keywords are the words of expressions that name no attribute.
+var keywords = []string{"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "if_not_exists", "attribute_exists", "attribute_not_exists", "begins_with", "contains"}
+
+// request returns the request of one item.
+func (in operation) request(name string) Request {
+	q := Request{Action: "dynamodb:" + name, Resource: Table}
+	if in.IndexName != "" {
+		q.Resource = Index(in.IndexName)
+	}
+	for _, item := range []map[string]attribute{in.Key, in.Item} {
+		if pk, ok := item["PK"]; ok {
+			q.LeadingKeys = append(q.LeadingKeys, pk.S)
+		}
+		for attribute := range item {
+			q.Attributes = append(q.Attributes, attribute)
+		}
+	}
+	// "PK = :pk AND …": the partition key comes first.
+	if _, rest, ok := strings.Cut(in.KeyConditionExpression, " = "); ok {
+		value, _, _ := strings.Cut(rest, " ")
+		q.LeadingKeys = append(q.LeadingKeys, in.ExpressionAttributeValues[value].S)
+	}
+	for _, part := range strings.FieldsFunc(in.UpdateExpression+" "+in.ConditionExpression, func(r rune) bool { return strings.ContainsRune(" ,=<>()+-", r) }) {
+		switch {
+		case strings.HasPrefix(part, ":"), slices.Contains(keywords, part):
+		case strings.HasPrefix(part, "#"):
+			q.Attributes = append(q.Attributes, in.ExpressionAttributeNames[part])
+		default:
+			q.Attributes = append(q.Attributes, part)
+		}
+	}
+	slices.Sort(q.Attributes)
+	q.Attributes = slices.Compact(q.Attributes)
+	return q
+}

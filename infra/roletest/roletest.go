@@ -1,0 +1,220 @@
+// Package roletest holds requests against the roles that template.yaml gives to the
+// functions. Emulators grant everything; here a request that a role does not allow is
+// found before AWS refuses it, and a right that nobody meant to give is found at all.
+//
+//	roles := roletest.Load(t)
+//	roles["sync"].Allows(roletest.Request{Action: "dynamodb:PutItem", Resource: roletest.Table, LeadingKeys: []string{"TOKENS"}})
+package roletest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Resources of the stack, as the template names them.
+const (
+	Table  = "Data.Outputs.TableArn"
+	Bucket = "Data.Outputs.BucketArn"
+)
+
+// Index returns the named index of the table.
+func Index(name string) string { return "${" + Table + "}/index/" + name }
+
+// Object returns the object of the bucket with this key.
+func Object(key string) string { return "${" + Bucket + "}/" + key }
+
+// A Request is one call of AWS, as its authorization sees it.
+type Request struct {
+	Action      string   // such as dynamodb:GetItem
+	Resource    string   // [Table], [Index], [Bucket], [Object]
+	LeadingKeys []string // partition keys of the items, of DynamoDB
+	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
+}
+
+// String implements fmt.Stringer.
+func (q Request) String() string {
+	return fmt.Sprintf("%s on %s, keys %q, attributes %q", q.Action, q.Resource, q.LeadingKeys, q.Attributes)
+}
+
+// A Role is what one function may do.
+type Role struct{ statements []statement }
+
+type statement struct {
+	actions    []string
+	resources  []string
+	conditions map[string]map[string][]string // operator → context key → values
+}
+
+// Load returns the roles by the name of their function: mcp, sync, admin. Statements
+// that hold under a condition of the template count. It needs the SAM CLI's Python
+// (PORTCULLIS_SAM); without it the test is skipped, or fails where CI=true.
+func Load(t testing.TB) map[string]Role {
+	t.Helper()
+	python := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_SAM")), "python")
+	if _, err := exec.LookPath(python); err != nil {
+		why := fmt.Sprintf("no SAM CLI beside PORTCULLIS_SAM=%q (`make sam` installs it)", os.Getenv("PORTCULLIS_SAM"))
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	_, self, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(self), "..", "..")
+	cmd := exec.CommandContext(t.Context(), python, "infra/expand.py", "template.yaml") //nolint:gosec // the program that make installed
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	cmd.Env = append(os.Environ(), "AWS_DEFAULT_REGION=us-east-1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("expand template.yaml: %v", err)
+	}
+	roles, err := parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return roles
+}
+
+// parse reads the roles of an expanded template.
+func parse(expanded []byte) (map[string]Role, error) {
+	var template struct {
+		Resources map[string]struct {
+			Type       string
+			Properties struct {
+				Policies []struct {
+					PolicyDocument struct{ Statement []json.RawMessage }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(expanded, &template); err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	roles := map[string]Role{}
+	for name, r := range template.Resources {
+		if r.Type != "AWS::IAM::Role" {
+			continue
+		}
+		var role Role
+		for _, p := range r.Properties.Policies {
+			for _, raw := range p.PolicyDocument.Statement {
+				s, err := parseStatement(raw)
+				if err != nil {
+					return nil, fmt.Errorf("role %s: %w", name, err)
+				}
+				role.statements = append(role.statements, s)
+			}
+		}
+		roles[strings.ToLower(strings.TrimSuffix(name, "Role"))] = role
+	}
+	return roles, nil
+}
+
+func parseStatement(raw json.RawMessage) (statement, error) {
+	var choice struct {
+		If []json.RawMessage `json:"Fn::If"`
+	}
+	if err := json.Unmarshal(raw, &choice); err != nil {
+		return statement{}, err
+	}
+	if len(choice.If) > 1 { // the other branch is no statement at all
+		raw = choice.If[1]
+	}
+	var s struct {
+		Effect           string
+		Action, Resource any
+		Condition        map[string]map[string]any
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return statement{}, err
+	}
+	if s.Effect != "Allow" {
+		return statement{}, fmt.Errorf("effect %q is not evaluated here", s.Effect)
+	}
+	out := statement{actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
+	for operator, keys := range s.Condition {
+		out.conditions[operator] = map[string][]string{}
+		for key, values := range keys {
+			out.conditions[operator][key] = texts(values)
+		}
+	}
+	return out, nil
+}
+
+// texts returns a value as a list, with each intrinsic function as its argument.
+func texts(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var out []string
+		for _, e := range v {
+			out = append(out, texts(e)...)
+		}
+		return out
+	case map[string]any:
+		for name, arg := range v {
+			parts := texts(arg)
+			if name == "Fn::GetAtt" {
+				return []string{strings.Join(parts, ".")}
+			}
+			return parts
+		}
+	}
+	return nil
+}
+
+// Allows reports whether the role allows q.
+func (r Role) Allows(q Request) bool {
+	return slices.ContainsFunc(r.statements, func(s statement) bool { return s.allows(q) })
+}
+
+func (s statement) allows(q Request) bool {
+	if !slices.Contains(s.actions, q.Action) || !slices.ContainsFunc(s.resources, func(p string) bool { return like(p, q.Resource) }) {
+		return false
+	}
+	context := map[string][]string{"dynamodb:LeadingKeys": q.LeadingKeys, "dynamodb:Attributes": q.Attributes}
+	for _, operator := range slices.Sorted(maps.Keys(s.conditions)) {
+		for key, want := range s.conditions[operator] {
+			got, known := context[key]
+			if !known || !holds(operator, got, want) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// holds evaluates one condition. An operator that it does not know never holds.
+func holds(operator string, got, want []string) bool {
+	any := func(match func(pattern, s string) bool, s string) bool {
+		return slices.ContainsFunc(want, func(p string) bool { return match(p, s) })
+	}
+	all := func(match func(pattern, s string) bool) bool {
+		return !slices.ContainsFunc(got, func(s string) bool { return !any(match, s) })
+	}
+	switch operator {
+	case "ForAllValues:StringEquals": // also of no value at all: hence Null beside it
+		return all(func(p, s string) bool { return p == s })
+	case "ForAllValues:StringLike":
+		return all(like)
+	case "Null":
+		return slices.Equal(want, []string{fmt.Sprint(len(got) == 0)})
+	}
+	return false
+}
+
+// like reports whether s matches a pattern of IAM: * stands for any text, ? for one character.
+func like(pattern, s string) bool {
+	quoted := regexp.QuoteMeta(pattern)
+	quoted = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(quoted)
+	return regexp.MustCompile("^(?s:" + quoted + ")$").MatchString(s)
+}
