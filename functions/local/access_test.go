@@ -52,7 +52,7 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
 	g.audience = "http://" + addr + "/mcp"
 	all := map[string]string{
-		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience, "PORTCULLIS_ALGORITHMS": "ES256,RS256",
+		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",
 		"PORTCULLIS_DEFAULT_SERVERS": "files", "PORTCULLIS_ADMIN_GROUP": "gatekeepers",
 		"PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more", "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(g.root),
 	}

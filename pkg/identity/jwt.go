@@ -18,6 +18,7 @@ import (
 type JWTOptions struct {
 	Issuer     string           // as it stands in iss; required
 	Audiences  []string         // one of which must stand in aud; required
+	BaseURL    string           // of the gateway; audiences that are addresses under it count on their own paths; "": none is
 	Algorithms []string         // asymmetric ones; nil: RS256, ES256
 	KeysURL    string           // of the issuer's key set; "": found by discovery
 	Claims     ClaimMap         // what a token grants
@@ -28,8 +29,9 @@ type JWTOptions struct {
 // A JWT takes access tokens that the issuer signed. Signature, issuer, audience and expiry
 // are checked of each; there is no way to leave one out.
 type JWT struct {
-	o        JWTOptions
-	verifier *oidc.IDTokenVerifier
+	o         JWTOptions
+	audiences []audience
+	verifier  *oidc.IDTokenVerifier
 }
 
 // asymmetric are the algorithms with a key that may be public. With any other, whoever
@@ -47,6 +49,11 @@ func NewJWT(o JWTOptions) (*JWT, error) {
 	}
 	if len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
 		faults = append(faults, errors.New("audience: none: a token for anybody would be taken"))
+	}
+	var audiences []audience
+	for _, name := range o.Audiences {
+		a, err := readAudience(name, o.BaseURL)
+		audiences, faults = append(audiences, a), append(faults, err)
 	}
 	if o.Algorithms == nil {
 		o.Algorithms = []string{oidc.RS256, oidc.ES256}
@@ -74,7 +81,7 @@ func NewJWT(o JWTOptions) (*JWT, error) {
 		return nil, err
 	}
 	keys := &keySet{issuer: o.Issuer, url: o.KeysURL, algorithms: o.Algorithms, client: o.Client, now: o.Now}
-	return &JWT{o, oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
+	return &JWT{o, audiences, oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
 		SkipClientIDCheck:    true, // it knows one audience only; check looks at it
 		SupportedSigningAlgs: o.Algorithms, Now: o.Now,
 	})}, nil
@@ -93,7 +100,8 @@ func checkIssuerURL(s string) error {
 	return nil
 }
 
-func (j *JWT) check(ctx context.Context, credential string) (Agent, error) {
+// check reads a token that was sent to a path.
+func (j *JWT) check(ctx context.Context, path, credential string) (Agent, error) {
 	var unavailable failure
 	t, err := j.verifier.Verify(context.WithValue(ctx, failureKey{}, &unavailable), credential)
 	if err != nil {
@@ -102,8 +110,8 @@ func (j *JWT) check(ctx context.Context, credential string) (Agent, error) {
 		}
 		return Agent{}, err
 	}
-	if !hasAny(t.Audience, j.o.Audiences...) {
-		return Agent{}, errors.New("it is meant for another audience")
+	if !admits(j.audiences, t.Audience, path) {
+		return Agent{}, errors.New("it is meant for another audience, or for another path")
 	}
 	var payload json.RawMessage
 	if err := t.Claims(&payload); err != nil {

@@ -1,7 +1,9 @@
 package identity
 
 import (
+	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,8 +17,8 @@ const (
 	maxFailures = 4096 // sources that are remembered
 )
 
-// A throttle slows down whoever fails to prove who he is. A token of 256 bits is not
-// guessed; what is saved is the work and the store reads that guesses would cost.
+// A throttle slows down whoever sends agent tokens that do not exist. A token of 256 bits is
+// not guessed; what is saved is the store reads that guesses would cost.
 // The zero throttle is ready to use.
 type throttle struct {
 	mu      sync.Mutex
@@ -72,12 +74,34 @@ func (t *throttle) makeRoom(now time.Time) {
 	}
 }
 
-// sourceOf returns where a connection comes from. An IPv6 customer has a whole /64, so
-// that is one source. Addresses that cannot be read are one source as well.
-func sourceOf(remote string) netip.Prefix {
-	addr, err := netip.ParseAddr(remote)
+// sourceOf returns where a request comes from. An IPv6 customer has a whole /64, so that is
+// one source. Addresses that cannot be read are one source as well.
+func sourceOf(r *http.Request, trusted int) netip.Prefix {
+	if source, ok := readSource(forwarded(r.Header, trusted)); ok {
+		return source
+	}
+	source, _ := readSource(r.RemoteAddr)
+	return source
+}
+
+// forwarded returns the address that the outermost of the trusted proxies saw, "" if there
+// are none or the request did not pass all of them. Each adds the address that connected to
+// it at the right end; what stands further left, the sender may have written himself.
+func forwarded(h http.Header, trusted int) string {
+	list := strings.Join(h.Values("X-Forwarded-For"), ",")
+	for range trusted - 1 {
+		list = list[:max(strings.LastIndexByte(list, ','), 0)]
+	}
+	if trusted == 0 {
+		return ""
+	}
+	return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
+}
+
+func readSource(address string) (netip.Prefix, bool) {
+	addr, err := netip.ParseAddr(address)
 	if err != nil {
-		ap, _ := netip.ParseAddrPort(remote)
+		ap, _ := netip.ParseAddrPort(address)
 		addr = ap.Addr()
 	}
 	addr = addr.Unmap().WithZone("")
@@ -86,5 +110,5 @@ func sourceOf(remote string) netip.Prefix {
 		bits = 64
 	}
 	p, _ := addr.Prefix(bits) // the zero Prefix for the zero Addr
-	return p
+	return p, p.IsValid()
 }

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"net/http"
@@ -23,47 +22,43 @@ const ScopeAdmin = "admin"
 // around and to call what changes nothing. A call that needs more says so.
 const firstScope = "read"
 
-// A checker turns one kind of credential into an Agent. It returns an [*Error].
-type checker interface {
-	check(ctx context.Context, credential string) (Agent, error)
-}
-
 // Options are the ways in which callers prove who they are. One at least must be given.
 type Options struct {
 	JWT    *JWT    // nil: no JWT is taken
 	Tokens *Tokens // nil: no agent token is taken
 	IAM    *IAM    // nil: a signature that API Gateway verified is not taken
-	Now    func() time.Time
+
+	// TrustedProxies is how many proxies stand between the callers and this program, of which each
+	// adds to X-Forwarded-For. Failed look-ups are counted by the address that the outermost saw.
+	// 0: by the address that the request came from.
+	TrustedProxies int
+
+	Now func() time.Time // nil: time.Now
 }
 
 // A Verifier is an [Authenticator] that asks for credentials. It is safe for
 // concurrent use.
 type Verifier struct {
-	jwt, tokens checker // nil: not taken
-	iam         *IAM
-	scopes      []string // that a refused caller is told of
-	now         func() time.Time
-	throttle    throttle
+	o        Options
+	scopes   []string // that a refused caller is told of
+	throttle throttle
 
 	mu   sync.Mutex
-	good map[[sha256.Size]byte]struct{} // hashes of credentials that were good once
+	good map[[sha256.Size]byte]struct{} // hashes of agent tokens that were good when last looked up
 }
 
 var _ Authenticator = (*Verifier)(nil)
 
 // New returns a Verifier. It makes no call.
 func New(o Options) (*Verifier, error) {
-	v := &Verifier{iam: o.IAM, now: o.Now, good: map[[sha256.Size]byte]struct{}{}}
-	if v.now == nil {
-		v.now = time.Now
+	v := &Verifier{o: o, good: map[[sha256.Size]byte]struct{}{}}
+	if o.Now == nil {
+		v.o.Now = time.Now
 	}
 	if o.JWT != nil {
-		v.jwt, v.scopes = o.JWT, []string{firstScope}
+		v.scopes = []string{firstScope}
 	}
-	if o.Tokens != nil {
-		v.tokens = o.Tokens
-	}
-	if v.jwt == nil && v.tokens == nil && v.iam == nil {
+	if o.JWT == nil && o.Tokens == nil && o.IAM == nil {
 		return nil, errors.New("identity: no way to prove who one is")
 	}
 	return v, nil
@@ -74,24 +69,18 @@ func New(o Options) (*Verifier, error) {
 func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	credential, err := bearer(r.Header)
 	if err == nil && credential == "" {
-		if v.iam != nil {
-			if a, ok := v.iam.agent(r.Context()); ok {
+		if v.o.IAM != nil {
+			if a, ok := v.o.IAM.agent(r.Context()); ok {
 				return a, nil
 			}
 		}
 		return Agent{}, &Error{Kind: Missing, Scopes: v.scopes}
 	}
-	source := sourceOf(r.RemoteAddr)
-	sum := sha256.Sum256([]byte(credential))
-	if wait := v.throttle.wait(source, v.now()); wait > 0 && !v.known(sum) {
-		return Agent{}, &Error{Kind: Throttled, RetryAfter: wait}
-	}
 	var a Agent
 	if err == nil {
-		a, err = v.check(r.Context(), credential)
+		a, err = v.check(r, credential)
 	}
 	if err == nil {
-		v.remember(sum)
 		return a, nil
 	}
 	e, ok := errors.AsType[*Error](err)
@@ -100,22 +89,47 @@ func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	}
 	if e.Kind == Invalid {
 		e.Scopes = v.scopes
-		v.throttle.failed(source, v.now())
 	}
 	return Agent{}, e
 }
 
 // check tells the kinds of credentials apart by their first bytes, which nothing but a
-// kind's own may have.
-func (v *Verifier) check(ctx context.Context, credential string) (Agent, error) {
-	c := v.jwt
-	if strings.HasPrefix(credential, token.Prefix) {
-		c = v.tokens
+// kind's own may have. A JWT is judged by its signature, at the cost of that: nothing
+// is read, and so nobody waits for what others sent from his address.
+func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
+	switch ours := strings.HasPrefix(credential, token.Prefix); {
+	case ours && v.o.Tokens != nil:
+		return v.checkToken(r, credential)
+	case !ours && v.o.JWT != nil:
+		return v.o.JWT.check(r.Context(), r.URL.Path, credential)
 	}
-	if c == nil {
-		return Agent{}, errors.New("credentials of this kind are not taken")
+	return Agent{}, errors.New("credentials of this kind are not taken")
+}
+
+// checkToken has an agent token looked up, which reads the store: a source whose tokens
+// were bad has to wait.
+func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error) {
+	text, ok := token.Read(credential)
+	if !ok {
+		return Agent{}, errors.New("not the text of an agent token")
 	}
-	return c.check(ctx, credential)
+	if a, ok := v.o.Tokens.bootstrap(text); ok {
+		return a, nil
+	}
+	source, sum := sourceOf(r, v.o.TrustedProxies), sha256.Sum256([]byte(credential))
+	if wait := v.throttle.wait(source, v.o.Now()); wait > 0 && !v.known(sum) {
+		return Agent{}, &Error{Kind: Throttled, RetryAfter: wait}
+	}
+	a, err := v.o.Tokens.lookUp(r.Context(), text)
+	if err == nil {
+		v.remember(sum)
+		return a, nil
+	}
+	if _, unavailable := errors.AsType[*Error](err); !unavailable {
+		v.forget(sum)
+		v.throttle.failed(source, v.o.Now())
+	}
+	return Agent{}, err
 }
 
 // bearer returns the bearer credential, "" if there is none. A request with
@@ -143,11 +157,11 @@ func notToken68(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._~+/=", r)
 }
 
-// maxGood is how many good credentials are remembered.
+// maxGood is how many good agent tokens are remembered.
 const maxGood = 1024
 
-// known reports whether a credential was good before. It is checked in full all the
-// same; but a neighbour's failures do not shut out who has a name here.
+// known reports whether an agent token was good when it was last looked up. It is looked up
+// all the same; but a neighbor's failures do not shut out who has a name here.
 func (v *Verifier) known(sum [sha256.Size]byte) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,6 +179,12 @@ func (v *Verifier) remember(sum [sha256.Size]byte) {
 		}
 	}
 	v.good[sum] = struct{}{}
+}
+
+func (v *Verifier) forget(sum [sha256.Size]byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.good, sum)
 }
 
 // Admins lets through only those agents of auth that may use the admin API.

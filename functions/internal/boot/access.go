@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -21,6 +22,8 @@ type Access struct {
 
 	TokenKey  hidden // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
 	Bootstrap string // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone, to make the first tokens
+
+	TrustedProxies int // PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For; failed tokens are counted by the address that the outermost saw
 
 	IAMServers []string    // PORTCULLIS_IAM_SERVERS: that a signed caller may see; "*" for all
 	IAMTiers   []tool.Tier // PORTCULLIS_IAM_TIERS: that it may call; default read
@@ -50,7 +53,7 @@ func accessNames() map[string][]string {
 			"PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX", "PORTCULLIS_SERVERS_CLAIM",
 			"PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS", "PORTCULLIS_ADMIN_CLAIM", "PORTCULLIS_ADMIN_GROUP",
 		},
-		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", "PORTCULLIS_BOOTSTRAP_SHA256"},
+		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", "PORTCULLIS_BOOTSTRAP_SHA256", "PORTCULLIS_TRUSTED_PROXIES"},
 		identity.WayIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
 	}
 }
@@ -83,7 +86,7 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 		}
 	}
 	if a.takes(identity.WayJWT) {
-		faults = append(faults, a.loadJWT(getenv))
+		faults = append(faults, a.loadJWT(getenv, baseURL))
 		if baseURL == "" {
 			fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
 		}
@@ -97,10 +100,11 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 	return a, errors.Join(faults...)
 }
 
-func (a *Access) loadJWT(getenv func(string) string) error {
+func (a *Access) loadJWT(getenv func(string) string, baseURL string) error {
 	a.JWT = identity.JWTOptions{
 		Issuer:    getenv("PORTCULLIS_ISSUER"),
 		Audiences: list(getenv("PORTCULLIS_AUDIENCE")),
+		BaseURL:   baseURL,
 		KeysURL:   getenv("PORTCULLIS_JWKS_URL"),
 		Claims: identity.ClaimMap{
 			ID:          getenv("PORTCULLIS_ID_CLAIM"),
@@ -124,6 +128,9 @@ func (a *Access) loadJWT(getenv func(string) string) error {
 	return nil
 }
 
+// maxProxies is more than anybody puts before a gateway, and less than a mistaken address or port.
+const maxProxies = 10
+
 func (a *Access) loadTokens(getenv func(string) string) error {
 	a.TokenKey, a.Bootstrap = hidden{getenv("PORTCULLIS_TOKEN_KEY")}, strings.ToLower(getenv("PORTCULLIS_BOOTSTRAP_SHA256"))
 	var faults []error
@@ -132,6 +139,12 @@ func (a *Access) loadTokens(getenv func(string) string) error {
 	}
 	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
 		faults = append(faults, errors.New("PORTCULLIS_BOOTSTRAP_SHA256: want the SHA-256 of a token, 64 hex digits, and never the token"))
+	}
+	if n := getenv("PORTCULLIS_TRUSTED_PROXIES"); n != "" {
+		var err error
+		if a.TrustedProxies, err = strconv.Atoi(n); err != nil || a.TrustedProxies < 0 || a.TrustedProxies > maxProxies {
+			faults = append(faults, fmt.Errorf("PORTCULLIS_TRUSTED_PROXIES %q: want how many proxies stand before the gateway, 0 to %d", n, maxProxies))
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -25,7 +25,7 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 	if a.Open() {
 		return identity.None{}, nil
 	}
-	o := identity.Options{Now: p.now}
+	o := identity.Options{TrustedProxies: a.TrustedProxies, Now: p.now}
 	if a.takes(identity.WayJWT) {
 		settings := a.JWT
 		settings.Now = p.now

@@ -1,0 +1,71 @@
+package identity
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// The gateway's paths, as far as audiences speak of them.
+const (
+	mcpPath   = "/mcp"
+	adminPath = "/admin"
+)
+
+// An audience is one for which tokens are taken, and where it counts.
+type audience struct {
+	name string
+	path string // it counts on this path and below; "": on every path
+}
+
+// readAudience finds where an audience counts. One that is a URL of this gateway counts on
+// its own path and below, since a client that was given that address asked for no more. The
+// address of the host, or of the whole MCP endpoint, stands for the gateway and so for
+// /admin as well; so does a name that is no address of this gateway, as some issuers give.
+func readAudience(name, baseURL string) (audience, error) {
+	a := audience{name: name}
+	u, err := url.Parse(name)
+	base, errBase := url.Parse(baseURL)
+	if err != nil || errBase != nil || !sameHost(u, base) {
+		return a, nil
+	}
+	switch path := strings.TrimRight(u.Path, "/"); {
+	case path == "", path == mcpPath:
+	case below(path, mcpPath), below(path, adminPath):
+		a.path = path
+	default:
+		return a, fmt.Errorf("audience %q is an address of this gateway at which nothing is: want %s%s, a path below it, or a name that is no address of the gateway", name, baseURL, mcpPath)
+	}
+	return a, nil
+}
+
+// covers reports whether the audience counts on a request's path.
+func (a audience) covers(path string) bool { return a.path == "" || below(path, a.path) }
+
+// below reports whether path is parent or lies below it.
+func below(path, parent string) bool {
+	rest, ok := strings.CutPrefix(path, parent)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// sameHost reports whether two web addresses name one host and port. http and https are one:
+// who wrote the wrong one of them meant the same place.
+func sameHost(a, b *url.URL) bool {
+	host := func(u *url.URL) string {
+		name, port := strings.ToLower(u.Hostname()), u.Port()
+		switch {
+		case u.Scheme != "http" && u.Scheme != "https":
+			return ""
+		case port == "", u.Scheme == "http" && port == "80", u.Scheme == "https" && port == "443":
+			return name
+		}
+		return name + ":" + port
+	}
+	return host(a) != "" && host(a) == host(b)
+}
+
+// admits reports whether a token made out to these audiences counts on a path.
+func admits(taken []audience, audiences []string, path string) bool {
+	return slices.ContainsFunc(taken, func(a audience) bool { return slices.Contains(audiences, a.name) && a.covers(path) })
+}
