@@ -82,7 +82,7 @@ func (w world) check(t *testing.T) {
 			t.Errorf("the bucket has %s %q (%v), want the example's %q", key, o.Data, err, want)
 		}
 	}
-	if _, err := w.approvals.Baseline(t.Context(), "deepwiki"); !errors.Is(err, approval.ErrNotFound) {
+	if _, err := w.approvals.Baseline(t.Context(), "https://mcp.deepwiki.com/mcp", approval.Tools); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("the table answers %v, want %v", err, approval.ErrNotFound)
 	}
 }

@@ -59,10 +59,22 @@ type Record struct {
 	By           string          `json:"by"`                 // who decided last; "sync" for a baseline
 	At           time.Time       `json:"at"`                 // when
 	Note         string          `json:"note,omitempty"`
-	FirstSeen    time.Time       `json:"first_seen"`
-	LastSeen     time.Time       `json:"last_seen"`
-	Rev          int64           `json:"rev"`        // 0: not stored yet
-	UpdatedAt    time.Time       `json:"updated_at"` // set by the store at each Put; what Changes goes by
+
+	// ApprovedBefore are the hashes that were approved at this server, the newest first, at
+	// most 50. A definition that was approved earlier waits like any other; people are told of it.
+	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
+
+	FirstSeen time.Time `json:"first_seen"`
+	LastSeen  time.Time `json:"last_seen"`
+	Rev       int64     `json:"rev"`        // 0: not stored yet
+	UpdatedAt time.Time `json:"updated_at"` // set by the store at each Put; what Changes goes by
+}
+
+// A Remembered is an approval that was given once.
+type Remembered struct {
+	Hash tool.Hash `json:"hash"`
+	By   string    `json:"by"` // "": not known
+	At   time.Time `json:"at"`
 }
 
 // ID returns the record's tool id.
@@ -78,14 +90,6 @@ type Entry struct {
 	Note   string    `json:"note,omitempty"`
 	At     time.Time `json:"at"`
 	Rev    int64     `json:"rev"` // the revision that the deed made; set by the store
-}
-
-// A Baseline remembers that a server's first tool list was taken as approved,
-// and for which URL: a new URL is a new server, whose tools wait.
-type Baseline struct {
-	Server string    `json:"server"`
-	URL    string    `json:"url"`
-	At     time.Time `json:"at"`
 }
 
 // A Store holds records and their audit. Every implementation passes
@@ -108,14 +112,4 @@ type Store interface {
 
 	// Audit returns a server's audit lines, newest first, at most limit.
 	Audit(ctx context.Context, server string, limit int) ([]Entry, error)
-}
-
-// Baselines is the part of a driver that remembers which servers had their
-// first list taken. It is a port of its own because only a sync needs it.
-type Baselines interface {
-	// Baseline returns the server's baseline, or [ErrNotFound].
-	Baseline(ctx context.Context, server string) (Baseline, error)
-
-	// PutBaseline stores b, in the place of an older one.
-	PutBaseline(ctx context.Context, b Baseline) error
 }

@@ -51,14 +51,6 @@ func CheckPut(r Record, e *Entry) error {
 	return c.fault("audit line of %q", r.ID())
 }
 
-// Check reports what of b no store may keep.
-func (b Baseline) Check() error {
-	var c checker
-	c.text("server", b.Server, 1, MaxName)
-	c.text("url", b.URL, 0, maxURL)
-	return c.fault("baseline of %q", b.Server)
-}
-
 // A checker gathers faults.
 type checker []error
 

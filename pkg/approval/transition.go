@@ -19,6 +19,7 @@ const (
 	ActionChange   = "change"   // the definition is no longer the approved one, or a waiting one changed
 	ActionRestore  = "restore"  // the definition is the approved one again
 	ActionMove     = "move"     // the server is at another URL; what was approved before counts no longer
+	ActionRename   = "rename"   // the server has another name; the record of the old one holds for it
 	ActionApprove  = "approve"
 	ActionDisable  = "disable"
 	ActionEnable   = "enable"
@@ -37,15 +38,9 @@ type Seen struct {
 	Hash       tool.Hash       // of Definition
 	Mode       Mode            // the server's approval mode
 	Baseline   bool            // the list is the server's first ([FirstList])
+	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
 	Now        time.Time
 }
-
-// FirstList reports whether a list of n tools is the server's first, so that
-// mode on_change takes it as approved. held is what the store remembers, nil
-// for nothing. The caller stores a [Baseline] after it, whatever the mode: a list
-// seen in mode manual was the first one too. A server that moved to another URL
-// has had its first list; its new tools wait.
-func FirstList(held *Baseline, n int) bool { return held == nil && n > 0 }
 
 // Observe holds a definition that a server just gave against r, the record
 // of the tool (nil: none was ever stored). It returns the record to store and its
@@ -60,17 +55,20 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 			return *r, nil, false
 		}
 		return Record{}, nil, false
+	case r == nil && d.From != nil:
+		next = renamed(d)
+		return next, next.entry(ActionRename, Sync, "was "+d.From.ID().String(), d.Now), true
 	case r == nil:
 		next, e = first(d)
 		return next, e, true
 	}
 	next = *r
 	action := ""
-	if d.URL != "" && d.URL != r.URL {
+	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		next.URL = d.URL
 		changed = true
 		if r.URL != "" { // "": the record was made before anyone said where
-			next.ApprovedHash, next.Approved = "", nil
+			next.ApprovedHash, next.Approved, next.ApprovedBefore = "", nil, nil
 			action = ActionMove
 		}
 	}
@@ -87,6 +85,11 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 	}
 	if d.Now.Sub(r.LastSeen) >= lastSeenStep {
 		changed = true
+	}
+	if d.From != nil { // an older record of the new name, from when the server was last called so
+		if strict := stricter(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash {
+			next, action, changed = strict, ActionRename, true
+		}
 	}
 	if !changed {
 		return *r, nil, false
@@ -126,6 +129,7 @@ func Approve(r Record, hash tool.Hash, actor, note string, now time.Time) (Recor
 	if hash == "" || hash != r.CurrentHash {
 		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
 	}
+	r.remember(actor, stamp(now))
 	r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
 	return decide(r, ActionApprove, actor, note, now)
 }

@@ -229,6 +229,10 @@ func TestApproveBindsToTheHashThatWasSeen(t *testing.T) {
 			want := before
 			want.State, want.ApprovedHash, want.Approved = approval.Approved, test.hash, before.Current
 			want.By, want.At, want.Note = "bob", later, "read it"
+			want.ApprovedBefore = []approval.Remembered{{Hash: test.hash, By: "bob", At: later}}
+			if before.State == approval.Changed {
+				want.ApprovedBefore = append(want.ApprovedBefore, approval.Remembered{Hash: before.ApprovedHash})
+			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("record (-want +got):\n%s", d)
 			}

@@ -35,6 +35,8 @@ type Current struct {
 	StoredAt  time.Time          `json:"stored_at"`        // when the snapshot object was last written
 	Outcomes  []upstream.Outcome `json:"outcomes"`         // by server name, of the servers that were ever tried
 	Failed    *Failure           `json:"failed,omitempty"` // syncs after this one fail; nil: none did
+	Servers   []Known            `json:"servers"`          // the configured ones, by name; null: made by an earlier version of the program
+	Baselines []string           `json:"baselines"`        // [approval.BaselineKey] of the lists that were taken, of servers that left as well
 }
 
 // Load returns the current catalog. held is the one that the caller has, or
@@ -42,45 +44,44 @@ type Current struct {
 // only outcomes are. It returns [object.ErrNotFound] if no sync has ended yet,
 // and [ErrUnusable] if what is stored cannot be used.
 func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
-	s, _, err := load(ctx, objects, held, Decode)
+	s, _, _, err := load(ctx, objects, held, Decode)
 	return s, err
 }
 
-// load is [Load] with the function that opens the blob. It also returns the
-// ETag of current.json, even if what it points to cannot be used.
-func load(ctx context.Context, objects object.Store, held *Snapshot, open func([]byte) (*Snapshot, error)) (s *Snapshot, etag string, err error) {
+// load is [Load] with the function that opens the blob. It also returns
+// current.json and its ETag, even if what it points to cannot be used.
+func load(ctx context.Context, objects object.Store, held *Snapshot, open func([]byte) (*Snapshot, error)) (s *Snapshot, cur Current, etag string, err error) {
 	if held != nil {
 		etag = held.etag
 	}
 	o, err := objects.Get(ctx, CurrentKey, etag)
 	if errors.Is(err, object.ErrNotModified) {
-		return held, etag, nil
+		return held, held.current, etag, nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("load catalog: %w", err)
+		return nil, cur, "", fmt.Errorf("load catalog: %w", err)
 	}
-	cur, err := parseCurrent(o.Data)
-	if err != nil {
-		return nil, o.ETag, err
+	if cur, err = parseCurrent(o.Data); err != nil {
+		return nil, cur, o.ETag, err
 	}
 	if held != nil && held.sha256 == cur.SHA256 {
-		return held.with(cur, o.ETag), o.ETag, nil
+		return held.with(cur, o.ETag), cur, o.ETag, nil
 	}
 	blob, err := objects.Get(ctx, Key(cur.SHA256), "")
 	if errors.Is(err, object.ErrNotFound) {
-		return nil, o.ETag, fmt.Errorf("load catalog %s: %w: its object is missing", cur.SHA256, ErrUnusable)
+		return nil, cur, o.ETag, fmt.Errorf("load catalog %s: %w: its object is missing", cur.SHA256, ErrUnusable)
 	}
 	if err != nil {
-		return nil, o.ETag, fmt.Errorf("load catalog %s: %w", cur.SHA256, err)
+		return nil, cur, o.ETag, fmt.Errorf("load catalog %s: %w", cur.SHA256, err)
 	}
 	if s, err = open(blob.Data); err != nil {
-		return nil, o.ETag, err
+		return nil, cur, o.ETag, err
 	}
 	if s.sha256 != "" && s.sha256 != cur.SHA256 {
-		return nil, o.ETag, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", cur.SHA256, ErrUnusable, s.sha256)
+		return nil, cur, o.ETag, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", cur.SHA256, ErrUnusable, s.sha256)
 	}
 	s.sha256 = cur.SHA256
-	return s.with(cur, o.ETag), o.ETag, nil
+	return s.with(cur, o.ETag), cur, o.ETag, nil
 }
 
 func parseCurrent(data []byte) (Current, error) {

@@ -112,8 +112,12 @@ type sighting struct {
 // records that change, then the baselines. A baseline that is not written, because a record
 // was not, is taken again by the next run; the records that were written stay as they are.
 func (r *run) observe(ctx context.Context) error {
+	if err := r.readTaken(ctx); err != nil {
+		return err
+	}
 	var due []sighting
 	var baselines []approval.Baseline
+	before := r.renamed()
 	recorded := map[string]int{} // bytes, by server
 	for id, held := range r.records {
 		recorded[id.Server] += len(held.Current) + recordSize
@@ -122,14 +126,14 @@ func (r *run) observe(ctx context.Context) error {
 		if !l.loaded {
 			continue
 		}
-		held, err := r.baseline(ctx, l.server.Name)
+		first, baseline, err := r.firstList(ctx, l)
 		if err != nil {
 			return err
 		}
-		due = append(due, r.sightings(l, approval.FirstList(held, len(l.tools)), maxRecorded-recorded[l.server.Name])...)
-		if len(l.tools) > 0 && (held == nil || held.URL != l.server.URL) {
-			baselines = append(baselines, approval.Baseline{Server: l.server.Name, URL: l.server.URL, At: r.began})
+		if baseline != nil {
+			baselines = append(baselines, *baseline)
 		}
+		due = append(due, r.sightings(l, first, before[l.server.Name], maxRecorded-recorded[l.server.Name])...)
 	}
 	if err := r.recordAll(ctx, due); err != nil {
 		return err
@@ -138,30 +142,15 @@ func (r *run) observe(ctx context.Context) error {
 		if err := r.approvals.PutBaseline(ctx, b); err != nil {
 			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
 		}
-		r.baselines[b.Server] = &b
+		r.baselines[b.Identity] = &b
 	}
 	return nil
 }
 
-// baseline returns the server's baseline, nil if its list was never taken.
-func (s *Syncer) baseline(ctx context.Context, server string) (*approval.Baseline, error) {
-	if b := s.baselines[server]; b != nil {
-		return b, nil
-	}
-	b, err := s.approvals.Baseline(ctx, server)
-	if errors.Is(err, approval.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read baseline of %q: %w", server, err)
-	}
-	s.baselines[server] = &b
-	return &b, nil
-}
-
 // sightings returns the tools of l whose records change, and refuses those
-// that no store would take. room is for the records of new tools, in bytes.
-func (r *run) sightings(l *list, first bool, room int) (due []sighting) {
+// that no store would take. from is the name that the server had before, if any; room is
+// for the records of new tools, in bytes.
+func (r *run) sightings(l *list, first bool, from string, room int) (due []sighting) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		seen := approval.Seen{
@@ -171,6 +160,7 @@ func (r *run) sightings(l *list, first bool, room int) (due []sighting) {
 			Hash:       t.Hash,
 			Mode:       approval.Mode(l.server.Approval),
 			Baseline:   first,
+			From:       r.recordBefore(from, t.Definition.Name),
 			Now:        r.began,
 		}
 		held := r.records[seen.ID]

@@ -128,6 +128,7 @@ func (r *run) current() Current {
 		SyncedAt:  r.o.Now().UTC().Round(0),
 		Outcomes:  []upstream.Outcome{},
 	}
+	r.know(&cur)
 	for _, l := range r.lists {
 		if l.outcome.Status != "" {
 			cur.Outcomes = append(cur.Outcomes, l.outcome)

@@ -24,9 +24,11 @@ const maxTries = 4
 type run struct {
 	*Syncer
 	began   time.Time
-	base    *Snapshot // the catalog before; nil: none that can be used
-	ifMatch string    // ETag of its current.json
-	lists   []*list   // one each server of the config
+	base    *Snapshot       // the catalog before; nil: none that can be used
+	prev    Current         // its current.json, also if what that points to cannot be used
+	ifMatch string          // its ETag
+	taken   map[string]bool // servers that had their first list, by [approval.BaselineKey]
+	lists   []*list         // one each server of the config
 	report  Report
 }
 
@@ -87,7 +89,7 @@ func (r *run) sync(ctx context.Context) error {
 // readBase reads the catalog that this run goes on from. One that cannot be
 // used is as good as none, but the run still moves on from its version.
 func (r *run) readBase(ctx context.Context) error {
-	base, etag, err := load(ctx, r.objects, r.held, decodeBase)
+	base, prev, etag, err := load(ctx, r.objects, r.held, decodeBase)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
 		etag = object.IfAbsent
@@ -96,7 +98,7 @@ func (r *run) readBase(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	r.base, r.ifMatch, r.held = base, etag, base
+	r.base, r.prev, r.ifMatch, r.held = base, prev, etag, base
 	return nil
 }
 

@@ -132,7 +132,7 @@ func newStanding(record *approval.Record, last json.RawMessage, server config.Se
 func decided(record *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
 	mode := approval.Mode(server.Approval)
 	userDisabled, approved = approval.Facts(record, mode, hash)
-	if mode != approval.Off && record != nil && record.URL != "" && record.URL != server.URL {
+	if mode != approval.Off && record != nil && record.URL != "" && !approval.SameServer(record.URL, server.URL) {
 		approved = lock.No
 	}
 	return userDisabled, approved

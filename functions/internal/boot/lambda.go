@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A Handler answers the events of a function.
@@ -72,8 +73,8 @@ func (p *Program) Warm(ctx context.Context) {
 		}
 	})
 	wg.Go(func() {
-		// There is no such server. The answer does not matter, the open connection does.
-		_, _ = p.Stores.Approvals.Baseline(ctx, "-")
+		// There is no such tool. The answer does not matter, the open connection does.
+		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
 	})
 	wg.Wait()
 }

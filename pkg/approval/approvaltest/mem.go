@@ -20,12 +20,13 @@ import (
 // value is ready to use. Hooks are set before the first use; they run without
 // the lock, so they may call the store, and several may run at once.
 type Mem struct {
-	Now       func() time.Time                                                 // nil: time.Now
-	OnGet     func(ctx context.Context, id tool.ID) error                      // before a read; an error is its answer
-	OnChanges func(ctx context.Context, since time.Time) error                 // before a read of what changed
-	OnPut     func(ctx context.Context, r approval.Record) (bool, error)       // before a write; an error is its answer, but if it also says true the write is kept
-	OnAudit   func(ctx context.Context, server string) error                   // before a read of the audit
-	OnBase    func(ctx context.Context, server string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
+	Now       func() time.Time                                                   // nil: time.Now
+	OnGet     func(ctx context.Context, id tool.ID) error                        // before a read; an error is its answer
+	OnChanges func(ctx context.Context, since time.Time) error                   // before a read of what changed
+	OnPut     func(ctx context.Context, r approval.Record) (bool, error)         // before a write; an error is its answer, but if it also says true the write is kept
+	OnAudit   func(ctx context.Context, server string) error                     // before a read of the audit
+	OnBase    func(ctx context.Context, identity string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
+	Old       []approval.Baseline                                                // what OldBaselines returns
 
 	mu        sync.Mutex
 	records   map[tool.ID]approval.Record
@@ -156,9 +157,9 @@ func (m *Mem) Audit(ctx context.Context, server string, limit int) ([]approval.E
 }
 
 // Baseline implements [approval.Baselines].
-func (m *Mem) Baseline(ctx context.Context, server string) (approval.Baseline, error) {
+func (m *Mem) Baseline(ctx context.Context, identity string, kind approval.Kind) (approval.Baseline, error) {
 	if m.OnBase != nil {
-		if _, err := m.OnBase(ctx, server, false); err != nil {
+		if _, err := m.OnBase(ctx, identity, false); err != nil {
 			return approval.Baseline{}, err
 		}
 	}
@@ -167,17 +168,22 @@ func (m *Mem) Baseline(ctx context.Context, server string) (approval.Baseline, e
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	b, ok := m.baselines[server]
+	b, ok := m.baselines[approval.BaselineKey(identity, kind)]
 	if !ok {
-		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", server, approval.ErrNotFound)
+		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", identity, approval.ErrNotFound)
 	}
 	return b, nil
+}
+
+// OldBaselines implements [approval.Baselines].
+func (m *Mem) OldBaselines(ctx context.Context, _ []string) ([]approval.Baseline, error) {
+	return m.Old, ctx.Err()
 }
 
 // PutBaseline implements [approval.Baselines].
 func (m *Mem) PutBaseline(ctx context.Context, b approval.Baseline) error {
 	if m.OnBase != nil {
-		if kept, err := m.OnBase(ctx, b.Server, true); err != nil {
+		if kept, err := m.OnBase(ctx, b.Identity, true); err != nil {
 			if kept {
 				_ = m.putBaseline(ctx, b)
 			}
@@ -196,7 +202,7 @@ func (m *Mem) putBaseline(ctx context.Context, b approval.Baseline) error {
 	if m.baselines == nil {
 		m.baselines = map[string]approval.Baseline{}
 	}
-	m.baselines[b.Server] = b
+	m.baselines[b.Key()] = b
 	return nil
 }
 

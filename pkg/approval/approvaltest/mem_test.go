@@ -32,10 +32,10 @@ func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
 			if _, err := m.Get(t.Context(), r.ID()); errors.Is(err, approval.ErrNotFound) == kept {
 				t.Errorf("Get = %v, want kept %v", err, kept)
 			}
-			if err := m.PutBaseline(t.Context(), approval.Baseline{Server: "s"}); !errors.Is(err, gone) {
+			if err := m.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools}); !errors.Is(err, gone) {
 				t.Errorf("PutBaseline = %v, want the hook's error", err)
 			}
-			if _, err := m.Baseline(t.Context(), "s"); errors.Is(err, approval.ErrNotFound) == kept {
+			if _, err := m.Baseline(t.Context(), "i", approval.Tools); errors.Is(err, approval.ErrNotFound) == kept {
 				t.Errorf("Baseline = %v, want kept %v", err, kept)
 			}
 		})
@@ -53,7 +53,7 @@ func TestMemHooksFailReads(t *testing.T) {
 	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, changes := m.Changes(t.Context(), time.Time{})
 	_, audit := m.Audit(t.Context(), "s", 1)
-	_, base := m.Baseline(t.Context(), "s")
+	_, base := m.Baseline(t.Context(), "i", approval.Tools)
 	for name, err := range map[string]error{"Get": get, "Changes": changes, "Audit": audit, "Baseline": base} {
 		if !errors.Is(err, gone) {
 			t.Errorf("%s = %v, want the hook's error", name, err)

@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"audit carries the line whole, with its rev", auditWhole},
 		{"audit is written with the record or not at all", auditAtomic},
 		{"an ended context stores nothing", endedContext},
-		{"a baseline is remembered by server", baseline},
+		{"a baseline is remembered by identity and kind", baseline},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
 	}
@@ -260,29 +260,36 @@ func baseline(t *testing.T, s approval.Store) {
 	if !ok {
 		t.Skip("the store has no baselines")
 	}
-	if _, err := b.Baseline(t.Context(), "github"); !errors.Is(err, approval.ErrNotFound) {
+	const here = "https://mcp.example.com/mcp"
+	if _, err := b.Baseline(t.Context(), here, approval.Tools); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("Baseline of a new server = %v, want ErrNotFound", err)
 	}
 	put(t, s, record(tool.ID{Server: "github", Name: "BASELINE"}), nil) // a tool of that name is no baseline
-	if _, err := b.Baseline(t.Context(), "github"); !errors.Is(err, approval.ErrNotFound) {
-		t.Errorf("Baseline after a Put = %v, want ErrNotFound", err)
-	}
 	for _, want := range []approval.Baseline{
-		{Server: "github", URL: "https://mcp.example.com/<a>&b", At: start},
-		{Server: "git", URL: "https://git.example.com", At: start.Add(time.Minute)},
-		{Server: "github", URL: "https://other.example.com", At: start.Add(time.Hour)}, // takes the place of the first
+		{Identity: here, Kind: approval.Tools, Server: "github", URL: "https://mcp.example.com/<a>&b", At: start},
+		{Identity: "https://git.example.com/", Kind: approval.Tools, Server: "git", URL: "https://git.example.com", At: start.Add(time.Minute)},
+		{Identity: here, Kind: "prompts", Server: "github", At: start.Add(time.Minute)},
+		{Identity: here, Kind: approval.Tools, Server: "renamed", URL: here, At: start.Add(time.Hour)}, // takes the place of the first
 	} {
 		if err := b.PutBaseline(t.Context(), want); err != nil {
 			t.Fatalf("PutBaseline: %v", err)
 		}
-		got, err := b.Baseline(t.Context(), want.Server)
+		got, err := b.Baseline(t.Context(), want.Identity, want.Kind)
 		if err != nil {
 			t.Fatalf("Baseline: %v", err)
 		}
 		same(t, "Baseline", got, want)
 	}
-	if err := b.PutBaseline(t.Context(), approval.Baseline{URL: "https://mcp.example.com"}); err == nil {
-		t.Error("a baseline of no server was stored")
+	if got, err := b.Baseline(t.Context(), here, "prompts"); err != nil || got.Server != "github" {
+		t.Errorf("Baseline of another kind = %+v, %v", got, err)
+	}
+	for name, bad := range map[string]approval.Baseline{"no identity": {Kind: approval.Tools}, "no kind": {Identity: here}} {
+		if err := b.PutBaseline(t.Context(), bad); err == nil {
+			t.Errorf("a baseline of %s was stored", name)
+		}
+	}
+	if old, err := b.OldBaselines(t.Context(), []string{"github", "git"}); err != nil || len(old) != 0 {
+		t.Errorf("OldBaselines = %v, %v, want none", old, err)
 	}
 	if n := len(changes(t, s, time.Time{})); n != 1 {
 		t.Errorf("baselines are among the %d changes", n)

@@ -36,17 +36,15 @@ type Store struct {
 	now func() time.Time
 }
 
-var (
-	_ approval.Store     = (*Store)(nil)
-	_ approval.Baselines = (*Store)(nil)
-)
+var _ approval.Store = (*Store)(nil)
 
 // The buckets of the file.
 var (
 	records   = []byte("records")   // "server:tool" → stored
 	feed      = []byte("feed")      // UpdatedAt, 8 bytes of nanoseconds → "server:tool"
 	audit     = []byte("audit")     // server → 8 bytes of sequence → Entry
-	baselines = []byte("baselines") // server → Baseline
+	baselines = []byte("baselines") // server → Baseline, of an earlier version
+	firsts    = []byte("firsts")    // approval.BaselineKey → Baseline
 )
 
 // stored is the JSON form of a record. json.Marshal compacts a RawMessage;
@@ -72,7 +70,7 @@ func Open(path string, now func() time.Time) (*Store, error) {
 	}
 	db.MaxBatchDelay = batchDelay
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{records, feed, audit, baselines, tokens, tokenUses} {
+		for _, name := range [][]byte{records, feed, audit, baselines, firsts, tokens, tokenUses} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -200,34 +198,6 @@ func (s *Store) Audit(ctx context.Context, server string, limit int) (lines []ap
 		return nil, fmt.Errorf("audit of %q: %w", server, err)
 	}
 	return lines, nil
-}
-
-// Baseline implements [approval.Baselines].
-func (s *Store) Baseline(ctx context.Context, server string) (b approval.Baseline, err error) {
-	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		data := tx.Bucket(baselines).Get([]byte(server))
-		if data == nil {
-			return approval.ErrNotFound
-		}
-		return json.Unmarshal(data, &b)
-	})
-	if err != nil {
-		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", server, err)
-	}
-	return b, nil
-}
-
-// PutBaseline implements [approval.Baselines].
-func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) error {
-	data, err := json.Marshal(b)
-	if err := cmp.Or(ctx.Err(), b.Check(), err); err != nil {
-		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
-	}
-	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(baselines).Put([]byte(b.Server), data) })
-	if err != nil {
-		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
-	}
-	return nil
 }
 
 // view reads unless ctx has ended.

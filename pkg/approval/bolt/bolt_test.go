@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/bolt"
@@ -204,5 +206,32 @@ func BenchmarkGet(b *testing.B) {
 		if _, err := s.Get(b.Context(), id); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestBaselineOfAnEarlierVersionIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("baselines"))
+		if err != nil {
+			return err
+		}
+		return b.Put([]byte("github"), []byte(`{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bolt.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	old, err := s.OldBaselines(t.Context(), nil)
+	if err != nil || len(old) != 1 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
+		t.Errorf("OldBaselines = %+v, %v", old, err)
 	}
 }

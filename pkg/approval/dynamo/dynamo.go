@@ -2,7 +2,8 @@
 //
 //	PK              SK                       what
 //	SRV#<server>    TOOL#<tool>              a record; also in the index "feed"
-//	SRV#<server>    BASELINE                 when the first list was taken, and where
+//	BASE#<hash>     <kind>                   when the first list of a server was taken, by its identity
+//	SRV#<server>    BASELINE                 the same by its name, of an earlier version
 //	AUDIT#<server>  <time>#<tool>            who did what
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
@@ -51,10 +52,7 @@ type Store struct {
 	retry aws.Retryer
 }
 
-var (
-	_ approval.Store     = (*Store)(nil)
-	_ approval.Baselines = (*Store)(nil)
-)
+var _ approval.Store = (*Store)(nil)
 
 // New returns a Store on the named table. It makes no call. now nil means
 // time.Now. Throttled calls are asked again until their context ends, at
@@ -185,32 +183,6 @@ func (s *Store) Audit(ctx context.Context, server string, limit int) ([]approval
 	return lines, nil
 }
 
-// Baseline implements [approval.Baselines].
-func (s *Store) Baseline(ctx context.Context, server string) (b approval.Baseline, err error) {
-	it, err := s.get(ctx, baselineKey(server))
-	if err == nil {
-		err = json.Unmarshal([]byte(textOf(it["baseline"])), &b)
-	}
-	if err != nil {
-		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", server, err)
-	}
-	return b, nil
-}
-
-// PutBaseline implements [approval.Baselines].
-func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) error {
-	data, err := json.Marshal(b)
-	if err := cmp.Or(ctx.Err(), b.Check(), err); err != nil {
-		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
-	}
-	it := baselineKey(b.Server)
-	it["baseline"] = text(string(data))
-	if _, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: it}, s.options); err != nil {
-		return fmt.Errorf("put baseline of %q: %w", b.Server, s.explain(err))
-	}
-	return nil
-}
-
 // get reads an item strongly consistently.
 func (s *Store) get(ctx context.Context, key item) (item, error) {
 	if err := ctx.Err(); err != nil {
@@ -324,10 +296,6 @@ func decode(it item) (r approval.Record, err error) {
 
 func recordKey(id tool.ID) item {
 	return item{"PK": text("SRV#" + id.Server), "SK": text("TOOL#" + id.Name)}
-}
-
-func baselineKey(server string) item {
-	return item{"PK": text("SRV#" + server), "SK": text("BASELINE")}
 }
 
 // later returns now, or just after last if the clock is not past that.

@@ -1,0 +1,97 @@
+package approval
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+)
+
+// A Kind is what a server lists.
+type Kind string
+
+// Tools is the kind of every list that is taken today.
+const Tools Kind = "tools"
+
+// A Baseline remembers that the first list of a server was taken, so that no later one is.
+// It belongs to what the server is, not to what the config calls it: a server under a second
+// or a new name has had its first list.
+type Baseline struct {
+	Identity string    `json:"identity"` // [Identity] of the server
+	Kind     Kind      `json:"kind"`
+	URL      string    `json:"url"`    // as the config had it
+	Server   string    `json:"server"` // the name under which the list came
+	At       time.Time `json:"at"`
+}
+
+// Baselines is the part of a driver that remembers which servers had their
+// first list taken. It is a port of its own because only a sync needs it.
+type Baselines interface {
+	// Baseline returns the baseline of the identity and kind, or [ErrNotFound].
+	Baseline(ctx context.Context, identity string, kind Kind) (Baseline, error)
+
+	// PutBaseline stores b, in the place of an older one.
+	PutBaseline(ctx context.Context, b Baseline) error
+
+	// OldBaselines returns what an earlier version of the program remembered by the name of
+	// a server, with Identity and Kind filled in: at least what there is of the named
+	// servers. One without a URL is left out.
+	OldBaselines(ctx context.Context, servers []string) ([]Baseline, error)
+}
+
+// Identity returns what a server is, whatever the config calls it: its URL, in one spelling.
+// Case of scheme and host, the port that the scheme implies, a dot that ends the host, a
+// slash that ends the path, dot segments, needless escapes and the fragment make no other
+// server; the query does. An identity that begins with "cmd:" is kept for servers that are
+// programs.
+func Identity(serverURL string) string {
+	u, err := url.Parse(serverURL)
+	if err != nil || u.Host == "" {
+		return serverURL
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	scheme := strings.ToLower(u.Scheme)
+	if p := u.Port(); p != "" && (scheme != "https" || p != "443") && (scheme != "http" || p != "80") {
+		host += ":" + p
+	}
+	one := url.URL{Scheme: scheme, Host: host, Path: path.Clean("/" + u.Path), RawQuery: u.RawQuery}
+	return one.String()
+}
+
+// SameServer reports whether two URLs are of one server.
+func SameServer(a, b string) bool { return a == b || Identity(a) == Identity(b) }
+
+// BaselineKey returns the key under which a baseline is stored: of one length, whatever the identity.
+func BaselineKey(identity string, kind Kind) string {
+	sum := sha256.Sum256([]byte(identity))
+	return hex.EncodeToString(sum[:]) + "#" + string(kind)
+}
+
+// Key returns the key of b.
+func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
+
+// FirstList reports whether a list of n tools is the server's first, so that
+// mode on_change takes it as approved. held is what the store remembers, nil
+// for nothing. The caller stores a [Baseline] after it, whatever the mode: a list
+// seen in mode manual was the first one too.
+func FirstList(held *Baseline, n int) bool { return held == nil && n > 0 }
+
+// Check reports what of b no store may keep.
+func (b Baseline) Check() error {
+	var c checker
+	c.text("identity", b.Identity, 1, 4*maxURL) // an escape takes three bytes
+	c.text("kind", string(b.Kind), 1, MaxName)
+	c.text("server", b.Server, 0, MaxName)
+	c.text("url", b.URL, 0, maxURL)
+	if strings.Contains(string(b.Kind), "#") {
+		c = append(c, errors.New("kind has a #"))
+	}
+	return c.fault("baseline of %q", b.Server)
+}

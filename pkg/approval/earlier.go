@@ -1,0 +1,80 @@
+package approval
+
+import (
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxRemembered is how many approved hashes a record remembers, and maxRememberedBy how many
+// bytes of the name of who approved: a record has to fit into an item of DynamoDB.
+const (
+	maxRemembered   = 50
+	maxRememberedBy = 100
+)
+
+// remember notes that by approved the current definition. Of a baseline nothing was noted,
+// which spares most records a list; it is noted now that another definition takes its place.
+func (r *Record) remember(by string, at time.Time) {
+	if len(r.ApprovedBefore) == 0 && r.ApprovedHash != "" {
+		first := Remembered{Hash: r.ApprovedHash}
+		if r.By == Sync { // else somebody disabled or enabled it since
+			first.By, first.At = Sync, r.At
+		}
+		r.ApprovedBefore = []Remembered{first}
+	}
+	if len(by) > maxRememberedBy {
+		by = strings.ToValidUTF8(by[:maxRememberedBy], "")
+	}
+	all := []Remembered{{r.CurrentHash, by, at}}
+	for _, m := range r.ApprovedBefore {
+		if m.Hash != r.CurrentHash && len(all) < maxRemembered {
+			all = append(all, m)
+		}
+	}
+	r.ApprovedBefore = all
+}
+
+// Earlier returns the approval that the current definition was given once, if it waits now
+// all the same: another one was approved since, or none counts.
+func (r Record) Earlier() (Remembered, bool) {
+	if r.CurrentHash == r.ApprovedHash {
+		return Remembered{}, false
+	}
+	for _, m := range r.ApprovedBefore {
+		if m.Hash == r.CurrentHash {
+			return m, true
+		}
+	}
+	return Remembered{}, false
+}
+
+// renamed makes the record of a tool whose server has a new name. It is that of the old name
+// if the definition is the one that it is about; else the tool waits, and only its "disabled" stays.
+func renamed(d Seen) Record {
+	r := *d.From
+	r.Server, r.Tool = d.ID.Server, d.ID.Name
+	r.Rev, r.UpdatedAt = 0, time.Time{}
+	if r.URL != "" && !SameServer(r.URL, d.URL) {
+		r.ApprovedBefore, r.CurrentHash = nil, ""
+	}
+	if r.CurrentHash != d.Hash {
+		r.ApprovedHash, r.Approved = "", nil
+		r.CurrentHash, r.Current = d.Hash, d.Definition
+	}
+	r.URL = d.URL
+	r.State = r.derive()
+	return r
+}
+
+// stricter returns r with whatever o holds against it: it is disabled if either is, and
+// approved only at a hash that both approve.
+func stricter(r, o Record) Record {
+	r.Disabled = r.Disabled || o.Disabled
+	if r.ApprovedHash != o.ApprovedHash {
+		r.ApprovedHash, r.Approved = tool.Hash(""), nil
+	}
+	r.State = r.derive()
+	return r
+}

@@ -1,0 +1,185 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxBaselines is how many baselines [Current] names: those of configured servers, and of
+// others as far as there is room.
+const maxBaselines = 5000
+
+// A Known is a configured server as the next sync has to know it.
+type Known struct {
+	Name     string `json:"name"`
+	Identity string `json:"identity"`       // [approval.BaselineKey] of its tools
+	From     string `json:"from,omitempty"` // the name that it had before, until its first list under this one
+}
+
+// baselineKey is the identity of a list's server, as [Known] has it.
+func (l *list) baselineKey() string {
+	return approval.BaselineKey(approval.Identity(l.server.URL), approval.Tools)
+}
+
+// readTaken gathers which servers had their first list, by the catalog before and by what an
+// earlier version of the program kept in the store by name. The store may be lost.
+func (r *run) readTaken(ctx context.Context) error {
+	r.taken = map[string]bool{}
+	for _, key := range r.prev.Baselines {
+		r.taken[key] = true
+	}
+	if r.prev.Servers != nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, l := range r.lists {
+		names[l.server.Name] = true
+	}
+	for _, o := range r.prev.Outcomes {
+		names[o.ServerID] = true
+	}
+	old, err := r.approvals.OldBaselines(ctx, slices.Sorted(maps.Keys(names)))
+	if err != nil {
+		return fmt.Errorf("read baselines: %w", err)
+	}
+	for _, b := range old {
+		r.taken[b.Key()] = true
+		if err := r.approvals.PutBaseline(ctx, b); err != nil {
+			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
+		}
+	}
+	return nil
+}
+
+// firstList reports whether what l lists is taken as approved in mode on_change, and returns the
+// baseline to store afterwards; nil: it is there. A second name of a server, a name that
+// belonged to another server and a server whose baseline was lost have had theirs.
+func (r *run) firstList(ctx context.Context, l *list) (first bool, due *approval.Baseline, err error) {
+	if len(l.tools) == 0 {
+		return false, nil, nil
+	}
+	held, err := r.baseline(ctx, approval.Identity(l.server.URL))
+	if err != nil {
+		return false, nil, err
+	}
+	if held != nil {
+		r.taken[l.baselineKey()] = true
+		return false, nil, nil
+	}
+	first = approval.FirstList(held, len(l.tools)) && !r.taken[l.baselineKey()] && !r.moved(l)
+	r.taken[l.baselineKey()] = true
+	return first, &approval.Baseline{
+		Identity: approval.Identity(l.server.URL), Kind: approval.Tools, URL: l.server.URL, Server: l.server.Name, At: r.began,
+	}, nil
+}
+
+// moved reports whether l's name belonged to another server that listed tools.
+func (r *run) moved(l *list) bool {
+	for _, k := range r.prev.Servers {
+		if k.Name == l.server.Name && k.Identity != l.baselineKey() && r.taken[k.Identity] {
+			return true
+		}
+	}
+	for id, held := range r.records {
+		if id.Server == l.server.Name && held.URL != "" && !approval.SameServer(held.URL, l.server.URL) {
+			return true
+		}
+	}
+	return false
+}
+
+// baseline returns the baseline of a server, nil if its list was never taken.
+func (s *Syncer) baseline(ctx context.Context, identity string) (*approval.Baseline, error) {
+	if b := s.baselines[identity]; b != nil {
+		return b, nil
+	}
+	b, err := s.approvals.Baseline(ctx, identity, approval.Tools)
+	if errors.Is(err, approval.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read baseline of %q: %w", identity, err)
+	}
+	s.baselines[identity] = &b
+	return &b, nil
+}
+
+// renamed returns the names that configured servers had before, by the new one. A server was
+// renamed if one name of it left the config as one other came: with a second name that is
+// still there, or two that came, nobody can tell which decisions are meant. A rename
+// counts until the server lists its tools under the new name.
+func (r *run) renamed() map[string]string {
+	configured := map[string]string{} // identity by name
+	for _, l := range r.lists {
+		configured[l.server.Name] = l.baselineKey()
+	}
+	known := map[string]bool{}
+	left := map[string][]Known{} // by identity
+	stays := map[string]bool{}
+	from := map[string]string{}
+	for _, k := range r.prev.Servers {
+		known[k.Name] = true
+		switch identity, ok := configured[k.Name]; {
+		case !ok:
+			left[k.Identity] = append(left[k.Identity], k)
+		case identity == k.Identity:
+			stays[k.Identity] = true
+			if k.From != "" {
+				from[k.Name] = k.From
+			}
+		}
+	}
+	came := map[string][]string{}
+	for name, identity := range configured {
+		if !known[name] {
+			came[identity] = append(came[identity], name)
+		}
+	}
+	for identity, names := range came {
+		if gone := left[identity]; len(names) == 1 && len(gone) == 1 && !stays[identity] {
+			from[names[0]] = cmp.Or(gone[0].From, gone[0].Name)
+		}
+	}
+	return from
+}
+
+// recordBefore returns the tool's record under the name that its server had before; nil: none.
+func (r *run) recordBefore(from, name string) *approval.Record {
+	if from == "" {
+		return nil
+	}
+	return r.records[tool.ID{Server: from, Name: name}]
+}
+
+// know writes into cur what the next sync has to know of the servers.
+func (r *run) know(cur *Current) {
+	from := r.renamed()
+	for _, key := range r.prev.Baselines { // those of a sync that ended meanwhile
+		r.taken[key] = true
+	}
+	cur.Servers = []Known{}
+	keys := map[string]bool{}
+	for _, l := range r.lists {
+		k := Known{Name: l.server.Name, Identity: l.baselineKey()}
+		if !l.loaded || len(l.tools) == 0 {
+			k.From = from[k.Name]
+		}
+		cur.Servers = append(cur.Servers, k)
+		if r.taken[k.Identity] {
+			keys[k.Identity] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.taken)) {
+		if len(keys) < maxBaselines {
+			keys[key] = true
+		}
+	}
+	cur.Baselines = slices.Sorted(maps.Keys(keys))
+}

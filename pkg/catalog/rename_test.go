@@ -1,0 +1,237 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+)
+
+const here, there = "https://here.example.com/mcp", "https://there.example.com/mcp"
+
+// place stores a config with these servers: name → URL and its other keys.
+func (w *world) place(servers map[string]string) {
+	w.t.Helper()
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		url, keys, _ := strings.Cut(servers[name], ",")
+		if keys != "" {
+			keys = "," + keys
+		}
+		parts = append(parts, fmt.Sprintf(`%q: {"url": %q%s}`, name, url, keys))
+	}
+	w.put(config.Key, `{"mcpServers": {`+strings.Join(parts, ",")+`}}`)
+}
+
+// lock gives the server fs a tool of each kind: ok is approved, off is disabled, new waits and moved changed.
+func (w *world) lock() {
+	w.t.Helper()
+	w.servers.lists["fs"] = []string{"ok", "off", "moved"}
+	w.sync()
+	w.servers.lists["fs"] = []string{"ok", "off", `{"name":"moved","title":"new"}`, "new"}
+	w.sync()
+	w.disable("fs:off")
+	w.servers.lists["files"] = w.servers.lists["fs"]
+}
+
+// disable disables the tool, as a person would.
+func (w *world) disable(id string) {
+	w.t.Helper()
+	next, e, err := approval.Disable(w.record(id), "ann", "", w.clock.look())
+	if err == nil {
+		_, err = w.approvals.Put(w.t.Context(), next, &e)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestRenamedServer(t *testing.T) {
+	waits := []string{"files:moved: pending", "files:new: pending", "files:off: pending", "files:ok: pending"}
+	for _, test := range []struct {
+		name string
+		edit func(w *world)
+		want []string
+	}{
+		{"in one edit: everything is as it was", func(w *world) {
+			w.place(map[string]string{"files": here})
+			w.sync()
+		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
+		{"in another spelling of the URL", func(w *world) {
+			w.place(map[string]string{"files": "https://HERE.example.com:443/mcp/"})
+			w.sync()
+		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
+		{"in one edit, loaded two syncs later by another process", func(w *world) {
+			w.servers.faults["files"] = transient()
+			w.place(map[string]string{"files": here})
+			w.sync()
+			w.restart()
+			w.sync()
+			delete(w.servers.faults, "files")
+			w.sync()
+		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
+		{"with definitions that changed: those wait", func(w *world) {
+			w.servers.lists["files"] = []string{`{"name":"ok","title":"new"}`, "off"}
+			w.place(map[string]string{"files": here})
+			w.sync()
+		}, []string{"files:off: approved", "files:ok: pending"}},
+		{"in two edits: everything waits", func(w *world) {
+			w.place(map[string]string{})
+			w.sync()
+			w.place(map[string]string{"files": here})
+			w.sync()
+		}, waits},
+		{"a second name beside the first: everything waits", func(w *world) {
+			w.place(map[string]string{"fs": here, "files": here})
+			w.sync()
+			w.place(map[string]string{"files": here}) // and still does without it
+			w.sync()
+		}, waits},
+		{"into two names: everything waits", func(w *world) {
+			w.place(map[string]string{"other": here, "files": here})
+			w.servers.faults["other"] = transient()
+			w.sync()
+			w.place(map[string]string{"files": here})
+			w.sync()
+		}, waits},
+		{"to another URL: everything is new, and its first list is taken", func(w *world) {
+			w.place(map[string]string{"files": there})
+			w.sync()
+		}, []string{"files:moved: approved", "files:new: approved", "files:off: approved", "files:ok: approved"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.place(map[string]string{"fs": here})
+			w.lock()
+			test.edit(w)
+			wantState(t, w, test.want...)
+			w.restart()
+			w.sync()
+			wantState(t, w, test.want...)
+			if slices.Contains(test.want, "files:off: approved") && !strings.Contains(test.name, "another URL") && !w.record("files:off").Disabled {
+				t.Error("a disabled tool is open under its new name")
+			}
+		})
+	}
+}
+
+func TestRenameLeavesAnAuditLineEach(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.place(map[string]string{"files": here})
+	w.sync()
+	w.sync()
+	lines, err := w.approvals.Audit(t.Context(), "files", 100)
+	if err != nil || len(lines) != 4 {
+		t.Fatalf("audit = %+v, %v, want a line each", lines, err)
+	}
+	for _, e := range lines {
+		if e.Action != approval.ActionRename || e.Actor != approval.Sync || e.Note != "was fs:"+e.Tool {
+			t.Errorf("audit line = %+v", e)
+		}
+	}
+}
+
+// Back and forth: a decision under one name holds under the next.
+func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.place(map[string]string{"files": here})
+	w.sync()
+	w.disable("files:ok")
+	w.place(map[string]string{"fs": here})
+	w.sync()
+	if r := w.record("fs:ok"); !r.Disabled {
+		t.Errorf("record = %+v: what was disabled under the other name is open", r)
+	}
+}
+
+func TestRenameInterruptedAtAnyWriteOpensNothing(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		for n := 1; ; n++ {
+			w := newWorld(t)
+			w.place(map[string]string{"fs": here})
+			w.lock()
+			w.place(map[string]string{"files": here})
+			reached := w.failAt(n, kept)
+			if _, err := w.syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
+				t.Fatal(err)
+			}
+			if !reached() {
+				if n < 6 { // config, four records, the catalog and its pointer
+					t.Errorf("only %d writes were interrupted", n-1)
+				}
+				break
+			}
+			w.restart()
+			w.sync()
+			wantState(t, w, "files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved")
+			if !w.record("files:off").Disabled {
+				t.Errorf("write %d, kept %v: a disabled tool is open", n, kept)
+			}
+		}
+	}
+}
+
+func TestTwoNamesThatComeTogetherHaveOneFirstList(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"a": here, "b": here})
+	w.servers.lists = map[string][]string{"a": {"read"}, "b": {"read"}}
+	w.sync()
+	w.sync()
+	wantState(t, w, "a:read: approved", "b:read: pending")
+}
+
+func TestNameOfAnotherServerHasNoFirstList(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	w.place(map[string]string{"fs": there})
+	w.servers.lists["fs"] = []string{"read", "write"}
+	w.restart()
+	w.sync()
+	wantState(t, w, "fs:read: pending", "fs:write: pending")
+}
+
+// What an earlier version of the program left: a baseline by name, and a current.json
+// that names no servers.
+func TestBaselineOfAnEarlierVersionIsThatOfItsURL(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.approvals.Old = []approval.Baseline{{Identity: approval.Identity(here), Kind: approval.Tools, URL: here, Server: "fs"}}
+	w.servers.faults["fs"] = transient()
+	w.sync()
+	w.approvals.Old = nil // by now it is kept by identity
+	w.place(map[string]string{"fs": here, "files": here + "/"})
+	w.servers.lists["files"] = []string{"read"}
+	w.restart()
+	w.sync()
+	wantState(t, w, "files:read: pending")
+}
+
+func TestCurrentNamesBaselinesOfServersThatLeft(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here, "git": there})
+	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w.sync()
+	w.place(map[string]string{"fs": here})
+	w.sync()
+	cur := w.load().Current()
+	if len(cur.Baselines) != 2 || len(cur.Servers) != 1 || cur.Servers[0].Name != "fs" {
+		t.Errorf("servers %+v, baselines %v", cur.Servers, cur.Baselines)
+	}
+	o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+	if err != nil || !json.Valid(o.Data) || strings.Contains(string(o.Data), "example.com") {
+		t.Errorf("%s holds a URL, which may hold a credential: %s (%v)", catalog.CurrentKey, o.Data, err)
+	}
+}
