@@ -43,7 +43,7 @@ func TestResponsesOfFourMebibytesAreTakenAndNotOneByteMore(t *testing.T) {
 		if !errors.Is(err, tt.want) || err == nil && len(r.result) != tt.size-len(before)-len(after)+len(`{"x":""}`) {
 			t.Errorf("JSON %s: %d bytes, %v; want %v", tt.name, len(r.result), err, tt.want)
 		}
-		r, err = streamReply(response("data: "+before, after+"\n\n", tt.size), 1, time.Second)
+		r, err = streamReply(response("data: "+before, after+"\n\n", tt.size), 1, time.Second, nil)
 		if !errors.Is(err, tt.want) || (err == nil) != (len(r.result) > 0) {
 			t.Errorf("event stream %s: %d bytes, %v; want %v", tt.name, len(r.result), err, tt.want)
 		}

@@ -49,10 +49,17 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.peer.report(out.CheckedAt, v)
 	c.ended(ctx, "call", out)
 	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == Available {
-		return nil, rpc.redacted(o.secrets())
+		rpc = rpc.redacted(o.secrets())
+		if o.refused {
+			rpc.Message += ". " + askedNote
+		}
+		return nil, rpc
 	}
 	if err != nil {
-		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry}
+		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Asked: o.refused}
+	}
+	if o.refused {
+		result = withNote(result)
 	}
 	return result, nil
 }

@@ -18,6 +18,7 @@ type CallError struct {
 	Delivered bool
 
 	Repeatable bool // the tool is read-only or idempotent: calling it twice does no harm
+	Asked      bool // the tool asked its client for something, and was told no
 	Limit      int  // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
 }
 
@@ -28,6 +29,13 @@ func (e *CallError) Error() string {
 // Message returns what an agent may read about the failed call: what happened, whether
 // the call may have taken effect, and what to do next. Nothing that the server sent is in it.
 func (e *CallError) Message(serverID string) string {
+	if e.Asked {
+		return e.message(serverID) + " " + askedNote
+	}
+	return e.message(serverID)
+}
+
+func (e *CallError) message(serverID string) string {
 	switch {
 	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
 		limit := e.Limit

@@ -23,6 +23,8 @@ type op struct {
 
 	shook, refreshed, reopened, renegotiated bool
 
+	answered int  // requests of the server's own that were answered
+	refused  bool // one of them asked for more than a sign of life
 	outlived bool // the last attempt of a call ended by our own deadline, on a live connection
 }
 

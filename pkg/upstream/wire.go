@@ -41,7 +41,7 @@ func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error
 	case "application/json":
 		r, err = jsonReply(resp, o.requestID)
 	case "text/event-stream":
-		r, err = streamReply(resp, o.requestID, o.c.limits.drain)
+		r, err = streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.answer(ctx, l, resp, data) })
 	default:
 		if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
 			return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
@@ -165,15 +165,16 @@ func jsonReply(resp *http.Response, id int64) (reply, error) {
 	return r, nil
 }
 
-// streamReply reads events up to the reply. Notifications are dropped, and so are
-// requests of the server's: the gateway declares nothing that would allow them.
-func streamReply(resp *http.Response, id int64, rest time.Duration) (reply, error) {
+// streamReply reads events up to the reply. Messages of the server's own, requests and
+// notifications, go to other.
+func streamReply(resp *http.Response, id int64, rest time.Duration, other func(data []byte)) (reply, error) {
 	var found reply
 	limited := &io.LimitedReader{R: resp.Body, N: maxResponse + 1}
 	err := events(limited, func(data []byte) (bool, error) {
 		r, err := parseReply(data)
 		switch {
 		case errors.Is(err, errNotReply):
+			other(data)
 			return false, nil
 		case err != nil:
 			return false, err

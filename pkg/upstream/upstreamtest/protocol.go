@@ -30,6 +30,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Accept must name application/json and text/event-stream", http.StatusNotAcceptable)
 	case r.Header.Get("Content-Type") != "application/json":
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
+	case req != nil && req.Method == "" && s.ofSession(r) && s.takeAnswer(req.Body):
+		w.WriteHeader(http.StatusAccepted)
 	case req == nil || req.Method == "":
 		writeError(w, http.StatusBadRequest, nil, &RPCError{Code: -32700, Message: "parse error"})
 	default:
@@ -40,6 +42,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 			s.legacy(w, r, req)
 		}
 	}
+}
+
+// ofSession reports whether a request bears what those of the handshake era must.
+func (s *Server) ofSession(r *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.Header.Get("Mcp-Protocol-Version") != "" && (!s.o.Sessions || s.sessions[r.Header.Get("Mcp-Session-Id")])
 }
 
 // modern serves a request that describes itself.

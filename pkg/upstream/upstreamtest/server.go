@@ -92,6 +92,7 @@ type Server struct {
 	total     int
 	cancelled int
 	sessions  map[string]bool
+	asked     map[string]chan []byte // requests to the client that wait for its answer, by id
 	nextID    int
 	faults    []*planned
 	closed    chan struct{}
@@ -111,7 +112,7 @@ func New(t TB, o Options) *Server {
 
 // Start starts a server; the caller closes it.
 func Start(o Options) (*Server, error) {
-	s := &Server{o: o, tools: o.Tools, token: o.Token, sessions: map[string]bool{}, closed: make(chan struct{})}
+	s := &Server{o: o, tools: o.Tools, token: o.Token, sessions: map[string]bool{}, asked: map[string]chan []byte{}, closed: make(chan struct{})}
 	if len(s.o.Versions) == 0 {
 		s.o.Versions = []string{"2025-11-25", "2025-06-18", "2025-03-26"}
 	}

@@ -1,0 +1,147 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+const noteJSON = `{"type":"text","text":"Note: the tool asks for input, which this client cannot give."}`
+
+func TestRequestsOfTheServerAreAnsweredAtOnce(t *testing.T) {
+	const told = `{"content":[{"type":"text","text":%s}],"isError":true}`
+	for _, tt := range []struct {
+		name, method, result string
+		sessions             bool
+		answer               string // in what the server was told
+		want                 string // how the result ends
+	}{
+		{"ping", "ping", told, true, `\"result\":{}`, `],"isError":true}`},
+		{"ping, no session", "ping", told, false, `\"result\":{}`, `],"isError":true}`},
+		{"elicitation", "elicitation/create", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"roots", "roots/list", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"sampling", "sampling/createMessage", told, false, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"unknown", "tasks/strange", told, true, `\"code\":-32601`, noteJSON + `],"isError":true}`},
+		{"the tool does without", "elicitation/create", `{"content":[{"type":"text","text":%s}]}`, true, `\"code\":-32601`, `}"}]}`},
+		{"no content", "elicitation/create", `{"structuredContent":{"told":%s},"isError":true}`, true, `\"code\":-32601`, `"content":[` + noteJSON + `]}`},
+		{"empty content", "roots/list", `{"x":%s,"isError":true,"content":[ ]}`, true, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFarm(Options{})
+				defer f.close()
+				s := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: tt.sessions, Tools: tools(1)})
+				s.FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
+				start := time.Now()
+				got, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
+				if err != nil || !strings.Contains(string(got), tt.answer) || !strings.HasSuffix(string(got), tt.want) {
+					t.Errorf("Call = %s, %v; want the answer %s and the end %s", got, err, tt.answer, tt.want)
+				}
+				if !json.Valid(got) || strings.Count(string(got), `"isError":true`) > 1 {
+					t.Errorf("result %s", got)
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("the call took %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestAnswersThatAreNotTakenEndWithTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFarm(Options{})
+		defer f.close()
+		s := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Tools: tools(1)})
+		s.FailOn("tools/call", 1, upstreamtest.Ask("elicitation/create", "%s"))
+		s.FailOn("", -1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
+			if r.ContentLength > 0 && strings.Contains(lastBody(s), "-32601") {
+				upstreamtest.Hang()(s, w, r, nil)
+				return
+			}
+			serve.ServeHTTP(w, r)
+		})
+		start := time.Now()
+		_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
+		e, ok := errors.AsType[*CallError](err)
+		if want := "No answer after 20 s. " + unknown + " " + askedNote; !ok || e.Message("s") != want || time.Since(start) != 20*time.Second {
+			t.Errorf("Call = %v after %v, want %s", err, time.Since(start), want)
+		}
+	})
+}
+
+func lastBody(s *upstreamtest.Server) string {
+	all := s.Requests()
+	return string(all[len(all)-1].Body)
+}
+
+func TestQuestionBeforeAnErrorOfTheServersOwn(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+	s.FailOn("tools/call", 1, func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"roots/list\"}\n\n" +
+			"data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"no roots\"}}\n\n"))
+	})
+	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
+	if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Message != "no roots. "+askedNote {
+		t.Errorf("Call = %v", err)
+	}
+}
+
+func TestRequestsAreToldFromNotifications(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:               `1 ping`,
+		`{"jsonrpc":"2.0","id":"a\u00e9","method":"x/y"}`:        `"a\u00e9" x/y`,
+		`{"jsonrpc":"2.0","method":"notifications/message"}`:     ` `,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`:            ` `,
+		`{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}`:         ` `,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`:                   ` `,
+		`{"id":"` + strings.Repeat("x", 300) + `","method":"p"}`: ` `,
+		`not JSON`: ` `,
+	} {
+		id, method := asked([]byte(data))
+		if got := string(id) + " " + method; got != want {
+			t.Errorf("asked(%s) = %q, want %q", data, got, want)
+		}
+	}
+}
+
+// A server of the official SDK that asks its client whatever it can is not waited for.
+func TestOfficialServersThatAskAreNotWaitedFor(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+	add := func(name string, ask func(context.Context, *mcp.ServerSession) error) {
+		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			if err := ask(ctx, req.Session); err != nil {
+				return nil, nil, err
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "went well"}}}, nil, nil
+		})
+	}
+	add("ping", func(ctx context.Context, s *mcp.ServerSession) error { return s.Ping(ctx, nil) })
+	add("roots", func(ctx context.Context, s *mcp.ServerSession) error { _, err := s.ListRoots(ctx, nil); return err })
+	add("elicit", func(ctx context.Context, s *mcp.ServerSession) error {
+		_, err := s.Elicit(ctx, &mcp.ElicitParams{Message: "sure?"})
+		return err
+	})
+	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	defer s.Close()
+	c := quick(t, Options{})
+	defer c.Close()
+	for name, want := range map[string]string{"ping": "went well", "roots": `"isError":true`, "elicit": `"isError":true`} {
+		start := time.Now()
+		got, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: name})
+		if err != nil || !strings.Contains(string(got), want) || time.Since(start) > 5*time.Second {
+			t.Errorf("%s: Call = %s, %v after %v; want %s at once", name, got, err, time.Since(start), want)
+		}
+	}
+}

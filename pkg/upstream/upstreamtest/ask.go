@@ -1,0 +1,56 @@
+package upstreamtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// Ask makes a server of the handshake era ask its client something, by a request on the
+// call's event stream, before it answers with result. A %s in result stands for the
+// client's own answer, as a JSON string; the server waits for it as long as the client does.
+func Ask(method, result string) Fault {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		req, ok := r.Context().Value(requestKey{}).(*Request)
+		if !ok {
+			return
+		}
+		s.mu.Lock()
+		s.nextID++
+		id := fmt.Sprintf(`"ask-%d"`, s.nextID)
+		came := make(chan []byte, 1)
+		s.asked[id] = came
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":%q,\"params\":{}}\n\n", id, method)
+		_ = http.NewResponseController(w).Flush() // a client that is gone reads nothing
+		select {
+		case answer := <-came:
+			if n := len(answer); n > 0 {
+				result := fmt.Sprintf(result, mustJSON(string(answer)))
+				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", req.ID, result)
+			}
+		case <-s.closed:
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// takeAnswer hands a client's answer to the request that waits for it, and reports
+// whether the body was one.
+func (s *Server) takeAnswer(body []byte) bool {
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(body, &m) != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	came := s.asked[string(m.ID)]
+	if came != nil {
+		delete(s.asked, string(m.ID))
+		came <- body
+	}
+	return came != nil
+}
