@@ -9,8 +9,7 @@ BIN     := $(TOOLS)/bin
 CLIENTS := pkg/mcphttp/testclients
 
 # Checks and benchmarks on real tool catalogs read this folder; without it they are skipped and say so.
-PORTCULLIS_DATA ?= $(abspath $(wildcard ../shared/data))
-export PORTCULLIS_DATA
+export PORTCULLIS_DATA ?=
 export PORTCULLIS_MINISTACK ?= $(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(TOOLS)/sam/bin/sam
 
@@ -162,8 +161,10 @@ local-api: build ## the functions behind `sam local start-api`, on what local-up
 
 .PHONY: invoke
 invoke: ARCH = $(shell uname -m | sed 's/aarch64/arm64/')
-invoke: build ministack ## one function with EVENT=events/…: `sam local invoke` where Docker is, else MiniStack
-	@localstack/sam invoke $(EVENT)
+invoke: BUILD_DIR = .aws-sam/invoke
+invoke: sam ministack ## one function with EVENT=events/…: `sam local invoke` where Docker is, else MiniStack
+	@function=$$(localstack/sam function $(EVENT)); $(SAM) build "$$function" --build-in-source --build-dir $(BUILD_DIR) --parameter-overrides $(STACKARCH) >&2
+	@BUILD_DIR=$(BUILD_DIR) localstack/sam invoke $(EVENT)
 
 ##@ Set up
 

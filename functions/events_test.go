@@ -52,7 +52,7 @@ func (g ground) syncTakesEvents(t *testing.T) {
 			Result, Trigger string
 			Tools           int
 		}
-		if err := json.Unmarshal(a.Payload, &got); err != nil || a.Failed || got.Result != c.result || got.Trigger != c.trigger || (c.result == "ok") != (got.Tools == 4) {
+		if err := json.Unmarshal(a.Payload, &got); err != nil || a.Failed || got.Result != c.result || got.Trigger != c.trigger || (c.result == "ok") != (got.Tools == 5) {
 			t.Errorf("%s: %s (%v)", c.event, a.Payload, err)
 		}
 	}

@@ -19,8 +19,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/object/s3"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const hook = "ready.d/10-data.py"
@@ -144,5 +147,18 @@ func TestExampleHasNoFault(t *testing.T) {
 	p, err := policy.Parse(data)
 	if err != nil || len(p.Warnings()) > 0 {
 		t.Errorf("%s: %v", policy.Key, err)
+	}
+	// What `make invoke EVENT=events/http/blocked-call.json` calls is there, and denied.
+	event, err := os.ReadFile("../events/http/blocked-call.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := tool.ID{Server: "deepwiki", Name: "ask_question"}
+	if _, ok := c.Server(id.Server); !ok || !bytes.Contains(event, []byte(id.String())) {
+		t.Errorf("the event calls no tool of the example: want %s", id)
+	}
+	everybody := identity.Agent{ID: "anonymous", Servers: []string{"*"}}
+	if v := p.Verdicts(c, everybody, []policy.Tool{{ID: id}}); v[0].Denied != lock.Yes {
+		t.Errorf("the example does not deny %s: %+v", id, v[0])
 	}
 }

@@ -200,8 +200,15 @@ function SyncFunction none portcullis-data portcullis http://localstack:4566
 
 func TestSamSaysWhatNeedsDocker(t *testing.T) {
 	b := newBackground(t)
-	if _, said, err := b.run(t, "sam", "start-api"); err == nil || !strings.Contains(said, "no daemon answers") || !strings.Contains(said, "make local-deploy") {
+	if _, said, err := b.run(t, "sam", "start-api"); err == nil || !strings.Contains(said, "no Docker daemon answers") || !strings.Contains(said, "make local-deploy") {
 		t.Errorf("start-api says %q (%v)", said, err)
+	}
+	for event, want := range map[string]string{
+		"events/http/tools-list.json": "McpFunction\n", "events/schedule.json": "SyncFunction\n", "events/eventbridge-catalog.json": "SyncFunction\n",
+	} {
+		if out, said, err := b.run(t, "sam", "function", event); err != nil || string(out) != want {
+			t.Errorf("the function of %s is %q (%s, %v), want %q", event, out, said, err, want)
+		}
 	}
 	if _, said, err := b.run(t, "sam", "invoke", "events/none.json"); err == nil || !strings.Contains(said, "want start-api, or invoke") {
 		t.Errorf("invoke of an event that is not there says %q (%v)", said, err)

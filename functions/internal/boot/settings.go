@@ -26,7 +26,7 @@ type Settings struct {
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks that upstreams may live in
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
-	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "" runs it in place
+	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "in-process": it syncs itself
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
