@@ -40,6 +40,7 @@ func (g ground) syncTakesEvents(t *testing.T) {
 		{"schedule.json", "schedule", "ok"},
 		{"s3-config.json", "config", "ok"},
 		{"eventbridge-config.json", "config", "ok"},
+		{"eventbridge-policy-deleted.json", "config", "ok"},
 		{"eventbridge-catalog.json", "config", "skipped"},
 	} {
 		payload, err := os.ReadFile(filepath.Join(events, c.event))

@@ -27,6 +27,7 @@ const shown = 50
 // A checkup is one check of a folder.
 type checkup struct {
 	out        io.Writer
+	objects    object.Store
 	configPath string
 	policyPath string
 	configData []byte
@@ -38,13 +39,13 @@ type checkup struct {
 // fault with its file, line and path, and says what the rules deny in the
 // folder's catalog. It returns an error if there is a fault.
 func check(ctx context.Context, folder string, out io.Writer) error {
-	c := &checkup{out: out, configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
+	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
 	okConfig := c.readConfig()
-	okPolicy := c.readPolicy()
+	okPolicy := c.readPolicy(ctx)
 	if !okConfig || !okPolicy {
 		return errCheck
 	}
-	snap, err := catalog.Load(ctx, dir.New(folder), nil)
+	snap, err := catalog.Load(ctx, c.objects, nil)
 	if errors.Is(err, object.ErrNotFound) {
 		c.printf("no catalog in %s yet: what the rules match is known after the first sync", folder)
 		return nil
@@ -85,12 +86,10 @@ func (c *checkup) readConfig() bool {
 	return true
 }
 
-func (c *checkup) readPolicy() bool {
+func (c *checkup) readPolicy(ctx context.Context) bool {
 	data, err := os.ReadFile(c.policyPath)
 	if errors.Is(err, os.ErrNotExist) {
-		c.printf("%s: there is none, so policy permits everything", c.policyPath)
-		c.rules = policy.Empty()
-		return true
+		return c.noPolicy(ctx)
 	}
 	if err != nil {
 		c.printf("%s: it cannot be read: %v", c.policyPath, err)
@@ -102,6 +101,26 @@ func (c *checkup) readPolicy() bool {
 	}
 	c.warn(c.policyPath, c.rules.Warnings())
 	c.printf("%s: version %.12s", c.policyPath, config.Version(data))
+	return true
+}
+
+// noPolicy says what holds in a folder without a policy: what a gateway used before, if one
+// ran on this folder, else nothing.
+func (c *checkup) noPolicy(ctx context.Context) bool {
+	s, err := catalog.LoadPolicy(ctx, c.objects, nil)
+	switch {
+	case err != nil:
+		c.printf("%s: it is missing, and the last good one cannot be read: %v", c.policyPath, err)
+		return false
+	case s.Value == nil:
+		c.printf("%s: it is gone, and the last good one is not understood: every tool is locked until there is a new file", c.policyPath)
+		return false
+	case s.Stale():
+		c.printf("warning: %s: it is gone; the last good one, version %.12s, stays in use. Restore it, or write an empty file to have none", c.policyPath, s.Version)
+	default:
+		c.printf("%s: there is none, so policy permits everything", c.policyPath)
+	}
+	c.rules = s.Value
 	return true
 }
 

@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
 )
 
 // checked runs -check on a folder with these files ("": none) and a catalog, if any, and returns
@@ -31,6 +35,29 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 	var out strings.Builder
 	err := run(t.Context(), []string{"-check", dir}, func(string) string { return "" }, &out, &out)
 	return strings.ReplaceAll(out.String(), dir, "DIR"), err
+}
+
+func TestCheckSaysWhatHoldsWithoutAPolicy(t *testing.T) {
+	const rule = `@id("r") forbid (principal, action, resource);`
+	for _, c := range []struct {
+		name, kept, want string
+		ok               bool
+	}{
+		{"there was none", "", "DIR/config/policy.cedar: there is none, so policy permits everything", true},
+		{"it is gone", rule, "warning: DIR/config/policy.cedar: it is gone; the last good one, version " + config.Version([]byte(rule))[:12] + ", stays in use. Restore it, or write an empty file to have none", true},
+		{"the last good one is not understood", "forbid (", "DIR/config/policy.cedar: it is gone, and the last good one is not understood: every tool is locked until there is a new file", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from := t.TempDir()
+			if _, err := dir.New(from).Put(t.Context(), catalog.LastGoodPolicyKey, []byte(c.kept), ""); err != nil {
+				t.Fatal(err)
+			}
+			out, err := checked(t, from, twoServers+`}`, "")
+			if !strings.Contains(out, c.want+"\n") || (err == nil) != c.ok {
+				t.Errorf("-check printed %q, %v; want %q", out, err, c.want)
+			}
+		})
+	}
 }
 
 func lines(list ...string) string { return strings.Join(list, "\n") + "\n" }

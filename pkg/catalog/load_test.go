@@ -156,9 +156,9 @@ const (
 
 func TestSourceFollowsTheFile(t *testing.T) {
 	w := newWorld(t)
-	load := func(held *catalog.Source) *catalog.Source {
+	load := func(held *catalog.Source[config.Config]) *catalog.Source[config.Config] {
 		t.Helper()
-		src, err := catalog.LoadSource(t.Context(), w.objects, held)
+		src, err := catalog.LoadConfig(t.Context(), w.objects, held)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestSourceFollowsTheFile(t *testing.T) {
 	}
 	w.put(config.Key, goodConfig)
 	first := load(nil)
-	if first.Stale() || first.Version != config.Version([]byte(goodConfig)) || len(first.Config.Servers) != 1 {
+	if first.Stale() || first.Version != config.Version([]byte(goodConfig)) || len(first.Value.Servers) != 1 {
 		t.Errorf("source = %+v", first)
 	}
 	if load(first) != first {
@@ -195,25 +195,25 @@ func TestSourceFollowsTheFile(t *testing.T) {
 		t.Errorf("source after the store came back = %+v, want the bad file again", back)
 	}
 	w.put(config.Key, otherConfig)
-	if next := load(away); next.Stale() || next.Config.Servers[0].Name != "git" {
+	if next := load(away); next.Stale() || next.Value.Servers[0].Name != "git" {
 		t.Errorf("source of the next good file = %+v", next)
 	}
 }
 
 func TestSourceWithoutAFile(t *testing.T) {
 	w := newWorld(t)
-	if _, err := catalog.LoadSource(t.Context(), w.objects, nil); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("LoadSource = %v, want ErrNotFound", err)
+	if _, err := catalog.LoadConfig(t.Context(), w.objects, nil); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("LoadConfig = %v, want ErrNotFound", err)
 	}
 	w.put(config.Key, "{")
-	if _, err := catalog.LoadSource(t.Context(), w.objects, nil); err == nil {
+	if _, err := catalog.LoadConfig(t.Context(), w.objects, nil); err == nil {
 		t.Error("a bad file alone gave a config")
 	} else if _, ok := errors.AsType[config.Faults](err); !ok {
-		t.Errorf("LoadSource = %v, want the faults in it", err)
+		t.Errorf("LoadConfig = %v, want the faults in it", err)
 	}
 	w.put(catalog.LastGoodKey, goodConfig)
-	src, err := catalog.LoadSource(t.Context(), w.objects, nil)
+	src, err := catalog.LoadConfig(t.Context(), w.objects, nil)
 	if err != nil || src.Refused == nil || string(src.Data) != goodConfig {
-		t.Errorf("LoadSource = %+v, %v; want the last good config, stale", src, err)
+		t.Errorf("LoadConfig = %+v, %v; want the last good config, stale", src, err)
 	}
 }

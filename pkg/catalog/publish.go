@@ -63,7 +63,7 @@ func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 			return true, nil
 		}
 	}
-	from, err := LoadSource(ctx, r.objects, r.from)
+	from, err := LoadConfig(ctx, r.objects, r.from)
 	if err != nil {
 		return false, err
 	}

@@ -103,24 +103,21 @@ func (r *run) readBase(ctx context.Context) error {
 }
 
 func (r *run) readConfig(ctx context.Context) error {
-	from, err := LoadSource(ctx, r.objects, r.from)
+	// The policy decides nothing here. It is read so that the last good one is kept.
+	if rules, err := policyFile.keep(ctx, r.objects, r.rules, r.o.Log); err != nil {
+		r.report.PolicyErr = err
+	} else {
+		r.rules, r.report.PolicyErr = rules, rules.Err()
+	}
+	from, err := configFile.keep(ctx, r.objects, r.from, r.o.Log)
 	if err != nil {
 		r.report.ConfigErr = err
 		return err
 	}
 	r.from = from
-	r.report.Config = from.Version
-	r.report.ConfigErr = errors.Join(from.Unread, from.Refused)
-	if from.Stale() {
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "an older config stays in use", slog.Any("err", r.report.ConfigErr))
-	} else if err := keep(ctx, r.objects, LastGoodKey, from.Data); err != nil {
-		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good config not kept", slog.Any("err", err))
-	}
-	if err := keepLastGoodPolicy(ctx, r.objects); err != nil {
-		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good policy not kept", slog.Any("err", err))
-	}
-	r.lists = make([]*list, len(from.Config.Servers))
-	for i, server := range from.Config.Servers {
+	r.report.Config, r.report.ConfigErr = from.Version, from.Err()
+	r.lists = make([]*list, len(from.Value.Servers))
+	for i, server := range from.Value.Servers {
 		r.lists[i] = &list{server: server}
 		if r.base != nil {
 			s, _ := r.base.Server(server.Name)

@@ -358,7 +358,7 @@ func TestLastGoodConfigIsTheOneThatParsedLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.put(config.Key, "{")
-	src, err := catalog.LoadSource(t.Context(), w.objects, nil)
+	src, err := catalog.LoadConfig(t.Context(), w.objects, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,6 +94,13 @@ func (w *world) put(key, data string) {
 	}
 }
 
+func (w *world) remove(key string) {
+	w.t.Helper()
+	if err := w.objects.Delete(w.t.Context(), key); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) sync() catalog.Report {
 	w.t.Helper()
 	rep, err := w.syncer.Sync(w.t.Context())

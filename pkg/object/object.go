@@ -40,4 +40,7 @@ type Store interface {
 	// ifMatch is not empty the stored object must have that ETag ([IfAbsent]:
 	// must not exist); otherwise nothing is stored and it returns [ErrConflict].
 	Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error)
+
+	// Delete removes the object, whatever its version. A key without one is no error.
+	Delete(ctx context.Context, key string) error
 }

@@ -1,13 +1,16 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -88,33 +91,19 @@ func census(servers []Server) Servers {
 func (h *held) health(now time.Time, o Options) Health {
 	out := Health{
 		At:        now,
-		Config:    Part{InUse: h.source != nil, ReadAt: h.sourceAt, Err: h.sourceErr, Stale: h.sourceErr != nil},
-		Policy:    Part{Version: h.policyNumber, InUse: h.policy != nil, ReadAt: h.policyAt, Err: h.policyErr},
+		Config:    part(h.source, h.sourceAt, h.sourceErr),
+		Policy:    part(h.rules, h.rulesAt, h.rulesErr),
 		Catalog:   Part{InUse: h.snap != nil, ReadAt: h.snapAt, Err: h.snapErr, Stale: h.snapErr != nil},
 		Approvals: Part{InUse: h.overlay != nil, ReadAt: h.approvalsAt, Err: h.approvalsErr, Stale: h.approvalsErr != nil},
 		Expired:   h.expired(now, o.ApprovalHold),
 		Sync:      Syncs{Every: o.SyncEvery},
 	}
-	if src := h.source; src != nil {
-		out.Config.Version = src.Version
-		out.Config.Stale = out.Config.Stale || src.Stale()
-		for _, err := range []error{src.Unread, src.Refused} {
-			if out.Config.Err == nil {
-				out.Config.Err = err
-			}
-		}
-		for _, w := range src.Config.Warnings {
-			out.Warnings = append(out.Warnings, w.String())
-		}
+	var warnings config.Faults
+	if h.source != nil {
+		warnings = h.source.Value.Warnings
 	}
-	if out.Policy.Err == nil {
-		out.Policy.Err = h.policyFault
-	}
-	out.Policy.Stale = out.Policy.Err != nil
-	if h.policy != nil {
-		for _, w := range h.policy.Warnings() {
-			out.Warnings = append(out.Warnings, w.String())
-		}
+	for _, w := range append(slices.Clone(warnings), h.policy().Warnings()...) {
+		out.Warnings = append(out.Warnings, w.String())
 	}
 	if h.snap != nil {
 		out.Catalog.Version = h.snap.SHA256()
@@ -124,6 +113,14 @@ func (h *held) health(now time.Time, o Options) Health {
 		out.Approvals.Version = h.overlay.newest.UTC().Format(time.RFC3339Nano)
 	}
 	return out
+}
+
+// part is how one of the operator's files was last read.
+func part[T any](s *catalog.Source[T], at time.Time, err error) Part {
+	if s == nil {
+		return Part{ReadAt: at, Err: err, Stale: err != nil}
+	}
+	return Part{Version: s.Version, InUse: s.Value != nil, ReadAt: at, Err: cmp.Or(err, s.Unread, s.Refused), Stale: err != nil || s.Stale()}
 }
 
 // NoteSync tells the loader how a sync in this process ended: what could not be

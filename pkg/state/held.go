@@ -2,8 +2,6 @@ package state
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -14,16 +12,13 @@ import (
 
 // held is what a Loader read last, good or not, and what was made of it.
 type held struct {
-	source    *catalog.Source // nil: no config was ever read
-	sourceErr error           // why there is none
+	source    *catalog.Source[config.Config] // nil: no config was ever read
+	sourceErr error                          // why there is none
 	sourceAt  time.Time
 
-	policy       *policy.Policy // nil: none that parses was ever read
-	policyTag    string         // ETag of the object that was read last, good or not
-	policyNumber string         // version of the policy in use
-	policyFault  error          // why that object is not in use
-	policyErr    error          // why it could not be read
-	policyAt     time.Time
+	rules    *catalog.Source[policy.Policy] // nil: nothing is known of a policy
+	rulesErr error                          // why nothing is
+	rulesAt  time.Time
 
 	snap    *catalog.Snapshot // nil: never read
 	snapErr error
@@ -46,11 +41,11 @@ func (h *held) ready() bool { return h.source != nil && h.snap != nil }
 // unread reports whether something could not be read, so that it is asked for
 // again soon. A file that is there and wrong is not: it waits for a new one.
 func (h *held) unread() bool {
-	return h.source == nil || h.source.Unread != nil || h.policyErr != nil || h.snapErr != nil
+	return h.source == nil || h.source.Unread != nil || h.rules == nil || h.rules.Unread != nil || h.snapErr != nil
 }
 
 func (h *held) readConfig(ctx context.Context, objects object.Store, now time.Time) {
-	source, err := catalog.LoadSource(ctx, objects, h.source)
+	source, err := catalog.LoadConfig(ctx, objects, h.source)
 	if err != nil {
 		h.sourceErr = err
 		return
@@ -61,40 +56,26 @@ func (h *held) readConfig(ctx context.Context, objects object.Store, now time.Ti
 	}
 }
 
-// readPolicy reads policy.cedar. No file is the policy that forbids nothing;
-// a file that cannot be read or does not parse is never that, and where none is held
-// the last good one is used.
+// readPolicy reads policy.cedar. If neither it nor the last good one can be read, what is
+// held stays.
 func (h *held) readPolicy(ctx context.Context, objects object.Store, now time.Time) {
-	obj, err := objects.Get(ctx, policy.Key, h.policyTag)
-	switch {
-	case errors.Is(err, object.ErrNotModified):
-		h.policyErr, h.policyAt = nil, now
-		return
-	case errors.Is(err, object.ErrNotFound):
-		if h.policy == nil || h.policyNumber != "" {
-			h.policy = policy.Empty()
-		}
-		h.policyTag, h.policyNumber, h.policyFault, h.policyErr, h.policyAt = "", "", nil, nil, now
-		return
-	case err != nil:
-		h.policyErr = fmt.Errorf("read %s: %w", policy.Key, err)
-		return
-	}
-	p, err := policy.Parse(obj.Data)
+	rules, err := catalog.LoadPolicy(ctx, objects, h.rules)
 	if err != nil {
-		h.policyFault = fmt.Errorf("parse %s: %w", policy.Key, err)
-		if h.policy == nil {
-			last, version, err := catalog.LastGoodPolicy(ctx, objects)
-			if err != nil {
-				h.policyErr = err // the tag stays, so that both are asked for again
-				return
-			}
-			h.policy, h.policyNumber = last, version
-		}
-	} else {
-		h.policy, h.policyFault, h.policyNumber = p, nil, config.Version(obj.Data)
+		h.rulesErr = err
+		return
 	}
-	h.policyTag, h.policyErr, h.policyAt = obj.ETag, nil, now
+	h.rules, h.rulesErr = rules, nil
+	if rules.Unread == nil {
+		h.rulesAt = now
+	}
+}
+
+// policy returns the policy in use, nil if none that parses was ever read.
+func (h *held) policy() *policy.Policy {
+	if h.rules == nil {
+		return nil
+	}
+	return h.rules.Value
 }
 
 func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.Time) {
@@ -140,9 +121,9 @@ func (h *held) nextDue(o Options) time.Time {
 // build makes the state out of what is held, and takes over what still holds
 // from the one before.
 func (h *held) build(now time.Time, o Options, prev *State) *State {
-	s := &State{Policy: h.policy, Catalog: h.snap, Health: h.health(now, o)}
+	s := &State{Policy: h.policy(), Catalog: h.snap, Health: h.health(now, o)}
 	if h.source != nil {
-		s.Config = h.source.Config
+		s.Config = h.source.Value
 	}
 	if !h.ready() {
 		return s
@@ -150,8 +131,8 @@ func (h *held) build(now time.Time, o Options, prev *State) *State {
 	if h.offer == nil || h.offer.cfg != s.Config || h.offer.snap.SHA256() != h.snap.SHA256() {
 		h.offer = newOffer(s.Config, h.snap)
 	}
-	if h.bench == nil || h.bench.offer != h.offer || h.bench.policy != h.policy {
-		h.bench = newBench(h.offer, h.policy)
+	if h.bench == nil || h.bench.offer != h.offer || h.bench.policy != s.Policy {
+		h.bench = newBench(h.offer, s.Policy)
 	}
 	next := parts{h.offer, h.bench, h.snap, h.overlay, h.expired(now, o.ApprovalHold)}
 	s.world = newWorld(next, prev.world, h.parts)

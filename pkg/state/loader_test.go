@@ -56,6 +56,7 @@ func TestAStateHoldsWhatIsStored(t *testing.T) {
 
 func TestPartsAreLookedAtAgainWhenTheirTimeIsOver(t *testing.T) {
 	h := stocked(t)
+	h.put(policy.Key, "")
 	h.loader.Load(t.Context())
 	objects, feeds := h.reads()
 	want := []string{config.Key, policy.Key, catalog.CurrentKey}
@@ -275,6 +276,7 @@ func TestAColdStartWithoutApprovalsTrustsOnlyAYoungCatalog(t *testing.T) {
 
 func TestOneCallerReadsForAll(t *testing.T) {
 	h := stocked(t)
+	h.put(policy.Key, "")
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() { h.loader.Load(t.Context()) })

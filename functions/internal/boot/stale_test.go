@@ -23,11 +23,20 @@ func TestASyncCountsAFileThatIsNotInUse(t *testing.T) {
 		{"no policy", config1, "", 0},
 		{"policy broken", config1, "forbid (", 1},
 		{"config broken", `{"mcpServers": []}`, policy1, 1},
+		{"policy gone", config1, "gone", 1},
+		{"config gone", "gone", policy1, 1},
+		{"policy emptied", config1, " ", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			objects, out := &objecttest.Mem{}, &strings.Builder{}
 			put := func(key, data string) {
-				if data == "" {
+				switch data {
+				case "":
+					return
+				case "gone":
+					if err := objects.Delete(t.Context(), key); err != nil {
+						t.Fatal(err)
+					}
 					return
 				}
 				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
@@ -36,6 +45,9 @@ func TestASyncCountsAFileThatIsNotInUse(t *testing.T) {
 			}
 			p := New(Settings{}, Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, Options{Function: "sync", Metrics: out})
 			put(config.Key, config1)
+			if c.name != "no policy" {
+				put(policy.Key, policy1)
+			}
 			if _, err := p.Sync(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -91,6 +91,7 @@ type SyncResult struct {
 	Config     string         `json:"config,omitempty"` // version of the config that was used
 	Stale      bool           `json:"config_stale,omitempty"`
 	Faults     []string       `json:"config_faults,omitempty"` // why the stored config is not in use
+	OldPolicy  bool           `json:"policy_stale,omitempty"`
 	Tools      int            `json:"tools"`
 	New        int            `json:"new"`
 	Changed    int            `json:"changed"`
@@ -152,9 +153,12 @@ func isFaults(err error) bool {
 
 func newSyncResult(e SyncEvent, r catalog.Report) SyncResult {
 	out := SyncResult{
-		Result: "ok", Trigger: e.Trigger, Config: r.Config, Stale: r.ConfigErr != nil,
+		Result: "ok", Trigger: e.Trigger, Config: r.Config, Stale: r.ConfigErr != nil, OldPolicy: r.PolicyErr != nil,
 		Tools: r.Tools, New: r.New, Changed: r.Changed, Stored: r.Stored, Superseded: r.Superseded,
 		DurationMS: r.Duration.Milliseconds(),
+	}
+	if errors.Is(r.ConfigErr, catalog.ErrGone) {
+		out.Faults = []string{catalog.ErrGone.Error()}
 	}
 	if faults, ok := errors.AsType[config.Faults](r.ConfigErr); ok {
 		for _, f := range faults {

@@ -23,6 +23,7 @@ func TestSyncEvents(t *testing.T) {
 		{"EventBridge Scheduler", `{"source":"aws.scheduler"}`, SyncEvent{"schedule", ""}, true},
 		{"admin", `{"source":"portcullis.admin"}`, SyncEvent{"admin", ""}, true},
 		{"config by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"config/policy.cedar"}}}`, SyncEvent{"config", "config/policy.cedar"}, true},
+		{"a deletion by EventBridge", `{"source":"aws.s3","detail-type":"Object Deleted","detail":{"object":{"key":"config/policy.cedar"},"deletion-type":"Delete Marker Created"}}`, SyncEvent{"config", "config/policy.cedar"}, true},
 		{"catalog by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"catalog/current.json"}}}`, SyncEvent{"config", "catalog/current.json"}, false},
 		{"config by notification", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"config%2Fmcp_config.json"}}}]}`, SyncEvent{"config", "config/mcp_config.json"}, true},
 		{"one of two", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"catalog/a"}}},{"eventSource":"aws:s3","s3":{"object":{"key":"config/a"}}}]}`, SyncEvent{"config", "config/a"}, true},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
@@ -101,6 +102,9 @@ func push(ctx context.Context, objects object.Store, files []file, expect string
 			return fmt.Errorf("the stored config is %s, not %s: somebody else changed it", short(f.stored), expect)
 		}
 	}
+	if files[0].key != policy.Key {
+		fmt.Fprintln(out, withoutPolicy(ctx, objects))
+	}
 	for _, f := range files {
 		if f.etag == "" {
 			fmt.Fprintf(out, "%s  version %s, unchanged\n", f.key, f.version)
@@ -116,6 +120,23 @@ func push(ctx context.Context, objects object.Store, files []file, expect string
 		fmt.Fprintf(out, "%s  version %s, was %s\n", f.key, f.version, short(f.stored))
 	}
 	return nil
+}
+
+// withoutPolicy says what comes of a folder without a policy. A push takes none away.
+func withoutPolicy(ctx context.Context, objects object.Store) string {
+	const none = "; to have none, push an empty file"
+	s, err := catalog.LoadPolicy(ctx, objects, nil)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s  is not in the folder, and what is in use cannot be read: %v", policy.Key, err)
+	case s.Value == nil:
+		return policy.Key + "  is not in the folder, and the stored one cannot be used: tools stay locked until you push one that can"
+	case s.Refused != nil && errors.Is(s.Refused, catalog.ErrGone):
+		return fmt.Sprintf("%s  is neither in the folder nor in the bucket any more: the last good version %s stays in use%s", policy.Key, short(s.Version), none)
+	case s.Version != "":
+		return fmt.Sprintf("%s  is not in the folder: version %s stays in use%s", policy.Key, short(s.Version), none)
+	}
+	return policy.Key + "  there is none, so policy permits everything"
 }
 
 func hasPrefix(version, prefix string) bool {

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
 )
 
 const good = `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"}}}`
@@ -51,6 +53,40 @@ func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
 	}
 	if again, err := do(t, objects, "-dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
 		t.Errorf("the same again: %q, %v", again, err)
+	}
+}
+
+// A folder without a policy takes none away; what holds then is said.
+func TestPushWithoutAPolicySaysWhatHolds(t *testing.T) {
+	const rule = "forbid (principal, action, resource);"
+	version := config.Version([]byte(rule))[:12]
+	for _, c := range []struct {
+		name   string
+		stored map[string]string
+		want   string
+	}{
+		{"never one", nil, "there is none, so policy permits everything"},
+		{"one in the bucket", map[string]string{policy.Key: rule}, "is not in the folder: version " + version + " stays in use; to have none, push an empty file"},
+		{"gone from the bucket", map[string]string{catalog.LastGoodPolicyKey: rule}, "is neither in the folder nor in the bucket any more: the last good version " + version + " stays in use"},
+		{"a broken one in the bucket", map[string]string{policy.Key: "forbid ("}, "tools stay locked until you push one that can"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			objects := &objecttest.Mem{}
+			for key, data := range c.stored {
+				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := do(t, objects, "-dir", folder(t, map[string]string{"mcp_config.json": good}))
+			if err != nil || !strings.Contains(out, c.want) {
+				t.Errorf("push said %q, %v; want %q", out, err, c.want)
+			}
+			for key, data := range c.stored {
+				if o, err := objects.Get(t.Context(), key, ""); err != nil || string(o.Data) != data {
+					t.Errorf("%s holds %q, %v", key, o.Data, err)
+				}
+			}
+		})
 	}
 }
 

@@ -82,20 +82,45 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	return etag(data), nil
 }
 
+// Delete implements [object.Store]. It takes its turn as a writer.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := cmp.Or(ctx.Err(), object.CheckKey(key))
+	if err == nil {
+		err = s.locked(ctx, func(root *os.Root) error { return remove(root, key) })
+	}
+	if err != nil {
+		return fmt.Errorf("delete object %q: %w", key, err)
+	}
+	return nil
+}
+
 func (s *Store) put(ctx context.Context, key string, data []byte, ifMatch string) error {
 	if err := os.MkdirAll(s.root, 0o700); err != nil {
 		return err
 	}
+	return s.locked(ctx, func(root *os.Root) error { return write(root, key, data, ifMatch) })
+}
+
+// locked runs f while no other writer of the folder does anything; not at all if there
+// is no folder.
+func (s *Store) locked(ctx context.Context, f func(*os.Root) error) error {
+	root, err := os.OpenRoot(s.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
 	lock := flock.New(filepath.Join(s.root, lockName))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("lock the folder: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
-	root, err := os.OpenRoot(s.root)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
+	return f(root)
+}
+
+func write(root *os.Root, key string, data []byte, ifMatch string) error {
 	if ifMatch != "" {
 		held, err := read(root, key)
 		absent := errors.Is(err, object.ErrNotFound)
@@ -122,6 +147,21 @@ func read(root *os.Root, key string) ([]byte, error) {
 func isDir(root *os.Root, key string) bool {
 	info, err := root.Stat(filepath.FromSlash(key))
 	return err == nil && info.IsDir()
+}
+
+// remove takes the file at key away, and its name off the disk.
+func remove(root *os.Root, key string) error {
+	if isDir(root, key) {
+		return nil
+	}
+	err := root.Remove(filepath.FromSlash(key))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(key))
 }
 
 // replace puts data at key, whole or not at all, and onto the disk.

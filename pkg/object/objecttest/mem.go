@@ -20,8 +20,9 @@ import (
 // Its ETags count writes: a caller that takes an ETag for a hash of the data
 // fails here, as it would on S3.
 type Mem struct {
-	OnGet func(ctx context.Context, key string) error                      // before a read; an error is its answer
-	OnPut func(ctx context.Context, key string, data []byte) (bool, error) // before a write; an error is its answer, but if it also says true the write is kept
+	OnGet    func(ctx context.Context, key string) error                      // before a read; an error is its answer
+	OnPut    func(ctx context.Context, key string, data []byte) (bool, error) // before a write; an error is its answer, but if it also says true the write is kept
+	OnDelete func(ctx context.Context, key string) error                      // before a removal; an error is its answer
 
 	mu      sync.Mutex
 	objects map[string]object.Object
@@ -51,6 +52,22 @@ func (m *Mem) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, 
 	}
 	o.Data = bytes.Clone(o.Data)
 	return o, nil
+}
+
+// Delete implements [object.Store].
+func (m *Mem) Delete(ctx context.Context, key string) error {
+	if m.OnDelete != nil {
+		if err := m.OnDelete(ctx, key); err != nil {
+			return err
+		}
+	}
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.objects, key)
+	return nil
 }
 
 // Put implements [object.Store].

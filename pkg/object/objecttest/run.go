@@ -32,6 +32,8 @@ func Run(t *testing.T, open func(t *testing.T) object.Store) {
 		{"racing writers have one winner an etag", racing},
 		{"a reader never sees half a write", wholeReads},
 		{"keys are kept apart", keys},
+		{"a removed object is not found, and its key is free", removes},
+		{"a removal of nothing is no error and removes nothing else", removesNothing},
 		{"bad keys are refused", badKeys},
 		{"an ended context stores nothing", endedContext},
 	} {
@@ -299,6 +301,37 @@ func keys(t *testing.T, s object.Store) {
 	}
 }
 
+func removes(t *testing.T, s object.Store) {
+	etag := put(t, s, "catalog/a", "one", "")
+	put(t, s, "catalog/b", "two", "")
+	for range 2 {
+		if err := s.Delete(t.Context(), "catalog/a"); err != nil {
+			t.Fatal(err)
+		}
+		for _, ifNoneMatch := range []string{"", etag} {
+			if o, err := s.Get(t.Context(), "catalog/a", ifNoneMatch); !errors.Is(err, object.ErrNotFound) {
+				t.Errorf("Get after Delete = %q, %v, want ErrNotFound", o.Data, err)
+			}
+		}
+	}
+	conflict(t, s, "catalog/a", etag)
+	holds(t, s, "catalog/b", "two", put(t, s, "catalog/b", "two", ""))
+	holds(t, s, "catalog/a", "three", put(t, s, "catalog/a", "three", object.IfAbsent))
+}
+
+func removesNothing(t *testing.T, s object.Store) {
+	if err := s.Delete(t.Context(), "catalog/a"); err != nil {
+		t.Errorf("Delete in an empty store: %v", err)
+	}
+	etag := put(t, s, "catalog/a", "one", "")
+	for _, key := range []string{"catalog", "catalog/b", "catalog/a/b", "other/a"} {
+		if err := s.Delete(t.Context(), key); err != nil {
+			t.Errorf("Delete(%q): %v", key, err)
+		}
+	}
+	holds(t, s, "catalog/a", "one", etag)
+}
+
 func badKeys(t *testing.T, s object.Store) {
 	for _, key := range []string{
 		"", "/", "/etc/passwd", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a/..", ".hidden", "a/.tmp-x", ".lock",
@@ -309,6 +342,9 @@ func badKeys(t *testing.T, s object.Store) {
 		}
 		if _, err := s.Get(t.Context(), key, ""); !errors.Is(err, object.ErrKey) {
 			t.Errorf("Get(%q) = %v, want ErrKey", key, err)
+		}
+		if err := s.Delete(t.Context(), key); !errors.Is(err, object.ErrKey) {
+			t.Errorf("Delete(%q) = %v, want ErrKey", key, err)
 		}
 	}
 }
@@ -325,4 +361,9 @@ func endedContext(t *testing.T, s object.Store) {
 	if _, err := s.Get(t.Context(), "a", ""); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("the late write was kept: %v", err)
 	}
+	etag := put(t, s, "b", "kept", "")
+	if err := s.Delete(ctx, "b"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Delete = %v, want context.Canceled", err)
+	}
+	holds(t, s, "b", "kept", etag)
 }

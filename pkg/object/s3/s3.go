@@ -30,6 +30,7 @@ const writeID = "write-id"
 type api interface {
 	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
+	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
 }
 
 // A Store is an [object.Store] in a bucket. The key of an object is its key.
@@ -98,6 +99,21 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 		}
 	}
 	return "", fmt.Errorf("put object %q: %w", key, err)
+}
+
+// Delete implements [object.Store]. In a bucket that keeps versions the object becomes an
+// old one, and goes when the bucket's rules say so.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	err := cmp.Or(ctx.Err(), object.CheckKey(key))
+	if err == nil {
+		if _, err = s.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key}); err != nil {
+			err = s.explain(err)
+		}
+	}
+	if err != nil && !errors.Is(err, object.ErrNotFound) {
+		return fmt.Errorf("delete object %q: %w", key, err)
+	}
+	return nil
 }
 
 // wrote reports whether the object at key is the one of the write with the

@@ -62,7 +62,8 @@ func TestOnAnEmulator(t *testing.T) {
 		_, put := s.Put(t.Context(), "a", nil, "")
 		_, first := s.Put(t.Context(), "a", nil, object.IfAbsent)
 		_, next := s.Put(t.Context(), "a", nil, `"e"`)
-		for name, err := range map[string]error{"Get": get, "Put": put, "Put if absent": first, "Put if match": next} {
+		gone := s.Delete(t.Context(), "a")
+		for name, err := range map[string]error{"Delete": gone, "Get": get, "Put": put, "Put if absent": first, "Put if match": next} {
 			if err == nil || !strings.Contains(err.Error(), `bucket "no-such-bucket"`) || errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrConflict) {
 				t.Errorf("%s = %v, want an error that names the bucket", name, err)
 			}

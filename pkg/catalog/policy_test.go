@@ -1,0 +1,184 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+const (
+	first  = `forbid (principal, action, resource == Tool::"fs:read");`
+	second = `forbid (principal, action, resource);`
+)
+
+// kept returns what is stored as the last good policy, "none" if nothing is.
+func kept(t *testing.T, objects object.Store) string {
+	t.Helper()
+	o, err := objects.Get(t.Context(), catalog.LastGoodPolicyKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		return "none"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(o.Data)
+}
+
+func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists = map[string][]string{"fs": {"read"}}
+	for _, step := range []struct {
+		name, policy, want string
+		fault              bool
+	}{
+		{"none yet", "none", "none", false},
+		{"a broken one before any other", "forbid (", "none", true},
+		{"a good one", first, first, false},
+		{"a broken one", "forbid (", first, true},
+		{"the file is gone", "none", first, true},
+		{"another good one", second, second, false},
+		{"an empty one, which forbids nothing", "", "", false},
+		{"the empty one is gone", "none", "", false},
+		{"the first one again", first, first, false},
+	} {
+		w.remove(policy.Key)
+		if step.policy != "none" {
+			w.put(policy.Key, step.policy)
+		}
+		for _, process := range []string{"same process", "new process"} {
+			if rep := w.sync(); (rep.PolicyErr != nil) != step.fault {
+				t.Errorf("%s, %s: PolicyErr = %v", step.name, process, rep.PolicyErr)
+			}
+			if got := kept(t, w.objects); got != step.want {
+				t.Errorf("%s, %s: %q is kept, want %q", step.name, process, got, step.want)
+			}
+			w.restart()
+		}
+	}
+	if n := w.puts[catalog.LastGoodPolicyKey]; n != 4 {
+		t.Errorf("it was written %d times, want once for each good policy that differs from the one before", n)
+	}
+}
+
+// A whole bucket or folder that is emptied takes the kept files along.
+func TestASyncThatHoldsTheFilesKeepsThemAgain(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.put(policy.Key, first)
+	good := w.sync()
+	for _, key := range []string{config.Key, policy.Key, catalog.LastGoodKey, catalog.LastGoodPolicyKey, catalog.CurrentKey} {
+		w.remove(key)
+	}
+	if rep := w.sync(); !errors.Is(rep.ConfigErr, catalog.ErrGone) || !errors.Is(rep.PolicyErr, catalog.ErrGone) {
+		t.Errorf("config %v, policy %v; want both gone", rep.ConfigErr, rep.PolicyErr)
+	}
+	w.restart()
+	if rep := w.sync(); rep.Config != good.Config || kept(t, w.objects) != first {
+		t.Errorf("a new process has config %.8s and policy %q, want what was in use", rep.Config, kept(t, w.objects))
+	}
+}
+
+// A sync that read the file before another sync did must not put the older one back.
+func TestASlowSyncDoesNotKeepAnOlderPolicy(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.put(policy.Key, first)
+	w.sync()
+	w.put(policy.Key, second)
+	w.restart()
+	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		if key == catalog.LastGoodPolicyKey {
+			w.objects.OnPut = nil
+			w.put(policy.Key, "") // the operator takes it back, and another sync sees that
+			w.put(catalog.LastGoodPolicyKey, "")
+		}
+		return false, nil
+	}
+	w.sync()
+	if got := kept(t, w.objects); got != "" {
+		t.Errorf("%q is kept, want the newer one, which is empty", got)
+	}
+}
+
+func TestPolicyInUse(t *testing.T) {
+	down := errors.New("store is down")
+	const broken, none = "forbid (", "none"
+	for _, tt := range []struct {
+		name, file, kept string
+		unread           string // key that cannot be read
+		want             string // version of the policy in use; none: everything is permitted
+		unknown, stale   bool
+	}{
+		{"never one", none, none, "", none, false, false},
+		{"there was none", none, "", "", none, false, false},
+		{"a file", first, second, "", first, false, false},
+		{"an empty file", "", second, "", "", false, false},
+		{"gone", none, second, "", second, false, true},
+		{"gone, and the kept one is of another program", none, broken, "", none, true, true},
+		{"broken", broken, second, "", second, false, true},
+		{"broken, never a good one", broken, none, "", none, true, true},
+		{"broken, and there was none before", broken, "", "", none, true, true},
+		{"unread", first, second, policy.Key, second, false, true},
+		{"unread, never a good one", first, none, policy.Key, none, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			objects := &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
+				if key == tt.unread {
+					return down
+				}
+				return nil
+			}}
+			for key, data := range map[string]string{policy.Key: tt.file, catalog.LastGoodPolicyKey: tt.kept} {
+				if data == none {
+					continue
+				}
+				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := catalog.LoadPolicy(t.Context(), objects, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			version := ""
+			if tt.want != none {
+				version = config.Version([]byte(tt.want))
+			}
+			if s.Version != version || (s.Value == nil) != tt.unknown || s.Stale() != tt.stale {
+				t.Errorf("version %.8q, unknown %t, stale %t (%v); want %.8q, %t, %t", s.Version, s.Value == nil, s.Stale(), s.Err(), version, tt.unknown, tt.stale)
+			}
+		})
+	}
+	t.Run("nothing can be read", func(t *testing.T) {
+		objects := &objecttest.Mem{OnGet: func(context.Context, string) error { return down }}
+		if s, err := catalog.LoadPolicy(t.Context(), objects, nil); !errors.Is(err, down) {
+			t.Errorf("LoadPolicy = %+v, %v; want %v", s, err, down)
+		}
+	})
+}
+
+func TestAConfigThatIsGoneStaysInUse(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists = map[string][]string{"fs": {"read"}}
+	good := w.sync()
+	w.remove(config.Key)
+	for _, process := range []string{"same process", "new process"} {
+		rep := w.sync()
+		if rep.Config != good.Config || !errors.Is(rep.ConfigErr, catalog.ErrGone) || rep.Tools != 1 {
+			t.Errorf("%s: config %.8s with %d tools, %v; want the last good one and that the file is gone", process, rep.Config, rep.Tools, rep.ConfigErr)
+		}
+		w.restart()
+	}
+	w.configure(map[string]string{"fs": ""})
+	if rep := w.sync(); rep.ConfigErr != nil {
+		t.Errorf("after it came back: %v", rep.ConfigErr)
+	}
+}

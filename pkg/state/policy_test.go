@@ -1,0 +1,136 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+)
+
+// TestWhatIsCallableAsThePolicyFileChanges is the table of what an operator's deeds open
+// and shut: for a process that goes on, and for one that starts at that moment. The sync
+// that follows each deed keeps the last good file.
+func TestWhatIsCallableAsThePolicyFileChanges(t *testing.T) {
+	const (
+		noWrites   = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
+		noFiles    = `@id("no-files") forbid (principal, action, resource) when { resource.server == "files" };`
+		gone, same = "gone", "same"
+		permitted  = lock.None
+		denied     = lock.DisabledByConfig
+		unknown    = lock.DisabledUnknown
+	)
+	h := stocked(t)
+	var log bytes.Buffer
+	warm := state.New(h.objects, h.approvals, &state.Options{Now: h.clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, row := range []struct {
+		deed, file  string
+		read, write lock.Status
+		stale       bool
+		cold        lock.Status // of both tools, where a process that starts differs; same: it does not
+	}{
+		{"there never was a policy", gone, permitted, permitted, false, same},
+		{"the first one is broken", brokenPolicy, permitted, permitted, true, unknown},
+		{"a policy", noWrites, permitted, denied, false, same},
+		{"deleted", gone, permitted, denied, true, same},
+		{"broken", brokenPolicy, permitted, denied, true, same},
+		{"deleted while broken", gone, permitted, denied, true, same},
+		{"restored", noWrites, permitted, denied, false, same},
+		{"replaced", noFiles, denied, denied, false, same},
+		{"deleted again", gone, denied, denied, true, same},
+		{"emptied", "", permitted, permitted, false, same},
+		{"the empty one deleted", gone, permitted, permitted, false, same},
+		{"broken after none", brokenPolicy, permitted, permitted, true, unknown},
+		{"restored for good", noWrites, permitted, denied, false, same},
+		{"only comments", "// nothing is forbidden\n", permitted, permitted, false, same},
+	} {
+		if row.file == gone {
+			if err := h.objects.Delete(t.Context(), policy.Key); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			h.put(policy.Key, row.file)
+		}
+		h.wait(30 * time.Second)
+		if _, err := catalog.NewSyncer(h.objects, h.approvals, noServers{}, nil).Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for process, loader := range map[string]*state.Loader{"warm": warm, "cold": state.New(h.objects, h.approvals, &state.Options{Now: h.clock})} {
+			h.loader = loader
+			want := map[string]lock.Status{"files:read": row.read, "files:write": row.write, "mail:send": lock.PendingApproval}
+			if process == "cold" && row.cold != same {
+				want = map[string]lock.Status{"files:read": row.cold, "files:write": row.cold, "mail:send": row.cold}
+			}
+			if diff := cmp.Diff(want, h.statuses()); diff != "" {
+				t.Errorf("%s, %s (-want +got):\n%s", row.deed, process, diff)
+			}
+			if p := loader.Load(t.Context()).Health.Policy; p.Stale != row.stale || (p.Err != nil) != row.stale {
+				t.Errorf("%s, %s: %+v, want stale %t", row.deed, process, p, row.stale)
+			}
+			if process == "warm" && row.stale {
+				if n := strings.Count(log.String(), "\n"); n != 1 {
+					t.Errorf("%s: %d lines are logged, want one:\n%s", row.deed, n, log.String())
+				}
+			}
+			if process == "warm" {
+				log.Reset()
+			}
+		}
+	}
+}
+
+func TestAGoneConfigStaysInUse(t *testing.T) {
+	h := stocked(t)
+	h.loader.Load(t.Context())
+	o, err := h.objects.Get(t.Context(), config.Key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.put(catalog.LastGoodKey, string(o.Data))
+	if err := h.objects.Delete(t.Context(), config.Key); err != nil {
+		t.Fatal(err)
+	}
+	h.wait(30 * time.Second)
+	for range 2 {
+		if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
+			t.Error(diff)
+		}
+		if p := h.loader.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, catalog.ErrGone) || p.Version != config.Version(o.Data) {
+			t.Errorf("config = %+v, want the one that was in use, and stale", p)
+		}
+		h.restart()
+	}
+}
+
+// A policy that came and went between two looks of a process is in force all the same.
+func TestAPolicyThatCameAndWentIsInForce(t *testing.T) {
+	h := stocked(t)
+	h.loader.Load(t.Context())
+	h.put(catalog.LastGoodPolicyKey, `forbid (principal, action, resource);`)
+	h.wait(30 * time.Second)
+	if got := h.statuses()["files:read"]; got != lock.DisabledByConfig {
+		t.Errorf("files:read is %q, want it denied", got)
+	}
+}
+
+func TestHealthNamesAPolicyThatIsGone(t *testing.T) {
+	h := stocked(t)
+	h.put(catalog.LastGoodPolicyKey, `forbid (principal, action, resource);`)
+	var codes []string
+	for _, r := range h.loader.Load(t.Context()).Health.Reasons() {
+		codes = append(codes, r.Code)
+	}
+	if !slices.Contains(codes, "policy_gone") {
+		t.Errorf("reasons = %q, want policy_gone among them", codes)
+	}
+}
