@@ -61,6 +61,42 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
+// BenchmarkTake takes 527 real definitions into a listing, and the part of it that looks for references.
+func BenchmarkTake(b *testing.B) {
+	dir := os.Getenv("PORTCULLIS_DATA")
+	if dir == "" {
+		b.Skip("PORTCULLIS_DATA is not set: it names the folder with the real tools")
+	}
+	catalog, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	listings := map[string]*listing{}
+	b.Run("whole", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for name, list := range catalog {
+				listings[name] = &listing{}
+				for _, raw := range list {
+					listings[name].take(raw)
+				}
+			}
+		}
+	})
+	b.Run("references", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, l := range listings {
+				for _, d := range l.tools {
+					if err := checkReferences(d); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		}
+	})
+}
+
 // BenchmarkLoadAll loads 70 servers with 527 tools, or as many small ones where the data is not at hand.
 func BenchmarkLoadAll(b *testing.B) {
 	catalog := map[string][]json.RawMessage{}

@@ -169,6 +169,9 @@ func (l *listing) take(raw json.RawMessage) {
 	if err == nil {
 		_, err = bindings(d.InputSchema)
 	}
+	if err == nil {
+		err = checkReferences(d)
+	}
 	if err == nil && l.names[d.Name] {
 		err = errors.New("the server lists another tool of that name before it")
 	}
@@ -183,6 +186,17 @@ func (l *listing) take(raw json.RawMessage) {
 	}
 	l.names[d.Name] = true
 	l.tools = append(l.tools, d)
+}
+
+// checkReferences refuses a definition of which a part lies elsewhere.
+func checkReferences(d tool.Definition) error {
+	if err := tool.CheckReferences(d.InputSchema); err != nil {
+		return fmt.Errorf("the input schema %w", err)
+	}
+	if err := tool.CheckReferences(d.OutputSchema); err != nil {
+		return fmt.Errorf("the output schema %w", err)
+	}
+	return nil
 }
 
 // shownName returns the name that a refused definition gives itself, quoted and cut.

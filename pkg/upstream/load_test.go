@@ -240,16 +240,18 @@ func TestBadToolsDoNotFailTheirServer(t *testing.T) {
 		json.RawMessage(`"text"`),
 		json.RawMessage(`{"name":"header","inputSchema":{"type":"object","properties":{"n":{"type":"number","x-mcp-header":"N"}}}}`),
 		json.RawMessage(`{"name":"` + strings.Repeat("long", 100) + `"}`),
+		json.RawMessage(`{"name":"elsewhere","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://evil.example/a.json"}}}}`),
+		json.RawMessage(`{"name":"output","outputSchema":{"type":"object","$dynamicRef":"other.json#a"}}`),
 	}
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: list})
 	out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
 	if out.Status != Available || len(out.Tools) != 1 || string(out.Tools[0].Raw) != good {
 		t.Fatalf("Load = %s %s, tools %v", out.Status, out.Reason, out.Tools)
 	}
-	if len(out.Refused) != 6 {
-		t.Fatalf("refused %+v, want 6", out.Refused)
+	if len(out.Refused) != 8 {
+		t.Fatalf("refused %+v, want 8", out.Refused)
 	}
-	for i, want := range []string{`"bad name"`, `"twice"`, `"good"`, `""`, `"header"`, `"longlong`} {
+	for i, want := range []string{`"bad name"`, `"twice"`, `"good"`, `""`, `"header"`, `"longlong`, `"elsewhere"`, `"output"`} {
 		r := out.Refused[i]
 		if !strings.HasPrefix(r.Name, want) || r.Reason == "" || len(r.Name) > 128 || len(r.Reason) > 256 {
 			t.Errorf("refusal %d = %+v, want %s with a reason", i, r, want)
@@ -257,6 +259,12 @@ func TestBadToolsDoNotFailTheirServer(t *testing.T) {
 	}
 	if want := "another tool of that name"; !strings.Contains(out.Refused[2].Reason, want) {
 		t.Errorf("duplicate refused because %q, want %q", out.Refused[2].Reason, want)
+	}
+	if want := `the input schema has a $ref to "https://evil.example/a.json"`; !strings.HasPrefix(out.Refused[6].Reason, want) {
+		t.Errorf("reference refused because %q, want %q", out.Refused[6].Reason, want)
+	}
+	if want := `the output schema has a $dynamicRef`; !strings.HasPrefix(out.Refused[7].Reason, want) {
+		t.Errorf("reference refused because %q, want %q", out.Refused[7].Reason, want)
 	}
 }
 
