@@ -161,6 +161,9 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers 
 	cancel()
 	<-synced
 	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
+	ending, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer done()
+	p.Upstream.EndSessions(ending)
 	return err
 }
 

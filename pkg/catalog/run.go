@@ -162,7 +162,9 @@ func (r *run) readServers(ctx context.Context) error {
 
 // Target returns where and how the server is reached.
 func Target(s config.Server) upstream.Target {
-	return upstream.Target{ID: s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy}
+	return upstream.Target{
+		ID: s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
+	}
 }
 
 func (r *run) checkRequired() error {

@@ -40,6 +40,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"a timeout too long", withServer(`"timeout": "20.1s"`), []string{`mcpServers.s.timeout: "20.1s" is longer than 20s, the most that fits a request`}},
 		{"an unknown approval mode", withServer(`"approval": "never"`), []string{`mcpServers.s.approval: "never" is not one of on_change, manual, off`}},
 		{"an empty approval mode", withServer(`"approval": ""`), []string{`mcpServers.s.approval: "" is not one of on_change, manual, off`}},
+		{"an unknown session", withServer(`"session": "person"`), []string{`mcpServers.s.session: "person" is not one of agent, shared`}},
 		{"an unknown proxy", withServer(`"behind_proxy": "nginx"`), []string{`mcpServers.s.behind_proxy: "nginx" is not one of envoy`}},
 		{"unknown answers", withServers(`, "gateway": {"mode": "proxy", "notice": "never", "ranking": "bm25"}`, "s"), []string{
 			`gateway.mode: "proxy" is not one of search, direct`,

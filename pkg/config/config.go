@@ -40,6 +40,7 @@ type Server struct {
 	Timeout       time.Duration // of one call; default and maximum 20 s
 	Required      bool          // a sync without it fails
 	BehindProxy   string        // "envoy" or ""
+	Session       string        // agent (default) or shared: whose a session with the server is
 	Annotations   []Override    // in the file's order; a later one wins
 }
 

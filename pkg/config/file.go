@@ -25,6 +25,7 @@ type fileServer struct {
 	Timeout       *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms or 20s; at most 20s."`
 	Required      *bool                `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a sync in which this server did not load fails, and the old catalog stays."`
 	BehindProxy   *string              `json:"behind_proxy,omitempty" jsonschema:"enum=envoy" jsonschema_description:"The proxy in front of the server, whose headers then tell an authorization outage from a denial."`
+	Session       *string              `json:"session,omitempty" jsonschema:"enum=agent,enum=shared,default=agent" jsonschema_description:"Where the server keeps sessions: agent: each agent has one of its own. shared: all agents have one together, and each meets what the others left there."`
 	Annotations   map[string]fileHints `json:"annotations,omitempty" jsonschema_description:"Hints that replace the server's own, by glob over names without the server. Every match applies, a later one wins."`
 }
 

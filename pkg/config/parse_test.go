@@ -27,7 +27,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	yes, no := true, false
 	want := &Config{
 		Servers: []Server{{
-			Name: "files", URL: "http://10.0.0.7/mcp", Approval: "on_change", Timeout: 20 * time.Second,
+			Name: "files", URL: "http://10.0.0.7/mcp", Approval: "on_change", Timeout: 20 * time.Second, Session: "agent",
 		}, {
 			Name: "github", URL: "https://mcp.example.com:8443/github/mcp?region=eu",
 			Headers: Headers{
@@ -36,7 +36,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 				"X-Region":      secret.New("eu"),
 			},
 			Enabled: true, EnabledTools: []string{"get_*", "search_*", "create_issue"}, DisabledTools: []string{"search_secrets"},
-			Approval: "manual", Timeout: 1500 * time.Millisecond, Required: true, BehindProxy: "envoy",
+			Approval: "manual", Timeout: 1500 * time.Millisecond, Required: true, BehindProxy: "envoy", Session: "shared",
 			Annotations: []Override{
 				{Glob: "search_*", Hints: tool.Annotations{ReadOnlyHint: &yes, OpenWorldHint: &no}},
 				{Glob: "search_code", Hints: tool.Annotations{Title: "Search code", ReadOnlyHint: &no, DestructiveHint: &no, IdempotentHint: &yes}},
@@ -60,7 +60,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 
 func TestParseFillsInDefaults(t *testing.T) {
 	want := &Config{
-		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second}},
+		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second, Session: "agent"}},
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
 		Gateway:  Gateway{Mode: "search", Notice: "zero", Ranking: "fused"},

@@ -27,6 +27,7 @@ func (c *checker) server(name string, f fileServer, n *node, path string) Server
 		Timeout:       c.timeout(f.Timeout, n, path),
 		Required:      f.Required != nil && *f.Required,
 		BehindProxy:   c.oneOf(f.BehindProxy, n, path, "behind_proxy", "", "envoy"),
+		Session:       c.oneOf(f.Session, n, path, "session", "agent", "shared"),
 		Annotations:   c.overrides(f.Annotations, n.member("annotations"), JoinPath(path, "annotations")),
 	}
 	s.Headers = c.headers(n.member("headers"), JoinPath(path, "headers"))

@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -166,6 +167,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)
 	raw, err := s.g.up.Call(ctx, catalog.Target(server), upstream.Call{
+		Owner:  session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID},
 		Name:   id.Name,
 		Params: params,
 		Meta:   upstream.CallMeta{Raw: s.caller.Meta, Traceparent: s.caller.Traceparent},

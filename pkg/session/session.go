@@ -29,7 +29,8 @@ var (
 // are equal. What else comes to part callers (a session of the agent's own, a
 // person, a credential's revision) is a further field here and in [Key.ID].
 type Owner struct {
-	Agent string // "": all agents, for a server whose operator said so
+	Way   string // how the agent proved who it is: two ways may know one id
+	Agent string // its id; "" with no way: all agents, for a server whose operator said so
 }
 
 // A Key names the session of an owner with a server.
@@ -43,7 +44,7 @@ type Key struct {
 // Each part goes in with its length: "a", "bc" is not "ab", "c".
 func (k Key) ID() string {
 	var b []byte
-	for _, part := range []string{k.Server, k.URL, k.Owner.Agent} {
+	for _, part := range []string{k.Server, k.URL, k.Owner.Way, k.Owner.Agent} {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)
 	}

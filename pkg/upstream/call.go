@@ -22,7 +22,8 @@ const cancelTimeout = 500 * time.Millisecond
 // processed, or call.Retry says that twice does no harm, and only inside the time left.
 func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
 	start := c.o.Now()
-	o := c.newOp(t)
+	o := c.newCall(t, call.Owner)
+	defer o.release()
 	out := Outcome{ServerID: t.ID}
 	if wait, ok := o.peer.admit(start); !ok {
 		out.Status, out.Reason, out.RetryAfter = Transient, ReasonBreakerOpen, wait

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 // A Target is one server to load or to call.
@@ -24,11 +26,13 @@ type Target struct {
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
 	Timeout     time.Duration     // of one call, all its attempts; 0 or over 20 s: 20 s
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
+	Shared      bool              // all callers share one session, whoever they are
 }
 
 // Options are the knobs of a [Client]. The zero value is ready to use.
 type Options struct {
 	Secrets     Secrets        // nil: EnvSecrets{}
+	Sessions    session.Store  // where other instances find the callers' sessions; nil: there are none
 	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
 	Concurrency int            // servers loaded at once; under 1: 8
@@ -67,6 +71,7 @@ type Secrets interface {
 
 // A Call is one tools/call.
 type Call struct {
+	Owner  session.Owner   // whose session with the server it is made on
 	Name   string          // of the tool, as its server knows it
 	Params json.RawMessage // the params object as the caller sent it; its name is replaced, its arguments pass untouched
 	Meta   CallMeta        // the caller's metadata
@@ -96,7 +101,8 @@ func (e *RPCError) Error() string {
 }
 
 // A Client loads and calls upstream servers. It is safe for concurrent use and
-// remembers of each server its era, its session and how its last calls went.
+// remembers of each server its era, how its last calls went and, where the server has
+// sessions, one an owner.
 type Client struct {
 	o      Options
 	limits limits
@@ -107,8 +113,14 @@ type Client struct {
 	agent  string          // this client, as User-Agent
 	nextID atomic.Int64    // JSON-RPC ids are unique over all servers
 
-	mu    sync.Mutex
-	peers map[string]*peer // by id and URL
+	slots  slots
+	shared sharedStore
+	ends   chan struct{} // holds a token for each session that is to be ended
+	ending chan struct{} // and for each that is just being ended
+
+	mu      sync.Mutex
+	peers   map[string]*peer // by id and URL
+	sweeper *time.Timer      // nil: there is no session
 }
 
 // Limits bound what one server may take.
@@ -125,7 +137,7 @@ type limits struct {
 
 // New returns a Client. It makes no call.
 func New(o *Options) *Client {
-	c := &Client{peers: map[string]*peer{}}
+	c := &Client{peers: map[string]*peer{}, ends: make(chan struct{}, maxEnds), ending: make(chan struct{}, maxEnding)}
 	if o != nil {
 		c.o = *o
 	}
@@ -154,6 +166,8 @@ func New(o *Options) *Client {
 		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, grace: 500 * time.Millisecond,
 		drain: 10 * time.Millisecond,
 	}
+	c.slots.max = maxSlots
+	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
 	c.vault = &vault{from: c.o.Secrets}
 	c.dialer = &dialer{
 		net:   net.Dialer{Timeout: dialTimeout},
@@ -168,8 +182,17 @@ func New(o *Options) *Client {
 	return c
 }
 
-// Close closes idle connections. The client can go on being used.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+// Close closes idle connections, and looks for idle sessions no more until one is opened.
+// The client can go on being used.
+func (c *Client) Close() {
+	c.mu.Lock()
+	if c.sweeper != nil {
+		c.sweeper.Stop()
+		c.sweeper = nil
+	}
+	c.mu.Unlock()
+	c.http.CloseIdleConnections()
+}
 
 // peer returns what is remembered of a server. Under another URL it is another server.
 func (c *Client) peer(t Target) *peer {
@@ -178,7 +201,7 @@ func (c *Client) peer(t Target) *peer {
 	defer c.mu.Unlock()
 	p, ok := c.peers[key]
 	if !ok {
-		p = newPeer()
+		p = &peer{loads: newSlot(session.Key{Server: t.ID, URL: t.URL}, true)}
 		c.peers[key] = p
 	}
 	return p

@@ -36,9 +36,9 @@ func TestLoadAndCallInEveryShapeOfServer(t *testing.T) {
 		{"handshake, no session", upstreamtest.Options{Era: upstreamtest.Legacy},
 			"server/discover initialize notifications/initialized tools/list tools/call tools/call"},
 		{"handshake, sessions", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true},
-			"server/discover initialize notifications/initialized tools/list tools/call tools/call"},
+			"server/discover initialize notifications/initialized tools/list initialize notifications/initialized tools/call tools/call"},
 		{"handshake, sessions, event streams", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, SSE: true},
-			"server/discover initialize notifications/initialized tools/list tools/call tools/call"},
+			"server/discover initialize notifications/initialized tools/list initialize notifications/initialized tools/call tools/call"},
 		{"handshake of 2025-03-26", upstreamtest.Options{Era: upstreamtest.Legacy, Versions: []string{"2025-03-26"}},
 			"server/discover initialize notifications/initialized tools/list tools/call tools/call"},
 	} {
@@ -92,8 +92,8 @@ func TestLostSessionIsOpenedAgainOnce(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: tools(1)})
 	c := quick(t, Options{})
 	target := Target{ID: "s", URL: s.URL}
-	if out := c.Load(t.Context(), target); out.Status != Available {
-		t.Fatalf("Load = %+v", out)
+	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
+		t.Fatal(err)
 	}
 	s.EndSessions()
 	s.ForgetRequests()

@@ -48,7 +48,7 @@ func (c *Client) Load(ctx context.Context, t Target) Outcome {
 }
 
 func (c *Client) load(caller, own context.Context, t Target) (out Outcome) {
-	o := c.newOp(t)
+	o := c.newLoad(t)
 	var err error
 	defer func() {
 		if p := recover(); p != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 // An op is one load or one call of one server, with the second chances that it has
@@ -15,21 +17,35 @@ type op struct {
 	t     Target
 	ep    *endpoint // nil until begin
 	peer  *peer
-	trail *trail // of the attempt
+	key   session.Key // whose session it uses
+	slot  *slot       // that of key; nil: not needed so far
+	trail *trail      // of the attempt
 
 	leg       *leg  // that the last request was sent on; nil during a handshake
 	requestID int64 // of the last request
 	delivered bool  // a request of the caller's was sent, and may have been carried out
 
-	shook, refreshed, reopened, renegotiated bool
+	shook, refreshed, renegotiated bool
+	reopened                       int // times
 
 	answered int  // requests of the server's own that were answered
 	refused  bool // one of them asked for more than a sign of life
 	outlived bool // the last attempt of a call ended by our own deadline, on a live connection
 }
 
-func (c *Client) newOp(t Target) *op {
-	return &op{c: c, t: t, peer: c.peer(t), trail: &trail{}}
+// newCall returns an op on the session of owner, unless all share one. It is to be
+// released.
+func (c *Client) newCall(t Target, owner session.Owner) *op {
+	if t.Shared {
+		owner = session.Owner{}
+	}
+	return &op{c: c, t: t, peer: c.peer(t), key: session.Key{Server: t.ID, URL: t.URL, Owner: owner}, trail: &trail{}}
+}
+
+// newLoad returns an op on a session that no caller uses.
+func (c *Client) newLoad(t Target) *op {
+	p := c.peer(t)
+	return &op{c: c, t: t, peer: p, slot: p.loads, trail: &trail{}}
 }
 
 // begin begins an attempt: the target is resolved, unless an earlier one did so.
@@ -45,8 +61,9 @@ func (o *op) begin(ctx context.Context) error {
 
 // do sends one request, with a handshake before it if need be. Four things get a second
 // chance, once an op each, because the answer proves that the request was not
-// processed: a credential that has changed meanwhile, a session that is gone, a
-// version to negotiate, an era that is no longer the server's.
+// processed: a credential that has changed meanwhile, a session that is gone (twice, if
+// another instance had opened the next one), a version to negotiate, an era that is no
+// longer the server's.
 func (o *op) do(ctx context.Context, build func(l leg) (message, error)) (json.RawMessage, error) {
 	for {
 		result, err := o.once(ctx, build)
@@ -58,10 +75,7 @@ func (o *op) do(ctx context.Context, build func(l leg) (message, error)) (json.R
 
 func (o *op) once(ctx context.Context, build func(l leg) (message, error)) (json.RawMessage, error) {
 	o.leg = nil
-	l, err := o.peer.settle(ctx, func(legacy bool) (*leg, error) {
-		o.shook = true
-		return o.handshake(ctx, legacy)
-	})
+	l, err := o.settle(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,16 +108,17 @@ func (o *op) again(ctx context.Context, err error) bool {
 	case x.Status == http.StatusUnauthorized:
 		return once(&o.refreshed) && o.refresh(ctx)
 	case x.Status == http.StatusNotFound && x.Session && o.leg != nil:
-		if !once(&o.reopened) {
+		// Twice, if the second one was not opened here but taken over.
+		if o.reopened++; o.reopened > 2 || o.reopened == 2 && o.shook {
 			return false
 		}
-		o.peer.forget(o.leg, false)
+		o.forget(false)
 		return true
 	case o.leg != nil && o.wrongEra(err):
 		if !once(&o.renegotiated) {
 			return false
 		}
-		o.peer.forget(o.leg, true)
+		o.forget(true)
 		return true
 	}
 	return false
@@ -140,7 +155,10 @@ func (o *op) refresh(ctx context.Context) bool {
 		return false
 	}
 	if o.leg != nil {
-		o.peer.forget(o.leg, false) // a session belongs to who opened it
+		o.forget(false) // a session belongs to who opened it
+		if o.leg.session != "" {
+			o.c.hangUpLater(o.t, o.leg)
+		}
 	}
 	fresh.values = append(fresh.values, o.ep.values...) // the old secret is still one
 	o.ep = fresh
@@ -159,6 +177,9 @@ func (o *op) text(err error) string { return redact(err.Error(), o.secrets()) }
 func (o *op) secrets() []string {
 	if o.ep == nil {
 		return nil
+	}
+	if o.leg != nil && o.leg.session != "" {
+		return append(slices.Clip(o.ep.values), o.leg.session)
 	}
 	return o.ep.values
 }

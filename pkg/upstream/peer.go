@@ -1,9 +1,6 @@
 package upstream
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // The protocol versions that this client speaks.
 const (
@@ -26,55 +23,45 @@ type leg struct {
 	tools   bool   // the server declares the tools capability
 }
 
-// A peer is what a client remembers of one server.
+// A peer is what a client remembers of one server, whoever calls it. Sessions are
+// remembered by owner, in slots.
 type peer struct {
-	turn chan struct{} // holds a token while a handshake is under way
+	loads *slot // the session that loads have for themselves
 
-	mu      sync.Mutex
-	leg     *leg // nil: not known
-	legacy  bool // a handshake need not ask for the stateless era first
-	breaker breaker
+	mu       sync.Mutex
+	leg      *leg // for every caller, of a server without sessions; nil: not known, or it has them
+	legacy   bool // a handshake need not ask for the stateless era first
+	sessions bool // its last handshake gave a session id
+	breaker  breaker
 }
 
-func newPeer() *peer { return &peer{turn: make(chan struct{}, 1)} }
-
-// known returns how to speak to the server, nil if that must be found out.
+// known returns how everybody speaks to the server, nil if that must be found out or
+// each caller has a session.
 func (p *peer) known() *leg {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.leg
 }
 
-// settle returns the known leg, or the one that handshake finds. Only one
-// handshake is under way at a time; the others wait for it, as long as ctx lets them.
-func (p *peer) settle(ctx context.Context, handshake func(legacy bool) (*leg, error)) (*leg, error) {
-	if l := p.known(); l != nil {
-		return l, nil
-	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	p.mu.Lock()
-	l, legacy := p.leg, p.legacy
-	p.mu.Unlock()
-	if l != nil {
-		return l, nil
-	}
-	l, err := handshake(legacy)
-	if err != nil {
-		return nil, err
-	}
+// era returns what earlier handshakes found out.
+func (p *peer) era() (legacy, sessions bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.leg, p.legacy = l, !l.modern
-	return l, nil
+	return p.legacy, p.sessions
 }
 
-// forget drops l, so that the next request opens a new session or, if the era itself
-// is in doubt, finds it out again. A leg that another request has replaced stays.
+// found notes what a handshake found out.
+func (p *peer) found(l *leg) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.legacy, p.sessions = !l.modern, l.session != ""
+	if !p.sessions {
+		p.leg = l
+	}
+}
+
+// forget drops l, if it is still how everybody speaks to the server. If the era
+// itself is in doubt, the next request finds it out again.
 func (p *peer) forget(l *leg, era bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,6 +69,6 @@ func (p *peer) forget(l *leg, era bool) {
 		p.leg = nil
 	}
 	if era {
-		p.legacy = false
+		p.legacy, p.sessions = false, false
 	}
 }

@@ -77,23 +77,12 @@ func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Res
 	if err != nil {
 		return nil, &configError{msg: "the URL makes no request"}
 	}
-	for name, values := range o.ep.header {
-		if !strings.HasPrefix(name, "Mcp-") {
-			req.Header[name] = values
-		}
-	}
+	o.c.address(req, o.ep, l)
 	for name, values := range m.header {
 		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("User-Agent", o.c.agent)
-	if l.version != "" {
-		req.Header.Set("Mcp-Protocol-Version", l.version)
-	}
-	if l.session != "" {
-		req.Header.Set(sessionHeader, l.session)
-	}
 	if l.modern {
 		req.Header.Set("Mcp-Method", m.method)
 		if m.name != "" {
@@ -101,6 +90,22 @@ func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Res
 		}
 	}
 	return o.c.http.Do(req)
+}
+
+// address sets the headers that every request to a server bears.
+func (c *Client) address(req *http.Request, ep *endpoint, l leg) {
+	for name, values := range ep.header {
+		if !strings.HasPrefix(name, "Mcp-") {
+			req.Header[name] = values
+		}
+	}
+	req.Header.Set("User-Agent", c.agent)
+	if l.version != "" {
+		req.Header.Set("Mcp-Protocol-Version", l.version)
+	}
+	if l.session != "" {
+		req.Header.Set(sessionHeader, l.session)
+	}
 }
 
 // refusal reads a response that is no answer. A JSON-RPC error in it counts as the

@@ -51,6 +51,7 @@ func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
 			Objects:   s3store.New(newS3(c), s.Bucket),
 			Approvals: dynamo.New(dynamodb.NewFromConfig(c), s.Table, nil),
 			Tokens:    dynamo.NewTokens(dynamodb.NewFromConfig(c), s.Table),
+			Sessions:  dynamo.NewSessions(dynamodb.NewFromConfig(c), s.Table, nil),
 		},
 		Secrets: secrets{ssm.NewFromConfig(c), secretsmanager.NewFromConfig(c), upstream.EnvSecrets{Lookup: lookupEnv}},
 		config:  c,

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -23,7 +24,8 @@ import (
 type Stores struct {
 	Objects   object.Store
 	Approvals catalog.Approvals
-	Tokens    token.Store // nil: there are no agent tokens
+	Tokens    token.Store   // nil: there are no agent tokens
+	Sessions  session.Store // nil: sessions with upstream servers stay in this process
 }
 
 // Options are what differs between the programs. The zero value works.
@@ -74,7 +76,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Metrics = metrics.New(o.Metrics, o.Function, p.now)
 	}
 	p.Upstream = upstream.New(&upstream.Options{
-		Secrets: o.Secrets, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
+		Secrets: o.Secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now})
 	g := &gateway.Options{BaseURL: s.BaseURL, Log: p.Log, Now: p.now}

@@ -20,12 +20,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	token := s.token
 	s.mu.Unlock()
 	switch {
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", "POST")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		http.Error(w, "unauthorized", http.StatusUnauthorized)
+	case r.Method == http.MethodDelete && s.o.Sessions:
+		s.endSession(w, r)
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", "POST")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 	case !strings.Contains(r.Header.Get("Accept"), "application/json") || !strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
 		http.Error(w, "Accept must name application/json and text/event-stream", http.StatusNotAcceptable)
 	case r.Header.Get("Content-Type") != "application/json":
@@ -166,6 +168,20 @@ func (s *Server) initialize(w http.ResponseWriter, req *Request) {
 	}
 	s.result(w, req, fmt.Appendf(nil, `{"protocolVersion":%s,"capabilities":%s,"serverInfo":{"name":"upstreamtest","version":"1"},"instructions":%s}`,
 		mustJSON(p.Version), s.capabilities(), mustJSON(s.o.Instructions)))
+}
+
+// endSession answers DELETE.
+func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
+	id := r.Header.Get("Mcp-Session-Id")
+	s.mu.Lock()
+	known := s.sessions[id]
+	delete(s.sessions, id)
+	s.mu.Unlock()
+	if !known {
+		writeError(w, http.StatusNotFound, nil, &RPCError{Code: -32001, Message: "session not found"})
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // listTools serves one page; a cursor is the number of its first tool.

@@ -15,8 +15,10 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,7 +38,7 @@ const (
 type Options struct {
 	Tools        []json.RawMessage // definitions, served byte for byte
 	Era          Era
-	Sessions     bool     // handshake era: give out session ids and insist on them
+	Sessions     bool     // handshake era: give out session ids, insist on them, and end those that are deleted
 	SSE          bool     // answer with event streams
 	PageSize     int      // tools on one page of tools/list; 0: all on one
 	NoTools      bool     // no tools capability, and no tools/list
@@ -67,6 +69,7 @@ type TB interface {
 // A Request is one HTTP request as it was received.
 type Request struct {
 	At     time.Time
+	Verb   string // of HTTP
 	Header http.Header
 	Body   []byte
 	Method string          // JSON-RPC method; "" if the body is no request
@@ -210,6 +213,13 @@ func (s *Server) EndSessions() {
 	clear(s.sessions)
 }
 
+// Sessions returns the ids of the open sessions, sorted.
+func (s *Server) Sessions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.sessions))
+}
+
 // Requests returns what was received, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -272,7 +282,7 @@ func (s *Server) recording(next http.Handler) http.Handler {
 			http.Error(w, "body cannot be read", http.StatusBadRequest)
 			return
 		}
-		req := &Request{At: time.Now(), Header: r.Header.Clone(), Body: body}
+		req := &Request{At: time.Now(), Verb: r.Method, Header: r.Header.Clone(), Body: body}
 		req.read()
 		s.mu.Lock()
 		s.total++
@@ -322,6 +332,28 @@ type Call struct {
 	Params    json.RawMessage
 	Header    http.Header
 	Modern    bool
+}
+
+// Notebook returns a Call that keeps a text for each session: "write" takes the argument
+// text, "read" returns what was written on the same session.
+func Notebook() func(context.Context, Call) (json.RawMessage, error) {
+	var mu sync.Mutex
+	pages := map[string]string{}
+	return func(_ context.Context, c Call) (json.RawMessage, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		id := c.Header.Get("Mcp-Session-Id")
+		if c.Name == "write" {
+			var args struct {
+				Text string `json:"text"`
+			}
+			if err := json.Unmarshal(c.Arguments, &args); err != nil {
+				return nil, &RPCError{Code: -32602, Message: "invalid params"}
+			}
+			pages[id] = args.Text
+		}
+		return json.Marshal(map[string]any{"content": []map[string]string{{"type": "text", "text": pages[id]}}})
+	}
 }
 
 // Echo answers a call with the tool's name and its arguments, byte for byte.
