@@ -126,6 +126,30 @@ func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
 	}
 }
 
+// A definition that was approved once and then replaced waits when it comes back, and the
+// person who decides is told of it.
+func TestEarlierApprovalIsTold(t *testing.T) {
+	h := newHouse(t)
+	const path = "/admin/tools/mail/send"
+	first := h.servers.lists["mail"][0]
+	into[admin.Tool](h, path+"/approve", approveBody(h.hash("mail/send")))
+	h.servers.lists["mail"][0] = `{"name":"send","title":"Newer"}`
+	h.sync()
+	if x := into[admin.Tool](h, path, ""); x.Record.Earlier != nil {
+		t.Errorf("a new definition was approved earlier: %+v", x.Record.Earlier)
+	}
+	into[admin.Tool](h, path+"/approve", approveBody(h.hash("mail/send")))
+	h.servers.lists["mail"][0] = first
+	h.sync()
+	x := into[admin.Tool](h, path, "")
+	if x.Status != "pending_approval" || x.Record.Earlier == nil || x.Record.Earlier.By != "ann" || x.Record.Earlier.At.IsZero() {
+		t.Errorf("%s, approved earlier %+v", x.Status, x.Record.Earlier)
+	}
+	if page := h.page(http.StatusOK, path); !strings.Contains(page, "approved earlier by ann on 20 Nov 2026") {
+		t.Errorf("the page does not say so:\n%s", page)
+	}
+}
+
 func TestPageShowsWhatAServerWroteAsText(t *testing.T) {
 	h := newHouse(t)
 	h.servers.lists["mail"] = []string{

@@ -125,6 +125,14 @@ type Record struct {
 	FirstSeen    time.Time `json:"first_seen,omitzero"`
 	LastSeen     time.Time `json:"last_seen,omitzero" doc:"to the day"`
 	Rev          int64     `json:"rev"`
+
+	Earlier *Earlier `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
+}
+
+// An Earlier is an approval that was given once.
+type Earlier struct {
+	By string    `json:"by,omitempty" doc:"missing: not known"`
+	At time.Time `json:"at,omitzero"`
 }
 
 // A ToolPath names the tool that a request is about. It is exported because
@@ -182,6 +190,9 @@ func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	out.Record = &Record{
 		State: string(r.State), Disabled: r.Disabled, ApprovedHash: string(r.ApprovedHash), CurrentHash: string(r.CurrentHash),
 		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Rev: r.Rev,
+	}
+	if m, ok := r.Earlier(); ok {
+		out.Record.Earlier = &Earlier{m.By, m.At}
 	}
 	// The record is written before the catalog, so its definition is never the older one.
 	out.Hash, out.Definition = string(r.CurrentHash), r.Current

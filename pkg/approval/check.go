@@ -29,6 +29,12 @@ func (r Record) Check() error {
 	c.text("note", r.Note, 0, MaxNote)
 	c.text("approved definition", string(r.Approved), 0, tool.MaxDefinition)
 	c.text("current definition", string(r.Current), 0, tool.MaxDefinition)
+	for _, m := range r.ApprovedBefore {
+		c.text("who approved before", m.By, 0, maxRememberedBy)
+	}
+	if n := len(r.ApprovedBefore); n > maxRemembered {
+		c = append(c, fmt.Errorf("%d approvals are remembered, at most %d are allowed", n, maxRemembered))
+	}
 	if strings.Contains(r.Server, ":") { // the first colon of an id splits it
 		c = append(c, errors.New("server has a colon"))
 	}

@@ -299,6 +299,9 @@ func TestAnItemOfTheGreatestRecordFitsDynamoDB(t *testing.T) {
 		Note: strings.Repeat("\x01", approval.MaxNote), By: strings.Repeat("\x01", approval.MaxActor),
 		Approved: bytes.Repeat([]byte("a"), tool.MaxDefinition), Current: bytes.Repeat([]byte("b"), tool.MaxDefinition),
 	}
+	for range 50 {
+		longest.ApprovedBefore = append(longest.ApprovedBefore, approval.Remembered{Hash: tool.Hash(strings.Repeat("a", 64)), By: strings.Repeat("\x01", 100), At: time.Now()})
+	}
 	size := 0
 	w := new(wire)
 	s := dynamo.New(client("http://dynamodb.test", roundTrip(func(r *http.Request) (*http.Response, error) {
