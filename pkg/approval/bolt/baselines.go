@@ -34,7 +34,7 @@ func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) error {
 	if err := cmp.Or(ctx.Err(), b.Check(), err); err != nil {
 		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
 	}
-	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(firsts).Put([]byte(b.Key()), data) })
+	err = s.update(func(tx *bbolt.Tx) error { return tx.Bucket(firsts).Put([]byte(b.Key()), data) })
 	if err != nil {
 		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
 	}

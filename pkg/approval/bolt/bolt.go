@@ -22,17 +22,15 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another process to let go of the file.
+	// lockWait is how long Open waits for another process to let go of the file, and
+	// lockPoll how often it looks.
 	lockWait = 2 * time.Second
-
-	// batchDelay is how long a write waits for others to share its way to the disk, which
-	// takes longer than this. A first sync writes a record for every tool.
-	batchDelay = time.Millisecond
+	lockPoll = 20 * time.Millisecond
 )
 
 // A Store is an [approval.Store] with [approval.Baselines] in one file.
 type Store struct {
-	db  *bbolt.DB
+	guard
 	now func() time.Time
 }
 
@@ -56,20 +54,27 @@ type stored struct {
 }
 
 // Open opens or creates the file at path. now nil means time.Now. If
-// another process holds the file it says so after two seconds.
+// another process holds the file it says so after two seconds. A file that is damaged, or
+// empty, is [ErrDamaged], and stays as it is.
 func Open(path string, now func() time.Time) (*Store, error) {
 	if now == nil {
 		now = time.Now
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+	s := &Store{guard: guard{path: path}, now: now}
+	err := intact(path)
+	if err == nil {
+		err = s.run(func() (err error) {
+			s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+			return err
+		})
+	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("open approvals %q: another process holds the file; stop that one first, or use another folder", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open approvals %q: %w", path, err)
 	}
-	db.MaxBatchDelay = batchDelay
-	err = db.Update(func(tx *bbolt.Tx) error {
+	err = s.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{records, feed, audit, baselines, firsts, tokens, tokenUses} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -78,14 +83,14 @@ func Open(path string, now func() time.Time) (*Store, error) {
 		return nil
 	})
 	if err != nil {
-		_ = db.Close() // the first error is the one to tell
+		_ = s.Close() // the first error is the one to tell
 		return nil, fmt.Errorf("open approvals %q: %w", path, err)
 	}
-	return &Store{db, now}, nil
+	return s, nil
 }
 
 // Close lets go of the file. It waits for what is under way.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.close() }
 
 // Get implements [approval.Store].
 func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err error) {
@@ -124,7 +129,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 	}
 	read := r // a batch may run the function again
-	err := s.db.Batch(func(tx *bbolt.Tx) error {
+	err := s.update(func(tx *bbolt.Tx) error {
 		r = read
 		held, err := get(tx, r.ID().String())
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
@@ -198,14 +203,6 @@ func (s *Store) Audit(ctx context.Context, server string, limit int) (lines []ap
 		return nil, fmt.Errorf("audit of %q: %w", server, err)
 	}
 	return lines, nil
-}
-
-// view reads unless ctx has ended.
-func (s *Store) view(ctx context.Context, read func(*bbolt.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.db.View(read)
 }
 
 // get returns the record with the id, or [approval.ErrNotFound].

@@ -46,7 +46,7 @@ func (s *Store) PutToken(ctx context.Context, t token.Token) (token.Token, error
 		return token.Token{}, fmt.Errorf("put token %q: %w", t.ID, err)
 	}
 	next.LastUsed = t.LastUsed
-	err = s.db.Update(func(tx *bbolt.Tx) error {
+	err = s.update(func(tx *bbolt.Tx) error {
 		var held token.Token
 		if tx.Bucket(tokens).Get([]byte(t.ID)) != nil {
 			if held, err = getToken(tx, []byte(t.ID)); err != nil {
@@ -70,7 +70,7 @@ func (s *Store) TouchToken(ctx context.Context, id string, at time.Time) error {
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return fmt.Errorf("touch token %q: %w", id, err)
 	}
-	err = s.db.Batch(func(tx *bbolt.Tx) error {
+	err = s.update(func(tx *bbolt.Tx) error {
 		if tx.Bucket(tokens).Get([]byte(id)) == nil {
 			return token.ErrNotFound
 		}

@@ -19,6 +19,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,23 +30,28 @@ import (
 )
 
 // lockName is the file that writers of the folder lock; lockPoll is how often
-// they try. No key starts with a dot, so no object has the name.
+// they try. Temporary files begin with tempName. No key has a segment that starts with a
+// dot, so no object has such a name.
 const (
 	lockName = ".lock"
 	lockPoll = 5 * time.Millisecond
+	tempName = ".tmp-"
 )
 
 // A Store is an [object.Store] in a folder. The ETag of an object is the hex
 // SHA-256 of its data, so it survives a copy of the folder.
 type Store struct {
 	root string
+
+	mu    sync.Mutex
+	swept map[string]bool // folders, by the part of the key
 }
 
 var _ object.Store = (*Store)(nil)
 
 // New returns a Store on the folder. It makes no call; the first Put makes
 // the folder if it is missing.
-func New(root string) *Store { return &Store{root} }
+func New(root string) *Store { return &Store{root: root, swept: map[string]bool{}} }
 
 // Get implements [object.Store].
 func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {
@@ -131,7 +138,33 @@ func write(root *os.Root, key string, data []byte, ifMatch string) error {
 			return object.ErrConflict
 		}
 	}
+	if err := s.sweep(root, path.Dir(key)); err != nil {
+		return err
+	}
 	return replace(root, key, data)
+}
+
+// sweep removes, at the first write into a folder, what a writer that was killed left there. The
+// caller holds the lock of all writers, so no other one has a temporary file now.
+func (s *Store) sweep(root *os.Root, folder string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.swept[folder] {
+		return nil
+	}
+	entries, err := fs.ReadDir(root.FS(), folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutPrefix(e.Name(), tempName); ok && len(name) == len(rand.Text()) && e.Type().IsRegular() {
+			if err := root.Remove(filepath.Join(filepath.FromSlash(folder), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	s.swept[folder] = true
+	return nil
 }
 
 // read returns the file at key, or [object.ErrNotFound].
@@ -171,7 +204,7 @@ func replace(root *os.Root, key string, data []byte) (err error) {
 	if err := root.MkdirAll(filepath.FromSlash(folder), 0o700); err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.FromSlash(folder), ".tmp-"+rand.Text())
+	temp := filepath.Join(filepath.FromSlash(folder), tempName+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

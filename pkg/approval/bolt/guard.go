@@ -1,0 +1,153 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync"
+
+	"github.com/gofrs/flock"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// ErrDamaged says that the file is there and cannot be used. Nothing was written into it.
+var ErrDamaged = errors.New("the file is damaged; stop the gateway and start it once with -approvals restore, which keeps a copy and takes what was decided from the catalog")
+
+// intact reports what is wrong with the file at path; a file that does not exist is fine. It
+// reads it while no other process writes, or says that one holds it.
+func intact(path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+	defer func() { _ = lock.Close() }()
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		if ctx.Err() != nil {
+			return bolterrors.ErrTimeout
+		}
+		return err
+	}
+	if err := verify(path); err != nil {
+		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+	}
+	return nil
+}
+
+// A guard runs transactions such that damage, also that of a file which was whole when
+// it was opened, is an error and no panic. After one the database is not touched again, for
+// bbolt may have left it locked; for the same reason nobody waits at a lock of bbolt's:
+// one transaction runs at a time.
+type guard struct {
+	path   string
+	turn   sync.Mutex // of the transaction that runs; what follows is its alone
+	db     *bbolt.DB
+	broken error // a transaction met damage
+
+	mu    sync.Mutex
+	queue []*write // that the next transaction carries
+}
+
+// A write is a part of a transaction, and how it ended.
+type write struct {
+	do   func(*bbolt.Tx) error
+	done chan error // holds one
+}
+
+// run calls transact, which must not start goroutines that touch the database.
+func (g *guard) run(transact func() error) (err error) {
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	if g.broken != nil {
+		return g.broken
+	}
+	// A page beyond the end of the file is a fault of memory, which ends the program unless said otherwise.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			g.broken = fmt.Errorf("%q: %w (%v)", g.path, ErrDamaged, p)
+			err = g.broken
+		}
+	}()
+	return transact()
+}
+
+// view reads unless ctx has ended.
+func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return g.run(func() error { return g.db.View(read) })
+}
+
+// update writes. Those who come while another writes share the next transaction, since each
+// takes its time on the way to the disk, and a first sync writes a record for every tool. do
+// may be run again. bbolt's own Batch writes on a goroutine where a panic cannot be held.
+func (g *guard) update(do func(*bbolt.Tx) error) error {
+	w := &write{do, make(chan error, 1)}
+	g.mu.Lock()
+	g.queue = append(g.queue, w)
+	first := len(g.queue) == 1
+	g.mu.Unlock()
+	if first { // the others wait for this one
+		g.write()
+	}
+	return <-w.done
+}
+
+// write carries out what is queued in one transaction, but for those that fail: they change nothing.
+func (g *guard) write() {
+	var all []*write
+	for taken := false; !taken || len(all) > 0; {
+		at := -1
+		err := g.run(func() error {
+			if !taken {
+				all, taken = g.take(), true
+			}
+			return g.db.Update(func(tx *bbolt.Tx) error {
+				for i, w := range all {
+					at = i
+					if err := w.do(tx); err != nil {
+						return err
+					}
+				}
+				at = -1
+				return nil
+			})
+		})
+		if !taken { // the database is not touched any more
+			all, taken = g.take(), true
+		}
+		if err == nil || at < 0 {
+			for _, w := range all {
+				w.done <- err
+			}
+			return
+		}
+		all[at].done <- err
+		all = append(all[:at:at], all[at+1:]...)
+	}
+}
+
+// take empties the queue.
+func (g *guard) take() []*write {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.queue
+	g.queue = nil
+	return all
+}
+
+// close lets go of the file. One that is damaged is let go of when the process ends.
+func (g *guard) close() error {
+	err := g.run(func() error { return g.db.Close() })
+	if errors.Is(err, ErrDamaged) {
+		return nil
+	}
+	return err
+}

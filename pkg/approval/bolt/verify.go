@@ -1,0 +1,200 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+)
+
+// The database format, as far as its structure is checked. bbolt trusts its pages: one that is
+// damaged ends in a panic, in a fault of the memory that the file is mapped to, or in an
+// endless recursion, some of them on goroutines of its own where nothing can be held.
+const (
+	metaMagic   = 0xED0CDAED
+	metaVersion = 2
+	metaSize    = 64
+	headerSize  = 16 // of a page: id, flags, count, overflow
+	elementSize = 16 // of a branch or a leaf
+	bucketSize  = 16 // the root page of a bucket, and its sequence
+	noFreelist  = ^uint64(0)
+
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+	bucketLeaf   = 0x01 // flag of an element whose value is a bucket
+)
+
+// verify reads the file and reports what of its structure is not as bbolt writes it. What the
+// values hold is not looked at: a record that cannot be read is found when it is read.
+func verify(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	v, root, freelist, err := newVerifier(data)
+	if err != nil {
+		return err
+	}
+	if err := v.tree(root); err != nil {
+		return err
+	}
+	if freelist == noFreelist {
+		return nil
+	}
+	return v.free(freelist)
+}
+
+// A verifier walks the pages of a file.
+type verifier struct {
+	data     []byte
+	pageSize uint64
+	pages    uint64          // how many are in use or free; more may follow
+	seen     map[uint64]bool // pages, those that overflow included
+}
+
+// newVerifier finds the newer of the two meta pages.
+func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
+	var newest uint64
+	for _, size := range []uint64{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10} {
+		for page := range uint64(2) {
+			at := page*size + headerSize
+			if at+metaSize > uint64(len(data)) {
+				continue
+			}
+			m := data[at : at+metaSize]
+			sum := fnv.New64a()
+			sum.Write(m[:metaSize-8])
+			txid := u64(m[48:])
+			if u32(m) != metaMagic || u32(m[4:]) != metaVersion || uint64(u32(m[8:])) != size ||
+				u64(m[56:]) != sum.Sum64() || v != nil && txid < newest {
+				continue
+			}
+			newest = txid
+			v = &verifier{data: data, pageSize: size, pages: u64(m[40:]), seen: map[uint64]bool{0: true, 1: true}}
+			root, freelist = u64(m[16:]), u64(m[32:])
+		}
+	}
+	switch {
+	case len(data) == 0:
+		return nil, 0, 0, errors.New("it is empty")
+	case v == nil:
+		return nil, 0, 0, errors.New("it does not begin as a database")
+	case v.pages > uint64(len(data))/v.pageSize:
+		return nil, 0, 0, fmt.Errorf("it has %d bytes, and %d pages of %d", len(data), v.pages, v.pageSize)
+	}
+	return v, root, freelist, nil
+}
+
+// page returns the bytes of a page that was not seen before, with those that it overflows into.
+func (v *verifier) page(id uint64) ([]byte, error) {
+	if id < 2 || id >= v.pages {
+		return nil, fmt.Errorf("page %d: there are %d", id, v.pages)
+	}
+	head := v.data[id*v.pageSize:]
+	overflow := uint64(u32(head[12:]))
+	if u64(head) != id || overflow >= v.pages-id {
+		return nil, fmt.Errorf("page %d: its head is damaged", id)
+	}
+	for i := id; i <= id+overflow; i++ {
+		if v.seen[i] {
+			return nil, fmt.Errorf("page %d stands in two places", i)
+		}
+		v.seen[i] = true
+	}
+	return head[:(overflow+1)*v.pageSize], nil
+}
+
+// tree checks the pages of a bucket, from its root.
+func (v *verifier) tree(root uint64) error {
+	page, err := v.page(root)
+	if err != nil {
+		return err
+	}
+	return v.node(root, page)
+}
+
+// node checks a page of a bucket and all below it.
+func (v *verifier) node(id uint64, page []byte) error {
+	flags, count := u16(page[8:]), uint64(u16(page[10:]))
+	if flags != branchPage && flags != leafPage {
+		return fmt.Errorf("page %d: its kind is %#x", id, flags)
+	}
+	if headerSize+count*elementSize > uint64(len(page)) || flags == branchPage && count == 0 {
+		return fmt.Errorf("page %d: it cannot hold %d elements", id, count)
+	}
+	var before []byte
+	for i := range count {
+		at := headerSize + i*elementSize
+		e := page[at:]
+		pos, keySize, valueSize, child := uint64(u32(e)), uint64(u32(e[4:])), uint64(0), u64(e[8:])
+		if flags == leafPage {
+			pos, keySize, valueSize = uint64(u32(e[4:])), uint64(u32(e[8:])), uint64(u32(e[12:]))
+		}
+		from, mid := at+pos, at+pos+keySize
+		if from < headerSize+count*elementSize || mid+valueSize > uint64(len(page)) {
+			return fmt.Errorf("page %d: element %d lies outside", id, i)
+		}
+		key := page[from:mid]
+		if i > 0 && bytes.Compare(before, key) >= 0 || keySize == 0 && flags == leafPage {
+			return fmt.Errorf("page %d: element %d is out of order", id, i)
+		}
+		before = key
+		var err error
+		switch {
+		case flags == branchPage:
+			err = v.tree(child)
+		case u32(e)&bucketLeaf != 0:
+			err = v.bucket(id, page[mid:mid+valueSize])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucket checks a bucket that is the value of an element on the page with this id.
+func (v *verifier) bucket(id uint64, value []byte) error {
+	if len(value) < bucketSize {
+		return fmt.Errorf("page %d: a bucket has %d bytes", id, len(value))
+	}
+	if root := u64(value); root != 0 {
+		return v.tree(root)
+	}
+	if inline := value[bucketSize:]; len(inline) >= headerSize && u64(inline) == 0 && u16(inline[8:]) == leafPage {
+		return v.node(id, inline)
+	}
+	return fmt.Errorf("page %d: a bucket is damaged", id)
+}
+
+// free checks the list of free pages: a page that is in use and free is written over.
+func (v *verifier) free(id uint64) error {
+	page, err := v.page(id)
+	if err != nil {
+		return err
+	}
+	count, ids := uint64(u16(page[10:])), page[headerSize:]
+	if count == 0xFFFF {
+		count, ids = u64(ids), ids[8:]
+	}
+	if u16(page[8:]) != freelistPage || count > uint64(len(ids))/8 {
+		return fmt.Errorf("page %d: the list of free pages is damaged", id)
+	}
+	before := uint64(1)
+	for i := range count {
+		free := u64(ids[8*i:])
+		if free <= before || free >= v.pages || v.seen[free] {
+			return fmt.Errorf("page %d: page %d cannot be free", id, free)
+		}
+		before = free
+	}
+	return nil
+}
+
+// Numbers are written as the machine has them.
+func u16(b []byte) uint16 { return binary.NativeEndian.Uint16(b) }
+func u32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }
+func u64(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
