@@ -105,7 +105,12 @@ func (s *Store) put(ctx context.Context, key string, data []byte, ifMatch string
 	if err := os.MkdirAll(s.root, 0o700); err != nil {
 		return err
 	}
-	return s.locked(ctx, func(root *os.Root) error { return write(root, key, data, ifMatch) })
+	return s.locked(ctx, func(root *os.Root) error {
+		if err := s.sweep(root, path.Dir(key)); err != nil {
+			return err
+		}
+		return write(root, key, data, ifMatch)
+	})
 }
 
 // locked runs f while no other writer of the folder does anything; not at all if there
@@ -137,9 +142,6 @@ func write(root *os.Root, key string, data []byte, ifMatch string) error {
 		case absent != (ifMatch == object.IfAbsent), !absent && etag(held) != ifMatch:
 			return object.ErrConflict
 		}
-	}
-	if err := s.sweep(root, path.Dir(key)); err != nil {
-		return err
 	}
 	return replace(root, key, data)
 }
