@@ -50,7 +50,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.peer.report(out.CheckedAt, v)
 	c.ended(ctx, "call", out)
 	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == Available {
-		rpc = rpc.redacted(o.secrets())
+		rpc = rpc.redacted(o.secrets(), o.scrubber())
 		if o.refused {
 			rpc.Message += ". " + askedNote
 		}
@@ -59,6 +59,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	if err != nil {
 		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Asked: o.refused}
 	}
+	result = o.scrubber().clean(result)
 	if o.refused {
 		result = withNote(result)
 	}

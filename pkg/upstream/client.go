@@ -121,6 +121,8 @@ type Client struct {
 	mu      sync.Mutex
 	peers   map[string]*peer // by id and URL
 	sweeper *time.Timer      // nil: there is no session
+
+	scrubbers map[string]*scrubber // by id
 }
 
 // Limits bound what one server may take.
@@ -137,7 +139,7 @@ type limits struct {
 
 // New returns a Client. It makes no call.
 func New(o *Options) *Client {
-	c := &Client{peers: map[string]*peer{}, ends: make(chan struct{}, maxEnds), ending: make(chan struct{}, maxEnding)}
+	c := &Client{peers: map[string]*peer{}, scrubbers: map[string]*scrubber{}, ends: make(chan struct{}, maxEnds), ending: make(chan struct{}, maxEnding)}
 	if o != nil {
 		c.o = *o
 	}

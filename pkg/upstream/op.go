@@ -161,6 +161,7 @@ func (o *op) refresh(ctx context.Context) bool {
 		}
 	}
 	fresh.values = append(fresh.values, o.ep.values...) // the old secret is still one
+	fresh.secrets = append(fresh.secrets, o.ep.secrets...)
 	o.ep = fresh
 	return true
 }

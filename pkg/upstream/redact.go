@@ -31,6 +31,23 @@ func urlSecrets(u *url.URL) []string {
 	return out
 }
 
+// urlCredentials returns the parts of a URL that are credentials by their place or name.
+func urlCredentials(u *url.URL) []string {
+	var out []string
+	if password, ok := u.User.Password(); ok {
+		out = append(out, password)
+	}
+	for name, values := range u.Query() {
+		for _, v := range values {
+			if isSecret(name, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // redact takes what must not be shown out of a text that may repeat anything: an
 // error, or a body that echoes the request. values are the known secrets; of
 // every URL the user info and the query go too.
@@ -57,9 +74,9 @@ func replacer(values []string) *strings.Replacer {
 
 // redacted returns e without the known secrets. The error goes to the caller as it is,
 // and servers quote the credential that they refuse.
-func (e *RPCError) redacted(values []string) *RPCError {
+func (e *RPCError) redacted(values []string, s *scrubber) *RPCError {
 	r := replacer(values)
-	return &RPCError{Code: e.Code, Message: r.Replace(e.Message), Data: redactStrings(e.Data, r)}
+	return &RPCError{Code: e.Code, Message: s.text(r.Replace(e.Message)), Data: s.clean(redactStrings(e.Data, r))}
 }
 
 // redactStrings applies r to the strings of valid JSON. All other bytes stay.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,8 +17,10 @@ import (
 type endpoint struct {
 	url    *url.URL
 	header http.Header
-	values []string // every configured or resolved text that must not be shown
+	values []string // every configured or resolved text that an error must not show
 	refs   []string // secrets that the headers refer to
+
+	secrets []string // those of values that are credentials: no result may show them
 }
 
 // resolve makes t ready. Its error is a [configError] or a [credentialError];
@@ -27,7 +30,7 @@ func (c *Client) resolve(ctx context.Context, t Target) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	ep := &endpoint{url: u, header: http.Header{}, values: urlSecrets(u)}
+	ep := &endpoint{url: u, header: http.Header{}, values: urlSecrets(u), secrets: urlCredentials(u)}
 	for _, name := range sortedKeys(t.Headers) {
 		if err := c.addHeader(ctx, ep, name, t.Headers[name]); err != nil {
 			return nil, err
@@ -81,10 +84,32 @@ func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string
 	}
 	ep.header.Set(name, resolved)
 	ep.values = append(ep.values, resolved)
-	if _, credential, ok := strings.Cut(resolved, " "); ok {
+	_, credential, ok := strings.Cut(resolved, " ")
+	if ok {
 		ep.values = append(ep.values, credential)
 	}
+	if isSecret(name, resolved) {
+		ep.secrets = append(ep.secrets, resolved)
+		if ok {
+			ep.secrets = append(ep.secrets, credential)
+			ep.secrets = append(ep.secrets, basic(resolved)...)
+		}
+	}
 	return nil
+}
+
+// basic returns what a header of HTTP's Basic scheme encodes: user and password, and the password.
+func basic(value string) []string {
+	scheme, encoded, _ := strings.Cut(value, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return nil
+	}
+	plain, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil
+	}
+	_, password, _ := strings.Cut(string(plain), ":")
+	return []string{string(plain), password}
 }
 
 // expand replaces each ${ref} of value.
@@ -111,6 +136,7 @@ func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string
 			ep.refs = append(ep.refs, ref)
 		}
 		ep.values = append(ep.values, secret)
+		ep.secrets = append(ep.secrets, secret)
 		out.WriteString(secret)
 		value = rest
 	}

@@ -1,0 +1,82 @@
+package upstream
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Anchors find out quickly whether a text may hold one of many strings. Of each string the
+// anchor is its longest run of letters and digits, which no encoder writes otherwise. They are looked for
+// all at once, by the tables of Wu and Manber: a result is read once however many there are.
+type anchors struct {
+	all   [][]byte
+	least int     // length of the shortest
+	skip  []uint8 // how far to go on, by the hash of three bytes
+}
+
+const anchorBlock = 3 // bytes
+
+func newAnchors(forms []string) anchors {
+	var a anchors
+	for _, form := range forms {
+		a.all = append(a.all, anchor(form))
+	}
+	slices.SortFunc(a.all, func(x, y []byte) int { return len(x) - len(y) })
+	var kept [][]byte
+	for _, x := range a.all { // where a longer one stands, a part of it stands
+		if !slices.ContainsFunc(kept, func(k []byte) bool { return bytes.Contains(x, k) }) {
+			kept = append(kept, x)
+		}
+	}
+	a.all = kept
+	if len(kept) == 0 || len(kept[0]) < anchorBlock {
+		return a
+	}
+	a.least = min(len(kept[0]), 255)
+	a.skip = bytes.Repeat([]byte{uint8(a.least - anchorBlock + 1)}, 1<<12)
+	for _, x := range kept {
+		for end := anchorBlock; end <= a.least; end++ {
+			h := blockHash(x[end-anchorBlock:])
+			a.skip[h] = min(a.skip[h], uint8(a.least-end))
+		}
+	}
+	return a
+}
+
+func blockHash(b []byte) uint32 {
+	return (uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) * 0x9e3779b1 >> 20
+}
+
+// in reports whether one of the anchors stands in raw.
+func (a *anchors) in(raw []byte) bool {
+	if a.skip == nil {
+		return slices.ContainsFunc(a.all, func(x []byte) bool { return bytes.Contains(raw, x) })
+	}
+	for end := a.least; end <= len(raw); {
+		if skip := a.skip[blockHash(raw[end-anchorBlock:end])]; skip > 0 {
+			end += int(skip)
+			continue
+		}
+		for _, x := range a.all {
+			if bytes.HasPrefix(raw[end-a.least:], x) {
+				return true
+			}
+		}
+		end++
+	}
+	return false
+}
+
+// anchor returns the longest run of letters and digits.
+func anchor(form string) []byte {
+	var longest string
+	for _, run := range strings.FieldsFunc(form, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		if len(run) > len(longest) {
+			longest = run
+		}
+	}
+	return []byte(longest)
+}

@@ -1,0 +1,229 @@
+package upstream
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// minEchoed is the shortest secret that is taken out of a result, in bytes. A shorter
+// text stands in results by accident.
+const minEchoed = 8
+
+// A scrubber takes the credentials of one server out of what the server sends: some tools
+// show the headers that they were called with. Its zero value takes nothing out.
+//
+// It finds a secret as it is, escaped for a URL, and in unbroken base64 of both alphabets,
+// alone or at any place of a longer text; and all that in JSON within JSON. In base64 a
+// character on each side, which also holds bits of its neighbour, stays.
+type scrubber struct {
+	secrets []string // that it was made for
+	forms   []string // ways to write them
+	anchors anchors
+}
+
+func newScrubber(secrets []string) *scrubber {
+	s := &scrubber{secrets: slices.Clone(secrets)}
+	for _, secret := range secrets {
+		covered := slices.ContainsFunc(secrets, func(part string) bool {
+			return len(part) >= minEchoed && len(part) < len(secret) && strings.Contains(secret, part)
+		})
+		if len(secret) >= minEchoed && !covered {
+			s.forms = append(s.forms, written(secret)...)
+		}
+	}
+	slices.Sort(s.forms)
+	s.forms = slices.Compact(s.forms)
+	s.anchors = newAnchors(s.forms)
+	return s
+}
+
+// written returns the ways to write a secret in a text.
+func written(secret string) []string {
+	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	for before := range 3 {
+		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
+		if (before+len(secret))%3 != 0 {
+			text = text[:len(text)-1] // its last character holds bits of what follows
+		}
+		text = text[[]int{0, 2, 3}[before]:]
+		all = append(all, text, strings.NewReplacer("+", "-", "/", "_").Replace(text))
+	}
+	return all
+}
+
+// clean returns valid JSON without the secrets. Strings that hold none keep their bytes, and
+// without any raw itself is returned; a number is never one.
+func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
+	if !s.anchors.in(raw) { // most hold none, and that is all that they cost
+		return raw
+	}
+	var out json.RawMessage
+	done := 0 // bytes of raw that are in out
+	for at := 0; ; {
+		from := bytes.IndexByte(raw[at:], '"')
+		if from < 0 {
+			break
+		}
+		from += at + 1
+		to := from
+		for ; raw[to] != '"'; to++ {
+			if raw[to] == '\\' {
+				to++
+			}
+		}
+		at = to + 1
+		if !s.anchors.in(raw[from:to]) {
+			continue
+		}
+		for _, span := range s.spans(raw[from:to], 1) {
+			out = append(append(out, raw[done:from+span[0]]...), secretMark...)
+			done = from + span[1]
+		}
+	}
+	if done == 0 {
+		return raw
+	}
+	return append(out, raw[done:]...)
+}
+
+// text returns a plain text without the secrets.
+func (s *scrubber) text(t string) string {
+	var out strings.Builder
+	done := 0
+	for _, span := range s.spans([]byte(t), 0) {
+		out.WriteString(t[done:span[0]])
+		out.WriteString(secretMark)
+		done = span[1]
+	}
+	out.WriteString(t[done:])
+	return out.String()
+}
+
+// maxEscapes is how often a text may be escaped: tools answer JSON in a string of
+// JSON, and some of them what another tool answered so.
+const maxEscapes = 3
+
+// spans returns where secrets stand in raw, from the first to the last, none in another.
+// Raw is a text that is escaped min times at least; no escape is split by a span.
+func (s *scrubber) spans(raw []byte, min int) [][2]int {
+	var all [][2]int
+	text, origin := string(raw), func(i int) int { return i }
+	for level := 0; level <= maxEscapes; level++ {
+		if level >= min {
+			for _, at := range s.find(text) {
+				all = append(all, [2]int{origin(at[0]), origin(at[1])})
+			}
+		}
+		if level >= min && !strings.Contains(text, `\`) {
+			break
+		}
+		plain, offsets := unescaped(text)
+		outer := origin
+		text, origin = plain, func(i int) int { return outer(offsets[i]) }
+	}
+	slices.SortFunc(all, func(a, b [2]int) int { return a[0] - b[0] })
+	var merged [][2]int
+	for _, span := range all {
+		if n := len(merged); n > 0 && span[0] < merged[n-1][1] {
+			merged[n-1][1] = max(merged[n-1][1], span[1])
+			continue
+		}
+		merged = append(merged, span)
+	}
+	return merged
+}
+
+// find returns where a form of a secret stands in text.
+func (s *scrubber) find(text string) (found [][2]int) {
+	for _, form := range s.forms {
+		for at := 0; ; {
+			i := strings.Index(text[at:], form)
+			if i < 0 {
+				break
+			}
+			found = append(found, [2]int{at + i, at + i + len(form)})
+			at += i + len(form)
+		}
+	}
+	return found
+}
+
+// unescaped undoes JSON's escapes, and returns for each byte of the text, and for its end,
+// where it comes from. What is no escape stays.
+func unescaped(escaped string) (string, []int) {
+	text, offsets := make([]byte, 0, len(escaped)), make([]int, 0, len(escaped)+1)
+	for i := 0; i < len(escaped); {
+		n, before := 1, len(text)
+		r, isUnit := codeUnit(escaped[i:])
+		switch {
+		case isUnit:
+			n, text = 6, utf8.AppendRune(text, r) // half a surrogate pair is of no secret
+		case escaped[i] == '\\' && i+1 < len(escaped):
+			n, text = 2, append(text, unquoted(escaped[i+1]))
+		default:
+			text = append(text, escaped[i])
+		}
+		for range len(text) - before {
+			offsets = append(offsets, i)
+		}
+		i += n
+	}
+	return string(text), append(offsets, len(escaped))
+}
+
+// unquoted returns what a backslash and c stand for.
+func unquoted(c byte) byte {
+	if i := strings.IndexByte("bfnrt", c); i >= 0 {
+		return "\b\f\n\r\t"[i]
+	}
+	return c
+}
+
+// codeUnit reads an escape of the form \u1234 at the beginning of s.
+func codeUnit(s string) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[2:6], 16, 16)
+	return rune(n), err == nil
+}
+
+// scrubber returns the scrubber for a server's secrets, the one that was made for its last
+// call if they are the same.
+func (c *Client) scrubber(server string, secrets []string) *scrubber {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.scrubbers[server]
+	if s == nil || !slices.Equal(s.secrets, secrets) {
+		s = newScrubber(secrets)
+		c.scrubbers[server] = s
+	}
+	return s
+}
+
+// scrubber returns that of the op's server.
+func (o *op) scrubber() *scrubber {
+	if o.ep == nil {
+		return &scrubber{}
+	}
+	return o.c.scrubber(o.t.ID, o.ep.secrets)
+}
+
+// isSecret reports whether the value of a header that is written out in the configuration is
+// to be taken for a credential: by the header's name, or because it looks like a key.
+func isSecret(name, value string) bool {
+	name = strings.ToLower(name)
+	for _, part := range []string{"auth", "token", "key", "secret", "password", "passwd", "credential", "cookie", "session", "signature"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return len(value) >= 20 && strings.ContainsAny(value, "0123456789") && !strings.ContainsAny(value, " ,;:/") &&
+		strings.ContainsFunc(value, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' })
+}
