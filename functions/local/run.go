@@ -141,10 +141,7 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers 
 	}
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn),
-		BaseContext: func(net.Listener) context.Context { return requests },
-	}
+	server := newServer(requests, handler, p.Log)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 

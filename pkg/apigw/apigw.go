@@ -7,11 +7,13 @@
 package apigw
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -68,10 +70,12 @@ func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if status := a.checkBody(e.body()); status != 0 {
+	header, text, isBase64 := e.sent()
+	body, status := a.body(text, isBase64)
+	if status != 0 {
 		return encode(e.plain(status))
 	}
-	res, err := e.proxy(context.WithValue(ctx, headerKey{}, e.header()), a)
+	res, err := e.proxy(context.WithValue(ctx, sentKey{}, sent{header, body}), a)
 	if err != nil {
 		a.opts.Log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("err", err))
 		return encode(e.plain(http.StatusBadRequest))
@@ -84,22 +88,29 @@ func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return out, err
 }
 
-// checkBody returns the status with which a body is refused, 0 if it is fine. The
+// A reader is a body that is in memory.
+type reader interface {
+	io.Reader
+	Len() int
+}
+
+// body returns the body that stands in an event, or the status with which it is refused. The
 // length is looked at before anything is decoded.
-func (a *Adapter) checkBody(body string, isBase64 bool) int {
+func (a *Adapter) body(text string, isBase64 bool) (body reader, status int) {
 	if !isBase64 {
-		if len(body) > a.opts.MaxBody {
-			return http.StatusRequestEntityTooLarge
+		if len(text) > a.opts.MaxBody {
+			return nil, http.StatusRequestEntityTooLarge
 		}
-		return 0
+		return strings.NewReader(text), 0
 	}
-	if len(body) > base64.StdEncoding.EncodedLen(a.opts.MaxBody) {
-		return http.StatusRequestEntityTooLarge
+	if len(text) > base64.StdEncoding.EncodedLen(a.opts.MaxBody) {
+		return nil, http.StatusRequestEntityTooLarge
 	}
-	if _, err := base64.StdEncoding.DecodeString(body); err != nil {
-		return http.StatusBadRequest
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, http.StatusBadRequest
 	}
-	return 0
+	return bytes.NewReader(decoded), 0
 }
 
 // path returns the path that the handler knows. A custom domain has its mapping

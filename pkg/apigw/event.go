@@ -13,11 +13,9 @@ import (
 
 // An event is a request in one of the two payload formats.
 type event interface {
-	// body returns the body as it stands in the event.
-	body() (text string, isBase64 bool)
-
-	// header returns the headers as the client sent them, cookies among them.
-	header() http.Header
+	// sent returns headers and body as the client sent them. The body stands in the
+	// event as it is, or as base64.
+	sent() (h http.Header, body string, isBase64 bool)
 
 	// proxy asks the handler and returns its answer in the format of the event.
 	proxy(ctx context.Context, a *Adapter) (any, error)
@@ -26,41 +24,88 @@ type event interface {
 	plain(status int) any
 }
 
+// A payload has the members of both formats, so that an event, which can be megabytes long,
+// is decoded once.
+type payload struct {
+	Version         string            `json:"version"`
+	Headers         map[string]string `json:"headers"`
+	Query           map[string]string `json:"queryStringParameters"`
+	PathParameters  map[string]string `json:"pathParameters"`
+	StageVariables  map[string]string `json:"stageVariables"`
+	RequestContext  json.RawMessage   `json:"requestContext"`
+	Body            string            `json:"body"`
+	IsBase64Encoded bool              `json:"isBase64Encoded"`
+
+	// Of payload 2.0.
+	RouteKey       string   `json:"routeKey"`
+	RawPath        string   `json:"rawPath"`
+	RawQueryString string   `json:"rawQueryString"`
+	Cookies        []string `json:"cookies"`
+
+	// Of payload 1.0.
+	Resource          string              `json:"resource"`
+	Path              string              `json:"path"`
+	HTTPMethod        string              `json:"httpMethod"`
+	MultiValueHeaders map[string][]string `json:"multiValueHeaders"`
+	MultiValueQuery   map[string][]string `json:"multiValueQueryStringParameters"`
+}
+
 // parse tells the format by the event's version. An event of a REST API carries
 // none.
-func parse(payload []byte) (event, error) {
-	var probe struct {
-		Version        string `json:"version"`
-		HTTPMethod     string `json:"httpMethod"`
-		RequestContext struct {
-			HTTP json.RawMessage `json:"http"`
-		} `json:"requestContext"`
-	}
-	if err := json.Unmarshal(payload, &probe); err != nil {
+func parse(raw []byte) (event, error) {
+	var p payload
+	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, fmt.Errorf("event: %w", err)
 	}
 	var e event
+	var err error
 	switch {
-	case probe.Version == "2.0" && probe.RequestContext.HTTP != nil:
-		e = &eventV2{}
-	case (probe.Version == "" || probe.Version == "1.0") && probe.HTTPMethod != "":
-		// The domain's stage stands in the path of an HTTP API's event, not in
-		// that of a REST API's.
-		e = &eventV1{staged: probe.Version != ""}
-	default:
-		return nil, fmt.Errorf("event of version %q is not an HTTP request", probe.Version)
+	case p.Version == "2.0":
+		e, err = newV2(p)
+	case (p.Version == "" || p.Version == "1.0") && p.HTTPMethod != "":
+		e, err = newV1(p)
 	}
-	if err := json.Unmarshal(payload, e); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("event: %w", err)
+	}
+	if e == nil {
+		return nil, fmt.Errorf("event of version %q is not an HTTP request", p.Version)
 	}
 	return e, nil
 }
 
-type eventV2 struct{ events.APIGatewayV2HTTPRequest }
+// An eventV2 keeps the body out of the request that the adapter is given: it would copy it.
+type eventV2 struct {
+	events.APIGatewayV2HTTPRequest
+	text     string
+	isBase64 bool
+}
 
-func (e *eventV2) body() (string, bool) { return e.Body, e.IsBase64Encoded }
+// newV2 returns nil for an event that holds no HTTP request.
+func newV2(p payload) (event, error) {
+	e := &eventV2{text: p.Body, isBase64: p.IsBase64Encoded}
+	e.APIGatewayV2HTTPRequest = events.APIGatewayV2HTTPRequest{
+		Version: p.Version, RouteKey: p.RouteKey, RawPath: p.RawPath, RawQueryString: p.RawQueryString, Cookies: p.Cookies,
+		Headers: p.Headers, QueryStringParameters: p.Query, PathParameters: p.PathParameters, StageVariables: p.StageVariables,
+	}
+	var probe struct {
+		HTTP json.RawMessage `json:"http"`
+	}
+	if err := unmarshalContext(p.RequestContext, &probe); err != nil || probe.HTTP == nil {
+		return nil, err
+	}
+	return e, unmarshalContext(p.RequestContext, &e.RequestContext)
+}
 
-func (e *eventV2) header() http.Header {
+// unmarshalContext reads the context of a request; none is an empty one.
+func unmarshalContext(raw json.RawMessage, to any) error {
+	if raw == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, to)
+}
+
+func (e *eventV2) sent() (http.Header, string, bool) {
 	h := http.Header{}
 	for name, value := range e.Headers {
 		h.Add(name, value)
@@ -68,7 +113,7 @@ func (e *eventV2) header() http.Header {
 	if len(e.Cookies) > 0 {
 		h.Set("Cookie", strings.Join(e.Cookies, "; "))
 	}
-	return h
+	return h, e.text, e.isBase64
 }
 
 func (e *eventV2) proxy(ctx context.Context, a *Adapter) (any, error) {
@@ -87,14 +132,25 @@ func (e *eventV2) plain(status int) any {
 	}
 }
 
+// An eventV1 is of a REST API, or of an HTTP API with payload 1.0.
 type eventV1 struct {
 	events.APIGatewayProxyRequest
-	staged bool
+	text     string
+	isBase64 bool
+	staged   bool // the stage stands in the path, as it does in an HTTP API's event
 }
 
-func (e *eventV1) body() (string, bool) { return e.Body, e.IsBase64Encoded }
+func newV1(p payload) (event, error) {
+	e := &eventV1{text: p.Body, isBase64: p.IsBase64Encoded, staged: p.Version != ""}
+	e.APIGatewayProxyRequest = events.APIGatewayProxyRequest{
+		Resource: p.Resource, Path: p.Path, HTTPMethod: p.HTTPMethod, Headers: p.Headers, MultiValueHeaders: p.MultiValueHeaders,
+		QueryStringParameters: p.Query, MultiValueQueryStringParameters: p.MultiValueQuery,
+		PathParameters: p.PathParameters, StageVariables: p.StageVariables,
+	}
+	return e, unmarshalContext(p.RequestContext, &e.RequestContext)
+}
 
-func (e *eventV1) header() http.Header {
+func (e *eventV1) sent() (http.Header, string, bool) {
 	h := http.Header{}
 	for name, values := range e.MultiValueHeaders {
 		for _, value := range values {
@@ -106,7 +162,7 @@ func (e *eventV1) header() http.Header {
 			h.Add(name, value)
 		}
 	}
-	return h
+	return h, e.text, e.isBase64
 }
 
 func (e *eventV1) proxy(ctx context.Context, a *Adapter) (any, error) {

@@ -11,9 +11,15 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-type headerKey struct{}
+type sentKey struct{}
 
-// A guard is the handler that the adapter sees. It gives the real one the headers as
+// A sent is what the client sent, as the event has it.
+type sent struct {
+	header http.Header
+	body   reader
+}
+
+// A guard is the handler that the adapter sees. It gives the real one headers and body as
 // the event has them, keeps a panic from ending the environment, and always
 // writes.
 type guard struct {
@@ -24,18 +30,23 @@ type guard struct {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The adapter splits every header of payload 2.0 at its commas, and reads one of
 	// the two header maps of payload 1.0.
-	if h, ok := r.Context().Value(headerKey{}).(http.Header); ok {
-		if host := h.Get("Host"); host != "" {
+	// It copies the body, too.
+	if s, ok := r.Context().Value(sentKey{}).(sent); ok {
+		if host := s.header.Get("Host"); host != "" {
 			r.Host = host
 		}
-		r.Header = h.Clone()
+		r.Header = s.header.Clone()
 		r.Header.Del("Host")
+		if n := s.body.Len(); n > 0 {
+			r.Body, r.ContentLength = io.NopCloser(s.body), int64(n)
+		}
 	}
 	b := &buffer{header: http.Header{}}
 	if !g.serve(b, r) {
 		b = &buffer{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusInternalServerError}
 		_, _ = io.WriteString(b, refusal(b.status)) // a buffer takes all
 	}
+	b.header.Del("Connection") // that with the client is API Gateway's
 	for name, values := range b.header {
 		w.Header()[name] = values
 	}

@@ -27,6 +27,7 @@ type handler struct {
 
 	sdk        *mcp.Server
 	rpc        http.Handler
+	bodies     budget
 	serverInfo []byte // as it stands in _meta
 }
 
@@ -34,6 +35,7 @@ type handler struct {
 type exchange struct {
 	path     string // after /mcp
 	msg      message
+	read     bool // the body was
 	modern   bool
 	agent    string
 	session  Session
@@ -77,6 +79,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
 			h.setChallenge(w, x.path, lacking) // the call of a tool asks for more than coming in does
 		}
+		if !x.read {
+			leave(w, r)
+		}
 		writeError(w, x.msg.id, err, code)
 	}
 	h.record(r.Context(), x, err, code)
@@ -95,9 +100,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (re
 		return refuse(http.StatusNotFound, "not found")
 	}
 	if err := h.checkOrigin(w, r); err != nil {
-		if body, unread := h.read(w, r); unread == nil {
-			x.msg, _ = parse(body) // for the id alone
-		}
+		x.msg.id = peekID(w, r)
 		return err
 	}
 	switch r.Method {
@@ -112,32 +115,21 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (re
 	if err := checkMedia(r.Header); err != nil {
 		return err
 	}
+	agent, denied := h.auth.Authenticate(r) // before the body, which costs memory and time
+	if denied != nil {
+		x.msg.id = peekID(w, r)
+		return h.challenge(w, x.path, denied)
+	}
+	x.agent = agent.ID
 	body, err := h.read(w, r)
 	if err != nil {
 		return err
 	}
-	m, malformed := parse(body)
-	x.msg = m
-	agent, denied := h.auth.Authenticate(r)
-	if denied != nil {
-		return h.challenge(w, x.path, denied)
-	}
-	if x.agent = agent.ID; malformed != nil {
-		return malformed
+	x.read = true
+	if x.msg, err = parse(body); err != nil {
+		return err
 	}
 	return h.serveMessage(w, r, x, agent)
-}
-
-// read returns the body, up to its limit.
-func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *gateway.Error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.MaxBody))
-	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "body too large")
-	}
-	if err != nil {
-		return nil, badRequest(codeParse, "body cannot be read")
-	}
-	return body, nil
 }
 
 // serveMessage answers an authenticated caller's message.

@@ -90,7 +90,7 @@ const (
 // protected resource metadata. Every other path is 404. It refuses an
 // address or origin that it could not match.
 func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, error) {
-	h := &handler{backend: b, auth: auth}
+	h := &handler{backend: b, auth: auth, bodies: budget{left: bodies}}
 	if o != nil {
 		h.opts = *o
 	}

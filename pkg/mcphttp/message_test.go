@@ -69,6 +69,14 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := parse(body)
+		scan := idScan{number: -1}
+		id, _ := scan.scan(body)
+		if plain := !bytes.Contains(body, []byte(`\`)); err == nil && plain && m.method != "" && !bytes.Equal(id, m.id) {
+			t.Errorf("id %q, read in passing %q", m.id, id)
+		}
+		if id != nil && !json.Valid(id) {
+			t.Errorf("read in passing: %q", id)
+		}
 		if err != nil {
 			if err.Status != 400 || err.Message == "" {
 				t.Errorf("refused with %+v", err)
