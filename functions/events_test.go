@@ -26,6 +26,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("sync takes what starts it", g.syncTakesEvents)
 	t.Run("mcp answers every event", g.mcpAnswersEvents)
 	t.Run("people decide", g.peopleDecide)
+	t.Run("agents keep apart", g.agentsKeepApart)
 	t.Run("a start needs settings", g.startNeedsSettings)
 	t.Run("two syncs at once", g.twoSyncs)
 	t.Run("calls of AWS", g.callsOfAWS)
