@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
@@ -82,7 +83,7 @@ func (c *checkup) readConfig() bool {
 		return false
 	}
 	c.warn(c.configPath, c.cfg.Warnings)
-	c.printf("%s: %d servers, version %.12s", c.configPath, len(c.cfg.Servers), config.Version(c.configData))
+	c.printf("%s: %s, version %.12s", c.configPath, plural.Of(len(c.cfg.Servers), "server"), config.Version(c.configData))
 	return true
 }
 

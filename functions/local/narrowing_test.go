@@ -174,7 +174,10 @@ func TestToolsThatNoServerHasAreWarnings(t *testing.T) {
 		State  struct{ Warnings []string }
 	}
 	o.json(http.MethodGet, "/healthz", nil, http.StatusOK, &health)
-	want := []string{"tools.enabled[0]: Unknown enabled tool: nope", "tools.disabled[0]: Unknown disabled tool: zip", "tools.disabled[1]: Unknown disabled tool: files:zap"}
+	want := []string{
+		"config/mcp_config.json:tools.enabled[0]: Unknown enabled tool: nope", "config/mcp_config.json:tools.disabled[0]: Unknown disabled tool: zip",
+		"config/mcp_config.json:tools.disabled[1]: Unknown disabled tool: files:zap",
+	}
 	if diff := cmp.Diff(want, health.State.Warnings); diff != "" || health.Status != "ok" {
 		t.Errorf("status %q, warnings %s", health.Status, diff)
 	}

@@ -122,6 +122,7 @@ func localSettings(getenv func(string) string, addr net.Addr) (boot.Settings, er
 	if err != nil {
 		return s, err
 	}
+	s.SyncEvery = syncEvery
 	s.AllowNets = append(s.AllowNets, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 	return s, nil
 }
@@ -149,7 +150,7 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers 
 	synced := make(chan struct{})
 	go func() {
 		defer close(synced)
-		syncLoop(ctx, p, servers, o, stdout)
+		syncLoop(ctx, p, servers, newBanner(stdout, p, listener.Addr(), o))
 	}()
 	select {
 	case <-ctx.Done():

@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -173,7 +173,7 @@ func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *syncBuffer
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		syncLoop(ctx, p, nil, options{dir: "d"}, &bytes.Buffer{})
+		syncLoop(ctx, p, nil, &banner{out: io.Discard, dir: "d"})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return objects, log

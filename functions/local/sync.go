@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 )
 
@@ -23,20 +24,19 @@ const (
 )
 
 // syncLoop syncs at once, every minute, and when config or policy change.
-func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, o options, stdout io.Writer) {
+func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
 	syncOnce(ctx, p)
 	if servers != nil {
-		if err := servers.Tell(ctx, p.Settings.BaseURL, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
+		if err := servers.Tell(ctx, p.Stores.Approvals, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
 		}
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	fmt.Fprintf(stdout, "portcullis is ready\n  MCP endpoint  %s/mcp\n  approvals     %s/admin\n  health        %s/healthz\n  config        %s/%s\n",
-		p.Settings.BaseURL, p.Settings.BaseURL, p.Settings.BaseURL, o.dir, config.Key)
+	b.show(p.States.Load(ctx))
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	last := time.Now()
@@ -48,6 +48,7 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, o opt
 		}
 		if w.changed(ctx) || time.Since(last) >= syncEvery {
 			syncOnce(ctx, p)
+			b.show(p.States.Load(ctx))
 			last = time.Now()
 		}
 	}
@@ -120,6 +121,6 @@ func (p *progress) line() {
 	if p.now.Done > 0 {
 		last = fmt.Sprintf(", %q is %s", p.now.Outcome.ServerID, p.now.Outcome.Status)
 	}
-	fmt.Fprintf(p.w, "syncing: %d of %d servers%s\n", p.now.Done, p.now.Total, last)
+	fmt.Fprintf(p.w, "syncing: %d of %s%s\n", p.now.Done, plural.Of(p.now.Total, "server"), last)
 	p.timer.Reset(time.Second)
 }

@@ -57,8 +57,8 @@ func (r Report) Failure(err error) *Failure {
 	return f
 }
 
-// keepFailure writes f beside the catalog that stays in use, so that every process
-// which reads the catalog knows. It is an attempt: what made the sync fail may
+// keepFailure writes f beside the catalog that stays in use, with how the servers were
+// found, so that every process which reads the catalog knows. It is an attempt: what made the sync fail may
 // keep this from being written, too. Without a config there is nothing to add.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	if f == nil || f.Reason == FailedConfig {
@@ -66,13 +66,13 @@ func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()
-	if err := moveFailure(ctx, r.objects, f, r.began); err != nil && !errors.Is(err, object.ErrNotFound) {
+	if err := r.moveFailure(ctx, *f); err != nil && !errors.Is(err, object.ErrNotFound) {
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "failure of the sync not kept", slog.Any("error", err))
 	}
 }
 
-func moveFailure(ctx context.Context, objects object.Store, f *Failure, began time.Time) error {
-	o, err := objects.Get(ctx, CurrentKey, "")
+func (r *run) moveFailure(ctx context.Context, f Failure) error {
+	o, err := r.objects.Get(ctx, CurrentKey, "")
 	if err != nil {
 		return err
 	}
@@ -80,19 +80,21 @@ func moveFailure(ctx context.Context, objects object.Store, f *Failure, began ti
 	if err != nil {
 		return err
 	}
-	if cur.StartedAt.After(began) {
+	if cur.StartedAt.After(r.began) {
 		return nil // a sync that began later worked
 	}
-	kept := *f
 	if cur.Failed != nil {
-		kept.Since = cur.Failed.Since
+		f.Since = cur.Failed.Since
 	}
-	cur.Failed = &kept
+	cur.Failed = &f
+	if len(r.lists) > 0 {
+		cur.Outcomes = r.outcomes()
+	}
 	data, err := json.Marshal(cur)
 	if err != nil {
 		return err
 	}
-	if _, err := objects.Put(ctx, CurrentKey, data, o.ETag); errors.Is(err, object.ErrConflict) {
+	if _, err := r.objects.Put(ctx, CurrentKey, data, o.ETag); errors.Is(err, object.ErrConflict) {
 		return nil // another sync ended at this moment, and knows better
 	} else if err != nil {
 		return err

@@ -126,13 +126,19 @@ func (r *run) current() Current {
 		Config:    r.from.Version,
 		StartedAt: r.began,
 		SyncedAt:  r.o.Now().UTC().Round(0),
-		Outcomes:  []upstream.Outcome{},
+		Outcomes:  r.outcomes(),
 	}
 	r.know(&cur)
+	return cur
+}
+
+// outcomes are those of the servers that were ever tried.
+func (r *run) outcomes() []upstream.Outcome {
+	out := []upstream.Outcome{}
 	for _, l := range r.lists {
 		if l.outcome.Status != "" {
-			cur.Outcomes = append(cur.Outcomes, l.outcome)
+			out = append(out, l.outcome)
 		}
 	}
-	return cur
+	return out
 }

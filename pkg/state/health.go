@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -34,7 +34,7 @@ type Health struct {
 	Sync      Syncs   // how syncs end
 	Servers   Servers // how the configured servers are
 
-	// Warnings are things that are allowed and look wrong, one line each.
+	// Warnings are things that are allowed and look wrong, one line each, with the file first.
 	Warnings []string
 
 	first map[string]time.Time // when each reason was first seen, by code
@@ -98,13 +98,10 @@ func (h *held) health(now time.Time, o Options) Health {
 		Expired:   h.expired(now, o.ApprovalHold),
 		Sync:      Syncs{Every: o.SyncEvery},
 	}
-	var warnings config.Faults
 	if h.source != nil {
-		warnings = h.source.Value.Warnings
+		out.Warnings = warnings(config.Key, h.source.Value.Warnings)
 	}
-	for _, w := range append(slices.Clone(warnings), h.policy().Warnings()...) {
-		out.Warnings = append(out.Warnings, w.String())
-	}
+	out.Warnings = append(out.Warnings, warnings(policy.Key, h.policy().Warnings())...)
 	if h.snap != nil {
 		out.Catalog.Version = h.snap.SHA256()
 		out.Sync.At, out.Sync.Failed = h.snap.Current().SyncedAt, h.snap.Current().Failed
@@ -121,6 +118,15 @@ func part[T any](s *catalog.Source[T], at time.Time, err error) Part {
 		return Part{ReadAt: at, Err: err, Stale: err != nil}
 	}
 	return Part{Version: s.Version, InUse: s.Value != nil, ReadAt: at, Err: cmp.Or(err, s.Unread, s.Refused), Stale: err != nil || s.Stale()}
+}
+
+// warnings returns what looks wrong in a file, one line each.
+func warnings(file string, faults config.Faults) []string {
+	out := make([]string, len(faults))
+	for i, f := range faults {
+		out[i] = file + ":" + f.String()
+	}
+	return out
 }
 
 // NoteSync tells the loader how a sync in this process ended: what could not be

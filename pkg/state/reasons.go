@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/plural"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
 )
 
 // A Condition says in one word whether requests are served as they should be.
@@ -140,13 +141,13 @@ func (h Health) policyReasons() []Reason {
 	}
 	switch faults, bad := errors.AsType[config.Faults](p.Err); {
 	case bad:
-		r.Code, r.Message = "policy_refused", "config/policy.cedar has "+plural.Of(len(faults), "fault")+" and is not used. "+use
+		r.Code, r.Message = "policy_refused", policy.Key+" has "+plural.Of(len(faults), "fault")+" and is not used. "+use
 		r.Action = "The operator mends the file; it is taken as soon as it is stored."
 	case missing(p.Err):
-		r.Code, r.Message = "policy_gone", "config/policy.cedar is gone. "+use
+		r.Code, r.Message = "policy_gone", policy.Key+" is gone. "+use
 		r.Action = "The operator puts the file back. To deny nothing, store an empty file."
 	default:
-		r.Code, r.Message, r.Action = "policy_unread", "config/policy.cedar cannot be read. "+use, seeLog
+		r.Code, r.Message, r.Action = "policy_unread", policy.Key+" cannot be read. "+use, seeLog
 	}
 	return []Reason{r}
 }

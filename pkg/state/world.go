@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
@@ -120,16 +121,12 @@ func newWorld(p parts, prev *world, prevParts parts) *world {
 	return w
 }
 
-// warnings are what is wrong with the operator's selection, one line each.
+// warnings are what looks wrong in the operator's selection, one line each.
 func (w *world) warnings() []string {
 	if w.boundErr != nil {
-		return nil // no warning: Health.Selection
+		return nil // that is more than a warning: Health.Selection
 	}
-	var out []string
-	for _, f := range w.bound.Warnings() {
-		out = append(out, f.String())
-	}
-	return out
+	return warnings(config.Key, w.bound.Warnings())
 }
 
 // view returns the agent's view, shared with other requests of that agent.

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -27,6 +29,7 @@ type Settings struct {
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
 	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "in-process": it syncs itself
+	SyncEvery    time.Duration  // PORTCULLIS_SYNC_SCHEDULE: how often a sync is due, as the schedule is written; 0: not known
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
@@ -57,5 +60,26 @@ func Load(getenv func(string) string) (Settings, error) {
 			faults = append(faults, fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", level))
 		}
 	}
+	if s.SyncEvery, err = parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")); err != nil {
+		faults = append(faults, fmt.Errorf("PORTCULLIS_SYNC_SCHEDULE: %w", err))
+	}
 	return s, errors.Join(faults...)
+}
+
+// parseSchedule returns how often a schedule of EventBridge is due, such as
+// rate(5 minutes); 0 if that differs from time to time, or there is none.
+func parseSchedule(s string) (time.Duration, error) {
+	if s == "" || strings.HasPrefix(s, "cron(") {
+		return 0, nil
+	}
+	rate, _ := strings.CutPrefix(s, "rate(")
+	rate, ok := strings.CutSuffix(rate, ")")
+	number, unit, _ := strings.Cut(rate, " ")
+	units := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+	each := units[strings.TrimSuffix(unit, "s")]
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || each == 0 || !ok {
+		return 0, fmt.Errorf("%q: want rate(5 minutes), or cron(…)", s)
+	}
+	return time.Duration(n) * each, nil
 }

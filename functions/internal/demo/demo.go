@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -12,9 +11,11 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 //go:embed policy.cedar
@@ -118,26 +119,22 @@ func writeConfig(ctx context.Context, objects object.Store, at map[string]string
 }
 
 // Tell plays, once for a folder, what happens to a gateway over time: a person
-// disables a tool, and a server changes another. It goes through the API that
-// people use and through syncs.
-func (s *Servers) Tell(ctx context.Context, base string, sync func(context.Context)) error {
+// disables a tool, and a server changes another.
+func (s *Servers) Tell(ctx context.Context, approvals approval.Store, sync func(context.Context)) error {
 	if !s.fresh {
 		return nil
 	}
 	s.fresh = false
-	body := []byte(`{"note":"comments go to customers; ask first"}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/admin/tools/tickets/comment_on_ticket/disable", bytes.NewReader(body))
+	r, err := approvals.Get(ctx, tool.ID{Server: "tickets", Name: "comment_on_ticket"})
 	if err != nil {
-		return err
+		return fmt.Errorf("disable a tool: %w", err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	r, entry, err := approval.Disable(r, "demo", "comments go to customers; ask first", time.Now())
+	if err == nil {
+		_, err = approvals.Put(ctx, r, &entry)
+	}
 	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("disable a tool: %s", resp.Status)
+		return fmt.Errorf("disable a tool: %w", err)
 	}
 	s.tickets.Update()
 	sync(ctx)
