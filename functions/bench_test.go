@@ -35,7 +35,7 @@ func catalogOf(b *testing.B, endpoint string, n int) map[string]string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	in, servers, total := catalog.Input{Feed: time.Now()}, map[string]any{}, 0
+	in, servers, total := catalog.Input{}, map[string]any{}, 0
 	for round := 0; total < n; round++ {
 		for _, name := range slices.Sorted(maps.Keys(real)) {
 			server := catalog.ServerInput{Name: fmt.Sprintf("s%d-%s", round, serverName(name)), Enabled: true}

@@ -23,6 +23,7 @@ func TestRolesKeepToTheirItems(t *testing.T) {
 		{"mcp reads a token", "mcp", item(get, "TOKENS"), true},
 		{"mcp notes the use of a token", "mcp", item(update, "TOKENS", "PK", "SK", "last_used"), true},
 		{"mcp decides", "mcp", item(put, "SRV#github"), false},
+		{"mcp reads decisions", "mcp", roletest.Request{Action: query, Resource: roletest.Index("decisions")}, true},
 		{"mcp changes a record in part", "mcp", item(update, "SRV#github", "last_used"), false},
 		{"mcp makes a token", "mcp", item(put, "TOKENS"), false},
 		{"mcp changes a token", "mcp", item(update, "TOKENS", "PK", "SK", "last_used", "token"), false},
@@ -40,7 +41,7 @@ func TestRolesKeepToTheirItems(t *testing.T) {
 		{"mcp deletes a record", "mcp", item(remove, "SRV#github"), false},
 		{"mcp writes the catalog", "mcp", roletest.Request{Action: "s3:PutObject", Resource: roletest.Object("catalog/current.json")}, false},
 
-		{"sync writes a record", "sync", item(put, "SRV#github"), true},
+		{"sync writes a record", "sync", item(update, "SRV#github", "PK", "SK", "record", "rev"), true},
 		{"sync writes the audit", "sync", item(put, "AUDIT#github"), true},
 		{"sync reads the records of a server", "sync", item(query, "SRV#github"), true},
 		{"sync reads a token", "sync", item(get, "TOKENS"), false},
@@ -54,7 +55,7 @@ func TestRolesKeepToTheirItems(t *testing.T) {
 		{"sync writes the catalog", "sync", roletest.Request{Action: "s3:PutObject", Resource: roletest.Object("catalog/current.json")}, true},
 		{"sync deletes the config", "sync", roletest.Request{Action: "s3:DeleteObject", Resource: roletest.Object("config/policy.cedar")}, false},
 
-		{"admin decides", "admin", item(put, "SRV#github"), true},
+		{"admin decides", "admin", item(update, "SRV#github", "PK", "SK", "record", "rev"), true},
 		{"admin makes a token", "admin", item(update, "TOKENS", "PK", "SK", "token", "rev", "write_id"), true},
 		{"admin lists the tokens", "admin", item(query, "TOKENS"), true},
 		{"admin takes an agent's session", "admin", item(get, "SESSION#x"), false},

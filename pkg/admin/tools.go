@@ -123,7 +123,6 @@ type Record struct {
 	At           time.Time `json:"at,omitzero"`
 	Note         string    `json:"note,omitempty"`
 	FirstSeen    time.Time `json:"first_seen,omitzero"`
-	LastSeen     time.Time `json:"last_seen,omitzero" doc:"to the day"`
 	Rev          int64     `json:"rev"`
 
 	Earlier *Earlier `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
@@ -189,7 +188,7 @@ func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	}
 	out.Record = &Record{
 		State: string(r.State), Disabled: r.Disabled, ApprovedHash: string(r.ApprovedHash), CurrentHash: string(r.CurrentHash),
-		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, LastSeen: r.LastSeen, Rev: r.Rev,
+		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, Rev: r.Rev,
 	}
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}

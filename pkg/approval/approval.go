@@ -13,6 +13,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -44,9 +45,15 @@ const (
 	Off      Mode = "off"       // nothing waits
 )
 
+// Format is the number of the form that this program writes records in. It grows
+// only if a program that knows an earlier form would take a record for something else;
+// a member more is no new form, since programs keep what they do not know.
+const Format = 1
+
 // A Record is what is known and was decided about one tool. Records outlive
 // the tool, the server and the config.
 type Record struct {
+	Format       int             `json:"format"` // set by the store at each Put; 0: written before forms were counted
 	Server       string          `json:"server"`
 	Tool         string          `json:"tool"`
 	URL          string          `json:"url,omitempty"` // where the server was when the tool was last seen
@@ -64,10 +71,11 @@ type Record struct {
 	// most 50. A definition that was approved earlier waits like any other; people are told of it.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
-	FirstSeen time.Time `json:"first_seen"`
-	LastSeen  time.Time `json:"last_seen"`
-	Rev       int64     `json:"rev"`        // 0: not stored yet
-	UpdatedAt time.Time `json:"updated_at"` // set by the store at each Put; what Changes goes by
+	FirstSeen time.Time       `json:"first_seen"`
+	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: nobody did. What Changes goes by
+	Rev       int64           `json:"rev"`                 // 0: not stored yet
+	UpdatedAt time.Time       `json:"updated_at"`          // set by the store at each Put
+	Unknown   rawjson.Members `json:"-"`                   // what else a newer program wrote; a store keeps it
 }
 
 // A Remembered is an approval that was given once.
@@ -79,6 +87,47 @@ type Remembered struct {
 
 // ID returns the record's tool id.
 func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool} }
+
+// Next returns r as a store keeps it when r is put at the given time: at the next
+// revision, and updated later than before whatever the clock says.
+func (r Record) Next(now time.Time) Record {
+	r.Format = max(r.Format, Format)
+	r.Rev++
+	r.UpdatedAt = later(now, r.UpdatedAt)
+	return r
+}
+
+// Decision returns what [Store.Changes] tells of the record.
+func (r Record) Decision() Decision {
+	return Decision{
+		ID: r.ID(), Rev: r.Rev, State: r.State, Disabled: r.Disabled,
+		ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash, DecidedAt: r.DecidedAt,
+	}
+}
+
+// A Decision is where a tool stands that a person decided about: of its record what
+// changes with a decision, and no text.
+type Decision struct {
+	ID           tool.ID
+	Rev          int64
+	State        State
+	Disabled     bool
+	ApprovedHash tool.Hash
+	CurrentHash  tool.Hash
+	DecidedAt    time.Time
+}
+
+// Over returns the record as it is with the decision; r is the record of an
+// earlier revision, nil if none is known. The approved definition stays that of r.
+func (d Decision) Over(r *Record) *Record {
+	next := Record{Server: d.ID.Server, Tool: d.ID.Name}
+	if r != nil {
+		next = *r
+	}
+	next.Rev, next.State, next.Disabled = d.Rev, d.State, d.Disabled
+	next.ApprovedHash, next.CurrentHash, next.DecidedAt = d.ApprovedHash, d.CurrentHash, d.DecidedAt
+	return &next
+}
 
 // An Entry is one audit line: who did what to which tool, when.
 type Entry struct {
@@ -99,15 +148,20 @@ type Store interface {
 	// or [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
 
-	// Changes returns every record with UpdatedAt >= since, oldest first; the
-	// zero time returns all. A driver on a distributed index may show a
-	// record late, so callers ask again from a little before the newest they hold.
-	Changes(ctx context.Context, since time.Time) ([]Record, error)
+	// Records returns every record of the server, by tool, each as of every Put
+	// that returned before it began.
+	Records(ctx context.Context, server string) ([]Record, error)
+
+	// Changes returns what people decided: of every record with DecidedAt >= since
+	// where it stands now, the oldest decision first; the zero time returns all. A record
+	// that nobody decided about is never among them, whatever a sync writes to it. A
+	// driver on a distributed index may show a decision late, so callers ask
+	// again from a little before the time of their last read.
+	Changes(ctx context.Context, since time.Time) ([]Decision, error)
 
 	// Put stores r and e together, or neither, if the stored revision is still
-	// r.Rev (0: must not exist yet), and returns r at its new Rev and
-	// UpdatedAt. It returns [ErrConflict] if another writer came first. A nil e writes no audit line
-	// (a last-seen update).
+	// r.Rev (0: must not exist yet), and returns r as [Record.Next] says. It returns
+	// [ErrConflict] if another writer came first. A nil e writes no audit line.
 	Put(ctx context.Context, r Record, e *Entry) (Record, error)
 
 	// Audit returns a server's audit lines, newest first, at most limit.

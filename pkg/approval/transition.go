@@ -25,11 +25,6 @@ const (
 	ActionEnable   = "enable"
 )
 
-// lastSeenStep is how old LastSeen may get before an unchanged tool is
-// written again. Each sync sees each tool: writing every sighting would make the
-// store's bill a multiple of what people do.
-const lastSeenStep = 24 * time.Hour
-
 // A Seen is one tool of one tool list that a server gave.
 type Seen struct {
 	ID         tool.ID
@@ -83,9 +78,6 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 			action = ActionChange
 		}
 	}
-	if d.Now.Sub(r.LastSeen) >= lastSeenStep {
-		changed = true
-	}
 	if d.From != nil { // an older record of the new name, from when the server was last called so
 		if strict := stricter(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash {
 			next, action, changed = strict, ActionRename, true
@@ -95,9 +87,6 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		return *r, nil, false
 	}
 	next.State = next.derive()
-	if d.Now.After(r.LastSeen) {
-		next.LastSeen = stamp(d.Now)
-	}
 	if action != "" {
 		e = next.entry(action, Sync, "", d.Now)
 	}
@@ -110,7 +99,7 @@ func first(d Seen) (Record, *Entry) {
 	r := Record{
 		Server: d.ID.Server, Tool: d.ID.Name, URL: d.URL,
 		CurrentHash: d.Hash, Current: d.Definition,
-		FirstSeen: now, LastSeen: now,
+		FirstSeen: now,
 	}
 	action := ActionObserve
 	if d.Mode == OnChange && d.Baseline {
@@ -153,6 +142,7 @@ func decide(r Record, action, actor, note string, now time.Time) (Record, Entry,
 	}
 	r.State = r.derive()
 	r.By, r.At, r.Note = actor, stamp(now), note
+	r.DecidedAt = later(now, r.DecidedAt)
 	if err := r.Check(); err != nil {
 		return Record{}, Entry{}, fmt.Errorf("%s: %w", action, err)
 	}
@@ -161,8 +151,12 @@ func decide(r Record, action, actor, note string, now time.Time) (Record, Entry,
 
 // Facts answers the two questions of [lock.Facts] that are about approval, for
 // the definition with the given hash. r nil means that the store has no
-// record; if the store could not be read, do not ask: leave the facts unknown.
+// record; if the store could not be read, do not ask: leave the facts unknown. So they
+// are of a record in a form that this program does not know.
 func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fact) {
+	if r != nil && r.Format > Format {
+		return lock.Unknown, lock.Unknown
+	}
 	userDisabled = lock.FactOf(r != nil && r.Disabled)
 	switch {
 	case mode == Off:
@@ -198,3 +192,11 @@ func (r Record) entry(action, actor, note string, now time.Time) *Entry {
 
 // stamp drops what a store cannot keep: the monotonic clock and the zone.
 func stamp(t time.Time) time.Time { return t.UTC().Round(0) }
+
+// later returns now as a store keeps it, or just after last if the clock is not past that.
+func later(now, last time.Time) time.Time {
+	if now = stamp(now); !now.After(last) {
+		return stamp(last).Add(time.Nanosecond)
+	}
+	return now
+}

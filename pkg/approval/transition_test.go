@@ -35,7 +35,7 @@ func held(state approval.State, approved, current tool.Hash) approval.Record {
 	r := approval.Record{
 		Server: id.Server, Tool: id.Name, URL: "https://mcp.example.com", State: state,
 		ApprovedHash: approved, CurrentHash: current, Current: definition(current),
-		By: "ada", At: noon, Note: "fine", FirstSeen: noon, LastSeen: noon, Rev: 4, UpdatedAt: noon,
+		By: "ada", At: noon, Note: "fine", FirstSeen: noon, DecidedAt: noon, Rev: 4, UpdatedAt: noon,
 	}
 	if approved != "" {
 		r.Approved = definition(approved)
@@ -66,7 +66,7 @@ func TestObserveOfAToolWithoutARecord(t *testing.T) {
 			}
 			want := approval.Record{
 				Server: id.Server, Tool: id.Name, URL: "https://mcp.example.com", State: test.state,
-				CurrentHash: "h1", Current: definition("h1"), FirstSeen: noon, LastSeen: noon,
+				CurrentHash: "h1", Current: definition("h1"), FirstSeen: noon,
 			}
 			if test.state == approval.Approved {
 				want.ApprovedHash, want.Approved, want.By, want.At = "h1", definition("h1"), "sync", noon
@@ -98,8 +98,7 @@ func TestObserveOfAToolWithARecord(t *testing.T) {
 		unchanged bool
 	}{
 		{"the same definition is nothing new", held(approval.Approved, "h1", "h1"), "h1", minute, approval.Approved, "h1", "", true},
-		{"a day later only the sighting is new", held(approval.Approved, "h1", "h1"), "h1", day, approval.Approved, "h1", "", false},
-		{"just under a day later nothing is", held(approval.Approved, "h1", "h1"), "h1", day - 1, approval.Approved, "h1", "", true},
+		{"nor is it a year later", held(approval.Approved, "h1", "h1"), "h1", 365 * day, approval.Approved, "h1", "", true},
 		{"another definition of an approved tool is a change", held(approval.Approved, "h1", "h1"), "h2", minute, approval.Changed, "h1", "change", false},
 		{"a third definition stays a change", held(approval.Changed, "h1", "h2"), "h3", minute, approval.Changed, "h1", "change", false},
 		{"a changed tool seen again is nothing new", held(approval.Changed, "h1", "h2"), "h2", minute, approval.Changed, "h1", "", true},
@@ -120,7 +119,7 @@ func TestObserveOfAToolWithARecord(t *testing.T) {
 					want := test.record // whoever decided, and when, stays
 					want.State, want.ApprovedHash = test.state, test.approved
 					if !test.unchanged {
-						want.CurrentHash, want.Current, want.LastSeen = test.hash, definition(test.hash), now
+						want.CurrentHash, want.Current = test.hash, definition(test.hash)
 					}
 					if d := cmp.Diff(want, got); d != "" {
 						t.Errorf("record (-want +got):\n%s", d)
@@ -168,14 +167,6 @@ func TestObserveAtAnotherURL(t *testing.T) {
 				t.Errorf("approved = %v in state %q", approved, got.State)
 			}
 		})
-	}
-}
-
-func TestLastSeenNeverGoesBack(t *testing.T) {
-	r := held(approval.Approved, "h1", "h1")
-	got, _, changed := approval.Observe(&r, seen("h2", approval.Manual, false, noon.Add(-time.Hour)))
-	if !changed || !got.LastSeen.Equal(noon) {
-		t.Errorf("changed %v, last seen %v, want %v", changed, got.LastSeen, noon)
 	}
 }
 
@@ -228,7 +219,7 @@ func TestApproveBindsToTheHashThatWasSeen(t *testing.T) {
 			}
 			want := before
 			want.State, want.ApprovedHash, want.Approved = approval.Approved, test.hash, before.Current
-			want.By, want.At, want.Note = "bob", later, "read it"
+			want.By, want.At, want.DecidedAt, want.Note = "bob", later, later, "read it"
 			want.ApprovedBefore = []approval.Remembered{{Hash: test.hash, By: "bob", At: later}}
 			if before.State == approval.Changed {
 				want.ApprovedBefore = append(want.ApprovedBefore, approval.Remembered{Hash: before.ApprovedHash})

@@ -17,7 +17,6 @@ import (
 
 // An Input is what a snapshot is built from.
 type Input struct {
-	Feed    time.Time
 	Servers []ServerInput // in any order; names are unique
 }
 
@@ -67,7 +66,7 @@ func Build(in Input) (*Snapshot, error) {
 	index := search.Build(docs)
 
 	head := binary.LittleEndian.AppendUint32([]byte(magic), version)
-	head = appendTime(append(head, 0, 0, 0, 0), in.Feed)
+	head = append(head, 0, 0, 0, 0) // the checksum
 	total := headerSize
 	for _, n := range []int{len(servers), len(tools), e.text.Len(), e.json.Len(), len(index)} {
 		total += n // an under-estimate that is exact for the sections which can be large
@@ -158,7 +157,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	for _, s := range []string{string(r.ApprovedHash), string(r.CurrentHash), string(r.State), r.URL, r.By, r.Note} {
 		b = e.appendText(b, s)
 	}
-	for _, at := range []time.Time{r.At, r.FirstSeen, r.LastSeen, r.UpdatedAt} {
+	for _, at := range []time.Time{r.At, r.FirstSeen, r.DecidedAt, r.UpdatedAt} {
 		b = appendTime(b, at)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Rev))

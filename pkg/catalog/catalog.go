@@ -29,7 +29,6 @@ type Snapshot struct {
 	rows    []byte // its tool rows
 	json    []byte // its definitions
 	servers []Server
-	feed    time.Time
 	index   *search.Index
 	sha256  string // "": not known
 	current Current
@@ -43,7 +42,7 @@ type Tool struct {
 	Hash        tool.Hash        // of Definition
 	Signature   string           // reads like TypeScript
 	Lossy       bool             // the signature leaves something out
-	Approval    *approval.Record // without Approved and Current; nil: no record. As of the snapshot's Feed
+	Approval    *approval.Record // without Approved and Current; nil: no record
 	ApprovedRaw json.RawMessage  // the approved definition, if there is one whose hash differs from Hash
 }
 
@@ -58,11 +57,6 @@ type Server struct {
 
 // Len returns the number of tools.
 func (s *Snapshot) Len() int { return len(s.rows) / rowSize }
-
-// Feed returns how far the approval states go: every record with an older
-// UpdatedAt is in the snapshot as it is in the store, give or take what a
-// distributed index shows late.
-func (s *Snapshot) Feed() time.Time { return s.feed }
 
 // Index returns the search index; document i is tool i.
 func (s *Snapshot) Index() *search.Index { return s.index }
@@ -81,7 +75,8 @@ func (s *Snapshot) SHA256() string {
 // was neither loaded nor saved.
 func (s *Snapshot) Current() Current { return s.current }
 
-// CreatedAt returns when the sync began that last confirmed the snapshot.
+// CreatedAt returns when the sync began that last confirmed the snapshot. What
+// people decided before is in it; what they decided since may be missing.
 func (s *Snapshot) CreatedAt() time.Time { return s.current.StartedAt }
 
 // Encode returns the snapshot's bytes. [Decode] opens them. They must not be changed.

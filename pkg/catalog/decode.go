@@ -70,7 +70,6 @@ func decode(b []byte) (s *Snapshot, index []byte, err error) {
 		text: string(sections[2]),
 		rows: sections[1],
 		json: sections[3],
-		feed: readTime(b[atFeed:]),
 	}
 	if err := s.readServers(sections[0]); err != nil {
 		return nil, nil, err
@@ -209,7 +208,7 @@ func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record
 		At:           readTime(row[atAt:]),
 		Note:         s.string(row[atNote:]),
 		FirstSeen:    readTime(row[atFirstSeen:]),
-		LastSeen:     readTime(row[atLastSeen:]),
+		DecidedAt:    readTime(row[atDecidedAt:]),
 		UpdatedAt:    readTime(row[atUpdatedAt:]),
 		Rev:          int64(binary.LittleEndian.Uint64(row[atRev:])),
 	}

@@ -10,7 +10,7 @@ import (
 
 // The encoding, all numbers little-endian:
 //
-//	header   magic, version, CRC-32C of all that follows it, feed, number of servers and
+//	header   magic, version, CRC-32C of all that follows it, number of servers and
 //	         tools, sizes of the last three sections
 //	servers  one row each, by name
 //	tools    one row each, by id
@@ -22,13 +22,12 @@ import (
 // have a fixed size, so tool i is found without reading those before it.
 const (
 	magic      = "PCAT"
-	version    = 1
+	version    = 2
 	timeSize   = 12 // seconds since 1970, nanoseconds
 	spanSize   = 8
 	atVersion  = len(magic)
 	atSum      = atVersion + 4
-	atFeed     = atSum + 4
-	atCounts   = atFeed + timeSize
+	atCounts   = atSum + 4
 	headerSize = atCounts + 5*4
 	serverSize = spanSize + 4
 
@@ -60,8 +59,8 @@ const (
 const (
 	atAt        = endOfSpans
 	atFirstSeen = atAt + timeSize
-	atLastSeen  = atFirstSeen + timeSize
-	atUpdatedAt = atLastSeen + timeSize
+	atDecidedAt = atFirstSeen + timeSize
+	atUpdatedAt = atDecidedAt + timeSize
 	atRev       = atUpdatedAt + timeSize
 	atFlags     = atRev + 8
 	rowSize     = atFlags + 4
@@ -88,7 +87,7 @@ const noTime = math.MinInt64
 // checksum finds damage as the blob is opened. SHA-256, which names the blob, takes ten
 // times as long as all the rest of opening; only a sync checks it.
 func checksum(b []byte) uint32 {
-	return crc32.Checksum(b[atFeed:], crc32.MakeTable(crc32.Castagnoli))
+	return crc32.Checksum(b[atCounts:], crc32.MakeTable(crc32.Castagnoli))
 }
 
 func appendTime(b []byte, t time.Time) []byte {

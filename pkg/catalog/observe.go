@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,11 +18,8 @@ import (
 )
 
 const (
-	// feedOverlap is how far back changes are asked for again: an index of a
-	// distributed table shows late what was written early.
-	feedOverlap = 10 * time.Second
-
-	// maxWriters is how many records are written at once.
+	// maxWriters is how many records are written at once, and of how many servers
+	// they are read at once.
 	maxWriters = 16
 
 	// maxRefused is how many refused tools of one server are kept: their
@@ -68,37 +65,40 @@ func (l *list) refuse(name, reason string) {
 	l.outcome.Refused = append(l.outcome.Refused, upstream.Refusal{Name: strconv.Quote(name), Reason: reason})
 }
 
-// readApprovals brings the known records up to date. The feed goes only as far as
-// what was read: a record that this process wrote may be newer than one
-// of another writer that was not read yet.
-func (s *Syncer) readApprovals(ctx context.Context) error {
-	var since time.Time
-	if s.records != nil && !s.feed.IsZero() {
-		since = s.feed.Add(-feedOverlap)
+// readApprovals reads the records of the configured servers, also under the names that they
+// had before. The catalog's own word is not taken, nor that of the run before: a store that
+// was restored from a backup knows better.
+func (r *run) readApprovals(ctx context.Context) error {
+	r.records = map[tool.ID]*approval.Record{}
+	names := slices.Collect(maps.Values(r.renamed()))
+	for _, l := range r.lists {
+		names = append(names, l.server.Name)
 	}
-	changes, err := s.approvals.Changes(ctx, since)
-	if err != nil {
-		return fmt.Errorf("read approvals: %w", err)
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxWriters)
+	for _, name := range names {
+		g.Go(func() error {
+			records, err := r.approvals.Records(ctx, name)
+			if err != nil {
+				return fmt.Errorf("read approvals: %w", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, held := range records {
+				r.remember(held)
+			}
+			return nil
+		})
 	}
-	if s.records == nil {
-		s.records = make(map[tool.ID]*approval.Record, len(changes))
-	}
-	for _, r := range changes {
-		if r.UpdatedAt.After(s.feed) {
-			s.feed = r.UpdatedAt
-		}
-		if held := s.records[r.ID()]; held == nil || held.Rev < r.Rev {
-			s.remember(r)
-		}
-	}
-	return nil
+	return g.Wait()
 }
 
-func (s *Syncer) remember(r approval.Record) {
-	if bytes.Equal(r.Approved, r.Current) {
-		r.Approved = r.Current // one copy in memory: most records are approved as they are
+func (r *run) remember(held approval.Record) {
+	if bytes.Equal(held.Approved, held.Current) {
+		held.Approved = held.Current // one copy in memory: most records are approved as they are
 	}
-	s.records[r.ID()] = &r
+	r.records[held.ID()] = &held
 }
 
 // A sighting is a tool whose record is due for a write.

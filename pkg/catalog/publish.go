@@ -19,10 +19,6 @@ const storeAgain = 24 * time.Hour
 // catalog moved meanwhile it goes on from the new one, unless a sync that began later made it.
 func (r *run) publish(ctx context.Context) error {
 	for range maxTries {
-		// Read again, since people decide while servers load.
-		if err := r.readApprovals(ctx); err != nil {
-			return err
-		}
 		next, err := Build(r.input())
 		if err != nil {
 			return err
@@ -44,6 +40,9 @@ func (r *run) publish(ctx context.Context) error {
 			return err
 		}
 		if done, err := r.yield(ctx, next.sha256); done || err != nil {
+			return err
+		}
+		if err := r.readApprovals(ctx); err != nil { // the other one wrote records too
 			return err
 		}
 	}
@@ -76,7 +75,7 @@ func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 // input is the catalog as it should be: what servers say now, else what they
 // said last.
 func (r *run) input() Input {
-	in := Input{Feed: r.feed}
+	var in Input
 	for _, l := range r.lists {
 		s := ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Tools: l.tools}
 		if kept := r.kept(l.server.Name); l.loaded {

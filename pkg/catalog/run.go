@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -24,11 +26,12 @@ const maxTries = 4
 type run struct {
 	*Syncer
 	began   time.Time
-	base    *Snapshot       // the catalog before; nil: none that can be used
-	prev    Current         // its current.json, also if what that points to cannot be used
-	ifMatch string          // its ETag
-	taken   map[string]bool // servers that had their first list, by [approval.BaselineKey]
-	lists   []*list         // one each server of the config
+	base    *Snapshot                    // the catalog before; nil: none that can be used
+	prev    Current                      // its current.json, also if what that points to cannot be used
+	ifMatch string                       // its ETag
+	taken   map[string]bool              // servers that had their first list, by [approval.BaselineKey]
+	lists   []*list                      // one each server of the config
+	records map[tool.ID]*approval.Record // as they were read or written last
 	report  Report
 }
 

@@ -59,17 +59,16 @@ func sample(t testing.TB) catalog.Input {
 	approved.Record = &approval.Record{
 		Server: "fs", Tool: "list_files", URL: "https://fs.example.com/mcp", State: approval.Approved, ApprovedHash: approved.Hash, CurrentHash: approved.Hash,
 		Approved: approved.Definition.Raw, Current: approved.Definition.Raw,
-		By: "sync", At: day(1), FirstSeen: day(1), LastSeen: day(20), UpdatedAt: day(20), Rev: 1,
+		By: "sync", At: day(1), FirstSeen: day(1), UpdatedAt: day(20), Rev: 1,
 	}
 	before := define(t, richBefore)
 	changed.Record = &approval.Record{
 		Server: "fs", Tool: "delete_file", State: approval.Changed, Disabled: true,
 		ApprovedHash: before.Hash, CurrentHash: changed.Hash,
 		Approved: before.Definition.Raw, Current: changed.Definition.Raw,
-		By: "ann", Note: "not on Fridays", FirstSeen: day(2), LastSeen: day(19), UpdatedAt: day(19), Rev: 1 << 40,
+		By: "ann", Note: "not on Fridays", FirstSeen: day(2), DecidedAt: day(18), UpdatedAt: day(19), Rev: 1 << 40,
 	}
 	return catalog.Input{
-		Feed: day(20),
 		Servers: []catalog.ServerInput{
 			{Name: "fs-2", Enabled: true, Tools: []catalog.ToolInput{approvedCopy(approved)}},
 			{Name: "empty", Enabled: true},
@@ -126,9 +125,6 @@ func TestSnapshotGivesBackWhatItWasBuiltFrom(t *testing.T) {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
 		}
-	}
-	if !s.Feed().Equal(in.Feed) {
-		t.Errorf("Feed() = %v, want %v", s.Feed(), in.Feed)
 	}
 }
 
@@ -225,8 +221,7 @@ func TestSameInputGivesTheSameBytesInAnyOrder(t *testing.T) {
 
 func TestEveryChangeChangesTheKey(t *testing.T) {
 	changes := map[string]func(in *catalog.Input){
-		"feed":       func(in *catalog.Input) { in.Feed = in.Feed.Add(1) },
-		"no feed":    func(in *catalog.Input) { in.Feed = time.Time{} },
+		"decided":    func(in *catalog.Input) { in.Servers[2].Tools[1].Record.DecidedAt = day(21) },
 		"enabled":    func(in *catalog.Input) { in.Servers[0].Enabled = false },
 		"server":     func(in *catalog.Input) { in.Servers = in.Servers[:2] },
 		"tool":       func(in *catalog.Input) { in.Servers[0].Tools = nil },
@@ -268,8 +263,8 @@ func TestEmptyCatalogIsACatalog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Len() != 0 || len(s.Servers()) != 0 || !s.Feed().IsZero() || s.Index().Len() != 0 {
-		t.Errorf("Len %d, Servers %v, Feed %v, index %d", s.Len(), s.Servers(), s.Feed(), s.Index().Len())
+	if s.Len() != 0 || len(s.Servers()) != 0 || s.Index().Len() != 0 {
+		t.Errorf("Len %d, Servers %v, index %d", s.Len(), s.Servers(), s.Index().Len())
 	}
 }
 
@@ -301,7 +296,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		}
 	})
 	t.Run("huge counts", func(t *testing.T) {
-		for at := 24; at < 44; at += 4 {
+		for at := 12; at < 32; at += 4 {
 			for _, n := range []uint32{1 << 31, 1<<32 - 1, 1 << 26} {
 				b := bytes.Clone(good)
 				binary.LittleEndian.PutUint32(b[at:], n)

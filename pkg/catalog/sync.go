@@ -11,7 +11,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -52,15 +51,10 @@ type Syncer struct {
 	loader    Loader
 	o         SyncOptions
 
-	slot  chan struct{} // held by the run; what follows slot in this struct is its alone
-	held  *Snapshot
-	from  *Source[config.Config]
-	rules *Source[policy.Policy]
-	// records is every approval record as it was read or written last. The first
-	// run reads them all, later ones what changed since feed: the catalog's own word is not
-	// taken, since a store that was restored from a backup knows better.
-	records   map[tool.ID]*approval.Record
-	feed      time.Time
+	slot      chan struct{} // held by the run; what follows slot in this struct is its alone
+	held      *Snapshot
+	from      *Source[config.Config]
+	rules     *Source[policy.Policy]
 	baselines map[string]*approval.Baseline
 
 	mu   sync.Mutex

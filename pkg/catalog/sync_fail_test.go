@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -243,7 +242,7 @@ func interrupted(t *testing.T, n int, kept, restart bool) bool {
 func TestStoreThatCannotBeReadFailsTheSync(t *testing.T) {
 	for name, breakIt := range map[string]func(w *world){
 		"catalog":   func(w *world) { w.objects.OnGet = onKey(catalog.CurrentKey) },
-		"approvals": func(w *world) { w.approvals.OnChanges = func(context.Context, time.Time) error { return errStore } },
+		"approvals": func(w *world) { w.approvals.OnRecords = func(context.Context, string) error { return errStore } },
 		"baselines": func(w *world) {
 			w.approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) { return false, errStore }
 		},

@@ -182,72 +182,49 @@ func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-// A lateIndex shows in Changes only what a test lets it, and older versions
-// of records beside it.
-type lateIndex struct {
-	*approvaltest.Mem
-	hide func(approval.Record) bool
-	old  []approval.Record
-}
-
-func (l *lateIndex) Changes(ctx context.Context, since time.Time) ([]approval.Record, error) {
-	all, err := l.Mem.Changes(ctx, since)
-	var shown []approval.Record
-	for _, r := range all {
-		if !l.hide(r) {
-			shown = append(shown, r)
-		}
-	}
-	return append(shown, l.old...), err
-}
-
-func TestFeedGoesNoFurtherThanWhatWasRead(t *testing.T) {
+// What is decided after a sync has read the records is not in its catalog. Readers learn of
+// it because it was decided after the catalog was made.
+func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
 	w := newWorld(t)
 	w.configure(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
 	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
 	w.sync()
-	late := &lateIndex{Mem: w.approvals, hide: func(r approval.Record) bool { return r.Rev > 1 }}
-	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
-	w.clock.skip(time.Minute)
-	w.approve("fs:read") // another process; the index does not show it yet
-	w.clock.skip(time.Minute)
 	w.servers.lists["git"] = []string{`{"name":"log","title":"new"}`}
-	w.sync() // it writes a record that is a minute newer than the approval
-	feed := w.load().Feed()
-	if approved := w.record("fs:read").UpdatedAt; feed.After(approved) {
-		t.Errorf("feed %v goes past %v, which is not in the catalog", feed, approved)
+	put := w.approvals.OnPut
+	w.approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
+		w.approvals.OnPut = put
+		w.approve("fs:read") // another process
+		return false, nil
 	}
-	late.hide = func(approval.Record) bool { return false }
+	w.sync()
+	wantState(t, w, "fs:read: pending", "git:log: pending")
+	since, err := w.approvals.Changes(t.Context(), w.load().CreatedAt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]approval.Decision{w.record("fs:read").Decision()}, since); diff != "" {
+		t.Errorf("decisions since the catalog was made (-want +got):\n%s", diff)
+	}
 	w.sync()
 	wantState(t, w, "fs:read: approved", "git:log: pending")
 }
 
-func TestRecordThatTheIndexShowsLateIsNotMissed(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": `,"approval":"manual"`})
-	w.servers.lists["fs"] = []string{"read", "write"}
-	late := &lateIndex{Mem: w.approvals, hide: func(r approval.Record) bool { return r.Tool == "read" && r.Rev == 2 }}
-	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
-	w.sync()
-	w.approve("fs:read") // a few seconds before the next, and shown after it
-	w.approve("fs:write")
-	w.sync()
-	wantState(t, w, "fs:read: pending", "fs:write: approved")
-	late.hide = func(approval.Record) bool { return false }
-	w.sync()
-	wantState(t, w, "fs:read: approved", "fs:write: approved")
-}
-
-func TestOlderVersionOfARecordReplacesNoNewerOne(t *testing.T) {
+// A sync goes by the records, not by what it remembers of them: another process may have
+// written what this one then undoes.
+func TestRecordsOfAnotherSyncAreSeen(t *testing.T) {
 	w := newWorld(t)
 	w.configure(map[string]string{"fs": ""})
 	w.servers.lists["fs"] = []string{"read"}
 	w.sync()
-	late := &lateIndex{Mem: w.approvals, hide: func(r approval.Record) bool { return r.Rev > 1 }, old: []approval.Record{w.record("fs:read")}}
-	w.syncer = catalog.NewSyncer(w.objects, late, w.servers, &catalog.SyncOptions{Now: w.clock.look})
-	w.servers.lists["fs"] = []string{`{"name":"read","title":"new"}`}
-	w.sync()
+	if _, err := w.other(map[string][]string{"fs": {`{"name":"read","title":"new"}`}}).Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	wantState(t, w, "fs:read: changed")
+	w.sync()
+	wantState(t, w, "fs:read: approved")
+	if r := w.record("fs:read"); r.State != approval.Approved || r.Rev != 3 {
+		t.Errorf("record is %s at rev %d, want it approved again at 3", r.State, r.Rev)
+	}
 }
 
 func TestRestoredStoreIsBelievedAfterARestart(t *testing.T) {

@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"pkg/upstream", "pkg/toolset", "pkg/policy"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/metrics"},
 	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/plural"},
-	{"pkg/secret"},
+	{"pkg/rawjson", "pkg/secret"},
 }
 
 // awsRooms are the only packages that may import AWS modules.

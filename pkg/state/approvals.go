@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -11,45 +12,35 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// lag is how late a distributed index may show a record.
+// lag is how late a distributed index may show a decision.
 const lag = 10 * time.Second
 
-// An overlay is every approval record newer than the catalog's. It is
+// An overlay is what people decided since the catalog was made. It is
 // immutable: apply and rebase return another one.
 type overlay struct {
-	from    time.Time // it is complete for records with UpdatedAt >= from
-	newest  time.Time // newest UpdatedAt seen
-	records map[tool.ID]approval.Record
+	from      time.Time // it is complete for decisions since then
+	newest    time.Time // when the newest decision was made, not before from
+	decisions map[tool.ID]approval.Decision
 }
 
-// since is where the next read begins.
-func (o *overlay) since() time.Time {
-	if o.newest.IsZero() {
-		return time.Time{}
-	}
-	return o.newest.Add(-lag)
-}
-
-// apply returns the overlay with records in it; itself if none was new. A
-// record that is held at the same or a later revision changes nothing.
-func (o *overlay) apply(records []approval.Record) *overlay {
+// apply returns the overlay with decisions in it; itself if none was new. One that is
+// held at the same or a later revision changes nothing.
+func (o *overlay) apply(decisions []approval.Decision) *overlay {
 	next := *o
 	copied := false
-	for _, r := range records {
-		if r.UpdatedAt.After(next.newest) {
-			next.newest = r.UpdatedAt
+	for _, d := range decisions {
+		if d.DecidedAt.After(next.newest) {
+			next.newest = d.DecidedAt
 		}
-		if held, ok := next.records[r.ID()]; ok && held.Rev >= r.Rev {
+		if held, ok := next.decisions[d.ID]; ok && held.Rev >= d.Rev {
 			continue
 		}
 		if !copied {
-			next.records = make(map[tool.ID]approval.Record, len(o.records)+len(records))
-			for id, held := range o.records {
-				next.records[id] = held
-			}
+			next.decisions = make(map[tool.ID]approval.Decision, len(o.decisions)+len(decisions))
+			maps.Copy(next.decisions, o.decisions)
 			copied = true
 		}
-		next.records[r.ID()] = r
+		next.decisions[d.ID] = d
 	}
 	if !copied && next.newest.Equal(o.newest) {
 		return o
@@ -57,28 +48,28 @@ func (o *overlay) apply(records []approval.Record) *overlay {
 	return &next
 }
 
-// rebase returns the overlay for a new catalog: records that the catalog has
-// are dropped. A catalog older than the overlay starts it again.
+// rebase returns the overlay for a new catalog: decisions that the catalog has
+// are dropped. nil begins one. The catalog must not be from before the overlay.
 func (o *overlay) rebase(snap *catalog.Snapshot) *overlay {
-	feed := snap.Feed()
-	if o == nil || feed.Before(o.from) {
-		return &overlay{from: feed, newest: feed}
+	made := snap.CreatedAt()
+	if o == nil {
+		return &overlay{from: made, newest: made}
 	}
-	next := &overlay{from: o.from, newest: o.newest, records: map[tool.ID]approval.Record{}}
-	if feed.After(next.newest) {
-		next.newest = feed
+	next := &overlay{from: o.from, newest: o.newest, decisions: map[tool.ID]approval.Decision{}}
+	if made.After(next.newest) {
+		next.newest = made
 	}
-	for id, r := range o.records {
+	for id, d := range o.decisions {
 		i, ok := snap.Find(id)
-		if !ok && r.UpdatedAt.Before(feed.Add(-lag)) {
+		if !ok && d.DecidedAt.Before(made.Add(-lag)) {
 			continue // the catalog has no such tool; if one comes, a later catalog brings its record
 		}
 		if ok {
-			if held := snap.Tool(i).Approval; held != nil && held.Rev >= r.Rev {
+			if held := snap.Tool(i).Approval; held != nil && held.Rev >= d.Rev {
 				continue
 			}
 		}
-		next.records[id] = r
+		next.decisions[id] = d
 	}
 	return next
 }
@@ -104,8 +95,11 @@ func standings(o *offer, over *overlay, expired bool) []standing {
 			continue
 		}
 		record, last := t.Approval, t.ApprovedRaw
-		if r, ok := over.records[t.ID]; ok && (record == nil || r.Rev > record.Rev) {
-			record, last = &r, r.Approved
+		if d, ok := over.decisions[t.ID]; ok && (record == nil || d.Rev > record.Rev) {
+			if record == nil || d.ApprovedHash != record.ApprovedHash {
+				last = nil // the text is not at hand
+			}
+			record = d.Over(record)
 		}
 		out[i] = newStanding(record, last, server, t.Hash)
 	}

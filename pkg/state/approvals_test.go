@@ -12,25 +12,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 func at(seconds int) time.Time { return time.Unix(1_800_000_000+int64(seconds), 0).UTC() }
 
-func record(name string, rev int64, updated int) approval.Record {
-	return approval.Record{Server: "s", Tool: name, Rev: rev, UpdatedAt: at(updated)}
+// decision is one of the given revision, made at the given second.
+func decision(name string, rev int64, decided int) approval.Decision {
+	return approval.Decision{ID: tool.ID{Server: "s", Name: name}, Rev: rev, DecidedAt: at(decided)}
 }
 
 func revs(o *overlay) map[string]int64 {
 	out := map[string]int64{}
-	for id, r := range o.records {
-		out[id.Name] = r.Rev
+	for id, d := range o.decisions {
+		out[id.Name] = d.Rev
 	}
 	return out
 }
 
 func TestAnOverlayTakesTheLatestRevisionInAnyOrder(t *testing.T) {
-	all := []approval.Record{
-		record("a", 1, 1), record("a", 2, 5), record("a", 3, 5), record("b", 1, 2), record("c", 7, 3), record("c", 8, 9),
+	all := []approval.Decision{
+		decision("a", 1, 1), decision("a", 2, 5), decision("a", 3, 5), decision("b", 1, 2), decision("c", 7, 3), decision("c", 8, 9),
 	}
 	want := map[string]int64{"a": 3, "b": 1, "c": 8}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -45,31 +48,29 @@ func TestAnOverlayTakesTheLatestRevisionInAnyOrder(t *testing.T) {
 		if diff := cmp.Diff(want, revs(o)); diff != "" {
 			t.Fatal(diff)
 		}
-		if !o.newest.Equal(at(9)) || !o.since().Equal(at(-1)) {
-			t.Fatalf("newest %v, since %v", o.newest, o.since())
+		if !o.newest.Equal(at(9)) {
+			t.Fatalf("newest %v, want %v", o.newest, at(9))
 		}
 		if again := o.apply(all); again != o {
-			t.Fatal("applying the same records again made another overlay")
+			t.Fatal("applying the same decisions again made another overlay")
 		}
 	}
 }
 
-func TestAnEmptyFeedIsReadWhole(t *testing.T) {
-	if since := (&overlay{}).since(); !since.IsZero() {
-		t.Errorf("since %v, want the zero time", since)
-	}
-}
-
-func snapshot(t *testing.T, feed int, records ...approval.Record) *catalog.Snapshot {
+// snapshot is a catalog that a sync made at the given second.
+func snapshot(t *testing.T, made int, decisions ...approval.Decision) *catalog.Snapshot {
 	t.Helper()
-	in := catalog.Input{Feed: at(feed), Servers: []catalog.ServerInput{{Name: "s", Enabled: true}}}
-	for _, r := range records {
-		ti := catalog.ToolInput{Hash: "h", Record: &r}
-		ti.Definition.Raw = []byte(fmt.Sprintf(`{"name":%q}`, r.Tool))
-		ti.Definition.Name = r.Tool
+	in := catalog.Input{Servers: []catalog.ServerInput{{Name: "s", Enabled: true}}}
+	for _, d := range decisions {
+		ti := catalog.ToolInput{Hash: "h", Record: d.Over(nil)}
+		ti.Definition.Raw = []byte(fmt.Sprintf(`{"name":%q}`, d.ID.Name))
+		ti.Definition.Name = d.ID.Name
 		in.Servers[0].Tools = append(in.Servers[0].Tools, ti)
 	}
 	s, err := catalog.Build(in)
+	if err == nil {
+		s, err = catalog.Save(t.Context(), &objecttest.Mem{}, s, catalog.Current{StartedAt: at(made)}, "")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,30 +78,34 @@ func snapshot(t *testing.T, feed int, records ...approval.Record) *catalog.Snaps
 }
 
 func TestANewCatalogTakesOverWhatItHolds(t *testing.T) {
-	var none *overlay
-	o := none.rebase(snapshot(t, 100, record("a", 1, 90)))
-	if !o.since().Equal(at(90)) {
-		t.Errorf("a cold start asks since %v, want 10 s before the catalog's feed", o.since())
+	var h held
+	h.takeCatalog(snapshot(t, 100, decision("a", 1, 90)), at(101))
+	if since := h.since(at(101)); !since.Equal(at(90)) {
+		t.Errorf("a cold start asks since %v, want 10 s before the catalog was made", since)
 	}
-	o = o.apply([]approval.Record{record("a", 2, 101), record("b", 1, 102), record("c", 1, 103), record("d", 1, 120)})
-	// The next catalog has a at a later revision and b as it is held. It has no c and d: d
-	// is too young for the feed to be sure of it.
-	next := o.rebase(snapshot(t, 125, record("a", 3, 110), record("b", 1, 102)))
-	if diff := cmp.Diff(map[string]int64{"d": 1}, revs(next)); diff != "" {
-		t.Error(diff)
-	}
-	if !next.since().Equal(at(115)) {
-		t.Errorf("since %v, want 10 s before the new feed", next.since())
-	}
-	// A catalog that holds an older revision does not win.
-	next = o.rebase(snapshot(t, 105, record("a", 1, 90)))
-	if next.records[record("a", 0, 0).ID()].Rev != 2 || !next.since().Equal(at(110)) {
-		t.Errorf("overlay after an older catalog: %v, since %v", revs(next), next.since())
-	}
-	// One from before the overlay began needs what happened in between.
-	next = o.rebase(snapshot(t, 50))
-	if len(next.records) != 0 || !next.since().Equal(at(40)) {
-		t.Errorf("overlay after a much older catalog: %v, since %v", revs(next), next.since())
+	h.overlay = h.overlay.apply([]approval.Decision{decision("a", 2, 101), decision("b", 1, 102), decision("c", 1, 103), decision("d", 1, 120)})
+	h.readTo = at(121)
+	for _, tt := range []struct {
+		name  string
+		next  *catalog.Snapshot
+		want  map[string]int64
+		since time.Time
+	}{
+		// It has no c and d: d is too young for the catalog to be sure of it.
+		{"a later one", snapshot(t, 125, decision("a", 3, 110), decision("b", 1, 102)), map[string]int64{"d": 1}, at(115)},
+		{"one that holds older revisions", snapshot(t, 105, decision("a", 1, 90)), map[string]int64{"a": 2, "b": 1, "c": 1, "d": 1}, at(111)},
+		{"one from before the overlay began", snapshot(t, 50), map[string]int64{}, at(40)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := h
+			h.takeCatalog(tt.next, at(126))
+			if diff := cmp.Diff(tt.want, revs(h.overlay)); diff != "" {
+				t.Error(diff)
+			}
+			if since := h.since(at(126)); !since.Equal(tt.since) {
+				t.Errorf("since %v, want %v", since, tt.since)
+			}
+		})
 	}
 }
 
@@ -110,7 +115,7 @@ func TestAnOldRevisionDoesNotWinOverTheCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disabled := record("a", 5, 100)
+	disabled := decision("a", 5, 100)
 	disabled.Disabled, disabled.State, disabled.ApprovedHash, disabled.CurrentHash = true, approval.Approved, "h", "h"
 	snap := snapshot(t, 100, disabled)
 	earlier := disabled
@@ -118,10 +123,10 @@ func TestAnOldRevisionDoesNotWinOverTheCatalogs(t *testing.T) {
 	later := disabled
 	later.Rev, later.Disabled = 6, false
 	for _, tt := range []struct {
-		seen approval.Record
+		seen approval.Decision
 		want lock.Fact
 	}{{earlier, lock.Yes}, {later, lock.No}} {
-		o := (*overlay)(nil).rebase(snap).apply([]approval.Record{tt.seen})
+		o := (*overlay)(nil).rebase(snap).apply([]approval.Decision{tt.seen})
 		if got := standings(newOffer(cfg, snap), o, false)[0]; got.userDisabled != tt.want || got.approved != lock.Yes {
 			t.Errorf("with revision %d beside the catalog's 5: %+v", tt.seen.Rev, got)
 		}

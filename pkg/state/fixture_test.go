@@ -132,9 +132,6 @@ func (h *house) publish(l listing) *catalog.Snapshot {
 			ti := catalog.ToolInput{Definition: d, Hash: hash}
 			if r, err := h.approvals.Get(ctx, tool.ID{Server: server, Name: name}); err == nil {
 				ti.Record = &r
-				if r.UpdatedAt.After(in.Feed) {
-					in.Feed = r.UpdatedAt
-				}
 			}
 			s.Tools = append(s.Tools, ti)
 		}

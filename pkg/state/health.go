@@ -24,7 +24,7 @@ type Health struct {
 	Config    Part // Version: SHA-256 of mcp_config.json
 	Policy    Part // Version: SHA-256 of policy.cedar
 	Catalog   Part // Version: SHA-256 of the snapshot
-	Approvals Part // Version: the newest record seen, RFC 3339
+	Approvals Part // Version: when the newest decision that was seen was made, or else the catalog, RFC 3339
 
 	// Expired says that approvals could not be read for so long that every
 	// tool whose server is enabled and which no rule denies is shown as unknown.

@@ -27,9 +27,11 @@ type held struct {
 	overlay      *overlay // nil: there was no catalog yet
 	approvalsErr error
 	approvalsAt  time.Time // last read that worked
+	readTo       time.Time // the same, zero if the overlay began anew since
+	knownAt      time.Time // as of when people's decisions are known, by either way
 
-	configDue    time.Time
-	approvalsDue time.Time
+	configDue    deadline
+	approvalsDue deadline
 
 	offer *offer
 	bench *bench
@@ -85,35 +87,55 @@ func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.T
 		return
 	}
 	if snap != h.snap {
-		h.overlay = h.overlay.rebase(snap)
+		h.takeCatalog(snap, now)
 	}
-	h.snap, h.snapErr, h.snapAt = snap, nil, now
+	h.snapErr, h.snapAt = nil, now
 }
 
-// expired reports whether people's decisions were last known too long ago. A
-// catalog brings them as of the sync that made it.
+// takeCatalog goes on with snap, which brings people's decisions as of the sync that
+// made it. One that is older than what was held begins the overlay anew.
+func (h *held) takeCatalog(snap *catalog.Snapshot, now time.Time) {
+	made := snap.CreatedAt()
+	if h.overlay != nil && made.Before(h.overlay.from) {
+		h.overlay, h.readTo, h.knownAt = nil, time.Time{}, time.Time{}
+	}
+	h.snap, h.overlay = snap, h.overlay.rebase(snap)
+	if known := now.Add(-max(wall(now).Sub(made), 0)); known.After(h.knownAt) {
+		h.knownAt = known
+	}
+}
+
+// since returns where the next read of decisions begins: a little before the catalog was
+// made or the last read, whichever is later. A catalog that is made in the future does not
+// count: one of the clocks is wrong, and it cannot be told which.
+func (h *held) since(now time.Time) time.Time {
+	var known time.Time
+	if !h.readTo.IsZero() {
+		known = asOf(now, h.readTo)
+	}
+	if made := h.snap.CreatedAt(); made.After(known) && !made.After(wall(now)) {
+		known = made
+	}
+	if known.IsZero() {
+		return known
+	}
+	return known.Add(-lag)
+}
+
+// expired reports whether people's decisions were last known too long ago.
 func (h *held) expired(now time.Time, hold time.Duration) bool {
-	return h.approvalsErr != nil && now.Sub(h.decidedAt()) > hold
-}
-
-func (h *held) decidedAt() time.Time {
-	if h.snap != nil && h.snap.CreatedAt().After(h.approvalsAt) {
-		return h.snap.CreatedAt()
-	}
-	return h.approvalsAt
+	return h.approvalsErr != nil && now.Sub(h.knownAt) > hold
 }
 
 // nextDue returns when something has to be looked at again.
-func (h *held) nextDue(o Options) time.Time {
+func (h *held) nextDue(now time.Time, o Options) deadline {
 	due := h.configDue
 	if h.snap == nil {
 		return due
 	}
-	if h.approvalsDue.Before(due) {
-		due = h.approvalsDue
-	}
-	if end := h.decidedAt().Add(o.ApprovalHold + 1); h.approvalsErr != nil && !h.parts.expired && end.Before(due) {
-		due = end
+	due = due.earlier(now, h.approvalsDue.at)
+	if h.approvalsErr != nil && !h.parts.expired {
+		due = due.earlier(now, h.knownAt.Add(o.ApprovalHold+1))
 	}
 	return due
 }

@@ -61,7 +61,7 @@ type Loader struct {
 
 	turn  chan struct{} // holds one token while somebody refreshes
 	state atomic.Pointer[State]
-	due   atomic.Int64 // when to look again, in Unix nanoseconds
+	due   atomic.Pointer[deadline] // when to look again; set before state
 
 	failed atomic.Pointer[catalog.Failure] // of the last sync in this process; nil: it worked, or there was none
 
@@ -77,7 +77,7 @@ func New(objects object.Store, approvals approval.Store, o *Options) *Loader {
 // its TTL; what cannot be read stays as it was, flagged stale. It never
 // returns nil. If ctx ends first it returns what is held.
 func (l *Loader) Load(ctx context.Context) *State {
-	if s := l.state.Load(); s != nil && l.o.Now().UnixNano() < l.due.Load() {
+	if s := l.state.Load(); s != nil && !l.due.Load().over(l.o.Now()) {
 		return s
 	}
 	return l.refresh(ctx, false)
@@ -97,7 +97,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	}
 	defer func() { <-l.turn }()
 	now := l.o.Now()
-	if s := l.state.Load(); s != nil && !all && now.UnixNano() < l.due.Load() {
+	if s := l.state.Load(); s != nil && !all && !l.due.Load().over(now) {
 		return s // somebody else did it meanwhile
 	}
 	timeout := l.o.Timeout
@@ -106,12 +106,12 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	}
 	// Each store has its own time: a slow one must not make the other look gone.
 	next := l.held
-	if all || !now.Before(next.configDue) {
+	if all || next.configDue.over(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		l.readObjects(readCtx, &next, now)
 		cancel()
 	}
-	if all || !now.Before(next.approvalsDue) || next.overlay == nil {
+	if all || next.approvalsDue.over(now) || next.overlay == nil {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		l.readApprovals(readCtx, &next, now)
 		cancel()
@@ -125,7 +125,8 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	s.Health.first = firstSeen(prev.Health, s.Health)
 	l.logChanges(ctx, prev.Health, s.Health)
 	l.held = next
-	l.due.Store(next.nextDue(l.o).UnixNano())
+	due := next.nextDue(now, l.o)
+	l.due.Store(&due)
 	l.state.Store(s)
 	return s
 }
@@ -145,26 +146,23 @@ func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
 	wg.Go(func() { h.readPolicy(ctx, l.objects, now) })
 	wg.Go(func() { h.readCatalog(ctx, l.objects, now) })
 	wg.Wait()
-	h.configDue = now.Add(l.o.ConfigTTL)
+	h.configDue = after(now, l.o.ConfigTTL)
 	if h.unread() {
-		h.configDue = now.Add(min(l.o.Retry, l.o.ConfigTTL))
+		h.configDue = after(now, min(l.o.Retry, l.o.ConfigTTL))
 	}
 }
 
-// readApprovals reads what changed since the overlay's end.
+// readApprovals reads what people decided since the catalog was made, or the last read.
 func (l *Loader) readApprovals(ctx context.Context, h *held, now time.Time) {
 	if h.snap == nil {
 		return // there are no tools to decide about
 	}
-	if h.overlay == nil {
-		h.overlay = h.overlay.rebase(h.snap)
-	}
-	records, err := l.approvals.Changes(ctx, h.overlay.since())
+	decisions, err := l.approvals.Changes(ctx, h.since(now))
 	if h.approvalsErr = err; err != nil {
-		h.approvalsDue = now.Add(max(l.o.Retry, l.o.ApprovalTTL))
+		h.approvalsDue = after(now, max(l.o.Retry, l.o.ApprovalTTL))
 		return
 	}
-	h.overlay = h.overlay.apply(records)
-	h.approvalsAt = now
-	h.approvalsDue = now.Add(l.o.ApprovalTTL)
+	h.overlay = h.overlay.apply(decisions)
+	h.approvalsAt, h.readTo, h.knownAt = now, now, now
+	h.approvalsDue = after(now, l.o.ApprovalTTL)
 }

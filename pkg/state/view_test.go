@@ -35,18 +35,29 @@ func TestDecisionsAreSeenAfterTwoSeconds(t *testing.T) {
 	}
 }
 
-// The feed is asked from 10 s before the newest record that was seen, since an index
-// may show late what was written early.
-func TestTheFeedIsAskedFromBeforeTheNewestRecord(t *testing.T) {
+// Decisions are asked for from 10 s before the catalog was made or the last read, since an
+// index may show late what was written early.
+func TestDecisionsAreAskedForFromBeforeTheLastRead(t *testing.T) {
 	h := stocked(t)
-	newest := h.clock().Add(2) // three records, a nanosecond apart
-	h.statuses()
-	h.wait(time.Minute)
+	var want []time.Time
+	look := func(since time.Time) {
+		h.statuses()
+		want = append(want, since.Add(-10*time.Second))
+	}
+	made := h.clock()
+	h.wait(29 * time.Second)
+	look(made)
+	first := h.clock()
 	h.approve("mail:send")
-	h.statuses()
 	h.wait(2 * time.Second)
-	h.statuses()
-	want := []time.Time{newest.Add(-10 * time.Second), newest.Add(-10 * time.Second), h.clock().Add(-2 * time.Second).Add(-10 * time.Second)}
+	h.breaks("approvals", errDown)
+	look(first)
+	h.breaks("approvals", nil)
+	h.wait(5 * time.Second)
+	look(first) // the read between did not work
+	second := h.clock()
+	h.wait(time.Minute)
+	look(second)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if diff := cmp.Diff(want, h.since); diff != "" {

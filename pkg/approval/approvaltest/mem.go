@@ -8,7 +8,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +24,8 @@ import (
 type Mem struct {
 	Now       func() time.Time                                                   // nil: time.Now
 	OnGet     func(ctx context.Context, id tool.ID) error                        // before a read; an error is its answer
-	OnChanges func(ctx context.Context, since time.Time) error                   // before a read of what changed
+	OnRecords func(ctx context.Context, server string) error                     // before a read of a server's records
+	OnChanges func(ctx context.Context, since time.Time) error                   // before a read of what was decided
 	OnPut     func(ctx context.Context, r approval.Record) (bool, error)         // before a write; an error is its answer, but if it also says true the write is kept
 	OnAudit   func(ctx context.Context, server string) error                     // before a read of the audit
 	OnBase    func(ctx context.Context, identity string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
@@ -32,7 +35,6 @@ type Mem struct {
 	records   map[tool.ID]approval.Record
 	audit     []approval.Entry
 	baselines map[string]approval.Baseline
-	last      time.Time // UpdatedAt of the newest record
 }
 
 var (
@@ -59,8 +61,30 @@ func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 	return clone(r), nil
 }
 
+// Records implements [approval.Store].
+func (m *Mem) Records(ctx context.Context, server string) ([]approval.Record, error) {
+	if m.OnRecords != nil {
+		if err := m.OnRecords(ctx, server); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []approval.Record
+	for id, r := range m.records {
+		if id.Server == server {
+			all = append(all, clone(r))
+		}
+	}
+	slices.SortFunc(all, func(a, b approval.Record) int { return strings.Compare(a.Tool, b.Tool) })
+	return all, nil
+}
+
 // Changes implements [approval.Store].
-func (m *Mem) Changes(ctx context.Context, since time.Time) ([]approval.Record, error) {
+func (m *Mem) Changes(ctx context.Context, since time.Time) ([]approval.Decision, error) {
 	if m.OnChanges != nil {
 		if err := m.OnChanges(ctx, since); err != nil {
 			return nil, err
@@ -71,14 +95,16 @@ func (m *Mem) Changes(ctx context.Context, since time.Time) ([]approval.Record, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var changed []approval.Record
+	var decided []approval.Decision
 	for _, r := range m.records {
-		if !r.UpdatedAt.Before(since) {
-			changed = append(changed, clone(r))
+		if !r.DecidedAt.IsZero() && !r.DecidedAt.Before(since) {
+			decided = append(decided, r.Decision())
 		}
 	}
-	slices.SortFunc(changed, func(a, b approval.Record) int { return a.UpdatedAt.Compare(b.UpdatedAt) })
-	return changed, nil
+	slices.SortFunc(decided, func(a, b approval.Decision) int {
+		return cmp.Or(a.DecidedAt.Compare(b.DecidedAt), strings.Compare(a.ID.String(), b.ID.String()))
+	})
+	return decided, nil
 }
 
 // Put implements [approval.Store].
@@ -103,9 +129,11 @@ func (m *Mem) put(ctx context.Context, r approval.Record, e *approval.Entry) (ap
 	if m.records[r.ID()].Rev != r.Rev {
 		return approval.Record{}, fmt.Errorf("put %q at rev %d: %w", r.ID(), r.Rev, approval.ErrConflict)
 	}
-	r = clone(r)
-	r.Rev++
-	r.UpdatedAt = m.tick()
+	now := time.Now
+	if m.Now != nil {
+		now = m.Now
+	}
+	r = clone(r.Next(now()))
 	if m.records == nil {
 		m.records = map[tool.ID]approval.Record{}
 	}
@@ -116,20 +144,6 @@ func (m *Mem) put(ctx context.Context, r approval.Record, e *approval.Entry) (ap
 		m.audit = append(m.audit, kept)
 	}
 	return clone(r), nil
-}
-
-// tick returns a time later than every one before.
-func (m *Mem) tick() time.Time {
-	now := time.Now
-	if m.Now != nil {
-		now = m.Now
-	}
-	t := now().UTC().Round(0)
-	if !t.After(m.last) {
-		t = m.last.Add(1)
-	}
-	m.last = t
-	return t
 }
 
 // Audit implements [approval.Store].
@@ -210,5 +224,6 @@ func (m *Mem) putBaseline(ctx context.Context, b approval.Baseline) error {
 func clone(r approval.Record) approval.Record {
 	r.Approved = bytes.Clone(r.Approved)
 	r.Current = bytes.Clone(r.Current)
+	r.Unknown = maps.Clone(r.Unknown)
 	return r
 }

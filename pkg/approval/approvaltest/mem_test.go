@@ -46,15 +46,17 @@ func TestMemHooksFailReads(t *testing.T) {
 	gone := errors.New("connection reset")
 	m := &approvaltest.Mem{
 		OnGet:     func(context.Context, tool.ID) error { return gone },
+		OnRecords: func(context.Context, string) error { return gone },
 		OnChanges: func(context.Context, time.Time) error { return gone },
 		OnAudit:   func(context.Context, string) error { return gone },
 		OnBase:    func(context.Context, string, bool) (bool, error) { return false, gone },
 	}
 	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
+	_, records := m.Records(t.Context(), "s")
 	_, changes := m.Changes(t.Context(), time.Time{})
 	_, audit := m.Audit(t.Context(), "s", 1)
 	_, base := m.Baseline(t.Context(), "i", approval.Tools)
-	for name, err := range map[string]error{"Get": get, "Changes": changes, "Audit": audit, "Baseline": base} {
+	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes, "Audit": audit, "Baseline": base} {
 		if !errors.Is(err, gone) {
 			t.Errorf("%s = %v, want the hook's error", name, err)
 		}

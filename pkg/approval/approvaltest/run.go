@@ -36,10 +36,15 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"racing first writers have one winner", racingFirst},
 		{"racing writers have one winner a rev", racing},
 		{"updated at grows with each write", updatedAtGrows},
-		{"changes since zero are all records", changesAll},
+		{"records are those of one server, whole, by tool", recordsOfServer},
+		{"1,200 records come in one answer", recordsMany},
+		{"changes since zero are all decisions", changesAll},
 		{"changes are since a time, inclusive, oldest first", changesSince},
-		{"changes hold a record once, as it is now", changesOnce},
-		{"1,200 records come in one answer", changesMany},
+		{"changes hold a tool once, as it stands now", changesOnce},
+		{"changes hold nothing that nobody decided about", changesUndecided},
+		{"a write that decides nothing leaves a decision its place", changesInPlace},
+		{"4,000 decisions of one moment come in one answer", changesMany},
+		{"what a newer program wrote is kept", keepsUnknown},
 		{"audit is newest first, at most limit, by server", auditOrder},
 		{"audit carries the line whole, with its rev", auditWhole},
 		{"audit is written with the record or not at all", auditAtomic},
@@ -70,7 +75,7 @@ func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext f
 					t.Fatalf("Put whose answer was lost: %v", err)
 				}
 				want.Rev++
-				want.UpdatedAt = got.UpdatedAt
+				want.Format, want.UpdatedAt = approval.Format, got.UpdatedAt
 				same(t, "Put", got, want)
 				same(t, "Get", get(t, s, id), want)
 			}
@@ -102,7 +107,7 @@ func record(id tool.ID) approval.Record {
 		ApprovedHash: "aa11", CurrentHash: "bb22",
 		Approved: json.RawMessage(`{"name":"a"}`), Current: json.RawMessage(`{"name":"a","description":"b"}`),
 		By: "ada", At: start, Note: "until the audit is over",
-		FirstSeen: start.Add(-time.Hour), LastSeen: start.Add(time.Hour),
+		FirstSeen: start.Add(-time.Hour), DecidedAt: start,
 	}
 }
 
@@ -131,11 +136,20 @@ func get(t *testing.T, s approval.Store, id tool.ID) approval.Record {
 	return r
 }
 
-func changes(t *testing.T, s approval.Store, since time.Time) []approval.Record {
+func changes(t *testing.T, s approval.Store, since time.Time) []approval.Decision {
 	t.Helper()
 	rs, err := s.Changes(t.Context(), since)
 	if err != nil {
 		t.Fatalf("Changes(%v): %v", since, err)
+	}
+	return rs
+}
+
+func records(t *testing.T, s approval.Store, server string) []approval.Record {
+	t.Helper()
+	rs, err := s.Records(t.Context(), server)
+	if err != nil {
+		t.Fatalf("Records(%q): %v", server, err)
 	}
 	return rs
 }
@@ -154,6 +168,9 @@ func missing(t *testing.T, s approval.Store) {
 	if rs := changes(t, s, time.Time{}); len(rs) != 0 {
 		t.Errorf("an empty store has changes: %v", rs)
 	}
+	if rs := records(t, s, "github"); len(rs) != 0 {
+		t.Errorf("an empty store has records: %v", rs)
+	}
 	if lines, err := s.Audit(t.Context(), "github", 10); err != nil || len(lines) != 0 {
 		t.Errorf("an empty store has audit %v, %v", lines, err)
 	}
@@ -164,7 +181,7 @@ func roundTrip(t *testing.T, s approval.Store) {
 	bare := approval.Record{Server: "github", Tool: "bare", State: approval.Pending}
 	for _, want := range []approval.Record{full, bare} {
 		got := put(t, s, want, nil)
-		want.Rev, want.UpdatedAt = 1, got.UpdatedAt
+		want.Format, want.Rev, want.UpdatedAt = approval.Format, 1, got.UpdatedAt
 		same(t, "Put", got, want)
 		same(t, "Get", get(t, s, want.ID()), want)
 	}
@@ -178,11 +195,7 @@ func byteExact(t *testing.T, s approval.Store) {
 	got := get(t, s, r.ID())
 	same(t, "approved", string(got.Approved), string(r.Approved))
 	same(t, "current", string(got.Current), string(r.Current))
-	listed := changes(t, s, time.Time{})
-	if len(listed) != 1 {
-		t.Fatalf("Changes has %d records, want 1", len(listed))
-	}
-	same(t, "approved in Changes", string(listed[0].Approved), string(r.Approved))
+	same(t, "Records", records(t, s, "github"), []approval.Record{got})
 }
 
 func bigDefinitions(t *testing.T, s approval.Store) {
@@ -214,8 +227,8 @@ func refused(t *testing.T, s approval.Store) {
 			t.Errorf("%s: Put = %v, want an error of its own", name, err)
 		}
 	}
-	if rs := changes(t, s, time.Time{}); len(rs) != 0 {
-		t.Errorf("refused writes left %d records", len(rs))
+	if rs, ds := records(t, s, good.Server), changes(t, s, time.Time{}); len(rs)+len(ds) != 0 {
+		t.Errorf("refused writes left %d records and %d decisions", len(rs), len(ds))
 	}
 }
 
@@ -250,8 +263,13 @@ func oddNames(t *testing.T, s approval.Store) {
 			t.Errorf("Audit(%q) has no line of %q", id.Server, id.Name)
 		}
 	}
+	for _, d := range changes(t, s, time.Time{}) {
+		if r := get(t, s, d.ID); r.Decision() != d {
+			t.Errorf("Changes tells %+v of %q", d, r.ID())
+		}
+	}
 	if n := len(changes(t, s, time.Time{})); n != len(ids) {
-		t.Errorf("%d records of %d names", n, len(ids))
+		t.Errorf("%d decisions about %d names", n, len(ids))
 	}
 }
 
@@ -291,8 +309,8 @@ func baseline(t *testing.T, s approval.Store) {
 	if old, err := b.OldBaselines(t.Context(), []string{"github", "git"}); err != nil || len(old) != 0 {
 		t.Errorf("OldBaselines = %v, %v, want none", old, err)
 	}
-	if n := len(changes(t, s, time.Time{})); n != 1 {
-		t.Errorf("baselines are among the %d changes", n)
+	if n := len(records(t, s, "github")); n != 1 {
+		t.Errorf("baselines are among the %d records", n)
 	}
 }
 
@@ -305,6 +323,9 @@ func endedContext(t *testing.T, s approval.Store) {
 	}
 	if _, err := s.Get(ctx, r.ID()); !errors.Is(err, context.Canceled) {
 		t.Errorf("Get = %v, want context.Canceled", err)
+	}
+	if _, err := s.Records(ctx, r.Server); !errors.Is(err, context.Canceled) {
+		t.Errorf("Records = %v, want context.Canceled", err)
 	}
 	if _, err := s.Changes(ctx, time.Time{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Changes = %v, want context.Canceled", err)

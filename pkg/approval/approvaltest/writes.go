@@ -3,7 +3,6 @@ package approvaltest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -138,78 +137,6 @@ func updatedAtGrows(t *testing.T, s approval.Store) {
 		}
 		a = next
 	}
-}
-
-// fill puts n records, one after another, and returns them.
-func fill(t *testing.T, s approval.Store, n int) []approval.Record {
-	t.Helper()
-	var all []approval.Record
-	for i := range n {
-		all = append(all, put(t, s, record(tool.ID{Server: fmt.Sprintf("server%d", i%7), Name: fmt.Sprintf("tool%d", i)}), nil))
-	}
-	return all
-}
-
-func changesAll(t *testing.T, s approval.Store) {
-	all := fill(t, s, 10)
-	same(t, "Changes", changes(t, s, time.Time{}), all)
-}
-
-func changesSince(t *testing.T, s approval.Store) {
-	all := fill(t, s, 10)
-	for i, r := range all {
-		same(t, fmt.Sprintf("Changes since record %d", i), changes(t, s, r.UpdatedAt), all[i:])
-		same(t, fmt.Sprintf("Changes since just after record %d", i), len(changes(t, s, r.UpdatedAt.Add(1))), len(all)-i-1)
-		same(t, "the same in another zone", changes(t, s, r.UpdatedAt.In(time.FixedZone("east", 5*3600))), all[i:])
-	}
-	same(t, "Changes since the last year", changes(t, s, start.AddDate(-1, 0, 0)), all)
-	if late := changes(t, s, all[9].UpdatedAt.Add(time.Hour)); len(late) != 0 {
-		t.Errorf("Changes since an hour from now: %v", late)
-	}
-}
-
-func changesOnce(t *testing.T, s approval.Store) {
-	all := fill(t, s, 5)
-	again := put(t, s, all[1], nil)
-	same(t, "Changes", changes(t, s, time.Time{}), []approval.Record{all[0], all[2], all[3], all[4], again})
-	same(t, "Changes since the second write", changes(t, s, again.UpdatedAt), []approval.Record{again})
-}
-
-func changesMany(t *testing.T, s approval.Store) {
-	const n = 1200 // with 2 KB each, three pages of a store that answers 1 MB at a time
-	big := make([]byte, 2000)
-	for i := range big {
-		big[i] = byte('a' + i%26)
-	}
-	want := make([]string, n)
-	for i := range want {
-		want[i] = fmt.Sprintf("tool%04d", i)
-	}
-	for _, err := range race(8, func(w int) error {
-		for i := w; i < n; i += 8 {
-			r := record(tool.ID{Server: "many", Name: want[i]})
-			r.Current = big
-			if _, err := s.Put(t.Context(), r, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	all := changes(t, s, time.Time{})
-	got := make([]string, len(all))
-	for i, r := range all {
-		got[i] = r.Tool
-		if i > 0 && r.UpdatedAt.Before(all[i-1].UpdatedAt) {
-			t.Fatalf("record %d is older than the one before it", i)
-		}
-	}
-	same(t, "Changes since one in the middle", len(changes(t, s, all[n/2].UpdatedAt)) >= n/2, true)
-	slices.Sort(got)
-	same(t, "tools", got, want)
 }
 
 func auditOrder(t *testing.T, s approval.Store) {

@@ -1,11 +1,11 @@
 // Package bolt keeps approvals in one bbolt file, for a gateway that runs on
 // one machine.
 //
-// A bbolt file has one writer at a time and at most one process; that is
-// what makes UpdatedAt a strictly growing clock here, so Changes misses nothing.
+// A bbolt file has one writer at a time and at most one process.
 package bolt
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -18,6 +18,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -39,7 +40,7 @@ var _ approval.Store = (*Store)(nil)
 // The buckets of the file.
 var (
 	records   = []byte("records")   // "server:tool" → stored
-	feed      = []byte("feed")      // UpdatedAt, 8 bytes of nanoseconds → "server:tool"
+	decisions = []byte("decisions") // DecidedAt, 8 bytes of nanoseconds, and "server:tool" → nothing
 	audit     = []byte("audit")     // server → 8 bytes of sequence → Entry
 	baselines = []byte("baselines") // server → Baseline, of an earlier version
 	firsts    = []byte("firsts")    // approval.BaselineKey → Baseline
@@ -75,12 +76,12 @@ func Open(path string, now func() time.Time) (*Store, error) {
 		return nil, fmt.Errorf("open approvals %q: %w", path, err)
 	}
 	err = s.update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{records, feed, audit, baselines, firsts, tokens, tokenUses} {
+		for _, name := range [][]byte{records, decisions, audit, baselines, firsts, tokens, tokenUses} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
 		}
-		return nil
+		return migrate(tx)
 	})
 	if err != nil {
 		_ = s.Close() // the first error is the one to tell
@@ -104,23 +105,44 @@ func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err err
 	return r, nil
 }
 
-// Changes implements [approval.Store].
-func (s *Store) Changes(ctx context.Context, since time.Time) (changed []approval.Record, err error) {
+// Records implements [approval.Store].
+func (s *Store) Records(ctx context.Context, server string) (all []approval.Record, err error) {
+	prefix := []byte(tool.ID{Server: server}.String())
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		c := tx.Bucket(feed).Cursor()
-		for at, id := c.Seek(feedKey(since)); at != nil; at, id = c.Next() {
-			r, err := get(tx, string(id))
+		c := tx.Bucket(records).Cursor()
+		for id, data := c.Seek(prefix); bytes.HasPrefix(id, prefix); id, data = c.Next() {
+			r, err := decode(data)
 			if err != nil {
 				return fmt.Errorf("%q: %w", id, err)
 			}
-			changed = append(changed, r)
+			all = append(all, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("approvals of %q: %w", server, err)
+	}
+	return all, nil
+}
+
+// Changes implements [approval.Store].
+func (s *Store) Changes(ctx context.Context, since time.Time) (decided []approval.Decision, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		c := tx.Bucket(decisions).Cursor()
+		for key, _ := c.Seek(timeKey(since)); key != nil; key, _ = c.Next() {
+			id := string(key[timeSize:])
+			r, err := get(tx, id)
+			if err != nil {
+				return fmt.Errorf("%q: %w", id, err)
+			}
+			decided = append(decided, r.Decision())
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("changes of approvals: %w", err)
 	}
-	return changed, nil
+	return decided, nil
 }
 
 // Put implements [approval.Store].
@@ -138,14 +160,16 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		if held.Rev != r.Rev {
 			return approval.ErrConflict
 		}
-		if held.Rev > 0 {
-			if err := tx.Bucket(feed).Delete(feedKey(held.UpdatedAt)); err != nil {
-				return err
-			}
+		r = r.Next(s.now())
+		if err := move(tx, held, r); err != nil {
+			return err
 		}
-		r.Rev++
-		r.UpdatedAt = s.tick(tx)
-		return put(tx, r, e)
+		if err := put(tx, r); err != nil || e == nil {
+			return err
+		}
+		line := *e
+		line.Rev = r.Rev
+		return note(tx, line)
 	})
 	if err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
@@ -153,20 +177,35 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	return r, nil
 }
 
-// put writes the record, its place in the feed, and its audit line.
-func put(tx *bbolt.Tx, r approval.Record, e *approval.Entry) error {
-	data, err := json.Marshal(stored{r, r.Approved, r.Current})
+// put writes the record.
+func put(tx *bbolt.Tx, r approval.Record) error {
+	data, err := rawjson.Marshal(stored{r, r.Approved, r.Current}, r.Unknown)
 	if err != nil {
 		return err
 	}
-	id := []byte(r.ID().String())
-	if err := tx.Bucket(records).Put(id, data); err != nil {
-		return err
+	return tx.Bucket(records).Put([]byte(r.ID().String()), data)
+}
+
+// move gives the record its place among the decisions, and takes the one of before.
+func move(tx *bbolt.Tx, before, now approval.Record) error {
+	if before.DecidedAt.Equal(now.DecidedAt) {
+		return nil
 	}
-	if err := tx.Bucket(feed).Put(feedKey(r.UpdatedAt), id); err != nil || e == nil {
-		return err
+	b := tx.Bucket(decisions)
+	if !before.DecidedAt.IsZero() {
+		if err := b.Delete(decisionKey(before)); err != nil {
+			return err
+		}
 	}
-	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(r.Server))
+	if now.DecidedAt.IsZero() {
+		return nil
+	}
+	return b.Put(decisionKey(now), nil)
+}
+
+// note writes an audit line.
+func note(tx *bbolt.Tx, e approval.Entry) error {
+	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(e.Server))
 	if err != nil {
 		return err
 	}
@@ -174,9 +213,8 @@ func put(tx *bbolt.Tx, r approval.Record, e *approval.Entry) error {
 	if err != nil {
 		return err
 	}
-	line := *e
-	line.Rev = r.Rev
-	if data, err = json.Marshal(line); err != nil {
+	data, err := json.Marshal(e)
+	if err != nil {
 		return err
 	}
 	return lines.Put(binary.BigEndian.AppendUint64(nil, seq), data)
@@ -211,31 +249,31 @@ func get(tx *bbolt.Tx, id string) (approval.Record, error) {
 	if data == nil {
 		return approval.Record{}, approval.ErrNotFound
 	}
+	return decode(data)
+}
+
+// decode reads a record as put wrote it.
+func decode(data []byte) (approval.Record, error) {
 	var st stored
-	if err := json.Unmarshal(data, &st); err != nil {
+	unknown, err := rawjson.Unmarshal(data, &st)
+	if err != nil {
 		return approval.Record{}, err
 	}
 	r := st.Record
-	r.Approved, r.Current = st.Approved, st.Current
+	r.Approved, r.Current, r.Unknown = st.Approved, st.Current, unknown
 	return r, nil
 }
 
-// tick returns the time, or just after the newest record if the clock is
-// not past that: two records of one time would share a place in the feed.
-func (s *Store) tick(tx *bbolt.Tx) time.Time {
-	now := s.now().UTC().Round(0)
-	if newest, _ := tx.Bucket(feed).Cursor().Last(); newest != nil {
-		last := time.Unix(0, int64(binary.BigEndian.Uint64(newest))).UTC()
-		if !now.After(last) {
-			return last.Add(time.Nanosecond)
-		}
-	}
-	return now
+// timeSize is how many bytes of a decision's key are its time.
+const timeSize = 8
+
+func decisionKey(r approval.Record) []byte {
+	return append(timeKey(r.DecidedAt), r.ID().String()...)
 }
 
-// feedKey sorts as t does, from 1970 on; every earlier time, the zero time among
+// timeKey sorts as t does, from 1970 on; every earlier time, the zero time among
 // them, is the first key.
-func feedKey(t time.Time) []byte {
+func timeKey(t time.Time) []byte {
 	var ns uint64
 	if t.Unix() > 0 {
 		ns = uint64(t.UnixNano())

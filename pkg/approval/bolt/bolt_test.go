@@ -57,34 +57,33 @@ func TestStoreKeepsThePromises(t *testing.T) {
 	})
 }
 
-func TestUpdatedAtGrowsWhateverTheClockSays(t *testing.T) {
+func TestTimesGrowWhateverTheClockSays(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	path := filepath.Join(t.TempDir(), "approvals.db")
-	s := open(t, path, func() time.Time { return clock })
-	var want []string
-	var last time.Time
-	for i, step := range []time.Duration{0, 0, -time.Hour, time.Second, -time.Second} {
-		clock = clock.Add(step)
-		r, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: string(rune('a' + i)), State: approval.Pending}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !r.UpdatedAt.After(last) {
-			t.Errorf("record %d: UpdatedAt %v is not after %v", i, r.UpdatedAt, last)
-		}
-		last = r.UpdatedAt
-		want = append(want, r.Tool)
-	}
-	all, err := s.Changes(t.Context(), time.Time{})
+	s := open(t, filepath.Join(t.TempDir(), "approvals.db"), func() time.Time { return clock })
+	last, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: "t", State: approval.Pending}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, r := range all {
-		got = append(got, r.Tool)
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("order of Changes (-want +got):\n%s", d)
+	for i, step := range []time.Duration{0, 0, -time.Hour, time.Second, -time.Second} {
+		clock = clock.Add(step)
+		next, e, err := approval.Disable(last, "ada", "", clock)
+		if err == nil {
+			next, err = s.Put(t.Context(), next, &e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !next.UpdatedAt.After(last.UpdatedAt) || !next.DecidedAt.After(last.DecidedAt) {
+			t.Errorf("decision %d: updated %v after %v, decided %v after %v", i, next.UpdatedAt, last.UpdatedAt, next.DecidedAt, last.DecidedAt)
+		}
+		last = next
+		got, err := s.Changes(t.Context(), last.DecidedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]approval.Decision{last.Decision()}, got); d != "" {
+			t.Errorf("Changes after decision %d (-want +got):\n%s", i, d)
+		}
 	}
 }
 

@@ -57,8 +57,9 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 			_, err = s.Put(ctx, r, &approval.Entry{Server: r.Server, Tool: r.Tool, Actor: "ada", Action: "disable"})
 		}
 		_, put := s.Put(ctx, approval.Record{Server: id.Server, Tool: crand.Text(), State: approval.Pending, Current: make([]byte, 9000)}, nil)
+		_, records := s.Records(ctx, id.Server)
 		_, audit := s.Audit(ctx, id.Server, 100)
-		errs = append(errs, err, put, audit)
+		errs = append(errs, err, put, records, audit)
 	}
 	_, changes := s.Changes(ctx, time.Time{})
 	_, base := s.Baseline(ctx, "i", approval.Tools)

@@ -59,7 +59,7 @@ func (s *Store) OldBaselines(ctx context.Context, servers []string) ([]approval.
 	g.SetLimit(maxReaders)
 	for _, server := range servers {
 		g.Go(func() error {
-			b, err := s.readBaseline(ctx, item{"PK": text("SRV#" + server), "SK": text("BASELINE")})
+			b, err := s.readBaseline(ctx, item{"PK": text(recordPK + server), "SK": text("BASELINE")})
 			if errors.Is(err, approval.ErrNotFound) || err == nil && b.URL == "" {
 				return nil
 			}

@@ -1,15 +1,16 @@
 // Package dynamo keeps approvals in one DynamoDB table.
 //
 //	PK              SK                       what
-//	SRV#<server>    TOOL#<tool>              a record; also in the index "feed"
+//	SRV#<server>    TOOL#<tool>              a record; a decided one also in the index "decisions"
 //	BASE#<hash>     <kind>                   when the first list of a server was taken, by its identity
 //	SRV#<server>    BASELINE                 the same by its name, of an earlier version
 //	AUDIT#<server>  <time>#<tool>            who did what
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
 //
-// The index "feed" has all records under one partition key, sorted by
-// updated_at. That holds a thousand writes a second, far above what people and a sync do.
+// The index "decisions" has the records that people decided about under one partition
+// key, sorted by decided_at, without their definitions. That holds a thousand writes a
+// second, far above what people do; what a sync finds does not enter it.
 package dynamo
 
 import (
@@ -19,7 +20,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,8 +31,7 @@ import (
 )
 
 const (
-	feedIndex  = "feed"
-	feedKey    = "records"
+	feedIndex  = "decisions"
 	timeLayout = "2006-01-02T15:04:05.000000000Z" // of one width, so that it sorts
 )
 
@@ -40,6 +39,7 @@ const (
 type api interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
 	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
 }
@@ -80,22 +80,40 @@ func (s *Store) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 	return r, nil
 }
 
-// Changes implements [approval.Store].
-func (s *Store) Changes(ctx context.Context, since time.Time) ([]approval.Record, error) {
-	var changed []approval.Record
+// Records implements [approval.Store].
+func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, error) {
+	var all []approval.Record
 	err := s.query(ctx, &dynamodb.QueryInput{
-		IndexName:                 aws.String(feedIndex),
-		KeyConditionExpression:    aws.String("feed = :feed AND updated_at >= :since"),
-		ExpressionAttributeValues: item{":feed": text(feedKey), ":since": text(since.UTC().Format(timeLayout))},
+		KeyConditionExpression:    aws.String("PK = :pk AND begins_with(SK, :tool)"),
+		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":tool": text(recordSK)},
+		ConsistentRead:            aws.Bool(true),
 	}, func(it item) (bool, error) {
 		r, err := decode(it)
-		changed = append(changed, r)
+		all = append(all, r)
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("approvals of %q: %w", server, err)
+	}
+	return all, nil
+}
+
+// Changes implements [approval.Store].
+func (s *Store) Changes(ctx context.Context, since time.Time) ([]approval.Decision, error) {
+	var decided []approval.Decision
+	err := s.query(ctx, &dynamodb.QueryInput{
+		IndexName:                 aws.String(feedIndex),
+		KeyConditionExpression:    aws.String("feed = :feed AND decided_at >= :since"),
+		ExpressionAttributeValues: item{":feed": text(feedKey), ":since": text(since.UTC().Format(timeLayout))},
+	}, func(it item) (bool, error) {
+		d, err := decodeDecision(it)
+		decided = append(decided, d)
 		return true, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("changes of approvals: %w", err)
 	}
-	return changed, nil
+	return decided, nil
 }
 
 // Put implements [approval.Store]. If the answer to a write is lost, the client
@@ -105,26 +123,24 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 	}
-	read := r.Rev
-	r.Rev++
-	r.UpdatedAt = later(s.now(), r.UpdatedAt)
+	next := r.Next(s.now())
 	id := rand.Text()
-	it, err := encode(r, id)
+	up, err := encode(next, id)
 	if err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 	}
-	put := types.Put{TableName: &s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
-	if read > 0 {
-		put.ConditionExpression = aws.String("rev = :rev")
-		put.ExpressionAttributeValues = item{":rev": number(read)}
+	up.TableName, up.ConditionExpression = &s.table, aws.String("attribute_not_exists(PK)")
+	if r.Rev > 0 {
+		up.ConditionExpression = aws.String("#rev = :read")
+		up.ExpressionAttributeValues[":read"] = number(r.Rev)
 	}
 	if e == nil {
-		_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{
-			TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression,
-			ExpressionAttributeValues: put.ExpressionAttributeValues,
+		_, err = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: up.TableName, Key: up.Key, UpdateExpression: up.UpdateExpression, ConditionExpression: up.ConditionExpression,
+			ExpressionAttributeNames: up.ExpressionAttributeNames, ExpressionAttributeValues: up.ExpressionAttributeValues,
 		}, s.options)
 	} else {
-		err = s.putBoth(ctx, put, r, *e)
+		err = s.putBoth(ctx, up, next, *e)
 	}
 	if err != nil {
 		err = s.explain(err)
@@ -132,11 +148,11 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 			return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 		}
 	}
-	return r, nil
+	return next, nil
 }
 
 // putBoth writes the record and its audit line in one transaction.
-func (s *Store) putBoth(ctx context.Context, record types.Put, r approval.Record, e approval.Entry) error {
+func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Record, e approval.Entry) error {
 	e.Rev = r.Rev
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -147,7 +163,7 @@ func (s *Store) putBoth(ctx context.Context, record types.Put, r approval.Record
 		"entry": text(string(line)),
 	}}
 	_, err = s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
-		TransactItems: []types.TransactWriteItem{{Put: &record}, {Put: &audit}},
+		TransactItems: []types.TransactWriteItem{{Update: &record}, {Put: &audit}},
 	}, s.options)
 	return err
 }
@@ -255,68 +271,4 @@ func hasReason(err error, codes ...string) bool {
 		}
 	}
 	return false
-}
-
-// encode returns the item of a record. The definitions are bytes of their own: in
-// JSON they would lose their white space, and base64 would take a third more of the
-// 400 KB that an item may have.
-func encode(r approval.Record, writeID string) (item, error) {
-	it := recordKey(r.ID())
-	for name, definition := range map[string][]byte{"approved": r.Approved, "current": r.Current} {
-		if definition != nil {
-			it[name] = &types.AttributeValueMemberB{Value: definition}
-		}
-	}
-	r.Approved, r.Current = nil, nil
-	data, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	it["record"] = text(string(data))
-	it["rev"] = number(r.Rev)
-	it["write_id"] = text(writeID)
-	it["feed"] = text(feedKey)
-	it["updated_at"] = text(r.UpdatedAt.Format(timeLayout))
-	return it, nil
-}
-
-// decode is the inverse of encode.
-func decode(it item) (r approval.Record, err error) {
-	if err := json.Unmarshal([]byte(textOf(it["record"])), &r); err != nil {
-		return approval.Record{}, fmt.Errorf("item %q %q: %w", textOf(it["PK"]), textOf(it["SK"]), err)
-	}
-	if b, ok := it["approved"].(*types.AttributeValueMemberB); ok {
-		r.Approved = b.Value
-	}
-	if b, ok := it["current"].(*types.AttributeValueMemberB); ok {
-		r.Current = b.Value
-	}
-	return r, nil
-}
-
-func recordKey(id tool.ID) item {
-	return item{"PK": text("SRV#" + id.Server), "SK": text("TOOL#" + id.Name)}
-}
-
-// later returns now, or just after last if the clock is not past that.
-func later(now, last time.Time) time.Time {
-	now = now.UTC().Round(0)
-	if !now.After(last) {
-		return last.UTC().Add(time.Nanosecond)
-	}
-	return now
-}
-
-func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-
-func number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
-}
-
-// textOf returns the string of v, "" if it is none.
-func textOf(v types.AttributeValue) string {
-	if s, ok := v.(*types.AttributeValueMemberS); ok {
-		return s.Value
-	}
-	return ""
 }

@@ -100,7 +100,7 @@ func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) 
 	if p := table.Table.DeletionProtectionEnabled; p == nil || !*p {
 		t.Error("the table can be deleted")
 	}
-	if got := *table.Table.TableArn; got != outputs["TableArn"] || got+"/index/feed" != outputs["FeedArn"] {
+	if got := *table.Table.TableArn; got != outputs["TableArn"] || got+"/index/decisions" != outputs["FeedArn"] {
 		t.Errorf("the table is %s; the outputs are %v", got, outputs)
 	}
 }
@@ -109,6 +109,7 @@ func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) 
 func checkMissing(t *testing.T, s *dynamo.Store) {
 	r := approval.Record{Server: "s", Tool: "t", State: approval.Pending}
 	_, get := s.Get(t.Context(), r.ID())
+	_, records := s.Records(t.Context(), "s")
 	_, changes := s.Changes(t.Context(), time.Time{})
 	_, put := s.Put(t.Context(), r, nil)
 	_, both := s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: "t", Actor: "a", Action: "observe"})
@@ -117,7 +118,7 @@ func checkMissing(t *testing.T, s *dynamo.Store) {
 	putBaseline := s.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools})
 	_, old := s.OldBaselines(t.Context(), []string{"s"})
 	for name, err := range map[string]error{
-		"Get": get, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit, "Baseline": baseline, "PutBaseline": putBaseline,
+		"Get": get, "Records": records, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit, "Baseline": baseline, "PutBaseline": putBaseline,
 		"OldBaselines": old,
 	} {
 		if err == nil || !strings.Contains(err.Error(), `table "no-such-table"`) || errors.Is(err, approval.ErrNotFound) || errors.Is(err, approval.ErrConflict) {

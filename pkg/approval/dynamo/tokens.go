@@ -20,22 +20,16 @@ import (
 // partition gives three thousand reads a second, and DynamoDB splits a hot one by sort key.
 const tokensKey = "TOKENS"
 
-// tokenAPI is what Tokens calls beside a Store's calls.
-type tokenAPI interface {
-	api
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-}
-
 // Tokens is a [token.Store] in the table of the approvals.
 type Tokens struct {
-	db tokenAPI
+	db api
 	s  *Store // for its reads
 }
 
 var _ token.Store = (*Tokens)(nil)
 
 // NewTokens returns the tokens of the named table. It makes no call.
-func NewTokens(db tokenAPI, table string) *Tokens { return &Tokens{db, New(db, table, nil)} }
+func NewTokens(db api, table string) *Tokens { return &Tokens{db, New(db, table, nil)} }
 
 // Token implements [token.Store].
 func (k *Tokens) Token(ctx context.Context, id string) (token.Token, error) {

@@ -35,9 +35,17 @@ type request struct {
 	IndexName         string
 	Limit             int
 	ExclusiveStartKey map[string]any
-	Item              map[string]struct{ S string }
-	TransactItems     []struct {
-		Put struct{ Item map[string]struct{ S string } }
+	update
+	TransactItems []struct{ Update update }
+}
+
+// An update is the write of a record.
+type update struct {
+	UpdateExpression          string
+	ExpressionAttributeNames  map[string]string
+	ExpressionAttributeValues map[string]struct {
+		S, N string
+		B    []byte
 	}
 }
 
@@ -92,23 +100,24 @@ func TestEachCallIsOneRequest(t *testing.T) {
 	}}
 	s := w.store()
 	_, get := s.Get(t.Context(), waiting.ID())
+	_, records := s.Records(t.Context(), "s")
 	_, changes := s.Changes(t.Context(), time.Time{})
 	_, put := s.Put(t.Context(), waiting, nil)
 	_, both := s.Put(t.Context(), waiting, line)
 	_, audit := s.Audit(t.Context(), "s", 10)
-	if err := errors.Join(get, changes, put, both, audit); err != nil {
+	if err := errors.Join(get, records, changes, put, both, audit); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"GetItem", "Query", "PutItem", "TransactWriteItems", "Query"}, w.calls); d != "" {
+	if d := cmp.Diff([]string{"GetItem", "Query", "Query", "UpdateItem", "TransactWriteItems", "Query"}, w.calls); d != "" {
 		t.Errorf("requests (-want +got):\n%s", d)
 	}
-	if !w.seen[0].ConsistentRead || !w.seen[4].ConsistentRead {
+	if !w.seen[0].ConsistentRead || !w.seen[1].ConsistentRead || !w.seen[5].ConsistentRead {
 		t.Error("a read of the table is not strongly consistent")
 	}
-	if w.seen[1].IndexName != "feed" || w.seen[1].ConsistentRead {
-		t.Errorf("Changes asked %+v, want the index feed, which is never consistent", w.seen[1])
+	if w.seen[2].IndexName != "decisions" || w.seen[2].ConsistentRead {
+		t.Errorf("Changes asked %+v, want the index decisions, which is never consistent", w.seen[2])
 	}
-	if n := len(w.seen[3].TransactItems); n != 2 {
+	if n := len(w.seen[4].TransactItems); n != 2 {
 		t.Errorf("the transaction has %d items, want record and audit line", n)
 	}
 }
@@ -200,11 +209,13 @@ func TestARefusedWriteLooksWhoseTheRecordIs(t *testing.T) {
 		held     func(own request) string
 		conflict bool
 	}{
-		{"one item, its own", fault("ConditionalCheckFailedException"), nil, func(r request) string { return held(r.Item["write_id"].S) }, false},
+		{"one item, its own", fault("ConditionalCheckFailedException"), nil, func(r request) string { return held(r.ExpressionAttributeValues[":write_id"].S) }, false},
 		{"one item, another's", fault("ConditionalCheckFailedException"), nil, other, true},
 		{"one item, gone", fault("ConditionalCheckFailedException"), nil, func(request) string { return `{}` }, true},
 		{"one item in another's transaction", fault("TransactionConflictException"), nil, other, true},
-		{"two items, its own", cancelled("ConditionalCheckFailed", "None"), line, func(r request) string { return held(r.TransactItems[0].Put.Item["write_id"].S) }, false},
+		{"two items, its own", cancelled("ConditionalCheckFailed", "None"), line, func(r request) string {
+			return held(r.TransactItems[0].Update.ExpressionAttributeValues[":write_id"].S)
+		}, false},
 		{"two items, another's", cancelled("ConditionalCheckFailed", "None"), line, other, true},
 		{"two items in another's transaction", cancelled("TransactionConflict", "None"), line, other, true},
 		{"two items, refused and throttled", cancelled("ConditionalCheckFailed", "ThrottlingError"), line, other, true},
@@ -245,7 +256,8 @@ func TestEveryPageIsRead(t *testing.T) {
 		if in.ExclusiveStartKey != nil {
 			page = int(in.ExclusiveStartKey["page"].(map[string]any)["N"].(string)[0] - '0')
 		}
-		items := fmt.Sprintf(`{"record":{"S":"{\"server\":\"s\",\"tool\":\"t%d\"}"},"entry":{"S":"{\"tool\":\"t%d\"}"}}`, page, page)
+		items := fmt.Sprintf(`{"record":{"S":"{\"server\":\"s\",\"tool\":\"t%d\"}"},"entry":{"S":"{\"tool\":\"t%d\"}"},"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t%d"},
+			"rev":{"N":"1"},"disabled":{"BOOL":false},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"}}`, page, page, page)
 		if page == 1 {
 			items = "" // a page may be empty and still not be the last
 		}
@@ -256,16 +268,20 @@ func TestEveryPageIsRead(t *testing.T) {
 		return http.StatusOK, `{"Items":[` + items + `]` + last + `}`
 	}
 	s := w.store()
-	records, err := s.Changes(t.Context(), time.Time{})
-	if err != nil {
+	decisions, changes := s.Changes(t.Context(), time.Time{})
+	records, err := s.Records(t.Context(), "s")
+	if err := errors.Join(changes, err); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, r := range records {
-		got = append(got, r.Tool)
+	var got, whole []string
+	for _, d := range decisions {
+		got = append(got, d.ID.Name)
 	}
-	if want := []string{"t0", "t2", "t3"}; !slices.Equal(got, want) {
-		t.Errorf("Changes = %q, want %q", got, want)
+	for _, r := range records {
+		whole = append(whole, r.Tool)
+	}
+	if want := []string{"t0", "t2", "t3"}; !slices.Equal(got, want) || !slices.Equal(whole, want) {
+		t.Errorf("Changes = %q, Records = %q, want %q", got, whole, want)
 	}
 	w.calls = nil
 	lines, err := s.Audit(t.Context(), "s", 2)
@@ -283,8 +299,9 @@ func TestABrokenItemIsAnErrorThatNamesIt(t *testing.T) {
 		return http.StatusOK, `{"Items":[` + broken + `]}`
 	}}
 	_, get := w.store().Get(t.Context(), tool.ID{Server: "s", Name: "t"})
+	_, records := w.store().Records(t.Context(), "s")
 	_, changes := w.store().Changes(t.Context(), time.Time{})
-	for name, err := range map[string]error{"Get": get, "Changes": changes} {
+	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes} {
 		if err == nil || !strings.Contains(err.Error(), `"TOOL#t"`) {
 			t.Errorf("%s = %v, want an error that names the item", name, err)
 		}
@@ -309,16 +326,11 @@ func TestAnItemOfTheGreatestRecordFitsDynamoDB(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		var in struct {
-			Item map[string]struct {
-				S, N string
-				B    []byte
-			}
-		}
+		var in update
 		if err := json.Unmarshal(body, &in); err != nil {
 			return nil, err
 		}
-		for name, v := range in.Item {
+		for name, v := range in.ExpressionAttributeValues {
 			size += len(name) + len(v.S) + len(v.N) + len(v.B)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

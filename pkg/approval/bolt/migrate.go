@@ -1,0 +1,54 @@
+package bolt
+
+import (
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+)
+
+// feed is a bucket of earlier programs: every record by its UpdatedAt. Where it is, such
+// a program wrote last.
+var feed = []byte("feed")
+
+// migrate notes the decisions of a file that an earlier program wrote: its records do
+// not say when a person decided, but who decided last and when.
+func migrate(tx *bbolt.Tx) error {
+	if tx.Bucket(feed) == nil {
+		return nil
+	}
+	var decided []approval.Record
+	err := tx.Bucket(records).ForEach(func(id, data []byte) error {
+		r, err := decode(data)
+		if err != nil {
+			return fmt.Errorf("%q: %w", id, err)
+		}
+		if r.DecidedAt.IsZero() && r.By != "" && r.By != approval.Sync {
+			r.DecidedAt = r.At
+		}
+		if !r.DecidedAt.IsZero() {
+			decided = append(decided, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// Anew: what such a program wrote has left its old place among the decisions.
+	if err := tx.DeleteBucket(decisions); err != nil {
+		return err
+	}
+	if _, err := tx.CreateBucket(decisions); err != nil {
+		return err
+	}
+	for _, r := range decided {
+		if err := put(tx, r); err != nil {
+			return err
+		}
+		if err := move(tx, approval.Record{}, r); err != nil {
+			return err
+		}
+	}
+	return tx.DeleteBucket(feed)
+}

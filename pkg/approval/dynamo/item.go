@@ -1,0 +1,139 @@
+package dynamo
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Where a record stands, and the one partition of the decisions. It is named as in
+// the index "feed" of earlier programs, so that one which still runs during a deploy sees new
+// decisions too.
+const (
+	recordPK = "SRV#"
+	recordSK = "TOOL#"
+	feedKey  = "records"
+)
+
+// encode returns the write of a record. It changes attributes one by one: what a newer
+// program put beside them stays, and so does a record's place among the decisions when a
+// sync writes.
+//
+// The definitions are bytes of their own: in JSON they would lose their white space, and
+// base64 would take a third more of the 400 KB that an item may have. What the index
+// "decisions" projects are attributes too.
+func encode(r approval.Record, writeID string) (types.Update, error) {
+	set := item{
+		"rev": number(r.Rev), "write_id": text(writeID), "updated_at": text(r.UpdatedAt.Format(timeLayout)),
+		"state": text(string(r.State)), "disabled": &types.AttributeValueMemberBOOL{Value: r.Disabled},
+		"approved_hash": text(string(r.ApprovedHash)), "current_hash": text(string(r.CurrentHash)),
+	}
+	var remove []string
+	for name, definition := range map[string][]byte{"approved": r.Approved, "current": r.Current} {
+		if definition != nil {
+			set[name] = &types.AttributeValueMemberB{Value: definition}
+		} else {
+			remove = append(remove, name)
+		}
+	}
+	if !r.DecidedAt.IsZero() {
+		set["feed"], set["decided_at"] = text(feedKey), text(r.DecidedAt.UTC().Format(timeLayout))
+	}
+	key := recordKey(r.ID())
+	r.Approved, r.Current = nil, nil
+	data, err := rawjson.Marshal(r, r.Unknown)
+	if err != nil {
+		return types.Update{}, err
+	}
+	set["record"] = text(string(data))
+	up := update(set, remove)
+	up.Key = key
+	return up, nil
+}
+
+// update returns a write that sets and removes attributes. Many of their names are words
+// that DynamoDB reserves, so all go by another one.
+func update(set item, remove []string) types.Update {
+	names, values := map[string]string{}, item{}
+	var sets, removes []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		names["#"+name], values[":"+name] = name, set[name]
+		sets = append(sets, "#"+name+" = :"+name)
+	}
+	slices.Sort(remove)
+	for _, name := range remove {
+		names["#"+name] = name
+		removes = append(removes, "#"+name)
+	}
+	expression := "SET " + strings.Join(sets, ", ")
+	if len(removes) > 0 {
+		expression += " REMOVE " + strings.Join(removes, ", ")
+	}
+	return types.Update{UpdateExpression: &expression, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
+}
+
+// decode returns the record of an item.
+func decode(it item) (r approval.Record, err error) {
+	if r.Unknown, err = rawjson.Unmarshal([]byte(textOf(it["record"])), &r); err != nil {
+		return approval.Record{}, broken(it, err)
+	}
+	if b, ok := it["approved"].(*types.AttributeValueMemberB); ok {
+		r.Approved = b.Value
+	}
+	if b, ok := it["current"].(*types.AttributeValueMemberB); ok {
+		r.Current = b.Value
+	}
+	return r, nil
+}
+
+// decodeDecision returns the decision of an item of the index.
+func decodeDecision(it item) (approval.Decision, error) {
+	server, isRecord := strings.CutPrefix(textOf(it["PK"]), recordPK)
+	name, isTool := strings.CutPrefix(textOf(it["SK"]), recordSK)
+	at, err := time.Parse(timeLayout, textOf(it["decided_at"]))
+	rev, isNumber := it["rev"].(*types.AttributeValueMemberN)
+	disabled, isBool := it["disabled"].(*types.AttributeValueMemberBOOL)
+	if err != nil || !isRecord || !isTool || !isNumber || !isBool {
+		return approval.Decision{}, broken(it, fmt.Errorf("it is no decision (%v)", err))
+	}
+	n, err := strconv.ParseInt(rev.Value, 10, 64)
+	if err != nil {
+		return approval.Decision{}, broken(it, err)
+	}
+	return approval.Decision{
+		ID: tool.ID{Server: server, Name: name}, Rev: n, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
+		ApprovedHash: tool.Hash(textOf(it["approved_hash"])), CurrentHash: tool.Hash(textOf(it["current_hash"])), DecidedAt: at,
+	}, nil
+}
+
+// broken names the item that cannot be read.
+func broken(it item, err error) error {
+	return fmt.Errorf("item %q %q: %w", textOf(it["PK"]), textOf(it["SK"]), err)
+}
+
+func recordKey(id tool.ID) item {
+	return item{"PK": text(recordPK + id.Server), "SK": text(recordSK + id.Name)}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// textOf returns the string of v, "" if it is none.
+func textOf(v types.AttributeValue) string {
+	if s, ok := v.(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
