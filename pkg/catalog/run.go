@@ -136,7 +136,7 @@ func (r *run) readServers(ctx context.Context) error {
 	byName := map[string]*list{}
 	for _, l := range r.lists {
 		if l.server.Enabled {
-			targets = append(targets, Target(l.server))
+			targets = append(targets, Target(l.server, l.outcome))
 			byName[l.server.Name] = l
 		}
 	}
@@ -163,10 +163,11 @@ func (r *run) readServers(ctx context.Context) error {
 	return nil
 }
 
-// Target returns where and how the server is reached.
-func Target(s config.Server) upstream.Target {
+// Target returns where and how the server is reached. last is how its last load ended.
+func Target(s config.Server, last upstream.Outcome) upstream.Target {
 	return upstream.Target{
-		ID: s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
+		Memory: last.Memory,
+		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
 	}
 }
 

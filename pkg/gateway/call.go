@@ -166,7 +166,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	}
 	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)
-	raw, err := s.g.up.Call(ctx, catalog.Target(server), upstream.Call{
+	raw, err := s.g.up.Call(ctx, catalog.Target(server, s.view.Server(i).Outcome), upstream.Call{
 		Owner:  session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID},
 		Name:   id.Name,
 		Params: params,

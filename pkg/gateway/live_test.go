@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +25,15 @@ import (
 
 // A street is a gateway with real servers on loopback behind it.
 type street struct {
-	t       *testing.T
-	objects objecttest.Mem
-	syncer  *catalog.Syncer
-	loader  *state.Loader
-	gateway *gateway.Gateway
-	now     time.Duration // ahead of the clock
-	exclude string        // header of each request; "": none
+	t         *testing.T
+	nets      []netip.Prefix
+	objects   objecttest.Mem
+	approvals approvaltest.Mem
+	syncer    *catalog.Syncer
+	loader    *state.Loader
+	gateway   *gateway.Gateway
+	now       time.Duration // ahead of the clock
+	exclude   string        // header of each request; "": none
 }
 
 func newStreet(t *testing.T) *street {
@@ -38,15 +41,19 @@ func newStreet(t *testing.T) *street {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &street{t: t}
-	now := func() time.Time { return time.Now().Add(s.now) }
-	up := upstream.New(&upstream.Options{AllowNets: nets})
-	t.Cleanup(up.Close)
-	approvals := &approvaltest.Mem{}
-	s.syncer = catalog.NewSyncer(&s.objects, approvals, up, nil)
-	s.loader = state.New(&s.objects, approvals, nil)
-	s.gateway = gateway.New(s.loader, approvals, up, &gateway.Options{Now: now})
+	s := &street{t: t, nets: nets}
+	s.restart()
 	return s
+}
+
+// restart begins a new process: what is not stored is forgotten.
+func (s *street) restart() {
+	now := func() time.Time { return time.Now().Add(s.now) }
+	up := upstream.New(&upstream.Options{AllowNets: s.nets})
+	s.t.Cleanup(up.Close)
+	s.syncer = catalog.NewSyncer(&s.objects, &s.approvals, up, nil)
+	s.loader = state.New(&s.objects, &s.approvals, nil)
+	s.gateway = gateway.New(s.loader, &s.approvals, up, &gateway.Options{Now: now})
 }
 
 func (s *street) configure(servers map[string]*upstreamtest.Server, more string) {
@@ -186,6 +193,27 @@ func TestServersThatComeBackAreCalledAgain(t *testing.T) {
 	}
 	if raw, err := s.call(call); err != nil || !strings.Contains(string(raw), `"name":"act"`) {
 		t.Errorf("after it came back: %s, %v", raw, err)
+	}
+}
+
+// A new process takes from the catalog how its servers speak, for its calls and its syncs.
+func TestAColdProcessDoesNotAskForTheEraAgain(t *testing.T) {
+	srv := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Act.", ""))})
+	s := newStreet(t)
+	s.configure(map[string]*upstreamtest.Server{"s": srv}, "")
+	s.sync()
+	if len(srv.Received("server/discover")) != 1 {
+		t.Fatal("the first sync did not ask for the era")
+	}
+	srv.ForgetRequests()
+	s.restart()
+	if raw, err := s.call(`{"name":"call_tool_destructive","arguments":{"name":"s:act"}}`); err != nil || !strings.Contains(string(raw), `"name":"act"`) {
+		t.Fatalf("call: %s, %v", raw, err)
+	}
+	s.restart()
+	s.sync()
+	if len(srv.Received("server/discover")) != 0 || len(srv.Received("tools/list")) != 1 || len(srv.Calls()) != 1 {
+		t.Errorf("%d requests of server/discover after restarts, %d lists, %d calls", len(srv.Received("server/discover")), len(srv.Received("tools/list")), len(srv.Calls()))
 	}
 }
 

@@ -26,6 +26,7 @@ type Target struct {
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
 	Timeout     time.Duration     // of one call, all its attempts; 0 or over 20 s: 20 s
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
+	Memory      Memory            // of another process: [Outcome.Memory]
 	Shared      bool              // all callers share one session, whoever they are
 }
 
@@ -128,8 +129,9 @@ type Client struct {
 // Limits bound what one server may take.
 type limits struct {
 	attempts int           // of a load or a call
-	attempt  time.Duration // one attempt of a load
-	load     time.Duration // all attempts of a load
+	attempt  time.Duration // the handshake, and each page, of a load
+	load     time.Duration // all attempts of a load, until a first page has come
+	list     time.Duration // a whole load
 	call     time.Duration // all attempts of a call
 	margin   time.Duration // left to the caller before its own deadline
 	start    time.Duration // jitter before a load of many
@@ -164,7 +166,7 @@ func New(o *Options) *Client {
 	info.add("version", quote(version))
 	c.info, c.agent = info.end(), name+"/"+version
 	c.limits = limits{
-		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, call: 20 * time.Second,
+		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: 20 * time.Second,
 		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, grace: 500 * time.Millisecond,
 		drain: 10 * time.Millisecond,
 	}
@@ -203,7 +205,7 @@ func (c *Client) peer(t Target) *peer {
 	defer c.mu.Unlock()
 	p, ok := c.peers[key]
 	if !ok {
-		p = &peer{loads: newSlot(session.Key{Server: t.ID, URL: t.URL}, true)}
+		p = &peer{loads: newSlot(session.Key{Server: t.ID, URL: t.URL}, true), memory: t.Memory}
 		c.peers[key] = p
 	}
 	return p

@@ -11,11 +11,16 @@ import (
 const sessionHeader = "Mcp-Session-Id"
 
 // handshake finds out how to speak to the server: server/discover first, which a
-// server of the stateless era must know, then initialize.
+// server of the stateless era must know, then initialize. A server that is remembered to be of
+// the handshake era is not asked for the other unless it is not what it was.
 func (o *op) handshake(ctx context.Context, legacy bool) (*leg, error) {
 	if legacy {
-		return o.initialize(ctx)
+		l, err := o.initialize(ctx)
+		if _, own := errors.AsType[*RPCError](err); err == nil || !own && !o.olderServer(err) {
+			return l, err
+		}
 	}
+	o.asked = o.c.o.Now()
 	l := leg{modern: true, version: versionModern}
 	result, err := o.send(ctx, l, message{method: "server/discover", params: listOnly(o.c.meta(l, passed{}))})
 	if err != nil {
@@ -77,6 +82,7 @@ func (o *op) fallBack(ctx context.Context, supported []string) (*leg, error) {
 	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
 		return nil, &protocolError{ReasonVersion, "the server supports no protocol version that the gateway knows"}
 	}
+	o.peer.older(o.asked)
 	return o.initialize(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -18,37 +19,79 @@ const (
 	maxRefused = 100      // refusals that are told one by one
 )
 
-// Load lists the tools of one server, with retries: at most 3 attempts of 5 s,
-// 10 s in all, and never past the caller's deadline less 500 ms. Only a transient
-// failure is tried again. Whatever happens inside, Load returns.
+// Load lists the tools of one server, with retries: at most 3 attempts, in 10 s until a first
+// page has come and in 60 s altogether, and never past the caller's deadline less 500 ms. In
+// each attempt the handshake has 5 s, and so has every page. Only a transient failure is tried
+// again. Whatever happens inside, Load returns.
 func (c *Client) Load(ctx context.Context, t Target) Outcome {
 	start := c.o.Now()
-	own, cancel := c.within(ctx, c.limits.load)
+	l := load{op: c.newLoad(t), caller: ctx, paged: make(chan struct{}), done: make(chan Outcome, 1)}
+	l.limit = c.limits.attempt
+	var cancel context.CancelFunc
+	l.whole, cancel = c.within(ctx, c.limits.list)
+	defer cancel()
+	l.first, cancel = context.WithTimeout(l.whole, c.limits.load)
 	defer cancel()
 	// In a goroutine of its own, so that what ignores its deadline is left behind.
-	done := make(chan Outcome, 1)
-	go func() { done <- c.load(ctx, own, t) }()
-	var out Outcome
-	select {
-	case out = <-done:
-	case <-own.Done():
-		grace := time.NewTimer(c.limits.grace)
-		defer grace.Stop()
-		select {
-		case out = <-done:
-		case <-grace.C:
-			v := Classify(Evidence{Aborted: ctx.Err() != nil, Expired: true, Err: errGaveUp})
-			out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: 1, Error: errGaveUp.Error()}
-		}
+	go func() { l.done <- l.run() }()
+	out, ended := l.wait()
+	if !ended {
+		v := Classify(Evidence{Aborted: ctx.Err() != nil, Expired: true, Err: errGaveUp})
+		out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: 1, Error: errGaveUp.Error()}
 	}
-	out.ServerID, out.CheckedAt = t.ID, c.o.Now()
+	out.ServerID, out.CheckedAt, out.Memory = t.ID, c.o.Now(), l.peer.keepsake()
 	out.Duration = out.CheckedAt.Sub(start)
 	c.ended(ctx, "load", out)
 	return out
 }
 
-func (c *Client) load(caller, own context.Context, t Target) (out Outcome) {
-	o := c.newLoad(t)
+// A load is one op that lists tools.
+type load struct {
+	*op
+	caller context.Context
+	whole  context.Context // of the load
+	first  context.Context // until a first page has come: a server that says nothing is not waited for
+	paged  chan struct{}   // closed then
+	begun  sync.Once       // closes it
+	done   chan Outcome
+}
+
+// wait returns how the load ended; not ended, if it goes on after its time.
+func (l *load) wait() (out Outcome, ended bool) {
+	paged, over := l.paged, l.first.Done()
+	for {
+		select {
+		case out = <-l.done:
+			return out, true
+		case <-paged:
+			paged, over = nil, l.whole.Done()
+			continue
+		case <-over:
+		}
+		if paged != nil && closed(paged) {
+			continue
+		}
+		grace := time.NewTimer(l.c.limits.grace)
+		defer grace.Stop()
+		select {
+		case out = <-l.done:
+			return out, true
+		case <-grace.C:
+			return Outcome{}, false
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *load) run() (out Outcome) {
 	var err error
 	defer func() {
 		if p := recover(); p != nil {
@@ -57,25 +100,26 @@ func (c *Client) load(caller, own context.Context, t Target) (out Outcome) {
 			out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: max(out.Attempts, 1)}
 		}
 		if err != nil && out.Status != Available {
-			out.Error = o.text(err)
+			out.Error = l.text(err)
 		}
 	}()
 	transient := func(v Verdict) bool { return v.Status == Transient }
-	v, attempts := c.retry(own, transient, func() Verdict {
+	v, attempts := l.c.retry(l.first, transient, func() Verdict {
 		out.Attempts++
-		ctx, cancel := context.WithTimeout(own, c.limits.attempt)
-		defer cancel()
-		if err = o.begin(ctx); err == nil {
-			out.Tools, out.Refused, err = o.list(ctx)
+		ctx, end := l.step(l.first)
+		err = l.begin(ctx)
+		end()
+		if err == nil {
+			out.Tools, out.Refused, err = l.list()
 		}
-		return o.verdict(caller, ctx, err)
+		return l.verdict(l.caller, l.whole, err)
 	})
-	if o.nothingSent(v) {
+	if l.nothingSent(v) {
 		attempts = 0
 	}
 	if v.Status == Available {
 		v.HTTPStatus = 0
-		o.peer.report(c.o.Now(), v)
+		l.peer.report(l.c.o.Now(), v)
 	}
 	out.Status, out.Reason, out.HTTPStatus, out.RetryAfter = v.Status, v.Reason, v.HTTPStatus, v.RetryAfter
 	out.Attempts = attempts
@@ -83,33 +127,36 @@ func (c *Client) load(caller, own context.Context, t Target) (out Outcome) {
 }
 
 // list reads all pages of tools/list.
-func (o *op) list(ctx context.Context) ([]tool.Definition, []Refusal, error) {
-	var l listing
+func (l *load) list() ([]tool.Definition, []Refusal, error) {
+	var found listing
+	ctx := l.first
 	var cursor json.RawMessage
 	var began *leg
 	for page := 1; page <= maxPages; page++ {
-		result, err := o.do(ctx, func(l leg) (message, error) {
-			return message{method: "tools/list", params: o.c.listParams(l, cursor)}, nil
+		result, err := l.do(ctx, func(on leg) (message, error) {
+			return message{method: "tools/list", params: l.c.listParams(on, cursor)}, nil
 		})
 		if page == 1 {
-			began = o.leg
-		} else if o.leg != nil && o.leg != began {
+			began = l.leg
+		} else if l.leg != nil && l.leg != began {
 			// A new session was opened half-way, and the cursor belonged to the old
 			// one. A second chance is had once only, so this ends.
-			l, cursor, page = listing{}, nil, 0
+			found, cursor, page = listing{}, nil, 0
 			continue
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && o.leg != nil && !o.leg.tools {
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && l.leg != nil && !l.leg.tools {
 			return nil, nil, nil // the server offers no tools, and said so
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		if cursor, err = l.add(result); err != nil {
+		l.begun.Do(func() { close(l.paged) })
+		ctx = l.whole
+		if cursor, err = found.add(result); err != nil {
 			return nil, nil, err
 		}
 		if cursor == nil {
-			return l.tools, l.refused, nil
+			return found.tools, found.refused, nil
 		}
 	}
 	return nil, nil, brokenProtocol("tools/list has more than %d pages", maxPages)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
@@ -26,7 +27,11 @@ type op struct {
 	delivered bool  // a request of the caller's was sent, and may have been carried out
 
 	shook, refreshed, renegotiated bool
-	reopened                       int // times
+	reopened                       int       // times
+	asked                          time.Time // when the last handshake asked for the stateless era; zero: it did not
+
+	limit   time.Duration // of each step, a handshake or a request; 0: none of its own
+	expired bool          // the last step took longer
 
 	answered int  // requests of the server's own that were answered
 	refused  bool // one of them asked for more than a sign of life
@@ -75,7 +80,9 @@ func (o *op) do(ctx context.Context, build func(l leg) (message, error)) (json.R
 
 func (o *op) once(ctx context.Context, build func(l leg) (message, error)) (json.RawMessage, error) {
 	o.leg = nil
-	l, err := o.settle(ctx)
+	step, end := o.step(ctx)
+	l, err := o.settle(step)
+	end()
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +93,24 @@ func (o *op) once(ctx context.Context, build func(l leg) (message, error)) (json
 	o.leg = l
 	before := o.delivered
 	o.delivered = true // a panic from here on proves nothing
-	result, err := o.send(ctx, *l, m)
+	step, end = o.step(ctx)
+	defer end()
+	result, err := o.send(step, *l, m)
 	o.delivered = before || err != nil && !o.unprocessed(err)
 	return result, err
+}
+
+// step returns a context for the next step, and a function that ends it.
+func (o *op) step(ctx context.Context) (context.Context, func()) {
+	o.expired = false
+	if o.limit == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.limit)
+	return ctx, func() {
+		o.expired = ctx.Err() != nil
+		cancel()
+	}
 }
 
 // unprocessed reports whether err, or the exchange that it ended, proves that the server
@@ -204,7 +226,7 @@ func (o *op) verdict(caller, own context.Context, err error) Verdict {
 	}
 	return Classify(Evidence{
 		Aborted:     caller.Err() != nil,
-		Expired:     own.Err() != nil,
+		Expired:     o.expired || own.Err() != nil,
 		Err:         err,
 		Exchange:    o.trail.last,
 		BehindProxy: o.t.BehindProxy,

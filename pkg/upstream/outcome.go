@@ -40,6 +40,7 @@ type Outcome struct {
 	RetryAfter time.Duration     `json:"retry_after,omitempty"`
 	Duration   time.Duration     `json:"duration"`
 	CheckedAt  time.Time         `json:"checked_at"`
+	Memory     Memory            `json:"memory,omitzero"` // for the next [Target], in whichever process
 }
 
 // Recorded says whether o is news of the server. An aborted load or call is

@@ -1,6 +1,9 @@
 package upstream
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // The protocol versions that this client speaks.
 const (
@@ -28,11 +31,10 @@ type leg struct {
 type peer struct {
 	loads *slot // the session that loads have for themselves
 
-	mu       sync.Mutex
-	leg      *leg // for every caller, of a server without sessions; nil: not known, or it has them
-	legacy   bool // a handshake need not ask for the stateless era first
-	sessions bool // its last handshake gave a session id
-	breaker  breaker
+	mu      sync.Mutex
+	leg     *leg // for every caller, of a server without sessions; nil: not known, or it has them
+	memory  Memory
+	breaker breaker
 }
 
 // known returns how everybody speaks to the server, nil if that must be found out or
@@ -43,21 +45,53 @@ func (p *peer) known() *leg {
 	return p.leg
 }
 
-// era returns what earlier handshakes found out.
-func (p *peer) era() (legacy, sessions bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.legacy, p.sessions
+// A Memory is what a handshake found out about a server, so that the next one, in whichever
+// process, need not ask again. One that is wrong costs a request and mends itself.
+type Memory struct {
+	Handshake bool      `json:"handshake,omitempty"` // it does not know the stateless era
+	Sessions  bool      `json:"sessions,omitempty"`  // it gives session ids
+	At        time.Time `json:"at,omitzero"`         // when it was last asked for the stateless era
 }
 
-// found notes what a handshake found out.
-func (p *peer) found(l *leg) {
+// maxMemory is how long a server that did not know the stateless era is not asked for it again.
+const maxMemory = 24 * time.Hour
+
+// remembered returns what earlier handshakes found out.
+func (p *peer) remembered(now time.Time) Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.legacy, p.sessions = !l.modern, l.session != ""
-	if !p.sessions {
+	m := p.memory
+	m.Handshake = m.Handshake && now.Sub(m.At) < maxMemory
+	return m
+}
+
+// found notes what a handshake found out. asked is when it asked for the stateless era,
+// zero if it relied on memory.
+func (p *peer) found(l *leg, asked time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory.Handshake, p.memory.Sessions = !l.modern, l.session != ""
+	if !asked.IsZero() {
+		p.memory.At = asked
+	}
+	if l.session == "" {
 		p.leg = l
 	}
+}
+
+// older notes that the server does not know the stateless era. That is worth knowing
+// even if the time is up before the handshake is through.
+func (p *peer) older(asked time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory.Handshake, p.memory.At = true, asked
+}
+
+// keepsake returns what is remembered, for the next process.
+func (p *peer) keepsake() Memory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.memory
 }
 
 // forget drops l, if it is still how everybody speaks to the server. If the era
@@ -69,6 +103,6 @@ func (p *peer) forget(l *leg, era bool) {
 		p.leg = nil
 	}
 	if era {
-		p.legacy, p.sessions = false, false
+		p.memory = Memory{}
 	}
 }

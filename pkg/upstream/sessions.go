@@ -55,18 +55,18 @@ func (o *op) settle(ctx context.Context) (*leg, error) {
 	if l, _ := s.open(o.c.o.Now()); l != nil {
 		return l, nil
 	}
-	legacy, sessions := o.peer.era()
-	if sessions {
+	memory := o.peer.remembered(o.c.o.Now())
+	if memory.Sessions {
 		if l := o.fetch(ctx); l != nil {
 			return l, nil
 		}
 	}
-	o.shook = true
-	l, err := o.handshake(ctx, legacy)
+	o.shook, o.asked = true, time.Time{}
+	l, err := o.handshake(ctx, memory.Handshake)
 	if err != nil {
 		return nil, err
 	}
-	o.peer.found(l)
+	o.peer.found(l, o.asked)
 	if l.session == "" {
 		return l, nil
 	}
