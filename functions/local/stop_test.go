@@ -123,6 +123,27 @@ func TestSIGTERMEndsASyncThatHangs(t *testing.T) {
 	}
 }
 
+func TestSIGTERMEndsTheSessions(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{
+		Era: upstreamtest.Legacy, Sessions: true, Tools: []json.RawMessage{upstreamtest.Tool("look", "Look.", `{"readOnlyHint":true}`)},
+	})
+	dir := t.TempDir()
+	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	p := startProcess(t, dir)
+	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
+	}
+	if got := p.call("call_tool_read", map[string]any{"name": "s:look"}); got.IsError {
+		t.Errorf("the call answers %s", got.Raw)
+	}
+	if n := len(s.Sessions()); n != 2 {
+		t.Errorf("%d sessions are open, want the agent's and the sync's", n)
+	}
+	p.terminate()
+	if n := len(s.Sessions()); n != 0 {
+		t.Errorf("%d sessions outlive the program", n)
+	}
+}
+
 // A request without end does not keep the program: it is told, and cut off if it does not listen.
 func TestStopEndsWhatDoesNotEnd(t *testing.T) {
 	for _, listens := range []bool{true, false} {

@@ -111,7 +111,13 @@ func (o *op) initialize(ctx context.Context) (*leg, error) {
 		return nil, brokenProtocol("initialize: the session id is not one")
 	}
 	_, l.tools = r.Capabilities["tools"]
-	return &l, o.notify(ctx, l, "notifications/initialized", []byte("{}"))
+	if err := o.notify(ctx, l, "notifications/initialized", []byte("{}")); err != nil {
+		if l.session != "" {
+			o.c.hangUpLater(o.t, &l) // or it would stay open, and the next attempt opens another
+		}
+		return nil, err
+	}
+	return &l, nil
 }
 
 // validSession tells an id that may stand in a header: visible ASCII, not too long.

@@ -74,6 +74,16 @@ func TestSessionsGoWith(t *testing.T) {
 		first.EndSessions(t.Context())
 		d.reads(second, "a", "of a")
 	})
+	t.Run("a handshake that fails at its end", func(t *testing.T) {
+		d := newDesk(t, upstreamtest.Options{})
+		d.FailOn("notifications/initialized", 1, upstreamtest.Status(400, "no"))
+		c := d.alone()
+		if _, err := d.try(c, "a", "read", ""); err == nil {
+			t.Error("Call = nil, want an error")
+		}
+		d.open(0)
+		d.reads(c, "a", "")
+	})
 	t.Run("the program", func(t *testing.T) {
 		d := newDesk(t, upstreamtest.Options{})
 		c := d.alone()
