@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/functions/internal/lambdatest"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // A person approves in one function, and an agent calls in another.
@@ -20,6 +21,19 @@ func (g ground) peopleDecide(t *testing.T) {
 	const send = `{"name":"mail:send_mail","args":{"to":"ann"}}`
 	if r := call(t, mcp, "call_tool_write", send); !r.IsError || !strings.Contains(r.Text, "pending_approval") || !strings.Contains(r.Text, "https://gate.example.com/admin/tools/mail/send_mail") {
 		t.Fatalf("a tool that nobody approved answers %+v", r)
+	}
+	for _, credentials := range []string{"", "Bearer " + token.New().Reveal()} { // the agent follows the link that it was given
+		for path, body := range map[string]string{"/admin": "", "/admin/tools/mail/send_mail": "", "/admin/tools/mail/send_mail/approve": `{"hash":"` + strings.Repeat("0", 64) + `"}`} {
+			if r := askAs(t, admin, credentials, path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
+				t.Errorf("%s is answered %d %s to a stranger", path, r.Status, r.Body)
+			}
+		}
+	}
+	shut := w.start(t, "admin", "PORTCULLIS_BOOTSTRAP_SHA256", "")
+	for _, path := range []string{"/admin", "/admin/login", "/admin/tools/mail/send_mail"} {
+		if r := ask(t, shut, path, ""); r.Status != http.StatusForbidden || !strings.Contains(r.Body, "BootstrapSha256") {
+			t.Errorf("where no key is set %s is answered %d %s", path, r.Status, r.Body)
+		}
 	}
 	page := ask(t, admin, "/admin/tools/mail/send_mail", "")
 	var shown struct{ Hash string }
@@ -32,7 +46,7 @@ func (g ground) peopleDecide(t *testing.T) {
 	if r := call(t, mcp, "call_tool_write", send); r.IsError || r.Text != "send_mail" {
 		t.Errorf("the approved tool answers %+v", r)
 	}
-	if r := ask(t, admin, "/admin/audit", ""); !strings.Contains(r.Body, `"actor":"anonymous"`) {
+	if r := ask(t, admin, "/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
 		t.Errorf("the audit names nobody: %s", r.Body)
 	}
 	// The emulator of this test has no such function, as if somebody had deleted it.

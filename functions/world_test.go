@@ -20,8 +20,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/functions/internal/lambdatest"
 	"github.com/portcullis-mcp/portcullis/infra/roletest"
 	"github.com/portcullis-mcp/portcullis/localstack/emulator"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
 )
+
+// adminToken opens /admin, beside which every agent is let in.
+var adminToken = token.New()
 
 const (
 	secret   = "s3cret-of-the-upstream"
@@ -76,7 +80,7 @@ func (g ground) world(t *testing.T) *world {
 	}
 	w.env = map[string]string{
 		"AWS_ENDPOINT_URL": w.proxy.URL, "PORTCULLIS_BUCKET": w.bucket, "PORTCULLIS_TABLE": w.table, "PORTCULLIS_AUTH": "none",
-		"PORTCULLIS_BASE_URL": "https://gate.example.com", "PORTCULLIS_ALLOW_NETS": "127.0.0.0/8",
+		"PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(adminToken), "PORTCULLIS_BASE_URL": "https://gate.example.com", "PORTCULLIS_ALLOW_NETS": "127.0.0.0/8",
 		"PORTCULLIS_ALLOW_ORIGINS": "https://app.example.com", "PORTCULLIS_SYNC_FUNCTION": "portcullis-sync",
 	}
 	w.proxy.Enforce(g.roles) // what the functions do is what the template lets them do
@@ -142,10 +146,24 @@ type reply struct {
 	Body    string            `json:"body"`
 }
 
-// ask sends an HTTP request as an event of an HTTP API. A body makes it a POST of JSON.
+// ask sends an HTTP request as an event of an HTTP API, to /admin as one who may use it. A
+// body makes it a POST of JSON.
 func ask(t testing.TB, f *lambdatest.Function, path, body string) reply {
 	t.Helper()
+	credentials := ""
+	if strings.HasPrefix(path, "/admin") {
+		credentials = "Bearer " + adminToken.Reveal()
+	}
+	return askAs(t, f, credentials, path, body)
+}
+
+// askAs is ask with credentials, or with "" as a stranger.
+func askAs(t testing.TB, f *lambdatest.Function, credentials, path, body string) reply {
+	t.Helper()
 	method, headers := http.MethodGet, map[string]string{"host": "gate.example.com"}
+	if credentials != "" {
+		headers["authorization"] = credentials
+	}
 	if body != "" {
 		method = http.MethodPost
 		headers["content-type"], headers["accept"] = "application/json", "application/json, text/event-stream"

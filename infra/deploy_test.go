@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
 )
 
@@ -22,7 +23,7 @@ func TestDeployedStack(t *testing.T) {
 	s := newStack(t)
 	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
-	const parameters = "AuthMode=none AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' "
+	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' "
 	s.deploy(parameters)
 
 	said := s.make("push-config", "DIR="+s.folder(server.URL), "BUCKET="+s.outputs["BucketName"])
@@ -75,7 +76,7 @@ func TestDeployedStack(t *testing.T) {
 		Entries []struct{ Action, Actor string }
 	}
 	s.admin(200, "/audit", "", &audit)
-	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"anonymous"}`) {
+	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
 		t.Errorf("after a second deploy the audit is %s", text)
 	}
 }

@@ -18,9 +18,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/localstack/emulator"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 const root = ".."
+
+// adminToken opens /admin, beside which every agent is let in.
+var adminToken = token.New()
 
 // sam returns the path of the SAM CLI. Without it the test is skipped, or fails where CI=true.
 func sam(t *testing.T) string {
@@ -132,7 +136,7 @@ func (s *stack) call(session *mcp.ClientSession, name string, args map[string]an
 	return block.Text, r.IsError
 }
 
-// admin asks the admin API, and reads the answer into out.
+// admin asks the admin API as who may use it, and reads the answer into out.
 func (s *stack) admin(want int, path, body string, out any) {
 	s.t.Helper()
 	method := http.MethodGet
@@ -144,6 +148,7 @@ func (s *stack) admin(want int, path, body string, out any) {
 		s.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+adminToken.Reveal())
 	answer, err := (&http.Client{Transport: s}).Do(r)
 	if err != nil {
 		s.t.Fatal(err)

@@ -29,7 +29,7 @@ with zipfile.ZipFile(code, "w", zipfile.ZIP_DEFLATED) as archive:
 # The emulator says itself where it is.
 environment = json.loads((pathlib.Path(__file__).parent / "env.json").read_text(encoding="utf-8"))["Parameters"]
 del environment["AWS_ENDPOINT_URL"]
-environment |= {"PORTCULLIS_AUTH": "none", "PORTCULLIS_ALLOW_NETS": os.environ.get("ALLOW_NETS", "127.0.0.0/8")}
+environment |= {"PORTCULLIS_AUTH": "none", "PORTCULLIS_BOOTSTRAP_SHA256": os.environ.get("PORTCULLIS_BOOTSTRAP_SHA256", ""), "PORTCULLIS_ALLOW_NETS": os.environ.get("ALLOW_NETS", "127.0.0.0/8")}
 
 name = f"portcullis-invoke-{name}"
 try:

@@ -29,6 +29,7 @@ type banner struct {
 	base string // address of the gateway
 	dir  string
 	demo bool
+	code func() string // makes a code that signs in; nil: nobody signs in with a browser
 
 	wrong string // what was wrong when it was shown last
 	shown bool
@@ -39,7 +40,11 @@ func newBanner(out io.Writer, p *boot.Program, listens net.Addr, o options) *ban
 	if base == "" {
 		base = "http://" + listens.String()
 	}
-	return &banner{out: out, base: base, dir: o.dir, demo: o.demo}
+	b := &banner{out: out, base: base, dir: o.dir, demo: o.demo}
+	if p.Login != nil {
+		b.code = p.Login.Code
+	}
+	return b
 }
 
 // show writes the banner if there is news. It goes out in one write.
@@ -76,6 +81,10 @@ func row(w io.Writer, name, text string) { fmt.Fprintf(w, "  %-13s %s\n", name, 
 func (b *banner) where(w io.Writer, s *state.State) {
 	row(w, "MCP endpoint", b.base+"/mcp")
 	row(w, "approvals", b.base+"/admin")
+	if b.code != nil { // not into the log, which others may read
+		row(w, "sign in", b.base+"/admin/login?code="+b.code())
+		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in "+b.path(keyFile)+".")
+	}
 	row(w, "health", b.base+"/healthz")
 	path := b.path(config.Key)
 	switch c := s.Health.Config; {

@@ -54,6 +54,7 @@ func (l *launch) waitFor(t *testing.T, text string, times int) {
 func (l *launch) plain(dir string) string {
 	text := strings.ReplaceAll(l.out.String(), dir, "DIR")
 	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "127.0.0.1:PORT")
+	text = regexp.MustCompile(`code=[\w-]{43}`).ReplaceAllString(text, "code=CODE")
 	return regexp.MustCompile(`version [0-9a-f]{12}\b`).ReplaceAllString(text, "version VERSION")
 }
 

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,8 +40,8 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// A person follows the link of a remediation, sees what changed, approves it with a
-// click, and the agent's call works. Then the same with a disabled tool.
+// A person follows the link of a remediation, signs in once, sees what changed, approves it
+// with a click, and the agent's call works. Then the same with a disabled tool.
 func TestAPersonApprovesInABrowser(t *testing.T) {
 	tab := browser(t)
 	p := start(t, t.TempDir(), "-demo", "-actor", "kim")
@@ -49,6 +52,11 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 	}
 
 	see(tab, t, chromedp.Navigate(link))
+	see(tab, t, chromedp.WaitVisible(`input[name=key]`))
+	shot(tab, t, "login.png")
+	see(tab, t, chromedp.SendKeys(`input[name=key]`, p.key))
+	see(tab, t, chromedp.Click(`main button`))
+	see(tab, t, chromedp.WaitVisible(`.pair`))
 	before := see(tab, t, chromedp.Text(`.pair section:nth-child(1)`))
 	now := see(tab, t, chromedp.Text(`.pair section:nth-child(2)`))
 	if strings.Contains(before, "e-mail") || !strings.Contains(now, "e-mail") {
@@ -82,6 +90,50 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 	if see(tab, t, chromedp.Evaluate[bool](`document.querySelector('button[value=approve], button[value=enable]') !== null`)) {
 		t.Error("what the operator denies has a button that would open it")
 	}
+}
+
+// The link that the program prints needs one click. Then a link of another site's page, such
+// as a chat with the agent, leads to the page and not to a second sign-in.
+func TestTheSignInLinkInABrowser(t *testing.T) {
+	tab := browser(t)
+	p := start(t, t.TempDir(), "-demo")
+	page := p.base + "/admin/tools/tickets/assign_ticket"
+	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<a id="link" href="%[1]s">see it</a><form method="post" action="%[1]s"><input name="action" value="disable"><button>press</button></form>`, page)
+	}))
+	defer chat.Close()
+	elsewhere := strings.Replace(chat.URL, "127.0.0.1", "localhost", 1) // another site than the gateway's
+
+	see(tab, t, chromedp.Navigate(p.link))
+	see(tab, t, chromedp.WaitVisible(`main button`))
+	shot(tab, t, "link.png")
+	see(tab, t, chromedp.Click(`main button`))
+	see(tab, t, chromedp.WaitVisible(`header button`))
+	if at := see(tab, t, chromedp.Location()); at != p.base+"/admin" {
+		t.Errorf("the click leads to %s", at)
+	}
+	if script := see(tab, t, chromedp.Evaluate[string](`document.cookie`)); script != "" {
+		t.Errorf("scripts read the session: %s", script)
+	}
+	see(tab, t, chromedp.Navigate(elsewhere))
+	see(tab, t, chromedp.Click(`#link`))
+	see(tab, t, chromedp.WaitVisible(`.pair`))
+	if at := see(tab, t, chromedp.Location()); at != page {
+		t.Errorf("the link of another site leads to %s", at)
+	}
+	see(tab, t, chromedp.Navigate(elsewhere))
+	see(tab, t, chromedp.Click(`button`))
+	see(tab, t, chromedp.WaitVisible(`pre`)) // the answer is no page
+	if said := see(tab, t, chromedp.Text(`body`)); !strings.Contains(said, "another site") {
+		t.Errorf("a form of another site is answered %s", said)
+	}
+	see(tab, t, chromedp.Navigate(page))
+	see(tab, t, chromedp.WaitVisible(`.status.pending_approval`))
+	see(tab, t, chromedp.Click(`header button`))
+	see(tab, t, chromedp.WaitVisible(`input[name=key]`))
+	see(tab, t, chromedp.Navigate(page))
+	see(tab, t, chromedp.WaitVisible(`input[name=key]`))
 }
 
 // see takes one action and returns what it gave.

@@ -36,9 +36,10 @@ func TestReadmeFirstMinute(t *testing.T) {
 	if len(blocks) != len(firstMinute) || strings.TrimSpace(blocks[0][1]) != "make run" {
 		t.Fatalf("the README has %d shell blocks, want %d of which the first is make run", len(blocks), len(firstMinute))
 	}
-	begin(t, "make run DIR="+t.TempDir()+" ADDR="+addr, firstMinute[0])
+	dir := t.TempDir()
+	begin(t, "make run DIR="+dir+" ADDR="+addr, firstMinute[0])
 	for i, b := range blocks[1:] {
-		script := strings.ReplaceAll(b[1], "127.0.0.1:8080", addr)
+		script := strings.NewReplacer("127.0.0.1:8080", addr, ".portcullis/demo", dir).Replace(b[1])
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), firstMinute[i+1]) {

@@ -214,6 +214,7 @@ func (c *council) page(t *testing.T, server, name, status string) string {
 		t.Fatal(err)
 	}
 	req.Header.Set("Accept", "text/html")
+	req.Header.Set("Authorization", "Bearer "+c.key)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

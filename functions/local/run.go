@@ -36,7 +36,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.dir, "dir", "", "folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state")
 	f.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on")
 	f.BoolVar(&o.demo, "demo", false, "start two small MCP servers beside the gateway, and a config that shows every kind of lock")
-	f.StringVar(&o.actor, "actor", "local", "who the audit names for deeds at /admin")
+	f.StringVar(&o.actor, "actor", osUser(), "who the audit names for deeds at /admin, where that takes the admin key")
 	f.StringVar(&o.check, "check", "", "check config and policy in this folder, say what they deny, and exit")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -86,6 +86,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		}
 	}()
 	objects := dir.New(o.dir)
+	owner, err := ownerOf(ctx, o, settings, listener.Addr(), log)
+	if err != nil {
+		return fmt.Errorf("-dir %q: %w", o.dir, err)
+	}
 
 	var servers *demo.Servers
 	if o.demo {
@@ -95,7 +99,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		defer servers.Close()
 	}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
-		Function: "local", Log: log, Progress: (&progress{w: stderr}).show,
+		Function: "local", Log: log, Progress: (&progress{w: stderr}).show, Owner: owner,
 	})
 	return serve(ctx, p, listener, servers, o, stdout)
 }
@@ -127,14 +131,25 @@ func localSettings(getenv func(string) string, addr net.Addr) (boot.Settings, er
 	return s, nil
 }
 
+// ownerOf returns to whom the gateway belongs; nil if it tells its callers apart, or if more
+// than this machine reaches it, where a key in a folder and a plain cookie are too little.
+func ownerOf(ctx context.Context, o options, s boot.Settings, addr net.Addr, log *slog.Logger) (*boot.Owner, error) {
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil || !s.Access.Open() || !ap.Addr().IsLoopback() {
+		return nil, err
+	}
+	key, err := adminKey(ctx, o.dir, log)
+	if err != nil {
+		return nil, err
+	}
+	return &boot.Owner{Name: o.actor, Key: key}, nil
+}
+
 // serve answers requests and syncs until ctx ends.
 func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, o options, stdout io.Writer) error {
-	actor := func(*http.Request) (string, error) { return o.actor, nil }
-	if !p.Settings.Access.Open() { // then the audit names whoever proved to be an admin
-		var err error
-		if actor, err = p.Actor(ctx); err != nil {
-			return err
-		}
+	actor, err := p.Actor(ctx)
+	if err != nil {
+		return err
 	}
 	handler, err := p.Everything(actor)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/user"
 	"strings"
 	"syscall"
 	"testing"
@@ -259,7 +260,11 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 // What the documents say of a program started without more.
 func TestFlagsHaveTheirDefaults(t *testing.T) {
 	got, err := parseFlags([]string{"-dir", "d"}, &syncBuffer{})
-	if want := (options{dir: "d", addr: "127.0.0.1:8080", actor: "local"}); err != nil || got != want {
+	u, unknown := user.Current()
+	if unknown != nil {
+		t.Fatal(unknown)
+	}
+	if want := (options{dir: "d", addr: "127.0.0.1:8080", actor: u.Username}); err != nil || got != want {
 		t.Errorf("parseFlags = %+v, %v; want %+v", got, err, want)
 	}
 }

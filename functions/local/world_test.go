@@ -21,6 +21,8 @@ type program struct {
 	t      testing.TB
 	dir    string
 	base   string
+	link   string // that signs in at /admin; "": there is none
+	key    string // that opens /admin; "": there is none
 	log    *syncBuffer
 	cancel context.CancelFunc
 	ended  chan error
@@ -49,7 +51,12 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 		if url, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), "MCP endpoint"); ok {
 			p.base = strings.TrimSuffix(strings.TrimSpace(url), "/mcp")
 		}
+		if link, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), "sign in"); ok {
+			p.link = strings.TrimSpace(link)
+		}
 		if strings.Contains(lines.Text(), "config") {
+			key, _ := os.ReadFile(filepath.Join(dir, keyFile)) // where none is used there is none
+			p.key = strings.TrimSpace(string(key))
 			go io.Copy(io.Discard, r)
 			return p
 		}
@@ -109,7 +116,8 @@ func (p *program) rpc(method string, params any, header ...string) json.RawMessa
 	return a.Result
 }
 
-// json sends body and reads the answer into out; any other status fails the test.
+// json sends body and reads the answer into out; any other status fails the test. To /admin
+// and /healthz goes the key of the folder, unless header has other credentials.
 func (p *program) json(method, path string, body any, want int, out any, header ...string) {
 	p.t.Helper()
 	var sent io.Reader
@@ -129,6 +137,9 @@ func (p *program) json(method, path string, body any, want int, out any, header 
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
+	}
+	if p.key != "" && (path == "/healthz" || strings.HasPrefix(path, "/admin")) && req.Header.Get("Authorization") == "" {
+		req.Header.Set("Authorization", "Bearer "+p.key)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

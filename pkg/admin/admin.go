@@ -6,11 +6,12 @@
 // can be slipped in between looking and deciding. What an operator's rule
 // denies cannot be opened here. A page in a browser could be made to send
 // requests by another site: what changes something must come from the same
-// origin, and the API takes JSON only.
+// origin, and the API takes JSON only. That is looked at before who sends it.
 package admin
 
 import (
 	"context"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -33,6 +35,12 @@ type Options struct {
 	// Actor says who sends a request; the audit names it. An error refuses the
 	// request; if it is an [*identity.Error] its Kind chooses the status. nil refuses all.
 	Actor func(*http.Request) (string, error)
+
+	// Challenge is what a caller whom Actor refuses is told.
+	Challenge Challenge
+
+	// Login keeps who is signed in with a browser; nil: nobody can sign in here.
+	Login *login.Sessions
 
 	// Agent is whose view of the tools people see: an operator's rule may deny a tool to
 	// some agents only. The zero Agent stands for one named "admin" that sees every server.
@@ -76,12 +84,13 @@ type api struct {
 	approvals approval.Store
 	syncer    Syncer // nil: syncs are not served here
 	o         Options
+	page      *template.Template
 }
 
 // New returns the handler of /admin and all below it. sync may be nil: then
 // POST /admin/sync says that it is not served here.
 func New(states *state.Loader, approvals approval.Store, sync Syncer, o *Options) http.Handler {
-	a := &api{states: states, approvals: approvals, syncer: sync, o: o.withDefaults()}
+	a := &api{states: states, approvals: approvals, syncer: sync, o: o.withDefaults(), page: parsePage()}
 	rest := http.NewServeMux()
 	a.register(rest)
 	return a.guard(a.pages(requireJSON(rest)))

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
 )
 
 // actorKey is the context key of who sends the request.
@@ -27,17 +25,22 @@ func actorOf(ctx context.Context) string {
 }
 
 // guard lets pass what comes under a known host, from the same origin, from
-// somebody whom Options.Actor knows.
+// somebody whom Options.Actor or a session names, and without that the pages by which one
+// becomes somebody.
 func (a *api) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, http.StatusForbidden, "the request comes from another site")
 	}))
 	known := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isOpen(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		actor, err := a.actor(r)
 		if err != nil {
-			a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("err", err))
-			refuse(w, err)
+			a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
+			a.refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), actorKey{}, actor)))
@@ -87,8 +90,17 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// actor returns who sends r. Nobody in particular is not somebody.
+// isOpen reports whether an address is for everybody: what it takes to sign in.
+func isOpen(path string) bool { return path == "/admin/login" || path == "/admin/style.css" }
+
+// actor returns who sends r. Nobody in particular is not somebody. A bearer credential
+// decides alone; who sends none may be signed in.
 func (a *api) actor(r *http.Request) (string, error) {
+	if a.o.Login != nil && r.Header.Get("Authorization") == "" {
+		if actor, ok := a.signedIn(r); ok {
+			return actor, nil
+		}
+	}
 	if a.o.Actor == nil {
 		return "", errors.New("no authentication is configured")
 	}
@@ -97,26 +109,6 @@ func (a *api) actor(r *http.Request) (string, error) {
 		err = errors.New("the caller has no name")
 	}
 	return actor, err
-}
-
-// refuse answers a caller whom Options.Actor refused, without the reason.
-func refuse(w http.ResponseWriter, err error) {
-	kind := identity.Invalid
-	if e, ok := errors.AsType[*identity.Error](err); ok {
-		kind = e.Kind
-	}
-	switch kind {
-	case identity.Scope:
-		writeProblem(w, http.StatusForbidden, "you may not use the admin API")
-	case identity.Unavailable:
-		writeProblem(w, http.StatusServiceUnavailable, "your credentials cannot be checked for now")
-	case identity.Throttled:
-		w.Header().Set("Retry-After", "3")
-		writeProblem(w, http.StatusTooManyRequests, "too many failed attempts")
-	case identity.Invalid, identity.Missing:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		writeProblem(w, http.StatusUnauthorized, "valid credentials are required")
-	}
 }
 
 // requireJSON refuses a body that a form of another site could send without asking.

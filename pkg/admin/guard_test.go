@@ -3,6 +3,7 @@ package admin_test
 import (
 	"encoding/json"
 	"errors"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -76,13 +77,20 @@ func TestOnlyKnownCallersAreServed(t *testing.T) {
 			h.options.Actor = tc.actor
 			h.open()
 			for _, path := range []string{"/admin/servers", "/admin/openapi.json", "/admin", "/admin/tools/fs/read_file", "/admin/nope"} {
-				if got := h.problem(tc.status, path, "", "Accept: text/html"); strings.Contains(got, "10.0.0.1") {
+				if got := h.problem(tc.status, path, ""); strings.Contains(got, "10.0.0.1") {
 					t.Errorf("%s tells the cause: %q", path, got)
+				}
+				if got := h.page(tc.status, path); strings.Contains(got, "10.0.0.1") || strings.Contains(got, "fs") {
+					t.Errorf("the page %s tells more than it may: %q", path, got)
 				}
 			}
 			h.problem(tc.status, "/admin/tools/fs/read_file/disable", "{}")
-			if w := h.send("/admin/servers", ""); (w.Header().Get("WWW-Authenticate") != "") != (tc.status == http.StatusUnauthorized) {
+			challenged := tc.status == http.StatusUnauthorized || tc.status == http.StatusForbidden
+			if w := h.send("/admin/servers", ""); (w.Header().Get("WWW-Authenticate") != "") != challenged {
 				t.Errorf("WWW-Authenticate = %q", w.Header().Get("WWW-Authenticate"))
+			}
+			if w := h.send("/admin/style.css", ""); w.Code != http.StatusOK {
+				t.Errorf("the style is answered %d", w.Code)
 			}
 		})
 	}
@@ -90,6 +98,43 @@ func TestOnlyKnownCallersAreServed(t *testing.T) {
 
 func refusing(k identity.Kind) func(*http.Request) (string, error) {
 	return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k} }
+}
+
+func TestARefusalSaysWhatToSend(t *testing.T) {
+	const send = "an access token of https://login.example.com"
+	open := admin.Challenge{Send: send, Metadata: "https://gate.example.com/.well-known/oauth-protected-resource/mcp", ScopePrefix: "gate/"}
+	scoped := func(k identity.Kind) func(*http.Request) (string, error) {
+		return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k, Scopes: []string{"admin"}} }
+	}
+	const where = `scope="gate/admin", resource_metadata="https://gate.example.com/.well-known/oauth-protected-resource/mcp"`
+	for name, tc := range map[string]struct {
+		actor     func(*http.Request) (string, error)
+		challenge admin.Challenge
+		status    int
+		header    string
+		detail    string
+	}{
+		"nothing sent":   {scoped(identity.Missing), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", ` + where, "credentials are required: send " + send},
+		"bad":            {scoped(identity.Invalid), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", error="invalid_token", ` + where, "these credentials are not good: send " + send},
+		"not an admin":   {scoped(identity.Scope), open, http.StatusForbidden, `Bearer realm="portcullis admin", error="insufficient_scope", ` + where, "you may not use the admin API: send " + send},
+		"no scope named": {refusing(identity.Missing), admin.Challenge{Send: "the key"}, http.StatusUnauthorized, `Bearer realm="portcullis admin"`, "credentials are required: send the key"},
+		"shut":           {refusing(identity.Missing), admin.Challenge{Shut: "set BootstrapSha256"}, http.StatusForbidden, "", "set BootstrapSha256"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.options.Actor, h.options.Challenge = tc.actor, tc.challenge
+			h.open()
+			if got := h.problem(tc.status, "/admin/servers", "", "Authorization: Bearer x"); got != tc.detail {
+				t.Errorf("detail = %q, want %q", got, tc.detail)
+			}
+			if got := h.send("/admin/servers", "", "Authorization: Bearer x").Header().Get("WWW-Authenticate"); got != tc.header {
+				t.Errorf("WWW-Authenticate = %q, want %q", got, tc.header)
+			}
+			if page := html.UnescapeString(h.page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(tc.detail, "these credentials are not good: ")) {
+				t.Errorf("the page does not say %q: %s", tc.detail, page)
+			}
+		})
+	}
 }
 
 func TestAnotherSitesNameIsNotServed(t *testing.T) {

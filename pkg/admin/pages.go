@@ -30,11 +30,13 @@ const pageCSP = "default-src 'none'; style-src 'self'; form-action 'self'; base-
 // maxForm is the longest form that is read, in bytes.
 const maxForm = 64 << 10
 
-// A page is what page.html shows: one tool, or the servers with their tools.
+// A page is what page.html shows: one tool, the servers with their tools, or how to sign in.
 type page struct {
 	Title   string
 	Root    string // relative address of what /admin lies in
+	Actor   string // who can sign out
 	Problem string
+	SignIn  *signIn
 	Tool    *Tool
 	Actions []string // buttons
 	Before  *text    // the definition approved before, if it is another
@@ -56,15 +58,17 @@ type pageTool struct{ Name, Status, Link string }
 // pages serves people who come with a browser, on the addresses that
 // remediations link to; all else is next's.
 func (a *api) pages(next http.Handler) http.Handler {
-	tmpl := template.Must(template.New("page").Parse(pageHTML))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) {
-		a.write(w, r, tmpl, http.StatusOK, a.indexPage(r))
+		a.write(w, r, http.StatusOK, a.indexPage(r))
 	})
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "../admin")
 		w.WriteHeader(http.StatusPermanentRedirect)
 	})
+	mux.HandleFunc("GET /admin/login", a.loginPage)
+	mux.HandleFunc("POST /admin/login", a.submitLogin)
+	mux.HandleFunc("POST /admin/logout", a.signOut)
 	mux.HandleFunc("GET /admin/style.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(styleCSS) // the caller has gone if this fails
@@ -76,7 +80,7 @@ func (a *api) pages(next http.Handler) http.Handler {
 			return
 		}
 		status, p := a.toolPage(r)
-		a.write(w, r, tmpl, status, p)
+		a.write(w, r, status, p)
 	})
 	mux.HandleFunc("POST /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
 		if err := a.submit(w, r); err != nil {
@@ -84,7 +88,7 @@ func (a *api) pages(next http.Handler) http.Handler {
 			if e, ok := errors.AsType[*huma.ErrorModel](err); ok && status == http.StatusOK {
 				status, p.Problem = e.Status, e.Detail
 			}
-			a.write(w, r, tmpl, status, p)
+			a.write(w, r, status, p)
 			return
 		}
 		// Sent again by a reload, a form would decide again.
@@ -95,10 +99,16 @@ func (a *api) pages(next http.Handler) http.Handler {
 	return mux
 }
 
-func (a *api) write(w http.ResponseWriter, r *http.Request, tmpl *template.Template, status int, p page) {
+// parsePage is a function because what is wrong with the page is found when the program starts.
+func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) }
+
+func (a *api) write(w http.ResponseWriter, r *http.Request, status int, p page) {
+	if a.o.Login != nil {
+		p.Actor = actorOf(r.Context())
+	}
 	var b bytes.Buffer
-	if err := tmpl.Execute(&b, p); err != nil {
-		a.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.Any("err", err))
+	if err := a.page.Execute(&b, p); err != nil {
+		a.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.Any("error", err))
 		writeProblem(w, http.StatusInternalServerError, "internal error; the log says more")
 		return
 	}
@@ -116,7 +126,7 @@ func wantsHTML(accept string) bool {
 
 func (a *api) indexPage(r *http.Request) page {
 	v := a.states.Load(r.Context()).View(a.o.Agent)
-	p := page{Title: "Portcullis", Root: "./"}
+	p := page{Title: "Portcullis", Root: rootOf(r)}
 	for _, s := range serversOf(v) {
 		ps := pageServer{Name: s.Name, Status: s.Outcome.Status, Message: s.Outcome.Message}
 		for _, t := range summaries(v, s.Name, "") {
@@ -132,7 +142,7 @@ func (a *api) indexPage(r *http.Request) page {
 
 func (a *api) toolPage(r *http.Request) (int, page) {
 	id := tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}
-	p := page{Title: id.String() + " · Portcullis", Root: "../../../"}
+	p := page{Title: id.String() + " · Portcullis", Root: rootOf(r)}
 	t, err := a.tool(r.Context(), id)
 	if err != nil {
 		status := http.StatusInternalServerError

@@ -35,7 +35,7 @@ var floors = [][]string{
 	{"pkg/state"},
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy"},
-	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/metrics"},
+	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics"},
 	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/plural"},
 	{"pkg/rawjson", "pkg/secret"},
 }

@@ -27,8 +27,8 @@ type Tokens struct {
 // one name are one agent, so that one can take the other's place.
 func TokenAgent(name string) string { return tokenPrefix + name }
 
-// bootstrapAgent is the id of who holds the bootstrap token. It is no name of a token.
-const bootstrapAgent = "bootstrap"
+// BootstrapAgent is the id of who holds the bootstrap token. It is no name of a token.
+const BootstrapAgent = "bootstrap"
 
 // storeTime is how long a request waits for the store.
 const storeTime = 5 * time.Second
@@ -38,7 +38,7 @@ func (k *Tokens) bootstrap(text token.Text) (Agent, bool) {
 	if !token.SameHash(k.Bootstrap, token.Digest(text)) {
 		return Agent{}, false
 	}
-	return Agent{ID: bootstrapAgent, Way: WayToken, Admin: true}, true
+	return Agent{ID: BootstrapAgent, Way: WayToken, Admin: true}, true
 }
 
 // lookUp reads a token from the store.

@@ -46,7 +46,7 @@ const (
 // sync, and the holder of the bootstrap token.
 func reserved(id string) bool {
 	return strings.HasPrefix(id, tokenPrefix) || strings.HasPrefix(id, arnPrefix) ||
-		id == anonymous || id == "sync" || id == bootstrapAgent
+		id == anonymous || id == "sync" || id == BootstrapAgent
 }
 
 func (m ClaimMap) filled() ClaimMap {

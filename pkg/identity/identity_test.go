@@ -3,11 +3,13 @@ package identity_test
 import (
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -17,7 +19,6 @@ func TestNoneIsOneAgentWhateverIsSent(t *testing.T) {
 		Way:     identity.WayNone,
 		Servers: []string{"*"},
 		Tiers:   []tool.Tier{tool.Read, tool.Write, tool.Destructive},
-		Admin:   true,
 	}
 	for _, header := range []string{"", "Bearer someone-else"} {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/mcp", nil)
@@ -31,6 +32,42 @@ func TestNoneIsOneAgentWhateverIsSent(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("with Authorization %q (-want +got):\n%s", header, d)
 		}
+	}
+}
+
+func TestAdminKeyIsTheOneTextAndNothingElse(t *testing.T) {
+	key := token.NewAdmin()
+	k := identity.AdminKey{Digest: token.Digest(key), ID: "kim"}
+	for _, tt := range []struct {
+		name   string
+		key    identity.AdminKey
+		header []string
+		want   identity.Kind
+		good   bool
+	}{
+		{"the key", k, []string{"Bearer " + key.Reveal()}, 0, true},
+		{"nothing", k, nil, identity.Missing, false},
+		{"another key", k, []string{"Bearer " + token.NewAdmin().Reveal()}, identity.Invalid, false},
+		{"the key twice", k, []string{"Bearer " + key.Reveal(), "Bearer " + key.Reveal()}, identity.Invalid, false},
+		{"its digest", k, []string{"Bearer " + k.Digest}, identity.Invalid, false},
+		{"in another scheme", k, []string{"Basic " + key.Reveal()}, identity.Missing, false},
+		{"no key is set", identity.AdminKey{ID: "kim"}, []string{"Bearer " + key.Reveal()}, identity.Invalid, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/admin", nil)
+			r.Header["Authorization"] = tt.header
+			got, err := tt.key.Authenticate(r)
+			if tt.good {
+				if d := cmp.Diff(identity.Agent{ID: "kim", Way: identity.WayNone, Admin: true}, got); d != "" || err != nil {
+					t.Errorf("%v (-want +got):\n%s", err, d)
+				}
+				return
+			}
+			e, ok := errors.AsType[*identity.Error](err)
+			if !ok || e.Kind != tt.want || got.Admin || strings.Contains(err.Error(), key.Reveal()) {
+				t.Errorf("%+v, %v; want %v", got, err, tt.want)
+			}
+		})
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// None takes every caller for one agent that may see every server, call every
-// tier and use the admin API. It stands for PORTCULLIS_AUTH=none, which an operator has to say
-// outright.
+// None takes every caller for one agent that may see every server and call every
+// tier. It stands for PORTCULLIS_AUTH=none, which an operator has to say outright. It lets
+// nobody use the admin API: what an agent is refused there it could otherwise open itself.
 type None struct{}
 
 // anonymous is the id of the one agent of [None].
@@ -22,6 +22,5 @@ func (None) Authenticate(*http.Request) (Agent, error) {
 		ID: anonymous, Way: WayNone,
 		Servers: []string{"*"},
 		Tiers:   []tool.Tier{tool.Read, tool.Write, tool.Destructive},
-		Admin:   true,
 	}, nil
 }

@@ -12,25 +12,28 @@ import (
 	"strings"
 )
 
-// Prefix begins the text of every token, so that a scanner of leaked secrets knows
-// one, and so that it is never taken for a JWT.
-const Prefix = "pct_"
+// Each kind of secret text begins with a prefix of its own, so that a scanner of leaked
+// secrets knows one, and so that none is taken for another kind or for a JWT.
+const (
+	Prefix      = "pct_" // agent tokens
+	AdminPrefix = "pca_" // the admin key of a gateway that lets every agent in
+)
 
 const (
 	randomBytes = 32
-	textLength  = len(Prefix) + (randomBytes*8+5)/6
 	idLength    = 20
 	hashLength  = 2 * sha256.Size
 	minKey      = 32 // bytes
 )
 
-// A Text is the text of a token. It does not print: [Text.Reveal] is the one way out.
+// A Text is the text of a token or of an admin key. It does not print: [Text.Reveal] is
+// the one way out.
 type Text struct{ s string }
 
 // hidden is what stands for a secret wherever one would be printed.
 const hidden = "[secret]"
 
-// Reveal returns the text, to be shown once to whoever asked for the token.
+// Reveal returns the text, to be shown once to whoever asked for it.
 func (t Text) Reveal() string { return t.s }
 
 // String implements fmt.Stringer.
@@ -46,19 +49,31 @@ func (Text) LogValue() slog.Value { return slog.StringValue(hidden) }
 func (Text) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // New makes the text of a new token.
-func New() Text {
+func New() Text { return Text{Prefix + Random()} }
+
+// NewAdmin makes an admin key.
+func NewAdmin() Text { return Text{AdminPrefix + Random()} }
+
+// Random returns 256 random bits as text that can stand in a URL.
+func Random() string {
 	var b [randomBytes]byte
 	_, _ = rand.Read(b[:]) // it never fails; the program ends if there is no randomness
-	return Text{Prefix + base64.RawURLEncoding.EncodeToString(b[:])}
+	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // Read takes s for the text of a token; ok is false if it cannot be one.
-func Read(s string) (t Text, ok bool) {
-	if len(s) != textLength || !strings.HasPrefix(s, Prefix) {
+func Read(s string) (t Text, ok bool) { return read(Prefix, s) }
+
+// ReadAdmin takes s for an admin key; ok is false if it cannot be one.
+func ReadAdmin(s string) (t Text, ok bool) { return read(AdminPrefix, s) }
+
+func read(prefix, s string) (Text, bool) {
+	random, ok := strings.CutPrefix(s, prefix)
+	bits, err := base64.RawURLEncoding.Strict().DecodeString(random)
+	if !ok || err != nil || len(bits) != randomBytes || strings.ContainsAny(random, "\r\n") {
 		return Text{}, false
 	}
-	_, err := base64.RawURLEncoding.Strict().DecodeString(s[len(Prefix):])
-	return Text{s}, err == nil
+	return Text{s}, true
 }
 
 // A Key makes the hashes of tokens. Another key makes every token invalid. It does
@@ -100,9 +115,11 @@ func SameHash(a, b string) bool {
 	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-// Digest returns the SHA-256 of a token's text, lower-case hex. Settings name a token
-// by it.
-func Digest(t Text) string {
-	sum := sha256.Sum256([]byte(t.s))
+// Digest returns the SHA-256 of a text, lower-case hex. Settings name a token by it.
+func Digest(t Text) string { return DigestOf(t.s) }
+
+// DigestOf is [Digest] of what somebody sent, which may be no token.
+func DigestOf(s string) string {
+	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
 }

@@ -38,6 +38,21 @@ func TestWhatCannotBeATokenIsNotLookedUp(t *testing.T) {
 	}
 }
 
+func TestAnAdminKeyIsNoAgentToken(t *testing.T) {
+	key := token.NewAdmin().Reveal()
+	if back, ok := token.ReadAdmin(key); !ok || back.Reveal() != key || len(key) != 4+43 || !strings.HasPrefix(key, "pca_") {
+		t.Errorf("ReadAdmin(%q) = %v", key, ok)
+	}
+	if _, ok := token.Read(key); ok {
+		t.Error("an admin key is read as an agent token")
+	}
+	for _, s := range []string{"", "pca_", token.New().Reveal(), key[:len(key)-1], key + "\n", key[:20] + "\n" + key[20:]} {
+		if _, ok := token.ReadAdmin(s); ok {
+			t.Errorf("ReadAdmin(%q) takes it", s)
+		}
+	}
+}
+
 func TestSecretsDoNotPrint(t *testing.T) {
 	text, key := token.New(), tokentest.Key(t)
 	data, err := json.Marshal(map[string]any{"text": text})

@@ -21,7 +21,7 @@ type Access struct {
 	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
 
 	TokenKey  hidden // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
-	Bootstrap string // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone, to make the first tokens
+	Bootstrap string // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
 
 	TrustedProxies int // PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For; failed tokens are counted by the address that the outermost saw
 
@@ -39,10 +39,14 @@ func (hidden) GoString() string { return "[secret]" }
 // MarshalText implements encoding.TextMarshaler, which logs and JSON ask.
 func (hidden) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
-// Open reports whether everybody is let in.
+// Open reports whether every agent is let in. Who may use the admin API is another question.
 func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayNone}) }
 
 func (a Access) takes(way string) bool { return slices.Contains(a.Ways, way) }
+
+// bootstrapName is the setting that opens the admin API: to make the first agent tokens, or
+// where every agent is let in.
+const bootstrapName = "PORTCULLIS_BOOTSTRAP_SHA256"
 
 // accessNames are the settings of each way. One that is set for a way that is not taken
 // is a fault: whoever set it believes that it guards something.
@@ -53,7 +57,7 @@ func accessNames() map[string][]string {
 			"PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX", "PORTCULLIS_SERVERS_CLAIM",
 			"PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS", "PORTCULLIS_ADMIN_CLAIM", "PORTCULLIS_ADMIN_GROUP",
 		},
-		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", "PORTCULLIS_BOOTSTRAP_SHA256", "PORTCULLIS_TRUSTED_PROXIES"},
+		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", bootstrapName, "PORTCULLIS_TRUSTED_PROXIES"},
 		identity.WayIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
 	}
 }
@@ -80,10 +84,14 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 	names := accessNames()
 	for _, way := range []string{identity.WayJWT, identity.WayToken, identity.WayIAM} {
 		for _, name := range names[way] {
-			if getenv(name) != "" && !a.takes(way) {
+			if getenv(name) != "" && !a.takes(way) && (name != bootstrapName || !a.Open()) {
 				fault("%s is set, but PORTCULLIS_AUTH does not name %s", name, way)
 			}
 		}
+	}
+	a.Bootstrap = strings.ToLower(getenv(bootstrapName))
+	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
+		fault("%s: want the SHA-256 of a token, 64 hex digits, and never the token", bootstrapName)
 	}
 	if a.takes(identity.WayJWT) {
 		faults = append(faults, a.loadJWT(getenv, baseURL))
@@ -132,13 +140,10 @@ func (a *Access) loadJWT(getenv func(string) string, baseURL string) error {
 const maxProxies = 10
 
 func (a *Access) loadTokens(getenv func(string) string) error {
-	a.TokenKey, a.Bootstrap = hidden{getenv("PORTCULLIS_TOKEN_KEY")}, strings.ToLower(getenv("PORTCULLIS_BOOTSTRAP_SHA256"))
+	a.TokenKey = hidden{getenv("PORTCULLIS_TOKEN_KEY")}
 	var faults []error
 	if _, ref := reference(a.TokenKey.s); !ref && len(a.TokenKey.s) < 32 {
 		faults = append(faults, errors.New("PORTCULLIS_TOKEN_KEY: want 32 random bytes or more, such as `openssl rand -hex 32` prints"))
-	}
-	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
-		faults = append(faults, errors.New("PORTCULLIS_BOOTSTRAP_SHA256: want the SHA-256 of a token, 64 hex digits, and never the token"))
 	}
 	if n := getenv("PORTCULLIS_TRUSTED_PROXIES"); n != "" {
 		var err error

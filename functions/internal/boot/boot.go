@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -37,6 +38,14 @@ type Options struct {
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
 	Now       func() time.Time             // nil: time.Now
+	Owner     *Owner                       // nil: no key of a folder opens /admin
+}
+
+// An Owner is the person to whom a gateway on one machine belongs. Where every agent is
+// let in, the key tells him from them.
+type Owner struct {
+	Name string // what the audit calls him
+	Key  token.Text
 }
 
 // A Program is a gateway with everything under it.
@@ -49,10 +58,12 @@ type Program struct {
 	Syncer   *catalog.Syncer
 	Metrics  *metrics.Emitter
 	Log      *slog.Logger
+	Login    *login.Sessions // nil: nobody signs in with a browser here
 
 	requestID func(context.Context) string
 	now       func() time.Time
 	secrets   upstream.Secrets
+	owner     *Owner
 
 	authOnce sync.Once
 	auth     identity.Authenticator
@@ -62,7 +73,7 @@ type Program struct {
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, owner: o.Owner}
 	if p.now == nil {
 		p.now = time.Now
 	}
@@ -71,6 +82,9 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	if s.Access.Open() {
 		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
+		if o.Owner != nil {
+			p.Login = login.New(o.Owner.Key, o.Owner.Name, p.now)
+		}
 	}
 	if o.Metrics != nil {
 		p.Metrics = metrics.New(o.Metrics, o.Function, p.now)

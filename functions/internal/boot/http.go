@@ -2,7 +2,9 @@ package boot
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 )
@@ -11,14 +13,11 @@ import (
 type Actor = func(*http.Request) (string, error)
 
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz,
-// which names servers to admins alone. Where everybody is let in it names none.
+// which names servers to admins alone.
 func (p *Program) Public() (http.Handler, error) {
 	actor, err := p.Actor(context.Background())
 	if err != nil {
 		return nil, err
-	}
-	if p.Settings.Access.Open() {
-		actor = nil
 	}
 	return p.public(actor)
 }
@@ -30,6 +29,8 @@ func (p *Program) public(actor Actor) (*http.ServeMux, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", mcp) // its 404 is JSON-RPC
+	mux.Handle("GET /mcp", p.browsed(mcp))
+	mux.Handle("GET /mcp/", p.browsed(mcp))
 	mux.Handle("GET /healthz", admin.Health(p.States, p.adminOptions(actor)))
 	return mux, nil
 }
@@ -40,7 +41,7 @@ func (p *Program) Admin(actor Actor, sync admin.Syncer) http.Handler {
 }
 
 func (p *Program) adminOptions(actor Actor) *admin.Options {
-	o := &admin.Options{Actor: actor, BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
+	o := &admin.Options{Actor: actor, Challenge: p.challenge(), Login: p.Login, BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
 	if p.tokens != nil {
 		o.Tokens, o.TokenKey = p.tokens.Store, p.tokens.Key
 	}
@@ -56,5 +57,30 @@ func (p *Program) Everything(actor Actor) (http.Handler, error) {
 	handler := p.Admin(actor, p)
 	mux.Handle("/admin", handler)
 	mux.Handle("/admin/", handler)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "./admin")
+		w.WriteHeader(http.StatusFound)
+	})
 	return mux, nil
+}
+
+// browsed tells a person who opens the endpoint in a browser what it is. Clients that ask
+// for anything but a page are mcp's.
+func (p *Program) browsed(mcp http.Handler) http.Handler {
+	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +
+		"People decide which tools agents may call at " + p.Settings.BaseURL + "/admin\n" +
+		"To connect a client: claude mcp add --transport http portcullis " + p.Settings.BaseURL + "/mcp\n"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			mcp.ServeHTTP(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Allow", http.MethodPost)
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		_, _ = io.WriteString(w, text) // the caller has gone if this fails
+	})
 }

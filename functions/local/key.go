@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// keyFile holds the admin key, in the gateway's folder.
+const keyFile = "admin.key"
+
+// adminKey returns the key that the folder keeps, and makes it if there is none. A key
+// that other users of the machine could read may be known to them: another takes its place.
+func adminKey(ctx context.Context, dir string, log *slog.Logger) (token.Text, error) {
+	path := filepath.Join(dir, keyFile)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return newKey(dir, path)
+	case err != nil:
+		return token.Text{}, err
+	case !info.Mode().IsRegular():
+		return token.Text{}, fmt.Errorf("%s is no file: the admin key is kept there; remove it, and the next start makes a new one", path)
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
+		log.LogAttrs(ctx, slog.LevelWarn, "the admin key could be read by other users of this machine, and was replaced by a new one",
+			slog.String("file", path), slog.String("mode", info.Mode().Perm().String()))
+		return newKey(dir, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return token.Text{}, err
+	}
+	key, ok := token.ReadAdmin(strings.TrimSpace(string(data)))
+	if !ok {
+		return token.Text{}, fmt.Errorf("%s holds no admin key: remove it, and the next start makes a new one", path)
+	}
+	return key, nil
+}
+
+// newKey makes the key and its file, whole or not at all, in the place of one that is there.
+// Only one program at a time gets here: the approvals are open in it.
+func newKey(dir, path string) (token.Text, error) {
+	f, err := os.CreateTemp(dir, ".tmp-"+keyFile+"-*") // mode 0600
+	if err != nil {
+		return token.Text{}, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is gone if all went well
+	key := token.NewAdmin()
+	_, err = f.WriteString(key.Reveal() + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return token.Text{}, fmt.Errorf("make the admin key: %w", err)
+	}
+	return key, nil
+}
+
+// osUser is who runs the program, as the audit names him unless told otherwise.
+func osUser() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "local"
+}

@@ -1,0 +1,88 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+)
+
+// A Challenge is what a caller who is not let in is told to do.
+type Challenge struct {
+	Send        string // the credentials that are taken: "the admin key: …"; "": not said
+	Metadata    string // address of what says where to get an access token (RFC 9728); "": none is taken
+	ScopePrefix string // what stands before the scopes that an [identity.Error] names
+
+	// Shut says why nobody can be let in, whatever he sends, and how that is changed; "":
+	// somebody can.
+	Shut string
+}
+
+// retryAfter is when to come again after too many failed attempts, if the error does not say.
+const retryAfter = 3 * time.Second
+
+// refuse answers a caller whom Options.Actor refused, without the reason.
+func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e, ok := errors.AsType[*identity.Error](err)
+	if !ok {
+		e = &identity.Error{Kind: identity.Invalid}
+	}
+	status, detail := http.StatusUnauthorized, "credentials are required"
+	switch e.Kind {
+	case identity.Unavailable:
+		status, detail = http.StatusServiceUnavailable, "your credentials cannot be checked for now; nothing was done"
+	case identity.Throttled:
+		status, detail = http.StatusTooManyRequests, "too many failed attempts; nothing was done"
+		wait := max(e.RetryAfter, 0)
+		if wait == 0 {
+			wait = retryAfter
+		}
+		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+	case identity.Scope:
+		status, detail = http.StatusForbidden, "you may not use the admin API"
+	case identity.Invalid:
+		if r.Header.Get("Authorization") != "" {
+			detail = "these credentials are not good"
+		}
+	case identity.Missing:
+	}
+	if status == http.StatusUnauthorized && a.o.Challenge.Shut != "" {
+		status, detail = http.StatusForbidden, a.o.Challenge.Shut
+	} else if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		w.Header().Set("WWW-Authenticate", a.o.Challenge.header(e))
+		if a.o.Challenge.Send != "" {
+			detail += ": send " + a.o.Challenge.Send
+		}
+	}
+	w.Header().Set("Vary", "Accept")
+	switch {
+	case !wantsHTML(r.Header.Get("Accept")):
+		writeProblem(w, status, detail)
+	case status == http.StatusUnauthorized && a.o.Login != nil:
+		a.askToSignIn(w, r)
+	default:
+		a.write(w, r, status, page{Title: http.StatusText(status), Root: rootOf(r), Problem: detail})
+	}
+}
+
+// header returns the challenge of RFC 6750. One who sent nothing is told of no error.
+func (c Challenge) header(e *identity.Error) string {
+	parts := []string{`Bearer realm="portcullis admin"`}
+	switch e.Kind {
+	case identity.Invalid:
+		parts = append(parts, `error="invalid_token"`)
+	case identity.Scope:
+		parts = append(parts, `error="insufficient_scope"`)
+	case identity.Missing, identity.Unavailable, identity.Throttled:
+	}
+	if len(e.Scopes) > 0 {
+		parts = append(parts, `scope="`+c.ScopePrefix+strings.Join(e.Scopes, " "+c.ScopePrefix)+`"`)
+	}
+	if c.Metadata != "" {
+		parts = append(parts, `resource_metadata="`+c.Metadata+`"`)
+	}
+	return strings.Join(parts, ", ")
+}

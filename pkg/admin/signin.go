@@ -1,0 +1,176 @@
+package admin
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// cookieName names the session of a browser. Its path keeps it away from agents' addresses,
+// where it would be worth nothing.
+const (
+	cookieName = "portcullis"
+	cookiePath = "/admin"
+)
+
+// maxNext is the longest address, in bytes, that a sign-in leads on to.
+const maxNext = 2048
+
+// A signIn is what the page says and sends by which a person signs in.
+type signIn struct {
+	Code  string // of the link that was opened; "": the key is asked for
+	Next  string // where to go then, below /admin
+	Ended bool   // a form was sent by somebody who is no longer signed in
+}
+
+// signedIn returns who is signed in in the browser that sends r. Another program at the same name may
+// have set a cookie of ours as well, so each is tried.
+func (a *api) signedIn(r *http.Request) (actor string, ok bool) {
+	for _, c := range r.CookiesNamed(cookieName) {
+		if actor, ok = a.o.Login.Actor(c.Value); ok {
+			return actor, true
+		}
+	}
+	return "", false
+}
+
+// askToSignIn answers a browser that sent no good credentials. A form that it sent is
+// refused in place, because an address would not hold what stands in it.
+func (a *api) askToSignIn(w http.ResponseWriter, r *http.Request) {
+	next := nextOf(r)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		a.write(w, r, http.StatusUnauthorized, page{Title: "Sign in · Portcullis", Root: rootOf(r), SignIn: &signIn{Next: next, Ended: true}})
+		return
+	}
+	to := rootOf(r) + "admin/login"
+	if next != "" {
+		to += "?next=" + url.QueryEscape(next)
+	}
+	seeOther(w, to)
+}
+
+// loginPage asks for the one click by which the code of a link signs in, or for the key.
+func (a *api) loginPage(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	in := signIn{Code: query.Get("code"), Next: safeNext(query.Get("next"))}
+	p := page{Title: "Sign in · Portcullis", Root: rootOf(r), SignIn: &in}
+	if a.o.Login == nil {
+		status := http.StatusNotFound
+		p.SignIn, p.Problem = nil, "Nobody signs in with a browser here."
+		if a.o.Challenge.Shut != "" {
+			status, p.Problem = http.StatusForbidden, a.o.Challenge.Shut
+		}
+		a.write(w, r, status, p)
+		return
+	}
+	if _, ok := a.signedIn(r); ok {
+		seeOther(w, afterSignIn(in.Next))
+		return
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); in.Code == "" && (site == "cross-site" || site == "same-site") {
+		// A browser sends a strict cookie along with no link of another site's page, such as
+		// a chat with an agent. What this page leads to is asked for by this page.
+		w.Header().Set("Refresh", "0; url="+afterSignIn(in.Next))
+	}
+	if in.Code != "" && !a.o.Login.Takes(in.Code) {
+		in.Code, p.Problem = "", spentCode
+	}
+	a.write(w, r, http.StatusOK, p)
+}
+
+const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
+
+// submitLogin trades a code or the key for a session.
+func (a *api) submitLogin(w http.ResponseWriter, r *http.Request) {
+	if a.o.Login == nil {
+		a.loginPage(w, r)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	p := page{Title: "Sign in · Portcullis", Root: rootOf(r), SignIn: &signIn{}}
+	if err := r.ParseForm(); err != nil {
+		p.Problem = "The form cannot be read."
+		a.write(w, r, http.StatusBadRequest, p)
+		return
+	}
+	p.SignIn.Next = safeNext(r.PostForm.Get("next"))
+	code := r.PostForm.Get("code")
+	secret := code
+	if secret == "" {
+		secret = strings.TrimSpace(r.PostForm.Get("key")) // as it was pasted
+	}
+	session, ok := a.o.Login.SignIn(secret)
+	if !ok {
+		if p.Problem = "That is not the admin key of this gateway."; code != "" {
+			p.Problem = spentCode
+		}
+		a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""))
+		a.write(w, r, http.StatusUnauthorized, p)
+		return
+	}
+	actor, _ := a.o.Login.Actor(session)
+	a.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: session, Path: cookiePath, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+	seeOther(w, afterSignIn(p.SignIn.Next))
+}
+
+// signOut ends the browser's session.
+func (a *api) signOut(w http.ResponseWriter, r *http.Request) {
+	if a.o.Login != nil {
+		for _, c := range r.CookiesNamed(cookieName) {
+			a.o.Login.SignOut(c.Value)
+		}
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: cookiePath, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	seeOther(w, "./login")
+}
+
+// seeOther leads a browser on by an address relative to where it is: what stands before
+// /admin, this program may not know.
+func seeOther(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// rootOf returns the relative address of what /admin lies in.
+func rootOf(r *http.Request) string {
+	if n := strings.Count(r.URL.EscapedPath(), "/") - 1; n > 0 {
+		return strings.Repeat("../", n)
+	}
+	return "./"
+}
+
+// nextOf returns the address of r below /admin, with its query, as a sign-in leads back to it.
+func nextOf(r *http.Request) string {
+	next := strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), "/admin"), "/")
+	if r.URL.RawQuery != "" && r.Method == http.MethodGet {
+		next += "?" + r.URL.RawQuery
+	}
+	return safeNext(next)
+}
+
+// safeNext returns next if it is an address below /admin, and "" if it could lead anywhere else.
+func safeNext(next string) string {
+	u, err := url.Parse("./" + next)
+	if err != nil || len(next) > maxNext || strings.HasPrefix(next, "/") || strings.Contains(next, `\`) || strings.ContainsFunc(next, unicode.IsControl) {
+		return ""
+	}
+	steps := strings.Split(strings.TrimPrefix(u.Path, "./"), "/")
+	if slices.Contains(steps, "..") || slices.Contains(steps, ".") || steps[0] == "login" || steps[0] == "logout" {
+		return ""
+	}
+	return next
+}
+
+// afterSignIn returns where next is, seen from the page that signs in.
+func afterSignIn(next string) string {
+	if next == "" || strings.HasPrefix(next, "?") {
+		return "../admin" + next
+	}
+	return "./" + next
+}
