@@ -51,11 +51,21 @@ func (w *town) config(settings string) string {
 // A toolSummary is one line of GET /admin/tools.
 type toolSummary struct{ ID, Server, Name, Status, Hash string }
 
-func (w *town) tools() []toolSummary {
+// tools reads every page of the list.
+func (w *town) tools() (all []toolSummary) {
 	w.t.Helper()
-	var out struct{ Tools []toolSummary }
-	w.json(http.MethodGet, "/admin/tools", nil, http.StatusOK, &out)
-	return out.Tools
+	after := ""
+	for {
+		var out struct {
+			Tools []toolSummary
+			Next  string
+		}
+		w.json(http.MethodGet, "/admin/tools?limit=200&after="+after, nil, http.StatusOK, &out)
+		if all = append(all, out.Tools...); out.Next == "" {
+			return all
+		}
+		after = out.Next
+	}
 }
 
 func (w *town) policy(text string) {

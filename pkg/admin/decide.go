@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -21,28 +22,35 @@ const maxWriters = 8
 // maxNote is the longest note, in bytes.
 const maxNote = approval.MaxNote
 
+// A Seen is what a person had before him who decides. A decision about something else, which the
+// record is by now, is none.
+type Seen struct {
+	Rev int64 `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
+}
+
 // A decision is a pure transition of a record with everything but the record
 // and the time filled in.
 type decision struct {
 	deed  string // for the log
 	opens bool   // it makes a tool callable if nothing else locks it
+	seen  Seen
 	apply func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
 }
 
-func approving(hash, note string) decision {
-	return decision{"approve", true, func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
+func approving(hash string, seen Seen, note string) decision {
+	return decision{"approve", true, seen, func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		return approval.Approve(r, tool.Hash(hash), actor, note, now)
 	}}
 }
 
-func disabling(note string) decision {
-	return decision{"disable", false, func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
+func disabling(seen Seen, note string) decision {
+	return decision{"disable", false, seen, func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		return approval.Disable(r, actor, note, now)
 	}}
 }
 
-func enabling(note string) decision {
-	return decision{"enable", true, func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
+func enabling(seen Seen, note string) decision {
+	return decision{"enable", true, seen, func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
 		return approval.Enable(r, actor, note, now)
 	}}
 }
@@ -64,9 +72,25 @@ func (a *api) decide(ctx context.Context, v *state.View, id tool.ID, d decision)
 	}
 	next, entry, err := d.apply(r, actorOf(ctx), a.o.Now())
 	if err != nil {
-		return approval.Record{}, err
+		return approval.Record{}, err // what was seen changed, which says more than that the record did
+	}
+	if d.seen.Rev != 0 && d.seen.Rev != r.Rev {
+		return approval.Record{}, problem(http.StatusConflict, moved(r))
 	}
 	return a.approvals.Put(ctx, next, &entry)
+}
+
+// moved says to somebody who saw an earlier revision how the record is now. Whoever changed it
+// last may be a sync.
+func moved(r approval.Record) string {
+	now := "its definition is approved"
+	if r.ApprovedHash != r.CurrentHash {
+		now = "its definition waits for approval"
+	}
+	if r.Disabled {
+		now = "it is disabled"
+	}
+	return fmt.Sprintf("the tool was decided about or changed since it was shown, and nothing was done now: %s; the last decision is by %s, at %s", now, r.By, r.At.UTC().Format(time.DateTime+" UTC"))
 }
 
 // decideAndShow carries out d, and lets requests of this process see it at once.
@@ -81,37 +105,39 @@ func (a *api) decideAndShow(ctx context.Context, id tool.ID, d decision) (Tool, 
 type approveInput struct {
 	ToolPath
 	Body struct {
+		Seen
 		Hash string `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
 		Note string `json:"note,omitempty" maxLength:"4096"`
 	}
 }
 
 func (a *api) approveTool(ctx context.Context, in *approveInput) (*toolOutput, error) {
-	t, err := a.decideAndShow(ctx, in.id(), approving(in.Body.Hash, in.Body.Note))
+	t, err := a.decideAndShow(ctx, in.id(), approving(in.Body.Hash, in.Body.Seen, in.Body.Note))
 	return &toolOutput{t}, err
 }
 
 type noteInput struct {
 	ToolPath
 	Body *struct {
+		Seen
 		Note string `json:"note,omitempty" maxLength:"4096" doc:"why"`
 	}
 }
 
-func (in *noteInput) note() string {
+func (in *noteInput) said() (seen Seen, note string) {
 	if in.Body == nil {
-		return ""
+		return Seen{}, ""
 	}
-	return in.Body.Note
+	return in.Body.Seen, in.Body.Note
 }
 
 func (a *api) disableTool(ctx context.Context, in *noteInput) (*toolOutput, error) {
-	t, err := a.decideAndShow(ctx, in.id(), disabling(in.note()))
+	t, err := a.decideAndShow(ctx, in.id(), disabling(in.said()))
 	return &toolOutput{t}, err
 }
 
 func (a *api) enableTool(ctx context.Context, in *noteInput) (*toolOutput, error) {
-	t, err := a.decideAndShow(ctx, in.id(), enabling(in.note()))
+	t, err := a.decideAndShow(ctx, in.id(), enabling(in.said()))
 	return &toolOutput{t}, err
 }
 
@@ -127,6 +153,7 @@ type approveServerInput struct {
 type NamedHash struct {
 	Name string `json:"name" minLength:"1"`
 	Hash string `json:"hash" pattern:"^[0-9a-f]{64}$"`
+	Seen
 }
 
 // An Approved is what became of one tool of a bulk approval.
@@ -159,7 +186,7 @@ func (a *api) approveServer(ctx context.Context, in *approveServerInput) (*appro
 	for n, t := range in.Body.Tools {
 		g.Go(func() error {
 			out.Body.Tools[n] = Approved{Name: t.Name, Result: "approved"}
-			r, err := a.decide(ctx, v, tool.ID{Server: in.Server, Name: t.Name}, approving(t.Hash, in.Body.Note))
+			r, err := a.decide(ctx, v, tool.ID{Server: in.Server, Name: t.Name}, approving(t.Hash, t.Seen, in.Body.Note))
 			if err != nil {
 				out.Body.Tools[n] = a.notApproved(ctx, t.Name, err)
 				return nil

@@ -136,6 +136,32 @@ func TestTwoWhoDecideAtOnceAreToldApart(t *testing.T) {
 	}
 }
 
+func TestADecisionMayNameTheRevisionThatWasSeen(t *testing.T) {
+	h := newHouse(t)
+	hash := h.hash("mail/send")
+	seen := into[admin.Tool](h, "/admin/tools/mail/send", "").Record.Rev
+	into[admin.Tool](h, "/admin/tools/mail/send/disable", fmt.Sprintf(`{"rev":%d}`, seen))
+	for deed, body := range map[string]string{
+		"approve": fmt.Sprintf(`{"hash":%q,"rev":%d}`, hash, seen),
+		"disable": fmt.Sprintf(`{"rev":%d}`, seen),
+		"enable":  fmt.Sprintf(`{"rev":%d}`, seen+7),
+	} {
+		if got := h.problem(http.StatusConflict, "/admin/tools/mail/send/"+deed, body); !strings.Contains(got, "nothing was done now: it is disabled") {
+			t.Errorf("%s: %q", deed, got)
+		}
+	}
+	bulk := into[struct{ Tools []admin.Approved }](h, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q,"rev":%d}]}`, hash, seen)).Tools
+	if len(bulk) != 1 || bulk[0].Result != "refused" || !strings.Contains(bulk[0].Detail, "it is disabled") {
+		t.Errorf("bulk approval = %+v", bulk)
+	}
+	h.problem(http.StatusUnprocessableEntity, "/admin/tools/mail/send/enable", `{"rev":0}`)
+	if s := h.status("mail:send"); s != lock.DisabledByUser {
+		t.Errorf("status = %q, want nothing decided", s)
+	}
+	into[admin.Tool](h, "/admin/tools/mail/send/enable", fmt.Sprintf(`{"rev":%d}`, seen+1))
+	into[admin.Tool](h, "/admin/tools/mail/send/disable", `{}`) // a program that names none decides all the same
+}
+
 func TestBulkApprovalAnswersForEachTool(t *testing.T) {
 	h := newHouse(t)
 	h.servers.lists["mail"] = append(h.servers.lists["mail"], `{"name":"move"}`, `{"name":"flag"}`, `{"name":"stop"}`)

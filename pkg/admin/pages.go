@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -39,29 +40,28 @@ type page struct {
 	SignIn  *signIn
 	Tool    *Tool
 	Actions []string // buttons
+	Note    string   // what stood in the form that was refused
 	Before  *text    // the definition approved before, if it is another
 	Now     text
-	Servers []pageServer
+
+	Servers  []pageServer
+	Statuses []statusLink
+	Next     string // address of the next page; "": this is the last one
 }
 
 // A text is a definition in three parts: what stands at the head and at the
 // tail is the same before and now.
 type text struct{ Head, Changed, Tail string }
 
-type pageServer struct {
-	Name, Status, Message string
-	Tools                 []pageTool
-}
-
-type pageTool struct{ Name, Status, Link string }
-
 // pages serves people who come with a browser, on the addresses that
 // remediations link to; all else is next's.
 func (a *api) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) {
-		a.write(w, r, http.StatusOK, a.indexPage(r))
+		status, p := a.indexPage(r)
+		a.write(w, r, status, p)
 	})
+	mux.Handle("GET /admin/tools", a.pageOr(next, a.indexPage))
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "../admin")
 		w.WriteHeader(http.StatusPermanentRedirect)
@@ -73,20 +73,12 @@ func (a *api) pages(next http.Handler) http.Handler {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(styleCSS) // the caller has gone if this fails
 	})
-	mux.HandleFunc("GET /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Vary", "Accept")
-		if !wantsHTML(r.Header.Get("Accept")) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		status, p := a.toolPage(r)
-		a.write(w, r, status, p)
-	})
+	mux.Handle("GET /admin/tools/{server}/{tool}", a.pageOr(next, a.toolPage))
 	mux.HandleFunc("POST /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
 		if err := a.submit(w, r); err != nil {
 			status, p := a.toolPage(r)
 			if e, ok := errors.AsType[*huma.ErrorModel](err); ok && status == http.StatusOK {
-				status, p.Problem = e.Status, e.Detail
+				status, p.Problem, p.Note = e.Status, e.Detail, r.PostForm.Get("note")
 			}
 			a.write(w, r, status, p)
 			return
@@ -97,6 +89,19 @@ func (a *api) pages(next http.Handler) http.Handler {
 	})
 	mux.Handle("/", next)
 	return mux
+}
+
+// pageOr answers a browser with a page, and a program with what next says.
+func (a *api) pageOr(next http.Handler, show func(*http.Request) (int, page)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if !wantsHTML(r.Header.Get("Accept")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		status, p := show(r)
+		a.write(w, r, status, p)
+	})
 }
 
 // parsePage is a function because what is wrong with the page is found when the program starts.
@@ -122,22 +127,6 @@ func (a *api) write(w http.ResponseWriter, r *http.Request, status int, p page) 
 func wantsHTML(accept string) bool {
 	html, json := strings.Index(accept, "text/html"), strings.Index(accept, "application/json")
 	return html >= 0 && (json < 0 || html < json)
-}
-
-func (a *api) indexPage(r *http.Request) page {
-	v := a.states.Load(r.Context()).View(a.o.Agent)
-	p := page{Title: "Portcullis", Root: rootOf(r)}
-	for _, s := range serversOf(v) {
-		ps := pageServer{Name: s.Name, Status: s.Outcome.Status, Message: s.Outcome.Message}
-		for _, t := range summaries(v, s.Name, "") {
-			ps.Tools = append(ps.Tools, pageTool{t.Name, t.Status, "./admin/tools/" + url.PathEscape(s.Name) + "/" + url.PathEscape(t.Name)})
-		}
-		p.Servers = append(p.Servers, ps)
-	}
-	if len(p.Servers) == 0 {
-		p.Problem = "There is no catalog yet, or no server is configured."
-	}
-	return p
 }
 
 func (a *api) toolPage(r *http.Request) (int, page) {
@@ -187,20 +176,25 @@ func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	var d decision
 	note := r.PostForm.Get("note")
+	rev, err := strconv.ParseInt(r.PostForm.Get("rev"), 10, 64)
+	if err != nil || rev < 1 {
+		return problem(http.StatusBadRequest, "the form does not say which revision of the record it shows")
+	}
+	seen := Seen{rev}
 	switch r.PostForm.Get("action") {
 	case "approve":
-		d = approving(r.PostForm.Get("hash"), note)
+		d = approving(r.PostForm.Get("hash"), seen, note)
 	case "disable":
-		d = disabling(note)
+		d = disabling(seen, note)
 	case "enable":
-		d = enabling(note)
+		d = enabling(seen, note)
 	default:
 		return problem(http.StatusBadRequest, "the form names no action")
 	}
 	if len(note) > maxNote {
 		return problem(http.StatusBadRequest, "the note is too long")
 	}
-	_, err := a.decideAndShow(r.Context(), tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}, d)
+	_, err = a.decideAndShow(r.Context(), tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}, d)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,7 +45,11 @@ func (h *house) press(path, page, action string) (status int, body string) {
 	if m == nil {
 		h.t.Fatalf("%s has no form", path)
 	}
-	form := url.Values{"action": {action}, "hash": {m[1]}, "note": {"from the page"}}
+	rev := regexp.MustCompile(`name="rev" value="([0-9]+)"`).FindStringSubmatch(page)
+	if rev == nil {
+		h.t.Fatalf("the form of %s names no revision", path)
+	}
+	form := url.Values{"action": {action}, "hash": {m[1]}, "rev": {rev[1]}, "note": {"from the page"}}
 	w := h.send(path, form.Encode(), browser, "Content-Type: application/x-www-form-urlencoded",
 		"Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin")
 	if w.Code == http.StatusSeeOther {
@@ -208,7 +213,10 @@ func TestPageOffersNothingThatIsRefused(t *testing.T) {
 	if status, _ := h.press("/admin/tools/mail/read_drafts", page, "approve"); status != http.StatusConflict {
 		t.Errorf("approve = %d, want %d", status, http.StatusConflict)
 	}
-	for _, form := range []string{"action=open", "action=", "hash=x", "%zz", "action=disable&note=" + strings.Repeat("x", approval.MaxNote+1), "action=disable&note=" + strings.Repeat("x", 1<<17)} {
+	for _, form := range []string{
+		"rev=1&action=open", "rev=1&action=", "hash=x", "%zz", "action=disable", "action=disable&rev=", "action=disable&rev=x", "action=disable&rev=0",
+		"rev=1&action=disable&note=" + strings.Repeat("x", approval.MaxNote+1), "rev=1&action=disable&note=" + strings.Repeat("x", 1<<17),
+	} {
 		w := h.send("/admin/tools/fs/read_file", form, browser, "Content-Type: application/x-www-form-urlencoded")
 		if w.Code != http.StatusBadRequest {
 			t.Errorf("form %.30q = %d, want 400", form, w.Code)
@@ -225,7 +233,7 @@ func TestPageOfWhatIsNotThere(t *testing.T) {
 	if !strings.Contains(page, "no tool of this name is known") || strings.Contains(page, "<b>") {
 		t.Errorf("page = %s", page)
 	}
-	w := h.send("/admin/tools/mail/nope", "action=disable", browser, "Content-Type: application/x-www-form-urlencoded")
+	w := h.send("/admin/tools/mail/nope", "action=disable&rev=1", browser, "Content-Type: application/x-www-form-urlencoded")
 	if w.Code != http.StatusNotFound {
 		t.Errorf("form = %d", w.Code)
 	}
@@ -238,6 +246,7 @@ func TestIndexLinksToEveryTool(t *testing.T) {
 		`<a href="./admin/tools/fs/read_file">read_file</a> <span class="status callable">`,
 		`<a href="./admin/tools/mail/send">send</a> <span class="status pending_approval">`,
 		`old <span class="status unknown">`,
+		`<a href="./admin/tools?status=pending_approval" class="status pending_approval">pending_approval 1</a>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q does not stand on the page:\n%s", want, page)
@@ -245,6 +254,36 @@ func TestIndexLinksToEveryTool(t *testing.T) {
 	}
 	if w := h.send("/admin/", ""); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "../admin" {
 		t.Errorf("/admin/ = %d to %q", w.Code, w.Header().Get("Location"))
+	}
+}
+
+// Two people, or one with two tabs, look at the same tool. What the one decides, the other
+// sees before he decides.
+func TestAFormDecidesNothingAboutWhatItDoesNotShow(t *testing.T) {
+	h := newHouse(t)
+	const path = "/admin/tools/mail/send"
+	shown := h.page(http.StatusOK, path)
+	h.now = h.now.Add(time.Minute)
+	if status, body := h.press(path, h.page(http.StatusOK, path), "disable"); status != http.StatusSeeOther {
+		t.Fatalf("disable = %d %s", status, body)
+	}
+	status, body := h.press(path, shown, "approve")
+	for _, want := range []string{"nothing was done", "it is disabled", "by ann, at 2026-11-20 12:01:00 UTC", `value="from the page"`, `value="approve"`, `value="enable"`} {
+		if status != http.StatusConflict || !strings.Contains(body, want) {
+			t.Errorf("%d, %q does not stand on the page: %s", status, want, body)
+		}
+	}
+	for _, action := range []string{"disable", "enable"} {
+		if status, _ := h.press(path, shown, action); status != http.StatusConflict {
+			t.Errorf("%s = %d", action, status)
+		}
+	}
+	r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
+	if err != nil || r.ApprovedHash != "" || !r.Disabled || r.Rev != 2 {
+		t.Errorf("record = %+v, %v; want it disabled and not approved", r, err)
+	}
+	if status, body := h.press(path, body, "approve"); status != http.StatusSeeOther {
+		t.Errorf("the page that says so approves nothing: %d %s", status, body)
 	}
 }
 

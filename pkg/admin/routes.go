@@ -16,7 +16,9 @@ import (
 const description = `People decide here which tools agents may call.
 
 An approval names the hash of the definition that was seen. What an operator's rule denies (status
-disabled_by_config) cannot be approved or enabled here. A request that changes something needs the
+disabled_by_config) cannot be approved or enabled here. A decision may name the revision (rev) of the
+record that was seen, and is refused if it is another by now. Lists come in pages: next of an answer,
+sent as after, gets the one that follows. A request that changes something needs the
 Content-Type application/json, and is refused if a browser sends it for another site.`
 
 // register adds every operation to mux. There is no page of documentation and no link to a

@@ -66,30 +66,36 @@ type serversOutput struct {
 	Body struct {
 		Servers []Server  `json:"servers" nullable:"false"`
 		State   Freshness `json:"state"`
+		Next
 	}
 }
 
-func (a *api) listServers(ctx context.Context, _ *struct{}) (*serversOutput, error) {
+func (a *api) listServers(ctx context.Context, in *Paging) (*serversOutput, error) {
 	st := a.states.Load(ctx)
+	v := st.View(a.o.Agent)
+	page, next, err := cut(*in, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
+	if err != nil {
+		return nil, err
+	}
 	out := &serversOutput{}
-	out.Body.Servers = serversOf(st.View(a.o.Agent))
-	out.Body.State = freshnessOf(st)
+	out.Body.Servers, out.Body.State, out.Body.Next = serversOf(v, page), freshnessOf(st), next
 	return out, nil
 }
 
-func serversOf(v *state.View) []Server {
-	servers := []Server{}
+// serversOf shows servers with how many of their tools have which status.
+func serversOf(v *state.View, page []state.Server) []Server {
+	servers := make([]Server, len(page))
 	at := map[string]int{}
-	for _, s := range v.Servers() {
-		at[s.Config.Name] = len(servers)
-		servers = append(servers, Server{
+	for n, s := range page {
+		at[s.Config.Name] = n
+		servers[n] = Server{
 			Name: s.Config.Name, Enabled: s.Config.Enabled, Required: s.Config.Required, Approval: s.Config.Approval,
 			Outcome: outcomeOf(s.Config.Name, s.Outcome),
-		})
+		}
 	}
 	for i := range v.Len() {
-		if v.Visible(i) {
-			servers[at[v.Server(i).Config.Name]].Tools.Add(v.Status(i))
+		if n, ok := at[v.ID(i).Server]; ok && v.Visible(i) {
+			servers[n].Tools.Add(v.Status(i))
 		}
 	}
 	return servers

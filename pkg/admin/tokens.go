@@ -51,18 +51,23 @@ func (a *api) registerTokens(h huma.API) {
 type tokensOutput struct {
 	Body struct {
 		Tokens []AgentToken `json:"tokens" nullable:"false"`
+		Next
 	}
 }
 
-func (a *api) listTokens(ctx context.Context, _ *struct{}) (*tokensOutput, error) {
+func (a *api) listTokens(ctx context.Context, in *Paging) (*tokensOutput, error) {
 	all, err := a.o.Tokens.Tokens(ctx)
 	if err != nil {
 		return nil, a.fail(ctx, "list tokens", err)
 	}
+	page, next, err := cut(*in, "tokens", all, func(t token.Token) string { return t.ID })
+	if err != nil {
+		return nil, err
+	}
 	out := &tokensOutput{}
-	out.Body.Tokens = []AgentToken{}
-	for _, t := range all {
-		out.Body.Tokens = append(out.Body.Tokens, a.showToken(t))
+	out.Body.Tokens, out.Body.Next = make([]AgentToken, len(page)), next
+	for n, t := range page {
+		out.Body.Tokens[n] = a.showToken(t)
 	}
 	return out, nil
 }

@@ -38,6 +38,7 @@ type Summary struct {
 }
 
 type toolsInput struct {
+	Paging
 	Server string `query:"server" doc:"only tools of this server"`
 	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
 }
@@ -45,34 +46,42 @@ type toolsInput struct {
 type toolsOutput struct {
 	Body struct {
 		Tools []Summary `json:"tools" nullable:"false" doc:"by id"`
-		Total int       `json:"total"`
+		Total int       `json:"total" doc:"how many there are on all pages"`
+		Next
 	}
 }
+
+// toolList names the cursors of lists of tools.
+const toolList = "tools"
 
 func (a *api) listTools(ctx context.Context, in *toolsInput) (*toolsOutput, error) {
 	v := a.states.Load(ctx).View(a.o.Agent)
 	if in.Server != "" && !hasServer(v, in.Server) {
 		return nil, problem(http.StatusNotFound, "no server of this name is configured")
 	}
+	chosen := choose(v, in.Server, in.Status)
+	page, next, err := cut(in.Paging, toolList, chosen, func(i int) string { return v.ID(i).String() })
+	if err != nil {
+		return nil, err
+	}
 	out := &toolsOutput{}
-	out.Body.Tools = summaries(v, in.Server, in.Status)
-	out.Body.Total = len(out.Body.Tools)
+	out.Body.Tools, out.Body.Total, out.Body.Next = make([]Summary, len(page)), len(chosen), next
+	for n, i := range page {
+		t := v.Tool(i)
+		out.Body.Tools[n] = Summary{
+			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: statusText(v.Status(i)), Tier: v.Tier(i), Hash: string(t.Hash),
+			Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
+		}
+	}
 	return out, nil
 }
 
-// summaries lists the tools of a server ("": all) with a status ("": any).
-func summaries(v *state.View, server, status string) []Summary {
-	out := []Summary{}
+// choose returns the numbers of the tools of a server ("": all) with a status ("": any), by id.
+func choose(v *state.View, server, status string) []int {
+	var out []int
 	for i := range v.Len() {
-		if !v.Visible(i) || server != "" && v.ID(i).Server != server {
-			continue
-		}
-		if s := statusText(v.Status(i)); status == "" || s == status {
-			t := v.Tool(i)
-			out = append(out, Summary{
-				ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: s, Tier: v.Tier(i), Hash: string(t.Hash),
-				Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
-			})
+		if v.Visible(i) && (server == "" || v.ID(i).Server == server) && (status == "" || statusText(v.Status(i)) == status) {
+			out = append(out, i)
 		}
 	}
 	return out

@@ -1,0 +1,65 @@
+package admin
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// Bounds of a page of a list. What people see in a browser has defaultPage rows.
+const (
+	defaultPage = 50
+	maxPage     = 200
+)
+
+// A Paging asks for one page of a list. It is exported because the parameters of an
+// unexported embedded struct are not read.
+type Paging struct {
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"how many entries at most"`
+	After string `query:"after" maxLength:"2048" doc:"next of the page before; leave it out for the first page"`
+}
+
+// A Next leads to the page after this one.
+type Next struct {
+	Next string `json:"next,omitempty" doc:"send it as after to get the next page; absent: this is the last one"`
+}
+
+// cursorOf returns the text by which a client asks for what comes after an entry of a
+// list. It says what the entry is and not where it stood, so that nothing is left out or shown
+// twice because other entries came or went meanwhile.
+func cursorOf(list, entry string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(list + "\x00" + entry))
+}
+
+// entry returns the last entry of the page before, "" for the first page.
+func (p Paging) entry(list string) (string, error) {
+	if p.After == "" {
+		return "", nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(p.After)
+	entry, ok := strings.CutPrefix(string(data), list+"\x00")
+	if err != nil || !ok || entry == "" {
+		return "", problem(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
+	}
+	return entry, nil
+}
+
+// cut returns one page of entries, which are sorted by key: those after the last entry of
+// the page before.
+func cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
+	last, err := p.entry(list)
+	if err != nil {
+		return nil, Next{}, err
+	}
+	page = []T{}
+	for _, e := range entries {
+		if key(e) <= last {
+			continue
+		}
+		if len(page) == p.Limit {
+			return page, Next{cursorOf(list, key(page[len(page)-1]))}, nil
+		}
+		page = append(page, e)
+	}
+	return page, Next{}, nil
+}

@@ -1,0 +1,173 @@
+package admin_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+)
+
+// withMany is a house with so many servers, a, b, …, and so many tools at each.
+func withMany(t *testing.T, servers, tools int) *house {
+	t.Helper()
+	h := newHouse(t)
+	h.servers.lists = map[string][]string{}
+	var entries []string
+	for s := range servers {
+		name := fmt.Sprintf("server-%03d", s)
+		entries = append(entries, fmt.Sprintf(`%q:{"url":"https://%s.example.com/mcp","approval":"off"}`, name, name))
+		for n := range tools {
+			h.servers.lists[name] = append(h.servers.lists[name], fmt.Sprintf(`{"name":"tool_%05d","description":"Does what tool %d does."}`, n, n))
+		}
+	}
+	h.put(config.Key, `{"mcpServers":{`+strings.Join(entries, ",")+`}}`)
+	h.sync()
+	return h
+}
+
+// A listing is a page of any list.
+type listing struct {
+	Tools   []admin.Summary
+	Servers []admin.Server
+	Total   int
+	Next    string
+}
+
+// walk reads a list to its end, page by page, and calls between before each page but the first.
+func walk(h *house, path string, limit int, between func()) (ids []string, pages int) {
+	h.t.Helper()
+	after := ""
+	for {
+		got := into[listing](h, fmt.Sprintf("%s&limit=%d&after=%s", path, limit, url.QueryEscape(after)), "")
+		for _, x := range got.Tools {
+			ids = append(ids, x.ID)
+		}
+		for _, x := range got.Servers {
+			ids = append(ids, x.Name)
+		}
+		if n := len(got.Tools) + len(got.Servers); n > limit {
+			h.t.Fatalf("a page has %d entries, want at most %d", n, limit)
+		}
+		if pages++; got.Next == "" {
+			return ids, pages
+		}
+		after = got.Next
+		between()
+	}
+}
+
+func TestListsComeInPages(t *testing.T) {
+	h := withMany(t, 3, 7)
+	all := into[listing](h, "/admin/tools?limit=200", "")
+	if all.Total != 21 || len(all.Tools) != 21 || all.Next != "" {
+		t.Fatalf("%d of %d tools, next %q", len(all.Tools), all.Total, all.Next)
+	}
+	var want []string
+	for _, x := range all.Tools {
+		want = append(want, x.ID)
+	}
+	for limit, pages := range map[int]int{1: 21, 4: 6, 7: 3, 20: 2, 21: 1, 200: 1} {
+		got, n := walk(h, "/admin/tools?x=", limit, func() {})
+		if diff := cmp.Diff(want, got); diff != "" || n != pages {
+			t.Errorf("by %d: %d pages, want %d (-want +got):\n%s", limit, n, pages, diff)
+		}
+	}
+	if got, n := walk(h, "/admin/tools?server=server-001", 3, func() {}); len(got) != 7 || n != 3 || got[0] != "server-001:tool_00000" {
+		t.Errorf("of one server: %v in %d pages", got, n)
+	}
+	if got, n := walk(h, "/admin/servers?x=", 2, func() {}); !slices.Equal(got, []string{"server-000", "server-001", "server-002"}) || n != 2 {
+		t.Errorf("servers: %v in %d pages", got, n)
+	}
+	if got := into[listing](h, "/admin/servers?limit=1&after="+url.QueryEscape(into[listing](h, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
+		t.Errorf("the second server = %+v", got.Servers)
+	}
+}
+
+// What comes and goes between two pages moves nothing past the reader.
+func TestPagesSurviveAChangeOfTheCatalog(t *testing.T) {
+	h := withMany(t, 2, 6)
+	steps := []func(){
+		func() {
+			h.servers.lists["server-000"] = append([]string{`{"name":"a_new_one"}`}, h.servers.lists["server-000"]...)
+		}, // before what was shown
+		func() { h.servers.lists["server-000"] = h.servers.lists["server-000"][4:] }, // what was shown, and the last of the page
+		func() { h.servers.lists["server-001"] = append(h.servers.lists["server-001"], `{"name":"zzz"}`) },
+	}
+	got, _ := walk(h, "/admin/tools?x=", 3, func() {
+		if len(steps) > 0 {
+			steps[0]()
+			steps = steps[1:]
+			h.sync()
+		}
+	})
+	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+		t.Errorf("out of order or twice: %v", got)
+	}
+	for _, id := range []string{"server-000:tool_00005", "server-001:tool_00000", "server-001:tool_00005", "server-001:zzz"} {
+		if !slices.Contains(got, id) {
+			t.Errorf("%s was passed over: %v", id, got)
+		}
+	}
+}
+
+func TestPagesThatCannotBeAskedFor(t *testing.T) {
+	h := withMany(t, 2, 3)
+	tools := into[listing](h, "/admin/tools?limit=1", "").Next
+	for _, path := range []string{
+		"/admin/tools?limit=0", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
+		"/admin/servers?after=" + tools, "/admin/tools?after=" + strings.Repeat("A", 3000),
+	} {
+		h.problem(http.StatusUnprocessableEntity, path, "")
+	}
+	if page := h.page(http.StatusUnprocessableEntity, "/admin?after="+tools); !strings.Contains(page, "begin again") {
+		t.Errorf("page = %s", page)
+	}
+	h.page(http.StatusNotFound, "/admin/tools?status=open")
+}
+
+func TestTheIndexIsShortAndWhole(t *testing.T) {
+	h := withMany(t, 60, 40)
+	const rows = 60 * (40 + 1)
+	href := regexp.MustCompile(`<a href="(?:\.\./|\./)(admin/tools/[^"]+)">`)
+	next := regexp.MustCompile(`<a href="[./]*/(admin/tools\?[^"]+)" rel="next">`)
+	seen, path, pages := map[string]int{}, "/admin", 0
+	for path != "" {
+		page := h.page(http.StatusOK, path)
+		if n := len(page); n > 20<<10 {
+			t.Fatalf("%s has %d bytes", path, n)
+		}
+		links := href.FindAllStringSubmatch(page, -1)
+		if len(links) > 50 {
+			t.Fatalf("%s shows %d tools", path, len(links))
+		}
+		for _, m := range links {
+			seen[m[1]]++
+		}
+		pages++
+		path = ""
+		if m := next.FindStringSubmatch(page); m != nil {
+			path = "/" + strings.ReplaceAll(m[1], "&amp;", "&")
+		}
+	}
+	if len(seen) != 60*40 || pages != (rows+49)/50 {
+		t.Errorf("%d tools on %d pages, want %d on %d", len(seen), pages, 60*40, (rows+49)/50)
+	}
+	for link, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is shown %d times", link, n)
+		}
+	}
+	into[admin.Tool](h, "/admin/tools/server-041/tool_00007", "") // no record yet: it only shows
+	page := h.page(http.StatusOK, "/admin/tools?status=callable&server=server-041")
+	if n := len(href.FindAllString(page, -1)); n != 40 || strings.Contains(page, "server-040") || !strings.Contains(page, `callable 40</a>`) {
+		t.Errorf("%d tools of one server: %s", n, page)
+	}
+}
