@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -31,7 +32,7 @@ type checkup struct {
 	objects    object.Store
 	configPath string
 	policyPath string
-	configData []byte
+	places     *config.Locator // of the config
 	cfg        *config.Config
 	rules      *policy.Policy
 }
@@ -39,9 +40,9 @@ type checkup struct {
 // check reads config and policy of a folder as a sync would, prints every
 // fault with its file, line and path, and says what the rules deny in the
 // folder's catalog. It returns an error if there is a fault.
-func check(ctx context.Context, folder string, out io.Writer) error {
+func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) error {
 	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
-	okConfig := c.readConfig()
+	okConfig := c.readConfig(getenv)
 	okPolicy := c.readPolicy(ctx)
 	if !okConfig || !okPolicy {
 		return errCheck
@@ -72,19 +73,35 @@ func (c *checkup) warn(path string, warnings config.Faults) {
 	}
 }
 
-func (c *checkup) readConfig() bool {
-	var err error
-	if c.configData, err = os.ReadFile(c.configPath); err != nil {
+func (c *checkup) readConfig(getenv func(string) string) bool {
+	data, err := os.ReadFile(c.configPath)
+	if err != nil {
 		c.printf("%s: it cannot be read: %v", c.configPath, err)
 		return false
 	}
-	if c.cfg, err = config.Parse(c.configData); err != nil {
+	if c.cfg, err = config.Parse(data); err != nil {
 		c.faults("", c.configPath, err)
 		return false
 	}
-	c.warn(c.configPath, c.cfg.Warnings)
-	c.printf("%s: %s, version %.12s", c.configPath, plural.Of(len(c.cfg.Servers), "server"), config.Version(c.configData))
+	c.places = config.NewLocator(data)
+	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
+	c.printf("%s: %s, version %.12s", c.configPath, plural.Of(len(c.cfg.Servers), "server"), config.Version(data))
 	return true
+}
+
+// unset warns of variables that are not set where the check runs. It is no fault: what is
+// pushed to AWS is read there.
+func (c *checkup) unset(getenv func(string) string) (warnings config.Faults) {
+	for _, s := range c.cfg.Servers {
+		for _, v := range s.Headers.Variables() {
+			if getenv(v.Name) == "" {
+				path := config.JoinPath(config.JoinPath(config.JoinPath("mcpServers", s.Name), "headers"), v.Header)
+				warnings = append(warnings, config.Fault{Path: path, Message: fmt.Sprintf(
+					"the variable %s is not set here; without it in the gateway's environment the server %q does not load", v.Name, s.Name)})
+			}
+		}
+	}
+	return c.places.Locate(warnings)
 }
 
 func (c *checkup) readPolicy(ctx context.Context) bool {
@@ -130,7 +147,7 @@ func (c *checkup) hold(snap *catalog.Snapshot) error {
 	tools, universe := state.Inventory(c.cfg, snap)
 	bound, err := toolset.Compile(c.cfg, universe)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
-		c.faults("", c.configPath, config.Locate(c.configData, faults))
+		c.faults("", c.configPath, c.places.Locate(faults))
 		return errCheck
 	}
 	if err != nil {
@@ -145,7 +162,7 @@ func (c *checkup) hold(snap *catalog.Snapshot) error {
 	for _, w := range bound.Warnings() {
 		warned[w.Path] = true
 	}
-	c.warn(c.configPath, config.Locate(c.configData, bound.Warnings()))
+	c.warn(c.configPath, c.places.Locate(bound.Warnings()))
 	matches := c.rules.Matches(c.cfg, tools)
 	for _, m := range matches {
 		if len(m.Always)+len(m.Some) > 0 {
@@ -169,7 +186,7 @@ func (c *checkup) where(rule string) string {
 		}
 		return c.policyPath + ":" + line + ": " + id + ":"
 	}
-	place := config.Locate(c.configData, config.Faults{{Path: rule}})[0]
+	place := c.places.Locate(config.Faults{{Path: rule}})[0]
 	return c.configPath + ":" + strings.TrimSpace(place.String())
 }
 

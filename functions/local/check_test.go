@@ -37,6 +37,22 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 	return strings.ReplaceAll(out.String(), dir, "DIR"), err
 }
 
+func TestCheckNamesVariablesThatAreNotSet(t *testing.T) {
+	dir := t.TempDir()
+	writeConfig(t, dir, `{"mcpServers": {"files": {"url": "https://files.example/mcp",
+  "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}", "X-Team": "${env:TEAM}/${env:FILES_TOKEN}"}}}}`)
+	var out strings.Builder
+	getenv := func(name string) string { return map[string]string{"TEAM": "a"}[name] }
+	if err := run(t.Context(), []string{"-check", dir}, getenv, &out, &out); err != nil {
+		t.Error(err)
+	}
+	const want = `mcp_config.json:2:32: mcpServers.files.headers.Authorization: the variable FILES_TOKEN is not set here; ` +
+		`without it in the gateway's environment the server "files" does not load`
+	if got := out.String(); !strings.Contains(got, want) || strings.Count(got, "warning:") != 1 {
+		t.Errorf("-check printed\n%s\nwant one warning:\n%s", got, want)
+	}
+}
+
 func TestCheckSaysWhatHoldsWithoutAPolicy(t *testing.T) {
 	const rule = `@id("r") forbid (principal, action, resource);`
 	for _, c := range []struct {
@@ -77,7 +93,7 @@ func TestCheckPrintsEveryFault(t *testing.T) {
 }`, "", lines(
 			"DIR/config/mcp_config.json:2:27: mcpServers.files.url: is missing",
 			"DIR/config/mcp_config.json:2:28: mcpServers.files.urll: unknown key",
-			"DIR/config/mcp_config.json:2:72: mcpServers.files.timeout: want a string, found a number",
+			"DIR/config/mcp_config.json:2:72: mcpServers.files.timeout: want a string, found a number; write \"5s\"",
 			"DIR/config/mcp_config.json:3:26: tools.toolsets[0]: Unknown toolset: nope",
 			"DIR/config/mcp_config.json:3:43: tools.toolsets[2]: Unknown toolset: zap",
 			"DIR/config/mcp_config.json:3:63: tools.enabled[0]: Unknown enabled tool: gone:x: there is no such server")},

@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	if o.check != "" {
-		return check(ctx, o.check, stdout)
+		return check(ctx, o.check, getenv, stdout)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.addr)
 	if err != nil {

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +70,45 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Two servers clash if a tool of each could have one name in direct mode, or if only case tells them apart.
+func TestServersClashOnlyIfTheirToolsCould(t *testing.T) {
+	var names []string
+	for n := range 1 << 4 {
+		for length := 1; length <= 4; length++ {
+			name := make([]byte, length)
+			for i := range name {
+				name[i] = "a_"[n>>i&1]
+			}
+			names = append(names, string(name), "A"+string(name[1:]))
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, a := range names {
+		for _, b := range names {
+			if a == b {
+				continue
+			}
+			want := strings.EqualFold(a, b) || strings.HasPrefix(a+"__", b+"__") || strings.HasPrefix(b+"__", a+"__")
+			if _, err := Parse([]byte(withServers("", a, b))); (err != nil) != want {
+				t.Errorf("%q and %q: %v, want a clash: %t", a, b, err, want)
+			}
+		}
+	}
+}
+
+func TestManyFaultsAreCounted(t *testing.T) {
+	var keys []string
+	for i := range maxFaults + 5 {
+		keys = append(keys, fmt.Sprintf(`"k%d": 1`, i))
+	}
+	_, err := Parse([]byte(`{"mcpServers": {}, ` + strings.Join(keys, ", ") + `}`))
+	faults, ok := errors.AsType[Faults](err)
+	if !ok || len(faults) != maxFaults+1 || faults[maxFaults].Message != "and 5 more faults" {
+		t.Errorf("%d faults, the last is %q", len(faults), faults[len(faults)-1])
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,10 +16,16 @@ type located struct {
 	message string
 }
 
+// maxFaults is how many faults are told of one by one: more than anybody reads, and few
+// enough for a line of the log.
+const maxFaults = 1000
+
 // A checker collects the faults of one file.
 type checker struct {
 	faults   []located
+	found    int // faults in all
 	warnings []located
+	fields   map[reflect.Type]map[string]int // what fieldsOf returned before
 }
 
 // fault reports what is wrong with n. Only the first fault of a node counts:
@@ -28,17 +35,21 @@ func (c *checker) fault(n *node, path, format string, args ...any) {
 		return
 	}
 	n.bad = true
-	c.faults = append(c.faults, located{n.offset, path, fmt.Sprintf(format, args...)})
+	c.faultAt(n.offset, path, format, args...)
 }
 
 // faultAt reports what is wrong at an offset.
 func (c *checker) faultAt(offset int, path, format string, args ...any) {
-	c.faults = append(c.faults, located{offset, path, fmt.Sprintf(format, args...)})
+	if c.found++; c.found <= maxFaults {
+		c.faults = append(c.faults, located{offset, path, fmt.Sprintf(format, args...)})
+	}
 }
 
 // warn reports what is allowed and looks wrong.
 func (c *checker) warn(n *node, path, message string) {
-	c.warnings = append(c.warnings, located{n.offset, path, message})
+	if len(c.warnings) < maxFaults {
+		c.warnings = append(c.warnings, located{n.offset, path, message})
+	}
 }
 
 // decode reads n into v, which is of the types in file.go. It reports wrong
@@ -81,28 +92,45 @@ func (c *checker) want(n *node, path string, kind jsontext.Kind) bool {
 	if n.kind == kind || kind == 't' && n.kind == 'f' {
 		return true
 	}
-	c.fault(n, path, "want %s, found %s", kindName(kind), kindName(n.kind))
+	meant := ""
+	if n.kind == '0' && strings.HasSuffix(path, ".timeout") {
+		meant = "; write " + strconv.Quote(durationOf(n.text))
+	}
+	c.fault(n, path, "want %s, found %s%s", kindName(kind), kindName(n.kind), meant)
 	return false
 }
 
 func (c *checker) decodeStruct(n *node, path string, v reflect.Value) {
-	fields := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		fields[name] = v.Field(i)
-	}
+	fields := c.fieldsOf(v.Type())
 	stdio := v.Type() == reflect.TypeFor[fileServer]() && n.member("command") != nil
 	for _, m := range c.unique(n, path) {
-		if field, ok := fields[m.name]; ok {
-			c.decode(m.value, JoinPath(path, m.name), field)
+		if i, ok := fields[m.name]; ok {
+			c.decode(m.value, JoinPath(path, m.name), v.Field(i))
 		} else if !stdio { // a stdio server is one fault, not one for each of its keys
 			c.faultAt(m.offset, JoinPath(path, m.name), "unknown key%s", hint(m.name, fields))
 		}
 	}
 }
 
+// fieldsOf returns the number of each field of a type in file.go, by its name in the file.
+func (c *checker) fieldsOf(t reflect.Type) map[string]int {
+	if fields, ok := c.fields[t]; ok {
+		return fields
+	}
+	fields := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = i
+	}
+	if c.fields == nil {
+		c.fields = map[reflect.Type]map[string]int{}
+	}
+	c.fields[t] = fields
+	return fields
+}
+
 func (c *checker) decodeMap(n *node, path string, v reflect.Value) {
-	v.Set(reflect.MakeMap(v.Type()))
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.members)))
 	for _, m := range c.unique(n, path) {
 		value := reflect.New(v.Type().Elem()).Elem()
 		c.decode(m.value, JoinPath(path, m.name), value)
@@ -112,8 +140,8 @@ func (c *checker) decodeMap(n *node, path string, v reflect.Value) {
 
 // unique returns the members of n, the first of each name, and reports the others.
 func (c *checker) unique(n *node, path string) []member {
-	var first []member
-	seen := map[string]bool{}
+	first := n.members[:0]
+	seen := make(map[string]bool, len(n.members))
 	for _, m := range n.members {
 		if seen[m.name] {
 			c.faultAt(m.offset, JoinPath(path, m.name), "duplicate key")
@@ -126,12 +154,18 @@ func (c *checker) unique(n *node, path string) []member {
 	return first
 }
 
+// unspelt takes away what different spellings of one key differ in.
+var unspelt = strings.NewReplacer("_", "", "-", "")
+
 // hint suggests the key that was meant, if it is plain: one spelt another way,
 // or one that other programs' configs use.
-func hint(name string, fields map[string]reflect.Value) string {
-	fold := strings.NewReplacer("_", "", "-", "")
+func hint(name string, fields map[string]int) string {
+	if len(name) > maxKey {
+		return ""
+	}
+	spelt := unspelt.Replace(name)
 	for field := range fields {
-		if strings.EqualFold(fold.Replace(field), fold.Replace(name)) {
+		if strings.EqualFold(unspelt.Replace(field), spelt) {
 			return "; write " + field
 		}
 	}

@@ -6,11 +6,11 @@ package config
 
 // A file is the whole of mcp_config.json.
 type file struct {
-	Schema   string                `json:"$schema,omitempty" jsonschema_description:"The JSON Schema of this file, for editors. The gateway does not read it."`
-	Servers  map[string]fileServer `json:"mcpServers" jsonschema_description:"The upstream MCP servers by name. A name is 1 to 128 of A-Z a-z 0-9 _ . - and is also a toolset."`
-	Toolsets map[string][]string   `json:"toolsets,omitempty" jsonschema_description:"Named groups of tools: each a list of server:tool or server:*. Names fold case and may not be a server's name."`
-	Tools    *fileTools            `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
-	Gateway  *fileGateway          `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
+	Schema   string                 `json:"$schema,omitempty" jsonschema_description:"The JSON Schema of this file, for editors. The gateway does not read it."`
+	Servers  map[string]*fileServer `json:"mcpServers" jsonschema_description:"The upstream MCP servers by name. A name is 1 to 128 of A-Z a-z 0-9 _ . - and is also a toolset."`
+	Toolsets map[string][]string    `json:"toolsets,omitempty" jsonschema_description:"Named groups of tools: each a list of server:tool or server:*. Names fold case and may not be a server's name."`
+	Tools    *fileTools             `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
+	Gateway  *fileGateway           `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
 }
 
 // A fileServer is one member of mcpServers.

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
@@ -22,6 +24,32 @@ func (h Headers) Plain() map[string]string {
 	}
 	return plain
 }
+
+// Variables returns the variables of the environment that the headers name, each with the
+// first header that does, in the order of the headers' names.
+func (h Headers) Variables() []Variable {
+	var out []Variable
+	seen := map[string]bool{}
+	for _, header := range slices.Sorted(maps.Keys(h)) {
+		rest := h[header].Reveal()
+		for {
+			_, after, ok := strings.Cut(rest, "${env:")
+			if !ok {
+				break
+			}
+			var name string
+			name, rest, _ = strings.Cut(after, "}")
+			if !seen[name] {
+				seen[name] = true
+				out = append(out, Variable{name, header})
+			}
+		}
+	}
+	return out
+}
+
+// A Variable is one of the environment that a header names: ${env:NAME}.
+type Variable struct{ Name, Header string }
 
 // headers checks a server's headers. No message repeats a value.
 func (c *checker) headers(n *node, path string) Headers {

@@ -1,34 +1,51 @@
 package config
 
-// Locate fills in line and column of faults that were found after parsing and know their
-// JSON path alone. data is the file.
-func Locate(data []byte, faults Faults) Faults {
-	tree, broken := readTree(data)
-	if broken != nil {
-		return faults
-	}
-	places := map[string]int{}
-	tree.places("", places)
-	out := make(Faults, len(faults))
-	for i, f := range faults {
-		if offset, ok := places[f.Path]; ok && f.Line == 0 {
-			f.Line, f.Col = position(data, offset)
-		}
-		out[i] = f
-	}
-	return out
+import "slices"
+
+// A Locator knows where each value of a file stands.
+type Locator struct {
+	places map[string]Fault // by path; line and column alone
 }
 
-// places notes where each value below n stands, by its path.
-func (n *node) places(path string, to map[string]int) {
+// NewLocator reads a file. Of one that is no JSON it knows nothing.
+func NewLocator(data []byte) *Locator {
+	l := &Locator{places: map[string]Fault{}}
+	if tree, broken := readTree(data); broken == nil {
+		l.note("", tree, &ruler{data: data}, 0)
+	}
+	return l
+}
+
+// maxDepth is deeper than anything lies that a config can hold, so that the paths of a file
+// do not outgrow it.
+const maxDepth = 8
+
+// note notes where each value below n stands, in the order of the file.
+func (l *Locator) note(path string, n *node, r *ruler, depth int) {
+	if depth == maxDepth {
+		return
+	}
+	add := func(path string, n *node) {
+		line, col := r.position(n.offset)
+		l.places[path] = Fault{Line: line, Col: col}
+		l.note(path, n, r, depth+1)
+	}
 	for _, m := range n.members {
-		p := JoinPath(path, m.name)
-		to[p] = m.value.offset
-		m.value.places(p, to)
+		add(JoinPath(path, m.name), m.value)
 	}
 	for i, e := range n.elems {
-		p := index(path, i)
-		to[p] = e.offset
-		e.places(p, to)
+		add(index(path, i), e)
 	}
+}
+
+// Locate fills in line and column of faults that were found after parsing and know their
+// JSON path alone.
+func (l *Locator) Locate(faults Faults) Faults {
+	out := slices.Clone(faults)
+	for i, f := range out {
+		if at, ok := l.places[f.Path]; ok && f.Line == 0 {
+			out[i].Line, out[i].Col = at.Line, at.Col
+		}
+	}
+	return out
 }

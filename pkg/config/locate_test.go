@@ -21,7 +21,7 @@ func TestLocateFindsWhatAPathNames(t *testing.T) {
 		"4:30: tools.enabled[1]: m", `3:5: mcpServers["a.b"].disabled_tools[1]: m`, "4:12: tools: m", "gone: m", "9:9: tools: is known already",
 	}
 	var got []string
-	for _, f := range config.Locate([]byte(file), in) {
+	for _, f := range config.NewLocator([]byte(file)).Locate(in) {
 		got = append(got, f.String())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -30,7 +30,7 @@ func TestLocateFindsWhatAPathNames(t *testing.T) {
 	if in[0].Line != 0 {
 		t.Error("the faults that were given are changed")
 	}
-	if diff := cmp.Diff(in, config.Locate([]byte("{"), in)); diff != "" {
+	if diff := cmp.Diff(in, config.NewLocator([]byte("{")).Locate(in)); diff != "" {
 		t.Errorf("in a file that is no JSON: %s", diff)
 	}
 }

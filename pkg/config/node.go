@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,12 +15,13 @@ import (
 // A node is a JSON value that remembers where it stands, so that a fault found
 // long after parsing can still name its line.
 type node struct {
-	kind    jsontext.Kind // '{' '[' '"' '0' 't' 'f' 'n'
-	offset  int           // of its first byte
-	text    string        // the string's text, or the number as written
-	members []member      // of an object, in the file's order
-	elems   []*node       // of an array
-	bad     bool          // a fault was reported here; what hangs on the value is not checked
+	kind    jsontext.Kind    // '{' '[' '"' '0' 't' 'f' 'n'
+	offset  int              // of its first byte
+	text    string           // the string's text, or the number as written
+	members []member         // of an object, in the file's order
+	elems   []*node          // of an array
+	bad     bool             // a fault was reported here; what hangs on the value is not checked
+	byName  map[string]*node // members by name, once there were many and one was asked for
 }
 
 // A member is one name and value of an object.
@@ -30,8 +33,18 @@ type member struct {
 
 // member returns the value of the first member of that name, or nil; also if n is nil.
 func (n *node) member(name string) *node {
+	const few = 16
 	if n == nil {
 		return nil
+	}
+	if len(n.members) > few {
+		if n.byName == nil {
+			n.byName = make(map[string]*node, len(n.members))
+			for _, m := range slices.Backward(n.members) {
+				n.byName[m.name] = m.value
+			}
+		}
+		return n.byName[name]
 	}
 	for _, m := range n.members {
 		if m.name == name {
@@ -87,20 +100,26 @@ func readNode(dec *jsontext.Decoder) (*node, error) {
 		_, err := dec.ReadToken()
 		return n, err
 	default:
-		raw, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		n := &node{kind: raw.Kind(), offset: int(dec.InputOffset()) - len(raw), text: string(raw)}
-		if n.kind == '"' {
-			text, err := jsontext.AppendUnquote(nil, raw)
-			if err != nil {
-				return nil, err
-			}
-			n.text = string(text)
-		}
-		return n, nil
+		text, offset, err := readScalar(dec)
+		return &node{kind: kind, offset: offset, text: text}, err
 	}
+}
+
+// readScalar reads a string, number or literal, and where it begins.
+func readScalar(dec *jsontext.Decoder) (text string, offset int, err error) {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return "", 0, err
+	}
+	offset = int(dec.InputOffset()) - len(raw)
+	if raw.Kind() != '"' {
+		return string(raw), offset, nil
+	}
+	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside), offset, nil // the decoder has checked that it is UTF-8
+	}
+	unquoted, err := jsontext.AppendUnquote(nil, raw)
+	return string(unquoted), offset, err
 }
 
 // readInto reads the next member or element of n.
@@ -110,12 +129,12 @@ func (n *node) readInto(dec *jsontext.Decoder) error {
 		n.elems = append(n.elems, elem)
 		return err
 	}
-	name, err := readNode(dec)
+	name, offset, err := readScalar(dec)
 	if err != nil {
 		return err
 	}
 	value, err := readNode(dec)
-	n.members = append(n.members, member{name.text, name.offset, value})
+	n.members = append(n.members, member{name, offset, value})
 	return err
 }
 
@@ -140,27 +159,48 @@ func syntaxFault(data []byte, offset int, err error) *Fault {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		message = "the file ends before the object is closed"
 	}
-	line, col := position(data, offset)
+	r := ruler{data: data}
+	line, col := r.position(offset)
 	return &Fault{Line: line, Col: col, Message: "not JSON: " + message}
 }
 
+// A ruler tells lines and columns. It goes on from the place that was asked for last, so
+// that many places in the order of the file cost no more than the file's length.
+type ruler struct {
+	data             []byte
+	at, lines, runes int // lines that ended before at, and characters since
+}
+
 // position returns the 1-based line and the 1-based column, in characters, of a byte.
-func position(data []byte, offset int) (line, col int) {
-	before := data[:min(offset, len(data))]
-	start := bytes.LastIndexByte(before, '\n') + 1
-	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
+func (r *ruler) position(offset int) (line, col int) {
+	offset = min(offset, len(r.data))
+	if offset < r.at {
+		*r = ruler{data: r.data}
+	}
+	passed := r.data[r.at:offset]
+	if end := bytes.LastIndexByte(passed, '\n'); end >= 0 {
+		r.lines += bytes.Count(passed, []byte("\n"))
+		r.runes, passed = 0, passed[end+1:]
+	}
+	r.runes += utf8.RuneCount(passed)
+	r.at = offset
+	return r.lines + 1, r.runes + 1
 }
 
 // JoinPath appends a member name to a JSON path: a.b, or a["b c"] where a dot would mislead.
 func JoinPath(path, name string) string {
-	if !plainKey(name) {
-		return fmt.Sprintf("%s[%q]", path, clip(name))
+	if len(name) > maxKey || !plainKey(name) {
+		return fmt.Sprintf("%s[%q]", path, cut(name, maxKey))
 	}
 	if path == "" {
 		return name
 	}
 	return path + "." + name
 }
+
+// maxKey is how many characters of a member name a path repeats: more than the name of
+// a server or a tool may have.
+const maxKey = 200
 
 // plainKey reports whether a member name reads well after a dot.
 func plainKey(name string) bool {
@@ -174,13 +214,17 @@ func plainKey(name string) bool {
 }
 
 // index appends an array index to a JSON path.
-func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // clip cuts what a fault repeats of the file to 64 characters.
-func clip(s string) string {
-	const limit = 64
-	if utf8.RuneCountInString(s) <= limit {
-		return s
+func clip(s string) string { return cut(s, 64) }
+
+func cut(s string, limit int) string {
+	for i := range s {
+		if limit == 0 {
+			return s[:i] + "…"
+		}
+		limit--
 	}
-	return string([]rune(s)[:limit]) + "…"
+	return s
 }

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -49,7 +50,11 @@ func Parse(data []byte) (*Config, error) {
 	c.decode(root, "", reflect.ValueOf(&f).Elem())
 	cfg := c.config(f, root)
 	if len(c.faults) > 0 {
-		return nil, place(data, c.faults)
+		faults := place(data, c.faults)
+		if more := c.found - len(faults); more > 0 {
+			faults = append(faults, Fault{Message: "and " + plural.Of(more, "more fault")})
+		}
+		return nil, faults
 	}
 	cfg.Warnings = place(data, c.warnings)
 	return cfg, nil
@@ -57,10 +62,14 @@ func Parse(data []byte) (*Config, error) {
 
 // place gives faults their lines and puts them in the order of the file.
 func place(data []byte, found []located) Faults {
-	slices.SortStableFunc(found, func(a, b located) int { return cmp.Compare(a.offset, b.offset) })
-	var out Faults
+	byPlace := func(a, b located) int { return cmp.Compare(a.offset, b.offset) }
+	if !slices.IsSortedFunc(found, byPlace) {
+		slices.SortStableFunc(found, byPlace)
+	}
+	out := slices.Grow(Faults(nil), len(found))
+	r := ruler{data: data}
 	for _, f := range found {
-		line, col := position(data, f.offset)
+		line, col := r.position(f.offset)
 		out = append(out, Fault{Path: f.path, Line: line, Col: col, Message: f.message})
 	}
 	return out
@@ -77,10 +86,10 @@ func (c *checker) config(f file, root *node) *Config {
 		c.faultAt(root.offset, "mcpServers", "is missing")
 		servers = &node{bad: true}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Servers)) {
-		n, path := servers.member(name), JoinPath("mcpServers", name)
-		if n.kind == '{' {
-			cfg.Servers = append(cfg.Servers, c.server(name, f.Servers[name], n, path))
+	cfg.Servers = slices.Grow(cfg.Servers, len(servers.members))
+	for _, m := range slices.SortedFunc(slices.Values(servers.members), func(a, b member) int { return strings.Compare(a.name, b.name) }) {
+		if m.value.kind == '{' {
+			cfg.Servers = append(cfg.Servers, c.server(m.name, f.Servers[m.name], m.value, JoinPath("mcpServers", m.name)))
 		}
 	}
 	names := c.names(servers)
@@ -111,24 +120,59 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 	}
 }
 
+// names are the servers of a file.
+type names struct {
+	exact  map[string]bool
+	folded map[string]string // name in lower case → name as written
+}
+
+func (n names) has(name string) bool { return n.exact[name] }
+
+func (n names) fold(name string) (server string, ok bool) {
+	server, ok = n.folded[strings.ToLower(name)]
+	return server, ok
+}
+
 // names checks the servers' names and returns them.
-func (c *checker) names(servers *node) []string {
-	var names []string
+func (c *checker) names(servers *node) names {
+	out := names{exact: make(map[string]bool, len(servers.members)), folded: make(map[string]string, len(servers.members))}
+	begun := map[string]string{} // what the names of its tools begin with, less two underscores → a server of another name
 	for _, m := range servers.members {
 		at, path := &node{offset: m.offset}, JoinPath("mcpServers", m.name)
 		c.name(at, path, "server", m.name)
-		for _, other := range names {
-			switch {
-			case strings.EqualFold(m.name, other):
-				c.fault(at, path, "clashes with the server %q: names fold case", clip(other))
-			case strings.HasPrefix(m.name+"__", other+"__"), strings.HasPrefix(other+"__", m.name+"__"):
-				// One's tool x and the other's tool y could both be a__b__c.
-				c.fault(at, path, "clashes with the server %q: in direct mode tools are named server__tool", clip(other))
+		out.exact[m.name] = true
+		if at.bad {
+			continue // one fault is enough, and a name without a limit costs more than one look
+		}
+		folded := strings.ToLower(m.name)
+		if other, ok := out.folded[folded]; ok {
+			c.fault(at, path, "clashes with the server %q: names fold case", clip(other))
+		}
+		out.folded[folded] = m.name
+		// One's tool x and the other's tool y could both be a__b__c.
+		const clash = "clashes with the server %q: in direct mode tools are named server__tool"
+		if other, ok := begun[m.name]; ok {
+			c.fault(at, path, clash, clip(other))
+		}
+		for begin := range beginnings(m.name) {
+			if out.exact[begin] {
+				c.fault(at, path, clash, clip(begin))
+			}
+			begun[begin] = m.name
+		}
+	}
+	return out
+}
+
+// beginnings yields every shorter s for which name + "__" begins with s + "__".
+func beginnings(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range len(name) {
+			if (name[i:] == "_" || strings.HasPrefix(name[i:], "__")) && !yield(name[:i]) {
+				return
 			}
 		}
-		names = append(names, m.name)
 	}
-	return names
 }
 
 // name checks the name of a server or a toolset.

@@ -165,7 +165,7 @@ func TestParseRefusesAWrongShape(t *testing.T) {
 			[]string{
 				"mcpServers.s.url: want a string, found a number",
 				"mcpServers.s.enabled: want true or false, found a string",
-				"mcpServers.s.timeout: want a string, found a number",
+				"mcpServers.s.timeout: want a string, found a number; write \"20s\"",
 				"mcpServers.s.approval: want a string, found null",
 				"mcpServers.s.enabled_tools: want an array, found a string",
 				"mcpServers.s.disabled_tools[0]: want a string, found a number",

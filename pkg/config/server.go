@@ -16,21 +16,21 @@ import (
 const maxTimeout = 20 * time.Second
 
 // server checks one member of mcpServers.
-func (c *checker) server(name string, f fileServer, n *node, path string) Server {
+func (c *checker) server(name string, f *fileServer, n *node, path string) Server {
 	s := Server{
 		Name:          name,
 		URL:           c.url(f.URL, n, path),
 		Enabled:       f.Enabled == nil || *f.Enabled,
-		EnabledTools:  c.globs(f.EnabledTools, n.member("enabled_tools"), JoinPath(path, "enabled_tools")),
-		DisabledTools: c.globs(f.DisabledTools, n.member("disabled_tools"), JoinPath(path, "disabled_tools")),
+		EnabledTools:  c.globs(f.EnabledTools, n, path, "enabled_tools"),
+		DisabledTools: c.globs(f.DisabledTools, n, path, "disabled_tools"),
 		Approval:      c.oneOf(f.Approval, n, path, "approval", "on_change", "manual", "off"),
 		Timeout:       c.timeout(f.Timeout, n, path),
 		Required:      f.Required != nil && *f.Required,
 		BehindProxy:   c.oneOf(f.BehindProxy, n, path, "behind_proxy", "", "envoy"),
 		Session:       c.oneOf(f.Session, n, path, "session", "agent", "shared"),
-		Annotations:   c.overrides(f.Annotations, n.member("annotations"), JoinPath(path, "annotations")),
+		Annotations:   c.overrides(f.Annotations, n.member("annotations"), path+".annotations"),
 	}
-	s.Headers = c.headers(n.member("headers"), JoinPath(path, "headers"))
+	s.Headers = c.headers(n.member("headers"), path+".headers")
 	c.transport(f.Type, n, path)
 	return s
 }
@@ -122,6 +122,19 @@ func (c *checker) timeout(text *string, n *node, path string) time.Duration {
 	return d
 }
 
+// durationOf is the duration that somebody meant who wrote a bare number: seconds, or
+// milliseconds if so many seconds are not allowed.
+func durationOf(number string) string {
+	n, err := strconv.Atoi(number)
+	switch longest := int(maxTimeout / time.Second); {
+	case err == nil && n > 0 && n <= longest:
+		return number + "s"
+	case err == nil && n > longest && n <= 1000*longest:
+		return number + "ms"
+	}
+	return maxTimeout.String()
+}
+
 // oneOf returns the text of n's member key, standard if it is absent, and
 // reports one that is neither standard nor among the others.
 func (c *checker) oneOf(text *string, n *node, path, key, standard string, others ...string) string {
@@ -140,9 +153,10 @@ func (c *checker) oneOf(text *string, n *node, path, key, standard string, other
 }
 
 // globs checks a list of globs over bare tool names.
-func (c *checker) globs(list []string, n *node, path string) []string {
+func (c *checker) globs(list []string, n *node, path, key string) []string {
+	at := n.member(key)
 	for i, glob := range list {
-		c.glob(glob, n.elems[i], index(path, i))
+		c.glob(glob, at.elems[i], index(path+"."+key, i))
 	}
 	return list
 }

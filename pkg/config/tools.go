@@ -1,14 +1,13 @@
 package config
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // toolsets checks the named groups and puts them into cfg under lower-case names.
-func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, servers []string) {
+func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, servers names) {
 	if n == nil {
 		return
 	}
@@ -16,7 +15,7 @@ func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, serve
 		key := strings.ToLower(m.name)
 		at, path := &node{offset: m.offset}, JoinPath("toolsets", m.name)
 		c.name(at, path, "toolset", m.name)
-		if slices.ContainsFunc(servers, func(s string) bool { return strings.EqualFold(s, m.name) }) {
+		if _, ok := servers.fold(m.name); ok {
 			c.fault(at, path, "clashes with the server of that name, which is a toolset already")
 		}
 		if _, again := cfg.Toolsets[key]; again {
@@ -29,19 +28,19 @@ func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, serve
 	}
 }
 
-func (c *checker) toolsetEntry(pattern string, at *node, path string, servers []string) {
+func (c *checker) toolsetEntry(pattern string, at *node, path string, servers names) {
 	id, err := tool.ParseID(pattern)
 	switch {
 	case err != nil || id.Name != "*" && tool.ValidName(id.Name) != nil:
 		c.fault(at, path, "%q is neither server:tool nor server:*", clip(pattern))
-	case !slices.Contains(servers, id.Server):
+	case !servers.has(id.Server):
 		c.fault(at, path, "%q names a server that is not in mcpServers", clip(pattern))
 	}
 }
 
 // tools checks the operator's bound. Whether a server has a tool of that name
 // is known only once it has loaded, and not checked here.
-func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers []string) {
+func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
 	if f == nil {
 		f = &fileTools{}
 	}
@@ -54,9 +53,8 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers []string) {
 	}
 	for i, name := range f.Toolsets {
 		_, known := cfg.Toolsets[strings.ToLower(name)]
-		known = known || strings.EqualFold(name, "all") ||
-			slices.ContainsFunc(servers, func(s string) bool { return strings.EqualFold(s, name) })
-		if !known {
+		_, server := servers.fold(name)
+		if !known && !server && !strings.EqualFold(name, "all") {
 			c.fault(n.member("toolsets").elems[i], index("tools.toolsets", i), "Unknown toolset: %s", clip(name))
 		}
 	}
@@ -65,7 +63,7 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers []string) {
 }
 
 // toolEntries checks a list of server:tool, server:* and bare names.
-func (c *checker) toolEntries(list []string, n *node, key string, servers []string) {
+func (c *checker) toolEntries(list []string, n *node, key string, servers names) {
 	for i, entry := range list {
 		at, path := n.elems[i], index(JoinPath("tools", key), i)
 		id, err := tool.ParseID(entry)
@@ -73,7 +71,7 @@ func (c *checker) toolEntries(list []string, n *node, key string, servers []stri
 		case err != nil && tool.ValidName(entry) == nil: // a bare name
 		case err != nil, id.Name != "*" && tool.ValidName(id.Name) != nil:
 			c.fault(at, path, "%q is neither server:tool, server:* nor the bare name of a tool", clip(entry))
-		case !slices.Contains(servers, id.Server):
+		case !servers.has(id.Server):
 			c.fault(at, path, "Unknown %s tool: %s: there is no such server", key, clip(entry))
 		}
 	}

@@ -66,6 +66,9 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 		if len(problems) > 1 && strings.HasPrefix(problem, "unable to find an applicable action") {
 			continue // an echo of the other problem
 		}
+		if strings.HasPrefix(problem, "unrecognized action") {
+			problem += "; there is " + c.actions()
+		}
 		const limit = 300 // the type of a nested expression can be as long as the rule
 		if len(problem) > limit {
 			problem = strings.ToValidUTF8(problem[:limit], "") + "…"
@@ -85,6 +88,16 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 			" without has; an agent without the claim finds every tool locked that the rule could match"))
 	}
 	return nil, warnings
+}
+
+// actions returns every action of the schema, as a rule names it.
+func (c *checker) actions() string {
+	var names []string
+	for action := range c.schema.Actions {
+		names = append(names, action.String())
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // ways are the values of principal.kind.

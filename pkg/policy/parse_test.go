@@ -63,7 +63,7 @@ func TestParseRefusesWhatTheSchemaDoesNotKnow(t *testing.T) {
 		{"a type of principal", `forbid(principal == User::"x", action, resource);`, "1:21: " + not + "unrecognized entity type `User`"},
 		{"a group", `forbid(principal in Group::"x", action, resource);`, "1:21: " + not + "unrecognized entity type `Group`"},
 		{"a type of resource", when(`resource is Server`), "1:56: there is no entity type Server, only Agent and Tool"},
-		{"an action", `forbid(principal, action == Action::"read", resource);`, "1:29: " + not + "unrecognized action `Action::\"read\"`"},
+		{"an action", `forbid(principal, action == Action::"read", resource);`, "1:29: " + not + "unrecognized action `Action::\"read\"`; there is Action::\"call\""},
 		{"a comparison of types", when(`resource.readOnly > 3`), "1:1: " + not + "unexpected type: expected datetime, or duration, or Long but saw Bool"},
 		{"a condition that is none", when(`resource.name`), "1:1: " + not + "unexpected type: expected Bool but saw String"},
 		{"a claim of two types", when(`principal.a > 3 && principal.a like "x"`), "1:1: " + not + "unexpected type: expected datetime, or duration, or Long but saw String"},

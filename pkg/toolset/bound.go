@@ -13,16 +13,17 @@ import (
 // A Bound is what the operator offers, resolved against a [Universe]. It is
 // immutable and made once for each; [Bound.Select] then works on sets.
 type Bound struct {
-	tools    []Tool
-	byID     map[tool.ID]int
-	byName   map[string][]int // bare name → tools, in order
-	servers  []Server
-	byServer map[string]int
-	home     []int   // tool → index in servers, -1: not configured
-	own      [][]int // server → its tools
-	groups   map[string]*group
-	sorted   []*group // by name
-	whole    *group   // everything there is
+	tools     []Tool
+	byID      map[tool.ID]int
+	byName    map[string][]int // bare name → tools, in order
+	servers   []Server
+	byServer  map[string]int
+	home      []int   // tool → index in servers, -1: not configured
+	own       [][]int // server → its tools
+	allLoaded bool    // every server is
+	groups    map[string]*group
+	sorted    []*group // by name
+	whole     *group   // everything there is
 
 	offered  set    // the toolsets and enabled tools, whether disabled or not
 	reach    *reach // what offered may come to hold
@@ -99,13 +100,14 @@ func (b *Bound) warn(message, path string, i int) {
 
 func newBound(u Universe) *Bound {
 	b := &Bound{
-		tools: u.Tools, servers: u.Servers,
+		tools: u.Tools, servers: u.Servers, allLoaded: true,
 		byID: make(map[tool.ID]int, len(u.Tools)), byName: make(map[string][]int, len(u.Tools)), byServer: map[string]int{},
 		home: make([]int, len(u.Tools)), own: make([][]int, len(u.Servers)), groups: map[string]*group{}, reading: newSet(len(u.Tools)),
 		whole: &group{name: all, tools: newSet(len(u.Tools)), reach: &reach{everything: true}},
 	}
 	for i, s := range u.Servers {
 		b.byServer[s.Name] = i
+		b.allLoaded = b.allLoaded && s.Loaded
 	}
 	for i, t := range u.Tools {
 		b.whole.tools.add(i)
@@ -167,7 +169,7 @@ func (b *Bound) entry(entry string) (g *group, problem string) {
 		numbers := b.byName[entry]
 		switch len(numbers) {
 		case 0:
-			if b.allLoaded() {
+			if b.allLoaded {
 				return g, "Unknown"
 			}
 			g.reach.bare = []string{entry}
@@ -200,10 +202,6 @@ func (b *Bound) entry(entry string) (g *group, problem string) {
 	return g, ""
 }
 
-func (b *Bound) allLoaded() bool {
-	return !slices.ContainsFunc(b.servers, func(s Server) bool { return !s.Loaded })
-}
-
 // disable warns of names that deny nothing, because a typo in a list that denies fails
 // open. It reports whether nothing that is offered stays callable.
 func (b *Bound) disable(entries []string) (nothing bool) {
@@ -220,5 +218,5 @@ func (b *Bound) disable(entries []string) (nothing bool) {
 			left.remove(n)
 		}
 	}
-	return left.len() == 0 && b.allLoaded()
+	return left.len() == 0 && b.allLoaded
 }

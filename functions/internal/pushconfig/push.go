@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
@@ -102,6 +103,11 @@ func push(ctx context.Context, objects object.Store, files []file, expect string
 			return fmt.Errorf("the stored config is %s, not %s: somebody else changed it", short(f.stored), expect)
 		}
 	}
+	for _, f := range files {
+		if f.key == config.Key {
+			fmt.Fprint(out, variables(f.data))
+		}
+	}
 	if files[0].key != policy.Key {
 		fmt.Fprintln(out, withoutPolicy(ctx, objects))
 	}
@@ -137,6 +143,22 @@ func withoutPolicy(ctx context.Context, objects object.Store) string {
 		return fmt.Sprintf("%s  is not in the folder: version %s stays in use%s", policy.Key, short(s.Version), none)
 	}
 	return policy.Key + "  there is none, so policy permits everything"
+}
+
+// variables warns of each ${env:…}: the functions have only the variables that the template
+// gives them.
+func variables(data []byte) string {
+	var b strings.Builder
+	cfg, err := config.Parse(data)
+	if err != nil {
+		return "" // it was checked before
+	}
+	for _, s := range cfg.Servers {
+		for _, v := range s.Headers.Variables() {
+			fmt.Fprintf(&b, "warning: server %q, header %s: ${env:%s} is read from the environment of the functions, which the template must set; ${secretsmanager:…} and ${ssm:…} need no deploy\n", s.Name, v.Header, v.Name)
+		}
+	}
+	return b.String()
 }
 
 func hasPrefix(version, prefix string) bool {

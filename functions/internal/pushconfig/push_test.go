@@ -56,6 +56,14 @@ func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
 	}
 }
 
+func TestPushWarnsOfVariables(t *testing.T) {
+	dir := folder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
+	out, err := do(t, &objecttest.Mem{}, "-dir", dir)
+	if err != nil || !strings.Contains(out, `warning: server "fs", header Authorization: ${env:FS_TOKEN} is read from the environment of the functions`) {
+		t.Errorf("push said %q, %v", out, err)
+	}
+}
+
 // A folder without a policy takes none away; what holds then is said.
 func TestPushWithoutAPolicySaysWhatHolds(t *testing.T) {
 	const rule = "forbid (principal, action, resource);"

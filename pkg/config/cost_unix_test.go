@@ -1,0 +1,121 @@
+//go:build unix
+
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// shapes are files of nearly 1 MiB, each with much of one thing: part(i) goes into before…after
+// as often as there is room.
+var shapes = []struct {
+	name, before, after string
+	part                func(i int) string
+	faulty              bool
+}{
+	{"many servers", `{"mcpServers": {`, `}}`, func(i int) string { return fmt.Sprintf(`"s%d": {"url": "http://s/"}`, i) }, false},
+	{"many servers, one a line", "{\"mcpServers\": {\n", `}}`, func(i int) string { return fmt.Sprintf("\"s%d\": {\"url\": \"http://s/?key=x\"}\n", i) }, false},
+	{"servers that clash", `{"mcpServers": {`, `}}`, func(i int) string {
+		return fmt.Sprintf(`"s_%[1]d_": {"url": "http://s/"}, "s_%[1]d___x": {"url": "http://s/"}`, i)
+	}, true},
+	{"names of underscores", `{"mcpServers": {`, `}}`, func(i int) string { return fmt.Sprintf(`"%s%d": {}`, strings.Repeat("_", 120), i) }, true},
+	{"one long name", `{"mcpServers": {"` + strings.Repeat("_", 900_000) + `": {`, `}}}`, func(i int) string { return fmt.Sprintf(`"k%d": 1`, i) }, true},
+	{"many headers", `{"mcpServers": {"s": {"url": "http://s/", "headers": {`, `}}}}`, func(i int) string { return fmt.Sprintf(`"H-%d": "${env:A}"`, i) }, false},
+	{"a long header", `{"mcpServers": {"s": {"url": "http://s/", "headers": {"A": "` + strings.Repeat("${env:A}", 100_000) + `"`, `}}}}`, func(int) string { return "\"B\": \"\"" }, true},
+	{"credentials in clear", `{"mcpServers": {"s": {"url": "http://s/", "headers": {`, `}}}}`, func(i int) string { return fmt.Sprintf(`"Key-%d": "ü"`, i) }, false},
+	{"many globs", `{"mcpServers": {"s": {"url": "http://s/", "disabled_tools": [`, `]}}}`, func(i int) string { return fmt.Sprintf(`"*%d*"`, i) }, false},
+	{"many overrides", `{"mcpServers": {"s": {"url": "http://s/", "annotations": {`, `}}}}`, func(i int) string { return fmt.Sprintf(`"t%d": {"readOnlyHint": true}`, i) }, false},
+	{"unknown keys", `{"mcpServers": {}, `, `}`, func(i int) string { return fmt.Sprintf(`"k%d": 1`, i) }, true},
+	{"duplicate keys", `{"mcpServers": {}, `, `}`, func(int) string { return `"tools": {}` }, true},
+	{"wrong types", `{"mcpServers": {`, `}}`, func(i int) string { return fmt.Sprintf(`"s%d": 1`, i) }, true},
+	{"bad names", `{"mcpServers": {`, `}}`, func(i int) string { return fmt.Sprintf(`"ö %d": {}`, i) }, true},
+	{"toolsets", `{"mcpServers": {"s": {"url": "http://s/"}}, "toolsets": {`, `}}`, func(i int) string { return fmt.Sprintf(`"t%d": ["s:*"]`, i) }, false},
+	{"toolset entries", `{"mcpServers": {"s": {"url": "http://s/"}}, "toolsets": {"t": [`, `]}}`, func(i int) string { return fmt.Sprintf(`"s:t%d"`, i) }, false},
+	{"entries of unknown servers", `{"mcpServers": {}, "tools": {"disabled": [`, `]}}`, func(i int) string { return fmt.Sprintf(`"s%d:*"`, i) }, true},
+	{"unknown toolsets", `{"mcpServers": {}, "tools": {"toolsets": [`, `]}}`, func(i int) string { return fmt.Sprintf(`"t%d"`, i) }, true},
+	{"deep nesting", `{"x": ` + strings.Repeat(`{"a":[`, 4_000) + `1`, strings.Repeat(`]}`, 4_000) + `}`, func(int) string { return "1" }, true},
+	{"broken at the end", `{"mcpServers": {`, `}`, func(i int) string { return fmt.Sprintf(`"s%d": {"url": "http://s/"}`, i) }, true},
+}
+
+// many is a file of the shape, of nearly maxSize bytes.
+func many(before, after string, part func(int) string) []byte {
+	var b strings.Builder
+	b.WriteString(before)
+	for i := 0; ; i++ {
+		p := part(i)
+		if b.Len()+len(p)+len(after)+2 > maxSize {
+			break
+		}
+		if i > 0 || !strings.HasSuffix(strings.TrimSpace(before), "{") && !strings.HasSuffix(before, "[") && !strings.HasSuffix(before, ", ") {
+			b.WriteString(",")
+		}
+		b.WriteString(p)
+	}
+	b.WriteString(after)
+	return []byte(b.String())
+}
+
+// cpu is how much processor time f takes.
+func cpu(t testing.TB, f func()) time.Duration {
+	t.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	f()
+	return used() - before
+}
+
+// TestParseIsLinear holds what the largest file costs, whatever is in it: 300 ms of the
+// processor, or on a machine that is slow at this moment eight times what encoding/json takes.
+func TestParseIsLinear(t *testing.T) {
+	for _, shape := range shapes {
+		t.Run(shape.name, func(t *testing.T) {
+			data := many(shape.before, shape.after, shape.part)
+			limit := max(300*time.Millisecond, 8*cpu(t, func() {
+				var v any
+				_ = json.Unmarshal(data, &v) // some of the files are broken
+			}))
+			least := time.Hour
+			for range 3 {
+				least = min(least, cpu(t, func() {
+					if _, err := Parse(data); (err != nil) != shape.faulty {
+						t.Fatalf("%d bytes: Parse = %.200v", len(data), err)
+					}
+				}))
+				if least < limit {
+					break
+				}
+			}
+			t.Logf("%d bytes: %v", len(data), least)
+			if least > limit && !raceDetector {
+				t.Errorf("%d bytes take %v of the processor, want no more than %v", len(data), least, limit)
+			}
+			if located := cpu(t, func() { NewLocator(data) }); located > 2*limit && !raceDetector {
+				t.Errorf("locating takes %v of the processor", located)
+			}
+		})
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, shape := range shapes {
+		b.Run(shape.name, func(b *testing.B) {
+			data := many(shape.before, shape.after, shape.part)
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = Parse(data) // faults are part of the cost
+			}
+		})
+	}
+}
