@@ -148,14 +148,20 @@ func (w *town) allLocked(status string) {
 		w.t.Errorf("%s: describe_tools says %v", status, got)
 	}
 	counted := 0
-	var list struct {
-		Servers []struct{ Tools map[string]int }
-	}
-	if err := json.Unmarshal([]byte(w.call("upstream_servers", map[string]any{"operation": "list"}).Text), &list); err != nil {
-		w.t.Fatal(err)
-	}
-	for _, s := range list.Servers {
-		counted += s.Tools[status]
+	for args := (map[string]any{"operation": "list"}); args != nil; {
+		var list struct {
+			Servers []struct{ Tools map[string]int }
+			Next    string
+		}
+		if err := json.Unmarshal([]byte(w.call("upstream_servers", args).Text), &list); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, s := range list.Servers {
+			counted += s.Tools[status]
+		}
+		if args["after"] = list.Next; list.Next == "" {
+			args = nil
+		}
 	}
 	if counted != 527 {
 		w.t.Errorf("%s: upstream_servers counts %d tools, want 527", status, counted)

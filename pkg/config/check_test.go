@@ -47,7 +47,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"an unknown proxy", withServer(`"behind_proxy": "nginx"`), []string{`mcpServers.s.behind_proxy: "nginx" is not one of envoy`}},
 		{"unknown answers", withServers(`, "gateway": {"mode": "proxy", "notice": "never", "ranking": "bm25"}`, "s"), []string{
 			`gateway.mode: "proxy" is not one of search, direct`,
-			`gateway.notice: "never" is not one of zero, best`,
+			`gateway.notice: "never" is not one of best, zero`,
 			`gateway.ranking: "bm25" is not one of fused, lexical`,
 		}},
 		{"no prefix in search mode", withServers(`, "gateway": {"prefix": false}`, "s"), []string{

@@ -63,7 +63,7 @@ type Tools struct {
 type Gateway struct {
 	Mode    string // search (default) or direct
 	Bare    bool   // "prefix": false: in direct mode tools have their own names, without their server's
-	Notice  string // zero (default) or best
+	Notice  string // best (default) or zero
 	Ranking string // fused (default) or lexical
 }
 

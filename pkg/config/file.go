@@ -50,6 +50,6 @@ type fileTools struct {
 type fileGateway struct {
 	Mode    *string `json:"mode,omitempty" jsonschema:"enum=search,enum=direct,default=search" jsonschema_description:"search: agents see six tools and find the rest. direct: agents see the tools themselves, as server__tool."`
 	Prefix  *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the one server under their own names."`
-	Notice  *string `json:"notice,omitempty" jsonschema:"enum=zero,enum=best,default=zero" jsonschema_description:"When an answer hints at locked tools unasked: zero: only if no callable tool matched. best: also if a locked tool matched best."`
+	Notice  *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer hints at locked tools unasked: best: if no callable tool matched or a locked one matched better than all of them. zero: only if no callable tool matched."`
 	Ranking *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 }

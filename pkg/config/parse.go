@@ -105,7 +105,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 	}
 	cfg.Gateway = Gateway{
 		Mode:    c.oneOf(f.Mode, n, "gateway", "mode", "search", "direct"),
-		Notice:  c.oneOf(f.Notice, n, "gateway", "notice", "zero", "best"),
+		Notice:  c.oneOf(f.Notice, n, "gateway", "notice", "best", "zero"),
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
 	}
 	if f.Prefix == nil || *f.Prefix {

@@ -63,7 +63,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second, Session: "agent"}},
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
-		Gateway:  Gateway{Mode: "search", Notice: "zero", Ranking: "fused"},
+		Gateway:  Gateway{Mode: "search", Notice: "best", Ranking: "fused"},
 	}
 	for _, src := range []string{
 		`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}}`,

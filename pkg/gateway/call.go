@@ -51,7 +51,7 @@ func (s *Session) callTool(ctx context.Context, params json.RawMessage) (json.Ra
 		return nil, fault
 	}
 	if s.down {
-		return s.refuse(unavailable)
+		return s.refuse(downText(s.st.Health))
 	}
 	if s.direct {
 		i, ok := s.findDirect(p.name)

@@ -28,19 +28,6 @@ func TestTenMatchesUnlessMoreAreAskedFor(t *testing.T) {
 	}
 }
 
-// A locked tool that matches as well as the best callable one does not outrank it.
-func TestNoticeBestAsksForABetterMatch(t *testing.T) {
-	y := newYard(t)
-	same := def("archive_mail", "Archive mail.", "")
-	y.serves("a", same)
-	y.serves("b", same)
-	y.configure(map[string]string{"b": `"approval":"manual"`}, `"gateway":{"notice":"best"}`)
-	y.sync()
-	if f := y.search(`{"query":"archive mail"}`); f.Total != 1 || f.Notice != "" {
-		t.Errorf("%s", f.Raw)
-	}
-}
-
 func TestALockedToolIsDescribedInOneLineUnlessAllIsAskedFor(t *testing.T) {
 	y := newYard(t)
 	y.serves("s", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))

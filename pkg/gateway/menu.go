@@ -45,7 +45,8 @@ func menu() []string {
 		`{"name":"upstream_servers","description":"Servers behind this gateway: status, toolsets, locked tools.",` +
 			`"inputSchema":{"type":"object","properties":{` +
 			`"operation":{"enum":["list","get"],"default":"list"},` +
-			`"name":{"type":"string","description":"for get"}},` +
+			`"name":{"type":"string","description":"for get"},` +
+			`"after":{"type":"string","description":"next of a list"}},` +
 			`"additionalProperties":false}` + read,
 	}
 }
@@ -55,7 +56,7 @@ func menu() []string {
 // gave as nextCursor. An error is an [*Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
-		return nil, downError(nil)
+		return nil, downError(s.st, nil)
 	}
 	if s.direct {
 		return s.listDirect(cursor)

@@ -3,10 +3,13 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
 )
@@ -152,8 +155,9 @@ func TestFiveCompactResultsAreShort(t *testing.T) {
 	}
 }
 
-func benchmarkRetrieve(b *testing.B, copies int, more string) {
-	y := town(b, copies)
+func benchmarkRetrieve(b *testing.B, copies int, more string) { retrieveFrom(b, town(b, copies), more) }
+
+func retrieveFrom(b *testing.B, y *yard, more string) {
 	var params []json.RawMessage
 	for _, q := range queries {
 		params = append(params, json.RawMessage(fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q%s}}`, q, more)))
@@ -173,6 +177,17 @@ func BenchmarkRetrieve527(b *testing.B)   { benchmarkRetrieve(b, 1, "") }
 func BenchmarkRetrieve10000(b *testing.B) { benchmarkRetrieve(b, 19, "") }
 func BenchmarkRetrieveDisabled527(b *testing.B) {
 	benchmarkRetrieve(b, 1, `,"include_disabled":true`)
+}
+
+func BenchmarkRetrieveThirdLocked527(b *testing.B) {
+	for _, notice := range []string{"zero", "best"} {
+		b.Run(notice, func(b *testing.B) {
+			y := town(b, 1)
+			y.configure(y.everyThird(`"disabled_tools":["*"]`), fmt.Sprintf(`"gateway":{"notice":%q}`, notice))
+			y.sync()
+			retrieveFrom(b, y, "")
+		})
+	}
 }
 
 func BenchmarkServers10000(b *testing.B) {
@@ -208,5 +223,44 @@ func BenchmarkCall527(b *testing.B) {
 			b.Fatal(err)
 		}
 		y.calls()
+	}
+}
+
+// everyThird gives the same settings to a third of the servers.
+func (y *yard) everyThird(settings string) map[string]string {
+	out := map[string]string{}
+	for n, name := range slices.Sorted(maps.Keys(y.servers)) {
+		if n%3 == 2 {
+			out[name] = settings
+		}
+	}
+	return out
+}
+
+// With a third of the servers locked, a search for a locked tool by its own name says so,
+// and one for a callable tool rarely does.
+func TestNoticeOnRealTools(t *testing.T) {
+	y := town(t, 1)
+	settings := y.everyThird(`"disabled_tools":["*"]`)
+	for _, setting := range []string{"best", "zero"} {
+		y.configure(settings, fmt.Sprintf(`"gateway":{"notice":%q}`, setting))
+		y.wait(time.Minute)
+		var noticed, all [2]int // of callable tools, of locked ones
+		y.eachTool(func(id string) {
+			server, name, _ := strings.Cut(id, ":")
+			of := 0
+			if settings[server] != "" {
+				of = 1
+			}
+			all[of]++
+			if f := y.search(fmt.Sprintf(`{"query":%q}`, strings.NewReplacer("_", " ", "-", " ").Replace(name))); f.Notice != "" {
+				noticed[of]++
+			}
+		})
+		needed, needless := float64(noticed[1])/float64(all[1]), float64(noticed[0])/float64(all[0])
+		t.Logf("%s: noticed %.3f of %d locked tools, and %.3f of %d callable ones for nothing", setting, needed, all[1], needless, all[0])
+		if setting == "best" && (needed < .85 || needless > .1) {
+			t.Errorf("noticed %.3f of the locked tools, want .85; %.3f of the callable ones, want at most .1", needed, needless)
+		}
 	}
 }

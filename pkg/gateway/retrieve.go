@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
@@ -82,7 +81,8 @@ type retrieved struct {
 //
 // Callable and locked tools are ranked apart, each with a limit and document
 // frequencies of its own, so that neither moves the other. Without the flag the
-// answer says of locked tools at most how many match.
+// answer says of locked tools at most how many there are that match, if nothing callable
+// does, or match better than everything callable.
 func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	a := readArguments(retrieveTools, raw, "query", "limit", "include_disabled", "detail", "read_only")
 	text := a.text("query", true, "a few words on what the tool should do")
@@ -102,39 +102,25 @@ func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMe
 	for n, hit := range open.Hits {
 		out.Tools[n] = s.found(hit, full)
 	}
-	if withLocked || open.Total == 0 || s.st.Config.Gateway.Notice == "best" {
+	nudge := ""
+	switch {
+	case withLocked:
 		shut := index.Rank(query, locked, min(limit, maxDisabled), opts)
-		if withLocked {
-			out.Disabled, out.Remediation = s.barred(shut.Hits, full)
-		} else {
-			out.Notice = s.notice(open, shut)
+		out.Disabled, out.Remediation = s.barred(shut.Hits, full)
+		if open.Total+shut.Total == 0 {
+			out.Notice = s.absent()
 		}
+	case open.Total == 0:
+		nudge = lockedMatches(index.Rank(query, locked, 0, opts).Total)
+		out.Notice = joined(nudge, s.absent())
+	case s.st.Config.Gateway.Notice == "best" && locked.Len() > 0:
+		nudge = lockedBetter(index.Outranking(query, locked, callable, opts))
+		out.Notice = nudge
 	}
 	s.g.record(ctx, func(r Recorder) error {
-		return r.Discovery(s.caller.Agent.ID, withLocked, out.Notice != "")
+		return r.Discovery(s.caller.Agent.ID, withLocked, nudge != "")
 	})
 	return s.own(out)
-}
-
-// notice nudges towards locked tools: if they are all there is or, where the
-// operator wants it, if one matches better than every callable one.
-func (s *Session) notice(open, shut search.Result) string {
-	switch {
-	case shut.Total == 0:
-		return ""
-	case open.Total == 0:
-		return lockedMatches(shut.Total) + "include_disabled: true shows why, and who can unlock them."
-	case s.st.Config.Gateway.Notice == "best" && shut.Hits[0].Score > open.Hits[0].Score:
-		return lockedMatches(shut.Total) + "one of them better than every callable tool; include_disabled: true shows why, and who can unlock them."
-	}
-	return ""
-}
-
-func lockedMatches(n int) string {
-	if n == 1 {
-		return "1 matching tool is locked: "
-	}
-	return fmt.Sprintf("%d matching tools are locked: ", n)
 }
 
 func (s *Session) found(hit search.Hit, full bool) found {

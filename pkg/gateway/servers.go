@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -18,34 +20,64 @@ type listed struct {
 	Toolsets []string     `json:"toolsets,omitempty"`
 }
 
+// maxListed is how many servers one answer holds: a thousand of them would be some
+// twenty thousand tokens to an agent.
+const maxListed = 50
+
+// A listing is the answer of upstream_servers.
+type listing struct {
+	Servers []listed `json:"servers"`
+	Total   int      `json:"total"`          // of all pages
+	Next    string   `json:"next,omitempty"` // what after asks for the page that follows; "": there is none
+}
+
 // listServers answers upstream_servers.
 func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
-	a := readArguments(upstreamServers, raw, "operation", "name")
+	a := readArguments(upstreamServers, raw, "operation", "name", "after")
 	operation := a.oneOf("operation", "list", "get")
 	name := a.text("name", operation == "get", "the name of a server as operation list gives it")
+	after := a.text("after", false, "next of the page before")
 	if operation == "list" && name != "" {
 		a.faultf("name is for operation get only: leave it out, or ask for operation get")
+	}
+	if operation == "get" && after != "" {
+		a.faultf("after is for operation list only: leave it out, or ask for operation list")
 	}
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
 	}
-	out := struct {
-		Servers []listed `json:"servers"`
-		Total   int      `json:"total"`
-	}{Servers: []listed{}}
-	toolsets := s.sel.ServerToolsets()
-	for _, srv := range s.servers() {
-		if operation == "list" || srv.Config.Name == name {
-			l := s.listed(srv)
-			l.Toolsets = toolsets[srv.Config.Name]
-			out.Servers = append(out.Servers, l)
+	servers := s.servers()
+	byName := func(srv state.Server, name string) int { return cmp.Compare(srv.Config.Name, name) }
+	if operation == "get" {
+		i, ok := slices.BinarySearchFunc(servers, name, byName)
+		if !ok {
+			return s.refuse("Server " + quote(name) + " was not found. upstream_servers with operation list names all there are.")
 		}
+		return s.own(listing{Servers: s.listedAll(servers[i : i+1]), Total: 1})
 	}
-	out.Total = len(out.Servers)
-	if operation == "get" && out.Total == 0 {
-		return s.refuse("Server " + quote(name) + " was not found. upstream_servers with operation list names all there are.")
+	out := listing{Total: len(servers)}
+	from, found := slices.BinarySearchFunc(servers, after, byName)
+	if found {
+		from++
 	}
+	page := servers[from:]
+	if len(page) > maxListed {
+		page = page[:maxListed]
+		out.Next = page[maxListed-1].Config.Name
+	}
+	out.Servers = s.listedAll(page)
 	return s.own(out)
+}
+
+// listedAll returns the entries of servers, with the toolsets that they belong to.
+func (s *Session) listedAll(servers []state.Server) []listed {
+	out := make([]listed, len(servers))
+	toolsets := s.sel.ServerToolsets()
+	for i, srv := range servers {
+		out[i] = s.listed(srv)
+		out[i].Toolsets = toolsets[srv.Config.Name]
+	}
+	return out
 }
 
 // servers returns the servers that exist for this request, by name.

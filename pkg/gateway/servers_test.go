@@ -11,32 +11,38 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// listing reads upstream_servers as name → entry.
+// listing reads every page of upstream_servers as name → entry.
 func (y *yard) listing(arguments string) map[string]string {
 	y.t.Helper()
-	r := y.call("upstream_servers", arguments)
-	if r.IsError {
-		y.t.Fatalf("upstream_servers %s: %s", arguments, r.Text)
-	}
-	var l struct {
-		Servers []json.RawMessage
-		Total   int
-	}
-	if err := json.Unmarshal([]byte(r.Text), &l); err != nil {
-		y.t.Fatal(err)
-	}
-	if l.Total != len(l.Servers) {
-		y.t.Errorf("total %d of %d servers", l.Total, len(l.Servers))
-	}
 	out := map[string]string{}
-	for _, raw := range l.Servers {
-		var s struct{ Name string }
-		if err := json.Unmarshal(raw, &s); err != nil {
+	for {
+		r := y.call("upstream_servers", arguments)
+		if r.IsError {
+			y.t.Fatalf("upstream_servers %s: %s", arguments, r.Text)
+		}
+		var l struct {
+			Servers []json.RawMessage
+			Total   int
+			Next    string
+		}
+		if err := json.Unmarshal([]byte(r.Text), &l); err != nil {
 			y.t.Fatal(err)
 		}
-		out[s.Name] = string(raw)
+		for _, raw := range l.Servers {
+			var s struct{ Name string }
+			if err := json.Unmarshal(raw, &s); err != nil {
+				y.t.Fatal(err)
+			}
+			out[s.Name] = string(raw)
+		}
+		if l.Next == "" {
+			if l.Total != len(out) {
+				y.t.Errorf("total %d of %d servers", l.Total, len(out))
+			}
+			return out
+		}
+		arguments = fmt.Sprintf(`{"after":%q}`, l.Next)
 	}
-	return out
 }
 
 func TestServersAreListedWithStatusAndCounts(t *testing.T) {
@@ -128,13 +134,82 @@ func TestCountsAreThoseOfTheSelection(t *testing.T) {
 func TestBadServerQueriesAreRefusedByName(t *testing.T) {
 	y := zoo(t)
 	for args, want := range map[string]string{
-		`{"operation":"drop"}`:               `operation must be list or get, not the string "drop"`,
-		`{"operation":"get"}`:                "name is missing",
-		`{"operation":"list","name":"docs"}`: "name is for operation get only",
-		`{"server":"docs"}`:                  `unknown argument "server"`,
+		`{"operation":"drop"}`:                          `operation must be list or get, not the string "drop"`,
+		`{"operation":"get"}`:                           "name is missing",
+		`{"operation":"list","name":"docs"}`:            "name is for operation get only",
+		`{"server":"docs"}`:                             `unknown argument "server"`,
+		`{"operation":"get","name":"docs","after":"a"}`: "after is for operation list only",
 	} {
 		if r := y.call("upstream_servers", args); !r.IsError || !strings.Contains(r.Text, want) {
 			t.Errorf("%s: %s, want %q", args, r.Text, want)
 		}
+	}
+}
+
+// A list of many servers comes in pages of 50, each server on one of them; nothing out of
+// scope or selection shows in where a page ends.
+func TestServersComeInPages(t *testing.T) {
+	y := newYard(t)
+	for i := range 120 {
+		y.serves(fmt.Sprintf("s%03d", i), def("act", "Act.", ""))
+		y.serves(fmt.Sprintf("s%03d-foreign", i))
+	}
+	y.configure(nil)
+	y.sync()
+	y.agent.Servers = nil
+	for i := range 120 {
+		y.agent.Servers = append(y.agent.Servers, fmt.Sprintf("s%03d", i))
+	}
+	type page struct {
+		Servers []struct{ Name string }
+		Total   int
+		Next    *string
+	}
+	ask := func(after string) page {
+		t.Helper()
+		args := "{}"
+		if after != "" {
+			args = fmt.Sprintf(`{"after":%q}`, after)
+		}
+		r := y.call("upstream_servers", args)
+		var p page
+		if err := json.Unmarshal([]byte(r.Text), &p); err != nil || r.IsError {
+			t.Fatalf("after %q: %v %s", after, err, r.Raw)
+		}
+		if p.Total != 120 || len(r.Text) > 5000 {
+			t.Errorf("after %q: total %d, %d bytes", after, p.Total, len(r.Text))
+		}
+		return p
+	}
+	var names []string
+	for after, pages := "", 0; ; pages++ {
+		p := ask(after)
+		for _, s := range p.Servers {
+			names = append(names, s.Name)
+		}
+		if p.Next == nil {
+			if pages != 2 || len(p.Servers) != 20 {
+				t.Errorf("%d pages, %d servers on the last, want 3 and 20", pages+1, len(p.Servers))
+			}
+			break
+		}
+		if len(p.Servers) != 50 {
+			t.Fatalf("%d servers on page %d, want 50", len(p.Servers), pages+1)
+		}
+		after = *p.Next
+	}
+	if diff := cmp.Diff(y.agent.Servers, names); diff != "" {
+		t.Error(diff)
+	}
+	if p := ask("s069"); p.Next != nil || len(p.Servers) != 50 {
+		t.Errorf("the last 50 are answered with next %v and %d servers", p.Next, len(p.Servers))
+	}
+	for _, after := range []string{"s119", "zzz"} {
+		if p := ask(after); p.Next != nil || p.Servers == nil || len(p.Servers) != 0 {
+			t.Errorf("after %q: %+v, want an empty last page", after, p)
+		}
+	}
+	if a, b := ask("s010-foreign"), ask("s010"); a.Servers[0] != b.Servers[0] || *a.Next != *b.Next {
+		t.Error("a server out of scope makes a difference to where a page begins")
 	}
 }

@@ -21,10 +21,6 @@ import (
 // status as code, which lies outside the range that JSON-RPC reserves.
 const codeInvalidParams = -32602
 
-// unavailable is what an agent reads while there is nothing to answer from.
-const unavailable = "The gateway cannot answer yet: its configuration or tool catalog has not been loaded. " +
-	"No tool is callable; try again shortly, and tell the operator if it lasts."
-
 // A Session is what one request sees. It is for one request and one goroutine.
 type Session struct {
 	g      *Gateway
@@ -41,7 +37,7 @@ type Session struct {
 func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	req, err := toolset.ParseRequest(c.Path, c.Header)
 	if err != nil {
-		return nil, g.selectionError(ctx, err)
+		return nil, g.selectionError(ctx, &state.State{}, err)
 	}
 	st := g.states.Load(ctx)
 	s := &Session{g: g, caller: c, st: st, view: st.View(c.Agent), down: !st.Ready()}
@@ -53,17 +49,17 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 		return s, nil
 	}
 	if s.sel, err = s.view.Select(req); err != nil {
-		return nil, g.selectionError(ctx, err)
+		return nil, g.selectionError(ctx, st, err)
 	}
 	return s, nil
 }
 
 // selectionError renders why a selection cannot be served.
-func (g *Gateway) selectionError(ctx context.Context, err error) *Error {
+func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error) *Error {
 	e, ok := errors.AsType[*toolset.Error](err)
 	if !ok {
 		g.o.Log.LogAttrs(ctx, slog.LevelError, "operator's selection cannot be used", slog.Any("error", err))
-		return downError(err)
+		return downError(st, err)
 	}
 	data, err := marshal(struct {
 		UnknownToolsets []string           `json:"unknown_toolsets"`
@@ -84,9 +80,9 @@ func notNil[T any](s []T) []T {
 	return s
 }
 
-func downError(cause error) *Error {
+func downError(st *state.State, cause error) *Error {
 	return &Error{
-		Code: http.StatusServiceUnavailable, Message: unavailable,
+		Code: http.StatusServiceUnavailable, Message: downText(st.Health),
 		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second, Err: cause,
 	}
 }

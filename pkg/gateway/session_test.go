@@ -27,10 +27,18 @@ var calls = []string{
 
 func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 	y := newYard(t)
-	for _, stage := range []string{"nothing stored", "no catalog yet"} {
-		if stage == "no catalog yet" {
+	for _, stage := range []string{"nothing stored", "config refused", "no catalog yet"} {
+		want := ""
+		switch stage {
+		case "nothing stored":
+			want = "This gateway has no configuration yet. No tool is known, and nothing was called. Its operator has to store one."
+		case "config refused":
+			y.store("config/mcp_config.json", `{"mcpServers": {"s": {}}}`)
+			want = "This gateway's configuration has faults and cannot be used. No tool is known, and nothing was called. Its operator has to mend it."
+		case "no catalog yet":
 			y.configure(nil)
 			y.wait(30e9)
+			want = "This gateway has not loaded the tools of its servers yet. No tool is known, and nothing was called. Try again shortly, and tell the gateway's operator if it lasts."
 		}
 		s := y.open()
 		if got := s.Instructions(); !strings.Contains(got, "no server yet") {
@@ -41,13 +49,13 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := readReply(t, raw); !r.IsError || !strings.Contains(r.Text, "cannot answer yet") {
+			if r := readReply(t, raw); !r.IsError || r.Text != want {
 				t.Errorf("%s: %s", stage, r.Raw)
 			}
 		}
 		_, err := s.ListTools(t.Context(), "")
 		e, ok := errors.AsType[*gateway.Error](err)
-		if missing := stage == "nothing stored"; missing != ok || ok && (e.Status != http.StatusServiceUnavailable || e.RetryAfter <= 0 || e.Code == -32603) {
+		if missing := stage != "no catalog yet"; missing != ok || ok && (e.Status != http.StatusServiceUnavailable || e.RetryAfter <= 0 || e.Code == -32603) {
 			t.Errorf("%s: tools/list gives %v", stage, err)
 		}
 	}

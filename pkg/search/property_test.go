@@ -43,6 +43,19 @@ func TestWhatIsOutsideTheViewLeavesNoTrace(t *testing.T) {
 		o := Options{Lexical: round%5 == 0}
 		alone := indexOf(t, inside)
 		want := alone.Rank(alone.Query(query), fullSet(len(inside)), 10, o)
+		half := r.IntN(len(inside))
+		outranking := func(ix *Index, n int, number func(int) int) int {
+			a, b := NewSet(n), NewSet(n)
+			for i := range inside {
+				if i < half {
+					a.Add(number(i))
+				} else {
+					b.Add(number(i))
+				}
+			}
+			return ix.Outranking(ix.Query(query), a, b, o)
+		}
+		better := outranking(alone, len(inside), func(i int) int { return i })
 		for range 3 {
 			// The tools of the view keep their order; others come before, between and after.
 			var catalog []Doc
@@ -64,6 +77,9 @@ func TestWhatIsOutsideTheViewLeavesNoTrace(t *testing.T) {
 			if diff := cmp.Diff(moved, got); diff != "" {
 				t.Fatalf("query %q: tools outside the view change its result (-alone +among others):\n%s", query, diff)
 			}
+			if got := outranking(ix, len(catalog), func(i int) int { return numbers[i] }); got != better {
+				t.Fatalf("query %q: among others %d tools outrank, alone %d", query, got, better)
+			}
 		}
 	}
 }
@@ -82,7 +98,6 @@ func TestSameDocsSameBytes(t *testing.T) {
 	}
 }
 
-// TestScoresLieBetweenZeroAndOne holds what lets hits of two views be compared.
 func TestScoresLieBetweenZeroAndOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 200 {

@@ -15,6 +15,7 @@ type judgedSet struct {
 	name    string
 	ix      *Index
 	all     Set
+	servers []string // of each document
 	queries []judgedQuery
 }
 
@@ -55,6 +56,9 @@ func loadSet(t testing.TB, name, tools, queries string) *judgedSet {
 		docs[i] = Doc{Name: tool.Tool, Server: tool.Server, Description: tool.Description, Schema: tool.Schema}
 	}
 	s := &judgedSet{name: name, ix: indexOf(t, docs), all: fullSet(len(docs))}
+	for _, d := range docs {
+		s.servers = append(s.servers, d.Server)
+	}
 	for _, q := range judged.Queries {
 		gains := map[int]float64{}
 		for _, l := range q.Labels {

@@ -29,17 +29,51 @@ func lexical() mixing { return mixing{threshold: math.Inf(1)} }
 // if its meaning is close. The same query, view and documents of the view give the
 // same Result to the last bit, whatever else the index holds.
 func (ix *Index) Rank(q Query, view Set, limit int, o Options) Result {
-	if o.Lexical || !ix.Vectors() {
-		return ix.rank(q, view, limit, lexical())
+	return ix.rank(q, view, limit, ix.mixing(o))
+}
+
+// Outranking returns how many documents of a match better than every document of b.
+//
+// Both are scored as parts of one view. The results of two rankings cannot be compared:
+// a score is the share of the query's weight that a document reaches, and a word that no
+// document of a view has weighs nothing there.
+func (ix *Index) Outranking(q Query, a, b Set, o Options) int {
+	var of []float64
+	best := 0.0
+	ix.each(q, a.union(b), ix.mixing(o), func(h Hit) {
+		if b.Has(h.Doc) {
+			best = max(best, h.Score)
+		} else {
+			of = append(of, h.Score)
+		}
+	})
+	n := 0
+	for _, score := range of {
+		if score > best {
+			n++
+		}
 	}
-	return ix.rank(q, view, limit, fused())
+	return n
+}
+
+func (ix *Index) mixing(o Options) mixing {
+	if o.Lexical || !ix.Vectors() {
+		return lexical()
+	}
+	return fused()
 }
 
 func (ix *Index) rank(q Query, view Set, limit int, m mixing) Result {
+	best := top{limit: min(max(limit, 0), ix.docs)}
+	ix.each(q, view, m, best.add)
+	return best.result()
+}
+
+// each calls f with every document of the view that matches, by number.
+func (ix *Index) each(q Query, view Set, m mixing, f func(Hit)) {
 	view = view.below(ix.docs)
 	words := ix.byWords(q, view, m.exact)
 	semantic := m.share > 0 && q.norm > 0 && len(q.vector) == ix.dim
-	best := top{limit: min(max(limit, 0), ix.docs)}
 	for w, members := range view.words {
 		for ; members != 0; members &= members - 1 {
 			doc := w<<6 + bits.TrailingZeros64(members)
@@ -52,11 +86,10 @@ func (ix *Index) rank(q Query, view Set, limit int, m mixing) Result {
 			if h.Lexical > 0 || cos >= m.threshold {
 				// The conversions keep a processor from fusing the steps.
 				h.Score = round(float64((1-m.share)*h.Lexical) + float64(m.share*h.Semantic))
-				best.add(h)
+				f(h)
 			}
 		}
 	}
-	return best.result()
 }
 
 // byWords returns, by document, the share of the query's weight that the document

@@ -94,6 +94,7 @@ func TestSearchQuality(t *testing.T) {
 	writeTypos(&page, sets)
 	writeShares(t, &page, sets)
 	writeThresholds(&page, sets)
+	writeHints(&page, sets)
 	if *update {
 		if err := os.WriteFile(qualityReport, page.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

@@ -36,6 +36,19 @@ func (s Set) Len() int {
 	return n
 }
 
+// union returns the members of both.
+func (s Set) union(o Set) Set {
+	if s.bound < o.bound {
+		s, o = o, s
+	}
+	out := NewSet(s.bound)
+	copy(out.words, s.words)
+	for i, w := range o.words {
+		out.words[i] |= w
+	}
+	return out
+}
+
 // below returns the members of s that are less than n.
 func (s Set) below(n int) Set {
 	if s.bound <= n {

@@ -72,12 +72,16 @@ func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
 	return s, nil
 }
 
-// nothing says why a selection is empty. If a server that is likely to come back could have
-// filled it, the caller is asked to come back, too.
+// nothing says why a selection is empty. If a server that is away could have filled it, it
+// says so; if that is likely to come back, the caller is asked to come back, too.
 func (s Selection) nothing() *Error {
 	var wait time.Duration
+	away := false
 	for i, server := range s.bound.servers {
-		if server.Loaded || !server.Transient || !s.scope[i] || !overlap(i, s.reaches...) {
+		if server.Loaded || !s.scope[i] || !overlap(i, s.reaches...) {
+			continue
+		}
+		if away = true; !server.Transient {
 			continue
 		}
 		after := server.RetryAfter
@@ -87,6 +91,10 @@ func (s Selection) nothing() *Error {
 		if wait == 0 || after < wait {
 			wait = after
 		}
+	}
+	if wait == 0 && away {
+		return &Error{Status: http.StatusBadRequest, Message: noToolsLeft +
+			": their server is switched off or unavailable, and its tools are not known; without this selection upstream_servers says why"}
 	}
 	if wait == 0 {
 		return &Error{Status: http.StatusBadRequest, Message: noToolsLeft}

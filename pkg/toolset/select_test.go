@@ -70,6 +70,7 @@ type selectCase struct {
 // What the cases are about: the whole offer, and a server that will be back.
 const (
 	everything  = "a:one a:two b:three b:two slow:stale"
+	off         = "No tools left: their server is switched off or unavailable, and its tools are not known; without this selection upstream_servers says why"
 	unavailable = "No tools left: their server could not be reached just now; try again later"
 )
 
@@ -187,7 +188,7 @@ func TestSelectWhileServersAreDown(t *testing.T) {
 		{"beside one that is there", agent("*"), "", headers(tools, "slow:next,a:one"), "a:one", 0},
 		{"a bare name that may be under it", agent("*"), "", headers(tools, "next"), unavailable, 503},
 		{"a bare name that cannot be under it", agent("a b"), "", headers(tools, "next"), "Unknown tool: next. ", 400},
-		{"a name under a server that stays down", agent("*"), "", headers(tools, "dead:x"), "No tools left", 400},
+		{"a name under a server that stays down", agent("*"), "", headers(tools, "dead:x"), off, 400},
 		{"a name that no tool can have", agent("*"), "", headers(tools, "slow:no such"), "Unknown tool: slow:no such. ", 400},
 		{"a bare name that no tool can have", agent("*"), "", headers(tools, "no such"), "Unknown tool: no such. ", 400},
 		{"a name under it that the path leaves out", agent("*"), "/x/a", headers(tools, "slow:next"), "No tools left", 400},
