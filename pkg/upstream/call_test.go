@@ -47,6 +47,8 @@ func TestCallIsTriedAgainOnlyWhereThatIsSafe(t *testing.T) {
 		{"503 of Envoy that does not say why, writing", busy, false, "envoy", 1, false},
 		{"403, read-only", upstreamtest.Status(403, ""), true, "", 1, false},
 		{"404, read-only", upstreamtest.Status(404, ""), true, "", 2, true}, // the era is found out again
+		{"400, read-only", upstreamtest.Status(400, ""), true, "", 1, false},
+		{"400, writing", upstreamtest.Status(400, ""), false, "", 1, false}, // the era is found to be what it was
 		{"HTML, read-only", upstreamtest.HTML(), true, "", 1, false},
 		{"Retry-After beyond the time left", upstreamtest.Status(429, "", "Retry-After", "60"), true, "", 1, false},
 	} {

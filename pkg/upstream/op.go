@@ -30,6 +30,8 @@ type op struct {
 	reopened                       int       // times
 	asked                          time.Time // when the last handshake asked for the stateless era; zero: it did not
 
+	doubt *doubt // an answer that a new handshake is to explain; nil: none
+
 	limit   time.Duration // of each step, a handshake or a request; 0: none of its own
 	expired bool          // the last step took longer
 
@@ -86,6 +88,12 @@ func (o *op) once(ctx context.Context, build func(l leg) (message, error)) (json
 	if err != nil {
 		return nil, err
 	}
+	if d := o.doubt; d != nil {
+		if o.doubt = nil; *l == d.leg { // the era was right, so the answer meant something else
+			o.leg, o.trail.last = l, d.exchange
+			return nil, d.err
+		}
+	}
 	m, err := build(*l)
 	if err != nil {
 		return nil, err
@@ -140,10 +148,22 @@ func (o *op) again(ctx context.Context, err error) bool {
 		if !once(&o.renegotiated) {
 			return false
 		}
+		if _, vague := errors.AsType[*statusError](err); vague && x.Status == http.StatusBadRequest {
+			o.doubt = &doubt{*o.leg, x, err}
+		}
 		o.forget(true)
 		return true
 	}
 	return false
+}
+
+// A doubt is a 400 to a request. It is how servers turn away one of another era or of a
+// session that is gone, and also how some report a tool that failed half-way: the request is
+// sent again only if a new handshake ends otherwise than the one before.
+type doubt struct {
+	leg      leg
+	exchange *Exchange
+	err      error
 }
 
 // once sets a flag and says whether it was not set before.
