@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -106,18 +107,23 @@ func reportOf(r catalog.Report) SyncReport {
 }
 
 type auditInput struct {
+	Paging
 	Server string `query:"server" doc:"only deeds about tools of this server; it need not be configured any more"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
 type auditOutput struct {
 	Body struct {
 		Entries []approval.Entry `json:"entries" nullable:"false"`
+		Next
 	}
 }
 
 // audit asks for one server, or for every configured one and merges what they say.
 func (a *api) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
+	last, err := in.line()
+	if err != nil {
+		return nil, err
+	}
 	servers := []string{in.Server}
 	if in.Server == "" {
 		servers = nil
@@ -130,7 +136,7 @@ func (a *api) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
 	g.SetLimit(maxWriters)
 	for i, server := range servers {
 		g.Go(func() (err error) {
-			lists[i], err = a.approvals.Audit(gctx, server, in.Limit)
+			lists[i], err = a.approvals.Audit(gctx, server, last.placeOf(server), in.Limit+1)
 			return err
 		})
 	}
@@ -138,10 +144,47 @@ func (a *api) audit(ctx context.Context, in *auditInput) (*auditOutput, error) {
 		return nil, a.fail(ctx, "audit", err)
 	}
 	out := &auditOutput{}
-	out.Body.Entries = slices.Concat(lists...)
-	slices.SortStableFunc(out.Body.Entries, func(x, y approval.Entry) int {
-		return cmp.Or(y.At.Compare(x.At), cmp.Compare(x.Server, y.Server))
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, func(x, y approval.Entry) int {
+		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.Tool, x.Tool))
 	})
-	out.Body.Entries = append([]approval.Entry{}, out.Body.Entries[:min(in.Limit, len(out.Body.Entries))]...)
+	out.Body.Entries = append([]approval.Entry{}, all[:min(in.Limit, len(all))]...)
+	if len(all) > in.Limit {
+		e := out.Body.Entries[in.Limit-1]
+		out.Body.Next.Next = cursorOf("audit", e.Written.Format(time.RFC3339Nano)+"\x00"+e.Server+"\x00"+e.Tool)
+	}
 	return out, nil
+}
+
+// A line names the line of the audit at which a page ends. Lines of all servers are sorted by
+// when they were written, then by server.
+type line struct {
+	approval.Place
+	server string
+}
+
+// line returns the last line of the page before; the zero line for the first page.
+func (p Paging) line() (line, error) {
+	entry, err := p.entry("audit")
+	if err != nil || entry == "" {
+		return line{}, err
+	}
+	if parts := strings.Split(entry, "\x00"); len(parts) == 3 {
+		if written, err := time.Parse(time.RFC3339Nano, parts[0]); err == nil {
+			return line{approval.Place{Written: written, Tool: parts[2]}, parts[1]}, nil
+		}
+	}
+	return line{}, errCursor()
+}
+
+// placeOf returns where a server's lines go on that stand after l.
+func (l line) placeOf(server string) approval.Place {
+	switch p := l.Place; {
+	case p == (approval.Place{}) || server == l.server:
+		return p
+	case server < l.server: // all of its lines of that moment were shown
+		return approval.Place{Written: p.Written}
+	default: // none was
+		return approval.Place{Written: p.Written.Add(1)}
+	}
 }

@@ -39,9 +39,13 @@ func (p Paging) entry(list string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(p.After)
 	entry, ok := strings.CutPrefix(string(data), list+"\x00")
 	if err != nil || !ok || entry == "" {
-		return "", problem(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
+		return "", errCursor()
 	}
 	return entry, nil
+}
+
+func errCursor() error {
+	return problem(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
 }
 
 // cut returns one page of entries, which are sorted by key: those after the last entry of

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 )
 
@@ -37,6 +40,7 @@ func withMany(t *testing.T, servers, tools int) *house {
 type listing struct {
 	Tools   []admin.Summary
 	Servers []admin.Server
+	Entries []approval.Entry
 	Total   int
 	Next    string
 }
@@ -53,7 +57,10 @@ func walk(h *house, path string, limit int, between func()) (ids []string, pages
 		for _, x := range got.Servers {
 			ids = append(ids, x.Name)
 		}
-		if n := len(got.Tools) + len(got.Servers); n > limit {
+		for _, x := range got.Entries {
+			ids = append(ids, fmt.Sprint(x.Server, ":", x.Tool, " ", x.Rev))
+		}
+		if n := len(got.Tools) + len(got.Servers) + len(got.Entries); n > limit {
 			h.t.Fatalf("a page has %d entries, want at most %d", n, limit)
 		}
 		if pages++; got.Next == "" {
@@ -91,6 +98,38 @@ func TestListsComeInPages(t *testing.T) {
 	}
 }
 
+// Lines of all servers are merged, many of one moment among them: a sync writes them.
+func TestTheAuditComesInPages(t *testing.T) {
+	h := newHouse(t)
+	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"write_file"}`, `{"name":"stat"}`)
+	h.approvals.Now = func() time.Time { return time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC) }
+	h.sync()
+	h.servers.lists["fs"], h.servers.lists["mail"] = []string{`{"name":"a"}`, `{"name":"b"}`}, []string{`{"name":"c"}`, `{"name":"d"}`}
+	h.sync()
+	want, pages := walk(h, "/admin/audit?x=", 200, func() {})
+	if len(want) != 10 || pages != 1 {
+		t.Fatalf("%d lines on %d pages: %v", len(want), pages, want)
+	}
+	for _, limit := range []int{1, 2, 3, 5, 9, 10} {
+		got, _ := walk(h, "/admin/audit?x=", limit, func() {})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("by %d (-want +got):\n%s", limit, diff)
+		}
+	}
+	// What is written meanwhile is newer than all pages to come.
+	deed := 0
+	got, _ := walk(h, "/admin/audit?x=", 3, func() {
+		deed++
+		into[admin.Tool](h, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[deed%2], "{}")
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("while people decide (-want +got):\n%s", diff)
+	}
+	if one, n := walk(h, "/admin/audit?server=mail", 1, func() {}); len(one) != 4 || n != 4 {
+		t.Errorf("of one server: %v on %d pages", one, n)
+	}
+}
+
 // What comes and goes between two pages moves nothing past the reader.
 func TestPagesSurviveAChangeOfTheCatalog(t *testing.T) {
 	h := withMany(t, 2, 6)
@@ -124,6 +163,7 @@ func TestPagesThatCannotBeAskedFor(t *testing.T) {
 	for _, path := range []string{
 		"/admin/tools?limit=0", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
 		"/admin/servers?after=" + tools, "/admin/tools?after=" + strings.Repeat("A", 3000),
+		"/admin/audit?limit=201", "/admin/audit?after=" + tools, "/admin/audit?after=" + base64.RawURLEncoding.EncodeToString([]byte("audit\x00yesterday\x00a\x00b")),
 	} {
 		h.problem(http.StatusUnprocessableEntity, path, "")
 	}

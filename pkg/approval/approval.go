@@ -8,6 +8,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,6 +140,27 @@ type Entry struct {
 	Note   string    `json:"note,omitempty"`
 	At     time.Time `json:"at"`
 	Rev    int64     `json:"rev"` // the revision that the deed made; set by the store
+
+	Written time.Time `json:"-"` // when the store wrote the line; set by the store
+}
+
+// A Place is where a line stands in the audit of a server: they are sorted by when they were
+// written, the newest first, and those of one moment by tool, from z to a. The zero
+// Place is before all of them.
+type Place struct {
+	Written time.Time
+	Tool    string
+}
+
+// Place returns where the line stands.
+func (e Entry) Place() Place { return Place{e.Written, e.Tool} }
+
+// Before reports whether a line at p stands before one at other.
+func (p Place) Before(other Place) bool {
+	if p == (Place{}) || other == (Place{}) {
+		return p != other && p == (Place{})
+	}
+	return cmp.Or(other.Written.Compare(p.Written), cmp.Compare(other.Tool, p.Tool)) < 0
 }
 
 // A Store holds records and their audit. Every implementation passes
@@ -164,6 +186,7 @@ type Store interface {
 	// [ErrConflict] if another writer came first. A nil e writes no audit line.
 	Put(ctx context.Context, r Record, e *Entry) (Record, error)
 
-	// Audit returns a server's audit lines, newest first, at most limit.
-	Audit(ctx context.Context, server string, limit int) ([]Entry, error)
+	// Audit returns a server's audit lines that stand after the place, which need not
+	// be that of a line, in their order, at most limit.
+	Audit(ctx context.Context, server string, after Place, limit int) ([]Entry, error)
 }

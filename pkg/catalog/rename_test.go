@@ -129,7 +129,7 @@ func TestRenameLeavesAnAuditLineEach(t *testing.T) {
 	w.place(map[string]string{"files": here})
 	w.sync()
 	w.sync()
-	lines, err := w.approvals.Audit(t.Context(), "files", 100)
+	lines, err := w.approvals.Audit(t.Context(), "files", approval.Place{}, 100)
 	if err != nil || len(lines) != 4 {
 		t.Fatalf("audit = %+v, %v, want a line each", lines, err)
 	}

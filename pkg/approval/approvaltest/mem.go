@@ -140,14 +140,14 @@ func (m *Mem) put(ctx context.Context, r approval.Record, e *approval.Entry) (ap
 	m.records[r.ID()] = r
 	if e != nil {
 		kept := *e
-		kept.Rev = r.Rev
+		kept.Rev, kept.Written = r.Rev, r.UpdatedAt
 		m.audit = append(m.audit, kept)
 	}
 	return clone(r), nil
 }
 
 // Audit implements [approval.Store].
-func (m *Mem) Audit(ctx context.Context, server string, limit int) ([]approval.Entry, error) {
+func (m *Mem) Audit(ctx context.Context, server string, after approval.Place, limit int) ([]approval.Entry, error) {
 	if m.OnAudit != nil {
 		if err := m.OnAudit(ctx, server); err != nil {
 			return nil, err
@@ -159,15 +159,18 @@ func (m *Mem) Audit(ctx context.Context, server string, limit int) ([]approval.E
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var lines []approval.Entry
-	for _, e := range slices.Backward(m.audit) {
-		if len(lines) >= limit {
-			break
-		}
-		if e.Server == server {
+	for _, e := range m.audit {
+		if e.Server == server && after.Before(e.Place()) {
 			lines = append(lines, e)
 		}
 	}
-	return lines, nil
+	slices.SortFunc(lines, func(x, y approval.Entry) int {
+		if x.Place().Before(y.Place()) {
+			return -1
+		}
+		return 1
+	})
+	return lines[:min(max(limit, 0), len(lines))], nil
 }
 
 // Baseline implements [approval.Baselines].

@@ -54,7 +54,7 @@ func TestMemHooksFailReads(t *testing.T) {
 	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, records := m.Records(t.Context(), "s")
 	_, changes := m.Changes(t.Context(), time.Time{})
-	_, audit := m.Audit(t.Context(), "s", 1)
+	_, audit := m.Audit(t.Context(), "s", approval.Place{}, 1)
 	_, base := m.Baseline(t.Context(), "i", approval.Tools)
 	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes, "Audit": audit, "Baseline": base} {
 		if !errors.Is(err, gone) {

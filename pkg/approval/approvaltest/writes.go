@@ -30,7 +30,7 @@ func conflicts(t *testing.T, s approval.Store, r, want approval.Record) {
 		}
 	}
 	same(t, "the record that came first", get(t, s, want.ID()), want)
-	lines, err := s.Audit(t.Context(), r.Server, 10)
+	lines, err := s.Audit(t.Context(), r.Server, approval.Place{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,22 +147,75 @@ func auditOrder(t *testing.T, s approval.Store) {
 		e.Note = fmt.Sprint(i)
 		e.At = start.Add(-time.Duration(i) * time.Hour) // what the caller says of the time does not matter
 		r = put(t, s, r, e)
-		e.Rev = r.Rev
+		e.Rev, e.Written = r.Rev, r.UpdatedAt
 		want = append([]approval.Entry{*e}, want...)
 		other := record(tool.ID{Server: "git", Name: "other" + fmt.Sprint(i)})
 		put(t, s, other, entry(other, "observe"))
 	}
 	for _, limit := range []int{1, 2, 5, 6, 100, 5000} {
-		got, err := s.Audit(t.Context(), "github", limit)
+		got, err := s.Audit(t.Context(), "github", approval.Place{}, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, fmt.Sprintf("Audit(%d)", limit), got, want[:min(limit, len(want))])
 	}
 	for _, limit := range []int{0, -1} {
-		if got, err := s.Audit(t.Context(), "github", limit); err != nil || len(got) != 0 {
+		if got, err := s.Audit(t.Context(), "github", approval.Place{}, limit); err != nil || len(got) != 0 {
 			t.Errorf("Audit(%d) = %v, %v, want nothing", limit, got, err)
 		}
+	}
+}
+
+// auditPages reads the audit page by page, and from places between lines.
+func auditPages(t *testing.T, s approval.Store) {
+	var want []approval.Entry
+	for i := range 7 {
+		r := record(tool.ID{Server: "github", Name: fmt.Sprintf("tool%d", i%3)})
+		if i >= 3 {
+			var err error
+			if r, err = s.Get(t.Context(), r.ID()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := entry(r, "disable")
+		r = put(t, s, r, e)
+		e.Rev, e.Written = r.Rev, r.UpdatedAt
+		want = append([]approval.Entry{*e}, want...)
+		other := record(tool.ID{Server: "git", Name: fmt.Sprintf("other%d", i)})
+		put(t, s, other, entry(other, "observe"))
+	}
+	audit := func(after approval.Place, limit int) []approval.Entry {
+		lines, err := s.Audit(t.Context(), "github", after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	for _, limit := range []int{1, 2, 3, 7} {
+		var got []approval.Entry
+		after := approval.Place{}
+		for range 8 {
+			page := audit(after, limit)
+			if len(page) == 0 {
+				break
+			}
+			got, after = append(got, page...), page[len(page)-1].Place()
+		}
+		same(t, fmt.Sprintf("pages of %d", limit), got, want)
+	}
+	newest, oldest, third := want[0].Place(), want[6].Place(), want[2].Place()
+	for name, tt := range map[string]struct {
+		after approval.Place
+		want  []approval.Entry
+	}{
+		"before the first line":       {approval.Place{Written: newest.Written.Add(time.Hour)}, want},
+		"just before the first line":  {approval.Place{Written: newest.Written.Add(1)}, want},
+		"after the last line":         {oldest, []approval.Entry{}},
+		"long after the last line":    {approval.Place{Written: oldest.Written.Add(-time.Hour), Tool: "z"}, []approval.Entry{}},
+		"of the moment, a later tool": {approval.Place{Written: third.Written, Tool: third.Tool + "0"}, want[2:]},
+		"of the moment, no tool":      {approval.Place{Written: third.Written}, want[3:]},
+	} {
+		same(t, name, append([]approval.Entry{}, audit(tt.after, 100)...), tt.want)
 	}
 }
 
@@ -176,10 +229,10 @@ func auditWhole(t *testing.T, s approval.Store) {
 			t.Errorf("Put wrote rev %d into the caller's line", e.Rev)
 		}
 		line := *e
-		line.Rev = int64(i + 1)
+		line.Rev, line.Written = int64(i+1), r.UpdatedAt
 		want = append([]approval.Entry{line}, want...)
 	}
-	got, err := s.Audit(t.Context(), "github", 10)
+	got, err := s.Audit(t.Context(), "github", approval.Place{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +253,7 @@ func auditAtomic(t *testing.T, s approval.Store) {
 			return err
 		})
 		next := winner(t, s, r, winners)
-		lines, err := s.Audit(t.Context(), "github", 100)
+		lines, err := s.Audit(t.Context(), "github", approval.Place{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

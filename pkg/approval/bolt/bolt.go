@@ -41,7 +41,7 @@ var _ approval.Store = (*Store)(nil)
 var (
 	records   = []byte("records")   // "server:tool" → stored
 	decisions = []byte("decisions") // DecidedAt, 8 bytes of nanoseconds, and "server:tool" → nothing
-	audit     = []byte("audit")     // server → 8 bytes of sequence → Entry
+	audit     = []byte("audit")     // server → 8 bytes of nanoseconds, tool → Entry
 	baselines = []byte("baselines") // server → Baseline, of an earlier version
 	firsts    = []byte("firsts")    // approval.BaselineKey → Baseline
 )
@@ -168,7 +168,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 			return err
 		}
 		line := *e
-		line.Rev = r.Rev
+		line.Rev, line.Written = r.Rev, r.UpdatedAt
 		return note(tx, line)
 	})
 	if err != nil {
@@ -209,30 +209,36 @@ func note(tx *bbolt.Tx, e approval.Entry) error {
 	if err != nil {
 		return err
 	}
-	seq, err := lines.NextSequence()
-	if err != nil {
-		return err
-	}
 	data, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	return lines.Put(binary.BigEndian.AppendUint64(nil, seq), data)
+	return lines.Put(auditKey(e.Place()), data)
 }
 
+// auditKey sorts as places do, the last first. An earlier program counted lines from one
+// instead, so what it wrote is older than all else.
+func auditKey(p approval.Place) []byte { return append(timeKey(p.Written), p.Tool...) }
+
 // Audit implements [approval.Store].
-func (s *Store) Audit(ctx context.Context, server string, limit int) (lines []approval.Entry, err error) {
+func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		b := tx.Bucket(audit).Bucket([]byte(server))
 		if b == nil {
 			return nil
 		}
 		c := b.Cursor()
-		for seq, data := c.Last(); seq != nil && len(lines) < limit; seq, data = c.Prev() {
+		key, data := c.Last()
+		if last := auditKey(after); after != (approval.Place{}) && bytes.Compare(key, last) >= 0 {
+			c.Seek(last) // the first key that is not before it; there is one
+			key, data = c.Prev()
+		}
+		for ; key != nil && len(lines) < limit; key, data = c.Prev() {
 			var e approval.Entry
 			if err := json.Unmarshal(data, &e); err != nil {
 				return err
 			}
+			e.Written = time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC()
 			lines = append(lines, e)
 		}
 		return nil

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -159,7 +160,7 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 		return err
 	}
 	audit := types.Put{TableName: &s.table, Item: item{
-		"PK": text("AUDIT#" + r.Server), "SK": text(r.UpdatedAt.Format(timeLayout) + "#" + r.Tool),
+		"PK": text("AUDIT#" + r.Server), "SK": text(auditKey(approval.Place{Written: r.UpdatedAt, Tool: r.Tool})),
 		"entry": text(string(line)),
 	}}
 	_, err = s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
@@ -176,20 +177,29 @@ func (s *Store) wrote(ctx context.Context, id tool.ID, writeID string) bool {
 }
 
 // Audit implements [approval.Store].
-func (s *Store) Audit(ctx context.Context, server string, limit int) ([]approval.Entry, error) {
+func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) ([]approval.Entry, error) {
 	if limit <= 0 {
 		return nil, ctx.Err()
 	}
-	var lines []approval.Entry
-	err := s.query(ctx, &dynamodb.QueryInput{
+	in := &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("PK = :pk"),
 		ExpressionAttributeValues: item{":pk": text("AUDIT#" + server)},
 		ScanIndexForward:          aws.Bool(false),
 		ConsistentRead:            aws.Bool(true),
 		Limit:                     aws.Int32(int32(min(limit, 1000))),
-	}, func(it item) (bool, error) {
+	}
+	if after != (approval.Place{}) {
+		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :after")
+		in.ExpressionAttributeValues[":after"] = text(auditKey(after))
+	}
+	var lines []approval.Entry
+	err := s.query(ctx, in, func(it item) (bool, error) {
 		var e approval.Entry
 		err := json.Unmarshal([]byte(textOf(it["entry"])), &e)
+		if err == nil {
+			written, _, _ := strings.Cut(textOf(it["SK"]), "#")
+			e.Written, err = time.Parse(timeLayout, written)
+		}
 		lines = append(lines, e)
 		return len(lines) < limit, err
 	})
@@ -198,6 +208,9 @@ func (s *Store) Audit(ctx context.Context, server string, limit int) ([]approval
 	}
 	return lines, nil
 }
+
+// auditKey is the sort key of the line at a place.
+func auditKey(p approval.Place) string { return p.Written.UTC().Format(timeLayout) + "#" + p.Tool }
 
 // get reads an item strongly consistently.
 func (s *Store) get(ctx context.Context, key item) (item, error) {

@@ -104,7 +104,7 @@ func TestEachCallIsOneRequest(t *testing.T) {
 	_, changes := s.Changes(t.Context(), time.Time{})
 	_, put := s.Put(t.Context(), waiting, nil)
 	_, both := s.Put(t.Context(), waiting, line)
-	_, audit := s.Audit(t.Context(), "s", 10)
+	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 10)
 	if err := errors.Join(get, records, changes, put, both, audit); err != nil {
 		t.Fatal(err)
 	}
@@ -250,14 +250,14 @@ func TestARefusedWriteThatCannotBeLookedUpIsAConflict(t *testing.T) {
 
 func TestEveryPageIsRead(t *testing.T) {
 	const pages = 4
-	w := new(wire)
+	w, sort := new(wire), "TOOL"
 	w.answer = func(_ string, in request) (int, string) {
 		page := 0
 		if in.ExclusiveStartKey != nil {
 			page = int(in.ExclusiveStartKey["page"].(map[string]any)["N"].(string)[0] - '0')
 		}
-		items := fmt.Sprintf(`{"record":{"S":"{\"server\":\"s\",\"tool\":\"t%d\"}"},"entry":{"S":"{\"tool\":\"t%d\"}"},"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t%d"},
-			"rev":{"N":"1"},"disabled":{"BOOL":false},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"}}`, page, page, page)
+		items := fmt.Sprintf(`{"record":{"S":"{\"server\":\"s\",\"tool\":\"t%d\"}"},"entry":{"S":"{\"tool\":\"t%d\"}"},"PK":{"S":"SRV#s"},"SK":{"S":"%s#t%d"},
+			"rev":{"N":"1"},"disabled":{"BOOL":false},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"}}`, page, page, sort, page)
 		if page == 1 {
 			items = "" // a page may be empty and still not be the last
 		}
@@ -283,9 +283,9 @@ func TestEveryPageIsRead(t *testing.T) {
 	if want := []string{"t0", "t2", "t3"}; !slices.Equal(got, want) || !slices.Equal(whole, want) {
 		t.Errorf("Changes = %q, Records = %q, want %q", got, whole, want)
 	}
-	w.calls = nil
-	lines, err := s.Audit(t.Context(), "s", 2)
-	if err != nil || len(lines) != 2 || lines[1].Tool != "t2" || len(w.calls) != 3 {
+	w.calls, sort = nil, "2026-03-14T15:09:26.535897932Z"
+	lines, err := s.Audit(t.Context(), "s", approval.Place{}, 2)
+	if err != nil || len(lines) != 2 || lines[1].Tool != "t2" || lines[1].Written.Nanosecond() != 535897932 || len(w.calls) != 3 {
 		t.Errorf("Audit(2) = %+v, %v after %d pages, want t0 and t2 after 3", lines, err, len(w.calls))
 	}
 }
