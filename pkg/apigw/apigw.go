@@ -77,12 +77,12 @@ func (a *Adapter) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	}
 	res, err := e.proxy(context.WithValue(ctx, sentKey{}, sent{header, body}), a)
 	if err != nil {
-		a.opts.Log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("err", err))
+		a.opts.Log.LogAttrs(ctx, slog.LevelWarn, "event not converted", slog.Any("error", err))
 		return encode(e.plain(http.StatusBadRequest))
 	}
 	out, err := encode(res)
 	if errors.Is(err, errTooLarge) {
-		a.opts.Log.LogAttrs(ctx, slog.LevelError, "answer not sent", slog.Any("err", err), slog.String("request_id", RequestID(ctx)))
+		a.opts.Log.LogAttrs(ctx, slog.LevelError, "answer not sent", slog.Any("error", err), slog.String("request_id", RequestID(ctx)))
 		return encode(e.plain(http.StatusInternalServerError))
 	}
 	return out, err

@@ -32,6 +32,8 @@ func (gate) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) {
 
 func (gate) Instructions() string { return "Behind this gate: github." }
 
+func (gate) DeclaresOutput(string) bool { return false }
+
 func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
 }

@@ -195,6 +195,7 @@ func (s *Session) statusNow(ctx context.Context, i int) lock.Status {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
 		facts = s.view.FactsAt(i, nil)
+	case errors.Is(ctx.Err(), context.Canceled): // the caller went away
 	case err != nil:
 		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "approval record cannot be read",
 			slog.String("tool", s.view.ID(i).String()), slog.Any("error", err))

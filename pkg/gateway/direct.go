@@ -67,6 +67,7 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 		given bool
 	}{
 		{"nextCursor", next, next != ""},
+		{"ttlMs", directTTL, true},
 		{"_meta", s.meta(), s.meta() != nil},
 	} {
 		if m.given {
@@ -76,6 +77,16 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	}
 	page.WriteByte('}')
 	return page.Bytes(), nil
+}
+
+// DeclaresOutput reports whether the definition that tools/list gives of a tool has an output
+// schema. The six tools of search mode have none.
+func (s *Session) DeclaresOutput(name string) bool {
+	if !s.direct || s.down {
+		return false
+	}
+	i, ok := s.findDirect(name)
+	return ok && s.view.Tool(i).Definition.OutputSchema != nil
 }
 
 // findDirect returns the number of the tool that a name in direct mode stands for: the

@@ -28,6 +28,9 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 	if own, ok := errors.AsType[*upstream.RPCError](err); ok {
 		return nil, &Error{Code: int(own.Code), Message: own.Message, Data: own.Data, Err: err}
 	}
+	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads how it ended
+		return nil, ctx.Err()
+	}
 	s.g.o.Log.LogAttrs(ctx, slog.LevelWarn, "upstream call failed", slog.String("server", server), slog.Any("error", err))
 	call, ok := errors.AsType[*upstream.CallError](err)
 	if !ok {

@@ -13,6 +13,14 @@ const (
 	upstreamServers = "upstream_servers"
 )
 
+// How long a client may keep a list of tools, in milliseconds. The six tools change with the
+// gateway's version alone; in direct mode a tool that was locked stays listed for so long,
+// and is refused when it is called.
+const (
+	menuTTL   = 300_000
+	directTTL = 30_000
+)
+
 // menu returns the definitions of the six tools. Every agent pays for each
 // word of them in every conversation; a test holds their size.
 //
@@ -72,8 +80,9 @@ func (s *Session) list(definitions []string, next string) (json.RawMessage, erro
 	return marshal(struct {
 		Tools      json.RawMessage `json:"tools"`
 		NextCursor string          `json:"nextCursor,omitempty"`
+		TTL        int             `json:"ttlMs"`
 		Meta       map[string]any  `json:"_meta,omitempty"`
-	}{json.RawMessage("[" + strings.Join(definitions, ",") + "]"), next, s.meta()})
+	}{json.RawMessage("[" + strings.Join(definitions, ",") + "]"), next, menuTTL, s.meta()})
 }
 
 func badCursor() *Error {

@@ -22,6 +22,7 @@ import (
 type backend struct {
 	tools        string // the result of tools/list; "": two small tools
 	instructions string
+	outputs      bool // each tool has an output schema
 	openErr      error
 	listErr      error
 	call         func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
@@ -43,6 +44,8 @@ func (b *backend) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, er
 	}
 	return b, nil
 }
+
+func (b *backend) DeclaresOutput(string) bool { return b.outputs }
 
 func (b *backend) Instructions() string { return b.instructions }
 
@@ -98,14 +101,15 @@ type era struct {
 }
 
 var eras = []era{
-	{"2025-03-26", http.Header{}, ``},
+	{"none", http.Header{}, ``},
+	{"2025-03-26", http.Header{"Mcp-Protocol-Version": {"2025-03-26"}}, ``},
 	{"2025-06-18", http.Header{"Mcp-Protocol-Version": {"2025-06-18"}}, ``},
 	{"2025-11-25", http.Header{"Mcp-Protocol-Version": {"2025-11-25"}}, ``},
 	{"2026-07-28", http.Header{"Mcp-Protocol-Version": {"2026-07-28"}},
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`},
 }
 
-var legacy, modern = eras[2], eras[3]
+var legacy, modern = eras[3], eras[4]
 
 func (e era) isModern() bool { return e.meta != "" }
 

@@ -112,21 +112,24 @@ func TestBackendSeesTheHeadersThatConcernItAndNoOther(t *testing.T) {
 	})
 }
 
-func TestInputRequestsPassThroughInTheStatelessProtocol(t *testing.T) {
-	asks := `{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create","params":{"x":9007199254740993}}},"requestState":"s"}`
-	h := newHandler(t, &backend{call: answers(asks)}, nil)
-	got := send(h, modern.request(t, "tools/call", `"name":"t"`)).wantResult(t)
-	if !strings.HasPrefix(got, strings.TrimSuffix(asks, "}")+",") {
-		t.Errorf("got %s", got)
-	}
-	// A handshake client would read it as an empty success.
-	old := send(h, legacy.request(t, "tools/call", `"name":"t"`)).wantResult(t)
-	if !strings.Contains(old, `"isError":true`) || strings.Contains(old, "input_required") {
-		t.Errorf("got %s", old)
+func TestFailedResultsKeepTheirStructuredContent(t *testing.T) {
+	const failed = `{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`
+	for _, outputs := range []bool{false, true} {
+		inEachEra(t, func(t *testing.T, e era) {
+			if outputs && !e.isModern() {
+				t.Skip("such a client would throw")
+			}
+			h := newHandler(t, &backend{call: answers(failed), outputs: outputs}, nil)
+			if got := send(h, e.request(t, "tools/call", `"name":"t"`)).wantResult(t); !strings.HasPrefix(got, strings.TrimSuffix(failed, "}")) {
+				t.Errorf("it became %s", got)
+			}
+		})
 	}
 }
 
-func TestFailedResultsHaveNoStructuredContent(t *testing.T) {
+// A client of the handshake protocols holds structuredContent against the tool's output schema,
+// of a failure too, and throws.
+func TestFailedResultsThatAClientWouldCheckHaveNoStructuredContent(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{`{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`,
 			`{"content":[{"type":"text","text":"no"}],"isError":true,"x":1}`},
@@ -139,23 +142,19 @@ func TestFailedResultsHaveNoStructuredContent(t *testing.T) {
 		{`{"content":[],"structuredContent":{"a":1},"isError":false}`,
 			`{"content":[],"structuredContent":{"a":1},"isError":false}`},
 	} {
-		h := newHandler(t, &backend{call: answers(tt.given)}, nil)
+		h := newHandler(t, &backend{call: answers(tt.given), outputs: true}, nil)
 		if d := cmp.Diff(tt.want, send(h, legacy.request(t, "tools/call", `"name":"t"`)).wantResult(t)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.given, d)
-		}
-		got := send(h, modern.request(t, "tools/call", `"name":"t"`)).wantResult(t)
-		if !strings.HasPrefix(got, strings.TrimSuffix(tt.want, "}")+",") {
-			t.Errorf("modern: %s became %s", tt.given, got)
 		}
 	}
 }
 
 func TestInstructionsAreTheCallersOwn(t *testing.T) {
 	h := newHandler(t, &backend{instructions: "Behind this gate: github, <fs>."}, &mcphttp.Options{Name: "gate", Version: "9"})
-	for _, v := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2024-11-05", "2026-07-28", "2099-01-01"} {
+	for _, v := range []string{"2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05", "2026-07-28", "2099-01-01"} {
 		got := send(h, post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+v+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)).wantResult(t)
 		answered := v
-		if v != "2025-03-26" && v != "2025-06-18" {
+		if v != "2025-06-18" {
 			answered = "2025-11-25"
 		}
 		want := `{"capabilities":{"tools":{}},"instructions":"Behind this gate: github, <fs>.","protocolVersion":"` + answered + `","serverInfo":{"name":"gate","version":"9"}}`
@@ -166,7 +165,7 @@ func TestInstructionsAreTheCallersOwn(t *testing.T) {
 	got := send(h, modern.request(t, "server/discover", ``)).wantResult(t)
 	for _, want := range []string{
 		`"instructions":"Behind this gate: github, <fs>."`, `"capabilities":{"tools":{}}`, `"resultType":"complete"`,
-		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`, `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"9"}`,
+		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18"]`, `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"9"}`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)

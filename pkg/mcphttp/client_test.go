@@ -53,10 +53,12 @@ func connect(t *testing.T, url, version string) *mcp.ClientSession {
 func TestOfficialGoClientWorksInEachEra(t *testing.T) {
 	srv := httptest.NewServer(newHandler(t, &backend{call: known, instructions: "Look behind the gate."}, nil))
 	defer srv.Close()
-	for _, e := range eras {
-		t.Run(e.name, func(t *testing.T) {
-			s := connect(t, srv.URL, e.name)
-			if got := s.InitializeResult(); got.ProtocolVersion != e.name || got.Instructions != "Look behind the gate." {
+	for _, v := range []struct{ asked, spoken string }{
+		{"2025-03-26", "2025-11-25"}, {"2025-06-18", "2025-06-18"}, {"2025-11-25", "2025-11-25"}, {"2026-07-28", "2026-07-28"},
+	} {
+		t.Run(v.asked, func(t *testing.T) {
+			s := connect(t, srv.URL, v.asked)
+			if got := s.InitializeResult(); got.ProtocolVersion != v.spoken || got.Instructions != "Look behind the gate." {
 				t.Errorf("negotiated %+v", got)
 			}
 			list, err := s.ListTools(t.Context(), nil)

@@ -19,6 +19,8 @@ type clock struct{}
 
 func (clock) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return clock{}, nil }
 
+func (clock) DeclaresOutput(string) bool { return false }
+
 func (clock) Instructions() string { return "One tool, which tells the time." }
 
 func (clock) ListTools(context.Context, string) (json.RawMessage, error) {

@@ -231,10 +231,15 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 		slog.String("request_id", id),
 	}
 	level, failed := slog.LevelInfo, false
-	if err != nil {
+	switch {
+	case err == nil:
+	case gone(ctx, err): // nobody reads what became of it, and nothing failed
+		level = slog.LevelDebug
+		attrs = append(attrs, slog.String("refusal", "the client is gone"))
+	default:
 		attrs = append(attrs, slog.Int("status", code), slog.Int("code", err.Code), slog.String("refusal", cut(err.Message)))
 		if err.Err != nil {
-			attrs = append(attrs, slog.Any("err", err.Err))
+			attrs = append(attrs, slog.Any("error", err.Err))
 		}
 		if failed = code >= http.StatusInternalServerError || err.Code == codeInternal; failed {
 			level = slog.LevelError
@@ -249,6 +254,11 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 		Duration:  took,
 		Failed:    failed,
 	})
+}
+
+// gone reports whether a request came to nothing because its client went away.
+func gone(ctx context.Context, err *gateway.Error) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err.Err, context.Canceled)
 }
 
 // cut keeps a text that the sender or a server chose from filling the log.

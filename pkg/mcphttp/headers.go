@@ -25,9 +25,13 @@ const (
 // they compare as strings.
 const modernVersion = "2026-07-28"
 
-// versions are the protocol versions that are spoken, newest first. 2024-11-05 is not:
-// its HTTP transport is another one.
-var versions = []string{modernVersion, "2025-11-25", "2025-06-18", "2025-03-26"}
+// offered are the protocol versions that clients are told of, newest first. 2024-11-05 is not
+// spoken: its HTTP transport is another one.
+var offered = []string{modernVersion, "2025-11-25", "2025-06-18"}
+
+// silentVersion is the version that a request speaks which names none. It is spoken, so that
+// such clients are served, and not offered: it has batches, which are refused.
+const silentVersion = "2025-03-26"
 
 // checkMedia holds the request to JSON in and out. A browser sends other content
 // types without asking first, so this too keeps pages of other sites out.
@@ -62,15 +66,15 @@ func accepts(h http.Header, media string) bool {
 	return false
 }
 
-// version returns the protocol version that the request names; "" stands for a
-// client that has not negotiated one yet.
+// version returns the protocol version that the request names; "" stands for one that names
+// none, as a client does that has not negotiated yet, and for the version that this means.
 func version(h http.Header) (string, *gateway.Error) {
 	v, err := single(h, headerVersion)
-	if err != nil || v == "" {
+	if err != nil || v == "" || v == silentVersion {
 		return "", err
 	}
-	if !slices.Contains(versions, v) {
-		data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: versions, Requested: v})
+	if !slices.Contains(offered, v) {
+		data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: offered, Requested: v})
 		return "", &gateway.Error{
 			Code:    mcp.CodeUnsupportedProtocolVersion,
 			Message: "unsupported protocol version",

@@ -47,6 +47,10 @@ type Session interface {
 	// and returns the result object. A *[gateway.Error] is a protocol error;
 	// what the model should read and act on is a result with isError.
 	CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+
+	// DeclaresOutput reports whether the definition that ListTools gives of the tool of
+	// this name has an output schema.
+	DeclaresOutput(name string) bool
 }
 
 // Options are the knobs of a handler. The zero value of each field is usable.

@@ -122,7 +122,7 @@ func FuzzPut(f *testing.F) {
 		f.Add([]byte(s), false, false)
 	}
 	f.Fuzz(func(t *testing.T, result []byte, list, modern bool) {
-		d := dress{list: list, modern: modern, serverInfo: []byte(`{"name":"n"}`)}
+		d := dress{list: list, modern: modern, checked: !modern, serverInfo: []byte(`{"name":"n"}`)}
 		out, err := d.put(result)
 		if err != nil {
 			return
@@ -134,12 +134,12 @@ func FuzzPut(f *testing.F) {
 		if err := json.Unmarshal(out, &after); err != nil {
 			t.Fatalf("%q became %q: %v", result, out, err)
 		}
-		if rt := before["resultType"]; !modern && !list && rt != nil && string(rt) != `"complete"` {
+		if rt := before["resultType"]; !list && rt != nil && string(rt) != resultComplete && (!modern || string(rt) != resultAsks) {
 			return
 		}
 		for name, value := range before {
 			switch name {
-			case "_meta", "cacheScope", "structuredContent", "content":
+			case "_meta", "cacheScope", "structuredContent", "content", "resultType":
 				continue
 			}
 			if !bytes.Equal(after[name], value) {

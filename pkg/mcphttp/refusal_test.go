@@ -92,7 +92,7 @@ func TestOtherErrorsAreForTheLogAlone(t *testing.T) {
 			if m := got.rpc(t).Error.Message; m != "internal error" {
 				t.Errorf("the caller reads %q", m)
 			}
-			if l := log.String(); !strings.Contains(l, `"level":"ERROR"`) || !strings.Contains(l, `"err":"`) {
+			if l := log.String(); !strings.Contains(l, `"level":"ERROR"`) || !strings.Contains(l, `"error":"`) {
 				t.Errorf("the log has %s", l)
 			}
 		})
@@ -385,7 +385,7 @@ func TestEveryRequestLeavesOneLineAndOneCount(t *testing.T) {
 	if len(lines) != 3 || strings.Count(counts.String(), "\n") != 3 {
 		t.Fatalf("log:\n%s\ncounts:\n%s", log.String(), counts.String())
 	}
-	for _, want := range []string{`"method":"tools/call"`, `"tool":"echo"`, `"agent":"anonymous"`, `"request_id":"req-1"`, `"code":-32603`, `"err":"boom"`} {
+	for _, want := range []string{`"method":"tools/call"`, `"tool":"echo"`, `"agent":"anonymous"`, `"request_id":"req-1"`, `"code":-32603`, `"error":"boom"`} {
 		if !strings.Contains(lines[1], want) {
 			t.Errorf("%s is not in %s", want, lines[1])
 		}

@@ -25,15 +25,19 @@ func (*rawResult) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
 // A dress is what a result wears beside what the backend gave it.
 type dress struct {
-	list       bool   // of tools, which a client may keep
-	modern     bool   // of the stateless protocol
-	serverInfo []byte // who answers; only in the stateless protocol
+	list       bool            // of tools, which a client may keep
+	modern     bool            // of the stateless protocol
+	checked    bool            // the client holds structuredContent against the tool's output schema
+	serverInfo []byte          // who answers; only in the stateless protocol
+	meta       json.RawMessage // of the request
 }
 
 // put adds the members that the protocol wants to a result, and takes away what no
-// client can read. The bytes of every other value stay as they are.
+// client can read. What a result says of its kind and of who answers concerns one leg:
+// of an upstream's it is replaced, or left out where the client's era has no such member.
+// The bytes of every other value stay as they are.
 func (d dress) put(result json.RawMessage) (json.RawMessage, error) {
-	parts, err := members(result, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	parts, err := members(result, loose...)
 	if err != nil {
 		return nil, fmt.Errorf("result of the backend: %w", err)
 	}
@@ -42,22 +46,43 @@ func (d dress) put(result json.RawMessage) (json.RawMessage, error) {
 		// Another caller must never be given this list out of a cache.
 		e.set("cacheScope", `"private"`)
 		e.add("ttlMs", `0`)
-	} else if string(e.get("isError")) == "true" {
-		// A client that checks it against the output schema throws.
-		e.moveStructured()
-	}
-	if d.modern {
-		e.add("resultType", `"complete"`)
-		if err := e.addMeta(mcp.MetaKeyServerInfo, d.serverInfo); err != nil {
-			return nil, err
+	} else {
+		switch t := string(e.get("resultType")); {
+		case t == "", t == resultComplete:
+		case t != resultAsks:
+			return d.put(toolError(answersOddly))
+		case !d.modern:
+			return d.put(toolError(asksOldClient))
+		default:
+			if refused := undeclared(e.get("inputRequests"), d.meta); refused != nil {
+				return nil, refused
+			}
 		}
-	} else if t := e.get("resultType"); !d.list && t != nil && string(t) != `"complete"` {
-		return toolError("The tool asks for input in a way that your client's protocol version does not have."), nil
+		if d.checked && string(e.get("isError")) == "true" {
+			// A client that checks it against the output schema throws.
+			e.moveStructured()
+		}
+	}
+	if err := d.sign(&e); err != nil {
+		return nil, err
 	}
 	if !e.changed {
 		return result, nil
 	}
 	return e.bytes(), nil
+}
+
+// sign says of a result what kind it is and who answers.
+func (d dress) sign(e *edit) error {
+	if !d.modern {
+		e.remove("resultType")
+		e.removeMeta(mcp.MetaKeyServerInfo)
+		return nil
+	}
+	if d.list || string(e.get("resultType")) != resultAsks {
+		e.set("resultType", resultComplete)
+	}
+	return e.setMeta(mcp.MetaKeyServerInfo, d.serverInfo)
 }
 
 // An edit is an object under change.
@@ -85,8 +110,15 @@ func (e *edit) add(name, value string) {
 	}
 }
 
+// set makes value the one value of name.
 func (e *edit) set(name, value string) {
-	if string(e.get(name)) != value {
+	n := 0
+	for _, p := range e.parts {
+		if p.name == name {
+			n++
+		}
+	}
+	if n != 1 || string(e.get(name)) != value {
 		e.remove(name)
 		e.add(name, value)
 	}
@@ -112,28 +144,45 @@ func (e *edit) moveStructured() {
 	}
 	e.remove("structuredContent")
 	if c := bytes.Join(bytes.Fields(e.get("content")), nil); len(c) == 0 || string(c) == "[]" {
-		e.remove("content")
-		e.parts = append(e.parts, newMember("content", textContent(string(structured))))
+		e.replace("content", textContent(string(structured)))
 	}
 }
 
-// addMeta adds a member to _meta, unless it is there.
-func (e *edit) addMeta(name string, value []byte) error {
+// setMeta makes value the one value of name in _meta.
+func (e *edit) setMeta(name string, value []byte) error {
 	meta := e.get("_meta")
 	if meta == nil || string(meta) == "null" {
 		meta = json.RawMessage("{}")
 	}
-	parts, err := members(meta, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	parts, err := members(meta, loose...)
 	if err != nil {
 		return fmt.Errorf("_meta of a result: %w", err)
 	}
 	inner := edit{parts: parts}
-	if inner.add(name, string(value)); inner.changed {
-		e.remove("_meta")
-		e.parts = append(e.parts, newMember("_meta", inner.bytes()))
-		e.changed = true
+	if inner.set(name, string(value)); inner.changed {
+		e.replace("_meta", inner.bytes())
 	}
 	return nil
+}
+
+// removeMeta takes a member out of _meta, and _meta with it if nothing is left.
+func (e *edit) removeMeta(name string) {
+	parts, err := members(e.get("_meta"), loose...)
+	inner := edit{parts: parts}
+	if err != nil || inner.get(name) == nil {
+		return // no object, or nothing in it
+	}
+	if inner.remove(name); len(inner.parts) > 0 {
+		e.replace("_meta", inner.bytes())
+	} else {
+		e.remove("_meta")
+	}
+}
+
+func (e *edit) replace(name string, value []byte) {
+	e.remove(name)
+	e.parts = append(e.parts, newMember(name, value))
+	e.changed = true
 }
 
 func (e *edit) bytes() []byte {

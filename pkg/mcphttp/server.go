@@ -53,7 +53,7 @@ func (h *handler) newServer() *mcp.Server {
 		// No listChanged: nothing runs between requests that could tell of a
 		// change, and a subscription ends at once and in good order.
 		Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-		SupportedProtocolVersions: versions,
+		SupportedProtocolVersions: offered,
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 			c.CacheScope = "private"
 		},
@@ -114,7 +114,8 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	// its end: there a client that disconnects has not cancelled.
 	ctx, cancel := context.WithDeadline(ctx, x.deadline)
 	defer cancel()
-	d := dress{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo}
+	d := dress{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo, meta: x.msg.meta}
+	d.checked = !d.list && !x.modern && x.session.DeclaresOutput(x.msg.name)
 	var raw json.RawMessage
 	var err error
 	if d.list {

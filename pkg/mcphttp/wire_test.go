@@ -249,7 +249,7 @@ func TestUnsupportedVersionsAreToldWhatIs(t *testing.T) {
 		r.Header.Set("MCP-Protocol-Version", v)
 		got := send(newHandler(t, &backend{}, nil), r)
 		got.wantError(t, 400, -32022, `"a"`)
-		want := `{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"requested":"` + v + `"}`
+		want := `{"supported":["2026-07-28","2025-11-25","2025-06-18"],"requested":"` + v + `"}`
 		if d := cmp.Diff(want, string(got.rpc(t).Error.Data)); d != "" {
 			t.Errorf("data (-want +got):\n%s", d)
 		}
@@ -327,21 +327,5 @@ func TestCacheScopeIsAlwaysPrivate(t *testing.T) {
 	discover := send(newHandler(t, &backend{}, nil), modern.request(t, "server/discover", ``)).wantResult(t)
 	if !strings.Contains(discover, `"cacheScope":"private"`) {
 		t.Errorf("server/discover is %s", discover)
-	}
-}
-
-func TestModernResultsSayTheirKindAndServer(t *testing.T) {
-	info := `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"1.2.3"}`
-	o := &mcphttp.Options{Name: "gate", Version: "1.2.3"}
-	for _, tt := range []struct{ given, want string }{
-		{`{"content":[]}`, `{"content":[],"resultType":"complete","_meta":{` + info + `}}`},
-		{`{ "_meta" : {"a":1}, "content":[] }`, `{"content":[],"resultType":"complete","_meta":{"a":1,` + info + `}}`},
-		{`{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}},"resultType":"input_required"}`,
-			`{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}},"resultType":"input_required"}`},
-	} {
-		h := newHandler(t, &backend{call: answers(tt.given)}, o)
-		if d := cmp.Diff(tt.want, send(h, modern.request(t, "tools/call", `"name":"x"`)).wantResult(t)); d != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.given, d)
-		}
 	}
 }

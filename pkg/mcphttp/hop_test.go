@@ -1,0 +1,154 @@
+package mcphttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+)
+
+// What a result says of its kind and of who answers concerns one leg. An upstream of one era says
+// what clients of the other have no member for.
+func TestWhoAnswersAndHowIsSaidAnew(t *testing.T) {
+	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"1.2.3"}`
+	const theirs = `"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}`
+	o := &mcphttp.Options{Name: "gate", Version: "1.2.3"}
+	for _, tt := range []struct{ given, modern, legacy string }{
+		{`{"content":[]}`,
+			`{"content":[],"resultType":"complete","_meta":{` + ours + `}}`, `{"content":[]}`},
+		{`{ "_meta" : {"a":1}, "content":[] }`,
+			`{"content":[],"resultType":"complete","_meta":{"a":1,` + ours + `}}`, `{ "_meta" : {"a":1}, "content":[] }`},
+		{`{"_meta":{` + theirs + `},"resultType":"complete","content":[]}`,
+			`{"resultType":"complete","content":[],"_meta":{` + ours + `}}`, `{"content":[]}`},
+		{`{"_meta":{"a":1.0,` + theirs + `},"content":[],"resultType":"complete","resultType":"complete"}`,
+			`{"content":[],"resultType":"complete","_meta":{"a":1.0,` + ours + `}}`, `{"content":[],"_meta":{"a":1.0}}`},
+	} {
+		h := newHandler(t, &backend{call: answers(tt.given)}, o)
+		if d := cmp.Diff(tt.modern, send(h, modern.request(t, "tools/call", `"name":"x"`)).wantResult(t)); d != "" {
+			t.Errorf("%s to a modern client (-want +got):\n%s", tt.given, d)
+		}
+		if d := cmp.Diff(tt.legacy, send(h, legacy.request(t, "tools/call", `"name":"x"`)).wantResult(t)); d != "" {
+			t.Errorf("%s to a client of before (-want +got):\n%s", tt.given, d)
+		}
+	}
+}
+
+func TestResultsOfAnUnknownKindAreNotPassedOn(t *testing.T) {
+	inEachEra(t, func(t *testing.T, e era) {
+		for _, kind := range []string{`"task"`, `5`, `null`, `"INPUT_REQUIRED"`} {
+			h := newHandler(t, &backend{call: answers(`{"resultType":` + kind + `,"content":[{"type":"text","text":"half"}]}`)}, nil)
+			got := send(h, e.request(t, "tools/call", `"name":"x"`)).wantResult(t)
+			if !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "may have taken effect") || strings.Contains(got, "half") {
+				t.Errorf("%s became %s", kind, got)
+			}
+		}
+	})
+}
+
+// declaring makes a tool call of a modern client with these capabilities.
+func declaring(t *testing.T, capabilities string) *http.Request {
+	t.Helper()
+	e := modern
+	e.meta = strings.Replace(e.meta, `clientCapabilities":{}`, `clientCapabilities":`+capabilities, 1)
+	return e.request(t, "tools/call", `"name":"t"`)
+}
+
+func TestOnlyAClientThatDeclaredItIsAskedForInput(t *testing.T) {
+	const (
+		form  = `{"method":"elicitation/create","params":{"x":9007199254740993}}`
+		url   = `{"method":"elicitation/create","params":{"mode":"url"}}`
+		think = `{"method":"sampling/createMessage","params":{}}`
+		tools = `{"method":"sampling/createMessage","params":{"tools":[]}}`
+		roots = `{"method":"roots/list"}`
+	)
+	for _, tt := range []struct{ name, asks, declared, missing string }{
+		{"form", form, `{"elicitation":{}}`, ``},
+		{"form by name", form, `{"elicitation":{"form":{}}}`, ``},
+		{"form, nothing declared", form, `{}`, `{"elicitation":{}}`},
+		{"form, another declared", form, `{"sampling":{},"Elicitation":{}}`, `{"elicitation":{}}`},
+		{"form, null declared", form, `{"elicitation":null}`, `{"elicitation":{}}`},
+		{"form, url declared", form, `{"elicitation":{"url":{}}}`, `{"elicitation":{}}`},
+		{"url", url, `{"elicitation":{"url":{}}}`, ``},
+		{"url, form declared", url, `{"elicitation":{}}`, `{"elicitation":{"url":{}}}`},
+		{"sampling", think, `{"sampling":{}}`, ``},
+		{"sampling, nothing declared", think, `{}`, `{"sampling":{}}`},
+		{"sampling with tools", tools, `{"sampling":{"tools":{}}}`, ``},
+		{"sampling with tools, without declared", tools, `{"sampling":{}}`, `{"sampling":{"tools":{}}}`},
+		{"roots", roots, `{"roots":{}}`, ``},
+		{"roots, nothing declared", roots, `{}`, `{"roots":{}}`},
+		{"all", form + `,"b":` + tools + `,"c":` + roots, `{}`, `{"elicitation":{},"roots":{},"sampling":{"tools":{}}}`},
+		{"what nobody can declare", `{"method":"desires/read"}`, `{"elicitation":{},"sampling":{},"roots":{}}`, `{"desires/read":{}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asks := `{"resultType":"input_required","inputRequests":{"a":` + tt.asks + `},"requestState":"s"}`
+			h := newHandler(t, &backend{call: answers(asks)}, nil)
+			got := send(h, declaring(t, tt.declared))
+			if tt.missing == "" {
+				if r := got.wantResult(t); !strings.HasPrefix(r, strings.TrimSuffix(asks, "}")+",") {
+					t.Errorf("it became %s", r)
+				}
+				return
+			}
+			got.wantError(t, 400, -32021, "7")
+			if d := cmp.Diff(`{"requiredCapabilities":`+tt.missing+`}`, string(got.rpc(t).Error.Data)); d != "" {
+				t.Errorf("data (-want +got):\n%s", d)
+			}
+		})
+	}
+	again := `{"resultType":"input_required","requestState":"s"}` // asks for nothing but to be called again
+	send(newHandler(t, &backend{call: answers(again)}, nil), declaring(t, `{}`)).wantResult(t)
+
+	// A handshake client would read it as an empty success.
+	old := send(newHandler(t, &backend{call: answers(`{"resultType":"input_required","inputRequests":{"a":` + form + `}}`)}, nil), legacy.request(t, "tools/call", `"name":"t"`)).wantResult(t)
+	if !strings.Contains(old, `"isError":true`) || strings.Contains(old, "input_required") {
+		t.Errorf("got %s", old)
+	}
+}
+
+func TestAClientThatGoesAwayIsNoFailure(t *testing.T) {
+	inEachEra(t, func(t *testing.T, e era) {
+		var log logbook
+		var counts strings.Builder
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &backend{call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			cancel()
+			if e.isModern() {
+				<-ctx.Done()
+			}
+			return nil, context.Canceled
+		}}
+		h := newHandler(t, b, &mcphttp.Options{
+			Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Metrics: metrics.New(&counts, "mcp", nil),
+		})
+		send(h, e.request(t, "tools/call", `"name":"x"`).WithContext(ctx))
+		lines := slices.Collect(strings.Lines(log.String()))
+		ours := slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "mcp request") })
+		if len(ours) != 1 || !strings.Contains(ours[0], `"level":"DEBUG"`) || strings.Contains(log.String(), "ERROR") {
+			t.Errorf("the log has %s", log.String())
+		}
+		if !strings.Contains(counts.String(), `"Errors":0`) {
+			t.Errorf("counts: %s", counts.String())
+		}
+	})
+}
+
+// What fails while the client happens to go away has failed.
+func TestAFailureIsOneWhoeverStillListens(t *testing.T) {
+	var log logbook
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h := newHandler(t, &backend{openErr: errors.New("boom")}, &mcphttp.Options{Log: log.logger()})
+	send(h, modern.request(t, "tools/call", `"name":"x"`).WithContext(ctx))
+	if l := log.String(); !strings.Contains(l, `"level":"ERROR"`) || !strings.Contains(l, "boom") {
+		t.Errorf("the log has %s", l)
+	}
+}
