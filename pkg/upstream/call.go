@@ -59,7 +59,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	if err != nil {
 		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Asked: o.refused}
 	}
-	result = o.scrubber().clean(result)
+	result = o.scrubbed(result)
 	if o.refused {
 		result = withNote(result)
 	}

@@ -215,6 +215,16 @@ func (o *op) scrubber() *scrubber {
 	return o.c.scrubber(o.t.ID, o.ep.secrets)
 }
 
+// scrubbed returns a result without the server's secrets and the id of the session that it
+// came on.
+func (o *op) scrubbed(result json.RawMessage) json.RawMessage {
+	result = o.scrubber().clean(result)
+	if o.leg == nil || o.leg.session == "" || !bytes.Contains(result, []byte(o.leg.session)) {
+		return result
+	}
+	return newScrubber([]string{o.leg.session}).clean(result)
+}
+
 // isSecret reports whether the value of a header that is written out in the configuration is
 // to be taken for a credential: by the header's name, or because it looks like a key.
 func isSecret(name, value string) bool {

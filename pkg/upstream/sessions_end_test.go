@@ -160,12 +160,17 @@ func TestSessionIDsAreToldToNobody(t *testing.T) {
 	if rpc, ok := errors.AsType[*RPCError](err); !ok || strings.Contains(rpc.Message, id) {
 		t.Errorf("Call = %v, want an error without the id", err)
 	}
-	d.FailOn("tools/call", 1, upstreamtest.Status(403, "session "+id+" is not yours"))
-	if _, err = c.Call(t.Context(), d.target(), Call{Owner: owner("a"), Name: "read"}); err == nil || strings.Contains(err.Error(), id) {
+	d.FailOn("tools/call", 1, upstreamtest.Result(`{"content":[{"type":"text","text":"Mcp-Session-Id: `+id+`"}],"n":9007199254740993}`))
+	raw, err := c.Call(t.Context(), d.target(), Call{Owner: owner("a"), Name: "read"})
+	if want := `{"content":[{"type":"text","text":"Mcp-Session-Id: [secret]"}],"n":9007199254740993}`; err != nil || string(raw) != want {
+		t.Errorf("Call = %s, %v; want %s", raw, err, want)
+	}
+	d.FailOn("tools/call", 1, upstreamtest.Status(403, strings.Repeat("x", 239)+" session "+id+" is not yours"))
+	if _, err = c.Call(t.Context(), d.target(), Call{Owner: owner("a"), Name: "read"}); err == nil || strings.Contains(err.Error(), id[:8]) {
 		t.Errorf("Call = %v, want an error without the id", err)
 	}
 	c.EndSessions(t.Context())
-	if strings.Contains(text.String(), id) {
+	if strings.Contains(text.String(), id[:8]) {
 		t.Errorf("the id is in the log:\n%s", text)
 	}
 }

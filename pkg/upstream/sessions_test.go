@@ -320,6 +320,22 @@ func TestSessionsCostTheStore(t *testing.T) {
 			}
 		}
 	})
+	t.Run("one read for an instance that the catalog tells of them, and no handshake", func(t *testing.T) {
+		d := newDesk(t, upstreamtest.Options{})
+		out := d.alone().Load(t.Context(), d.target())
+		d.write(d.instance(), "a", "of a")
+		d.ForgetRequests()
+		target := d.target()
+		target.Memory = out.Memory
+		raw, err := d.instance().Call(t.Context(), target, Call{Owner: owner("a"), Name: "read"})
+		if err != nil || !strings.Contains(string(raw), "of a") {
+			t.Errorf("read = %s, %v", raw, err)
+		}
+		if got := methods(d.Server); got != "tools/call" {
+			t.Errorf("the server received %s, want tools/call alone", got)
+		}
+		d.ops("1 get 1 put 0 delete")
+	})
 	t.Run("one write to open, one read or write to find, one write in a quarter of an hour of use", func(t *testing.T) {
 		d := newDesk(t, upstreamtest.Options{})
 		first, second := d.instance(), d.instance()

@@ -25,8 +25,8 @@ type sessionAPI interface {
 // Sessions is a [session.Store] in the table of the approvals. The table removes what
 // expired in its own time, up to days later, so every call looks at the time as well.
 //
-// A session's id is kept in clear: its item lasts less than an hour, the table is
-// encrypted and its roles reach few partitions. A key that is made of the server's own
+// A session's id is kept in clear: it is of little use an hour later, the table is
+// encrypted, and one role alone reads these items. A key that is made of the server's own
 // credential would hide the id, and let guesses at that credential be tried on each item.
 type Sessions struct {
 	db sessionAPI
