@@ -52,7 +52,7 @@ func (g ground) agentsKeepApart(t *testing.T) {
 	w := g.world(t)
 	w.configure(`{"mcpServers":{"everything":{"url":"` + url + `"}}}`)
 	w.sync(t)
-	iam := []string{"PORTCULLIS_AUTH", "iam", "PORTCULLIS_IAM_SERVERS", "*", "PORTCULLIS_IAM_TIERS", "read,write"}
+	iam := []string{"PORTCULLIS_AUTH", "iam", "PORTCULLIS_BOOTSTRAP_SHA256", "", "PORTCULLIS_IAM_SERVERS", "*", "PORTCULLIS_IAM_TIERS", "read,write"}
 	first, second := w.start(t, "mcp", iam...), w.start(t, "mcp", iam...)
 	const logging, updates = "simulated-logging", "subscriber-updates"
 	for i, step := range []struct {
