@@ -82,18 +82,22 @@ func (a *api) indexPage(r *http.Request) (int, page) {
 // rowsOf returns the lines of the index. Where it is about some tools only, a server is a
 // line of its own no more.
 func rowsOf(v *state.View, server, status string) []row {
-	var rows []row
+	var heads, rows []row
 	for _, s := range v.Servers() {
 		if name := s.Config.Name; status == "" && (server == "" || server == name) {
-			rows = append(rows, row{name, name + ":", -1}) // before all its tools, whose ids go on from here
+			heads = append(heads, row{name, name + ":", -1}) // before all its tools, whose ids go on from here
 		}
 	}
+	slices.SortFunc(heads, func(x, y row) int { return cmp.Compare(x.key, y.key) })
 	for _, i := range choose(v, server, status) {
 		id := v.ID(i)
-		rows = append(rows, row{id.Server, id.String(), i})
+		key := id.String()
+		for len(heads) > 0 && heads[0].key < key {
+			rows, heads = append(rows, heads[0]), heads[1:]
+		}
+		rows = append(rows, row{id.Server, key, i})
 	}
-	slices.SortFunc(rows, func(x, y row) int { return cmp.Compare(x.key, y.key) })
-	return rows
+	return append(rows, heads...)
 }
 
 // statusLinks counts the tools by status.
