@@ -72,10 +72,13 @@ type Record struct {
 	// most 50. A definition that was approved earlier waits like any other; people are told of it.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
+	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and nobody has said yet what holds; nil: no
+
 	FirstSeen time.Time       `json:"first_seen"`
 	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: nobody did. What Changes goes by
 	Rev       int64           `json:"rev"`                 // 0: not stored yet
 	UpdatedAt time.Time       `json:"updated_at"`          // set by the store at each Put
+	LostRev   int64           `json:"-"`                   // a revision that the store lost: the next one is beyond it
 	Unknown   rawjson.Members `json:"-"`                   // what else a newer program wrote; a store keeps it
 }
 
@@ -93,7 +96,8 @@ func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool} }
 // revision, and updated later than before whatever the clock says.
 func (r Record) Next(now time.Time) Record {
 	r.Format = max(r.Format, Format)
-	r.Rev++
+	r.Rev = max(r.Rev, r.LostRev) + 1
+	r.LostRev = 0
 	r.UpdatedAt = later(now, r.UpdatedAt)
 	return r
 }

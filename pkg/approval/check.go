@@ -29,6 +29,14 @@ func (r Record) Check() error {
 	c.text("note", r.Note, 0, MaxNote)
 	c.text("approved definition", string(r.Approved), 0, tool.MaxDefinition)
 	c.text("current definition", string(r.Current), 0, tool.MaxDefinition)
+	if r.Lost != nil {
+		for _, v := range []*Version{&r.Lost.Catalog, r.Lost.Store} {
+			if v != nil {
+				c.text("who decided what was lost", v.By, 0, MaxActor)
+				c.text("note of what was lost", v.Note, 0, maxLostNote)
+			}
+		}
+	}
 	for _, m := range r.ApprovedBefore {
 		c.text("who approved before", m.By, 0, maxRememberedBy)
 	}

@@ -57,7 +57,7 @@ func renamed(d Seen) Record {
 	r.Server, r.Tool = d.ID.Server, d.ID.Name
 	r.Rev, r.UpdatedAt = 0, time.Time{}
 	if r.URL != "" && !SameServer(r.URL, d.URL) {
-		r.ApprovedBefore, r.CurrentHash = nil, ""
+		r.ApprovedBefore, r.Lost, r.CurrentHash = nil, nil, ""
 	}
 	if r.CurrentHash != d.Hash {
 		r.ApprovedHash, r.Approved = "", nil

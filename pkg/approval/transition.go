@@ -20,9 +20,13 @@ const (
 	ActionRestore  = "restore"  // the definition is the approved one again
 	ActionMove     = "move"     // the server is at another URL; what was approved before counts no longer
 	ActionRename   = "rename"   // the server has another name; the record of the old one holds for it
+	ActionRecover  = "recover"  // the store had lost the record, or had an older one; the catalog's word is back
 	ActionApprove  = "approve"
 	ActionDisable  = "disable"
 	ActionEnable   = "enable"
+
+	ActionKeepRestored = "approvals-restore" // after a recovery: what the catalog had decided holds
+	ActionAcceptStore  = "approvals-accept"  // after a recovery: what the store had decided holds
 )
 
 // A Seen is one tool of one tool list that a server gave.
@@ -63,7 +67,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		next.URL = d.URL
 		changed = true
 		if r.URL != "" { // "": the record was made before anyone said where
-			next.ApprovedHash, next.Approved, next.ApprovedBefore = "", nil, nil
+			next.ApprovedHash, next.Approved, next.ApprovedBefore, next.Lost = "", nil, nil, nil
 			action = ActionMove
 		}
 	}
@@ -77,6 +81,9 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		default:
 			action = ActionChange
 		}
+	}
+	if d.Hash == next.CurrentHash && len(next.Current) == 0 && len(d.Definition) > 0 { // a recovery did not have the text
+		next.Current, changed = d.Definition, true
 	}
 	if d.From != nil { // an older record of the new name, from when the server was last called so
 		if strict := stricter(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash {
@@ -135,12 +142,13 @@ func Enable(r Record, actor, note string, now time.Time) (Record, Entry, error) 
 	return decide(r, ActionEnable, actor, note, now)
 }
 
-// decide notes on r who did what to it, and checks the result.
+// decide notes on r who did what to it, and checks the result. A decision settles what a
+// recovery left open: whoever makes it saw the tool as it stands.
 func decide(r Record, action, actor, note string, now time.Time) (Record, Entry, error) {
 	if actor == "" {
 		return Record{}, Entry{}, fmt.Errorf("%s %q: who does it is not said", action, r.ID())
 	}
-	r.State = r.derive()
+	r.State, r.Lost = r.derive(), nil
 	r.By, r.At, r.Note = actor, stamp(now), note
 	r.DecidedAt = later(now, r.DecidedAt)
 	if err := r.Check(); err != nil {

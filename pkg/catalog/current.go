@@ -26,17 +26,19 @@ var ErrUnusable = errors.New("stored catalog cannot be used")
 // A Current says which snapshot is the catalog, and how the sync that said so
 // found each server.
 type Current struct {
-	SHA256    string             `json:"sha256"`           // of the snapshot
-	Size      int                `json:"size"`             // bytes of the snapshot
-	Tools     int                `json:"tools"`            // how many it holds
-	Config    string             `json:"config"`           // version of the config that the sync used
-	StartedAt time.Time          `json:"started_at"`       // when that sync began
-	SyncedAt  time.Time          `json:"synced_at"`        // when it ended: the catalog's age counts from here
-	StoredAt  time.Time          `json:"stored_at"`        // when the snapshot object was last written
-	Outcomes  []upstream.Outcome `json:"outcomes"`         // by server name, of the servers that were ever tried
-	Failed    *Failure           `json:"failed,omitempty"` // syncs after this one fail; nil: none did
-	Servers   []Known            `json:"servers"`          // the configured ones, by name; null: made by an earlier version of the program
-	Baselines []string           `json:"baselines"`        // [approval.BaselineKey] of the lists that were taken, of servers that left as well
+	SHA256    string             `json:"sha256"`             // of the snapshot
+	Size      int                `json:"size"`               // bytes of the snapshot
+	Tools     int                `json:"tools"`              // how many it holds
+	Config    string             `json:"config"`             // version of the config that the sync used
+	StartedAt time.Time          `json:"started_at"`         // when that sync began
+	SyncedAt  time.Time          `json:"synced_at"`          // when it ended: the catalog's age counts from here
+	StoredAt  time.Time          `json:"stored_at"`          // when the snapshot object was last written
+	Outcomes  []upstream.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
+	Failed    *Failure           `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
+	Restored  int                `json:"restored,omitempty"` // approval records that the store had lost and nobody has settled yet
+	Rebuilt   []string           `json:"rebuilt,omitempty"`  // servers whose tools come from their approval records
+	Servers   []Known            `json:"servers"`            // the configured ones, by name; null: made by an earlier version of the program
+	Baselines []string           `json:"baselines"`          // [approval.BaselineKey] of the lists that were taken, of servers that left as well
 }
 
 // Load returns the current catalog. held is the one that the caller has, or

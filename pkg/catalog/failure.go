@@ -89,6 +89,7 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 	cur.Failed = &f
 	if len(r.lists) > 0 {
 		cur.Outcomes = r.outcomes()
+		cur.Restored = max(cur.Restored, r.report.Recovered)
 	}
 	data, err := json.Marshal(cur)
 	if err != nil {

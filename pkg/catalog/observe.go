@@ -74,6 +74,10 @@ func (r *run) readApprovals(ctx context.Context) error {
 	for _, l := range r.lists {
 		names = append(names, l.server.Name)
 	}
+	r.asked = map[string]bool{}
+	for _, name := range names {
+		r.asked[name] = true
+	}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)

@@ -91,10 +91,14 @@ func (r *run) input() Input {
 	return in
 }
 
-// kept returns the server's definitions in the catalog before.
+// kept returns the server's definitions in the catalog before. If that cannot be used, they
+// are taken from the approval records.
 func (r *run) kept(server string) []ToolInput {
 	if r.base == nil {
-		return nil
+		if r.made == nil {
+			r.made = r.fromRecords()
+		}
+		return r.made[server]
 	}
 	s, _ := r.base.Server(server)
 	tools := make([]ToolInput, s.Tools)
@@ -125,6 +129,8 @@ func (r *run) current() Current {
 		Config:    r.from.Version,
 		StartedAt: r.began,
 		SyncedAt:  r.o.Now().UTC().Round(0),
+		Restored:  r.restoredRecords(),
+		Rebuilt:   r.rebuilt(),
 		Outcomes:  r.outcomes(),
 	}
 	r.know(&cur)

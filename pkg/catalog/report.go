@@ -18,6 +18,7 @@ type Report struct {
 	Tools      int            // in the new catalog
 	New        int            // tools that no record knew
 	Changed    int            // tools whose definition is not the one last seen
+	Recovered  int            // records that the store had lost, and that are back
 	Snapshot   string         // SHA-256 of the catalog
 	Size       int            // its bytes
 	Stored     bool           // its object was written: it differs from the one before, or that was old

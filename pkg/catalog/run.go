@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -32,6 +33,8 @@ type run struct {
 	taken   map[string]bool              // servers that had their first list, by [approval.BaselineKey]
 	lists   []*list                      // one each server of the config
 	records map[tool.ID]*approval.Record // as they were read or written last
+	asked   map[string]bool              // servers whose records were read
+	made    map[string][]ToolInput       // tools of servers that did not load, if base cannot tell them
 	report  Report
 }
 
@@ -78,6 +81,9 @@ func (r *run) sync(ctx context.Context) error {
 	if err := r.readApprovals(ctx); err != nil {
 		return err
 	}
+	if err := r.recoverLost(ctx); err != nil {
+		return err
+	}
 	if err := r.observe(ctx); err != nil {
 		return err
 	}
@@ -122,9 +128,8 @@ func (r *run) readConfig(ctx context.Context) error {
 	r.lists = make([]*list, len(from.Value.Servers))
 	for i, server := range from.Value.Servers {
 		r.lists[i] = &list{server: server}
-		if r.base != nil {
-			s, _ := r.base.Server(server.Name)
-			r.lists[i].outcome = s.Outcome
+		if at := slices.IndexFunc(r.prev.Outcomes, func(o upstream.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
+			r.lists[i].outcome = r.prev.Outcomes[at]
 		}
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -224,22 +223,6 @@ func TestRecordsOfAnotherSyncAreSeen(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 	if r := w.record("fs:read"); r.State != approval.Approved || r.Rev != 3 {
 		t.Errorf("record is %s at rev %d, want it approved again at 3", r.State, r.Rev)
-	}
-}
-
-func TestRestoredStoreIsBelievedAfterARestart(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": `,"approval":"manual"`})
-	w.servers.lists["fs"] = []string{"read"}
-	w.sync()
-	w.approve("fs:read")
-	w.sync()
-	w.approvals = &approvaltest.Mem{Now: w.clock.look} // an empty one, as after a loss
-	w.restart()
-	w.sync()
-	wantState(t, w, "fs:read: pending")
-	if r := w.record("fs:read"); r.State != approval.Pending {
-		t.Errorf("record = %+v", r)
 	}
 }
 

@@ -83,27 +83,62 @@ type standing struct {
 	last         json.RawMessage // else the definition last approved, if there is one
 }
 
-// standings works out the standing of every tool. If expired is true nothing
+// standings works out the standing of every tool. If unknown is true nothing
 // is known of people's decisions.
-func standings(o *offer, over *overlay, expired bool) []standing {
+func standings(o *offer, over *overlay, unknown bool) []standing {
 	out := make([]standing, len(o.rows))
 	for _, i := range o.numbers {
 		t := o.snap.Tool(i)
 		server := o.cfg.Servers[o.rows[i].server]
-		if expired {
+		if unknown {
 			out[i] = standing{current: approval.Mode(server.Approval) == approval.Off}
 			continue
 		}
-		record, last := t.Approval, t.ApprovedRaw
-		if d, ok := over.decisions[t.ID]; ok && (record == nil || d.Rev > record.Rev) {
-			if record == nil || d.ApprovedHash != record.ApprovedHash {
-				last = nil // the text is not at hand
-			}
-			record = d.Over(record)
+		record, last := over.record(t.ID, t.Approval), t.ApprovedRaw
+		if record != nil && (t.Approval == nil || record.ApprovedHash != t.Approval.ApprovedHash) {
+			last = nil // the text is not at hand
 		}
 		out[i] = newStanding(record, last, server, t.Hash)
 	}
 	return out
+}
+
+// record returns the tool's record as it is with what was decided since the catalog was
+// made, whose record is known.
+func (o *overlay) record(id tool.ID, known *approval.Record) *approval.Record {
+	d, ok := o.decisions[id]
+	if !ok || known != nil && d.Rev <= known.Rev {
+		return known
+	}
+	r := d.Over(known)
+	r.UpdatedAt = time.Time{} // of the older one
+	return r
+}
+
+// factsAt returns what is decided about a tool, by its record in the store (nil: there is
+// none) and by what is known of it. If the store lost what is known, or was set back to
+// before it, the stricter of the two holds.
+func factsAt(stored, known *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
+	userDisabled, approved = decided(stored, server, hash)
+	if !approval.IsLost(stored, known) {
+		return userDisabled, approved
+	}
+	wasDisabled, wasApproved := decided(known, server, hash)
+	if stored == nil {
+		return wasDisabled, wasApproved
+	}
+	return stricter(userDisabled, wasDisabled, lock.Yes), stricter(approved, wasApproved, lock.No)
+}
+
+// stricter returns strict if one of two facts is it, else [lock.Unknown] if one of them is.
+func stricter(a, b, strict lock.Fact) lock.Fact {
+	switch {
+	case a == strict || b == strict:
+		return strict
+	case a == lock.Unknown || b == lock.Unknown:
+		return lock.Unknown
+	}
+	return a
 }
 
 // newStanding judges one record. last is the definition last approved, used

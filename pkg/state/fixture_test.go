@@ -62,8 +62,10 @@ func newHouse(t testing.TB) *house {
 }
 
 // restart begins with nothing held.
-func (h *house) restart() {
-	h.loader = state.New(h.objects, h.approvals, &state.Options{Now: h.clock})
+func (h *house) restart() { h.restartOn(h.approvals) }
+
+func (h *house) restartOn(approvals approval.Store) {
+	h.loader = state.New(h.objects, approvals, &state.Options{Now: h.clock})
 }
 
 func (h *house) clock() time.Time {

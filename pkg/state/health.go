@@ -30,6 +30,10 @@ type Health struct {
 	// tool whose server is enabled and which no rule denies is shown as unknown.
 	Expired bool
 
+	Lost     bool     // the approval store lost records that the catalog knows, and no sync has put them back yet
+	Restored int      // approval records that were put back and that nobody has settled yet
+	Rebuilt  []string // servers whose tools come from their approval records
+
 	Selection error   // why the operator's selection of tools cannot be used
 	Sync      Syncs   // how syncs end
 	Servers   Servers // how the configured servers are
@@ -96,6 +100,7 @@ func (h *held) health(now time.Time, o Options) Health {
 		Catalog:   Part{InUse: h.snap != nil, ReadAt: h.snapAt, Err: h.snapErr, Stale: h.snapErr != nil},
 		Approvals: Part{InUse: h.overlay != nil, ReadAt: h.approvalsAt, Err: h.approvalsErr, Stale: h.approvalsErr != nil},
 		Expired:   h.expired(now, o.ApprovalHold),
+		Lost:      h.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
 	}
 	if h.source != nil {
@@ -104,7 +109,9 @@ func (h *held) health(now time.Time, o Options) Health {
 	out.Warnings = append(out.Warnings, warnings(policy.Key, h.policy().Warnings())...)
 	if h.snap != nil {
 		out.Catalog.Version = h.snap.SHA256()
-		out.Sync.At, out.Sync.Failed = h.snap.Current().SyncedAt, h.snap.Current().Failed
+		cur := h.snap.Current()
+		out.Sync.At, out.Sync.Failed = cur.SyncedAt, cur.Failed
+		out.Restored, out.Rebuilt = cur.Restored, cur.Rebuilt
 	}
 	if h.overlay != nil && !h.overlay.newest.IsZero() {
 		out.Approvals.Version = h.overlay.newest.UTC().Format(time.RFC3339Nano)
@@ -152,6 +159,9 @@ func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
 // logChanges writes one line for each part whose error is not the one of the last
 // refresh, and one for those that can be read again.
 func (l *Loader) logChanges(ctx context.Context, before, after Health) {
+	if after.Lost && !before.Lost {
+		l.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store lost records that the tool catalog knows; the next sync puts them back")
+	}
 	var again []string
 	for _, p := range []struct {
 		name    string

@@ -2,8 +2,10 @@ package state
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -23,6 +25,9 @@ type held struct {
 	snap    *catalog.Snapshot // nil: never read
 	snapErr error
 	snapAt  time.Time
+
+	lost      bool // the approval store does not have what the catalog knows of it
+	unchecked bool // that was not looked at since the catalog was
 
 	overlay      *overlay // nil: there was no catalog yet
 	approvalsErr error
@@ -105,6 +110,24 @@ func (h *held) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	}
 }
 
+// checkStore looks whether the approval store still has the record that was written last, of
+// those that the catalog knows. A store that was emptied or set back does not have it: then
+// nothing is known of the others either, until a sync has put them back.
+func (h *held) checkStore(ctx context.Context, approvals approval.Store) {
+	i, ok := h.snap.Newest()
+	if !ok {
+		h.lost, h.unchecked = false, false
+		return
+	}
+	r, err := approvals.Get(ctx, h.snap.ID(i))
+	switch {
+	case err == nil:
+		h.lost, h.unchecked = h.snap.Lost(i, &r), false
+	case errors.Is(err, approval.ErrNotFound):
+		h.lost, h.unchecked = true, false
+	} // else it is asked again; calls ask for themselves
+}
+
 // since returns where the next read of decisions begins: a little before the catalog was
 // made or the last read, whichever is later. A catalog that is made in the future does not
 // count: one of the clocks is wrong, and it cannot be told which.
@@ -134,7 +157,7 @@ func (h *held) nextDue(now time.Time, o Options) deadline {
 		return due
 	}
 	due = due.earlier(now, h.approvalsDue.at)
-	if h.approvalsErr != nil && !h.parts.expired {
+	if h.approvalsErr != nil && !h.parts.unknown {
 		due = due.earlier(now, h.knownAt.Add(o.ApprovalHold+1))
 	}
 	return due
@@ -156,7 +179,7 @@ func (h *held) build(now time.Time, o Options, prev *State) *State {
 	if h.bench == nil || h.bench.offer != h.offer || h.bench.policy != s.Policy {
 		h.bench = newBench(h.offer, s.Policy)
 	}
-	next := parts{h.offer, h.bench, h.snap, h.overlay, h.expired(now, o.ApprovalHold)}
+	next := parts{h.offer, h.bench, h.snap, h.overlay, h.lost || h.expired(now, o.ApprovalHold)}
 	s.world = newWorld(next, prev.world, h.parts)
 	h.parts = next
 	s.Health.Servers, s.Health.Selection = s.world.census, s.world.boundErr

@@ -146,6 +146,7 @@ func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
 	wg.Go(func() { h.readPolicy(ctx, l.objects, now) })
 	wg.Go(func() { h.readCatalog(ctx, l.objects, now) })
 	wg.Wait()
+	h.unchecked = true
 	h.configDue = after(now, l.o.ConfigTTL)
 	if h.unread() {
 		h.configDue = after(now, min(l.o.Retry, l.o.ConfigTTL))
@@ -156,6 +157,11 @@ func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
 func (l *Loader) readApprovals(ctx context.Context, h *held, now time.Time) {
 	if h.snap == nil {
 		return // there are no tools to decide about
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if h.unchecked {
+		wg.Go(func() { h.checkStore(ctx, l.approvals) })
 	}
 	decisions, err := l.approvals.Changes(ctx, h.since(now))
 	if h.approvalsErr = err; err != nil {

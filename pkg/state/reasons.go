@@ -175,20 +175,43 @@ func (h Health) catalogReasons() []Reason {
 	return []Reason{r}
 }
 
-func (h Health) approvalReasons() []Reason {
+func (h Health) approvalReasons() (out []Reason) {
 	switch {
 	case h.Expired:
-		return []Reason{{
+		out = append(out, Reason{
 			Code: "approvals_unread", Condition: Failing, Action: seeLog,
 			Message: "The approval records have not been readable for so long that tools are locked as disabled_unknown. Every call is refused.",
-		}}
+		})
 	case h.Approvals.Err != nil:
-		return []Reason{{
+		out = append(out, Reason{
 			Code: "approvals_unread", Condition: Degraded, Action: seeLog,
 			Message: "The approval records cannot be read. Searches go by what was read last; calls are refused.",
-		}}
+		})
 	}
-	return nil
+	if h.Lost {
+		out = append(out, Reason{
+			Code: "approvals_lost", Condition: Degraded,
+			Message: "The approval store lost records that the tool catalog knows, or was set back to an older state. Tools are shown as disabled_unknown; a call is let through only if neither the store nor the catalog locks the tool.",
+			Action:  "The next sync puts the records back. If this lasts, the operator looks at the log of the sync.",
+		})
+	}
+	if h.Restored > 0 {
+		out = append(out, Reason{
+			Code: "approvals_restored", Condition: Degraded,
+			Message: plural.Of(h.Restored, "approval record") + " had been lost from the store and came back from the tool catalog. Where the store had another version, the stricter of the two holds.",
+			Action: "An admin says which holds: POST /admin/approvals/restore for what the catalog knew, POST /admin/approvals/accept for what the store had (what it lacked waits for approval). " +
+				"On one machine: stop the gateway and start it once with -approvals restore or -approvals accept.",
+		})
+	}
+	if n := len(h.Rebuilt); n > 0 {
+		out = append(out, Reason{
+			Code: "tools_rebuilt", Condition: Degraded,
+			Message: "The stored tool catalog could not be used, and " + plural.Of(n, "server") + " did not load since: " + someOf(h.Rebuilt) +
+				". Their tools are those of the approval records, locked as those say.",
+			Action: "The operator looks at /admin/servers, which says how each one failed. The tools are replaced when the server loads.",
+		})
+	}
+	return out
 }
 
 func (h Health) syncReasons() []Reason {
@@ -230,6 +253,15 @@ func minutes(d time.Duration) string { return plural.Of(int((d+time.Minute-1)/ti
 // maxServersNamed is how many servers a reason names.
 const maxServersNamed = 5
 
+// someOf names the first of them.
+func someOf(names []string) string {
+	some := strings.Join(names[:min(len(names), maxServersNamed)], ", ")
+	if n := len(names) - maxServersNamed; n > 0 {
+		some += fmt.Sprintf(" and %d more", n)
+	}
+	return some
+}
+
 func (h Health) serverReasons() (out []Reason) {
 	if !h.Config.InUse || !h.Catalog.InUse {
 		return nil
@@ -259,13 +291,9 @@ func (h Health) serverReasons() (out []Reason) {
 		out = append(out, r)
 	}
 	if n := len(s.Refused); n > 0 {
-		names := strings.Join(s.Refused[:min(n, maxServersNamed)], ", ")
-		if n > maxServersNamed {
-			names += fmt.Sprintf(" and %d more", n-maxServersNamed)
-		}
 		out = append(out, Reason{
 			Code: "tools_refused", Condition: Degraded,
-			Message: plural.Of(n, "server") + " listed tools that are not taken: " + names + ".",
+			Message: plural.Of(n, "server") + " listed tools that are not taken: " + someOf(s.Refused) + ".",
 			Action:  "The operator looks at /admin/servers, which names each tool and says why; the server's owner mends it.",
 		})
 	}

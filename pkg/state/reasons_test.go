@@ -53,6 +53,10 @@ var troubles = []struct {
 	{"nothing can be read, ever", "config_unread policy_unread catalog_unread", state.Failing, func(h *state.Health) {
 		h.Config, h.Policy, h.Catalog = none(errDown), none(errDown), none(errDown)
 	}},
+	{"approvals lost", "approvals_lost", state.Degraded, func(h *state.Health) { h.Lost = true }},
+	{"approvals restored", "approvals_restored", state.Degraded, func(h *state.Health) { h.Restored = 1 }},
+	{"approvals restored and lost again", "approvals_lost approvals_restored", state.Degraded, func(h *state.Health) { h.Lost, h.Restored = true, 12 }},
+	{"tools rebuilt", "tools_rebuilt", state.Degraded, func(h *state.Health) { h.Rebuilt = []string{"fs", "git"} }},
 	{"selection unusable", "selection_unusable", state.Failing, func(h *state.Health) {
 		h.Selection = errors.New("tools: No tools left after filtering")
 	}},

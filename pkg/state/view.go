@@ -97,9 +97,11 @@ func (v *View) Facts(i int) lock.Facts {
 }
 
 // FactsAt is [View.Facts] with the approval record as it is in the store now; nil:
-// there is none. A call decides by it, so that a decision counts at once.
+// there is none. A call decides by it, so that a decision counts at once. What the store
+// lost of what was known before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
-	disabled, approved := decided(r, v.Server(i).Config, v.w.snap.Tool(i).Hash)
+	t := v.w.snap.Tool(i)
+	disabled, approved := factsAt(r, v.w.overlay.record(t.ID, t.Approval), v.Server(i).Config, t.Hash)
 	return v.facts(i, disabled, approved)
 }
 

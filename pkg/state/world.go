@@ -88,6 +88,7 @@ type world struct {
 	bound     *toolset.Bound
 	boundErr  error
 	standings []standing
+	overlay   *overlay
 	views     cache[*View]
 }
 
@@ -97,7 +98,7 @@ type parts struct {
 	bench   *bench
 	snap    *catalog.Snapshot
 	overlay *overlay
-	expired bool
+	unknown bool // what people decided
 }
 
 // newWorld works out a world, and takes over from the one before what still holds.
@@ -105,7 +106,7 @@ func newWorld(p parts, prev *world, prevParts parts) *world {
 	if prev != nil && p == prevParts {
 		return prev
 	}
-	w := &world{offer: p.offer, bench: p.bench, snap: p.snap, views: cache[*View]{max: cacheSize(p.snap.Len())}}
+	w := &world{offer: p.offer, bench: p.bench, snap: p.snap, overlay: p.overlay, views: cache[*View]{max: cacheSize(p.snap.Len())}}
 	if prev != nil && p.offer == prevParts.offer && p.snap == prevParts.snap {
 		w.servers, w.census, w.bound, w.boundErr = prev.servers, prev.census, prev.bound, prev.boundErr
 	} else {
@@ -113,10 +114,10 @@ func newWorld(p parts, prev *world, prevParts parts) *world {
 		w.census = census(w.servers)
 		w.bound, w.boundErr = toolset.Compile(p.offer.cfg, p.offer.universe(w.servers))
 	}
-	if prev != nil && p.offer == prevParts.offer && p.overlay == prevParts.overlay && p.expired == prevParts.expired {
+	if prev != nil && p.offer == prevParts.offer && p.overlay == prevParts.overlay && p.unknown == prevParts.unknown {
 		w.standings = prev.standings
 	} else {
-		w.standings = standings(p.offer, p.overlay, p.expired)
+		w.standings = standings(p.offer, p.overlay, p.unknown)
 	}
 	return w
 }

@@ -42,6 +42,16 @@ var (
 	_ approval.Baselines = (*Mem)(nil)
 )
 
+// Copy returns a store that holds what m holds now, as a backup of it would, without its hooks.
+func (m *Mem) Copy() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &Mem{
+		Now: m.Now, records: maps.Clone(m.records), audit: slices.Clone(m.audit),
+		baselines: maps.Clone(m.baselines),
+	}
+}
+
 // Get implements [approval.Store].
 func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 	if m.OnGet != nil {

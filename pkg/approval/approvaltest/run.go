@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"what no store may keep is refused", refused},
 		{"odd names are kept apart", oddNames},
 		{"rev counts writes", revCounts},
+		{"rev goes on beyond one that was lost", revBeyond},
 		{"a write of an old rev is a conflict and stores nothing", staleRev},
 		{"a first write of a record that exists is a conflict", secondFirst},
 		{"a write of a record that does not exist is a conflict", revOfNothing},
@@ -109,6 +110,11 @@ func record(id tool.ID) approval.Record {
 		Approved: json.RawMessage(`{"name":"a"}`), Current: json.RawMessage(`{"name":"a","description":"b"}`),
 		By: "ada", At: start, Note: "until the audit is over",
 		FirstSeen: start.Add(-time.Hour), DecidedAt: start,
+		ApprovedBefore: []approval.Remembered{{Hash: "aa11", By: "ada", At: start}},
+		Lost: &approval.Lost{
+			At: start, Catalog: approval.Version{Disabled: true, ApprovedHash: "aa11", By: "ada", At: start, Note: "then", Rev: 7},
+			Store: &approval.Version{ApprovedHash: "bb22", By: "bob", At: start, Rev: 2},
+		},
 	}
 }
 

@@ -20,6 +20,30 @@ func revCounts(t *testing.T, s approval.Store) {
 	}
 }
 
+func revBeyond(t *testing.T, s approval.Store) {
+	first := record(tool.ID{Server: "github", Name: "lost"})
+	first.LostRev = 9
+	for _, e := range []*approval.Entry{nil, entry(first, "recover")} {
+		first.Tool += "-again"
+		if e != nil {
+			e.Tool = first.Tool
+		}
+		r := put(t, s, first, e)
+		if r.Rev != 10 || r.LostRev != 0 || get(t, s, r.ID()).Rev != 10 {
+			t.Errorf("rev after a lost 9 is %d, stored %d, want 10", r.Rev, get(t, s, r.ID()).Rev)
+		}
+		if r = put(t, s, r, nil); r.Rev != 11 {
+			t.Errorf("the next rev is %d, want 11", r.Rev)
+		}
+		r.LostRev = 20
+		old := r
+		if r = put(t, s, r, nil); r.Rev != 21 {
+			t.Errorf("rev of a record that was set back is %d, want 21", r.Rev)
+		}
+		conflicts(t, s, old, r)
+	}
+}
+
 // conflicts checks that writing r is a conflict that leaves want in the store.
 func conflicts(t *testing.T, s approval.Store, r, want approval.Record) {
 	t.Helper()

@@ -263,7 +263,7 @@ func decode(data []byte) (approval.Record, error) {
 	var st stored
 	unknown, err := rawjson.Unmarshal(data, &st)
 	if err != nil {
-		return approval.Record{}, err
+		return approval.Record{}, fmt.Errorf("%w (%w)", ErrDamaged, err)
 	}
 	r := st.Record
 	r.Approved, r.Current, r.Unknown = st.Approved, st.Current, unknown

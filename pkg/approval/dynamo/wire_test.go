@@ -319,6 +319,8 @@ func TestAnItemOfTheGreatestRecordFitsDynamoDB(t *testing.T) {
 	for range 50 {
 		longest.ApprovedBefore = append(longest.ApprovedBefore, approval.Remembered{Hash: tool.Hash(strings.Repeat("a", 64)), By: strings.Repeat("\x01", 100), At: time.Now()})
 	}
+	lost := approval.Version{ApprovedHash: tool.Hash(strings.Repeat("a", 64)), By: longest.By, Note: strings.Repeat("\x01", 400), At: time.Now(), Rev: 1 << 40}
+	longest.Lost = &approval.Lost{At: time.Now(), Catalog: lost, Store: &lost}
 	size := 0
 	w := new(wire)
 	s := dynamo.New(client("http://dynamodb.test", roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -30,6 +31,13 @@ type Mem struct {
 }
 
 var _ object.Store = (*Mem)(nil)
+
+// Copy returns a store that holds what m holds now, without its hooks.
+func (m *Mem) Copy() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &Mem{objects: maps.Clone(m.objects), writes: m.writes}
+}
 
 // Get implements [object.Store].
 func (m *Mem) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {

@@ -1,0 +1,249 @@
+package catalog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Record returns the approval record of tool i as the catalog has it, whole: with the
+// definitions, as far as the catalog has those; nil: none.
+func (s *Snapshot) Record(i int) *approval.Record {
+	t := s.Tool(i)
+	r := t.Approval
+	if r == nil {
+		return nil
+	}
+	if r.CurrentHash == t.Hash {
+		r.Current = t.Definition.Raw
+	}
+	if r.Approved = t.ApprovedRaw; r.ApprovedHash == t.Hash {
+		r.Approved = t.Definition.Raw
+	}
+	return r
+}
+
+// Newest returns the number of the tool whose approval record was written last, if the
+// catalog has a record.
+func (s *Snapshot) Newest() (newest int, ok bool) {
+	var at time.Time
+	for i := range s.Len() {
+		row := s.row(i)
+		if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
+			continue
+		}
+		if t := readTime(row[atUpdatedAt:]); !ok || t.After(at) {
+			newest, at, ok = i, t, true
+		}
+	}
+	return newest, ok
+}
+
+// Lost reports whether the store, in which held is the record of tool i, lost what the catalog knows of it.
+func (s *Snapshot) Lost(i int, held *approval.Record) bool {
+	row := s.row(i)
+	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
+		return false
+	}
+	known := approval.Record{Rev: int64(binary.LittleEndian.Uint64(row[atRev:])), UpdatedAt: readTime(row[atUpdatedAt:])}
+	return approval.IsLost(held, &known)
+}
+
+// recoverLost puts back the records that the catalog before knows and the store lost, of the
+// servers whose records were read.
+func (r *run) recoverLost(ctx context.Context) error {
+	if r.base == nil {
+		return nil
+	}
+	var due []int
+	for i := range r.base.Len() {
+		id := r.base.ID(i)
+		if r.asked[id.Server] && r.base.Lost(i, r.records[id]) {
+			due = append(due, i)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	clear(r.Syncer.baselines) // they may be lost as well
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxWriters)
+	for _, i := range due {
+		g.Go(func() error {
+			id := r.base.ID(i)
+			mu.Lock()
+			held := r.records[id]
+			mu.Unlock()
+			after, err := Recover(gctx, r.approvals, r.base, i, held, r.o.Now)
+			if err != nil {
+				return fmt.Errorf("recover %q: %w", id, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.remember(after)
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	r.report.Recovered = len(due)
+	r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
+		slog.Int("records", len(due)))
+	return nil
+}
+
+// restoredRecords counts the records that were put back and that nobody has settled yet.
+func (r *run) restoredRecords() int {
+	n := 0
+	for _, held := range r.records {
+		if held.Lost != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// fromRecords returns the definitions of every server that did not load, as the approval
+// records have them. A tool that a server had ceased to list may be among them: nothing
+// tells any more.
+func (r *run) fromRecords() map[string][]ToolInput {
+	urls := map[string]string{}
+	for _, l := range r.lists {
+		if !l.loaded {
+			urls[l.server.Name] = l.server.URL
+		}
+	}
+	tools := map[string][]ToolInput{}
+	for id, held := range r.records {
+		url, ok := urls[id.Server]
+		if !ok || held.CurrentHash == "" || !approval.SameServer(held.URL, url) {
+			continue
+		}
+		if d, err := tool.ParseDefinition(held.Current); err == nil && d.Name == id.Name {
+			tools[id.Server] = append(tools[id.Server], ToolInput{Definition: d, Hash: held.CurrentHash})
+		}
+	}
+	return tools
+}
+
+// rebuilt returns the names of enabled servers whose tools come from their approval records:
+// the catalog before could not be used, and they have not loaded since.
+func (r *run) rebuilt() []string {
+	var names []string
+	for _, l := range r.lists {
+		name := l.server.Name
+		if l.server.Enabled && !l.loaded && (r.base == nil && len(r.kept(name)) > 0 || r.base != nil && slices.Contains(r.prev.Rebuilt, name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Recover puts back the record of tool i, which the store of approvals lost, and returns
+// what the store has then. held is what it has now; nil: nothing.
+func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, held *approval.Record, now func() time.Time) (approval.Record, error) {
+	known := s.Record(i)
+	for range maxTries {
+		next, entry := approval.Recover(held, known, now())
+		after, err := approvals.Put(ctx, next, &entry)
+		if !errors.Is(err, approval.ErrConflict) {
+			return after, err
+		}
+		stored, err := approvals.Get(ctx, s.ID(i))
+		switch {
+		case errors.Is(err, approval.ErrNotFound):
+			held = nil
+		case err != nil:
+			return approval.Record{}, err
+		case !approval.IsLost(&stored, known):
+			return stored, nil // another one put it back
+		default:
+			held = &stored
+		}
+	}
+	return approval.Record{}, fmt.Errorf("%d times: %w", maxTries, approval.ErrConflict)
+}
+
+// A Settlement says which of two versions of a recovered record holds.
+type Settlement func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
+
+// Settle lets what the catalog ([approval.KeepRestored]) or the store ([approval.AcceptStore])
+// had decided hold for every record that the store lost, whether a sync has put it back
+// already or not, and returns those records, by id. An error may come after some were settled.
+func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) ([]approval.Record, error) {
+	var mu sync.Mutex
+	var settled []approval.Record
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxWriters)
+	for _, server := range s.Servers() {
+		records, err := approvals.Records(ctx, server.Name)
+		if err != nil {
+			return settled, errors.Join(err, g.Wait())
+		}
+		held := make(map[string]*approval.Record, len(records))
+		for _, r := range records {
+			held[r.Tool] = &r
+		}
+		for i := server.First; i < server.First+server.Tools; i++ {
+			if name := s.ID(i).Name; s.Lost(i, held[name]) {
+				after, err := Recover(ctx, approvals, s, i, held[name], now)
+				if err != nil {
+					return settled, errors.Join(fmt.Errorf("recover %q: %w", s.ID(i), err), g.Wait())
+				}
+				held[name] = &after
+			}
+		}
+		for _, r := range held {
+			if r.Lost == nil {
+				continue
+			}
+			g.Go(func() error {
+				after, err := settle(ctx, approvals, *r, how, actor, now)
+				if err != nil || after == nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				settled = append(settled, *after)
+				return nil
+			})
+		}
+	}
+	err := g.Wait()
+	slices.SortFunc(settled, func(a, b approval.Record) int { return strings.Compare(a.ID().String(), b.ID().String()) })
+	return settled, err
+}
+
+// settle settles one record, unless somebody else did; then it returns nil.
+func settle(ctx context.Context, approvals approval.Store, r approval.Record, how Settlement, actor string, now func() time.Time) (*approval.Record, error) {
+	for range maxTries {
+		next, entry, err := how(r, actor, now())
+		if err != nil {
+			return nil, err
+		}
+		after, err := approvals.Put(ctx, next, &entry)
+		if !errors.Is(err, approval.ErrConflict) {
+			return &after, err
+		}
+		if r, err = approvals.Get(ctx, r.ID()); err != nil {
+			return nil, err
+		}
+		if r.Lost == nil {
+			return nil, nil
+		}
+	}
+	return nil, fmt.Errorf("settle %q %d times: %w", r.ID(), maxTries, approval.ErrConflict)
+}

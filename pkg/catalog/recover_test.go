@@ -1,0 +1,301 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+)
+
+// stands is "tool: state" of each record of fs, with "disabled" if it is.
+func (w *world) stands() []string {
+	w.t.Helper()
+	records, err := w.approvals.Records(w.t.Context(), "fs")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for _, r := range records {
+		line := r.Tool + ": " + string(r.State)
+		if r.Disabled {
+			line += ", disabled"
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func wantStands(t *testing.T, w *world, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.stands()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// lose puts another store in the place of the world's, as an operator who restores a table
+// does, with the process that syncs or without.
+func (w *world) lose(now *approvaltest.Mem) {
+	w.approvals = now
+	w.restart()
+}
+
+// settle lets one side's decisions hold, and returns how many it settled.
+func (w *world) settle(how catalog.Settlement) int {
+	w.t.Helper()
+	settled, err := catalog.Settle(w.t.Context(), w.approvals, w.load(), how, "ann", w.clock.look)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(settled)
+}
+
+var locked = []string{"moved: changed", "new: pending", "off: approved, disabled", "ok: approved"}
+
+func TestLostStoreIsRecoveredFromTheCatalog(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.sync()
+	before := w.record("fs:moved")
+	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.servers.lists["fs"] = append(w.servers.lists["fs"], "later")
+	rep := w.sync()
+
+	wantStands(t, w, append([]string{"later: pending"}, locked...)...)
+	if rep.Recovered != 4 || w.load().Current().Restored != 4 {
+		t.Errorf("%d recovered, %d unsettled, want 4", rep.Recovered, w.load().Current().Restored)
+	}
+	r := w.record("fs:moved")
+	if r.Rev <= before.Rev || string(r.Approved) != string(before.Approved) || string(r.Current) != string(before.Current) || r.FirstSeen != before.FirstSeen {
+		t.Errorf("record = %+v, before it was lost %+v", r, before)
+	}
+	lines, err := w.approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
+	n := len(slices.DeleteFunc(lines, func(e approval.Entry) bool { return e.Action != approval.ActionRecover }))
+	if err != nil || n != 4 {
+		t.Errorf("%d audit lines of the recovery, %v, want 4", n, err)
+	}
+	if rep := w.sync(); rep.Recovered != 0 || w.load().Current().Restored != 4 {
+		t.Errorf("the next sync recovered %d, %d are unsettled", rep.Recovered, w.load().Current().Restored)
+	}
+	if _, err := w.approvals.Baseline(t.Context(), here, approval.Tools); err != nil {
+		t.Errorf("the baseline is not back: %v", err)
+	}
+}
+
+// A store lost together with what stood in it of a server that is not configured any more:
+// nothing is known of its tools, and its first list was had.
+func TestLostStoreTakesNoFirstListAgain(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.place(map[string]string{})
+	w.sync()
+	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.place(map[string]string{"fs": here})
+	w.sync()
+	wantStands(t, w, "moved: pending", "new: pending", "off: pending", "ok: pending")
+}
+
+// Of a table that was set back to yesterday and what the catalog knows, the stricter holds.
+func TestStoreSetBackKeepsTheStricterOfTwo(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.servers.lists["fs"] = []string{"same", "shut", "opened"}
+	w.sync()
+	w.disable("fs:opened")
+	w.servers.lists["fs"] = []string{"same", "shut", "opened", "allowed", "came"}
+	w.sync()
+	yesterday := w.approvals.Copy()
+	w.disable("fs:shut")
+	w.enable("fs:opened")
+	w.approve("fs:allowed")
+	w.servers.lists["fs"] = append(w.servers.lists["fs"], "later")
+	w.sync()
+	today := []string{"allowed: approved", "came: pending", "later: pending", "opened: approved", "same: approved", "shut: approved, disabled"}
+	wantStands(t, w, today...)
+
+	for _, test := range []struct {
+		name string
+		how  catalog.Settlement
+		n    int
+		want []string
+	}{
+		{"nobody settles it", nil, 4, []string{"allowed: pending", "came: pending", "later: pending", "opened: approved, disabled", "same: approved", "shut: approved, disabled"}},
+		{"the catalog's word holds", approval.KeepRestored, 0, today},
+		{"the store's word holds", approval.AcceptStore, 0, []string{
+			"allowed: pending", "came: pending", "later: pending", "opened: approved, disabled", "same: approved", "shut: approved",
+		}},
+	} {
+		for _, synced := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, synced before %v", test.name, synced), func(t *testing.T) {
+				w := &world{t: t, clock: w.clock, objects: w.objects.Copy(), servers: w.servers, puts: map[string]int{}}
+				w.lose(yesterday.Copy())
+				if synced || test.how == nil {
+					w.sync()
+				}
+				if test.how != nil {
+					if n := w.settle(test.how); n != 4 {
+						t.Errorf("%d were settled, want 4", n)
+					}
+				}
+				wantStands(t, w, test.want...)
+				w.sync()
+				wantStands(t, w, test.want...)
+				if n := w.load().Current().Restored; n != test.n {
+					t.Errorf("%d are unsettled, want %d", n, test.n)
+				}
+			})
+		}
+	}
+}
+
+func TestAcceptingALostStoreLetsEverythingWait(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.sync()
+	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.sync()
+	w.settle(approval.AcceptStore)
+	w.sync()
+	wantStands(t, w, "moved: pending", "new: pending", "off: pending, disabled", "ok: pending")
+	if n := w.settle(approval.KeepRestored); n != 0 {
+		t.Errorf("%d were settled twice", n)
+	}
+}
+
+// Whoever decides about a recovered tool has seen how it stands: that settles it.
+func TestDecisionSettlesARecoveredRecord(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.sync()
+	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.sync()
+	w.enable("fs:off")
+	w.approve("fs:new")
+	if n := w.settle(approval.AcceptStore); n != 2 {
+		t.Errorf("%d were settled, want the two that nobody decided about", n)
+	}
+	wantStands(t, w, "moved: pending", "new: approved", "off: approved", "ok: pending")
+}
+
+func TestRecoveryInterruptedAtAnyWriteOpensNothing(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		for n := 1; ; n++ {
+			w := newWorld(t)
+			w.place(map[string]string{"fs": here})
+			w.lock()
+			w.sync()
+			w.lose(&approvaltest.Mem{Now: w.clock.look})
+			reached := w.failAt(n, kept)
+			if _, err := w.syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
+				t.Fatal(err)
+			}
+			if !reached() {
+				if n < 6 { // four records, a baseline, the catalog
+					t.Errorf("only %d writes were interrupted", n-1)
+				}
+				break
+			}
+			w.restart()
+			w.sync()
+			wantStands(t, w, locked...)
+		}
+	}
+}
+
+func TestTwoSyncsAtOnceRecoverOnce(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.sync()
+	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	other := w.other(w.servers.lists)
+	first := true
+	w.approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
+		if first { // the other one does it all between this one's read and its first write
+			first = false
+			if _, err := other.Sync(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		return false, nil
+	}
+	w.sync()
+	wantStands(t, w, locked...)
+	lines, err := w.approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
+	if err != nil || len(lines) != 4 {
+		t.Errorf("audit = %+v, %v, want a line a tool", lines, err)
+	}
+}
+
+// enable enables the tool, as a person would.
+func (w *world) enable(id string) {
+	w.t.Helper()
+	next, e, err := approval.Enable(w.record(id), "ann", "", w.clock.look())
+	if err == nil {
+		_, err = w.approvals.Put(w.t.Context(), next, &e)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A catalog that cannot be used while a server is down: its tools are found, as their records say.
+func TestUnusableCatalogIsRebuiltFromTheRecords(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, w *world, key string){
+		"of another format": func(t *testing.T, w *world, key string) {
+			blob, err := w.objects.Get(t.Context(), key, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := slices.Clone(blob.Data)
+			data[4] = 0x7F // the version
+			w.put(key, string(data))
+		},
+		"damaged": func(_ *testing.T, w *world, key string) { w.put(key, "no catalog") },
+		"missing": func(t *testing.T, w *world, key string) {
+			if err := w.objects.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.place(map[string]string{"fs": here, "git": there, "old": "https://old.example.com/mcp"})
+			w.lock()
+			w.servers.lists["git"] = []string{"log"}
+			w.servers.lists["old"] = []string{"ask"}
+			w.sync()
+			w.place(map[string]string{"fs": here, "git": there, "old": `https://old.example.com/mcp,"enabled":false`})
+			w.servers.faults["fs"] = transient()
+			spoil(t, w, catalog.Key(w.load().SHA256()))
+			w.restart()
+			for range 2 {
+				w.sync()
+				wantState(t, w, "fs:moved: changed", "fs:new: pending", "fs:off: approved", "fs:ok: approved", "git:log: approved", "old:ask: approved")
+				if diff := cmp.Diff([]string{"fs"}, w.load().Current().Rebuilt); diff != "" {
+					t.Errorf("rebuilt (-want +got):\n%s", diff)
+				}
+			}
+			i, _ := w.load().Find(parseID(t, "fs:moved"))
+			if x := w.load().Tool(i); string(x.Definition.Raw) != `{"name":"moved","title":"new"}` || string(x.ApprovedRaw) != `{"name":"moved"}` {
+				t.Errorf("definition %s, approved %s", x.Definition.Raw, x.ApprovedRaw)
+			}
+			delete(w.servers.faults, "fs")
+			w.sync()
+			if got := w.load().Current().Rebuilt; len(got) > 0 {
+				t.Errorf("rebuilt = %v after fs loaded", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package state_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// called is the status by which a call of each tool is judged: by the record that the store
+// has now.
+func (h *house) called() map[string]lock.Status {
+	h.t.Helper()
+	v := h.loader.Load(h.t.Context()).View(anyone())
+	out := map[string]lock.Status{}
+	for i := range v.Len() {
+		var stored *approval.Record
+		if r, err := h.approvals.Get(h.t.Context(), v.ID(i)); err == nil {
+			stored = &r
+		}
+		out[v.ID(i).String()] = lock.Classify(v.FactsAt(i, stored))
+	}
+	return out
+}
+
+// Before a sync has put back what a store lost: a call goes by the stricter of what the store
+// and the catalog know, and no search shows as callable what either locks.
+func TestLostStoreOpensNothing(t *testing.T) {
+	enable := func(h *house, id string) {
+		h.decide(id, func(r approval.Record) (approval.Record, approval.Entry, error) {
+			return approval.Enable(r, "ada", "", h.clock())
+		})
+	}
+	for _, test := range []struct {
+		name string
+		then func(h *house, yesterday *approvaltest.Mem) // h.approvals is as of today
+		want map[string]lock.Status                      // of a call
+	}{
+		{"nothing was lost", func(*house, *approvaltest.Mem) {}, map[string]lock.Status{
+			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
+		}},
+		{"emptied: the catalog holds", func(h *house, _ *approvaltest.Mem) { h.approvals = &approvaltest.Mem{Now: h.clock} }, map[string]lock.Status{
+			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
+		}},
+		{"set back: the stricter holds", func(h *house, yesterday *approvaltest.Mem) { h.approvals = yesterday }, map[string]lock.Status{
+			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
+		}},
+		{"set back, then decided about until revisions meet", func(h *house, yesterday *approvaltest.Mem) {
+			h.approvals = yesterday
+			h.disable("files:write")
+			enable(h, "files:write")
+			h.disable("mail:send")
+		}, map[string]lock.Status{
+			"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.DisabledByUser,
+		}},
+		{"set back, then decided about at the same revision", func(h *house, yesterday *approvaltest.Mem) {
+			h.approvals = yesterday
+			enable(h, "files:write") // a second write, as was the disabling that is lost
+		}, map[string]lock.Status{
+			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
+		}},
+	} {
+		for _, warm := range []bool{false, true} {
+			t.Run(test.name+map[bool]string{true: ", warm", false: ""}[warm], func(t *testing.T) {
+				h := stocked(t)
+				h.disable("files:read")
+				yesterday := h.approvals.Copy()
+				h.wait(time.Minute)
+				enable(h, "files:read")
+				h.disable("files:write")
+				h.approve("mail:send")
+				h.wait(time.Minute)
+				h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
+				h.wait(time.Minute)
+				today := h.approvals
+				swapped := &swap{Store: today}
+				h.restartOn(swapped)
+				if warm {
+					h.statuses()
+				}
+				test.then(h, yesterday)
+				swapped.Store = h.approvals
+				h.wait(time.Minute)
+
+				if diff := cmp.Diff(test.want, h.called()); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				lost := h.approvals != today
+				for id, s := range h.statuses() {
+					if s == lock.None && test.want[id] != lock.None || lost && s != lock.DisabledUnknown {
+						t.Errorf("a search shows %s as %q, a call is %q", id, s, test.want[id])
+					}
+				}
+				health := h.loader.Load(t.Context()).Health
+				if health.Lost != lost {
+					t.Errorf("health says lost %v", health.Lost)
+				}
+			})
+		}
+	}
+}
+
+// A swap is a store in whose place another one comes.
+type swap struct{ approval.Store }
+
+// A store that cannot be read when it is looked at is no lost one.
+func TestStoreThatCannotBeReadIsNotLost(t *testing.T) {
+	h := stocked(t)
+	h.statuses()
+	h.approvals.OnGet = func(context.Context, tool.ID) error { return errDown }
+	h.wait(time.Minute)
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.loader.Load(t.Context()).Health.Lost {
+		t.Errorf("lost %v, statuses (-want +got):\n%s", h.loader.Load(t.Context()).Health.Lost, diff)
+	}
+}
