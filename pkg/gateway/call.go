@@ -160,6 +160,9 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tier.String()}},
 		}
 	}
+	if fault := s.checkHeaders(i, params); fault != nil {
+		return nil, fault
+	}
 	server := s.view.Server(i).Config
 	if o, ok := s.remembered(i); ok {
 		return Failed(server.Name, &upstream.CallError{Outcome: o}, s.meta())

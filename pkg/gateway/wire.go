@@ -15,6 +15,7 @@ type Caller struct {
 	Path        string          // what follows /mcp: "", "/readonly", "/x/{toolset}"
 	Header      http.Header     // only X-MCP-*, Mcp-Param-* and Prefer; canonical names
 	Meta        json.RawMessage // params._meta as it was sent; nil if there was none
+	Modern      bool            // it speaks the stateless protocol, whose headers repeat what the body says
 	Traceparent string          // the W3C header, "" if there was none
 }
 

@@ -174,6 +174,7 @@ func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *gate
 		Path:        x.path,
 		Header:      callerHeaders(r.Header),
 		Meta:        x.msg.meta,
+		Modern:      x.modern,
 		Traceparent: r.Header.Get("Traceparent"),
 	})
 	if err != nil {

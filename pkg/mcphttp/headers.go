@@ -1,7 +1,6 @@
 package mcphttp
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -12,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Header names of MCP, in canonical form.
@@ -130,8 +130,9 @@ func sdkHeader(h http.Header, version string) (http.Header, *gateway.Error) {
 	if err != nil {
 		return nil, err
 	}
-	if name, err = decodeName(name); err != nil {
-		return nil, err
+	name, ok := tool.DecodeHeader(name)
+	if !ok {
+		return nil, mismatch("header %s is not encoded as it must be", headerName)
 	}
 	if method != "" {
 		out[headerMethod] = []string{method}
@@ -140,20 +141,6 @@ func sdkHeader(h http.Header, version string) (http.Header, *gateway.Error) {
 		out[headerName] = []string{name}
 	}
 	return out, nil
-}
-
-// decodeName undoes the encoding of header values that are not plain ASCII:
-// =?base64?…?=.
-func decodeName(s string) (string, *gateway.Error) {
-	const prefix, suffix = "=?base64?", "?="
-	if len(s) < len(prefix)+len(suffix) || !strings.HasPrefix(s, prefix) || !strings.HasSuffix(s, suffix) {
-		return s, nil
-	}
-	b, err := base64.StdEncoding.DecodeString(s[len(prefix) : len(s)-len(suffix)])
-	if err != nil {
-		return "", mismatch("header %s is not valid base64", headerName)
-	}
-	return string(b), nil
 }
 
 // callerHeaders returns the headers that say something to the backend: those by which a

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // cancelTimeout bounds the notice to a server that its answer is no longer awaited.
@@ -123,7 +125,7 @@ func (c *Client) callMessage(l leg, call Call) (message, error) {
 
 // mirror repeats arguments as headers where the tool's schema asks for it.
 func mirror(h http.Header, call Call) error {
-	bound, err := bindings(call.Schema)
+	bound, err := tool.HeaderParams(call.Schema)
 	if err != nil || len(bound) == 0 {
 		return err
 	}
@@ -135,8 +137,8 @@ func mirror(h http.Header, call Call) error {
 		return nil
 	})
 	for _, b := range bound {
-		if s, ok := b.value(arguments); ok {
-			h.Set(paramPrefix+b.header, headerText(s))
+		if s, ok := b.Value(arguments); ok {
+			h.Set(b.Header, tool.EncodeHeader(s))
 		}
 	}
 	return nil

@@ -214,7 +214,7 @@ func (l *listing) add(result json.RawMessage) (json.RawMessage, error) {
 func (l *listing) take(raw json.RawMessage) {
 	d, err := tool.ParseDefinition(raw)
 	if err == nil {
-		_, err = bindings(d.InputSchema)
+		_, err = tool.HeaderParams(d.InputSchema)
 	}
 	if err == nil {
 		err = checkReferences(d)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // An endpoint is a [Target] made ready to be dialed.
@@ -76,7 +78,7 @@ func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string
 	if err != nil {
 		return err
 	}
-	if !isToken(name) {
+	if !tool.IsHeaderName(name) {
 		return &configError{msg: fmt.Sprintf("%q is not the name of a header", name)}
 	}
 	if strings.ContainsFunc(resolved, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {

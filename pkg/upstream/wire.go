@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // maxResponse is the longest response that is taken, in bytes.
@@ -86,7 +88,7 @@ func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Res
 	if l.modern {
 		req.Header.Set("Mcp-Method", m.method)
 		if m.name != "" {
-			req.Header.Set("Mcp-Name", headerText(m.name))
+			req.Header.Set("Mcp-Name", tool.EncodeHeader(m.name))
 		}
 	}
 	return o.c.http.Do(req)

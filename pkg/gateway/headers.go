@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// codeHeaderMismatch is MCP's code for headers that do not say what the body says.
+const codeHeaderMismatch = -32020
+
+// checkHeaders holds the headers by which a caller repeats arguments against the arguments:
+// what stands between may have let the call pass because of them. In search mode the tools that are
+// listed ask for none, and in the handshake protocols there are none.
+func (s *Session) checkHeaders(i int, params json.RawMessage) *Error {
+	if !s.direct || !s.caller.Modern {
+		return nil
+	}
+	wanted, err := tool.HeaderParams(s.view.Tool(i).Definition.InputSchema)
+	if err != nil || len(wanted) == 0 {
+		return nil // a schema with an error is refused by the sync; the call says why
+	}
+	p, fault := readParams(params)
+	if fault != nil {
+		return fault
+	}
+	for _, w := range wanted {
+		values := s.caller.Header.Values(w.Header)
+		_, given := w.Value(p.arguments)
+		switch {
+		case !given && len(values) == 0:
+		case len(values) == 0:
+			return mismatch("Header mismatch: " + w.Header + " is missing. The tool wants this argument repeated as a header; list the tools again.")
+		default:
+			for _, v := range values {
+				if text, ok := tool.DecodeHeader(v); !ok || !w.Agrees(text, p.arguments) {
+					return mismatch("Header mismatch: " + w.Header + " does not say what the argument says.")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func mismatch(message string) *Error {
+	return &Error{Code: codeHeaderMismatch, Status: http.StatusBadRequest, Message: message}
+}
