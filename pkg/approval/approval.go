@@ -96,6 +96,7 @@ func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool} }
 // revision, and updated later than before whatever the clock says.
 func (r Record) Next(now time.Time) Record {
 	r.Format = max(r.Format, Format)
+	r.Unknown = r.Unknown.Without("last_seen") // of an earlier version
 	r.Rev = max(r.Rev, r.LostRev) + 1
 	r.LostRev = 0
 	r.UpdatedAt = later(now, r.UpdatedAt)

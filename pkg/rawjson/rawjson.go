@@ -17,6 +17,18 @@ import (
 // Members are members of an object, by name, as they were read.
 type Members map[string]json.RawMessage
 
+// Without returns the members but for the named one.
+func (m Members) Without(name string) Members {
+	if _, ok := m[name]; !ok {
+		return m
+	}
+	rest := maps.Clone(m)
+	if delete(rest, name); len(rest) == 0 {
+		return nil
+	}
+	return rest
+}
+
 // Unmarshal reads an object into the struct that v points to, and returns the members
 // that have no field there; nil: there are none.
 func Unmarshal(data []byte, v any) (Members, error) {

@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // What a caller may have to tell apart.
@@ -34,11 +36,17 @@ const (
 // useEvery is the least time between two writes of when a token was last used.
 const useEvery = time.Hour
 
+// Format is the number of the form that this program writes tokens in. It grows only if
+// a program that knows an earlier form would let somebody in whom it should not; a member
+// more is no new form, since programs keep what they do not know.
+const Format = 1
+
 // A Token is what is kept of an agent token. Revoked and expired ones stay: they
 // say who made them and who ended them.
 type Token struct {
-	ID        string    `json:"id"`   // names the token to people; cannot be used as one
-	Hash      string    `json:"hash"` // keyed, of the text; lower-case hex
+	Format    int       `json:"format"` // set by the store at each write; 0: written before forms were counted
+	ID        string    `json:"id"`     // names the token to people; cannot be used as one
+	Hash      string    `json:"hash"`   // keyed, of the text; lower-case hex
 	Name      string    `json:"name"`
 	Servers   []string  `json:"servers"`            // that it may see; one "*" stands for every server
 	Tiers     []string  `json:"tiers"`              // that it may call: read, write, destructive
@@ -51,6 +59,8 @@ type Token struct {
 	RevokedBy string    `json:"revoked_by,omitempty"`
 	LastUsed  time.Time `json:"last_used,omitzero"` // to the hour; what TouchToken wrote
 	Rev       int64     `json:"rev"`                // 0: not stored yet
+
+	Unknown rawjson.Members `json:"-"` // what else a newer program wrote; a store keeps it
 }
 
 // A Store keeps tokens. Every implementation passes tokentest.Run. It is safe for
@@ -73,9 +83,17 @@ type Store interface {
 	Tokens(ctx context.Context) ([]Token, error)
 }
 
-// Live reports whether t lets anybody in at the given time.
+// Next returns t as a store keeps it when it is written: at the next revision.
+func (t Token) Next() Token {
+	t.Format = max(t.Format, Format)
+	t.Rev++
+	return t
+}
+
+// Live reports whether t lets anybody in at the given time. One in a form that this program
+// does not know does not: what it says to narrow itself would not be heard.
 func (t Token) Live(now time.Time) bool {
-	return t.RevokedAt.IsZero() && now.Before(t.ExpiresAt)
+	return t.Format <= Format && t.RevokedAt.IsZero() && now.Before(t.ExpiresAt)
 }
 
 // Untouched reports whether it is time to write again that t was used.

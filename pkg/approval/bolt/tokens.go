@@ -3,12 +3,12 @@ package bolt
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"go.etcd.io/bbolt"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -38,10 +38,9 @@ func (s *Store) PutToken(ctx context.Context, t token.Token) (token.Token, error
 	if err := cmp.Or(ctx.Err(), t.Check()); err != nil {
 		return token.Token{}, fmt.Errorf("put token %q: %w", t.ID, err)
 	}
-	next := t
-	next.Rev++
+	next := t.Next()
 	next.LastUsed = time.Time{} // it has a bucket of its own
-	data, err := json.Marshal(next)
+	data, err := rawjson.Marshal(next, next.Unknown)
 	if err != nil {
 		return token.Token{}, fmt.Errorf("put token %q: %w", t.ID, err)
 	}
@@ -103,7 +102,7 @@ func getToken(tx *bbolt.Tx, id []byte) (t token.Token, err error) {
 	if data == nil {
 		return t, token.ErrNotFound
 	}
-	if err := json.Unmarshal(data, &t); err != nil {
+	if t.Unknown, err = rawjson.Unmarshal(data, &t); err != nil {
 		return token.Token{}, err
 	}
 	if used := tx.Bucket(tokenUses).Get(id); used != nil {

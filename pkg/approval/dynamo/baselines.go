@@ -29,12 +29,13 @@ func (s *Store) Baseline(ctx context.Context, identity string, kind approval.Kin
 	return b, nil
 }
 
-func (s *Store) readBaseline(ctx context.Context, key item) (b approval.Baseline, err error) {
-	it, err := s.get(ctx, key)
-	if err == nil {
-		err = json.Unmarshal([]byte(textOf(it["baseline"])), &b)
-	}
-	return b, err
+func (s *Store) readBaseline(ctx context.Context, key item) (approval.Baseline, error) {
+	return read(ctx, s, key, func(it item) (b approval.Baseline, err error) {
+		if err = json.Unmarshal([]byte(textOf(it["baseline"])), &b); err != nil {
+			err = broken(it, err)
+		}
+		return b, err
+	})
 }
 
 // PutBaseline implements [approval.Baselines].

@@ -20,7 +20,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -70,11 +69,7 @@ type item = map[string]types.AttributeValue
 
 // Get implements [approval.Store].
 func (s *Store) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
-	it, err := s.get(ctx, recordKey(id))
-	if err != nil {
-		return approval.Record{}, fmt.Errorf("get approval %q: %w", id, err)
-	}
-	r, err := decode(it)
+	r, err := read(ctx, s, recordKey(id), decode)
 	if err != nil {
 		return approval.Record{}, fmt.Errorf("get approval %q: %w", id, err)
 	}
@@ -83,16 +78,11 @@ func (s *Store) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 
 // Records implements [approval.Store].
 func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, error) {
-	var all []approval.Record
-	err := s.query(ctx, &dynamodb.QueryInput{
+	all, err := query(ctx, s, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("PK = :pk AND begins_with(SK, :tool)"),
 		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":tool": text(recordSK)},
 		ConsistentRead:            aws.Bool(true),
-	}, func(it item) (bool, error) {
-		r, err := decode(it)
-		all = append(all, r)
-		return true, err
-	})
+	}, decode)
 	if err != nil {
 		return nil, fmt.Errorf("approvals of %q: %w", server, err)
 	}
@@ -101,16 +91,11 @@ func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, 
 
 // Changes implements [approval.Store].
 func (s *Store) Changes(ctx context.Context, since time.Time) ([]approval.Decision, error) {
-	var decided []approval.Decision
-	err := s.query(ctx, &dynamodb.QueryInput{
+	decided, err := query(ctx, s, &dynamodb.QueryInput{
 		IndexName:                 aws.String(feedIndex),
 		KeyConditionExpression:    aws.String("feed = :feed AND decided_at >= :since"),
 		ExpressionAttributeValues: item{":feed": text(feedKey), ":since": text(since.UTC().Format(timeLayout))},
-	}, func(it item) (bool, error) {
-		d, err := decodeDecision(it)
-		decided = append(decided, d)
-		return true, err
-	})
+	}, decodeDecision)
 	if err != nil {
 		return nil, fmt.Errorf("changes of approvals: %w", err)
 	}
@@ -119,7 +104,8 @@ func (s *Store) Changes(ctx context.Context, since time.Time) ([]approval.Decisi
 
 // Put implements [approval.Store]. If the answer to a write is lost, the client
 // asks again, and the table refuses: the revision has changed, by that very
-// write. So each write carries an id, and a refused one looks whose the record is.
+// write. So each write carries an id, and a refused one looks whose the record is, as does
+// one whose answer cannot be read.
 func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
@@ -145,7 +131,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	}
 	if err != nil {
 		err = s.explain(err)
-		if !errors.Is(err, approval.ErrConflict) || !s.wrote(ctx, r.ID(), id) {
+		if !errors.Is(err, approval.ErrConflict) && !garbled(err) || !s.wrote(ctx, r.ID(), id) {
 			return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 		}
 	}
@@ -172,8 +158,8 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 // wrote reports whether the record that the table holds is the one of the write with
 // the given id. If that cannot be told the write counts as refused, and the caller reads again.
 func (s *Store) wrote(ctx context.Context, id tool.ID, writeID string) bool {
-	it, err := s.get(ctx, recordKey(id))
-	return err == nil && textOf(it["write_id"]) == writeID
+	held, err := read(ctx, s, recordKey(id), writeIDOf)
+	return err == nil && held == writeID
 }
 
 // Audit implements [approval.Store].
@@ -186,68 +172,17 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Place, 
 		ExpressionAttributeValues: item{":pk": text("AUDIT#" + server)},
 		ScanIndexForward:          aws.Bool(false),
 		ConsistentRead:            aws.Bool(true),
-		Limit:                     aws.Int32(int32(min(limit, 1000))),
+		Limit:                     aws.Int32(int32(min(limit, 1<<20))),
 	}
 	if after != (approval.Place{}) {
 		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :after")
 		in.ExpressionAttributeValues[":after"] = text(auditKey(after))
 	}
-	var lines []approval.Entry
-	err := s.query(ctx, in, func(it item) (bool, error) {
-		var e approval.Entry
-		err := json.Unmarshal([]byte(textOf(it["entry"])), &e)
-		if err == nil {
-			written, _, _ := strings.Cut(textOf(it["SK"]), "#")
-			e.Written, err = time.Parse(timeLayout, written)
-		}
-		lines = append(lines, e)
-		return len(lines) < limit, err
-	})
+	lines, err := query(ctx, s, in, decodeEntry)
 	if err != nil {
 		return nil, fmt.Errorf("audit of %q: %w", server, err)
 	}
 	return lines, nil
-}
-
-// auditKey is the sort key of the line at a place.
-func auditKey(p approval.Place) string { return p.Written.UTC().Format(timeLayout) + "#" + p.Tool }
-
-// get reads an item strongly consistently.
-func (s *Store) get(ctx context.Context, key item) (item, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: key, ConsistentRead: aws.Bool(true)}, s.options)
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	if out.Item == nil {
-		return nil, approval.ErrNotFound
-	}
-	return out.Item, nil
-}
-
-// query gives every item of every page to each, until that wants no more.
-func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	in.TableName = &s.table
-	for {
-		out, err := s.db.Query(ctx, in, s.options)
-		if err != nil {
-			return s.explain(err)
-		}
-		for _, it := range out.Items {
-			if more, err := each(it); err != nil || !more {
-				return err
-			}
-		}
-		if len(out.LastEvaluatedKey) == 0 {
-			return nil
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
-	}
 }
 
 // options sets the retries of one call.

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,10 +116,23 @@ func decodeDecision(it item) (approval.Decision, error) {
 	}, nil
 }
 
-// broken names the item that cannot be read.
-func broken(it item, err error) error {
-	return fmt.Errorf("item %q %q: %w", textOf(it["PK"]), textOf(it["SK"]), err)
+// auditKey is the sort key of the line at a place.
+func auditKey(p approval.Place) string { return p.Written.UTC().Format(timeLayout) + "#" + p.Tool }
+
+// decodeEntry returns the audit line of an item.
+func decodeEntry(it item) (e approval.Entry, err error) {
+	if err = json.Unmarshal([]byte(textOf(it["entry"])), &e); err == nil {
+		written, _, _ := strings.Cut(textOf(it["SK"]), "#")
+		e.Written, err = time.Parse(timeLayout, written)
+	}
+	if err != nil {
+		return approval.Entry{}, broken(it, err)
+	}
+	return e, nil
 }
+
+// writeIDOf returns the id of the write that made the item.
+func writeIDOf(it item) (string, error) { return textOf(it["write_id"]), nil }
 
 func recordKey(id tool.ID) item {
 	return item{"PK": text(recordPK + id.Server), "SK": text(recordSK + id.Name)}

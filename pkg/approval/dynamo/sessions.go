@@ -43,13 +43,9 @@ func NewSessions(db sessionAPI, table string, now func() time.Time) *Sessions {
 
 // Get implements [session.Store].
 func (x *Sessions) Get(ctx context.Context, k session.Key) (session.Session, error) {
-	it, err := x.s.get(ctx, sessionKey(k))
+	s, err := read(ctx, x.s, sessionKey(k), decodeSession)
 	if errors.Is(err, approval.ErrNotFound) {
 		err = session.ErrNotFound
-	}
-	var s session.Session
-	if err == nil {
-		s, err = decodeSession(it)
 	}
 	if err == nil && !s.Expires.After(x.s.now()) {
 		err = session.ErrNotFound
@@ -120,11 +116,11 @@ func (x *Sessions) Delete(ctx context.Context, k session.Key, s session.Session)
 func decodeSession(it item) (session.Session, error) {
 	expires, ok := it["expires_at"].(*types.AttributeValueMemberN)
 	if !ok {
-		return session.Session{}, fmt.Errorf("item %q has no expiry", textOf(it["PK"]))
+		return session.Session{}, broken(it, errors.New("it has no expiry"))
 	}
 	seconds, err := strconv.ParseInt(expires.Value, 10, 64)
 	if err != nil {
-		return session.Session{}, fmt.Errorf("item %q: %w", textOf(it["PK"]), err)
+		return session.Session{}, broken(it, err)
 	}
 	return session.Session{
 		ID: secret.New(textOf(it["session_id"])), Version: textOf(it["protocol_version"]), Expires: time.Unix(seconds, 0).UTC(),

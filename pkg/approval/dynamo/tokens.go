@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -33,13 +33,9 @@ func NewTokens(db api, table string) *Tokens { return &Tokens{db, New(db, table,
 
 // Token implements [token.Store].
 func (k *Tokens) Token(ctx context.Context, id string) (token.Token, error) {
-	it, err := k.s.get(ctx, tokenKey(id))
+	t, err := read(ctx, k.s, tokenKey(id), decodeToken)
 	if errors.Is(err, approval.ErrNotFound) {
 		err = token.ErrNotFound
-	}
-	var t token.Token
-	if err == nil {
-		t, err = decodeToken(it)
 	}
 	if err != nil {
 		return token.Token{}, fmt.Errorf("get token %q: %w", id, err)
@@ -50,10 +46,9 @@ func (k *Tokens) Token(ctx context.Context, id string) (token.Token, error) {
 // PutToken implements [token.Store]. A write carries an id for the same reason as
 // [Store.Put]'s.
 func (k *Tokens) PutToken(ctx context.Context, t token.Token) (token.Token, error) {
-	next := t
-	next.Rev++
+	next := t.Next()
 	next.LastUsed = time.Time{} // it has an attribute of its own
-	data, err := json.Marshal(next)
+	data, err := rawjson.Marshal(next, next.Unknown)
 	if err := cmp.Or(ctx.Err(), t.Check(), err); err != nil {
 		return token.Token{}, fmt.Errorf("put token %q: %w", t.ID, err)
 	}
@@ -74,10 +69,13 @@ func (k *Tokens) PutToken(ctx context.Context, t token.Token) (token.Token, erro
 	if err == nil {
 		return next, nil
 	}
-	if err = k.s.explain(err); errors.Is(err, approval.ErrConflict) {
-		if it, read := k.s.get(ctx, tokenKey(t.ID)); read == nil && textOf(it["write_id"]) == writeID {
+	err = k.s.explain(err)
+	if errors.Is(err, approval.ErrConflict) || garbled(err) {
+		if held, unread := read(ctx, k.s, tokenKey(t.ID), writeIDOf); unread == nil && held == writeID {
 			return next, nil
 		}
+	}
+	if errors.Is(err, approval.ErrConflict) {
 		err = token.ErrConflict
 	}
 	return token.Token{}, fmt.Errorf("put token %q: %w", t.ID, err)
@@ -106,16 +104,11 @@ func (k *Tokens) TouchToken(ctx context.Context, id string, at time.Time) error 
 
 // Tokens implements [token.Store].
 func (k *Tokens) Tokens(ctx context.Context) ([]token.Token, error) {
-	var all []token.Token
-	err := k.s.query(ctx, &dynamodb.QueryInput{
+	all, err := query(ctx, k.s, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("PK = :pk"),
 		ExpressionAttributeValues: item{":pk": text(tokensKey)},
 		ConsistentRead:            aws.Bool(true),
-	}, func(it item) (bool, error) {
-		t, err := decodeToken(it)
-		all = append(all, t)
-		return true, err
-	})
+	}, decodeToken)
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
@@ -123,12 +116,12 @@ func (k *Tokens) Tokens(ctx context.Context) ([]token.Token, error) {
 }
 
 func decodeToken(it item) (t token.Token, err error) {
-	if err := json.Unmarshal([]byte(textOf(it["token"])), &t); err != nil {
-		return token.Token{}, fmt.Errorf("item %q %q: %w", textOf(it["PK"]), textOf(it["SK"]), err)
+	if t.Unknown, err = rawjson.Unmarshal([]byte(textOf(it["token"])), &t); err != nil {
+		return token.Token{}, broken(it, err)
 	}
 	if used := textOf(it["last_used"]); used != "" {
 		if t.LastUsed, err = time.Parse(timeLayout, used); err != nil {
-			return token.Token{}, fmt.Errorf("item %q %q: %w", textOf(it["PK"]), textOf(it["SK"]), err)
+			return token.Token{}, broken(it, err)
 		}
 	}
 	return t, nil

@@ -3,6 +3,7 @@ package tokentest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -56,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) token.Store) {
 		{"a touch sets the last use and nothing else", touch},
 		{"a write leaves the last use as it is", putKeepsTouch},
 		{"all are listed by id", list},
+		{"what a newer program wrote is kept", keepsUnknown},
 		{"an ended context stores nothing", endedContext},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
@@ -208,4 +211,25 @@ func endedContext(t *testing.T, s token.Store) {
 	if _, err := s.Token(t.Context(), tok.ID); !errors.Is(err, token.ErrNotFound) {
 		t.Errorf("Token = %v, want ErrNotFound", err)
 	}
+}
+
+func keepsUnknown(t *testing.T, s token.Store) {
+	tok, _ := Sample(t, Key(t), "newer")
+	tok.Format = token.Format + 1
+	tok.Unknown = rawjson.Members{"resources": json.RawMessage(`["a<b",9007199254740993]`), "stop": json.RawMessage(`true`)}
+	tok = put(t, s, tok)
+	want(t, s, tok)
+	if tok.Live(made()) {
+		t.Error("a token in a form that is not known lets somebody in")
+	}
+	revoked := put(t, s, tok.Revoke("sam", made()))
+	if d := cmp.Diff(tok.Unknown, revoked.Unknown); d != "" || revoked.Format != tok.Format {
+		t.Errorf("form %d, want %d; unknown (-want +got):\n%s", revoked.Format, tok.Format, d)
+	}
+	want(t, s, revoked)
+	if err := s.TouchToken(t.Context(), tok.ID, made()); err != nil {
+		t.Fatal(err)
+	}
+	revoked.LastUsed = made()
+	want(t, s, revoked)
 }

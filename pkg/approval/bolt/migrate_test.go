@@ -1,0 +1,103 @@
+package bolt_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// earlier writes a file as a program did that had all records in its feed: without form,
+// decided_at and decisions, with last_seen.
+func earlier(t *testing.T, path string, by map[string]string) {
+	t.Helper()
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		records, err := tx.CreateBucketIfNotExists([]byte("records"))
+		if err != nil {
+			return err
+		}
+		feed, err := tx.CreateBucketIfNotExists([]byte("feed"))
+		if err != nil {
+			return err
+		}
+		n := 0
+		for name, actor := range by {
+			at := decidedAt(name).Format(time.RFC3339Nano)
+			data := fmt.Sprintf(`{"server":"s","tool":%q,"state":"approved","disabled":false,"approved_hash":"h","current_hash":"h","by":%q,"at":%q,`+
+				`"first_seen":%q,"last_seen":%q,"rev":3,"updated_at":%q,"approved":"e30=","current":"e30="}`, name, actor, at, at, at, at)
+			n++
+			key := binary.BigEndian.AppendUint64(nil, uint64(1_700_000_000_000_000_000+n))
+			if err := records.Put([]byte("s:"+name), []byte(data)); err != nil {
+				return err
+			}
+			if err := feed.Put(key, []byte("s:"+name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// decidedAt is when the tool of that name was decided about: a, then b, then c.
+func decidedAt(name string) time.Time {
+	return time.Date(2026, 1, 2, 3, int(name[0]), 5, 6, time.UTC)
+}
+
+func decisions(t *testing.T, s approval.Store) []string {
+	t.Helper()
+	ds, err := s.Changes(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range ds {
+		got = append(got, fmt.Sprintf("%s at %s, rev %d", d.ID.Name, d.DecidedAt.Format(time.RFC3339Nano), d.Rev))
+	}
+	return got
+}
+
+func TestOpenOfAnEarlierFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	earlier(t, path, map[string]string{"c": "ada", "a": "bob", "b": approval.Sync, "d": ""})
+	want := []string{"a at 2026-01-02T04:37:05.000000006Z, rev 3", "c at 2026-01-02T04:39:05.000000006Z, rev 3"}
+	for n := range 2 { // the second time it is a file of this program's
+		s := open(t, path, nil)
+		if d := cmp.Diff(want, decisions(t, s)); d != "" {
+			t.Errorf("decisions of people (-want +got):\n%s", d)
+		}
+		want[1] = fmt.Sprintf("c at 2026-01-02T04:39:05.000000006Z, rev %d", 4+n)
+		r, err := s.Get(t.Context(), tool.ID{Server: "s", Name: "c"})
+		if err != nil || string(r.Approved) != "{}" || r.By != "ada" || !r.DecidedAt.Equal(r.At) {
+			t.Errorf("record = %+v, %v", r, err)
+		}
+		if next, err := s.Put(t.Context(), r, nil); err != nil || len(next.Unknown) != 0 {
+			t.Errorf("Put = %+v, %v, want it without last_seen", next, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The earlier program again: it writes a without what it does not know, and its own feed.
+	earlier(t, path, map[string]string{"a": approval.Sync, "b": "ada"})
+	want = []string{"b at 2026-01-02T04:38:05.000000006Z, rev 3", want[1]}
+	if d := cmp.Diff(want, decisions(t, open(t, path, nil))); d != "" {
+		t.Errorf("decisions after the earlier program wrote again (-want +got):\n%s", d)
+	}
+}

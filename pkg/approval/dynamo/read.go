@@ -1,0 +1,100 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+)
+
+// errBroken says that an item is not as this program writes it.
+var errBroken = errors.New("item cannot be read")
+
+// broken names the item that cannot be read.
+func broken(it item, err error) error {
+	return fmt.Errorf("%w: %q %q: %w", errBroken, textOf(it["PK"]), textOf(it["SK"]), err)
+}
+
+// garbled reports whether an answer came and could not be decoded: it was damaged, or broke
+// off. The SDK takes that as final.
+func garbled(err error) bool {
+	_, ok := errors.AsType[*smithy.DeserializationError](err)
+	return ok || errors.Is(err, errBroken)
+}
+
+// again makes a read, and once more if its answer was garbled.
+func again[T any](once func() (T, error)) (T, error) {
+	v, err := once()
+	if garbled(err) {
+		v, err = once()
+	}
+	return v, err
+}
+
+// read reads an item strongly consistently, or returns [approval.ErrNotFound].
+func read[T any](ctx context.Context, s *Store, key item, decode func(item) (T, error)) (T, error) {
+	return again(func() (v T, err error) {
+		if err := ctx.Err(); err != nil {
+			return v, err
+		}
+		out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: key, ConsistentRead: aws.Bool(true)}, s.options)
+		if err != nil {
+			return v, s.explain(err)
+		}
+		if out.Item == nil {
+			return v, approval.ErrNotFound
+		}
+		return decode(out.Item)
+	})
+}
+
+// A page is a part of a query's answer.
+type page[T any] struct {
+	items []T
+	next  item // where the next one begins; empty: there is none
+}
+
+// query reads every page of a query, or as many items as its Limit says.
+func query[T any](ctx context.Context, s *Store, in *dynamodb.QueryInput, decode func(item) (T, error)) ([]T, error) {
+	in.TableName = &s.table
+	most := int(aws.ToInt32(in.Limit))
+	var all []T
+	for {
+		p, err := again(func() (page[T], error) { return queryPage(ctx, s, in, decode) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.items...)
+		if most > 0 && len(all) >= most {
+			return all[:most], nil
+		}
+		if len(p.next) == 0 {
+			return all, nil
+		}
+		in.ExclusiveStartKey = p.next
+	}
+}
+
+func queryPage[T any](ctx context.Context, s *Store, in *dynamodb.QueryInput, decode func(item) (T, error)) (p page[T], err error) {
+	if err := ctx.Err(); err != nil {
+		return p, err
+	}
+	out, err := s.db.Query(ctx, in, s.options)
+	if err != nil {
+		return p, s.explain(err)
+	}
+	for _, it := range out.Items {
+		v, err := decode(it)
+		if err != nil {
+			return p, err
+		}
+		p.items = append(p.items, v)
+	}
+	p.next = out.LastEvaluatedKey
+	return p, nil
+}
