@@ -27,6 +27,8 @@ type options struct {
 	demo  bool
 	actor string
 	check string
+
+	approvals string
 }
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
@@ -38,6 +40,7 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.BoolVar(&o.demo, "demo", false, "start two small MCP servers beside the gateway, and a config that shows every kind of lock")
 	f.StringVar(&o.actor, "actor", osUser(), "who the audit names for deeds at /admin, where that takes the admin key")
 	f.StringVar(&o.check, "check", "", "check config and policy in this folder, say what they deny, and exit")
+	f.StringVar(&o.approvals, "approvals", "", "after approvals.db lost something: restore lets what the tool catalog knows hold, accept what the file has; say what became of each tool, and exit")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -47,6 +50,9 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	}
 	if o.check == "" && o.dir == "" {
 		faults = append(faults, errors.New("-dir is required: the folder for config and state, such as -dir .portcullis"))
+	}
+	if _, ok := settlements[o.approvals]; !ok && o.approvals != "" {
+		faults = append(faults, fmt.Errorf("-approvals %q is not understood: want restore or accept", o.approvals))
 	}
 	if o.actor == "" {
 		faults = append(faults, errors.New("-actor is empty: the audit must name somebody"))
@@ -63,6 +69,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if o.check != "" {
 		return check(ctx, o.check, getenv, stdout)
 	}
+	if o.approvals != "" {
+		return settleApprovals(ctx, o, stdout)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.addr)
 	if err != nil {
 		return fmt.Errorf("-addr %q: %w", o.addr, err)
@@ -76,7 +85,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return fmt.Errorf("-dir %q: %w", o.dir, err)
 	}
-	approvals, err := bolt.Open(filepath.Join(o.dir, "approvals.db"), nil)
+	approvals, err := bolt.Open(filepath.Join(o.dir, approvalsFile), nil)
 	if err != nil {
 		return err
 	}

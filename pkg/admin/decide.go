@@ -61,7 +61,7 @@ func (a *api) decide(ctx context.Context, v *state.View, id tool.ID, d decision)
 	if listed && d.opens && v.Verdict(i).Denied == lock.Yes {
 		return approval.Record{}, problem(http.StatusConflict, "an operator's rule denies this tool; only the operator can change that")
 	}
-	r, err := a.approvals.Get(ctx, id)
+	r, err := a.stored(ctx, id)
 	switch {
 	case errors.Is(err, approval.ErrNotFound) && listed:
 		return approval.Record{}, problem(http.StatusConflict, "the tool has no approval record yet; the next sync makes one")

@@ -273,13 +273,22 @@ func TestSyncWithoutAConfigNamesItsFaults(t *testing.T) {
 
 func TestToolWithoutARecordWaitsForASync(t *testing.T) {
 	h := newHouse(t)
-	h.approvals.OnGet = func(_ context.Context, id tool.ID) error {
-		return fmt.Errorf("get %q: %w", id, approval.ErrNotFound)
+	d, err := tool.ParseDefinition([]byte(`{"name":"made"}`))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := h.problem(http.StatusConflict, "/admin/tools/mail/send/disable", "{}"); !strings.Contains(got, "sync") {
+	snap, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{{Name: "mail", Enabled: true, Tools: []catalog.ToolInput{{Definition: d, Hash: "h"}}}}})
+	if err == nil {
+		_, err = catalog.Save(t.Context(), h.objects, snap, catalog.Current{StartedAt: h.clock()}, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.states.Refresh(t.Context())
+	if got := h.problem(http.StatusConflict, "/admin/tools/mail/made/disable", "{}"); !strings.Contains(got, "sync") {
 		t.Errorf("detail = %q", got)
 	}
-	if got := into[admin.Tool](h, "/admin/tools/mail/send", ""); got.Record != nil || got.Status != "pending_approval" {
+	if got := into[admin.Tool](h, "/admin/tools/mail/made", ""); got.Record != nil || got.Status != "pending_approval" {
 		t.Errorf("tool = %+v", got)
 	}
 }

@@ -134,7 +134,8 @@ type Record struct {
 	FirstSeen    time.Time `json:"first_seen,omitzero"`
 	Rev          int64     `json:"rev"`
 
-	Earlier *Earlier `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
+	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
+	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
 }
 
 // An Earlier is an approval that was given once.
@@ -199,6 +200,7 @@ func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		State: string(r.State), Disabled: r.Disabled, ApprovedHash: string(r.ApprovedHash), CurrentHash: string(r.CurrentHash),
 		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, Rev: r.Rev,
 	}
+	out.Record.Lost = r.Lost
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}
 	}

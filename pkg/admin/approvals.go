@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxSettled is how many settled tools an answer names.
+const maxSettled = 1000
+
+// A Settled is where a tool stands after it was settled.
+type Settled struct {
+	ID       string `json:"id" doc:"server:tool"`
+	State    string `json:"state" enum:"approved,pending,changed"`
+	Disabled bool   `json:"disabled"`
+}
+
+type settleOutput struct {
+	Body struct {
+		Tools []Settled `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
+		Count int       `json:"settled" doc:"how many records were"`
+	}
+}
+
+func (a *api) restoreApprovals(ctx context.Context, _ *struct{}) (*settleOutput, error) {
+	return a.settle(ctx, "restore approvals", approval.KeepRestored)
+}
+
+func (a *api) acceptApprovals(ctx context.Context, _ *struct{}) (*settleOutput, error) {
+	return a.settle(ctx, "accept approvals", approval.AcceptStore)
+}
+
+// settle says which of two versions holds for every record that the store lost. A sync
+// follows, after which health is told anew.
+func (a *api) settle(ctx context.Context, deed string, how catalog.Settlement) (*settleOutput, error) {
+	snap := a.states.Refresh(ctx).Catalog
+	if snap == nil {
+		return nil, problem(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
+	}
+	settled, err := catalog.Settle(ctx, a.approvals, snap, how, actorOf(ctx), a.o.Now)
+	if err != nil {
+		a.o.Log.LogAttrs(ctx, slog.LevelWarn, "not all approvals were settled", slog.Int("settled", len(settled)))
+		return nil, a.fail(ctx, deed, err)
+	}
+	out := &settleOutput{}
+	out.Body.Tools, out.Body.Count = []Settled{}, len(settled)
+	for _, r := range settled[:min(len(settled), maxSettled)] {
+		out.Body.Tools = append(out.Body.Tools, Settled{r.ID().String(), string(r.State), r.Disabled})
+	}
+	if a.syncer != nil && len(settled) > 0 {
+		if _, err := a.syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
+			a.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
+		}
+	}
+	a.states.Refresh(ctx)
+	return out, nil
+}
+
+// stored returns the tool's record as it is in the store. One that the store lost is put back
+// first: whoever decides must not decide about less than was decided already.
+func (a *api) stored(ctx context.Context, id tool.ID) (approval.Record, error) {
+	r, err := a.approvals.Get(ctx, id)
+	held := &r
+	if errors.Is(err, approval.ErrNotFound) {
+		held = nil
+	} else if err != nil {
+		return r, err
+	}
+	snap := a.states.Load(ctx).Catalog
+	if snap == nil {
+		return r, err
+	}
+	if i, ok := snap.Find(id); ok && snap.Lost(i, held) {
+		return catalog.Recover(ctx, a.approvals, snap, i, held, a.o.Now)
+	}
+	return r, err
+}

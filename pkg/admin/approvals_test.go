@@ -1,0 +1,75 @@
+package admin_test
+
+import (
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+)
+
+// setBack puts the store as of yesterday in the place of today's, on which a tool was disabled.
+func setBack(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t)
+	yesterday := h.approvals.Copy()
+	into[admin.Tool](h, "/admin/tools/fs/read_file/disable", `{}`)
+	h.sync()
+	h.approvals = yesterday
+	h.states = newStates(h)
+	h.syncer = catalog.NewSyncer(h.objects, h.approvals, h.servers, &catalog.SyncOptions{Now: h.clock})
+	h.open()
+	return h
+}
+
+// Whoever decides about a tool whose record the store lost decides about what was known of it.
+func TestDecisionAboutALostRecordOpensNothing(t *testing.T) {
+	h := setBack(t)
+	if x := into[admin.Tool](h, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
+		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
+	}
+	x := into[admin.Tool](h, "/admin/tools/fs/read_file/approve", approveBody(h.hash("fs/read_file")))
+	if x.Status != "disabled_by_user" || !x.Record.Disabled {
+		t.Errorf("after an approval it is %s: %+v", x.Status, x.Record)
+	}
+	lines, err := h.approvals.Audit(t.Context(), "fs", approval.Place{}, 2)
+	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionApprove || lines[1].Action != approval.ActionRecover {
+		t.Errorf("audit = %+v, %v", lines, err)
+	}
+	if x := into[admin.Tool](h, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
+		t.Errorf("enabled by a person it is %s", x.Status)
+	}
+}
+
+func TestLostApprovalsAreSettled(t *testing.T) {
+	type settled struct {
+		Tools   []admin.Settled
+		Settled int
+	}
+	for deed, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
+		t.Run(deed, func(t *testing.T) {
+			h := setBack(t)
+			out := into[settled](h, "/admin/approvals/"+deed, `{}`)
+			if out.Settled != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (deed == "restore") {
+				t.Errorf("answer = %+v", out)
+			}
+			x := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
+			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
+				t.Errorf("it is %s: %+v", x.Status, x.Record)
+			}
+			if again := into[settled](h, "/admin/approvals/"+deed, `{}`); again.Settled != 0 {
+				t.Errorf("settled again: %+v", again)
+			}
+		})
+	}
+}
+
+// What a sync put back is shown with both versions.
+func TestRecoveredRecordIsShownWithBothVersions(t *testing.T) {
+	h := setBack(t)
+	h.sync()
+	lost := into[admin.Tool](h, "/admin/tools/fs/read_file", "").Record.Lost
+	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
+		t.Errorf("shown as %+v", lost)
+	}
+}
