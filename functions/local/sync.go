@@ -118,7 +118,7 @@ func (p *progress) line() {
 		return
 	}
 	last := ""
-	if p.now.Done > 0 {
+	if p.now.Outcome.Recorded() {
 		last = fmt.Sprintf(", %q is %s", p.now.Outcome.ServerID, p.now.Outcome.Status)
 	}
 	fmt.Fprintf(p.w, "syncing: %d of %s%s\n", p.now.Done, plural.Of(p.now.Total, "server"), last)

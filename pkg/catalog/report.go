@@ -19,6 +19,7 @@ type Report struct {
 	New        int            // tools that no record knew
 	Changed    int            // tools whose definition is not the one last seen
 	Recovered  int            // records that the store had lost, and that are back
+	Unasked    int            // servers that there was no time to ask, or to hear out
 	Snapshot   string         // SHA-256 of the catalog
 	Size       int            // its bytes
 	Stored     bool           // its object was written: it differs from the one before, or that was old
@@ -33,6 +34,7 @@ type ServerReport struct {
 	Outcome  upstream.Outcome // without Tools; the zero Outcome: never tried
 	Tools    int              // in the new catalog
 	Kept     bool             // not loaded in this sync: they are its last known definitions
+	Unasked  bool             // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
 	New      int
 	Changed  int
 	Gone     int // listed before, and not now

@@ -135,47 +135,6 @@ func (r *run) readConfig(ctx context.Context) error {
 	return nil
 }
 
-// readServers asks every enabled server for its tools.
-func (r *run) readServers(ctx context.Context) error {
-	var targets []upstream.Target
-	byName := map[string]*list{}
-	for _, l := range r.lists {
-		if l.server.Enabled {
-			targets = append(targets, Target(l.server, l.outcome))
-			byName[l.server.Name] = l
-		}
-	}
-	now := Progress{Total: len(targets)}
-	tell := func() {
-		if r.o.Progress != nil {
-			r.o.Progress(now)
-		}
-	}
-	tell()
-	outcomes := r.loader.LoadAll(ctx, targets, func(o upstream.Outcome) {
-		now.Outcome = o
-		now.Done++
-		tell()
-	})
-	if ctx.Err() != nil { // what was cut short says nothing about the servers
-		return context.Cause(ctx)
-	}
-	for _, o := range outcomes {
-		if l := byName[o.ServerID]; l != nil && o.Status != "" {
-			l.take(o)
-		}
-	}
-	return nil
-}
-
-// Target returns where and how the server is reached. last is how its last load ended.
-func Target(s config.Server, last upstream.Outcome) upstream.Target {
-	return upstream.Target{
-		Memory: last.Memory,
-		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
-	}
-}
-
 func (r *run) checkRequired() error {
 	var errs []error
 	for _, l := range r.lists {

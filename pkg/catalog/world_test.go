@@ -168,17 +168,33 @@ func parseID(t testing.TB, s string) tool.ID {
 
 // servers answer from lists, unless faults has something for them.
 type servers struct {
-	lists  map[string][]string         // definitions; a bare word is a name
-	faults map[string]upstream.Outcome // without ServerID
-	during func(ctx context.Context)   // runs while they load; nil: nothing
-	asked  []string                    // by the load that ran last
+	lists  map[string][]string               // definitions; a bare word is a name
+	faults map[string]upstream.Outcome       // without ServerID
+	during func(ctx context.Context)         // runs while they load; nil: nothing
+	takes  func(server string) time.Duration // how long one takes, one after the other; nil: no time
+	now    func() time.Time                  // nil: outcomes have no time
+	asked  []string                          // by the load that ran last
+	once   int                               // of those, with one attempt
 }
 
 func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
-	s.asked = nil
+	s.asked, s.once = nil, 0
 	var out []upstream.Outcome
 	for _, target := range targets {
+		if s.takes != nil {
+			select {
+			case <-time.After(s.takes(target.ID)):
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			out = append(out, upstream.Outcome{ServerID: target.ID})
+			continue
+		}
 		s.asked = append(s.asked, target.ID)
+		if target.Once {
+			s.once++
+		}
 		o, broken := s.faults[target.ID]
 		if !broken {
 			o = upstream.Outcome{Status: upstream.Available, HTTPStatus: 200}
@@ -195,6 +211,9 @@ func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each f
 			}
 		}
 		o.ServerID, o.Attempts = target.ID, 1
+		if s.now != nil {
+			o.CheckedAt = s.now()
+		}
 		each(o)
 		out = append(out, o)
 	}

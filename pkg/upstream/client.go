@@ -28,6 +28,7 @@ type Target struct {
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
 	Memory      Memory            // of another process: [Outcome.Memory]
 	Shared      bool              // all callers share one session, whoever they are
+	Once        bool              // a load makes one attempt: the last one failed, and others wait
 }
 
 // Options are the knobs of a [Client]. The zero value is ready to use.
@@ -36,7 +37,7 @@ type Options struct {
 	Sessions    session.Store  // where other instances find the callers' sessions; nil: there are none
 	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
-	Concurrency int            // servers loaded at once; under 1: 8
+	Concurrency int            // servers loaded at once; under 1: 64
 	Name        string         // of this client, towards servers; "": portcullis
 	Version     string         // of this client, towards servers; "": 0.0.0
 	RuntimeAPI  string         // host:port of the Lambda runtime, never dialed; "": $AWS_LAMBDA_RUNTIME_API
@@ -135,6 +136,7 @@ type limits struct {
 	call     time.Duration // all attempts of a call
 	margin   time.Duration // left to the caller before its own deadline
 	start    time.Duration // jitter before a load of many
+	burst    int           // loads of many that begin at once
 	grace    time.Duration // for what does not stop at its deadline
 	drain    time.Duration // for the end of an event stream after the reply
 }
@@ -158,7 +160,7 @@ func New(o *Options) *Client {
 		c.o.Jitter = rand.N[time.Duration]
 	}
 	if c.o.Concurrency < 1 {
-		c.o.Concurrency = 8
+		c.o.Concurrency = 64
 	}
 	name, version := cmp.Or(c.o.Name, "portcullis"), cmp.Or(c.o.Version, "0.0.0")
 	var info object
@@ -167,7 +169,7 @@ func New(o *Options) *Client {
 	c.info, c.agent = info.end(), name+"/"+version
 	c.limits = limits{
 		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: 20 * time.Second,
-		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, grace: 500 * time.Millisecond,
+		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,
 		drain: 10 * time.Millisecond,
 	}
 	c.slots.max = maxSlots

@@ -93,9 +93,10 @@ func TestSeventyServersInTrouble(t *testing.T) {
 // TestColdAuthorizationService runs 70 servers behind one authorization service that is cold at
 // first, bears eight checks of 75 to 150 ms at once, gives each 200 ms, and fails closed.
 func TestColdAuthorizationService(t *testing.T) {
-	run := func(t *testing.T, o Options, a *upstreamtest.Authz) (r Result, asked int) {
+	run := func(t *testing.T, burst int, a *upstreamtest.Authz) (r Result, asked int) {
 		synctest.Test(t, func(t *testing.T) {
-			f := newFarm(o)
+			f := newFarm(Options{Concurrency: 70})
+			f.client.limits.burst = burst
 			defer f.close()
 			for range 70 {
 				f.add(t, upstreamtest.Options{Tools: tools(3), Era: upstreamtest.Modern, Front: a.Front})
@@ -107,9 +108,9 @@ func TestColdAuthorizationService(t *testing.T) {
 		})
 		return r, asked
 	}
-	t.Run("eight at once and retry: every server loads", func(t *testing.T) {
+	t.Run("eight at first and retry: every server loads", func(t *testing.T) {
 		a := &upstreamtest.Authz{Cold: 8}
-		r, _ := run(t, Options{}, a)
+		r, _ := run(t, burst, a)
 		checks, late := a.Counts()
 		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(r.Transient))
 		if len(r.Transient)+len(r.Permanent)+len(r.Denied) != 0 {
@@ -119,9 +120,18 @@ func TestColdAuthorizationService(t *testing.T) {
 			t.Errorf("%d checks were late, want the 8 that found the service cold", late)
 		}
 	})
+	t.Run("one that is warm and slower than the fleet grows", func(t *testing.T) {
+		a := &upstreamtest.Authz{}
+		r, _ := run(t, burst, a)
+		checks, late := a.Counts()
+		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(r.Transient))
+		if len(r.Transient)+len(r.Permanent)+len(r.Denied) != 0 {
+			t.Errorf("transient %v, permanent %v, denied %v; want none", r.Transient, r.Permanent, r.Denied)
+		}
+	})
 	t.Run("without a bound it fails", func(t *testing.T) {
 		a := &upstreamtest.Authz{Cold: 8}
-		r, _ := run(t, Options{Concurrency: 70}, a)
+		r, _ := run(t, 70, a)
 		checks, late := a.Counts()
 		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(r.Transient))
 		if len(r.Transient) == 0 {
@@ -129,7 +139,7 @@ func TestColdAuthorizationService(t *testing.T) {
 		}
 	})
 	t.Run("a clean no is not tried again", func(t *testing.T) {
-		r, asked := run(t, Options{}, &upstreamtest.Authz{Deny: true, Parallel: 70})
+		r, asked := run(t, burst, &upstreamtest.Authz{Deny: true, Parallel: 70})
 		if len(r.Denied) != 70 || asked != 70 {
 			t.Errorf("%d servers denied after %d requests, want 70 after 70", len(r.Denied), asked)
 		}

@@ -24,8 +24,13 @@ const (
 // each attempt the handshake has 5 s, and so has every page. Only a transient failure is tried
 // again. Whatever happens inside, Load returns.
 func (c *Client) Load(ctx context.Context, t Target) Outcome {
+	return c.loadOne(ctx, t, func(Verdict) {})
+}
+
+// loadOne is Load. met is told how each attempt ended; it must not block.
+func (c *Client) loadOne(ctx context.Context, t Target, met func(Verdict)) Outcome {
 	start := c.o.Now()
-	l := load{op: c.newLoad(t), caller: ctx, paged: make(chan struct{}), done: make(chan Outcome, 1)}
+	l := load{once: t.Once, met: met, op: c.newLoad(t), caller: ctx, paged: make(chan struct{}), done: make(chan Outcome, 1)}
 	l.limit = c.limits.attempt
 	var cancel context.CancelFunc
 	l.whole, cancel = c.within(ctx, c.limits.list)
@@ -54,6 +59,8 @@ type load struct {
 	paged  chan struct{}   // closed then
 	begun  sync.Once       // closes it
 	done   chan Outcome
+	once   bool // there is one attempt
+	met    func(Verdict)
 }
 
 // wait returns how the load ended; not ended, if it goes on after its time.
@@ -103,7 +110,7 @@ func (l *load) run() (out Outcome) {
 			out.Error = l.text(err)
 		}
 	}()
-	transient := func(v Verdict) bool { return v.Status == Transient }
+	transient := func(v Verdict) bool { return v.Status == Transient && !l.once }
 	v, attempts := l.c.retry(l.first, transient, func() Verdict {
 		out.Attempts++
 		ctx, end := l.step(l.first)
@@ -112,7 +119,9 @@ func (l *load) run() (out Outcome) {
 		if err == nil {
 			out.Tools, out.Refused, err = l.list()
 		}
-		return l.verdict(l.caller, l.whole, err)
+		v := l.verdict(l.caller, l.whole, err)
+		l.met(v)
+		return v
 	})
 	if l.nothingSent(v) {
 		attempts = 0
@@ -256,38 +265,4 @@ func shownName(raw json.RawMessage) string {
 		return nil
 	})
 	return string(cut(fmt.Appendf(nil, "%q", name), 128))
-}
-
-// LoadAll loads every target, at most Options.Concurrency at once, and returns the
-// outcomes in the order of the targets. each, if not nil, is called with every
-// outcome as it comes, one at a time. A burst without a bound is what makes a
-// cold authorization service fail.
-func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(Outcome)) []Outcome {
-	type numbered struct {
-		i int
-		o Outcome
-	}
-	ended := make(chan numbered, len(targets))
-	next := make(chan int, len(targets))
-	for i := range targets {
-		next <- i
-	}
-	close(next)
-	for range min(c.o.Concurrency, len(targets)) {
-		go func() {
-			for i := range next {
-				sleep(ctx, c.o.Jitter(c.limits.start))
-				ended <- numbered{i, c.Load(ctx, targets[i])}
-			}
-		}()
-	}
-	out := make([]Outcome, len(targets))
-	for range targets {
-		n := <-ended
-		out[n.i] = n.o
-		if each != nil {
-			each(n.o)
-		}
-	}
-	return out
 }

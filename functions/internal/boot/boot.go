@@ -91,6 +91,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Upstream = upstream.New(&upstream.Options{
 		Secrets: o.Secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
+		Concurrency: s.Concurrency,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})
 	g := &gateway.Options{BaseURL: s.BaseURL, Log: p.Log, Now: p.now}

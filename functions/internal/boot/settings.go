@@ -30,8 +30,12 @@ type Settings struct {
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
 	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "in-process": it syncs itself
 	SyncEvery    time.Duration  // PORTCULLIS_SYNC_SCHEDULE: how often a sync is due, as the schedule is written; 0: not known
+	Concurrency  int            // PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks at once; 0: 64
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
+
+// maxConcurrency is the most servers that a sync may ask at once: each holds a connection.
+const maxConcurrency = 512
 
 // Load reads the settings and reports every fault at once.
 func Load(getenv func(string) string) (Settings, error) {
@@ -53,6 +57,11 @@ func Load(getenv func(string) string) (Settings, error) {
 	faults = append(faults, err)
 	if s.AllowNets, err = upstream.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
 		faults = append(faults, fmt.Errorf("PORTCULLIS_ALLOW_NETS: %w", err))
+	}
+	if n := getenv("PORTCULLIS_SYNC_CONCURRENCY"); n != "" {
+		if s.Concurrency, err = strconv.Atoi(n); err != nil || s.Concurrency < 1 || s.Concurrency > maxConcurrency {
+			faults = append(faults, fmt.Errorf("PORTCULLIS_SYNC_CONCURRENCY %q: want a number from 1 to %d", n, maxConcurrency))
+		}
 	}
 	s.AllowOrigins = list(getenv("PORTCULLIS_ALLOW_ORIGINS"))
 	if level := getenv("PORTCULLIS_LOG_LEVEL"); level != "" {

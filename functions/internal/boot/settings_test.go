@@ -33,3 +33,14 @@ func TestLoad(t *testing.T) {
 		})
 	}
 }
+
+func TestConcurrencyOfASync(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "1": 1, "512": 512, "0": -1, "513": -1, "many": -1} {
+		s, err := Load(func(name string) string {
+			return map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_SYNC_CONCURRENCY": text}[name]
+		})
+		if fault := want < 0; (err != nil) != fault || !fault && s.Concurrency != want || fault && !strings.Contains(err.Error(), "PORTCULLIS_SYNC_CONCURRENCY") {
+			t.Errorf("%q: %d, %v", text, s.Concurrency, err)
+		}
+	}
+}

@@ -95,6 +95,7 @@ type SyncResult struct {
 	Tools      int            `json:"tools"`
 	New        int            `json:"new"`
 	Changed    int            `json:"changed"`
+	Unasked    int            `json:"unasked,omitempty"` // servers that there was no time for
 	Stored     bool           `json:"stored"`
 	Superseded bool           `json:"superseded,omitempty"`
 	DurationMS int64          `json:"duration_ms"`
@@ -154,7 +155,7 @@ func isFaults(err error) bool {
 func newSyncResult(e SyncEvent, r catalog.Report) SyncResult {
 	out := SyncResult{
 		Result: "ok", Trigger: e.Trigger, Config: r.Config, Stale: r.ConfigErr != nil, OldPolicy: r.PolicyErr != nil,
-		Tools: r.Tools, New: r.New, Changed: r.Changed, Stored: r.Stored, Superseded: r.Superseded,
+		Tools: r.Tools, New: r.New, Changed: r.Changed, Unasked: r.Unasked, Stored: r.Stored, Superseded: r.Superseded,
 		DurationMS: r.Duration.Milliseconds(),
 	}
 	if errors.Is(r.ConfigErr, catalog.ErrGone) {

@@ -1,0 +1,123 @@
+package catalog
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// readServers asks the enabled servers for their tools. Those that are not asked to the end in
+// the time there is keep what they have; nothing is said about them.
+func (r *run) readServers(ctx context.Context) error {
+	var targets []upstream.Target
+	byName := map[string]*list{}
+	asked, failing := inOrder(r.lists)
+	for _, l := range asked {
+		target := Target(l.server, l.outcome)
+		target.Once = sick(l) && failing > fewFailing
+		targets = append(targets, target)
+		byName[l.server.Name] = l
+	}
+	now := Progress{Total: len(targets)}
+	tell := func() {
+		if r.o.Progress != nil {
+			r.o.Progress(now)
+		}
+	}
+	tell()
+	loading, cancel := context.WithTimeout(ctx, r.loadTime(ctx))
+	defer cancel()
+	outcomes := r.loader.LoadAll(loading, targets, func(o upstream.Outcome) {
+		now.Outcome = o
+		now.Done++
+		tell()
+	})
+	if ctx.Err() != nil { // what was cut short says nothing about the servers
+		return context.Cause(ctx)
+	}
+	for _, o := range outcomes {
+		l := byName[o.ServerID]
+		switch {
+		case l == nil:
+		case o.Recorded():
+			l.take(o)
+		default:
+			l.counts.Unasked = true
+			r.report.Unasked++
+		}
+	}
+	if r.report.Unasked > 0 {
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "there was no time to ask every server; the others come first in the next sync",
+			slog.Int("servers", len(targets)), slog.Int("unasked", r.report.Unasked))
+	}
+	return nil
+}
+
+const (
+	// loadTime is how long the servers of one sync may take in all, where the caller's
+	// deadline does not say less. Of that a fifth is left to write down what they said.
+	loadTime = 4 * time.Minute
+
+	// handicap is how much longer ago a server that failed must have been asked than one
+	// that did not, to come before it. It is more than the time from one sync to the next, so
+	// that the failing ones come last as a rule, and bounded, so that each has its turn.
+	handicap = 15 * time.Minute
+
+	// fewFailing is how many failing servers are asked as often as others: a server that
+	// starts with its first request needs a second attempt. More of them get one each.
+	fewFailing = 16
+)
+
+func (r *run) loadTime(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(loadTime, time.Until(end)*4/5)
+	}
+	return loadTime
+}
+
+// sick reports whether the server's last load failed.
+func sick(l *list) bool {
+	return l.outcome.Status != "" && l.outcome.Status != upstream.Available
+}
+
+// inOrder returns the enabled servers in the order in which they are asked, and how many of
+// them failed last time: first those without which there is no sync, then the one that was
+// not asked for longest, the failing ones later.
+func inOrder(lists []*list) (out []*list, failing int) {
+	due := func(l *list) time.Time {
+		if sick(l) {
+			return l.outcome.CheckedAt.Add(handicap)
+		}
+		return l.outcome.CheckedAt
+	}
+	for _, l := range lists {
+		if l.server.Enabled {
+			out = append(out, l)
+			if sick(l) {
+				failing++
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *list) int {
+		if a.server.Required != b.server.Required {
+			if a.server.Required {
+				return -1
+			}
+			return 1
+		}
+		return due(a).Compare(due(b))
+	})
+	return out, failing
+}
+
+// Target returns where and how the server is reached. last is how its last load ended.
+func Target(s config.Server, last upstream.Outcome) upstream.Target {
+	return upstream.Target{
+		Memory: last.Memory,
+		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
+	}
+}

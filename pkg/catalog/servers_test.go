@@ -1,0 +1,166 @@
+package catalog_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+)
+
+// slow is a world on the clock of a test's bubble, with servers s00, s01 … of one tool each.
+func slow(t *testing.T, n int, takes func(server string) time.Duration) *world {
+	w := newWorld(t)
+	w.servers.now, w.servers.takes = time.Now, takes
+	servers := map[string]string{}
+	for i := range n {
+		name := fmt.Sprintf("s%02d", i)
+		servers[name] = ""
+		w.servers.lists[name] = []string{"tool"}
+	}
+	w.configure(servers)
+	w.syncer = catalog.NewSyncer(w.objects, w.approvals, w.servers, nil)
+	return w
+}
+
+func TestFailingServersComeLastButHaveTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slow(t, 5, nil)
+		w.servers.faults = map[string]upstream.Outcome{"s00": transient(), "s02": transient()}
+		w.sync()
+		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.servers.asked); diff != "" {
+			t.Errorf("the first sync asks (-want +got):\n%s", diff)
+		}
+		for range 3 {
+			time.Sleep(5 * time.Minute)
+			w.sync()
+			if diff := cmp.Diff([]string{"s01", "s03", "s04", "s00", "s02"}, w.servers.asked); diff != "" {
+				t.Errorf("a later sync asks (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestRequiredServersAreAskedFirst(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"a": "", "b": `,"required":true`})
+	w.servers.lists = map[string][]string{"a": {"x"}, "b": {"y"}}
+	w.sync()
+	if diff := cmp.Diff([]string{"b", "a"}, w.servers.asked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestManyFailingServersGetOneAttemptEach(t *testing.T) {
+	for _, failing := range []int{16, 17} {
+		synctest.Test(t, func(t *testing.T) {
+			w := slow(t, 20, nil)
+			for i := range failing {
+				w.servers.faults[fmt.Sprintf("s%02d", i)] = transient()
+			}
+			w.sync()
+			if w.servers.once != 0 {
+				t.Errorf("%d servers have one attempt the first time", w.servers.once)
+			}
+			w.sync()
+			if want := map[bool]int{true: failing}[failing > 16]; w.servers.once != want {
+				t.Errorf("of %d failing servers %d have one attempt, want %d", failing, w.servers.once, want)
+			}
+		})
+	}
+}
+
+// Where there is no time for all, what has answered is taken, the rest keeps what it has, and
+// each server has its turn.
+func TestASyncThatRunsOutOfTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slow(t, 10, func(string) time.Duration { return 10 * time.Second })
+		w.servers.faults = map[string]upstream.Outcome{"s01": transient(), "s04": transient()}
+		timesAsked := map[string]int{}
+		for n := range 12 {
+			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // of which the servers have 36 s: enough for three
+			rep, err := w.syncer.Sync(ctx)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := slices.Clone(w.servers.asked)
+			if len(asked) != 3 || rep.Unasked != 10-len(asked) {
+				t.Errorf("sync %d asks %v and reports %d unasked", n, asked, rep.Unasked)
+			}
+			for _, s := range rep.Servers {
+				if s.Unasked == slices.Contains(asked, s.Name) {
+					t.Errorf("sync %d: %+v", n, s)
+				}
+			}
+			for _, name := range asked {
+				timesAsked[name]++
+			}
+			time.Sleep(5 * time.Minute)
+		}
+		if got := w.load().Len(); got != 8 {
+			t.Errorf("%d tools are in the catalog, want those of the 8 healthy servers", got)
+		}
+		for i := range 10 {
+			if n := timesAsked[fmt.Sprintf("s%02d", i)]; n < 2 {
+				t.Errorf("s%02d was asked %d times in twelve syncs", i, n)
+			}
+		}
+		if s, _ := w.load().Server("s01"); s.Outcome.Status != upstream.Transient || s.Outcome.CheckedAt.IsZero() {
+			t.Errorf("s01 = %+v, want the outcome of when it was asked", s.Outcome)
+		}
+	})
+}
+
+// A caller that goes away ends the sync, unlike time that is up.
+func TestACallerThatGoesAwayEndsTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := slow(t, 3, func(string) time.Duration { return time.Second })
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(1500*time.Millisecond, cancel)
+		if _, err := w.syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Sync = %v, want that it was canceled", err)
+		}
+		if w.exists(catalog.CurrentKey) {
+			t.Error("a catalog was stored")
+		}
+	})
+}
+
+// TestHangingServersKeepNobodyOut runs real servers, most of which accept and never answer,
+// with a deadline that they outlive.
+func TestHangingServersKeepNobodyOut(t *testing.T) {
+	tools := map[string][]json.RawMessage{}
+	for i := range 31 {
+		tools[fmt.Sprintf("s%02d", i)] = []json.RawMessage{json.RawMessage(`{"name":"a"}`), json.RawMessage(`{"name":"b"}`)}
+	}
+	f := newFleet(t, tools)
+	for i := range 24 {
+		f.servers[fmt.Sprintf("s%02d", i)].Fail(upstreamtest.Hang())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	rep, err := f.syncer.Sync(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Tools != 14 {
+		t.Errorf("%d tools are in the catalog, want the 14 of the seven healthy servers", rep.Tools)
+	}
+	for _, s := range rep.Servers {
+		healthy := strings.Compare(s.Name, "s24") >= 0
+		if healthy != (s.Outcome.Status == upstream.Available) || healthy == s.Kept {
+			t.Errorf("%+v", s)
+		}
+	}
+}
