@@ -206,7 +206,7 @@ func TestSamSaysWhatNeedsDocker(t *testing.T) {
 	for event, want := range map[string]string{
 		"events/http/tools-list.json": "McpFunction\n", "events/schedule.json": "SyncFunction\n", "events/eventbridge-catalog.json": "SyncFunction\n",
 	} {
-		if out, said, err := b.run(t, "sam", "function", event); err != nil || string(out) != want {
+		if out, said, err := b.run(t, "sam", "function", event); err != nil || out != want {
 			t.Errorf("the function of %s is %q (%s, %v), want %q", event, out, said, err, want)
 		}
 	}

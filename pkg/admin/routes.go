@@ -80,7 +80,7 @@ func (a *api) fail(ctx context.Context, deed string, err error) error {
 	case errors.Is(err, approval.ErrConflict):
 		return problem(http.StatusConflict, "somebody else decided about the tool at this moment; read it again")
 	}
-	a.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("deed", deed), slog.Any("err", err))
+	a.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("deed", deed), slog.Any("error", err))
 	return problem(http.StatusInternalServerError, "internal error; the log says more")
 }
 

@@ -113,7 +113,7 @@ func (a *api) submitLogin(w http.ResponseWriter, r *http.Request) {
 	}
 	actor, _ := a.o.Login.Actor(session)
 	a.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
-	http.SetCookie(w, &http.Cookie{
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
 		Name: cookieName, Value: session, Path: cookiePath, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
 	})
 	seeOther(w, afterSignIn(p.SignIn.Next))
@@ -126,7 +126,9 @@ func (a *api) signOut(w http.ResponseWriter, r *http.Request) {
 			a.o.Login.SignOut(c.Value)
 		}
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: cookiePath, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // it holds nothing; Secure as above
+		Name: cookieName, Path: cookiePath, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
 	seeOther(w, "./login")
 }
 

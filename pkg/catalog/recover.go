@@ -76,7 +76,7 @@ func (r *run) recoverLost(ctx context.Context) error {
 	if len(due) == 0 {
 		return nil
 	}
-	clear(r.Syncer.baselines) // they may be lost as well
+	clear(r.baselines) // they may be lost as well
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)

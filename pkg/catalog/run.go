@@ -103,7 +103,7 @@ func (r *run) readBase(ctx context.Context) error {
 	case errors.Is(err, object.ErrNotFound):
 		etag = object.IfAbsent
 	case errors.Is(err, ErrUnusable):
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "stored catalog is replaced", slog.Any("err", err))
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "stored catalog is replaced", slog.Any("error", err))
 	case err != nil:
 		return err
 	}
@@ -165,7 +165,7 @@ func (r *run) finish(ctx context.Context, err error) {
 	}
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", slog.Duration("duration", rep.Duration), slog.Any("err", err))
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", slog.Duration("duration", rep.Duration), slog.Any("error", err))
 		return
 	}
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",

@@ -19,7 +19,7 @@ func (s *Session) checkHeaders(i int, params json.RawMessage) *Error {
 	}
 	wanted, err := tool.HeaderParams(s.view.Tool(i).Definition.InputSchema)
 	if err != nil || len(wanted) == 0 {
-		return nil // a schema with an error is refused by the sync; the call says why
+		return nil //nolint:nilerr // a schema with an error is refused by the sync; the call says why
 	}
 	p, fault := readParams(params)
 	if fault != nil {

@@ -223,6 +223,16 @@ func TestNoGlobalsByInit(t *testing.T) {
 	}
 }
 
+// One key for errors in the log: who looks for them should not have to know who wrote the line.
+func TestLogsNameErrorsAlike(t *testing.T) {
+	key := regexp.MustCompile(`slog\.(?:Any|String)\("(err|e|reason_err|cause)",`)
+	for _, f := range files(t) {
+		if m := key.FindSubmatch(f.src); m != nil && !f.test {
+			t.Errorf(`%s logs an error as %q, want "error"`, f.path, m[1])
+		}
+	}
+}
+
 func TestNoForbiddenRoomNames(t *testing.T) {
 	for _, f := range files(t) {
 		if slices.Contains([]string{"util", "utils", "common", "types", "helpers", "misc"}, f.ast.Name.Name) {

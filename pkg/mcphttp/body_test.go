@@ -144,7 +144,7 @@ func TestARefusalDoesNotWaitForASlowSender(t *testing.T) {
 		}
 		answer, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if err != nil || res.StatusCode != 401 || !strings.Contains(string(answer), id) || !res.Close {
+		if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(answer), id) || !res.Close {
 			t.Errorf("after %s: %d %s, closes %v, %v", body, res.StatusCode, answer, res.Close, err)
 		}
 		if took := time.Since(start); took > 10*time.Second { // a second, on a machine that has the time

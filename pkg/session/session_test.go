@@ -43,8 +43,8 @@ func TestKeyIDs(t *testing.T) {
 			t.Errorf("%q and %q have one ID", k, other)
 		}
 		seen[k.ID()] = k
-		if len(k.ID()) != 64 || k.ID() != k.ID() {
-			t.Errorf("ID of %q = %q", k, k.ID())
+		if again := k; len(k.ID()) != 64 || again.ID() != k.ID() {
+			t.Errorf("ID of %q = %q, and %q the second time", k, k.ID(), again.ID())
 		}
 	}
 }

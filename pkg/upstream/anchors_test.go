@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -28,7 +29,7 @@ func TestAnchorsAreFoundWhereverTheyStand(t *testing.T) {
 	a := newAnchors(forms)
 	for _, form := range forms {
 		for at := range 40 {
-			text := append(bytes.Repeat([]byte("token"), 9)[:at], form...)
+			text := slices.Concat(bytes.Repeat([]byte("token"), 9)[:at], []byte(form))
 			if !a.in(text) || a.in(text[:len(text)-8]) {
 				t.Errorf("%q at %d", form, at)
 			}

@@ -66,7 +66,7 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 			}
 			m := data[at : at+metaSize]
 			sum := fnv.New64a()
-			sum.Write(m[:metaSize-8])
+			_, _ = sum.Write(m[:metaSize-8]) // a hash never fails
 			txid := u64(m[48:])
 			if u32(m) != metaMagic || u32(m[4:]) != metaVersion || uint64(u32(m[8:])) != size ||
 				u64(m[56:]) != sum.Sum64() || v != nil && txid < newest {

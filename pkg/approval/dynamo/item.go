@@ -2,7 +2,7 @@ package dynamo
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -104,7 +104,7 @@ func decodeDecision(it item) (approval.Decision, error) {
 	rev, isNumber := it["rev"].(*types.AttributeValueMemberN)
 	disabled, isBool := it["disabled"].(*types.AttributeValueMemberBOOL)
 	if err != nil || !isRecord || !isTool || !isNumber || !isBool {
-		return approval.Decision{}, broken(it, fmt.Errorf("it is no decision (%v)", err))
+		return approval.Decision{}, broken(it, errors.Join(errors.New("it is no decision"), err))
 	}
 	n, err := strconv.ParseInt(rev.Value, 10, 64)
 	if err != nil {
