@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -113,13 +114,22 @@ func (h *house) call(t *testing.T, name, args string) result {
 	return result{a.Result.Content[0].Text, a.Result.IsError}
 }
 
-// wantStale checks which parts /healthz calls stale.
-func (h *house) wantStale(t *testing.T, parts ...string) {
+// wantReasons checks what is wrong, and that /healthz says whether anything is.
+func (h *house) wantReasons(t *testing.T, codes ...string) {
 	t.Helper()
-	rec := h.send(t, "/healthz", "")
-	var got struct{ Stale []string }
-	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusOK || strings.Join(got.Stale, " ") != strings.Join(parts, " ") {
-		t.Errorf("/healthz = %d %s, want stale %v (%v)", rec.Code, rec.Body, parts, err)
+	want := `{"status":"ok"}`
+	if len(codes) > 0 {
+		want = `{"status":"degraded"}`
+	}
+	if rec := h.send(t, "/healthz", ""); rec.Code != http.StatusOK || rec.Body.String() != want {
+		t.Errorf("/healthz = %d %s, want %s", rec.Code, rec.Body, want)
+	}
+	var got []string
+	for _, r := range h.program.States.Load(t.Context()).Health.Reasons() {
+		got = append(got, r.Code)
+	}
+	if !slices.Equal(got, codes) {
+		t.Errorf("reasons %v, want %v", got, codes)
 	}
 }
 
@@ -145,10 +155,10 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 			if r := h.call(t, "call_tool_read", searchTool); r.IsError {
 				t.Errorf("a call answers %+v", r)
 			}
-			h.wantStale(t, "config", "policy", "catalog")
+			h.wantReasons(t, "config_unread", "policy_unread", "catalog_unread")
 			h.proxy.Set("s3", lambdatest.None)
 			h.pass(time.Minute)
-			h.wantStale(t)
+			h.wantReasons(t)
 		})
 		t.Run("approvals are gone by for a minute while DynamoDB is "+name, func(t *testing.T) {
 			h := open(t)
@@ -182,7 +192,7 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 		if r := h.call(t, "call_tool_read", searchTool); r.IsError {
 			t.Errorf("a call answers %+v", r)
 		}
-		h.wantStale(t, "config")
+		h.wantReasons(t, "config_refused")
 	})
 	t.Run("a lost metric stops no request", func(t *testing.T) {
 		h := open(t)

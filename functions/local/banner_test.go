@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,6 +52,24 @@ func (l *launch) waitFor(t *testing.T, text string, times int) {
 	eventually(t, "it prints "+text, func() bool { return strings.Count(l.out.String(), text) >= times })
 }
 
+// asked returns what /healthz says, and what a search says that finds nothing.
+func (l *launch) asked(t *testing.T) string {
+	t.Helper()
+	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(l.out.String())
+	r, err := http.Get(base + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	health, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := (&program{t: t, base: base}).call("retrieve_tools", map[string]any{"query": "zebra"})
+	text := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d UTC`).ReplaceAllString(found.Text, "TIME UTC")
+	return fmt.Sprintf("\nGET /healthz\n  %d %s\nretrieve_tools\n  %s\n", r.StatusCode, health, text)
+}
+
 // plain returns what was printed without what differs from run to run.
 func (l *launch) plain(dir string) string {
 	text := strings.ReplaceAll(l.out.String(), dir, "DIR")
@@ -74,7 +94,8 @@ const brokenConfig = `{
 }
 `
 
-// What the program prints at its start is true, and says what to do next.
+// What the program prints at its start is true, and says what to do next; /healthz and a
+// search that finds nothing say the same.
 func TestBanner(t *testing.T) {
 	good := func(t *testing.T) *upstreamtest.Server {
 		return upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
@@ -126,7 +147,8 @@ func TestBanner(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			tt.make(t, dir)
-			checkBanner(t, tt.name, launchOn(t, dir, tt.args...).plain(dir))
+			l := launchOn(t, dir, tt.args...)
+			checkBanner(t, tt.name, l.plain(dir)+l.asked(t))
 		})
 	}
 }

@@ -149,7 +149,7 @@ func TestAnOperatorsSelectionThatIsWrongIsRefused(t *testing.T) {
 				}
 			}
 			eventually(t, "the faults are shown", func() bool {
-				o.json(http.MethodGet, "/healthz", nil, http.StatusOK, &state)
+				o.json(http.MethodGet, "/admin/health", nil, http.StatusOK, &state)
 				return state.State.Config.Stale
 			})
 			var got []string
@@ -173,7 +173,7 @@ func TestToolsThatNoServerHasAreWarnings(t *testing.T) {
 		Status string
 		State  struct{ Warnings []string }
 	}
-	o.json(http.MethodGet, "/healthz", nil, http.StatusOK, &health)
+	o.json(http.MethodGet, "/admin/health", nil, http.StatusOK, &health)
 	want := []string{
 		"config/mcp_config.json:tools.enabled[0]: Unknown enabled tool: nope", "config/mcp_config.json:tools.disabled[0]: Unknown disabled tool: zip",
 		"config/mcp_config.json:tools.disabled[1]: Unknown disabled tool: files:zap",

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -152,18 +151,23 @@ func TestTheAuditNamesWhoProvedToBeAnAdmin(t *testing.T) {
 	}
 }
 
-func TestHealthNamesServersToAdminsAlone(t *testing.T) {
+func TestHealthTellsEverybodyOneWord(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	agent, _ := g.mint(filesToken)
-	for credential, want := range map[string]bool{"": false, agent: false, g.root.Reveal(): true} {
-		var health struct{ Servers []json.RawMessage }
+	for credential, want := range map[string]int{"": http.StatusUnauthorized, agent: http.StatusForbidden, g.root.Reveal(): http.StatusOK} {
 		var header []string
 		if credential != "" {
 			header = []string{"Authorization", "Bearer " + credential}
 		}
-		g.json(http.MethodGet, "/healthz", nil, http.StatusOK, &health, header...)
-		if (len(health.Servers) > 0) != want {
-			t.Errorf("health names %d servers, want some: %v", len(health.Servers), want)
+		var word map[string]any
+		g.json(http.MethodGet, "/healthz", nil, http.StatusOK, &word, header...)
+		if len(word) != 1 || word["status"] != "ok" {
+			t.Errorf("/healthz = %v, want one word", word)
+		}
+		var health map[string]any
+		g.json(http.MethodGet, "/admin/health", nil, want, &health, header...)
+		if _, told := health["reasons"]; told != (want == http.StatusOK) || told && (health["status"] != "ok" || health["tools"] != 4.0) {
+			t.Errorf("/admin/health = %v", health)
 		}
 	}
 }

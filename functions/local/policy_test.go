@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -21,11 +20,11 @@ func writePolicy(t testing.TB, dir, text string) {
 	}
 }
 
-// A health is what /healthz says of the policy.
+// A health is what /admin/health says of the policy.
 type health struct {
-	Status string
-	Stale  []string
-	State  struct {
+	Status  string
+	Reasons []struct{ Code string }
+	State   struct {
 		Policy struct {
 			Version string
 			Stale   bool
@@ -41,7 +40,7 @@ type health struct {
 func (p *program) health() health {
 	p.t.Helper()
 	var h health
-	p.json(http.MethodGet, "/healthz", nil, http.StatusOK, &h)
+	p.json(http.MethodGet, "/admin/health", nil, http.StatusOK, &h)
 	return h
 }
 
@@ -62,12 +61,15 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	version := o.health().State.Policy.Version
 
 	writePolicy(t, o.dir, "@id(\"typo\")\nforbid (principal, action, resource) when { resource.nam == \"x\" };")
-	stale := func(p *program) bool { return slices.Equal(p.health().Stale, []string{"policy"}) }
+	stale := func(p *program) bool {
+		r := p.health().Reasons
+		return len(r) == 1 && r[0].Code == "policy_refused"
+	}
 	eventually(t, "the health says that the policy is stale", func() bool { return stale(o.program) })
 	check := func(p *program) {
 		t.Helper()
 		h := p.health()
-		if h.Status != "stale" || !h.State.Policy.Stale || h.State.Policy.Version != version {
+		if h.Status != "degraded" || !h.State.Policy.Stale || h.State.Policy.Version != version {
 			t.Errorf("health = %+v, want version %s in use, and stale", h, version)
 		}
 		if f := h.State.Policy.Faults; len(f) != 1 || f[0].Path != "typo" || f[0].Line != 2 || f[0].Col != 54 || !strings.Contains(f[0].Message, "`nam`") {

@@ -38,13 +38,9 @@ func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
 	writeConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
 	p := start(t, dir)
 	writeConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
-	var health struct {
-		Status string
-		Stale  []string
-	}
-	eventually(t, "the health says that the config is stale", func() bool {
-		p.json(http.MethodGet, "/healthz", nil, http.StatusOK, &health)
-		return health.Status == "stale" && len(health.Stale) == 1 && health.Stale[0] == "config"
+	eventually(t, "the health says that the config is refused", func() bool {
+		h := p.health()
+		return h.Status == "degraded" && len(h.Reasons) == 1 && h.Reasons[0].Code == "config_refused"
 	})
 	if got := p.call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
 		t.Errorf("the good config's lock is gone: %s", got.Raw)

@@ -56,7 +56,7 @@ type Options struct {
 	TokenKey token.Key
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
-	Version string           // of the program, for /healthz
+	Version string           // of the program, for /admin/health
 	Now     func() time.Time // nil: time.Now
 	Log     *slog.Logger     // nil: none
 }

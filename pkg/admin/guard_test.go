@@ -1,24 +1,17 @@
 package admin_test
 
 import (
-	"encoding/json"
 	"errors"
 	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 func TestOtherSitesCannotDecide(t *testing.T) {
@@ -174,88 +167,6 @@ func TestAnswersAreNotKeptNorFramed(t *testing.T) {
 	}
 }
 
-// health asks /healthz.
-func (h *house) health() (int, admin.HealthReport, string) {
-	h.t.Helper()
-	h.handler = admin.Health(h.states, &h.options)
-	defer h.open()
-	w := h.send("/healthz", "")
-	var r admin.HealthReport
-	if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil {
-		h.t.Fatal(err)
-	}
-	return w.Code, r, w.Body.String()
-}
-
-func TestHealthSaysWhatIsInUse(t *testing.T) {
-	h := newHouse(t)
-	code, r, _ := h.health()
-	if code != http.StatusOK || r.Status != "ok" || r.Version != "v1.2.3" || r.Config != config.Version([]byte(fsConfig)) || r.Tools != 4 {
-		t.Errorf("%d %+v", code, r)
-	}
-	if r.Outcomes["available"] != 2 || len(r.Outcomes) != 1 || len(r.Servers) != 3 || r.CatalogAge == nil || len(r.Stale) != 0 {
-		t.Errorf("%+v", r)
-	}
-
-	h.put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
-	h.states.Refresh(t.Context())
-	code, r, _ = h.health()
-	if code != http.StatusOK || r.Status != "stale" || len(r.Stale) != 1 || r.Stale[0] != "config" || len(r.State.Config.Faults) == 0 {
-		t.Errorf("beside a bad config: %d %+v", code, r)
-	}
-}
-
-func TestHealthSaysHowAServerFailed(t *testing.T) {
-	h := newHouse(t)
-	h.servers.faults["mail"] = upstream.Outcome{Status: upstream.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host"}
-	h.sync()
-	_, r, body := h.health()
-	want := []admin.HealthServer{{Name: "mail", Enabled: true, Outcome: admin.Outcome{
-		Status: "transient", Reason: "http_5xx", HTTPStatus: 503, RetryAfterMS: 1000, Error: "503 from the mail host",
-		Message:  "MCP server 'mail' is starting up or briefly unavailable; it will be retried.",
-		Attempts: 1, DurationMS: 15, CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
-	}}}
-	got := slices.DeleteFunc(r.Servers, func(s admin.HealthServer) bool { return s.Name != "mail" })
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("servers (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]int{"available": 1, "transient": 1}, r.Outcomes); diff != "" {
-		t.Errorf("outcomes (-want +got):\n%s", diff)
-	}
-	const keys = `"reason":"http_5xx","http_status":503,"error":"503 from the mail host","attempts":1,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z"`
-	for _, key := range strings.Split(keys, ",") {
-		if !strings.Contains(body, key) {
-			t.Errorf("%s is not in %s", key, body)
-		}
-	}
-}
-
-func TestHealthTellsStrangersNoNames(t *testing.T) {
-	h := newHouse(t)
-	h.options.Actor = nil
-	h.put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
-	h.states.Refresh(t.Context())
-	code, r, body := h.health()
-	if code != http.StatusOK || r.Outcomes["available"] != 2 || r.Status != "stale" {
-		t.Errorf("%d %+v", code, r)
-	}
-	for _, secret := range []string{"mail", "fs", "oops"} {
-		if strings.Contains(body, secret) {
-			t.Errorf("%q stands in %s", secret, body)
-		}
-	}
-}
-
-func TestHealthWithoutACatalogIs503(t *testing.T) {
-	h := newHouse(t)
-	h.objects.OnGet = onGet(errStore)
-	h.states = newStates(h)
-	code, r, body := h.health()
-	if code != http.StatusServiceUnavailable || r.Status != "unavailable" || strings.Contains(body, "arn:") {
-		t.Errorf("%d %s", code, body)
-	}
-}
-
 // On one machine nobody logs in, so a page that pointed its own name at it would be
 // let in as the user.
 func TestPageThatReboundItsNameToLoopbackReadsAndDecidesNothing(t *testing.T) {
@@ -296,15 +207,11 @@ func TestPageThatReboundItsNameToLoopbackReadsAndDecidesNothing(t *testing.T) {
 		"gate.example.com.evil.io": http.StatusMisdirectedRequest,
 	} {
 		for path, body := range map[string]string{
-			"/admin/servers": "", "/admin": "", "/admin/tools/fs/read_file/disable": "{}",
+			"/admin/servers": "", "/admin/health": "", "/admin": "", "/admin/tools/fs/read_file/disable": "{}",
 		} {
 			if code, text := ask(h.handler, host, path, body); code != want {
 				t.Errorf("%s as %q = %d %s, want %d", path, host, code, text, want)
 			}
-		}
-		code, text := ask(admin.Health(h.states, &h.options), host, "/healthz", "")
-		if named := strings.Contains(text, `"servers"`); code != http.StatusOK || named != (want == http.StatusOK) {
-			t.Errorf("/healthz as %q = %d %s", host, code, text)
 		}
 	}
 }

@@ -1,90 +1,54 @@
 package admin
 
 import (
-	"encoding/json"
-	"net/http"
+	"context"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// A HealthReport is the body of /healthz. The parts after Outcomes are for callers
-// whom Options.Actor knows and who name a known host: they name servers and say what is
-// wrong with files.
-type HealthReport struct {
-	Status     string         `json:"status"` // ok, stale or unavailable
-	Version    string         `json:"version,omitempty"`
-	Config     string         `json:"config,omitempty"` // version of the config in use
-	Stale      []string       `json:"stale"`            // parts of which something else is stored, or may be
-	CatalogAge *int64         `json:"catalog_age_seconds,omitempty"`
+// A Health says how the gateway is, and what /healthz keeps from everybody.
+type Health struct {
+	Status     string         `json:"status" enum:"ok,degraded,failing" doc:"degraded: requests are served, and something is older, refused or missing; failing: no tool can be called"`
+	Reasons    []Reason       `json:"reasons" nullable:"false" doc:"everything that is wrong, the worst first"`
+	Version    string         `json:"version,omitempty" doc:"of the program"`
+	CatalogAge *int64         `json:"catalog_age_seconds,omitempty" doc:"since a sync last confirmed the catalog"`
 	Tools      int            `json:"tools"`
-	Outcomes   map[string]int `json:"outcomes"` // servers that are enabled, by how they loaded
-
-	State   *Freshness     `json:"state,omitempty"`
-	Servers []HealthServer `json:"servers,omitempty"`
+	Outcomes   map[string]int `json:"outcomes" doc:"servers that are enabled, by how they loaded; /admin/servers says more of each"`
+	State      Freshness      `json:"state"`
 }
 
-// A HealthServer is one configured server.
-type HealthServer struct {
-	Name    string  `json:"name"`
-	Enabled bool    `json:"enabled"`
-	Outcome Outcome `json:"outcome"`
+// A Reason is one thing that is wrong.
+type Reason struct {
+	Code    string    `json:"code" doc:"stable: config_refused, servers_down, …"`
+	Status  string    `json:"status" enum:"degraded,failing" doc:"what it makes of the gateway"`
+	Message string    `json:"message" doc:"what is the matter, and what follows from it"`
+	Action  string    `json:"action" doc:"who does what next"`
+	Since   time.Time `json:"since,omitzero" doc:"when it began or, if that is not known, was first seen by this process"`
 }
 
-// Health returns the handler of /healthz: 200 while requests can be served,
-// if from what is stale, else 503.
-func Health(states *state.Loader, o *Options) http.Handler {
-	a := &api{states: states, o: o.withDefaults()}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		st := states.Load(r.Context())
-		_, err := a.actor(r)
-		out := a.health(st, err == nil && a.knownHost(r))
-		status := http.StatusOK
-		if !st.Ready() {
-			status = http.StatusServiceUnavailable
-		}
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(out) // the caller has gone if this fails
-	})
+type healthOutput struct{ Body Health }
+
+func (a *api) health(ctx context.Context, _ *struct{}) (*healthOutput, error) {
+	return &healthOutput{a.healthOf(a.states.Load(ctx))}, nil
 }
 
-func (a *api) health(st *state.State, known bool) HealthReport {
-	out := HealthReport{Status: "ok", Version: a.o.Version, Config: st.Health.Config.Version, Stale: []string{}, Outcomes: map[string]int{}}
-	for _, p := range []struct {
-		name string
-		part state.Part
-	}{
-		{"config", st.Health.Config}, {"policy", st.Health.Policy}, {"catalog", st.Health.Catalog}, {"approvals", st.Health.Approvals},
-	} {
-		if p.part.Stale {
-			out.Stale = append(out.Stale, p.name)
-			out.Status = "stale"
-		}
+func (a *api) healthOf(st *state.State) Health {
+	out := Health{
+		Status: string(st.Health.Condition()), Reasons: []Reason{}, Version: a.o.Version,
+		Tools: st.Health.Servers.Tools, Outcomes: map[string]int{}, State: freshnessOf(st),
 	}
-	if !st.Ready() {
-		out.Status = "unavailable"
+	for _, r := range st.Health.Reasons() {
+		out.Reasons = append(out.Reasons, Reason{Code: r.Code, Status: string(r.Condition), Message: r.Message, Action: r.Action, Since: r.Since})
 	}
 	if st.Catalog != nil {
-		out.Tools = st.Catalog.Len()
 		age := int64(a.o.Now().Sub(st.Catalog.Current().SyncedAt) / time.Second)
 		out.CatalogAge = &age
 	}
 	for _, s := range st.Servers() {
-		o := outcomeOf(s.Config.Name, s.Outcome)
 		if s.Config.Enabled {
-			out.Outcomes[o.Status]++
+			out.Outcomes[outcomeOf(s.Config.Name, s.Outcome).Status]++
 		}
-		if known {
-			out.Servers = append(out.Servers, HealthServer{Name: s.Config.Name, Enabled: s.Config.Enabled, Outcome: o})
-		}
-	}
-	if known {
-		f := freshnessOf(st)
-		out.State = &f
 	}
 	return out
 }

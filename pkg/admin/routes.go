@@ -52,6 +52,7 @@ func (a *api) register(mux *http.ServeMux) {
 	huma.Register(h, sync, a.sync)
 	huma.Register(h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), a.restoreApprovals)
 	huma.Register(h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), a.acceptApprovals)
+	huma.Register(h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
 	huma.Register(h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
 	a.registerTokens(h)
 

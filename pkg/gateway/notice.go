@@ -84,7 +84,7 @@ func olderSentences(h state.Health) []string {
 			out = append(out, "The gateway goes on with an older configuration, since the newest cannot be used: its operator has to mend it.")
 		case "sync_failed", "catalog_old", "catalog_unread", "catalog_unusable":
 			if !h.Sync.At.IsZero() {
-				out = append(out, "The servers were last asked for their tools at "+h.Sync.At.UTC().Format("2006-01-02 15:04")+" UTC: newer tools are not known here.")
+				out = append(out, "The list of tools is of "+h.Sync.At.UTC().Format("2006-01-02 15:04")+" UTC: newer tools are not known here.")
 			}
 		}
 	}

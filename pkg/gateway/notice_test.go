@@ -154,7 +154,7 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 			}},
 		{"a refused config", "The gateway goes on with an older configuration, since the newest cannot be used: its operator has to mend it.",
 			func(y *yard) { y.serves("a", act); y.start(""); y.store(config.Key, "{") }},
-		{"failing syncs", "The servers were last asked for their tools at 2026-11-20 12:00 UTC: newer tools are not known here.",
+		{"failing syncs", "The list of tools is of 2026-11-20 12:00 UTC: newer tools are not known here.",
 			func(y *yard) {
 				y.serves("a", act)
 				y.start("")

@@ -44,7 +44,7 @@ func (h Health) Condition() Condition {
 }
 
 // Reasons returns everything that is wrong, the worst first. It is pure: the same facts
-// give the same reasons.
+// give the same reasons. The zero Health, of which nothing was read, is [Failing].
 //
 // A new fact has its place here: a field of [Health], and the reason that it makes.
 func (h Health) Reasons() []Reason {
@@ -105,7 +105,7 @@ func (h Health) configReasons() (out []Reason) {
 			Action:  `The operator mends "tools" in the file. The fault: ` + h.Selection.Error() + ".",
 		})
 	}
-	if p.Err == nil {
+	if p.Err == nil && p.InUse {
 		return out
 	}
 	r := Reason{Condition: either(p)}

@@ -40,6 +40,7 @@ var troubles = []struct {
 	change    func(*state.Health)
 }{
 	{"nothing", "", state.OK, func(*state.Health) {}},
+	{"nothing was looked at", "config_unread", state.Failing, func(h *state.Health) { *h = state.Health{} }},
 	{"a server is down", "", state.OK, func(h *state.Health) { h.Servers.Tried = 1 }},
 	{"no config ever", "config_missing", state.Failing, func(h *state.Health) {
 		h.Config, h.Catalog = none(gone("config")), none(gone("catalog"))

@@ -1,28 +1,22 @@
 package boot
 
 import (
-	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
 // An Actor says who sends a request to /admin. An error refuses it.
 type Actor = func(*http.Request) (string, error)
 
-// Public returns the handler of /mcp, of the well-known metadata and of /healthz,
-// which names servers to admins alone.
-func (p *Program) Public() (http.Handler, error) {
-	actor, err := p.Actor(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	return p.public(actor)
-}
+// Public returns the handler of /mcp, of the well-known metadata and of /healthz.
+func (p *Program) Public() (http.Handler, error) { return p.public() }
 
-func (p *Program) public(actor Actor) (*http.ServeMux, error) {
+func (p *Program) public() (*http.ServeMux, error) {
 	mcp, err := p.MCP()
 	if err != nil {
 		return nil, err
@@ -31,8 +25,23 @@ func (p *Program) public(actor Actor) (*http.ServeMux, error) {
 	mux.Handle("/", mcp) // its 404 is JSON-RPC
 	mux.Handle("GET /mcp", p.browsed(mcp))
 	mux.Handle("GET /mcp/", p.browsed(mcp))
-	mux.Handle("GET /healthz", admin.Health(p.States, p.adminOptions(actor)))
+	mux.HandleFunc("GET /healthz", p.healthz)
 	return mux, nil
+}
+
+// healthz says in one word how the gateway is, the same to everybody: what is wrong is for
+// those who may read /admin/health. It is 503 only if no tool can be called.
+func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
+	condition, status := p.States.Load(r.Context()).Health.Condition(), http.StatusOK
+	if condition == state.Failing {
+		status = http.StatusServiceUnavailable
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "{\"status\":%q}", condition) // the caller has gone if this fails
 }
 
 // Admin returns the handler of /admin. sync is what POST /admin/sync runs.
@@ -50,7 +59,7 @@ func (p *Program) adminOptions(actor Actor) *admin.Options {
 
 // Everything returns the handler of every path, for a program that serves all of them.
 func (p *Program) Everything(actor Actor) (http.Handler, error) {
-	mux, err := p.public(actor)
+	mux, err := p.public()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,115 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+func TestHealth(t *testing.T) {
+	const path = "/admin/health"
+	t.Run("ok", func(t *testing.T) {
+		h := newHouse(t)
+		r := into[admin.Health](h, path, "")
+		age := int64(0)
+		want := admin.Health{
+			Status: "ok", Reasons: []admin.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
+			Outcomes: map[string]int{"available": 2}, State: r.State,
+		}
+		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != config.Version([]byte(fsConfig)) {
+			t.Errorf("config %s, (-want +got):\n%s", r.State.Config.Version, diff)
+		}
+	})
+	t.Run("refused config", func(t *testing.T) {
+		h := newHouse(t)
+		h.put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
+		h.states.Refresh(t.Context())
+		r := into[admin.Health](h, path, "")
+		want := []admin.Reason{{
+			Code: "config_refused", Status: "degraded",
+			Message: "config/mcp_config.json has 2 faults and is not used. The one that was read last stays in use.",
+			Action:  "The operator mends the file; it is taken as soon as it is stored.",
+		}}
+		since := r.Reasons[0].Since
+		r.Reasons[0].Since = time.Time{}
+		if diff := cmp.Diff(want, r.Reasons); diff != "" || r.Status != "degraded" || len(r.State.Config.Faults) != 2 {
+			t.Errorf("%s, faults %+v (-want +got):\n%s", r.Status, r.State.Config.Faults, diff)
+		}
+		if again := into[admin.Health](h, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
+			t.Errorf("since %v, then since %v", since, again)
+		}
+	})
+	t.Run("servers down", func(t *testing.T) {
+		h := newHouse(t)
+		for _, name := range []string{"fs", "mail"} {
+			h.servers.faults[name] = upstream.Outcome{Status: upstream.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
+		}
+		h.sync()
+		r := into[admin.Health](h, path, "")
+		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "servers_down" || r.Outcomes["permanent"] != 2 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("failing syncs", func(t *testing.T) {
+		h := newHouse(t)
+		h.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+			if strings.HasSuffix(key, ".snap") {
+				return false, errors.New("arn:aws:s3:::bucket is away")
+			}
+			return false, nil
+		}
+		h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"more"}`)
+		if _, err := h.syncer.Sync(t.Context()); err == nil {
+			t.Fatal("the sync worked")
+		}
+		h.states.Refresh(t.Context())
+		r := into[admin.Health](h, path, "")
+		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "sync_failed" || r.Reasons[0].Since.IsZero() || strings.Contains(r.Reasons[0].Message, "arn:") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("nothing can be read", func(t *testing.T) {
+		h := newHouse(t)
+		h.objects.OnGet = onGet(errStore)
+		h.states = newStates(h)
+		h.open()
+		w := h.send(path, "")
+		if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `"status":"failing"`) || strings.Contains(body, "arn:") {
+			t.Errorf("%d %s", w.Code, body)
+		}
+	})
+	t.Run("nobody in particular", func(t *testing.T) {
+		h := newHouse(t)
+		h.options.Actor = nil
+		h.open()
+		if w := h.send(path, ""); w.Code != 401 || strings.Contains(w.Body.String(), "reasons") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestServersSayHowEachFailed(t *testing.T) {
+	h := newHouse(t)
+	h.servers.faults["mail"] = upstream.Outcome{Status: upstream.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host"}
+	h.sync()
+	body := h.send("/admin/servers", "").Body.String()
+	for _, want := range []string{
+		`"outcome":{"status":"transient","message":"MCP server 'mail' is `,
+		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z"}`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	if got := into[admin.Health](h, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
+		t.Errorf("outcomes = %v", got)
+	}
+}
