@@ -127,7 +127,7 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 		}
 	}
 	row(w, "servers", counted(n, "ok", "failing", "off"))
-	list(w, "", failing)
+	list(w, "", failing, ": "+b.base+"/admin/servers")
 	sel, err := view.Select(toolset.Request{})
 	if err != nil {
 		return // one of the problems
@@ -179,9 +179,9 @@ func (b *banner) problems(w io.Writer, h state.Health) {
 		row(w, "problem", r.Message)
 		switch r.Code {
 		case "config_refused":
-			list(w, "", b.located(config.Key, h.Config.Err))
+			list(w, "", b.located(config.Key, h.Config.Err), b.all())
 		case "policy_refused":
-			list(w, "", b.located(policy.Key, h.Policy.Err))
+			list(w, "", b.located(policy.Key, h.Policy.Err), b.all())
 		}
 		if r.Code == "config_missing" {
 			b.firstSteps(w)
@@ -193,7 +193,7 @@ func (b *banner) problems(w io.Writer, h state.Health) {
 	for _, text := range h.Warnings {
 		warnings = append(warnings, b.dir+"/"+text)
 	}
-	list(w, "warning", warnings)
+	list(w, "warning", warnings, b.all())
 }
 
 // firstSteps says what somebody does who starts the program for the first time.
@@ -213,11 +213,14 @@ func (b *banner) located(key string, err error) []string {
 	return out
 }
 
-// list writes one row each, the first under name, up to maxShown.
-func list(w io.Writer, name string, rows []string) {
+// all says where everything that is wrong with the files is printed.
+func (b *banner) all() string { return ": go run ./functions/local -check " + b.dir }
+
+// list writes one row each under name, up to maxShown, and then where the others are.
+func list(w io.Writer, name string, rows []string, others string) {
 	for i, text := range rows {
 		if i == maxShown {
-			row(w, "", fmt.Sprintf("and %d more", len(rows)-maxShown))
+			row(w, "", fmt.Sprintf("and %d more%s", len(rows)-maxShown, others))
 			return
 		}
 		row(w, name, text)

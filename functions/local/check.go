@@ -81,6 +81,7 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 	}
 	if c.cfg, err = config.Parse(data); err != nil {
 		c.faults("", c.configPath, err)
+		c.warn(c.configPath, config.Warnings(data))
 		return false
 	}
 	c.places = config.NewLocator(data)

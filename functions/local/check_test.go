@@ -104,6 +104,9 @@ forbid (principal, action, resource == Tool::"fetch");
 `, lines(
 			"DIR/config/policy.cedar:2:54: a: not what the schema says: attribute `teir` on entity type `Tool` not found",
 			`DIR/config/policy.cedar:4:47: b: a tool is written Tool::"server:tool", not Tool::"fetch"`)},
+		{"a warning beside a fault", `{"mcpServers": {"files": {"url": "https://x.example/mcp", "tiemout": "5s", "headers": {"Authorization": "Bearer 0123456789abcdef"}}}}`, "", lines(
+			"DIR/config/mcp_config.json:1:59: mcpServers.files.tiemout: unknown key",
+			"warning: DIR/config/mcp_config.json:1:105: mcpServers.files.headers.Authorization: seems to be a credential written in clear")},
 		{"both", `{"mcpServers": {}, "tools": {"toolsets": []}}`, "forbid (", lines(
 			"DIR/config/mcp_config.json:1:29: tools: No tools left: toolsets is empty and so is enabled",
 			"DIR/config/policy.cedar:1:")},

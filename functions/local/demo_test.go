@@ -60,6 +60,22 @@ func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
 	}
 }
 
+// The demo's story needs no credentials, whoever else does.
+func TestDemoWithTokens(t *testing.T) {
+	p := startWith(t, map[string]string{"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more"}, t.TempDir(), "-demo")
+	if log := p.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
+		t.Errorf("log:\n%s", log)
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, p.dir, "-demo")
+	got := again.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
+	if !strings.Contains(got.Text, "disabled_by_user") {
+		t.Errorf("the story was not told: %s", got.Raw)
+	}
+}
+
 func TestDemoStartsAgainOnTheSameFolder(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir, "-demo")

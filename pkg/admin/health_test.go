@@ -76,6 +76,10 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+func TestHealthWithoutAState(t *testing.T) {
+	const path = "/admin/health"
 	t.Run("nothing can be read", func(t *testing.T) {
 		h := newHouse(t)
 		h.objects.OnGet = onGet(errStore)

@@ -38,26 +38,37 @@ func (s Server) Override(name string, a tool.Annotations) tool.Annotations {
 // anything wrong in it yields no config; the error is then [Faults], which
 // names everything at once. Only broken JSON comes alone.
 func Parse(data []byte) (*Config, error) {
+	cfg, faults, warnings := parse(data)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	cfg.Warnings = warnings
+	return cfg, nil
+}
+
+// Warnings returns what is allowed in a file and looks wrong, also of a file that has faults.
+func Warnings(data []byte) Faults {
+	_, _, warnings := parse(data)
+	return warnings
+}
+
+func parse(data []byte) (cfg *Config, faults, warnings Faults) {
 	if len(data) > maxSize {
-		return nil, Faults{{Message: "the file is larger than 1 MiB"}}
+		return nil, Faults{{Message: "the file is larger than 1 MiB"}}, nil
 	}
 	root, fault := readTree(data)
 	if fault != nil {
-		return nil, Faults{*fault}
+		return nil, Faults{*fault}, nil
 	}
 	var c checker
 	var f file
 	c.decode(root, "", reflect.ValueOf(&f).Elem())
-	cfg := c.config(f, root)
-	if len(c.faults) > 0 {
-		faults := place(data, c.faults)
-		if more := c.found - len(faults); more > 0 {
-			faults = append(faults, Fault{Message: "and " + plural.Of(more, "more fault")})
-		}
-		return nil, faults
+	cfg = c.config(f, root)
+	faults = place(data, c.faults)
+	if more := c.found - len(faults); more > 0 {
+		faults = append(faults, Fault{Message: "and " + plural.Of(more, "more fault")})
 	}
-	cfg.Warnings = place(data, c.warnings)
-	return cfg, nil
+	return cfg, faults, place(data, c.warnings)
 }
 
 // place gives faults their lines and puts them in the order of the file.

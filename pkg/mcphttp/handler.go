@@ -242,8 +242,11 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 		if err.Err != nil {
 			attrs = append(attrs, slog.Any("error", err.Err))
 		}
-		if failed = code >= http.StatusInternalServerError || err.Code == codeInternal; failed {
+		switch failed = code >= http.StatusInternalServerError || err.Code == codeInternal; {
+		case failed:
 			level = slog.LevelError
+		case x.msg.method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
+			level = slog.LevelDebug // whoever tries paths and methods says nothing of MCP
 		}
 	}
 	h.opts.Log.LogAttrs(ctx, level, "mcp request", attrs...)

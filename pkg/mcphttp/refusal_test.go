@@ -401,6 +401,22 @@ func TestEveryRequestLeavesOneLineAndOneCount(t *testing.T) {
 	}
 }
 
+// Whoever tries paths and methods leaves no line among those of agents.
+func TestProbesAreLoggedForDebuggingAlone(t *testing.T) {
+	var log logbook
+	h := newHandler(t, &backend{}, &mcphttp.Options{Log: log.logger()})
+	for _, probe := range []struct{ method, path string }{{"GET", "/mcp"}, {"GET", "/wp-login.php"}, {"POST", "/mcp/x/a/b"}, {"DELETE", "/mcp"}, {"HEAD", "/"}} {
+		send(h, httptest.NewRequestWithContext(t.Context(), probe.method, "https://gw.example"+probe.path, nil))
+	}
+	if log.String() != "" {
+		t.Errorf("log:\n%s", log.String())
+	}
+	send(h, modern.request(t, "no/such", ``))
+	if !strings.Contains(log.String(), `"method":"no/such"`) {
+		t.Errorf("an agent's wrong method is not logged: %s", log.String())
+	}
+}
+
 func TestNobodyFillsTheLogOrTheCounts(t *testing.T) {
 	long := strings.Repeat("m", 100_000)
 	for name, body := range map[string]string{

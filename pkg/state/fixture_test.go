@@ -1,9 +1,11 @@
 package state_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +40,7 @@ type house struct {
 	objects   *objecttest.Mem
 	approvals *approvaltest.Mem
 	loader    *state.Loader
+	log       bytes.Buffer
 }
 
 func newHouse(t testing.TB) *house {
@@ -65,7 +68,7 @@ func newHouse(t testing.TB) *house {
 func (h *house) restart() { h.restartOn(h.approvals) }
 
 func (h *house) restartOn(approvals approval.Store) {
-	h.loader = state.New(h.objects, approvals, &state.Options{Now: h.clock})
+	h.loader = state.New(h.objects, approvals, &state.Options{Now: h.clock, Log: slog.New(slog.NewTextHandler(&h.log, nil))})
 }
 
 func (h *house) clock() time.Time {

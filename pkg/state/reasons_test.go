@@ -191,3 +191,21 @@ func TestLoaderHealth(t *testing.T) {
 	h.configure()
 	want("without a server", "no_servers 5m0s ")
 }
+
+// What comes back together is one line.
+func TestLoaderLog(t *testing.T) {
+	h := stocked(t)
+	for _, key := range []string{config.Key, catalog.CurrentKey} {
+		h.breaks(key, errDown)
+	}
+	h.loader.Refresh(t.Context())
+	h.loader.Refresh(t.Context())
+	for _, key := range []string{config.Key, catalog.CurrentKey} {
+		h.breaks(key, nil)
+	}
+	h.loader.Refresh(t.Context())
+	h.loader.Refresh(t.Context())
+	if log := h.log.String(); strings.Count(log, "cannot be refreshed") != 2 || strings.Count(log, "refreshed again") != 1 || !strings.Contains(log, "parts=config,catalog") {
+		t.Errorf("log:\n%s", log)
+	}
+}
