@@ -69,26 +69,19 @@ func Load(getenv func(string) string) (Settings, error) {
 			faults = append(faults, fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", level))
 		}
 	}
-	if s.SyncEvery, err = parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")); err != nil {
-		faults = append(faults, fmt.Errorf("PORTCULLIS_SYNC_SCHEDULE: %w", err))
-	}
+	s.SyncEvery = parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE"))
 	return s, errors.Join(faults...)
 }
 
 // parseSchedule returns how often a schedule of EventBridge is due, such as
-// rate(5 minutes); 0 if that differs from time to time, or there is none.
-func parseSchedule(s string) (time.Duration, error) {
-	if s == "" || strings.HasPrefix(s, "cron(") {
-		return 0, nil
+// rate(5 minutes); 0 if that cannot be told, as of cron(…). Whether a schedule is a good
+// one is for EventBridge to say: a gateway serves without.
+func parseSchedule(s string) time.Duration {
+	var n int
+	var unit string
+	if _, err := fmt.Sscanf(strings.TrimSuffix(s, ")"), "rate(%d %s", &n, &unit); err != nil || n < 1 || !strings.HasSuffix(s, ")") {
+		return 0
 	}
-	rate, _ := strings.CutPrefix(s, "rate(")
-	rate, ok := strings.CutSuffix(rate, ")")
-	number, unit, _ := strings.Cut(rate, " ")
 	units := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
-	each := units[strings.TrimSuffix(unit, "s")]
-	n, err := strconv.Atoi(number)
-	if err != nil || n < 1 || each == 0 || !ok {
-		return 0, fmt.Errorf("%q: want rate(5 minutes), or cron(…)", s)
-	}
-	return time.Duration(n) * each, nil
+	return time.Duration(n) * units[strings.TrimSuffix(unit, "s")]
 }

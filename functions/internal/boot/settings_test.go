@@ -6,31 +6,27 @@ import (
 	"time"
 )
 
-func TestLoad(t *testing.T) {
-	for _, tt := range []struct {
-		schedule string
-		want     time.Duration
-		fault    bool
-	}{
-		{"", 0, false},
-		{"rate(1 minute)", time.Minute, false},
-		{"rate(5 minutes)", 5 * time.Minute, false},
-		{"rate(2 hours)", 2 * time.Hour, false},
-		{"rate(1 day)", 24 * time.Hour, false},
-		{"cron(0 12 * * ? *)", 0, false},
-		{"rate(0 minutes)", 0, true},
-		{"rate(5 minutes", 0, true},
-		{"rate(5 moons)", 0, true},
-		{"5m", 0, true},
+// A schedule that cannot be read stops nothing: then nobody knows when a catalog is old.
+func TestLoadSchedule(t *testing.T) {
+	for schedule, want := range map[string]time.Duration{
+		"":                   0,
+		"rate(1 minute)":     time.Minute,
+		"rate(5 minutes)":    5 * time.Minute,
+		"rate(2 hours)":      2 * time.Hour,
+		"rate(1 day)":        24 * time.Hour,
+		"cron(0 12 * * ? *)": 0,
+		"rate(0 minutes)":    0,
+		"rate(5 minutes":     0,
+		"rate(1":             0,
+		"rate(5 moons)":      0,
+		"5m":                 0,
 	} {
-		t.Run("schedule "+tt.schedule, func(t *testing.T) {
-			s, err := Load(func(name string) string {
-				return map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_SYNC_SCHEDULE": tt.schedule}[name]
-			})
-			if s.SyncEvery != tt.want || (err != nil) != tt.fault || err != nil && !strings.Contains(err.Error(), "PORTCULLIS_SYNC_SCHEDULE") {
-				t.Errorf("every %v, %v; want %v, fault %v", s.SyncEvery, err, tt.want, tt.fault)
-			}
+		s, err := Load(func(name string) string {
+			return map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_SYNC_SCHEDULE": schedule}[name]
 		})
+		if s.SyncEvery != want || err != nil {
+			t.Errorf("%q: every %v, %v; want %v", schedule, s.SyncEvery, err, want)
+		}
 	}
 }
 
