@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/functions/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
@@ -221,5 +222,15 @@ func TestTheExitCodeOfACheckSaysWhetherThereAreFaults(t *testing.T) {
 		if err != nil || len(entries) != 1 {
 			t.Errorf("the folder holds %v, %v", entries, err)
 		}
+	}
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	var out, diagnostics strings.Builder
+	if err := run(t.Context(), []string{"-version"}, func(string) string { return "" }, &out, &diagnostics); err != nil {
+		t.Fatal(err)
+	}
+	if want := "portcullis " + boot.LongVersion() + "\n"; out.String() != want || diagnostics.Len() > 0 || !strings.Contains(want, "go1.") {
+		t.Errorf("printed %q and %q, want %q", out.String(), diagnostics.String(), want)
 	}
 }

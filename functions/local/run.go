@@ -29,6 +29,7 @@ type options struct {
 	check string
 
 	approvals string
+	version   bool
 }
 
 func parseFlags(args []string, stderr io.Writer) (options, error) {
@@ -41,8 +42,12 @@ func parseFlags(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.actor, "actor", osUser(), "who the audit names for deeds at /admin, where that takes the admin key")
 	f.StringVar(&o.check, "check", "", "check config and policy in this folder, say what they deny, and exit")
 	f.StringVar(&o.approvals, "approvals", "", "after approvals.db lost something: restore lets what the tool catalog knows hold, accept what the file has; say what became of each tool, and exit")
+	f.BoolVar(&o.version, "version", false, "print the program's version, and exit")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if o.version {
+		return o, nil
 	}
 	var faults []error
 	if f.NArg() > 0 {
@@ -65,6 +70,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	o, err := parseFlags(args, stderr)
 	if err != nil {
 		return err
+	}
+	if o.version {
+		fmt.Fprintln(stdout, "portcullis", boot.LongVersion())
+		return nil
 	}
 	if o.check != "" {
 		return check(ctx, o.check, getenv, stdout)

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,16 @@ import (
 
 // Version of the program, set by the linker.
 var Version = "dev"
+
+// LongVersion returns the version and the Go version for a person. Where the linker set none it is
+// the module's, such as v1.2.0, or one that holds the commit, if the Go command knew it.
+func LongVersion() string {
+	v := Version
+	if b, ok := debug.ReadBuildInfo(); ok && v == "dev" && b.Main.Version != "" && b.Main.Version != "(devel)" {
+		v = b.Main.Version
+	}
+	return v + " " + runtime.Version()
+}
 
 // Settings are read once, at the start.
 type Settings struct {
