@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -23,9 +23,18 @@ func Key(sha256 string) string { return "catalog/" + sha256 + ".snap" }
 // or made by another version of the program. The next sync replaces it.
 var ErrUnusable = errors.New("stored catalog cannot be used")
 
+// Format is the number of the form that this program writes current.json in. It grows only if a
+// program that knows an earlier form would go wrong with it; a member more is no new form,
+// since programs keep what they do not know.
+const Format = 1
+
+// ErrNewer says that the stored catalog is in a form that only a newer program knows.
+var ErrNewer = errors.New("stored catalog is of a newer version of the program")
+
 // A Current says which snapshot is the catalog, and how the sync that said so
 // found each server.
 type Current struct {
+	Format    int                `json:"format"`             // set as it is stored; 0: stored before forms were counted
 	SHA256    string             `json:"sha256"`             // of the snapshot
 	Size      int                `json:"size"`               // bytes of the snapshot
 	Tools     int                `json:"tools"`              // how many it holds
@@ -39,6 +48,15 @@ type Current struct {
 	Rebuilt   []string           `json:"rebuilt,omitempty"`  // servers whose tools come from their approval records
 	Servers   []Known            `json:"servers"`            // the configured ones, by name; null: made by an earlier version of the program
 	Baselines []string           `json:"baselines"`          // [approval.BaselineKey] of the lists that were taken, of servers that left as well
+
+	Superseded []Superseded    `json:"superseded,omitempty"` // snapshots whose objects may still be there, the one that was replaced first first
+	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept
+}
+
+// A Superseded is a snapshot that another one took the place of.
+type Superseded struct {
+	SHA256 string    `json:"sha256"`
+	At     time.Time `json:"at"` // when
 }
 
 // Load returns the current catalog. held is the one that the caller has, or
@@ -88,13 +106,21 @@ func load(ctx context.Context, objects object.Store, held *Snapshot, open func([
 
 func parseCurrent(data []byte) (Current, error) {
 	var cur Current
-	if err := json.Unmarshal(data, &cur); err != nil {
+	unknown, err := rawjson.Unmarshal(data, &cur)
+	if err != nil {
 		return Current{}, fmt.Errorf("load catalog: %s: %w: %w", CurrentKey, ErrUnusable, err)
+	}
+	if cur.Unknown = unknown; cur.Format > Format {
+		return Current{}, fmt.Errorf("load catalog: %s: %w: form %d, this program knows %d", CurrentKey, ErrNewer, cur.Format, Format)
 	}
 	if len(cur.SHA256) != 64 || strings.Trim(cur.SHA256, "0123456789abcdef") != "" {
 		return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 is %q", CurrentKey, ErrUnusable, cur.SHA256)
 	}
 	return cur, nil
+}
+
+func (cur Current) encode() ([]byte, error) {
+	return rawjson.Marshal(cur, cur.Unknown)
 }
 
 // with returns s as it stands beside cur.
@@ -113,19 +139,19 @@ func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 
 // Save stores s, then moves current.json to it if that object's ETag is still
 // ifMatch ([object.IfAbsent]: there is none yet), and returns s as [Load]
-// would. cur says what stands beside s; its SHA256, Size and Tools are filled
-// in. If cur.StoredAt is not zero the snapshot's object is known to be there and is not written.
+// would. cur says what stands beside s; its Format, SHA256, Size and Tools are
+// filled in. If cur.StoredAt is not zero the snapshot's object is known to be there and is not written.
 //
 // The order makes an interruption harmless: a snapshot that nothing points to is never read.
 func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, ifMatch string) (*Snapshot, error) {
-	cur.SHA256, cur.Size, cur.Tools = s.SHA256(), len(s.blob), s.Len()
+	cur.Format, cur.SHA256, cur.Size, cur.Tools = Format, s.SHA256(), len(s.blob), s.Len()
 	if cur.StoredAt.IsZero() {
 		if _, err := objects.Put(ctx, Key(cur.SHA256), s.blob, ""); err != nil {
 			return nil, fmt.Errorf("store catalog %s: %w", cur.SHA256, err)
 		}
 		cur.StoredAt = cur.SyncedAt
 	}
-	data, err := json.Marshal(cur)
+	data, err := cur.encode()
 	if err != nil {
 		return nil, fmt.Errorf("store catalog: %w", err)
 	}

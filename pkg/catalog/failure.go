@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"syscall"
@@ -86,12 +85,12 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 	if cur.Failed != nil {
 		f.Since = cur.Failed.Since
 	}
-	cur.Failed = &f
+	cur.Format, cur.Failed = Format, &f
 	if len(r.lists) > 0 {
 		cur.Outcomes = r.outcomes()
 		cur.Restored = max(cur.Restored, r.report.Recovered)
 	}
-	data, err := json.Marshal(cur)
+	data, err := cur.encode()
 	if err != nil {
 		return err
 	}

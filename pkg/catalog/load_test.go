@@ -41,6 +41,7 @@ func TestSavedSnapshotIsLoaded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			cur.Format = catalog.Format
 			cur.SHA256, cur.Size, cur.Tools, cur.StoredAt = s.SHA256(), len(s.Encode()), s.Len(), cur.SyncedAt
 			for _, got := range []*catalog.Snapshot{saved, loaded} {
 				if diff := cmp.Diff(cur, got.Current()); diff != "" {

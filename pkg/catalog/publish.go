@@ -24,10 +24,14 @@ func (r *run) publish(ctx context.Context) error {
 			return err
 		}
 		cur := r.current()
+		again := r.supersede(ctx, &cur, next.sha256)
 		if r.base != nil && r.base.sha256 == next.sha256 && r.began.Sub(r.base.current.StoredAt) < storeAgain {
 			cur.StoredAt = r.base.current.StoredAt
 		}
 		saved, err := Save(ctx, r.objects, next, cur, r.ifMatch)
+		if err == nil && again {
+			err = storeMissing(ctx, r.objects, next)
+		}
 		if err == nil {
 			r.report.Stored = cur.StoredAt.IsZero()
 			r.held = saved
@@ -132,6 +136,7 @@ func (r *run) current() Current {
 		Restored:  r.restoredRecords(),
 		Rebuilt:   r.rebuilt(),
 		Outcomes:  r.outcomes(),
+		Unknown:   r.prev.Unknown,
 	}
 	r.know(&cur)
 	return cur

@@ -1,0 +1,257 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+)
+
+// restless is a world with a server whose one tool has another text after each call of change,
+// and the snapshots that are stored.
+func restless(t *testing.T) (w *world, change func(text string), stored func() []string) {
+	w = newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	snapshots := map[string]bool{}
+	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		if strings.HasSuffix(key, ".snap") {
+			snapshots[key] = true
+		}
+		return false, nil
+	}
+	w.objects.OnDelete = func(_ context.Context, key string) error {
+		if !snapshots[key] {
+			t.Errorf("%q is deleted", key)
+		}
+		delete(snapshots, key)
+		return nil
+	}
+	change = func(text string) {
+		w.servers.lists["fs"] = []string{fmt.Sprintf(`{"name":"read","description":%q}`, text)}
+		w.sync()
+	}
+	return w, change, func() []string { return slices.Sorted(maps.Keys(snapshots)) }
+}
+
+// A server that changes its text at each sync keeps a bounded number of snapshots, and nobody
+// loses one that he may still load.
+func TestSupersededSnapshotsGo(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		every time.Duration
+		most  int
+	}{
+		{"each minute", time.Minute, 33},
+		{"each quarter of an hour", 15 * time.Minute, 33},
+		{"each hour", time.Hour, 25},
+		{"each day", 25 * time.Hour, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, change, stored := restless(t)
+			type reading struct {
+				at  time.Time
+				key string
+			}
+			var readings []reading
+			for n := range 100 {
+				change(fmt.Sprint("text ", n))
+				cur := w.load().Current() // it fails if the object is gone
+				readings = append(readings, reading{cur.SyncedAt, catalog.Key(cur.SHA256)})
+				for _, r := range slices.Backward(readings) {
+					if cur.SyncedAt.Sub(r.at) > 14*time.Minute {
+						break
+					}
+					if !w.exists(r.key) {
+						t.Fatalf("after %v a snapshot is gone", cur.SyncedAt.Sub(r.at))
+					}
+				}
+				w.clock.skip(tt.every)
+			}
+			if got := len(stored()); got > tt.most || tt.every <= time.Hour && got < 24 {
+				t.Errorf("%d snapshots are stored, want no more than %d", got, tt.most)
+			}
+		})
+	}
+}
+
+func TestAnUnchangedCatalogSupersedesNothing(t *testing.T) {
+	w, change, stored := restless(t)
+	for range 5 {
+		change("the same")
+		w.clock.skip(25 * time.Hour)
+	}
+	if n := len(stored()); n != 1 || len(w.load().Current().Superseded) != 0 {
+		t.Errorf("%d snapshots, superseded %v", n, w.load().Current().Superseded)
+	}
+}
+
+// A server that is switched off and on again makes its old snapshot the one in use: it must
+// not go.
+func TestASnapshotThatComesBackStays(t *testing.T) {
+	w, change, stored := restless(t)
+	change("a")
+	first := w.load().SHA256()
+	for n := range 10 {
+		w.configure(map[string]string{"fs": []string{`,"enabled":false`, ""}[n%2]})
+		w.sync()
+		w.clock.skip(25 * time.Hour)
+		if s := w.load(); (s.SHA256() == first) != (n%2 == 1) {
+			t.Fatalf("snapshot %d is %s, the first was %s", n, s.SHA256(), first)
+		}
+	}
+	if n := len(stored()); n != 2 {
+		t.Errorf("%d snapshots of two states are stored", n)
+	}
+}
+
+func TestASnapshotThatCannotBeRemovedIsTriedAgain(t *testing.T) {
+	w, change, stored := restless(t)
+	remove := w.objects.OnDelete
+	w.objects.OnDelete = func(context.Context, string) error { return errStore }
+	for n := range 3 {
+		change(fmt.Sprint(n))
+		w.clock.skip(25 * time.Hour)
+	}
+	if n := len(w.load().Current().Superseded); n != 2 || len(stored()) != 3 {
+		t.Errorf("%d are listed, %d stored; want 2 and 3", n, len(stored()))
+	}
+	w.objects.OnDelete = remove
+	change("last")
+	if n := len(w.load().Current().Superseded); n != 1 || len(stored()) != 2 {
+		t.Errorf("%d are listed, %d stored; want 1 and 2", n, len(stored()))
+	}
+}
+
+// While this sync makes a superseded snapshot the catalog again, another one removes it.
+func TestASnapshotThatAnotherSyncRemovesIsStoredAgain(t *testing.T) {
+	w, change, _ := restless(t)
+	change("a")
+	first := w.load().SHA256()
+	w.configure(map[string]string{"fs": `,"enabled":false`})
+	w.sync()
+	put := w.objects.OnPut
+	w.objects.OnPut = func(ctx context.Context, key string, data []byte) (bool, error) {
+		if key == catalog.CurrentKey {
+			if err := w.objects.Delete(ctx, catalog.Key(first)); err != nil {
+				t.Error(err)
+			}
+		}
+		return put(ctx, key, data)
+	}
+	change("a")
+	w.configure(map[string]string{"fs": ""})
+	w.sync()
+	if got := w.load().SHA256(); got != first {
+		t.Errorf("the catalog is %s, want %s", got, first)
+	}
+}
+
+// A sync whose catalog has moved meanwhile removes nothing on its word.
+func TestASyncThatCameTooLateRemovesNothing(t *testing.T) {
+	w, change, stored := restless(t)
+	change("a")
+	change("b")
+	w.clock.skip(25 * time.Hour)
+	looks, late := 0, false
+	w.objects.OnGet = func(_ context.Context, key string) error {
+		if key != catalog.CurrentKey {
+			return nil
+		}
+		looks++
+		switch looks {
+		case 2: // at whether the catalog is still the one that was read first
+			late = true
+			w.put(catalog.CurrentKey, strings.Replace(read(t, w, catalog.CurrentKey), "{", "{ ", 1))
+		case 4:
+			late = false
+		}
+		return nil
+	}
+	remove := w.objects.OnDelete
+	w.objects.OnDelete = func(ctx context.Context, key string) error {
+		if late {
+			t.Errorf("%s is removed on the word of an old catalog", key)
+		}
+		return remove(ctx, key)
+	}
+	change("c")
+	if w.load(); looks < 5 || len(stored()) != 2 {
+		t.Errorf("after %d looks %d snapshots are stored", looks, len(stored()))
+	}
+}
+
+// read returns an object, past the hook of reads.
+func read(t *testing.T, w *world, key string) string {
+	t.Helper()
+	hook := w.objects.OnGet
+	w.objects.OnGet = nil
+	defer func() { w.objects.OnGet = hook }()
+	o, err := w.objects.Get(t.Context(), key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(o.Data)
+}
+
+const fromTheFuture = `"format":1,"superseded":[],"later":{"n":[1,2]}`
+
+// What a newer program keeps in current.json outlives a sync of this one.
+func TestUnknownMembersOfCurrentAreKept(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(catalog.CurrentKey, strings.Replace(string(o.Data), `"format":1`, fromTheFuture, 1))
+	holds := func(when string) {
+		t.Helper()
+		o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+		if err != nil || !strings.Contains(string(o.Data), `"later":{"n":[1,2]}`) {
+			t.Errorf("%s current.json is %s, %v", when, o.Data, err)
+		}
+	}
+	w.sync()
+	holds("after a sync")
+	w.configure(map[string]string{"fs": "", "gone": `,"required":true`})
+	w.servers.faults["gone"] = transient()
+	if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrRequired) {
+		t.Fatalf("Sync = %v", err)
+	}
+	holds("after a sync that failed")
+}
+
+func TestACatalogInANewerFormIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists["fs"] = []string{"read"}
+	w.sync()
+	o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.Replace(string(o.Data), `"format":1`, `"format":2`, 1)
+	w.put(catalog.CurrentKey, newer)
+	if _, err := catalog.Load(t.Context(), w.objects, nil); !errors.Is(err, catalog.ErrNewer) {
+		t.Errorf("Load = %v, want %v", err, catalog.ErrNewer)
+	}
+	if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrNewer) {
+		t.Errorf("Sync = %v, want %v", err, catalog.ErrNewer)
+	}
+	if o, err := w.objects.Get(t.Context(), catalog.CurrentKey, ""); err != nil || string(o.Data) != newer {
+		t.Errorf("current.json is %s, %v", o.Data, err)
+	}
+	old := strings.Replace(string(o.Data), `"format":1,`, ``, 1)
+	w.put(catalog.CurrentKey, old)
+	if rep := w.sync(); rep.Tools != 1 {
+		t.Errorf("a catalog from before forms were counted: %+v", rep)
+	}
+}
