@@ -328,6 +328,14 @@ func TestRecoveredApprovalsAreToldOfUntilTheyAreSettled(t *testing.T) {
 		}
 	}
 	p := start(t, s.dir)
+	health := func() string {
+		var h struct{ Status string }
+		p.json(http.MethodGet, "/healthz", nil, http.StatusOK, &h)
+		return h.Status
+	}
+	if got := health(); got != "degraded" {
+		t.Errorf("/healthz says %q", got)
+	}
 	var out struct {
 		Settled int
 		Tools   []struct {
@@ -338,6 +346,9 @@ func TestRecoveredApprovalsAreToldOfUntilTheyAreSettled(t *testing.T) {
 	p.json(http.MethodPost, "/admin/approvals/restore", map[string]any{}, http.StatusOK, &out)
 	if out.Settled != 6 || len(out.Tools) != 6 || out.Tools[3].ID != "shop:shut" || !out.Tools[3].Disabled {
 		t.Errorf("settled: %+v", out)
+	}
+	if got := health(); got != "ok" {
+		t.Errorf("/healthz says %q after it was settled", got)
 	}
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
