@@ -126,8 +126,10 @@ validate: template-lint ## the templates, by cfn-lint and SAM
 
 .PHONY: deploy
 deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has
+	@# SAM ends a value at its first blank unless the value itself is in quotes.
+	@given=($(STACKARCH) $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
-	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides $(STACKARCH) $(PARAMS)
+	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides "$${quoted[@]}"
 	@$(MAKE) --no-print-directory outputs
 
 .PHONY: outputs

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,9 @@ func TestDeployedStack(t *testing.T) {
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
 	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' "
 	s.deploy(parameters)
+	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
+		t.Errorf("a value with a blank in it did not arrive whole: %s", said)
+	}
 
 	said := s.make("push-config", "DIR="+s.folder(server.URL), "BUCKET="+s.outputs["BucketName"])
 	if !strings.Contains(said, "config/mcp_config.json  version ") {
@@ -81,11 +85,33 @@ func TestDeployedStack(t *testing.T) {
 	}
 }
 
+// describe returns what CloudFormation says of the stack.
+func (s *stack) describe() string {
+	s.t.Helper()
+	form := url.Values{"Action": {"DescribeStacks"}, "StackName": {s.name}, "Version": {"2010-05-15"}}
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20261121/us-east-1/cloudformation/aws4_request, SignedHeaders=host, Signature=0")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("DescribeStacks: %d %s (%v)", answer.StatusCode, body, err)
+	}
+	return string(body)
+}
+
 // checkPath checks the address that `make local-deploy` prints, for clients that set no host.
 func (s *stack) checkPath() {
 	s.t.Helper()
-	url := s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default/mcp"
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	address := s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default/mcp"
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -98,7 +124,7 @@ func (s *stack) checkPath() {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), `"retrieve_tools"`) {
-		s.t.Errorf("%s answers %d %s (%v)", url, answer.StatusCode, body, err)
+		s.t.Errorf("%s answers %d %s (%v)", address, answer.StatusCode, body, err)
 	}
 }
 
