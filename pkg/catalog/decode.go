@@ -170,6 +170,7 @@ func (s *Snapshot) Tool(i int) Tool {
 	return Tool{
 		ID: id,
 		Definition: tool.Definition{
+			Sum:          tool.Hash(s.string(row[atHash:])),
 			Raw:          s.bytes(row[atRaw:]),
 			Name:         id.Name,
 			Title:        s.string(row[atTitle:]),

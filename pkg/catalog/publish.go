@@ -19,7 +19,7 @@ const storeAgain = 24 * time.Hour
 // catalog moved meanwhile it goes on from the new one, unless a sync that began later made it.
 func (r *run) publish(ctx context.Context) error {
 	for range maxTries {
-		next, err := Build(r.input())
+		next, err := r.next()
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,8 @@ func (r *run) publish(ctx context.Context) error {
 		}
 		if err == nil {
 			r.report.Stored = cur.StoredAt.IsZero()
-			r.held = saved
+			r.held, r.built = saved, saved.sha256
+			r.latest.Store(saved)
 			return nil
 		}
 		if !errors.Is(err, object.ErrConflict) {

@@ -22,6 +22,7 @@ type Report struct {
 	Unasked    int            // servers that there was no time to ask, or to hear out
 	Snapshot   string         // SHA-256 of the catalog
 	Size       int            // its bytes
+	Built      bool           // it was built: something has changed, or this process had not built it yet
 	Stored     bool           // its object was written: it differs from the one before, or that was old
 	Superseded bool           // a sync that began later finished first; its catalog stays
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -53,12 +54,15 @@ type Syncer struct {
 
 	slot      chan struct{} // held by the run; what follows slot in this struct is its alone
 	held      *Snapshot
+	built     string // SHA-256 of the catalog that this process built last
 	from      *Source[config.Config]
 	rules     *Source[policy.Policy]
 	baselines map[string]*approval.Baseline
 
 	mu   sync.Mutex
 	next *ticket // of the run that has not begun yet; nil: nobody waits
+
+	latest atomic.Pointer[Snapshot] // as the last sync that ended left it
 }
 
 // A ticket is the result of one run, for all who asked before it began.

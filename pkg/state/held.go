@@ -85,8 +85,13 @@ func (h *held) policy() *policy.Policy {
 	return h.rules.Value
 }
 
-func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.Time) {
-	snap, err := catalog.Load(ctx, objects, h.snap)
+// readCatalog reads the catalog. offered is one that another part of the process holds; nil: none.
+func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.Time, offered *catalog.Snapshot) {
+	have := h.snap
+	if offered != nil && (have == nil || offered.SHA256() != have.SHA256() && offered.CreatedAt().After(have.CreatedAt())) {
+		have = offered
+	}
+	snap, err := catalog.Load(ctx, objects, have)
 	if err != nil {
 		h.snapErr = err
 		return

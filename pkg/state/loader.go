@@ -65,6 +65,8 @@ type Loader struct {
 
 	failed atomic.Pointer[catalog.Failure] // of the last sync in this process; nil: it worked, or there was none
 
+	offered atomic.Pointer[catalog.Snapshot] // by a sync in this process; nil: nothing new
+
 	held held // guarded by turn
 }
 
@@ -82,6 +84,10 @@ func (l *Loader) Load(ctx context.Context) *State {
 	}
 	return l.refresh(ctx, false)
 }
+
+// Offer gives the loader a catalog that this process holds already, so that it need not read
+// and hold another copy. It is used if it is the one in the store.
+func (l *Loader) Offer(s *catalog.Snapshot) { l.offered.Store(s) }
 
 // Refresh is [Loader.Load] that looks at everything again, whatever its age.
 func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, true) }
@@ -144,7 +150,7 @@ func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.readConfig(ctx, l.objects, now) })
 	wg.Go(func() { h.readPolicy(ctx, l.objects, now) })
-	wg.Go(func() { h.readCatalog(ctx, l.objects, now) })
+	wg.Go(func() { h.readCatalog(ctx, l.objects, now, l.offered.Swap(nil)) })
 	wg.Wait()
 	h.unchecked = true
 	h.configDue = after(now, l.o.ConfigTTL)

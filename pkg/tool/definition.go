@@ -24,6 +24,7 @@ type Definition struct {
 	InputSchema  json.RawMessage // nil if absent
 	OutputSchema json.RawMessage // nil if absent
 	Annotations  Annotations
+	Sum          Hash // of Raw, where it is known: see [Definition.Hash]
 }
 
 // A Hash is the lower-case hex SHA-256 of a definition's canonical form.
@@ -31,14 +32,22 @@ type Definition struct {
 type Hash string
 
 // Hash returns the hash of the whole definition. Fields that this program does not
-// know are covered like the others: a client that knows them reads them.
+// know are covered like the others: a client that knows them reads them. It is worked out
+// unless Sum holds it, as it does after [ParseDefinition].
 func (d Definition) Hash() (Hash, error) {
+	if d.Sum != "" {
+		return d.Sum, nil
+	}
 	c, err := CanonicalJSON(d.Raw)
 	if err != nil {
 		return "", fmt.Errorf("hash definition %q: %w", d.Name, err)
 	}
-	sum := sha256.Sum256(c)
-	return Hash(hex.EncodeToString(sum[:])), nil
+	return hashOf(c), nil
+}
+
+func hashOf(canonical []byte) Hash {
+	sum := sha256.Sum256(canonical)
+	return Hash(hex.EncodeToString(sum[:]))
 }
 
 // ParseDefinition reads a definition that came from a server and keeps raw as it is,
@@ -49,10 +58,16 @@ func ParseDefinition(raw []byte) (Definition, error) {
 	if len(raw) > MaxDefinition {
 		return Definition{}, fmt.Errorf("definition has %d bytes, at most %d are allowed", len(raw), MaxDefinition)
 	}
-	if _, err := CanonicalJSON(raw); err != nil {
+	canonical, err := CanonicalJSON(raw)
+	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}
-	return ReadDefinition(raw)
+	d, err := ReadDefinition(raw)
+	if err != nil {
+		return Definition{}, err
+	}
+	d.Sum = hashOf(canonical)
+	return d, nil
 }
 
 // ReadDefinition is [ParseDefinition] for a definition that ParseDefinition has accepted

@@ -31,6 +31,7 @@ func TestParseDefinition(t *testing.T) {
 		Annotations: tool.Annotations{
 			Title: "Coffee", ReadOnlyHint: new(false), DestructiveHint: new(false), OpenWorldHint: new(true),
 		},
+		Sum: sumOf(t, before),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("definition (-want +got):\n%s", diff)
@@ -44,6 +45,16 @@ func TestParseDefinition(t *testing.T) {
 	}
 }
 
+// sumOf is the hash of a definition, worked out apart from its parsing.
+func sumOf(t *testing.T, raw []byte) tool.Hash {
+	t.Helper()
+	hash, err := tool.Definition{Raw: raw}.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
+
 func TestParseDefinitionTakesWhatServersLeaveOut(t *testing.T) {
 	for _, in := range []string{
 		`{"name":"a"}`,
@@ -55,7 +66,7 @@ func TestParseDefinitionTakesWhatServersLeaveOut(t *testing.T) {
 			t.Errorf("ParseDefinition(%s) = %v", in, err)
 			continue
 		}
-		if diff := cmp.Diff(tool.Definition{Raw: json.RawMessage(in), Name: "a"}, got); diff != "" {
+		if diff := cmp.Diff(tool.Definition{Raw: json.RawMessage(in), Name: "a", Sum: sumOf(t, []byte(in))}, got); diff != "" {
 			t.Errorf("ParseDefinition(%s) (-want +got):\n%s", in, diff)
 		}
 	}
@@ -182,6 +193,7 @@ func TestReadDefinitionReadsWhatParseDefinitionTook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	parsed.Sum = "" // nothing but parsing works it out
 	if diff := cmp.Diff(parsed, read); diff != "" {
 		t.Errorf("the two differ (-parsed +read):\n%s", diff)
 	}

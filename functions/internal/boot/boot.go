@@ -123,7 +123,9 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 		result = "failed"
 	}
 	p.States.NoteSync(r.Failure(err))
+	p.States.Offer(p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
+	p.Syncer.Share(s.Catalog)
 	p.count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
 	if s.Catalog != nil {
 		p.count(ctx, p.Metrics.Catalog(p.now().Sub(s.Catalog.Current().SyncedAt), s.Health.Config.Stale || s.Health.Policy.Stale))

@@ -1,0 +1,73 @@
+package catalog
+
+import (
+	"encoding/binary"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// unchanged reports whether a catalog built now would be the one before: the same servers with
+// the same tools and records. One that this process has not built is built, since another
+// version of the program may have made it. Definitions are the same if their hashes are: which
+// of two spellings the catalog holds makes no difference to anybody.
+func (r *run) unchanged() bool {
+	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || len(r.base.servers) != len(r.lists) {
+		return false
+	}
+	for i, l := range r.lists { // both are by name
+		s := r.base.servers[i]
+		if s.Name != l.server.Name || s.Enabled != l.server.Enabled || l.loaded && s.Tools != len(l.tools) {
+			return false
+		}
+		for n := s.First; n < s.First+s.Tools; n++ {
+			if !r.base.recorded(n, r.records[r.base.ID(n)]) {
+				return false
+			}
+		}
+		for _, t := range l.tools {
+			n, ok := r.base.Find(tool.ID{Server: s.Name, Name: t.Definition.Name})
+			if !ok || r.base.string(r.base.row(n)[atHash:]) != string(t.Hash) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// recorded reports whether the catalog has this record of tool i; nil: none. Each write of a
+// record gives it another revision.
+func (s *Snapshot) recorded(i int, held *approval.Record) bool {
+	row := s.row(i)
+	if has := binary.LittleEndian.Uint32(row[atFlags:])&flagRecord != 0; !has || held == nil {
+		return !has && held == nil
+	}
+	return int64(binary.LittleEndian.Uint64(row[atRev:])) == held.Rev && readTime(row[atUpdatedAt:]).Equal(held.UpdatedAt)
+}
+
+// next returns the catalog as it should be now.
+func (r *run) next() (*Snapshot, error) {
+	if r.report.Built = !r.unchanged(); !r.report.Built {
+		return r.base, nil
+	}
+	return Build(r.input())
+}
+
+// Catalog returns the catalog as the last sync left it, for a reader in the same process, so
+// that it need not hold another copy; nil: none has ended yet.
+func (s *Syncer) Catalog() *Snapshot { return s.latest.Load() }
+
+// Share lets the Syncer go on from the reader's copy if both hold the same catalog. While a
+// sync is running it does nothing.
+func (s *Syncer) Share(theirs *Snapshot) {
+	select {
+	case s.slot <- struct{}{}:
+		defer func() { <-s.slot }()
+	default:
+		return
+	}
+	if s.held != nil && theirs != nil && s.held.sha256 == theirs.sha256 {
+		s.held = theirs
+		s.latest.Store(theirs)
+	}
+}

@@ -1,0 +1,139 @@
+package catalog_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A crowd is servers whose tools are parsed anew at each load, as they are from the network.
+type crowd map[string][]string // definitions by server
+
+func (c crowd) LoadAll(_ context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
+	out := make([]upstream.Outcome, len(targets))
+	for i, target := range targets {
+		out[i] = upstream.Outcome{ServerID: target.ID, Status: upstream.Available}
+		for _, raw := range c[target.ID] {
+			d, err := tool.ParseDefinition([]byte(raw))
+			if err != nil {
+				panic(err)
+			}
+			out[i].Tools = append(out[i].Tools, d)
+		}
+		each(out[i])
+	}
+	return out
+}
+
+// crowded is a world with 70 servers of n tools in all.
+func crowded(t testing.TB, n int) (*world, crowd) {
+	w, c := newWorld(t), crowd{}
+	servers := map[string]string{}
+	for _, s := range many(t, n).Servers {
+		servers[s.Name] = ""
+		for _, x := range s.Tools {
+			c[s.Name] = append(c[s.Name], string(x.Definition.Raw))
+		}
+	}
+	w.configure(servers)
+	w.syncer = catalog.NewSyncer(w.objects, w.approvals, c, &catalog.SyncOptions{Now: w.clock.look})
+	w.sync()
+	return w, c
+}
+
+func TestOnlyAChangeBuildsTheCatalog(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": "", "git": ""})
+	w.servers.lists = map[string][]string{"fs": {`{"name":"read","description":"Reads."}`, "write"}, "git": {"log"}}
+	for _, step := range []struct {
+		name  string
+		do    func()
+		built bool
+		want  []string
+	}{
+		{"the first", func() {}, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
+		{"nothing", func() {}, false, nil},
+		{"the same in other words", func() {
+			w.servers.lists["fs"] = []string{"write", `{ "description": "Reads.", "name": "read" }`}
+		}, false, nil},
+		{"a server that fails", func() { w.servers.faults["git"] = transient() }, false, nil},
+		{"it is back", func() { delete(w.servers.faults, "git") }, false, nil},
+		{"another text", func() { w.servers.lists["fs"][1] = `{"name":"read","description":"Reads more."}` }, true,
+			[]string{"fs:read: changed", "fs:write: approved", "git:log: approved"}},
+		{"a decision", func() { w.approve("fs:read") }, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
+		{"nothing again", func() {}, false, nil},
+		{"a tool that is gone", func() { w.servers.lists["fs"] = w.servers.lists["fs"][:1] }, true, []string{"fs:write: approved", "git:log: approved"}},
+		{"a tool in the place of another", func() { w.servers.lists["git"] = []string{"show"} }, true, []string{"fs:write: approved", "git:show: pending"}},
+		{"a server that is off", func() { w.configure(map[string]string{"fs": "", "git": `,"enabled":false`}) }, true, nil},
+		{"one more server", func() { w.configure(map[string]string{"fs": "", "git": `,"enabled":false`, "mail": ""}) }, true, nil},
+		{"one less", func() { w.configure(map[string]string{"mail": ""}) }, true, nil},
+		{"a new process", w.restart, true, nil},
+		{"and nothing", func() {}, false, nil},
+	} {
+		step.do()
+		before := w.puts["snapshot"]
+		rep := w.sync()
+		if rep.Built != step.built || rep.Stored != (w.puts["snapshot"] > before) || !rep.Built && rep.Stored {
+			t.Errorf("%s: built %t, stored %t; want built %t", step.name, rep.Built, rep.Stored, step.built)
+		}
+		if step.want != nil {
+			wantState(t, w, step.want...)
+		}
+		if got := w.load().Current(); !got.StartedAt.Equal(rep.StartedAt) {
+			t.Errorf("%s: current.json is of %v, want this sync's", step.name, got.StartedAt)
+		}
+	}
+}
+
+// What another process has put in the place of the catalog is not taken for one's own, even
+// if it is the same one as before.
+func TestACatalogOfAnotherProcessIsBuiltAgain(t *testing.T) {
+	w := newWorld(t)
+	w.configure(map[string]string{"fs": ""})
+	w.servers.lists = map[string][]string{"fs": {"read"}}
+	w.sync()
+	w.sync()
+	other := catalog.NewSyncer(w.objects, w.approvals, w.servers, &catalog.SyncOptions{Now: w.clock.look})
+	w.servers.lists["fs"] = []string{"read", "write"}
+	if _, err := other.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rep := w.sync(); !rep.Built || rep.Tools != 2 {
+		t.Errorf("after another process: %+v", rep)
+	}
+	if rep := w.sync(); rep.Built || w.syncer.Catalog().Index().Len() != 2 {
+		t.Errorf("after that: %+v", rep)
+	}
+}
+
+// BenchmarkUnchangedSyncOf10000 is what a sync costs at which nothing has changed, with stores in memory.
+func BenchmarkUnchangedSyncOf10000(b *testing.B) {
+	w, _ := crowded(b, 10_000)
+	b.ReportAllocs()
+	runtime.GC()
+	var peak atomic.Uint64
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(5 * time.Millisecond):
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				peak.Store(max(peak.Load(), m.HeapInuse))
+			}
+		}
+	}()
+	for b.Loop() {
+		w.sync()
+	}
+	close(done)
+	b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
+}
