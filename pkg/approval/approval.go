@@ -184,7 +184,10 @@ type Store interface {
 	// that nobody decided about is never among them, whatever a sync writes to it. A
 	// driver on a distributed index may show a decision late, so callers ask
 	// again from a little before the time of their last read.
-	Changes(ctx context.Context, since time.Time) ([]Decision, error)
+	//
+	// The answer is a page, from the beginning if after is "". If next is not "" more
+	// follows: it is the after of the next page, also of a later call with the same since.
+	Changes(ctx context.Context, since time.Time, after string) (page []Decision, next string, err error)
 
 	// Put stores r and e together, or neither, if the stored revision is still
 	// r.Rev (0: must not exist yet), and returns r as [Record.Next] says. It returns
@@ -194,4 +197,19 @@ type Store interface {
 	// Audit returns a server's audit lines that stand after the place, which need not
 	// be that of a line, in their order, at most limit.
 	Audit(ctx context.Context, server string, after Place, limit int) ([]Entry, error)
+}
+
+// AllChanges returns every page of [Store.Changes].
+func AllChanges(ctx context.Context, s Store, since time.Time) ([]Decision, error) {
+	var all []Decision
+	for after := ""; ; {
+		page, next, err := s.Changes(ctx, since, after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if after = next; after == "" {
+			return all, nil
+		}
+	}
 }

@@ -197,7 +197,7 @@ func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
 	}
 	w.sync()
 	wantState(t, w, "fs:read: pending", "git:log: pending")
-	since, err := w.approvals.Changes(t.Context(), w.load().CreatedAt())
+	since, err := approval.AllChanges(t.Context(), w.approvals, w.load().CreatedAt())
 	if err != nil {
 		t.Fatal(err)
 	}

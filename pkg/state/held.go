@@ -32,7 +32,8 @@ type held struct {
 	overlay      *overlay // nil: there was no catalog yet
 	approvalsErr error
 	approvalsAt  time.Time // last read that worked
-	readTo       time.Time // the same, zero if the overlay began anew since
+	readTo       time.Time // when it began, zero if the overlay began anew since
+	pass         pass      // a read that is not at its end yet
 	knownAt      time.Time // as of when people's decisions are known, by either way
 
 	configDue    deadline
@@ -41,6 +42,13 @@ type held struct {
 	offer *offer
 	bench *bench
 	parts parts // what the state's world was made of
+}
+
+// A pass is a read of decisions, page by page.
+type pass struct {
+	began time.Time
+	since time.Time
+	after string // "": nothing is read yet
 }
 
 func (h *held) ready() bool { return h.source != nil && h.snap != nil }
@@ -107,7 +115,7 @@ func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.T
 func (h *held) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	made := snap.CreatedAt()
 	if h.overlay != nil && made.Before(h.overlay.from) {
-		h.overlay, h.readTo, h.knownAt = nil, time.Time{}, time.Time{}
+		h.overlay, h.readTo, h.knownAt, h.pass = nil, time.Time{}, time.Time{}, pass{}
 	}
 	h.snap, h.overlay = snap, h.overlay.rebase(snap)
 	if known := now.Add(-max(wall(now).Sub(made), 0)); known.After(h.knownAt) {

@@ -159,7 +159,9 @@ func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
 	}
 }
 
-// readApprovals reads what people decided since the catalog was made, or the last read.
+// readApprovals reads what people decided since the catalog was made, or the last read. If the
+// time is over before all pages are read, the next request goes on where this one ended:
+// else more decisions than one request has the time for would never be known.
 func (l *Loader) readApprovals(ctx context.Context, h *held, now time.Time) {
 	if h.snap == nil {
 		return // there are no tools to decide about
@@ -169,12 +171,26 @@ func (l *Loader) readApprovals(ctx context.Context, h *held, now time.Time) {
 	if h.unchecked {
 		wg.Go(func() { h.checkStore(ctx, l.approvals) })
 	}
-	decisions, err := l.approvals.Changes(ctx, h.since(now))
-	if h.approvalsErr = err; err != nil {
-		h.approvalsDue = after(now, max(l.o.Retry, l.o.ApprovalTTL))
-		return
+	p := h.pass
+	if p.after == "" {
+		p = pass{began: now, since: h.since(now)}
 	}
-	h.overlay = h.overlay.apply(decisions)
-	h.approvalsAt, h.readTo, h.knownAt = now, now, now
-	h.approvalsDue = after(now, l.o.ApprovalTTL)
+	retry := max(l.o.Retry, l.o.ApprovalTTL)
+	for {
+		decisions, next, err := l.approvals.Changes(ctx, p.since, p.after)
+		if h.approvalsErr = err; err != nil {
+			h.pass, h.approvalsDue = p, after(now, retry)
+			return
+		}
+		h.overlay = h.overlay.apply(decisions)
+		if p.after, retry = next, l.o.ApprovalTTL; next == "" {
+			break
+		}
+	}
+	h.pass = pass{}
+	h.approvalsAt, h.readTo = now, p.began
+	if p.began.After(h.knownAt) {
+		h.knownAt = p.began
+	}
+	h.approvalsDue = after(p.began, l.o.ApprovalTTL)
 }

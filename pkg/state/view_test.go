@@ -1,7 +1,10 @@
 package state_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -63,6 +67,57 @@ func TestDecisionsAreAskedForFromBeforeTheLastRead(t *testing.T) {
 	if diff := cmp.Diff(want, h.since); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// More decisions than a request has the time for are read by several, each of which goes on
+// where the one before ended.
+func TestManyDecisionsAreReadByOneRequestAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.configure("files")
+		tools := map[string]string{}
+		for i := range 10 {
+			name := fmt.Sprintf("tool%d", i)
+			tools[name] = "Read a file."
+			h.observe("files:"+name, "Read a file.", true)
+		}
+		h.publish(listing{"files": tools})
+		for name := range tools {
+			h.disable("files:" + name) // all of one moment
+		}
+		pages := 0
+		h.approvals.Page = 3
+		h.approvals.OnChanges = func(ctx context.Context, _ time.Time) error {
+			if pages++; pages%2 == 1 {
+				return nil
+			}
+			<-ctx.Done() // a request has the time for one page
+			return ctx.Err()
+		}
+		h.loader = state.New(h.objects, h.approvals, &state.Options{Now: h.clock, Timeout: time.Second})
+		for _, known := range []int{3, 6, 9} {
+			s := h.loader.Load(t.Context())
+			disabled := 0
+			for i, v := 0, s.View(anyone()); i < v.Len(); i++ {
+				if v.Status(i) == lock.DisabledByUser {
+					disabled++
+				}
+			}
+			if disabled != known || s.Health.Approvals.Err == nil {
+				t.Errorf("%d decisions are known and the state is stale because of %v, want %d", disabled, s.Health.Approvals.Err, known)
+			}
+			h.wait(2 * time.Second)
+		}
+		s := h.loader.Load(t.Context())
+		if n := len(h.statuses()); s.Health.Approvals.Err != nil || n != 10 {
+			t.Errorf("after the last page: %v", s.Health.Approvals.Err)
+		}
+		for id, status := range h.statuses() {
+			if status != lock.DisabledByUser {
+				t.Errorf("%s is %q", id, status)
+			}
+		}
+	})
 }
 
 func TestRecordsThatAreReadAgainChangeNothing(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type Mem struct {
 	OnAudit   func(ctx context.Context, server string) error                     // before a read of the audit
 	OnBase    func(ctx context.Context, identity string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
 	Old       []approval.Baseline                                                // what OldBaselines returns
+
+	Page int // how many decisions a page of Changes has at most; 0: all
 
 	mu        sync.Mutex
 	records   map[tool.ID]approval.Record
@@ -94,14 +97,14 @@ func (m *Mem) Records(ctx context.Context, server string) ([]approval.Record, er
 }
 
 // Changes implements [approval.Store].
-func (m *Mem) Changes(ctx context.Context, since time.Time) ([]approval.Decision, error) {
+func (m *Mem) Changes(ctx context.Context, since time.Time, after string) ([]approval.Decision, string, error) {
 	if m.OnChanges != nil {
 		if err := m.OnChanges(ctx, since); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +117,17 @@ func (m *Mem) Changes(ctx context.Context, since time.Time) ([]approval.Decision
 	slices.SortFunc(decided, func(a, b approval.Decision) int {
 		return cmp.Or(a.DecidedAt.Compare(b.DecidedAt), strings.Compare(a.ID.String(), b.ID.String()))
 	})
-	return decided, nil
+	from := 0
+	if after != "" {
+		var err error
+		if from, err = strconv.Atoi(after); err != nil || from < 0 || from > len(decided) {
+			return nil, "", fmt.Errorf("changes of approvals: no page after %q", after)
+		}
+	}
+	if decided = decided[from:]; m.Page > 0 && len(decided) > m.Page {
+		return decided[:m.Page], strconv.Itoa(from + m.Page), nil
+	}
+	return decided, "", nil
 }
 
 // Put implements [approval.Store].

@@ -42,6 +42,10 @@ func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
 	}
 }
 
+func TestMemKeepsThePromisesInPages(t *testing.T) {
+	approvaltest.Run(t, func(*testing.T) approval.Store { return &approvaltest.Mem{Page: 1000} })
+}
+
 func TestMemHooksFailReads(t *testing.T) {
 	gone := errors.New("connection reset")
 	m := &approvaltest.Mem{
@@ -53,7 +57,7 @@ func TestMemHooksFailReads(t *testing.T) {
 	}
 	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, records := m.Records(t.Context(), "s")
-	_, changes := m.Changes(t.Context(), time.Time{})
+	_, _, changes := m.Changes(t.Context(), time.Time{}, "")
 	_, audit := m.Audit(t.Context(), "s", approval.Place{}, 1)
 	_, base := m.Baseline(t.Context(), "i", approval.Tools)
 	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes, "Audit": audit, "Baseline": base} {

@@ -145,7 +145,7 @@ func get(t *testing.T, s approval.Store, id tool.ID) approval.Record {
 
 func changes(t *testing.T, s approval.Store, since time.Time) []approval.Decision {
 	t.Helper()
-	rs, err := s.Changes(t.Context(), since)
+	rs, err := approval.AllChanges(t.Context(), s, since)
 	if err != nil {
 		t.Fatalf("Changes(%v): %v", since, err)
 	}
@@ -334,7 +334,7 @@ func endedContext(t *testing.T, s approval.Store) {
 	if _, err := s.Records(ctx, r.Server); !errors.Is(err, context.Canceled) {
 		t.Errorf("Records = %v, want context.Canceled", err)
 	}
-	if _, err := s.Changes(ctx, time.Time{}); !errors.Is(err, context.Canceled) {
+	if _, _, err := s.Changes(ctx, time.Time{}, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("Changes = %v, want context.Canceled", err)
 	}
 	if _, err := s.Audit(ctx, r.Server, approval.Place{}, 1); !errors.Is(err, context.Canceled) {

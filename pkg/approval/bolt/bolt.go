@@ -126,7 +126,10 @@ func (s *Store) Records(ctx context.Context, server string) (all []approval.Reco
 }
 
 // Changes implements [approval.Store].
-func (s *Store) Changes(ctx context.Context, since time.Time) (decided []approval.Decision, err error) {
+func (s *Store) Changes(ctx context.Context, since time.Time, after string) (decided []approval.Decision, next string, err error) {
+	if after != "" { // there is one page
+		return nil, "", fmt.Errorf("changes of approvals: no page after %q", after)
+	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(decisions).Cursor()
 		for key, _ := c.Seek(timeKey(since)); key != nil; key, _ = c.Next() {
@@ -140,9 +143,9 @@ func (s *Store) Changes(ctx context.Context, since time.Time) (decided []approva
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("changes of approvals: %w", err)
+		return nil, "", fmt.Errorf("changes of approvals: %w", err)
 	}
-	return decided, nil
+	return decided, "", nil
 }
 
 // Put implements [approval.Store].

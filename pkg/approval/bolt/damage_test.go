@@ -61,7 +61,7 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 		_, audit := s.Audit(ctx, id.Server, approval.Place{}, 100)
 		errs = append(errs, err, put, records, audit)
 	}
-	_, changes := s.Changes(ctx, time.Time{})
+	_, _, changes := s.Changes(ctx, time.Time{}, "")
 	_, base := s.Baseline(ctx, "i", approval.Tools)
 	_, old := s.OldBaselines(ctx, nil)
 	_, tokens := s.Tokens(ctx)

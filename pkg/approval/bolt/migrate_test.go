@@ -62,7 +62,7 @@ func decidedAt(name string) time.Time {
 
 func decisions(t *testing.T, s approval.Store) []string {
 	t.Helper()
-	ds, err := s.Changes(t.Context(), time.Time{})
+	ds, err := approval.AllChanges(t.Context(), s, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

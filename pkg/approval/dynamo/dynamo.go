@@ -90,16 +90,22 @@ func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, 
 }
 
 // Changes implements [approval.Store].
-func (s *Store) Changes(ctx context.Context, since time.Time) ([]approval.Decision, error) {
-	decided, err := query(ctx, s, &dynamodb.QueryInput{
-		IndexName:                 aws.String(feedIndex),
+func (s *Store) Changes(ctx context.Context, since time.Time, after string) ([]approval.Decision, string, error) {
+	from, err := decodeMark(after)
+	if err != nil {
+		return nil, "", fmt.Errorf("changes of approvals: %w", err)
+	}
+	in := &dynamodb.QueryInput{
+		TableName: &s.table, IndexName: aws.String(feedIndex),
 		KeyConditionExpression:    aws.String("feed = :feed AND decided_at >= :since"),
 		ExpressionAttributeValues: item{":feed": text(feedKey), ":since": text(since.UTC().Format(timeLayout))},
-	}, decodeDecision)
-	if err != nil {
-		return nil, fmt.Errorf("changes of approvals: %w", err)
+		ExclusiveStartKey:         from,
 	}
-	return decided, nil
+	p, err := again(func() (page[approval.Decision], error) { return queryPage(ctx, s, in, decodeDecision) })
+	if err != nil {
+		return nil, "", fmt.Errorf("changes of approvals: %w", err)
+	}
+	return p.items, encodeMark(p.next), nil
 }
 
 // Put implements [approval.Store]. If the answer to a write is lost, the client

@@ -110,7 +110,7 @@ func checkMissing(t *testing.T, s *dynamo.Store) {
 	r := approval.Record{Server: "s", Tool: "t", State: approval.Pending}
 	_, get := s.Get(t.Context(), r.ID())
 	_, records := s.Records(t.Context(), "s")
-	_, changes := s.Changes(t.Context(), time.Time{})
+	_, _, changes := s.Changes(t.Context(), time.Time{}, "")
 	_, put := s.Put(t.Context(), r, nil)
 	_, both := s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: "t", Actor: "a", Action: "observe"})
 	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 1)

@@ -37,7 +37,7 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 	return map[string]func() error{
 		"Get":          func() error { _, err := s.Get(ctx, waiting.ID()); return err },
 		"Records":      func() error { _, err := s.Records(ctx, "s"); return err },
-		"Changes":      func() error { _, err := s.Changes(ctx, time.Time{}); return err },
+		"Changes":      func() error { _, _, err := s.Changes(ctx, time.Time{}, ""); return err },
 		"Audit":        func() error { _, err := s.Audit(ctx, "s", approval.Place{}, 10); return err },
 		"Baseline":     func() error { _, err := s.Baseline(ctx, "i", approval.Tools); return err },
 		"OldBaselines": func() error { _, err := s.OldBaselines(ctx, []string{"s"}); return err },
@@ -100,12 +100,12 @@ func TestGarbledPageIsReadAgainAlone(t *testing.T) {
 		w.answer = func(_ string, in request) (int, string) {
 			page := "0"
 			if in.ExclusiveStartKey != nil {
-				page = in.ExclusiveStartKey["page"].(map[string]any)["N"].(string)
+				page = in.ExclusiveStartKey["page"].(map[string]any)["S"].(string)
 			}
 			asked = append(asked, page)
 			last := ""
 			if page != "2" {
-				last = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"N":"%c"}}`, page[0]+1)
+				last = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"S":"%c"}}`, page[0]+1)
 			}
 			body := `{"Items":[` + strings.ReplaceAll(anything, "TOOL#t", "TOOL#"+page) + `]` + last + `}`
 			if page == fmt.Sprint(broken) && slices.Index(asked, page) == len(asked)-1 {
@@ -113,7 +113,7 @@ func TestGarbledPageIsReadAgainAlone(t *testing.T) {
 			}
 			return http.StatusOK, body
 		}
-		all, err := w.store().Changes(t.Context(), time.Time{})
+		all, err := approval.AllChanges(t.Context(), w.store(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

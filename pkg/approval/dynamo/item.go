@@ -3,6 +3,7 @@ package dynamo
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -133,6 +134,38 @@ func decodeEntry(it item) (e approval.Entry, err error) {
 
 // writeIDOf returns the id of the write that made the item.
 func writeIDOf(it item) (string, error) { return textOf(it["write_id"]), nil }
+
+// encodeMark returns the key of an item of the index as one text; "" if there is none.
+func encodeMark(key item) string {
+	if len(key) == 0 {
+		return ""
+	}
+	texts := map[string]string{}
+	for name, v := range key {
+		texts[name] = textOf(v)
+	}
+	mark, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // texts have a JSON form
+	}
+	return string(mark)
+}
+
+// decodeMark is the inverse of encodeMark.
+func decodeMark(mark string) (item, error) {
+	if mark == "" {
+		return nil, nil
+	}
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(mark), &texts); err != nil {
+		return nil, fmt.Errorf("no page after %q: %w", mark, err)
+	}
+	key := item{}
+	for name, s := range texts {
+		key[name] = text(s)
+	}
+	return key, nil
+}
 
 func recordKey(id tool.ID) item {
 	return item{"PK": text(recordPK + id.Server), "SK": text(recordSK + id.Name)}

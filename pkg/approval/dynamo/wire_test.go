@@ -101,7 +101,7 @@ func TestEachCallIsOneRequest(t *testing.T) {
 	s := w.store()
 	_, get := s.Get(t.Context(), waiting.ID())
 	_, records := s.Records(t.Context(), "s")
-	_, changes := s.Changes(t.Context(), time.Time{})
+	_, changes := approval.AllChanges(t.Context(), s, time.Time{})
 	_, put := s.Put(t.Context(), waiting, nil)
 	_, both := s.Put(t.Context(), waiting, line)
 	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 10)
@@ -184,7 +184,7 @@ func TestThrottlingWithoutABudgetEndsToo(t *testing.T) {
 		w := &wire{answer: func(string, request) (int, string) {
 			return http.StatusBadRequest, fault("ThrottlingException")
 		}}
-		if _, err := w.store().Changes(t.Context(), time.Time{}); err == nil || len(w.calls) != 12 {
+		if _, err := approval.AllChanges(t.Context(), w.store(), time.Time{}); err == nil || len(w.calls) != 12 {
 			t.Errorf("Changes = %v after %d requests, want an error after 12", err, len(w.calls))
 		}
 	})
@@ -254,7 +254,7 @@ func TestEveryPageIsRead(t *testing.T) {
 	w.answer = func(_ string, in request) (int, string) {
 		page := 0
 		if in.ExclusiveStartKey != nil {
-			page = int(in.ExclusiveStartKey["page"].(map[string]any)["N"].(string)[0] - '0')
+			page = int(in.ExclusiveStartKey["page"].(map[string]any)["S"].(string)[0] - '0')
 		}
 		items := fmt.Sprintf(`{"record":{"S":"{\"server\":\"s\",\"tool\":\"t%d\"}"},"entry":{"S":"{\"tool\":\"t%d\"}"},"PK":{"S":"SRV#s"},"SK":{"S":"%s#t%d"},
 			"rev":{"N":"1"},"disabled":{"BOOL":false},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"}}`, page, page, sort, page)
@@ -263,12 +263,12 @@ func TestEveryPageIsRead(t *testing.T) {
 		}
 		last := ""
 		if page < pages-1 {
-			last = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"N":"%d"}}`, page+1)
+			last = fmt.Sprintf(`,"LastEvaluatedKey":{"page":{"S":"%d"}}`, page+1)
 		}
 		return http.StatusOK, `{"Items":[` + items + `]` + last + `}`
 	}
 	s := w.store()
-	decisions, changes := s.Changes(t.Context(), time.Time{})
+	decisions, changes := approval.AllChanges(t.Context(), s, time.Time{})
 	records, err := s.Records(t.Context(), "s")
 	if err := errors.Join(changes, err); err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestABrokenItemIsAnErrorThatNamesIt(t *testing.T) {
 	}}
 	_, get := w.store().Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, records := w.store().Records(t.Context(), "s")
-	_, changes := w.store().Changes(t.Context(), time.Time{})
+	_, changes := approval.AllChanges(t.Context(), w.store(), time.Time{})
 	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes} {
 		if err == nil || !strings.Contains(err.Error(), `"TOOL#t"`) {
 			t.Errorf("%s = %v, want an error that names the item", name, err)
