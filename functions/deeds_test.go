@@ -22,6 +22,12 @@ func (g ground) peopleDecide(t *testing.T) {
 	if r := call(t, mcp, "call_tool_write", send); !r.IsError || !strings.Contains(r.Text, "pending_approval") || !strings.Contains(r.Text, "https://gate.example.com/admin/tools/mail/send_mail") {
 		t.Fatalf("a tool that nobody approved answers %+v", r)
 	}
+	found := func() bool {
+		return strings.Contains(call(t, mcp, "retrieve_tools", `{"query":"send a mail"}`).Text, `"mail:send_mail"`)
+	}
+	if found() {
+		t.Error("a search shows a tool that nobody approved")
+	}
 	for _, credentials := range []string{"", "Bearer " + token.New().Reveal()} { // the agent follows the link that it was given
 		for path, body := range map[string]string{"/admin": "", "/admin/tools/mail/send_mail": "", "/admin/tools/mail/send_mail/approve": `{"hash":"` + strings.Repeat("0", 64) + `"}`} {
 			if r := askAs(t, admin, credentials, path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
@@ -43,8 +49,15 @@ func (g ground) peopleDecide(t *testing.T) {
 	if r := ask(t, admin, "/admin/tools/mail/send_mail/approve", `{"hash":"`+shown.Hash+`"}`); r.Status != http.StatusOK {
 		t.Fatalf("approve: %d %s", r.Status, r.Body)
 	}
+	decided := time.Now()
 	if r := call(t, mcp, "call_tool_write", send); r.IsError || r.Text != "send_mail" {
 		t.Errorf("the approved tool answers %+v", r)
+	}
+	for !found() && time.Since(decided) < 10*time.Second { // approvals are looked at again after 2 s
+		time.Sleep(100 * time.Millisecond)
+	}
+	if took := time.Since(decided); took > 4*time.Second {
+		t.Errorf("a search shows the approved tool after %v", took)
 	}
 	if r := ask(t, admin, "/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
 		t.Errorf("the audit names nobody: %s", r.Body)

@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return fmt.Errorf("-dir %q: %w", o.dir, err)
 	}
-	approvals, err := bolt.Open(filepath.Join(o.dir, approvalsFile), nil)
+	approvals, err := bolt.Open(filepath.Join(o.dir, approvalsFile), &bolt.Options{KeepAudit: settings.KeepAudit})
 	if err != nil {
 		return err
 	}

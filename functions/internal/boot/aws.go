@@ -49,7 +49,7 @@ func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
 	return AWS{
 		Stores: Stores{
 			Objects:   s3store.New(newS3(c), s.Bucket),
-			Approvals: dynamo.New(dynamodb.NewFromConfig(c), s.Table, nil),
+			Approvals: dynamo.New(dynamodb.NewFromConfig(c), s.Table, &dynamo.Options{KeepAudit: s.KeepAudit}),
 			Tokens:    dynamo.NewTokens(dynamodb.NewFromConfig(c), s.Table),
 			Sessions:  dynamo.NewSessions(dynamodb.NewFromConfig(c), s.Table, nil),
 		},

@@ -43,11 +43,15 @@ type Settings struct {
 	SyncFunction string         // PORTCULLIS_SYNC_FUNCTION: what the admin API invokes to sync; "in-process": it syncs itself
 	SyncEvery    time.Duration  // PORTCULLIS_SYNC_SCHEDULE: how often a sync is due, as the schedule is written; 0: not known
 	Concurrency  int            // PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks at once; 0: 64
+	KeepAudit    time.Duration  // PORTCULLIS_AUDIT_DAYS: how long is kept who did what; 0, the default: for ever
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
 // maxConcurrency is the most servers that a sync may ask at once: each holds a connection.
 const maxConcurrency = 512
+
+// maxAuditDays is a hundred years.
+const maxAuditDays = 36500
 
 // Load reads the settings and reports every fault at once.
 func Load(getenv func(string) string) (Settings, error) {
@@ -74,6 +78,13 @@ func Load(getenv func(string) string) (Settings, error) {
 		if s.Concurrency, err = strconv.Atoi(n); err != nil || s.Concurrency < 1 || s.Concurrency > maxConcurrency {
 			faults = append(faults, fmt.Errorf("PORTCULLIS_SYNC_CONCURRENCY %q: want a number from 1 to %d", n, maxConcurrency))
 		}
+	}
+	if days := getenv("PORTCULLIS_AUDIT_DAYS"); days != "" {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > maxAuditDays {
+			faults = append(faults, fmt.Errorf("PORTCULLIS_AUDIT_DAYS %q: want a number of days from 1 to %d, or 0 to keep the audit for ever", days, maxAuditDays))
+		}
+		s.KeepAudit = time.Duration(n) * 24 * time.Hour
 	}
 	s.AllowOrigins = list(getenv("PORTCULLIS_ALLOW_ORIGINS"))
 	if level := getenv("PORTCULLIS_LOG_LEVEL"); level != "" {

@@ -30,6 +30,21 @@ func TestLoadSchedule(t *testing.T) {
 	}
 }
 
+func TestHowLongTheAuditIsKept(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "0": 0, "30": 30, "36500": 36500, "-1": -1, "36501": -1, "a month": -1} {
+		s, err := Load(func(name string) string {
+			return map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_AUDIT_DAYS": text}[name]
+		})
+		if want < 0 {
+			if err == nil || !strings.Contains(err.Error(), "PORTCULLIS_AUDIT_DAYS") {
+				t.Errorf("%q: %v, want a fault that names the setting", text, err)
+			}
+		} else if err != nil || s.KeepAudit != time.Duration(want)*24*time.Hour {
+			t.Errorf("%q: %v, %v; want %d days", text, s.KeepAudit, err, want)
+		}
+	}
+}
+
 func TestConcurrencyOfASync(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "1": 1, "512": 512, "0": -1, "513": -1, "many": -1} {
 		s, err := Load(func(name string) string {

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -32,7 +31,13 @@ const (
 // A Store is an [approval.Store] with [approval.Baselines] in one file.
 type Store struct {
 	guard
-	now func() time.Time
+	o Options
+}
+
+// Options are the knobs of a [Store]. The zero value works.
+type Options struct {
+	Now       func() time.Time // nil: time.Now
+	KeepAudit time.Duration    // how long audit lines are kept; 0: for ever
 }
 
 var _ approval.Store = (*Store)(nil)
@@ -54,14 +59,17 @@ type stored struct {
 	Current  []byte `json:"current,omitempty"`
 }
 
-// Open opens or creates the file at path. now nil means time.Now. If
+// Open opens or creates the file at path, with the default options if o is nil. If
 // another process holds the file it says so after two seconds. A file that is damaged, or
 // empty, is [ErrDamaged], and stays as it is.
-func Open(path string, now func() time.Time) (*Store, error) {
-	if now == nil {
-		now = time.Now
+func Open(path string, o *Options) (*Store, error) {
+	s := &Store{guard: guard{path: path}}
+	if o != nil {
+		s.o = *o
 	}
-	s := &Store{guard: guard{path: path}, now: now}
+	if s.o.Now == nil {
+		s.o.Now = time.Now
+	}
 	err := intact(path)
 	if err == nil {
 		err = s.run(func() (err error) {
@@ -81,7 +89,10 @@ func Open(path string, now func() time.Time) (*Store, error) {
 				return err
 			}
 		}
-		return migrate(tx)
+		if err := migrate(tx); err != nil {
+			return err
+		}
+		return s.trimAll(tx)
 	})
 	if err != nil {
 		_ = s.Close() // the first error is the one to tell
@@ -163,7 +174,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		if held.Rev != r.Rev {
 			return approval.ErrConflict
 		}
-		r = r.Next(s.now())
+		r = r.Next(s.o.Now())
 		if err := move(tx, held, r); err != nil {
 			return err
 		}
@@ -172,7 +183,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		}
 		line := *e
 		line.Rev, line.Written = r.Rev, r.UpdatedAt
-		return note(tx, line)
+		return s.note(tx, line)
 	})
 	if err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
@@ -204,52 +215,6 @@ func move(tx *bbolt.Tx, before, now approval.Record) error {
 		return nil
 	}
 	return b.Put(decisionKey(now), nil)
-}
-
-// note writes an audit line.
-func note(tx *bbolt.Tx, e approval.Entry) error {
-	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(e.Server))
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return lines.Put(auditKey(e.Place()), data)
-}
-
-// auditKey sorts as places do, the last first. An earlier program counted lines from one
-// instead, so what it wrote is older than all else.
-func auditKey(p approval.Place) []byte { return append(timeKey(p.Written), p.Tool...) }
-
-// Audit implements [approval.Store].
-func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
-	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		b := tx.Bucket(audit).Bucket([]byte(server))
-		if b == nil {
-			return nil
-		}
-		c := b.Cursor()
-		key, data := c.Last()
-		if last := auditKey(after); after != (approval.Place{}) && bytes.Compare(key, last) >= 0 {
-			c.Seek(last) // the first key that is not before it; there is one
-			key, data = c.Prev()
-		}
-		for ; key != nil && len(lines) < limit; key, data = c.Prev() {
-			var e approval.Entry
-			if err := json.Unmarshal(data, &e); err != nil {
-				return err
-			}
-			e.Written = time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC()
-			lines = append(lines, e)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("audit of %q: %w", server, err)
-	}
-	return lines, nil
 }
 
 // get returns the record with the id, or [approval.ErrNotFound].

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, path string, now func() time.Time) *bolt.Store {
 	t.Helper()
-	s, err := bolt.Open(path, now)
+	s, err := bolt.Open(path, &bolt.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

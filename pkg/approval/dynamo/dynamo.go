@@ -48,20 +48,30 @@ type api interface {
 type Store struct {
 	db    api
 	table string
-	now   func() time.Time
+	o     Options
 	retry aws.Retryer
 }
 
 var _ approval.Store = (*Store)(nil)
 
-// New returns a Store on the named table. It makes no call. now nil means
-// time.Now. Throttled calls are asked again until their context ends, at
+// Options are the knobs of a [Store]. The zero value works.
+type Options struct {
+	Now       func() time.Time // nil: time.Now
+	KeepAudit time.Duration    // how long audit lines are kept, at least; 0: for ever
+}
+
+// New returns a Store on the named table, with the default options if o is nil. It makes no
+// call. Throttled calls are asked again until their context ends, at
 // most 12 times.
-func New(db api, table string, now func() time.Time) *Store {
-	if now == nil {
-		now = time.Now
+func New(db api, table string, o *Options) *Store {
+	s := &Store{db: db, table: table, retry: newRetryer()}
+	if o != nil {
+		s.o = *o
 	}
-	return &Store{db, table, now, newRetryer()}
+	if s.o.Now == nil {
+		s.o.Now = time.Now
+	}
+	return s
 }
 
 // item is the wire form of a DynamoDB item or key.
@@ -116,7 +126,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
 		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
 	}
-	next := r.Next(s.now())
+	next := r.Next(s.o.Now())
 	id := rand.Text()
 	up, err := encode(next, id)
 	if err != nil {
@@ -155,6 +165,9 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 		"PK": text("AUDIT#" + r.Server), "SK": text(auditKey(approval.Place{Written: r.UpdatedAt, Tool: r.Tool})),
 		"entry": text(string(line)),
 	}}
+	if s.o.KeepAudit > 0 {
+		audit.Item["expires_at"] = number(r.UpdatedAt.Add(s.o.KeepAudit).Unix())
+	}
 	_, err = s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 		TransactItems: []types.TransactWriteItem{{Update: &record}, {Put: &audit}},
 	}, s.options)

@@ -38,7 +38,7 @@ var _ session.Store = (*Sessions)(nil)
 // NewSessions returns the sessions of the named table. It makes no call. now nil means
 // time.Now.
 func NewSessions(db sessionAPI, table string, now func() time.Time) *Sessions {
-	return &Sessions{db, New(db, table, now)}
+	return &Sessions{db, New(db, table, &Options{Now: now})}
 }
 
 // Get implements [session.Store].
@@ -47,7 +47,7 @@ func (x *Sessions) Get(ctx context.Context, k session.Key) (session.Session, err
 	if errors.Is(err, approval.ErrNotFound) {
 		err = session.ErrNotFound
 	}
-	if err == nil && !s.Expires.After(x.s.now()) {
+	if err == nil && !s.Expires.After(x.s.o.Now()) {
 		err = session.ErrNotFound
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (x *Sessions) Put(ctx context.Context, k session.Key, s session.Session, ol
 		TableName: &x.s.table, Item: it,
 		ConditionExpression: aws.String("attribute_not_exists(PK) OR session_id IN (:own, :old) OR expires_at <= :now"),
 		ExpressionAttributeValues: item{
-			":own": text(s.ID.Reveal()), ":old": text(old.Reveal()), ":now": number(x.s.now().Unix()),
+			":own": text(s.ID.Reveal()), ":old": text(old.Reveal()), ":now": number(x.s.o.Now().Unix()),
 		},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, x.s.options)

@@ -36,7 +36,12 @@ type request struct {
 	Limit             int
 	ExclusiveStartKey map[string]any
 	update
-	TransactItems []struct{ Update update }
+	TransactItems []struct {
+		Update update
+		Put    struct {
+			Item map[string]struct{ S, N string }
+		}
+	}
 }
 
 // An update is the write of a record.
@@ -119,6 +124,33 @@ func TestEachCallIsOneRequest(t *testing.T) {
 	}
 	if n := len(w.seen[4].TransactItems); n != 2 {
 		t.Errorf("the transaction has %d items, want record and audit line", n)
+	}
+}
+
+// Only an audit line has an end: a record with one would go, and be observed anew.
+func TestAuditLineEndsWhenItIsSaid(t *testing.T) {
+	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		keep time.Duration
+		want string
+	}{
+		"for ever": {0, ""},
+		"30 days":  {30 * 24 * time.Hour, fmt.Sprint(now.AddDate(0, 0, 30).Unix())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
+			s := dynamo.New(client("http://dynamodb.test", w), "approvals", &dynamo.Options{Now: func() time.Time { return now }, KeepAudit: tt.keep})
+			if _, err := s.Put(t.Context(), waiting, line); err != nil {
+				t.Fatal(err)
+			}
+			items := w.seen[0].TransactItems
+			if got := items[1].Put.Item["expires_at"].N; got != tt.want {
+				t.Errorf("the line ends at %q, want %q", got, tt.want)
+			}
+			if _, ends := items[0].Update.ExpressionAttributeValues[":expires_at"]; ends {
+				t.Error("the record has an end")
+			}
+		})
 	}
 }
 

@@ -1,0 +1,96 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+)
+
+// note writes an audit line, and takes away those of its server that are too old.
+func (s *Store) note(tx *bbolt.Tx, e approval.Entry) error {
+	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(e.Server))
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if err := lines.Put(auditKey(e.Place()), data); err != nil {
+		return err
+	}
+	return s.trim(lines)
+}
+
+// trimAll takes away every audit line that is too old.
+func (s *Store) trimAll(tx *bbolt.Tx) error {
+	all := tx.Bucket(audit)
+	return all.ForEachBucket(func(server []byte) error { return s.trim(all.Bucket(server)) })
+}
+
+// trim takes away the lines of a server that are too old. Its first line is its oldest.
+func (s *Store) trim(lines *bbolt.Bucket) error {
+	if s.o.KeepAudit <= 0 {
+		return nil
+	}
+	first := s.o.Now().Add(-s.o.KeepAudit)
+	c := lines.Cursor()
+	for key, data := c.First(); key != nil; key, data = c.First() {
+		var e approval.Entry
+		if err := json.Unmarshal(data, &e); err != nil {
+			return err
+		}
+		if !writtenAt(key).Before(first) || !e.At.Before(first) { // a line that was counted has its time in At alone
+			return nil
+		}
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writtenAt returns when the line with the key was written.
+func writtenAt(key []byte) time.Time {
+	return time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC()
+}
+
+// auditKey sorts as places do, the last first. An earlier program counted lines from one
+// instead, so what it wrote is older than all else.
+func auditKey(p approval.Place) []byte { return append(timeKey(p.Written), p.Tool...) }
+
+// Audit implements [approval.Store].
+func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		b := tx.Bucket(audit).Bucket([]byte(server))
+		if b == nil {
+			return nil
+		}
+		c := b.Cursor()
+		key, data := c.Last()
+		if last := auditKey(after); after != (approval.Place{}) && bytes.Compare(key, last) >= 0 {
+			c.Seek(last) // the first key that is not before it; there is one
+			key, data = c.Prev()
+		}
+		for ; key != nil && len(lines) < limit; key, data = c.Prev() {
+			var e approval.Entry
+			if err := json.Unmarshal(data, &e); err != nil {
+				return err
+			}
+			e.Written = writtenAt(key)
+			lines = append(lines, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit of %q: %w", server, err)
+	}
+	return lines, nil
+}
