@@ -223,6 +223,31 @@ func TestNoGlobalsByInit(t *testing.T) {
 	}
 }
 
+// The page that says which test holds what names tests that are there.
+func TestTheTestsThatThePageNamesExist(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "design", "faults.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, f := range files(t) {
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test {
+				have[fn.Name.Name] = true
+			}
+		}
+	}
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAll(page, -1)
+	if len(named) < 100 {
+		t.Errorf("the page names %d tests: the pattern is broken", len(named))
+	}
+	for _, name := range named {
+		if !have[string(name)] {
+			t.Errorf("docs/design/faults.md names %s, which is no test", name)
+		}
+	}
+}
+
 // One key for errors in the log: who looks for them should not have to know who wrote the line.
 func TestLogsNameErrorsAlike(t *testing.T) {
 	key := regexp.MustCompile(`slog\.(?:Any|String)\("(err|e|reason_err|cause)",`)
