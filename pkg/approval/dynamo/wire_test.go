@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -124,6 +125,36 @@ func TestEachCallIsOneRequest(t *testing.T) {
 	}
 	if n := len(w.seen[4].TransactItems); n != 2 {
 		t.Errorf("the transaction has %d items, want record and audit line", n)
+	}
+}
+
+// A write sets its own attributes and replaces no item, so that what a newer program put
+// beside them stays. Only a decision gives the record its place in the feed.
+func TestWriteSetsItsOwnAttributesAlone(t *testing.T) {
+	own := []string{"approved", "approved_hash", "current", "current_hash", "disabled", "record", "rev", "state", "updated_at", "write_id"}
+	decided := waiting
+	decided.DecidedAt = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		record approval.Record
+		want   []string
+	}{
+		"nobody decided": {waiting, own},
+		"decided":        {decided, append([]string{"decided_at", "feed"}, own...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
+			for _, e := range []*approval.Entry{nil, line} {
+				if _, err := w.store().Put(t.Context(), tt.record, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := slices.Sorted(slices.Values(tt.want))
+			for i, up := range []update{w.seen[0].update, w.seen[1].TransactItems[0].Update} {
+				if got := slices.Sorted(maps.Values(up.ExpressionAttributeNames)); !slices.Equal(got, want) {
+					t.Errorf("write %d touches %q, want %q", i, got, want)
+				}
+			}
+		})
 	}
 }
 
