@@ -73,8 +73,8 @@ func TestAuditIsKeptAsLongAsIsSaid(t *testing.T) {
 	clock = clock.Add(10 * day)
 	s = openFor(0)
 	want(s, "a", "t07", "t05", "t04")
-	for n, err := 0, error(nil); n < 5; n++ {
-		if _, err = s.Get(t.Context(), approval.Record{Server: "a", Tool: fmt.Sprintf("t%02d", n+1)}.ID()); err != nil {
+	for n := range 5 {
+		if _, err := s.Get(t.Context(), approval.Record{Server: "a", Tool: fmt.Sprintf("t%02d", n+1)}.ID()); err != nil {
 			t.Errorf("a record went with its line: %v", err)
 		}
 	}
