@@ -124,6 +124,18 @@ func (g ground) twoSyncs(t *testing.T) {
 	}
 }
 
+// adminSyncs asks an admin function that has no other one to start, as under `sam local`, for a sync.
+// It is told where the emulator is, past the proxy: the role of a deployed one does not cover that.
+func (g ground) adminSyncs(t *testing.T) {
+	w := g.world(t)
+	admin := w.start(t, "admin", "PORTCULLIS_SYNC_FUNCTION", "in-process", "AWS_ENDPOINT_URL", w.endpoint)
+	r := ask(t, admin, "/admin/sync", "{}")
+	var report struct{ Tools int }
+	if err := json.Unmarshal([]byte(r.Body), &report); err != nil || r.Status != http.StatusOK || report.Tools != 5 {
+		t.Errorf("POST /admin/sync: %d %s (%v)", r.Status, r.Body, err)
+	}
+}
+
 // callsOfAWS counts what a warm request costs.
 func (g ground) callsOfAWS(t *testing.T) {
 	w := g.world(t)

@@ -27,6 +27,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("mcp answers every event", g.mcpAnswersEvents)
 	t.Run("people decide", g.peopleDecide)
 	t.Run("agents keep apart", g.agentsKeepApart)
+	t.Run("an admin function syncs by itself", g.adminSyncs)
 	t.Run("a start needs settings", g.startNeedsSettings)
 	t.Run("two syncs at once", g.twoSyncs)
 	t.Run("calls of AWS", g.callsOfAWS)
