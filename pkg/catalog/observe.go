@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -66,22 +65,28 @@ func (l *list) refuse(name, reason string) {
 }
 
 // readApprovals reads the records of the configured servers, also under the names that they
-// had before. The catalog's own word is not taken, nor that of the run before: a store that
-// was restored from a backup knows better.
+// had before, and of those that the catalog before has: one that leaves the config is not known
+// to the next catalog, so what the store lost of it is put back now or never. The catalog's
+// own word is not taken, nor that of the run before: a store that was restored from a backup
+// knows better.
 func (r *run) readApprovals(ctx context.Context) error {
 	r.records = map[tool.ID]*approval.Record{}
-	names := slices.Collect(maps.Values(r.renamed()))
+	asked := map[string]bool{}
 	for _, l := range r.lists {
-		names = append(names, l.server.Name)
+		asked[l.server.Name] = true
 	}
-	r.asked = map[string]bool{}
-	for _, name := range names {
-		r.asked[name] = true
+	for _, name := range r.renamed() {
+		asked[name] = true
+	}
+	if r.base != nil {
+		for _, s := range r.base.servers {
+			asked[s.Name] = true
+		}
 	}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
-	for _, name := range names {
+	for name := range asked {
 		g.Go(func() error {
 			records, err := r.approvals.Records(ctx, name)
 			if err != nil {

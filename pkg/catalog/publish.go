@@ -50,6 +50,9 @@ func (r *run) publish(ctx context.Context) error {
 		if err := r.readApprovals(ctx); err != nil { // the other one wrote records too
 			return err
 		}
+		if err := r.recoverLost(ctx); err != nil { // else this catalog would forget what was lost since
+			return err
+		}
 	}
 	return fmt.Errorf("catalog was moved %d times by others: %w", maxTries, object.ErrConflict)
 }

@@ -60,16 +60,14 @@ func (s *Snapshot) Lost(i int, held *approval.Record) bool {
 	return approval.IsLost(held, &known)
 }
 
-// recoverLost puts back the records that the catalog before knows and the store lost, of the
-// servers whose records were read.
+// recoverLost puts back the records that the catalog before knows and the store lost.
 func (r *run) recoverLost(ctx context.Context) error {
 	if r.base == nil {
 		return nil
 	}
 	var due []int
 	for i := range r.base.Len() {
-		id := r.base.ID(i)
-		if r.asked[id.Server] && r.base.Lost(i, r.records[id]) {
+		if r.base.Lost(i, r.records[r.base.ID(i)]) {
 			due = append(due, i)
 		}
 	}
@@ -99,17 +97,22 @@ func (r *run) recoverLost(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	r.report.Recovered = len(due)
+	r.report.Recovered += len(due)
 	r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
 		slog.Int("records", len(due)))
 	return nil
 }
 
-// restoredRecords counts the records that were put back and that nobody has settled yet.
+// restoredRecords counts the records of configured servers that were put back and that nobody
+// has settled yet.
 func (r *run) restoredRecords() int {
+	configured := map[string]bool{}
+	for _, l := range r.lists {
+		configured[l.server.Name] = true
+	}
 	n := 0
-	for _, held := range r.records {
-		if held.Lost != nil {
+	for id, held := range r.records {
+		if held.Lost != nil && configured[id.Server] {
 			n++
 		}
 	}
@@ -191,7 +194,8 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 	for _, server := range s.Servers() {
 		records, err := approvals.Records(ctx, server.Name)
 		if err != nil {
-			return settled, errors.Join(err, g.Wait())
+			err = errors.Join(err, g.Wait()) // first: it waits for who adds to settled
+			return settled, err
 		}
 		held := make(map[string]*approval.Record, len(records))
 		for _, r := range records {
@@ -201,7 +205,8 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 			if name := s.ID(i).Name; s.Lost(i, held[name]) {
 				after, err := Recover(ctx, approvals, s, i, held[name], now)
 				if err != nil {
-					return settled, errors.Join(fmt.Errorf("recover %q: %w", s.ID(i), err), g.Wait())
+					err = errors.Join(fmt.Errorf("recover %q: %w", s.ID(i), err), g.Wait())
+					return settled, err
 				}
 				held[name] = &after
 			}

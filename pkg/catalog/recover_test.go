@@ -299,3 +299,68 @@ func TestUnusableCatalogIsRebuiltFromTheRecords(t *testing.T) {
 		})
 	}
 }
+
+// What the catalog knows of a server is put back also if the server leaves the config just then:
+// the next catalog does not know it any more.
+func TestLostRecordsOfAServerThatLeavesAreRecovered(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		left map[string]string
+	}{
+		{"it leaves", map[string]string{}},
+		{"two names come for it", map[string]string{"one": here, "two": here}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.place(map[string]string{"fs": here})
+			w.lock()
+			w.sync()
+			w.lose(&approvaltest.Mem{Now: w.clock.look})
+			w.place(test.left)
+			w.sync()
+			wantStands(t, w, locked...)
+			if n := w.load().Current().Restored; n != 0 {
+				t.Errorf("%d are called unsettled which nobody can settle", n)
+			}
+			w.place(map[string]string{"fs": here + `,"approval": "off"`})
+			w.sync()
+			wantStands(t, w, locked...)
+			if n := w.load().Current().Restored; n != 4 {
+				t.Errorf("%d are unsettled, want 4", n)
+			}
+		})
+	}
+}
+
+// A store that is lost after the records were read, while another sync moves the catalog.
+func TestStoreLostWhileAnotherSyncMovesTheCatalog(t *testing.T) {
+	w := newWorld(t)
+	w.place(map[string]string{"fs": here})
+	w.lock()
+	w.sync()
+	store := &swapped{Mem: w.approvals}
+	w.syncer = catalog.NewSyncer(w.objects, store, w.servers, &catalog.SyncOptions{Now: w.clock.look})
+	slow := true
+	w.objects.OnPut = func(ctx context.Context, key string, _ []byte) (bool, error) {
+		if key == catalog.CurrentKey && slow {
+			slow = false
+			cur, err := w.objects.Get(ctx, key, "")
+			if err == nil {
+				_, err = w.objects.Put(ctx, key, append(cur.Data, '\n'), "")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			w.approvals = &approvaltest.Mem{Now: w.clock.look}
+			store.Mem = w.approvals
+		}
+		return false, nil
+	}
+	w.sync()
+	wantStands(t, w, locked...)
+	w.sync()
+	wantStands(t, w, locked...)
+}
+
+// A swapped is a store in whose place another one comes.
+type swapped struct{ *approvaltest.Mem }

@@ -33,7 +33,6 @@ type run struct {
 	taken   map[string]bool              // servers that had their first list, by [approval.BaselineKey]
 	lists   []*list                      // one each server of the config
 	records map[tool.ID]*approval.Record // as they were read or written last
-	asked   map[string]bool              // servers whose records were read
 	made    map[string][]ToolInput       // tools of servers that did not load, if base cannot tell them
 	report  Report
 }
