@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -220,10 +221,9 @@ func TestTwoSyncsAtOnceRecoverOnce(t *testing.T) {
 	w.sync()
 	w.lose(&approvaltest.Mem{Now: w.clock.look})
 	other := w.other(w.servers.lists)
-	first := true
+	var begun atomic.Bool // records are written side by side
 	w.approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
-		if first { // the other one does it all between this one's read and its first write
-			first = false
+		if begun.CompareAndSwap(false, true) { // the other one does it all between this one's read and its first write
 			if _, err := other.Sync(ctx); err != nil {
 				t.Error(err)
 			}

@@ -209,7 +209,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, heade
 	switch {
 	case ok:
 		writeJSON(w, http.StatusOK, append([]byte(`{"jsonrpc":"2.0","id":`+string(x.msg.id)+`,`), rest...))
-	case rec.status == http.StatusAccepted:
+	case rec.status == http.StatusAccepted, x.msg.isNotification(): // the SDK's session may end before it has said so
 		w.WriteHeader(http.StatusAccepted)
 	case x.msg.method == methodListen && rec.status == http.StatusOK:
 		w.Header().Set("Content-Type", "text/event-stream")

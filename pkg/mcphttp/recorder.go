@@ -55,6 +55,9 @@ func (r *recorder) refusal() *gateway.Error {
 		}
 		return e
 	}
+	if r.body.Len() == 0 { // its session ended first; what that means depends on the request
+		return nil
+	}
 	var answer struct {
 		Error *wireError `json:"error"`
 	}
