@@ -30,6 +30,7 @@ type banner struct {
 	dir  string
 	demo bool
 	code func() string // makes a code that signs in; nil: nobody signs in with a browser
+	shut string        // why nobody is let in at /admin; "": somebody is
 
 	wrong string // what was wrong when it was shown last
 	shown bool
@@ -40,7 +41,7 @@ func newBanner(out io.Writer, p *boot.Program, listens net.Addr, o options) *ban
 	if base == "" {
 		base = "http://" + listens.String()
 	}
-	b := &banner{out: out, base: base, dir: o.dir, demo: o.demo}
+	b := &banner{out: out, base: base, dir: o.dir, demo: o.demo, shut: p.AdminShut()}
 	if p.Login != nil {
 		b.code = p.Login.Code
 	}
@@ -80,7 +81,12 @@ func row(w io.Writer, name, text string) { fmt.Fprintf(w, "  %-13s %s\n", name, 
 // where writes what the gateway's addresses are, and what it reads.
 func (b *banner) where(w io.Writer, s *state.State) {
 	row(w, "MCP endpoint", b.base+"/mcp")
-	row(w, "approvals", b.base+"/admin")
+	if b.shut == "" {
+		row(w, "approvals", b.base+"/admin")
+	} else {
+		row(w, "approvals", b.shut+".")
+		row(w, "", "Or start it on a loopback address, such as -addr 127.0.0.1:8080: people then sign in with a key.")
+	}
 	if b.code != nil { // not into the log, which others may read
 		row(w, "sign in", b.base+"/admin/login?code="+b.code())
 		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in "+b.path(keyFile)+".")
@@ -140,8 +146,17 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 	}
 	row(w, "tools", counted(n, append([]string{callable}, statuses()...)...))
 	if waiting := n[string(lock.PendingApproval)]; waiting > 0 {
-		row(w, "next", "decide about "+plural.Of(waiting, "tool")+" pending approval: "+b.base+"/admin")
+		b.next(w, waiting)
 	}
+}
+
+// next writes what is to be done about tools that wait for a person.
+func (b *banner) next(w io.Writer, waiting int) {
+	if b.shut != "" {
+		row(w, "next", "open /admin: nobody can decide about "+plural.Of(waiting, "tool")+" pending approval while it is shut")
+		return
+	}
+	row(w, "next", "decide about "+plural.Of(waiting, "tool")+" pending approval: "+b.base+"/admin")
 }
 
 const callable = "callable"

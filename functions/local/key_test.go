@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/functions/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -203,6 +205,28 @@ func TestBeyondLoopbackNoKeyOpensAdmin(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(dir, keyFile)); (err == nil) != want {
 			t.Errorf("%s: admin.key: %v", addr, err)
+		}
+	}
+}
+
+// Nobody is sent to a page that lets nobody in.
+func TestTheBannerSaysThatAdminIsShut(t *testing.T) {
+	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:8080"))
+	for auth, shut := range map[string]bool{"none": true, "iam": false} {
+		s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, options{dir: "DIR"})
+		b.where(&text, &state.State{})
+		b.next(&text, 2)
+		if says := strings.Contains(text.String(), "/admin is shut: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&
+			strings.Contains(text.String(), "while it is shut"); says != shut {
+			t.Errorf("%s: it says so %v, want %v:\n%s", auth, says, shut, text.String())
+		}
+		if leads := strings.Contains(text.String(), "192.0.2.1:8080/admin"); leads == shut {
+			t.Errorf("%s: it leads to /admin %v:\n%s", auth, leads, text.String())
 		}
 	}
 }

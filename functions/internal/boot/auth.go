@@ -109,6 +109,9 @@ func (p *Program) keyholders() keyholders {
 	return k
 }
 
+// AdminShut says why nobody at all is let in at /admin, and how that is changed; "": somebody is.
+func (p *Program) AdminShut() string { return p.challenge().Shut }
+
 // challenge is what a caller is told who may not use /admin.
 func (p *Program) challenge() admin.Challenge {
 	a := p.Settings.Access
