@@ -146,7 +146,8 @@ func mirror(h http.Header, call Call) error {
 
 // notProcessed reports whether an exchange proves that the server did not begin the call: no
 // connection was had, or it was turned away at the door. Envoy says 503 also for
-// a connection that broke after the call was sent, so behind it a 503 needs its word.
+// a connection that broke after the call was sent, so behind it a 503 needs its word. A 503
+// with a JSON-RPC message is from behind the door, from a server that has read the call.
 func notProcessed(x *Exchange, proxy string) bool {
 	switch {
 	case x == nil || !x.Sent:
@@ -154,7 +155,7 @@ func notProcessed(x *Exchange, proxy string) bool {
 	case atTheDoor(x.Status):
 		// What an authorization proxy says of a time-out may be about the server.
 		return !(&findings{Evidence: Evidence{Exchange: x, BehindProxy: proxy}, code: x.Status}).authzOut()
-	case x.Status != http.StatusServiceUnavailable:
+	case x.Status != http.StatusServiceUnavailable, maybeRPC(x):
 		return false
 	}
 	flags := envoyFlags(x.Header)

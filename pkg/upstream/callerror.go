@@ -59,9 +59,9 @@ func (e *CallError) message(serverID string) string {
 }
 
 // RetryAfter returns after how many seconds the call may be made again; 0: the server
-// did not say, or a program that obeyed might do the same thing twice.
+// did not say, or a program that obeyed might do the same thing twice, or in vain.
 func (e *CallError) RetryAfter() int {
-	if e.Delivered && !e.Repeatable {
+	if e.Delivered && !e.Repeatable || e.Outcome.Status != Transient {
 		return 0
 	}
 	return int(math.Ceil(e.Outcome.RetryAfter.Seconds()))

@@ -49,6 +49,7 @@ func TestFailedCallSaysWhetherItMayHaveTakenEffect(t *testing.T) {
 		{"502", status(502, ""), true, "MCP server 's' answered with HTTP status 502."},
 		{"504", status(504, ""), true, "MCP server 's' answered with HTTP status 504."},
 		{"503 of a proxy that lost the server", status(503, "", "X-Envoy-Response-Flags", "UC"), true, "MCP server 's' answered with HTTP status 503."},
+		{"503 of the server itself", status(503, `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"half done"}}`), true, "MCP server 's' answered with HTTP status 503."},
 		{"408", status(408, ""), true, "MCP server 's' answered with HTTP status 408."},
 		{"400", status(400, ""), true, "MCP server 's' answered with HTTP status 400."},
 		{"409", status(409, ""), true, "MCP server 's' answered with HTTP status 409."},
@@ -62,6 +63,7 @@ func TestFailedCallSaysWhetherItMayHaveTakenEffect(t *testing.T) {
 
 		{"429", status(429, "", "Retry-After", "60"), false, "MCP server 's' takes no more calls for the moment."},
 		{"503 at the door", status(503, "", "Retry-After", "60"), false, "MCP server 's' is starting up or briefly unavailable."},
+		{"503 of a balancer", status(503, `{"message":"Service Unavailable"}`), false, "MCP server 's' is starting up or briefly unavailable."},
 		{"401", status(401, ""), false, "Access to MCP server 's' was denied."},
 		{"403", status(403, "RBAC: access denied"), false, "Access to MCP server 's' was denied."},
 		{"404", status(404, ""), false, "MCP server 's' is unavailable and needs attention: there is nothing at its address."},
@@ -236,6 +238,16 @@ func TestHowLongWasWaited(t *testing.T) {
 		e := CallError{Outcome: Outcome{Status: Transient, Reason: ReasonTimeout, Duration: d}, Delivered: true}
 		if got := e.Message("s"); got != want+" "+unknown {
 			t.Errorf("after %v: %q", d, got)
+		}
+	}
+}
+
+// A program is not told when to come again where the text says that this is of no use.
+func TestOnlyWhatMayHelpIsToldWhen(t *testing.T) {
+	for code, want := range map[int]int{401: 0, 403: 0, 404: 0, 429: 60, 503: 60} {
+		e := callFailing(t, Target{}, upstreamtest.Options{Era: upstreamtest.Modern}, upstreamtest.Status(code, "", "Retry-After", "60"), Call{Name: "x"})
+		if got := e.RetryAfter(); got != want {
+			t.Errorf("%d: RetryAfter = %d, want %d; %s", code, got, want, e.Message("s"))
 		}
 	}
 }
