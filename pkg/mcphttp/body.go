@@ -98,7 +98,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *gateway
 		if size > freeBody {
 			h.bodies.lose()
 		}
-		return nil, badRequest(codeParse, "body cannot be read")
+		refused := badRequest(codeParse, "body cannot be read")
+		refused.Err = err
+		return nil, refused
 	}
 	return body, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 type handler struct {
@@ -234,7 +235,7 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 	level, failed := slog.LevelInfo, false
 	switch {
 	case err == nil:
-	case gone(ctx, err): // nobody reads what became of it, and nothing failed
+	case x.gone(ctx, err): // nobody reads what became of it, and nothing failed
 		level = slog.LevelDebug
 		attrs = append(attrs, slog.String("refusal", "the client is gone"))
 	default:
@@ -242,7 +243,8 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 		if err.Err != nil {
 			attrs = append(attrs, slog.Any("error", err.Err))
 		}
-		switch failed = code >= http.StatusInternalServerError || err.Code == codeInternal; {
+		_, tools := errors.AsType[*upstream.RPCError](err.Err) // the tool's own answer: nothing failed here
+		switch failed = code >= http.StatusInternalServerError || err.Code == codeInternal && !tools; {
 		case failed:
 			level = slog.LevelError
 		case x.msg.method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
@@ -260,9 +262,11 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 	})
 }
 
-// gone reports whether a request came to nothing because its client went away.
-func gone(ctx context.Context, err *gateway.Error) bool {
-	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err.Err, context.Canceled)
+// gone reports whether a request came to nothing because its client went away: while it was
+// served, or before it was sent whole.
+func (x *exchange) gone(ctx context.Context, err *gateway.Error) bool {
+	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err.Err, context.Canceled) ||
+		!x.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 
 // cut keeps a text that the sender or a server chose from filling the log.

@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // What a result says of its kind and of who answers concerns one leg. An upstream of one era says
@@ -150,5 +154,38 @@ func TestAFailureIsOneWhoeverStillListens(t *testing.T) {
 	send(h, modern.request(t, "tools/call", `"name":"x"`).WithContext(ctx))
 	if l := log.String(); !strings.Contains(l, `"level":"ERROR"`) || !strings.Contains(l, "boom") {
 		t.Errorf("the log has %s", l)
+	}
+}
+
+// A tool of somebody else's that answers with JSON-RPC's "internal error" is no failure of
+// the gateway; an alarm counts those.
+func TestAnErrorOfAToolIsNoFailureOfTheGateway(t *testing.T) {
+	for name, theirs := range map[string]bool{"of the tool": true, "of the gateway": false} {
+		var log logbook
+		var counts strings.Builder
+		fails := &gateway.Error{Code: -32603, Message: "row 7 is gone", Err: errors.New("boom")}
+		if theirs {
+			fails.Err = &upstream.RPCError{Code: -32603, Message: "row 7 is gone"}
+		}
+		b := &backend{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, fails }}
+		h := newHandler(t, b, &mcphttp.Options{Log: log.logger(), Metrics: metrics.New(&counts, "mcp", nil)})
+		send(h, modern.request(t, "tools/call", `"name":"x"`)).wantError(t, 200, -32603, "7")
+		if failed := strings.Contains(log.String(), `"level":"ERROR"`); failed == theirs || strings.Contains(counts.String(), `"Errors":0`) != theirs {
+			t.Errorf("an error %s: the log has %s, the counts %s", name, log.String(), counts.String())
+		}
+	}
+}
+
+// A client that goes away in the middle of its own request is no news either.
+func TestAClientThatLeavesBeforeItsBodyIsSentLeavesOneDebugLine(t *testing.T) {
+	for name, length := range map[string]int64{"of a known length": 1 << 20, "in chunks": -1} {
+		var log logbook
+		h := newHandler(t, &backend{}, &mcphttp.Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		r := post(t, "")
+		r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader(`{"jsonrpc":`), iotest.ErrReader(io.ErrUnexpectedEOF))), length
+		send(h, r).wantError(t, 400, -32700, "")
+		if l := log.String(); strings.Count(l, "\n") != 1 || !strings.Contains(l, `"level":"DEBUG"`) || !strings.Contains(l, "the client is gone") {
+			t.Errorf("%s: the log has %s", name, l)
+		}
 	}
 }
