@@ -196,7 +196,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, heade
 	h.rpc.ServeHTTP(rec, in)
 
 	raw, refused := x.outcome()
-	if refused != nil {
+	if refused != nil && !x.msg.isNotification() { // nobody waits to hear what the SDK missed before it
 		return refused
 	}
 	if err := rec.refusal(); err != nil {
