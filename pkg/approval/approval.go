@@ -175,6 +175,10 @@ type Store interface {
 	// or [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
 
+	// Peek is Get, but a driver may return what it had a few seconds ago if that costs
+	// less. It is for looking whether something has to be read at all.
+	Peek(ctx context.Context, id tool.ID) (Record, error)
+
 	// Records returns every record of the server, by tool, each as of every Put
 	// that returned before it began.
 	Records(ctx context.Context, server string) ([]Record, error)

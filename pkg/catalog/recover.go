@@ -34,20 +34,44 @@ func (s *Snapshot) Record(i int) *approval.Record {
 	return r
 }
 
-// Newest returns the number of the tool whose approval record was written last, if the
-// catalog has a record.
-func (s *Snapshot) Newest() (newest int, ok bool) {
+// Witness returns the number of the tool by whose approval record a store is told from one
+// that was emptied or set back: the one that was written last of those that are cheap to
+// read, or else the smallest. It reports whether the catalog has a record.
+func (s *Snapshot) Witness() (witness int, ok bool) {
 	var at time.Time
+	least := 0
 	for i := range s.Len() {
 		row := s.row(i)
 		if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 			continue
 		}
-		if t := readTime(row[atUpdatedAt:]); !ok || t.After(at) {
-			newest, at, ok = i, t, true
+		// Sizes up to that of a cheap one count as equal.
+		size, t := max(s.recordSize(row), cheapRecord), readTime(row[atUpdatedAt:])
+		if !ok || size < least || size == least && t.After(at) {
+			witness, least, at, ok = i, size, t, true
 		}
 	}
-	return newest, ok
+	return witness, ok
+}
+
+// cheapRecord is how large a record can be to take one unit of what DynamoDB charges for a
+// read, and recordRest what one takes beside definitions and notes, as a rule.
+const (
+	cheapRecord = 4 << 10
+	recordRest  = 800
+)
+
+// recordSize returns about how many bytes a store keeps of the record in row.
+func (s *Snapshot) recordSize(row []byte) int {
+	long := func(at int) int {
+		from, to := span(row[at:])
+		return int(to - from)
+	}
+	size := recordRest + long(atRaw) + long(atApproved) + long(atNote) + long(atURL)
+	if s.string(row[atApprovedHash:]) == s.string(row[atHash:]) {
+		size += long(atRaw) // a store has it twice
+	}
+	return size
 }
 
 // Lost reports whether the store, in which held is the record of tool i, lost what the catalog knows of it.

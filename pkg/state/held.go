@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // held is what a Loader read last, good or not, and what was made of it.
@@ -123,22 +124,30 @@ func (h *held) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	}
 }
 
-// checkStore looks whether the approval store still has the record that was written last, of
+// checkStore looks whether the approval store still has a record that was written lately, of
 // those that the catalog knows. A store that was emptied or set back does not have it: then
-// nothing is known of the others either, until a sync has put them back.
+// nothing is known of the others either, until a sync has put them back. Every request that
+// reads a config may pay for it, so it is the cheap read that comes first.
 func (h *held) checkStore(ctx context.Context, approvals approval.Store) {
-	i, ok := h.snap.Newest()
+	i, ok := h.snap.Witness()
 	if !ok {
 		h.lost, h.unchecked = false, false
 		return
 	}
-	r, err := approvals.Get(ctx, h.snap.ID(i))
-	switch {
-	case err == nil:
-		h.lost, h.unchecked = h.snap.Lost(i, &r), false
-	case errors.Is(err, approval.ErrNotFound):
-		h.lost, h.unchecked = true, false
-	} // else it is asked again; calls ask for themselves
+	for _, read := range []func(context.Context, tool.ID) (approval.Record, error){approvals.Peek, approvals.Get} {
+		r, err := read(ctx, h.snap.ID(i))
+		switch {
+		case err == nil:
+			h.lost = h.snap.Lost(i, &r)
+		case errors.Is(err, approval.ErrNotFound):
+			h.lost = true
+		default:
+			return // it is asked again; calls ask for themselves
+		}
+		if h.unchecked = false; !h.lost {
+			return // else the first may just be late
+		}
+	}
 }
 
 // since returns where the next read of decisions begins: a little before the catalog was

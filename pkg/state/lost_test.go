@@ -119,3 +119,13 @@ func TestStoreThatCannotBeReadIsNotLost(t *testing.T) {
 		t.Errorf("lost %v, statuses (-want +got):\n%s", h.loader.Load(t.Context()).Health.Lost, diff)
 	}
 }
+
+// A read that may be late, and is, tells nothing of a store.
+func TestStoreThatIsReadLateIsNotLost(t *testing.T) {
+	h := stocked(t)
+	h.approvals.Late = &approvaltest.Mem{}
+	h.restart()
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.loader.Load(t.Context()).Health.Lost {
+		t.Errorf("lost %v, statuses (-want +got):\n%s", h.loader.Load(t.Context()).Health.Lost, diff)
+	}
+}

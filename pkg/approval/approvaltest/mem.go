@@ -32,6 +32,8 @@ type Mem struct {
 	OnBase    func(ctx context.Context, identity string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
 	Old       []approval.Baseline                                                // what OldBaselines returns
 
+	Late *Mem // whose records Peek returns; nil: its own
+
 	Page int // how many decisions a page of Changes has at most; 0: all
 
 	mu        sync.Mutex
@@ -72,6 +74,14 @@ func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 		return approval.Record{}, fmt.Errorf("get %q: %w", id, approval.ErrNotFound)
 	}
 	return clone(r), nil
+}
+
+// Peek implements [approval.Store].
+func (m *Mem) Peek(ctx context.Context, id tool.ID) (approval.Record, error) {
+	if m.Late != nil {
+		return m.Late.Get(ctx, id)
+	}
+	return m.Get(ctx, id)
 }
 
 // Records implements [approval.Store].

@@ -3,6 +3,7 @@ package approvaltest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -157,4 +158,22 @@ func keepsUnknown(t *testing.T, s approval.Store) {
 	same(t, "Unknown", got.Unknown, r.Unknown)
 	same(t, "Format", got.Format, r.Format)
 	same(t, "Records", records(t, s, "github"), []approval.Record{got})
+}
+
+func peek(t *testing.T, s approval.Store) {
+	id := tool.ID{Server: "github", Name: "create_issue"}
+	if _, err := s.Peek(t.Context(), id); !errors.Is(err, approval.ErrNotFound) {
+		t.Errorf("Peek of nothing: %v, want ErrNotFound", err)
+	}
+	want := put(t, s, record(id), nil)
+	for end := time.Now().Add(5 * time.Second); ; {
+		got, err := s.Peek(t.Context(), id)
+		if err == nil {
+			same(t, "Peek", got, want)
+			return
+		}
+		if !errors.Is(err, approval.ErrNotFound) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
 }

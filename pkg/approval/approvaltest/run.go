@@ -25,6 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 	}{
 		{"a tool without a record is not found", missing},
 		{"a record comes back as it was put", roundTrip},
+		{"a peek finds a record in the end", peek},
 		{"definitions come back byte for byte", byteExact},
 		{"two definitions of the greatest length fit", bigDefinitions},
 		{"what no store may keep is refused", refused},

@@ -116,6 +116,9 @@ func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err err
 	return r, nil
 }
 
+// Peek implements [approval.Store].
+func (s *Store) Peek(ctx context.Context, id tool.ID) (approval.Record, error) { return s.Get(ctx, id) }
+
 // Records implements [approval.Store].
 func (s *Store) Records(ctx context.Context, server string) (all []approval.Record, err error) {
 	prefix := []byte(tool.ID{Server: server}.String())

@@ -38,11 +38,15 @@ func again[T any](once func() (T, error)) (T, error) {
 
 // read reads an item strongly consistently, or returns [approval.ErrNotFound].
 func read[T any](ctx context.Context, s *Store, key item, decode func(item) (T, error)) (T, error) {
+	return readItem(ctx, s, key, true, decode)
+}
+
+func readItem[T any](ctx context.Context, s *Store, key item, strongly bool, decode func(item) (T, error)) (T, error) {
 	return again(func() (v T, err error) {
 		if err := ctx.Err(); err != nil {
 			return v, err
 		}
-		out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: key, ConsistentRead: aws.Bool(true)}, s.options)
+		out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: key, ConsistentRead: &strongly}, s.options)
 		if err != nil {
 			return v, s.explain(err)
 		}

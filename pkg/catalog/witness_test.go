@@ -1,0 +1,67 @@
+package catalog_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// The record that tells whether a store was set back is a late one, and costs no more than
+// one unit of DynamoDB to read if there is such a one.
+func TestWitness(t *testing.T) {
+	type entry struct {
+		name    string
+		size    int // of the definition, about
+		minute  int // when its record was written; 0: it has none
+		waiting bool
+	}
+	for _, test := range []struct {
+		name  string
+		tools []entry
+		want  string
+	}{
+		{"no record", []entry{{name: "a"}}, ""},
+		{"the newest", []entry{{name: "a", size: 100, minute: 1}, {name: "b", size: 1000, minute: 3}, {name: "c", size: 100, minute: 2}, {name: "d"}}, "b"},
+		{"not a large one", []entry{{name: "a", size: 100, minute: 1}, {name: "b", size: 100_000, minute: 3}, {name: "c", size: 100, minute: 2}}, "c"},
+		{"not one that is large twice", []entry{{name: "a", size: 2500, minute: 2}, {name: "b", size: 2500, minute: 1, waiting: true}}, "b"},
+		{"the smallest of large ones", []entry{{name: "a", size: 20_000, minute: 3}, {name: "b", size: 10_000, minute: 1}}, "b"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := catalog.ServerInput{Name: "fs", Enabled: true}
+			for _, x := range test.tools {
+				d, err := tool.ParseDefinition(fmt.Appendf(nil, `{"name":%q,"description":%q}`, x.name, strings.Repeat("x", x.size)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				hash, err := d.Hash()
+				if err != nil {
+					t.Fatal(err)
+				}
+				tool := catalog.ToolInput{Definition: d, Hash: hash}
+				if x.minute > 0 {
+					tool.Record = &approval.Record{Server: "fs", Tool: x.name, CurrentHash: hash, Rev: 1, UpdatedAt: day(1).Add(time.Duration(x.minute) * time.Minute)}
+					if !x.waiting {
+						tool.Record.ApprovedHash = hash
+					}
+				}
+				in.Tools = append(in.Tools, tool)
+			}
+			s, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if i, ok := s.Witness(); ok {
+				got = s.ID(i).Name
+			}
+			if got != test.want {
+				t.Errorf("witness is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
