@@ -59,7 +59,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		return nil, rpc
 	}
 	if err != nil {
-		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Asked: o.refused}
+		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.trail.last != nil && o.trail.last.Session, Asked: o.refused}
 	}
 	result = o.scrubbed(result)
 	if o.refused {

@@ -18,6 +18,7 @@ type CallError struct {
 	Delivered bool
 
 	Repeatable bool // the tool is read-only or idempotent: calling it twice does no harm
+	Session    bool // the last request bore the id of a session that the server had opened
 	Asked      bool // the tool asked its client for something, and was told no
 	Limit      int  // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
 }
@@ -48,6 +49,9 @@ func (e *CallError) message(serverID string) string {
 		return e.happened(serverID) + " The call was sent; by its description this tool can be called again without harm."
 	case e.Delivered:
 		return e.happened(serverID) + " The call was sent and may have taken effect; check before calling again."
+	case e.Session && e.Outcome.Reason == ReasonNotFound: // there is something at its address
+		return "MCP server '" + serverID + "' does not know the session that it has just opened. The call was not carried out. You may try once more; " +
+			"if this happens again, its owner has to mend it: often several copies of a server share an address, and each knows its own sessions alone."
 	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
 		return Message(serverID, e.Outcome) + " The call was not carried out."
 	}

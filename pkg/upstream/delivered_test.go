@@ -251,3 +251,15 @@ func TestOnlyWhatMayHelpIsToldWhen(t *testing.T) {
 		}
 	}
 }
+
+func TestASessionThatIsLostAtOnceIsNoMissingServer(t *testing.T) {
+	for _, sessions := range []bool{true, false} {
+		o := upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: sessions, Tools: tools(1)}
+		e := callFailing(t, Target{}, o, upstreamtest.Status(404, ""), Call{Name: "tool_aa"})
+		got := e.Message("s")
+		if lost := strings.Contains(got, "does not know the session"); lost != sessions || strings.Contains(got, "nothing at its address") == sessions ||
+			!strings.Contains(got, notCarried) || e.Delivered {
+			t.Errorf("sessions %t: %q, delivered %t", sessions, got, e.Delivered)
+		}
+	}
+}
