@@ -158,6 +158,33 @@ func (r *run) recordBefore(from, name string) *approval.Record {
 	return r.records[tool.ID{Server: from, Name: name}]
 }
 
+// unlisted returns the tools that l does not list now, and that a person decided about under the
+// name that its server had before: once the server has listed its tools under the new name, the
+// old one is forgotten, and one of them may come back.
+func (r *run) unlisted(l *list, from string) (due []sighting) {
+	if from == "" {
+		return nil
+	}
+	listed := make(map[string]bool, len(l.tools))
+	for _, t := range l.tools {
+		listed[t.Definition.Name] = true
+	}
+	for id, before := range r.records {
+		if id.Server != from || listed[id.Name] || before.DecidedAt.IsZero() && !before.Disabled {
+			continue
+		}
+		seen := approval.Seen{
+			ID: tool.ID{Server: l.server.Name, Name: id.Name}, URL: l.server.URL,
+			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: r.began,
+		}
+		held := r.records[seen.ID]
+		if _, _, changed := approval.Observe(held, seen); changed {
+			due = append(due, sighting{l, held, seen})
+		}
+	}
+	return due
+}
+
 // know writes into cur what the next sync has to know of the servers.
 func (r *run) know(cur *Current) {
 	from := r.renamed()

@@ -143,6 +143,7 @@ func (r *run) observe(ctx context.Context) error {
 			baselines = append(baselines, *baseline)
 		}
 		due = append(due, r.sightings(l, first, before[l.server.Name], maxRecorded-recorded[l.server.Name])...)
+		due = append(due, r.unlisted(l, before[l.server.Name])...)
 	}
 	if err := r.recordAll(ctx, due); err != nil {
 		return err

@@ -140,6 +140,34 @@ func TestRenameLeavesAnAuditLineEach(t *testing.T) {
 	}
 }
 
+// A tool that its server does not list at the time of the rename, and lists again later.
+func TestRenamedWhileAToolIsAway(t *testing.T) {
+	for _, mode := range []string{"on_change", "off"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newWorld(t)
+			url := here + `,"approval": "` + mode + `"`
+			w.place(map[string]string{"fs": url})
+			w.lock()
+			w.approve("fs:new")
+			all := w.servers.lists["files"]
+			w.servers.lists["files"] = []string{"ok"}
+			w.place(map[string]string{"files": url})
+			w.sync()
+			w.servers.lists["files"] = all
+			w.sync()
+			if r := w.record("files:off"); !r.Disabled {
+				t.Errorf("record = %+v: what was disabled under the other name is open", r)
+			}
+			if r := w.record("files:new"); r.State != approval.Approved {
+				t.Errorf("record = %+v: what was approved under the other name waits", r)
+			}
+			if r := w.record("files:moved"); r.State == approval.Approved {
+				t.Errorf("record = %+v: what had changed under the other name is approved", r)
+			}
+		})
+	}
+}
+
 // Back and forth: a decision under one name holds under the next.
 func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
 	w := newWorld(t)
