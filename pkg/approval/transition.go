@@ -37,6 +37,7 @@ type Seen struct {
 	Hash       tool.Hash       // of Definition
 	Mode       Mode            // the server's approval mode
 	Baseline   bool            // the list is the server's first ([FirstList])
+	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
 	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
 	Now        time.Time
 }
@@ -68,6 +69,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		changed = true
 		if r.URL != "" { // "": the record was made before anyone said where
 			next.ApprovedHash, next.Approved, next.ApprovedBefore, next.Lost = "", nil, nil, nil
+			next.Disabled = next.Disabled || d.Disabled
 			action = ActionMove
 		}
 	}
@@ -106,6 +108,7 @@ func first(d Seen) (Record, *Entry) {
 	r := Record{
 		Server: d.ID.Server, Tool: d.ID.Name, URL: d.URL,
 		CurrentHash: d.Hash, Current: d.Definition,
+		Disabled:  d.Disabled,
 		FirstSeen: now,
 	}
 	action := ActionObserve
@@ -114,8 +117,12 @@ func first(d Seen) (Record, *Entry) {
 		r.By, r.At = Sync, now
 		action = ActionBaseline
 	}
+	note := ""
+	if d.Disabled {
+		note = "disabled, as it is under another name of its server"
+	}
 	r.State = r.derive()
-	return r, r.entry(action, Sync, "", d.Now)
+	return r, r.entry(action, Sync, note, d.Now)
 }
 
 // Approve approves the definition with the given hash, the one that the

@@ -158,6 +158,19 @@ func (r *run) recordBefore(from, name string) *approval.Record {
 	return r.records[tool.ID{Server: from, Name: name}]
 }
 
+// disabledElsewhere reports whether the tool is disabled under another name that l's server has, or
+// had in the version before: a second name of it opens nothing, nor do two that change places.
+func (r *run) disabledElsewhere(l *list, name string) bool {
+	for _, k := range r.prev.Servers {
+		if k.Identity == l.baselineKey() && k.Name != l.server.Name {
+			if held := r.records[tool.ID{Server: k.Name, Name: name}]; held != nil && held.Disabled {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // unlisted returns the tools that l does not list now, and that a person decided about under the
 // name that its server had before: once the server has listed its tools under the new name, the
 // old one is forgotten, and one of them may come back.

@@ -171,6 +171,7 @@ func (r *run) sightings(l *list, first bool, from string, room int) (due []sight
 			Mode:       approval.Mode(l.server.Approval),
 			Baseline:   first,
 			From:       r.recordBefore(from, t.Definition.Name),
+			Disabled:   r.disabledElsewhere(l, t.Definition.Name),
 			Now:        r.began,
 		}
 		held := r.records[seen.ID]

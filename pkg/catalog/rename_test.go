@@ -168,6 +168,36 @@ func TestRenamedWhileAToolIsAway(t *testing.T) {
 	}
 }
 
+// Where nothing waits for approval, "disabled" is all that shuts a tool.
+func TestAnotherNameOpensNothingThatIsDisabled(t *testing.T) {
+	const off = `,"approval": "off"`
+	for _, test := range []struct {
+		name  string
+		edits []map[string]string
+	}{
+		{"a second name", []map[string]string{{"fs": here + off, "files": here + off}}},
+		{"two names change places", []map[string]string{{"fs": here + off, "files": there + off}, {"fs": there + off, "files": here + off}}},
+		{"the first name goes to another server", []map[string]string{{"fs": there + off, "files": here + off}}},
+		{"two names for one", []map[string]string{{"other": here + off, "files": here + off}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.place(map[string]string{"fs": here + off})
+			w.lock()
+			for _, edit := range test.edits {
+				w.place(edit)
+				w.sync()
+			}
+			if r := w.record("files:off"); !r.Disabled {
+				t.Errorf("record = %+v: what is disabled under another name is open", r)
+			}
+			if r := w.record("files:ok"); r.Disabled {
+				t.Errorf("record = %+v: nobody disabled it", r)
+			}
+		})
+	}
+}
+
 // Back and forth: a decision under one name holds under the next.
 func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
 	w := newWorld(t)
