@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net/netip"
 	"net/url"
 	"path"
 	"strings"
@@ -44,8 +45,8 @@ type Baselines interface {
 }
 
 // Identity returns what a server is, whatever the config calls it: its URL, in one spelling.
-// Case of scheme and host, the port that the scheme implies, a dot that ends the host, a
-// slash that ends the path, dot segments, needless escapes and the fragment make no other
+// Case of scheme and host, the port that the scheme implies, zeros before a port, the spelling
+// of an address of version 6, a dot that ends the host, a slash that ends the path, dot segments, needless escapes and the fragment make no other
 // server; the query does. An identity that begins with "cmd:" is kept for servers that are
 // programs.
 func Identity(serverURL string) string {
@@ -54,11 +55,14 @@ func Identity(serverURL string) string {
 		return serverURL
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		host = addr.String()
+	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
 	scheme := strings.ToLower(u.Scheme)
-	if p := u.Port(); p != "" && (scheme != "https" || p != "443") && (scheme != "http" || p != "80") {
+	if p := strings.TrimLeft(u.Port(), "0"); p != "" && (scheme != "https" || p != "443") && (scheme != "http" || p != "80") {
 		host += ":" + p
 	}
 	one := url.URL{Scheme: scheme, Host: host, Path: path.Clean("/" + u.Path), RawQuery: u.RawQuery}

@@ -26,6 +26,8 @@ func TestIdentity(t *testing.T) {
 		{"an empty query", "https://mcp.example.com/mcp?", "https://mcp.example.com/mcp"},
 		{"a fragment", "https://mcp.example.com/mcp#here", "https://mcp.example.com/mcp"},
 		{"an address of version 6", "https://[2001:DB8::1]:443/mcp", "https://[2001:db8::1]/mcp"},
+		{"another spelling of it", "https://[2001:db8:0:0:0:0:0:01]/mcp", "https://[2001:db8::1]/mcp"},
+		{"zeros before the port", "https://mcp.example.com:0443/mcp", "https://mcp.example.com/mcp"},
 		{"no URL", "not a url", "not a url"},
 		{"nothing", "", ""},
 	} {
