@@ -31,6 +31,7 @@ type banner struct {
 	demo bool
 	code func() string // makes a code that signs in; nil: nobody signs in with a browser
 	shut string        // why nobody is let in at /admin; "": somebody is
+	each bool          // agents are told apart, so that rules may treat them apart
 
 	wrong string // what was wrong when it was shown last
 	shown bool
@@ -41,7 +42,7 @@ func newBanner(out io.Writer, p *boot.Program, listens net.Addr, o options) *ban
 	if base == "" {
 		base = "http://" + listens.String()
 	}
-	b := &banner{out: out, base: base, dir: o.dir, demo: o.demo, shut: p.AdminShut()}
+	b := &banner{out: out, base: base, dir: o.dir, demo: o.demo, shut: p.AdminShut(), each: !p.Settings.Access.Open()}
 	if p.Login != nil {
 		b.code = p.Login.Code
 	}
@@ -144,7 +145,11 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 			n[word(view.Status(i))]++
 		}
 	}
-	row(w, "tools", counted(n, append([]string{callable}, statuses()...)...))
+	tools := counted(n, append([]string{callable}, statuses()...)...)
+	if b.each {
+		tools += "; for an agent that no rule names"
+	}
+	row(w, "tools", tools)
 	if waiting := n[string(lock.PendingApproval)]; waiting > 0 {
 		b.next(w, waiting)
 	}

@@ -69,6 +69,9 @@ func TestDemoWithTokens(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
+	if said := p.said.String(); !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
+		t.Errorf("the banner does not say whose tools it counts:\n%s", said)
+	}
 	again := start(t, p.dir, "-demo")
 	got := again.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !strings.Contains(got.Text, "disabled_by_user") {

@@ -144,7 +144,7 @@ func (f file[T]) unknown(s *Source[T], err error) (*Source[T], error) {
 	}
 	// What is wrong with the last good file is not wrapped: whoever asks whether there
 	// is no file means the operator's own.
-	return nil, fmt.Errorf("no %s: %w; %s: %s", f.key, s.Err(), f.lastGood, err.Error())
+	return nil, fmt.Errorf("no %s that can be used: %w; %s: %s", f.key, s.Err(), f.lastGood, err.Error())
 }
 
 // last returns the last good file. An empty one is [object.ErrNotFound]: it says that
