@@ -69,7 +69,7 @@ func TestDemoWithTokens(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if said := p.said.String(); !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
+	if said := <-p.said; !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
 		t.Errorf("the banner does not say whose tools it counts:\n%s", said)
 	}
 	again := start(t, p.dir, "-demo")

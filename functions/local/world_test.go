@@ -25,7 +25,7 @@ type program struct {
 	link   string // that signs in at /admin; "": there is none
 	key    string // that opens /admin; "": there is none
 	log    *syncBuffer
-	said   *syncBuffer // what it printed after it was ready
+	said   chan string // what it printed after it was ready, once it has ended
 	cancel context.CancelFunc
 	ended  chan error
 }
@@ -40,7 +40,7 @@ func start(t testing.TB, dir string, args ...string) *program {
 func startWith(t testing.TB, env map[string]string, dir string, args ...string) *program {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &program{t: t, dir: dir, log: &syncBuffer{}, said: &syncBuffer{}, cancel: cancel, ended: make(chan error, 1)}
+	p := &program{t: t, dir: dir, log: &syncBuffer{}, said: make(chan string, 1), cancel: cancel, ended: make(chan error, 1)}
 	r, w := io.Pipe()
 	go func() {
 		err := run(ctx, append([]string{"-dir", dir, "-addr", "127.0.0.1:0"}, args...), func(name string) string { return env[name] }, w, p.log)
@@ -60,9 +60,11 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 			key, _ := os.ReadFile(filepath.Join(dir, keyFile)) // where none is used there is none
 			p.key = strings.TrimSpace(string(key))
 			go func() {
+				var said strings.Builder
 				for lines.Scan() {
-					fmt.Fprintln(p.said, lines.Text())
+					fmt.Fprintln(&said, lines.Text())
 				}
+				p.said <- said.String()
 			}()
 			return p
 		}
