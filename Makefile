@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 TOOLS   := $(CURDIR)/.tools
 BIN     := $(TOOLS)/bin
-CLIENTS := pkg/mcphttp/testclients
+CLIENTS := test/testclients
 
 # Checks and benchmarks on real tool catalogs read this folder; without it they are skipped and say so.
 export PORTCULLIS_DATA ?=
@@ -28,7 +28,7 @@ help: ## list what can be made
 
 .PHONY: run
 run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
-	go run ./functions/local -dir $(DIR) -addr $(ADDR) -demo
+	go run ./cmd/portcullis -dir $(DIR) -addr $(ADDR) -demo
 
 ##@ Check
 
@@ -39,18 +39,18 @@ test: setup $(BIN)/gotestsum ## set up what the tests need, then every test
 
 .PHONY: race
 race: setup ## the tests that run in one process, with the race detector
-	go test -race -timeout 20m ./pkg/... ./functions/local
+	go test -race -timeout 20m ./pkg/... ./cmd/portcullis
 
 .PHONY: check
 check: fmt-check vet lint vuln template-lint test ## what CI runs
 
 .PHONY: fmt
 fmt: ## format the code
-	gofmt -w functions pkg infra localstack
+	gofmt -w cmd functions internal pkg test
 
 .PHONY: fmt-check
 fmt-check:
-	@out=$$(gofmt -l functions pkg infra localstack); test -z "$$out" || { echo "not formatted (make fmt mends it):"; echo "$$out"; exit 1; }
+	@out=$$(gofmt -l cmd functions internal pkg test); test -z "$$out" || { echo "not formatted (make fmt mends it):"; echo "$$out"; exit 1; }
 	go mod tidy -diff
 
 .PHONY: vet
@@ -84,7 +84,7 @@ table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
 
 .PHONY: update
 update: ## rewrite the golden files; read the difference before you commit it
-	go test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' functions pkg infra localstack | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
+	go test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' cmd functions internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 ##@ AWS
 
@@ -109,7 +109,7 @@ STACKARCH = Architecture=$(ARCH)
 build-McpFunction build-SyncFunction build-AdminFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
 build-McpFunction build-SyncFunction build-AdminFunction:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
-	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/functions/internal/boot.Version=$(VERSION)" \
+	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
 
 .PHONY: build
@@ -138,9 +138,9 @@ outputs: sam ## what the stack has: URLs, bucket, what to paste into a client
 
 .PHONY: push-config
 push-config: ## check DIR/config, put it into the stack's bucket, print the version (BUCKET, EXPECT=version)
-	go run ./functions/local -check $(DIR)
+	go run ./cmd/portcullis -check $(DIR)
 	@bucket="$(BUCKET)"; test -n "$$bucket" || { $(MAKE) --no-print-directory sam >/dev/null; bucket=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs BucketName); }; \
-	go run ./functions/internal/pushconfig -dir $(DIR) -bucket "$$bucket" -expect "$(EXPECT)"
+	go run ./cmd/portcullis/pushconfig -dir $(DIR) -bucket "$$bucket" -expect "$(EXPECT)"
 
 ##@ Local AWS
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/portcullis-mcp/portcullis/functions/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/boot"
 )
 
 func main() {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 )
 

@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/object/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // A fleet is a Syncer as a program on one machine has it: a folder, an

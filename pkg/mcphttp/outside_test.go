@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
-	"github.com/portcullis-mcp/portcullis/pkg/mcphttp/testclients"
+	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
 func TestTypeScriptClientsWork(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 func Example() {

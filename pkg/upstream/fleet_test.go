@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // troubled is a fleet of 70 servers: 5 hang, 5 reset, 5 answer 500 once, 5 deny, 5 refuse, and 45 are well.

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // farm is a set of servers on a network in memory, and a client on it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 const trace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 const hushed = `tok/en+"s3cr3t"&value`

@@ -16,7 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // A desk is a server that keeps a text for each session, a store and a clock that

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/plural"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+// approvalsFile holds the approvals, in the gateway's folder.
+const approvalsFile = "approvals.db"
+
+// settlements are what -approvals takes.
+var settlements = map[string]catalog.Settlement{
+	"restore": approval.KeepRestored, // what the catalog knows holds
+	"accept":  approval.AcceptStore,  // what the file holds does, and what it lacks waits
+}
+
+// settleApprovals says for every record that the file lost, or had an older version of, which
+// of the two holds, prints what became of each tool, and ends. A damaged file is kept under
+// another name, and a new one is made from the catalog.
+func settleApprovals(ctx context.Context, o options, out io.Writer) error {
+	snap, err := catalog.Load(ctx, dir.New(o.dir), nil)
+	switch {
+	case errors.Is(err, object.ErrNotFound):
+		return fmt.Errorf("-approvals %s: there is no tool catalog in %q, so nothing tells what was decided", o.approvals, o.dir)
+	case errors.Is(err, catalog.ErrUnusable):
+		return fmt.Errorf("-approvals %s: %w; move %s away yourself and start the gateway: every tool waits for approval then", o.approvals, err, approvalsFile)
+	case err != nil:
+		return err
+	}
+	path := filepath.Join(o.dir, approvalsFile)
+	store, err := bolt.Open(path, nil)
+	if errors.Is(err, bolt.ErrDamaged) && o.approvals == "restore" {
+		if err = setAside(path, out); err == nil {
+			store, err = bolt.Open(path, nil)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	settled, err := catalog.Settle(ctx, store, snap, settlements[o.approvals], o.actor, time.Now)
+	for _, r := range settled {
+		fmt.Fprintf(out, "%s: %s\n", r.ID(), standing(r))
+	}
+	fmt.Fprintf(out, "%s settled; every other record was there\n", plural.Of(len(settled), "record"))
+	return errors.Join(err, store.Close())
+}
+
+// standing says where a tool stands.
+func standing(r approval.Record) string {
+	s := map[approval.State]string{
+		approval.Approved: "approved", approval.Pending: "waits for approval", approval.Changed: "changed, waits for approval",
+	}[r.State]
+	if r.Disabled {
+		s += ", disabled"
+	}
+	return s
+}
+
+// setAside renames a damaged file.
+func setAside(path string, out io.Writer) error {
+	kept := path + ".damaged-" + time.Now().UTC().Format("2006-01-02T15-04-05.000Z")
+	if err := os.Rename(path, kept); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
+	return nil
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/plural"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+)
+
+// errCheck ends a check that found faults; they are printed by then.
+var errCheck = errors.New("the folder cannot be deployed as it is")
+
+// shown is how many tools of a rule are named.
+const shown = 50
+
+// A checkup is one check of a folder.
+type checkup struct {
+	out        io.Writer
+	objects    object.Store
+	configPath string
+	policyPath string
+	places     *config.Locator // of the config
+	cfg        *config.Config
+	rules      *policy.Policy
+}
+
+// check reads config and policy of a folder as a sync would, prints every
+// fault with its file, line and path, and says what the rules deny in the
+// folder's catalog. It returns an error if there is a fault.
+func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) error {
+	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
+	okConfig := c.readConfig(getenv)
+	okPolicy := c.readPolicy(ctx)
+	if !okConfig || !okPolicy {
+		return errCheck
+	}
+	snap, err := catalog.Load(ctx, c.objects, nil)
+	if errors.Is(err, object.ErrNotFound) {
+		c.printf("no catalog in %s yet: what the rules match is known after the first sync", folder)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.hold(snap)
+}
+
+func (c *checkup) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+
+// faults prints each fault of a file, or what else is wrong with it.
+func (c *checkup) faults(prefix, path string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		c.printf("%s%s:%s", prefix, path, strings.TrimRight(line, "\n"))
+	}
+}
+
+func (c *checkup) warn(path string, warnings config.Faults) {
+	if len(warnings) > 0 {
+		c.faults("warning: ", path, warnings)
+	}
+}
+
+func (c *checkup) readConfig(getenv func(string) string) bool {
+	data, err := os.ReadFile(c.configPath)
+	if err != nil {
+		c.printf("%s: it cannot be read: %v", c.configPath, err)
+		return false
+	}
+	if c.cfg, err = config.Parse(data); err != nil {
+		c.faults("", c.configPath, err)
+		c.warn(c.configPath, config.Warnings(data))
+		return false
+	}
+	c.places = config.NewLocator(data)
+	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
+	c.printf("%s: %s, version %.12s", c.configPath, plural.Of(len(c.cfg.Servers), "server"), config.Version(data))
+	return true
+}
+
+// unset warns of variables that are not set where the check runs. It is no fault: what is
+// pushed to AWS is read there.
+func (c *checkup) unset(getenv func(string) string) (warnings config.Faults) {
+	for _, s := range c.cfg.Servers {
+		for _, v := range s.Headers.Variables() {
+			if getenv(v.Name) == "" {
+				path := config.JoinPath(config.JoinPath(config.JoinPath("mcpServers", s.Name), "headers"), v.Header)
+				warnings = append(warnings, config.Fault{Path: path, Message: fmt.Sprintf(
+					"the variable %s is not set here; without it in the gateway's environment the server %q does not load", v.Name, s.Name)})
+			}
+		}
+	}
+	return c.places.Locate(warnings)
+}
+
+func (c *checkup) readPolicy(ctx context.Context) bool {
+	data, err := os.ReadFile(c.policyPath)
+	if errors.Is(err, os.ErrNotExist) {
+		return c.noPolicy(ctx)
+	}
+	if err != nil {
+		c.printf("%s: it cannot be read: %v", c.policyPath, err)
+		return false
+	}
+	if c.rules, err = policy.Parse(data); err != nil {
+		c.faults("", c.policyPath, err)
+		return false
+	}
+	c.warn(c.policyPath, c.rules.Warnings())
+	c.printf("%s: version %.12s", c.policyPath, config.Version(data))
+	return true
+}
+
+// noPolicy says what holds in a folder without a policy: what a gateway used before, if one
+// ran on this folder, else nothing.
+func (c *checkup) noPolicy(ctx context.Context) bool {
+	s, err := catalog.LoadPolicy(ctx, c.objects, nil)
+	switch {
+	case err != nil:
+		c.printf("%s: it is missing, and the last good one cannot be read: %v", c.policyPath, err)
+		return false
+	case s.Value == nil:
+		c.printf("%s: it is gone, and the last good one is not understood: every tool is locked until there is a new file", c.policyPath)
+		return false
+	case s.Stale():
+		c.printf("warning: %s: it is gone; the last good one, version %.12s, stays in use. Restore it, or write an empty file to have none", c.policyPath, s.Version)
+	default:
+		c.printf("%s: there is none, so policy permits everything", c.policyPath)
+	}
+	c.rules = s.Value
+	return true
+}
+
+// hold holds lists, toolsets and rules against the catalog.
+func (c *checkup) hold(snap *catalog.Snapshot) error {
+	tools, universe := state.Inventory(c.cfg, snap)
+	bound, err := toolset.Compile(c.cfg, universe)
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		c.faults("", c.configPath, c.places.Locate(faults))
+		return errCheck
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range c.cfg.Servers {
+		if have, ok := snap.Server(s.Name); !ok || have.Tools == 0 {
+			c.printf("server %q: the catalog has no tool of it, so what the rules match there is not known", s.Name)
+		}
+	}
+	warned := map[string]bool{}
+	for _, w := range bound.Warnings() {
+		warned[w.Path] = true
+	}
+	c.warn(c.configPath, c.places.Locate(bound.Warnings()))
+	matches := c.rules.Matches(c.cfg, tools)
+	for _, m := range matches {
+		if len(m.Always)+len(m.Some) > 0 {
+			c.printf("%s %s", c.where(m.Rule), deed(m))
+		} else if !warned[m.Rule] {
+			c.printf("warning: %s matches no tool of the catalog", c.where(m.Rule))
+		}
+	}
+	for _, name := range policy.Exposed(c.cfg, tools, matches) {
+		c.printf("warning: %s no rule denies any of its tools", c.where(config.JoinPath("mcpServers", name)))
+	}
+	return nil
+}
+
+// where turns the place of a rule into file, line and name.
+func (c *checkup) where(rule string) string {
+	if place, ok := strings.CutPrefix(rule, "policy.cedar:"); ok {
+		line, id, _ := strings.Cut(place, " ")
+		if id == "" {
+			id = "the rule"
+		}
+		return c.policyPath + ":" + line + ": " + id + ":"
+	}
+	place := c.places.Locate(config.Faults{{Path: rule}})[0]
+	return c.configPath + ":" + strings.TrimSpace(place.String())
+}
+
+// deed says what a rule does in the catalog.
+func deed(m policy.Match) string {
+	verb := "denies"
+	if m.Allow {
+		verb = "lets through"
+	}
+	names := make([]string, 0, len(m.Always)+len(m.Some))
+	for _, id := range m.Always {
+		names = append(names, id.String())
+	}
+	for _, id := range m.Some {
+		names = append(names, id.String()+" (for some agents)")
+	}
+	n, more := len(names), ""
+	if n > shown {
+		names, more = names[:shown], fmt.Sprintf(" and %d more", n-shown)
+	}
+	return fmt.Sprintf("%s %d: %s%s", verb, n, strings.Join(names, ", "), more)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/plural"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+const (
+	syncEvery = time.Minute
+	lookEvery = 2 * time.Second // at whether config or policy changed
+)
+
+// syncLoop syncs at once, every minute, and when config or policy change.
+func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
+	w := watcher{objects: p.Stores.Objects}
+	w.changed(ctx)
+	syncOnce(ctx, p)
+	if servers != nil {
+		if err := servers.Tell(ctx, p.Stores.Approvals, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
+			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	b.show(p.States.Load(ctx))
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if w.changed(ctx) || time.Since(last) >= syncEvery {
+			syncOnce(ctx, p)
+			b.show(p.States.Load(ctx))
+			last = time.Now()
+		}
+	}
+}
+
+// syncOnce runs a sync. The rooms below log how it and each server ended;
+// here is named what was not taken, which on AWS the admin API tells.
+func syncOnce(ctx context.Context, p *boot.Program) {
+	r, err := p.Sync(ctx)
+	if err != nil {
+		return
+	}
+	for _, s := range r.Servers {
+		for _, x := range s.Outcome.Refused {
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "tool refused", slog.String("server", s.Name), slog.String("tool", x.Name), slog.String("reason", x.Reason))
+		}
+	}
+}
+
+// A watcher tells when the operator's files are others than before.
+type watcher struct {
+	objects object.Store
+	etags   [2]string
+}
+
+// changed also notices a file that went away; a file that cannot be read is
+// left for the sync to complain of.
+func (w *watcher) changed(ctx context.Context) bool {
+	before := w.etags
+	for i, key := range []string{config.Key, policy.Key} {
+		o, err := w.objects.Get(ctx, key, w.etags[i])
+		switch {
+		case err == nil:
+			w.etags[i] = o.ETag
+		case errors.Is(err, object.ErrNotFound):
+			w.etags[i] = ""
+		}
+	}
+	return w.etags != before
+}
+
+// progress shows on a terminal how far a long sync is: nothing in the first
+// second, then a line a second until every server has ended, also while none does.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer
+	now   catalog.Progress
+	timer *time.Timer
+}
+
+func (p *progress) show(now catalog.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = now
+	if p.timer != nil && (now.Done == 0 || now.Done == now.Total) {
+		p.timer.Stop()
+	}
+	if now.Done == 0 {
+		p.timer = time.AfterFunc(time.Second, p.line)
+	}
+}
+
+func (p *progress) line() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now.Done == p.now.Total {
+		return
+	}
+	last := ""
+	if p.now.Outcome.Recorded() {
+		last = fmt.Sprintf(", %q is %s", p.now.Outcome.ServerID, p.now.Outcome.Status)
+	}
+	fmt.Fprintf(p.w, "syncing: %d of %s%s\n", p.now.Done, plural.Of(p.now.Total, "server"), last)
+	p.timer.Reset(time.Second)
+}

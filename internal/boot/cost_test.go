@@ -1,0 +1,131 @@
+package boot
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// spent returns the processor time of the cheapest of several runs of each function, one after the
+// other, since other tests run on the same processors. It stops as soon as they are cheap enough.
+func spent(t *testing.T, enough func(least []time.Duration) bool, runs ...func()) []time.Duration {
+	t.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	least := make([]time.Duration, len(runs))
+	for round := range 40 {
+		for i, run := range runs {
+			before := used()
+			run()
+			if took := used() - before; round == 0 || took < least[i] {
+				least[i] = took
+			}
+		}
+		if enough(least) {
+			break
+		}
+	}
+	return least
+}
+
+// shortKeys is a tool call of about size bytes, in which as many names stand as fit: the
+// dearest body there is.
+func shortKeys(size int) string {
+	var b strings.Builder
+	b.WriteString(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"":0`)
+	for i := 0; b.Len() < size-30; i++ {
+		fmt.Fprintf(&b, `,"%x":1`, i)
+	}
+	return b.String() + `}}}`
+}
+
+// Whoever has no credentials may cost what it takes to have the request at all, and next to
+// nothing more.
+func TestABadTokenCostsNextToNothingWhateverTheBody(t *testing.T) {
+	const most = 5 * time.Millisecond
+	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	approvals, err := bolt.Open(filepath.Join(folder, "approvals.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { approvals.Close() })
+	handler, err := New(s, Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, Options{}).Public()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, bearer := shortKeys(4<<20), "Bearer "+token.New().Reveal()
+
+	t.Run("on a laptop", func(t *testing.T) {
+		cost := spent(t, func(least []time.Duration) bool { return least[0] <= most }, func() {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", bearer)
+			w := httptest.NewRecorder()
+			if handler.ServeHTTP(w, r); w.Code != http.StatusUnauthorized && w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), `"id":7`) {
+				t.Fatalf("answered %d %s", w.Code, w.Body)
+			}
+		})[0]
+		if t.Logf("%d bytes: %v", len(body), cost); cost > most {
+			t.Errorf("a refusal costs %v, want at most %v", cost, most)
+		}
+	})
+	gate := apigw.New(handler, nil)
+	for name, base64ed := range map[string]bool{"an event": false, "an event in base64": true} {
+		t.Run(name, func(t *testing.T) {
+			text := body
+			if base64ed {
+				text = base64.StdEncoding.EncodeToString([]byte(body))
+			}
+			event, err := json.Marshal(map[string]any{
+				"version": "2.0", "rawPath": "/mcp", "headers": map[string]string{"content-type": "application/json", "authorization": bearer},
+				"requestContext": map[string]any{"http": map[string]any{"method": "POST", "path": "/mcp", "sourceIp": "203.0.113.7"}, "stage": "$default"},
+				"body":           text, "isBase64Encoded": base64ed,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			decode := func() {
+				var e struct{ Body string }
+				if err := json.Unmarshal(event, &e); err != nil {
+					t.Fatal(err)
+				}
+				if base64ed {
+					if _, err := base64.StdEncoding.DecodeString(e.Body); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			least := spent(t, func(least []time.Duration) bool { return least[1] <= least[0]+most }, decode, func() {
+				out, err := gate.Invoke(t.Context(), event)
+				if err != nil || !strings.Contains(string(out), `"statusCode":4`) || !strings.Contains(string(out), `\"id\":7`) {
+					t.Fatalf("answered %s, %v", out, err)
+				}
+			})
+			once, whole := least[0], least[1]
+			if t.Logf("%d bytes: %v, of which decoding the event takes %v", len(event), whole, once); whole > once+most {
+				t.Errorf("a refusal costs %v, want at most %v more than decoding the event once, %v", whole, most, once)
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package boot
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEverySettingOfAccessIsDocumentedAndNoOther(t *testing.T) {
+	page, err := os.ReadFile("../../docs/authentication.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []string{"PORTCULLIS_AUTH", "PORTCULLIS_BASE_URL"}
+	for _, names := range accessNames() {
+		known = append(known, names...)
+	}
+	for _, name := range known {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("%s is not documented", name)
+		}
+	}
+	named := regexp.MustCompile(`PORTCULLIS_[A-Z0-9_]+`).FindAllString(string(page), -1)
+	if len(named) == 0 {
+		t.Fatal("the page names no setting: the pattern is broken")
+	}
+	for _, name := range named {
+		if !slices.Contains(known, name) {
+			t.Errorf("%s is documented and not known", name)
+		}
+	}
+}
+
+// The environments that the page gives for each issuer are taken as they stand there.
+func TestTheIssuersOfTheDocsAreTaken(t *testing.T) {
+	page, err := os.ReadFile("../../docs/authentication.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	taken := 0
+	for _, b := range blocks {
+		if !strings.Contains(b[1], "PORTCULLIS_ISSUER=") {
+			continue
+		}
+		env := []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_BASE_URL=https://gate.example.com"}
+		for line := range strings.Lines(b[1]) {
+			setting, _, _ := strings.Cut(line, "  ")
+			env = append(env, strings.ReplaceAll(strings.TrimSpace(setting), "'", ""))
+		}
+		s, err := Load(environ(env))
+		if err != nil || s.Access.JWT.Issuer == "" || len(s.Access.JWT.Claims.DefaultServers) != 1 {
+			t.Errorf("%v: %+v\n%s", err, s.Access.JWT, b[1])
+		}
+		taken++
+	}
+	if taken != 4 {
+		t.Errorf("found %d issuers in the page, want 4", taken)
+	}
+}

@@ -1,0 +1,236 @@
+package bolt_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// holdEnv makes the test binary hold the named file instead of testing.
+const holdEnv = "BOLT_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(holdEnv)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := bolt.Open(path, nil); err != nil {
+		os.Exit(1)
+	}
+	_, _ = os.Stdout.WriteString("held\n")
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent lets go
+}
+
+func open(t *testing.T, path string, now func() time.Time) *bolt.Store {
+	t.Helper()
+	s, err := bolt.Open(path, &bolt.Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestStoreKeepsThePromises(t *testing.T) {
+	approvaltest.Run(t, func(t *testing.T) approval.Store {
+		return open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+	})
+}
+
+func TestTimesGrowWhateverTheClockSays(t *testing.T) {
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := open(t, filepath.Join(t.TempDir(), "approvals.db"), func() time.Time { return clock })
+	last, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: "t", State: approval.Pending}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []time.Duration{0, 0, -time.Hour, time.Second, -time.Second} {
+		clock = clock.Add(step)
+		next, e, err := approval.Disable(last, "ada", "", clock)
+		if err == nil {
+			next, err = s.Put(t.Context(), next, &e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !next.UpdatedAt.After(last.UpdatedAt) || !next.DecidedAt.After(last.DecidedAt) {
+			t.Errorf("decision %d: updated %v after %v, decided %v after %v", i, next.UpdatedAt, last.UpdatedAt, next.DecidedAt, last.DecidedAt)
+		}
+		last = next
+		got, err := approval.AllChanges(t.Context(), s, last.DecidedAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]approval.Decision{last.Decision()}, got); d != "" {
+			t.Errorf("Changes after decision %d (-want +got):\n%s", i, d)
+		}
+	}
+}
+
+func TestRecordsOutliveTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	s, err := bolt.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: "t", State: approval.Pending}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, path, nil).Get(t.Context(), want.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("after reopening (-want +got):\n%s", d)
+	}
+}
+
+func TestOpenSaysThatAnotherProcessHoldsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	holder := exec.CommandContext(t.Context(), os.Args[0])
+	holder.Env = append(os.Environ(), holdEnv+"="+path)
+	in, err := holder.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line := make([]byte, 5); mustRead(t, out, line) != "held\n" {
+		t.Fatalf("the other process said %q", line)
+	}
+	if _, err := bolt.Open(path, nil); err == nil || !strings.Contains(err.Error(), "another process holds") || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want an error that names the file and says that another process holds it", err)
+	}
+	if err := errors.Join(in.Close(), holder.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, nil)
+}
+
+func mustRead(t *testing.T, r interface{ Read([]byte) (int, error) }, b []byte) string {
+	t.Helper()
+	n, err := r.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+func TestOpenRefusesAFileThatIsNoDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 10_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bolt.Open(path, nil); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want an error that names the file", err)
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	r := approval.Record{Server: "s", Tool: "t", State: approval.Pending, Current: make([]byte, 2000)}
+	for b.Loop() {
+		e := approval.Entry{Server: "s", Tool: "t", Actor: "sync", Action: "observe"}
+		if r, err = s.Put(b.Context(), r, &e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPutOfEightAtOnce(b *testing.B) {
+	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var n atomic.Int64
+	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			name := strconv.FormatInt(n.Add(1), 10)
+			r := approval.Record{Server: "s", Tool: name, State: approval.Pending, Current: make([]byte, 2000)}
+			e := approval.Entry{Server: "s", Tool: name, Actor: "sync", Action: "observe"}
+			if _, err := s.Put(b.Context(), r, &e); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+func BenchmarkGet(b *testing.B) {
+	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	id := tool.ID{Server: "s", Name: "t"}
+	if _, err := s.Put(b.Context(), approval.Record{Server: id.Server, Tool: id.Name, State: approval.Pending, Current: make([]byte, 2000)}, nil); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Get(b.Context(), id); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestBaselineOfAnEarlierVersionIsRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("baselines"))
+		if err != nil {
+			return err
+		}
+		return b.Put([]byte("github"), []byte(`{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := bolt.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	old, err := s.OldBaselines(t.Context(), nil)
+	if err != nil || len(old) != 1 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
+		t.Errorf("OldBaselines = %+v, %v", old, err)
+	}
+}

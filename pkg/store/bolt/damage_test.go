@@ -1,0 +1,199 @@
+package bolt_test
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// used returns the bytes of a file as a gateway leaves it, with pages of every kind.
+func used(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "used.db")
+	s, err := bolt.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		r := approval.Record{Server: fmt.Sprint("s", i%3), Tool: fmt.Sprint("t", i), State: approval.Pending, Current: bytes.Repeat([]byte("d"), 100*(i%50))}
+		for range 2 {
+			e := &approval.Entry{Server: r.Server, Tool: r.Tool, Actor: "sync", Action: "observe"}
+			if r, err = s.Put(t.Context(), r, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err = s.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools})
+	if err := errors.Join(err, exercise(t.Context(), s), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// exercise does everything that a store can do, and returns what failed.
+func exercise(ctx context.Context, s *bolt.Store) error {
+	var errs []error
+	for i := range 3 {
+		id := tool.ID{Server: fmt.Sprint("s", i), Name: fmt.Sprint("t", i+30)}
+		r, err := s.Get(ctx, id)
+		if err == nil {
+			_, err = s.Put(ctx, r, &approval.Entry{Server: r.Server, Tool: r.Tool, Actor: "ada", Action: "disable"})
+		}
+		_, put := s.Put(ctx, approval.Record{Server: id.Server, Tool: crand.Text(), State: approval.Pending, Current: make([]byte, 9000)}, nil)
+		_, records := s.Records(ctx, id.Server)
+		_, audit := s.Audit(ctx, id.Server, approval.Place{}, 100)
+		errs = append(errs, err, put, records, audit)
+	}
+	_, _, changes := s.Changes(ctx, time.Time{}, "")
+	_, base := s.Baseline(ctx, "i", approval.Tools)
+	_, old := s.OldBaselines(ctx, nil)
+	_, tokens := s.Tokens(ctx)
+	return errors.Join(append(errs, changes, base, old, tokens, s.PutBaseline(ctx, approval.Baseline{Identity: "j", Kind: approval.Tools}))...)
+}
+
+func TestOpenOfADamagedFileSaysSoAndLeavesIt(t *testing.T) {
+	whole := used(t)
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":             func([]byte) []byte { return nil },
+		"one byte":          func(b []byte) []byte { return b[:1] },
+		"cut in half":       func(b []byte) []byte { return b[:len(b)/2] },
+		"cut within a page": func(b []byte) []byte { return b[:len(b)/2+100] },
+		"random bytes": func(b []byte) []byte {
+			for i := range b {
+				b[i] = byte(rand.Uint32())
+			}
+			return b
+		},
+		"zeros":                    func(b []byte) []byte { clear(b); return b },
+		"text":                     func([]byte) []byte { return bytes.Repeat([]byte("no database"), 10_000) },
+		"without its first pages":  func(b []byte) []byte { clear(b[:2*os.Getpagesize()]); return b },
+		"random bytes in the rest": func(b []byte) []byte { copy(b[2*os.Getpagesize():], bytes.Repeat([]byte{0xA5}, len(b))); return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "approvals.db")
+			data := damage(bytes.Clone(whole))
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := bolt.Open(path, nil)
+			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "-approvals restore") {
+				t.Errorf("Open = %v, want ErrDamaged, the file and the way back", err)
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, data) {
+				t.Errorf("the file was changed (%v)", err)
+			}
+		})
+	}
+}
+
+// A byte that is changed anywhere never ends in a panic, here or on a goroutine of bbolt's.
+func TestDamageAnywhereIsAnErrorOrNone(t *testing.T) {
+	whole := used(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	refused, failed, harmless := 0, 0, 0
+	const tries = 120
+	for n := range tries {
+		data := bytes.Clone(whole)
+		at := rng.IntN(len(data))
+		if n%2 == 0 { // heads of pages and what follows matter most
+			at = at/os.Getpagesize()*os.Getpagesize() + rng.IntN(64)
+		}
+		for i := range 1 + rng.IntN(8) {
+			data[min(at+i, len(data)-1)] = byte(rng.Uint32())
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := bolt.Open(path, nil)
+		if err != nil {
+			if !errors.Is(err, bolt.ErrDamaged) {
+				t.Fatalf("bytes from %d changed: %v", at, err)
+			}
+			refused++
+			continue
+		}
+		if exercise(t.Context(), s) != nil {
+			failed++
+		} else {
+			harmless++
+		}
+		if err := s.Close(); err != nil {
+			t.Fatalf("bytes from %d changed: Close: %v", at, err)
+		}
+	}
+	if refused == 0 || failed == 0 || harmless == 0 {
+		t.Errorf("of %d files %d were refused, %d answered with an error and %d were as good: want each", tries, refused, failed, harmless)
+	}
+}
+
+// What happens to the file while it is open: the gateway goes on, and answers with an error.
+func TestDamageWhileTheFileIsOpenIsAnError(t *testing.T) {
+	whole := used(t)
+	for name, damage := range map[string]func(f *os.File, size int64) error{
+		"cut in half": func(f *os.File, size int64) error { return f.Truncate(size / 2) },
+		"cut off":     func(f *os.File, _ int64) error { return f.Truncate(0) },
+		"random bytes": func(f *os.File, size int64) error {
+			junk := make([]byte, size)
+			for i := range junk {
+				junk[i] = byte(rand.Uint32())
+			}
+			_, err := f.WriteAt(junk, 0)
+			return err
+		},
+		"zeros after the head": func(f *os.File, size int64) error {
+			_, err := f.WriteAt(make([]byte, size-8192), 8192)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "approvals.db")
+			if err := os.WriteFile(path, whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := bolt.Open(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if err := damage(f, int64(len(whole))); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			errs := make([]error, 4)
+			for i := range errs {
+				wg.Go(func() { errs[i] = exercise(t.Context(), s) })
+			}
+			wg.Wait()
+			for i, err := range errs {
+				if !errors.Is(err, bolt.ErrDamaged) {
+					t.Errorf("caller %d: %v, want ErrDamaged", i, err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

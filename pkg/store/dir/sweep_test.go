@@ -1,0 +1,48 @@
+package dir_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+// A writer that was killed leaves its temporary file. The first write into the folder
+// removes it, and nothing else.
+func TestFirstWriteRemovesWhatAKilledWriterLeft(t *testing.T) {
+	root := t.TempDir()
+	left, other, editors := ".tmp-"+rand.Text(), ".tmp-"+rand.Text(), ".tmp-by-an-editor"
+	for _, name := range []string{"catalog/" + left, "config/" + other, "catalog/" + editors, left} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	s := dir.New(root)
+	if _, err := s.Put(t.Context(), "catalog/a", []byte("whole"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if there("catalog/" + left) {
+		t.Error("what a killed writer left is still there")
+	}
+	if !there("config/"+other) || !there("catalog/"+editors) || !there(left) {
+		t.Error("a file of another folder, or of another program, is gone")
+	}
+	if _, err := s.Put(t.Context(), "b", []byte("whole"), ""); err != nil || there(left) {
+		t.Errorf("in the folder itself: %v, still there %v", err, there(left))
+	}
+}

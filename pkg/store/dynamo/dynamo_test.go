@@ -1,0 +1,128 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+)
+
+// template is what the table is made of.
+const template = "../../../infra/data.yaml"
+
+// client returns the real client, at an endpoint of the test's.
+func client(endpoint string, transport http.RoundTripper) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		}),
+		HTTPClient: &http.Client{Transport: transport},
+	})
+}
+
+// TestOnAnEmulator runs against the table that infra/data.yaml makes, a new one each time.
+func TestOnAnEmulator(t *testing.T) {
+	endpoint := emulator.Start(t)
+	run, tables := time.Now().UnixNano(), 0
+	table := func(t *testing.T) string {
+		tables++
+		name := fmt.Sprintf("dynamo-test-%d-%d", run, tables)
+		outputs := emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})
+		return outputs["TableName"]
+	}
+
+	t.Run("the store keeps the promises", func(t *testing.T) {
+		approvaltest.Run(t, func(t *testing.T) approval.Store {
+			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), nil)
+		})
+	})
+	t.Run("a baseline that an earlier version kept by name is read", func(t *testing.T) {
+		db, name := client(endpoint, http.DefaultTransport), table(t)
+		_, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &name, Item: map[string]types.AttributeValue{
+			"PK": &types.AttributeValueMemberS{Value: "SRV#github"}, "SK": &types.AttributeValueMemberS{Value: "BASELINE"},
+			"baseline": &types.AttributeValueMemberS{Value: `{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := dynamo.New(db, name, nil).OldBaselines(t.Context(), []string{"git", "github"})
+		if err != nil || len(old) != 1 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
+			t.Errorf("OldBaselines = %+v, %v", old, err)
+		}
+	})
+	t.Run("a write is kept although its answer is lost", func(t *testing.T) {
+		approvaltest.RunLost(t, func(t *testing.T) (approval.Store, func()) {
+			transport := new(emulator.Lossy)
+			return dynamo.New(client(endpoint, transport), table(t), nil), transport.LoseNext
+		})
+	})
+	t.Run("a table that does not exist is named", func(t *testing.T) {
+		checkMissing(t, dynamo.New(client(endpoint, http.DefaultTransport), "no-such-table", nil))
+	})
+	t.Run("the table is guarded and outlives its stack", func(t *testing.T) {
+		// The emulator leaves this one out.
+		if data, err := os.ReadFile(template); err != nil || !strings.Contains(string(data), "PointInTimeRecoveryEnabled: true") {
+			t.Errorf("%s has no point-in-time recovery (%v)", template, err)
+		}
+		stack := fmt.Sprintf("dynamo-test-%d-guarded", run)
+		outputs := emulator.Deploy(t, endpoint, stack, template, nil)
+		checkGuarded(t, client(endpoint, http.DefaultTransport), outputs)
+		emulator.Destroy(t, endpoint, stack)
+		checkGuarded(t, client(endpoint, http.DefaultTransport), outputs)
+	})
+}
+
+// checkGuarded checks what infra/data.yaml promises of the table.
+func checkGuarded(t *testing.T, db *dynamodb.Client, outputs map[string]string) {
+	t.Helper()
+	name := outputs["TableName"]
+	table, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := table.Table.BillingModeSummary; b == nil || b.BillingMode != types.BillingModePayPerRequest {
+		t.Errorf("billing is %+v, want on demand", b)
+	}
+	if p := table.Table.DeletionProtectionEnabled; p == nil || !*p {
+		t.Error("the table can be deleted")
+	}
+	if got := *table.Table.TableArn; got != outputs["TableArn"] || got+"/index/decisions" != outputs["FeedArn"] {
+		t.Errorf("the table is %s; the outputs are %v", got, outputs)
+	}
+}
+
+// checkMissing checks that each call on a Store without a table says so.
+func checkMissing(t *testing.T, s *dynamo.Store) {
+	r := approval.Record{Server: "s", Tool: "t", State: approval.Pending}
+	_, get := s.Get(t.Context(), r.ID())
+	_, records := s.Records(t.Context(), "s")
+	_, _, changes := s.Changes(t.Context(), time.Time{}, "")
+	_, put := s.Put(t.Context(), r, nil)
+	_, both := s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: "t", Actor: "a", Action: "observe"})
+	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 1)
+	_, baseline := s.Baseline(t.Context(), "i", approval.Tools)
+	putBaseline := s.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools})
+	_, old := s.OldBaselines(t.Context(), []string{"s"})
+	for name, err := range map[string]error{
+		"Get": get, "Records": records, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit, "Baseline": baseline, "PutBaseline": putBaseline,
+		"OldBaselines": old,
+	} {
+		if err == nil || !strings.Contains(err.Error(), `table "no-such-table"`) || errors.Is(err, approval.ErrNotFound) || errors.Is(err, approval.ErrConflict) {
+			t.Errorf("%s = %v, want an error that names the table", name, err)
+		}
+	}
+}

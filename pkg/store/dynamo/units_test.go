@@ -1,0 +1,350 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+)
+
+// coldStart is how long a first request has by default to read what people decided.
+const coldStart = 10 * time.Second
+
+// A bill is what reads of a table cost.
+type bill struct {
+	Reads, Items, Bytes int
+	Units               float64
+}
+
+// A meter reckons the bill out of the answers as DynamoDB does: of each answer the bytes
+// of its items, by names and values, in units of 4 KB, half of that if the read is not
+// strongly consistent.
+type meter struct {
+	mu  sync.Mutex
+	sum bill
+}
+
+// take returns the bill since it was taken last.
+func (m *meter) take() bill {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.sum
+	m.sum = bill{}
+	return b
+}
+
+func (m *meter) RoundTrip(r *http.Request) (*http.Response, error) {
+	asked, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(asked))
+	out, err := http.DefaultTransport.RoundTrip(r)
+	call := r.Header.Get("X-Amz-Target")
+	if err != nil || !strings.HasSuffix(call, ".Query") && !strings.HasSuffix(call, ".GetItem") {
+		return out, err
+	}
+	answer, err := io.ReadAll(out.Body)
+	if err != nil {
+		return nil, err
+	}
+	out.Body = io.NopCloser(bytes.NewReader(answer))
+	var in struct{ ConsistentRead bool }
+	var page struct {
+		Item  map[string]map[string]json.RawMessage // of GetItem
+		Items []map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(asked, &in); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return nil, err
+	}
+	if page.Item != nil {
+		page.Items = append(page.Items, page.Item)
+	}
+	size := 0
+	for _, item := range page.Items {
+		for name, value := range item {
+			size += len(name) + valueSize(value)
+		}
+	}
+	units := float64(max(1, (size+4095)/4096))
+	if !in.ConsistentRead {
+		units /= 2
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sum = bill{m.sum.Reads + 1, m.sum.Items + len(page.Items), m.sum.Bytes + size, m.sum.Units + units}
+	return out, nil
+}
+
+// valueSize returns how many bytes of an item's size a value is.
+func valueSize(v map[string]json.RawMessage) int {
+	var s string
+	for kind, raw := range v {
+		if kind == "BOOL" {
+			return 1
+		}
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return len(raw)
+		}
+		switch kind {
+		case "B":
+			return base64.StdEncoding.DecodedLen(len(s))
+		case "N":
+			return (len(s)+1)/2 + 1
+		}
+	}
+	return len(s)
+}
+
+// A shop is a table on an emulator with the records of n tools on 20 servers, as a first sync
+// leaves them, and a catalog to go with it.
+type shop struct {
+	t       *testing.T
+	n       int
+	meter   *meter
+	store   *dynamo.Store
+	objects *objecttest.Mem
+	records []approval.Record // as they were put last
+	skip    time.Duration     // how far the clock of the loader is ahead
+	loader  *state.Loader
+}
+
+func newShop(t *testing.T, endpoint string, n int) *shop {
+	t.Helper()
+	name := fmt.Sprintf("units-%d-%d", n, time.Now().UnixNano())
+	outputs := emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})
+	s := &shop{t: t, n: n, meter: new(meter), objects: new(objecttest.Mem)}
+	s.store = dynamo.New(client(endpoint, s.meter), outputs["TableName"], nil)
+	var servers []string
+	for i := range 20 {
+		servers = append(servers, fmt.Sprintf(`"s%02d": {"url": "https://s%02d.example.com/mcp"}`, i, i))
+	}
+	if _, err := s.objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {`+strings.Join(servers, ",")+`}}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("Do something with a document. ", 50) // 1.6 KB with the rest, as real ones have
+	s.records = s.each(func(i int) (approval.Record, error) {
+		id := tool.ID{Server: fmt.Sprintf("s%02d", i%20), Name: fmt.Sprintf("tool_%05d", i)}
+		d, err := tool.ParseDefinition(fmt.Appendf(nil, `{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, id.Name, text))
+		if err != nil {
+			return approval.Record{}, err
+		}
+		hash, err := d.Hash()
+		if err != nil {
+			return approval.Record{}, err
+		}
+		r, _, _ := approval.Observe(nil, approval.Seen{
+			ID: id, URL: "https://" + id.Server + ".example.com/mcp", Definition: d.Raw, Hash: hash, Mode: approval.OnChange, Baseline: true, Now: time.Now(),
+		})
+		return r, nil
+	})
+	s.publish()
+	s.restart()
+	return s
+}
+
+// each puts a record for each tool, some at once, and returns them.
+func (s *shop) each(of func(i int) (approval.Record, error)) []approval.Record {
+	s.t.Helper()
+	records := make([]approval.Record, s.n)
+	g, ctx := errgroup.WithContext(s.t.Context())
+	g.SetLimit(16)
+	for i := range records {
+		g.Go(func() error {
+			r, err := of(i)
+			if err == nil {
+				records[i], err = s.store.Put(ctx, r, nil)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		s.t.Fatal(err)
+	}
+	return records
+}
+
+// publish stores a catalog of the records as of now.
+func (s *shop) publish() {
+	s.t.Helper()
+	began := time.Now().UTC()
+	servers := map[string]*catalog.ServerInput{}
+	for _, r := range s.records {
+		if servers[r.Server] == nil {
+			servers[r.Server] = &catalog.ServerInput{Name: r.Server, Enabled: true}
+		}
+		d, err := tool.ParseDefinition(r.Current)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		in := servers[r.Server]
+		in.Tools = append(in.Tools, catalog.ToolInput{Definition: d, Hash: r.CurrentHash, Record: &r})
+	}
+	var in catalog.Input
+	for _, server := range servers {
+		in.Servers = append(in.Servers, *server)
+	}
+	snap, err := catalog.Build(in)
+	if err == nil {
+		_, err = catalog.Save(s.t.Context(), s.objects, snap, catalog.Current{StartedAt: began, SyncedAt: began}, "")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// restart begins with nothing held. A request has longer than by default: the emulator, which
+// looks at each item of the index for each page, is not DynamoDB.
+func (s *shop) restart() {
+	s.loader = state.New(s.objects, s.store, &state.Options{Now: func() time.Time { return time.Now().Add(s.skip) }, Timeout: coldStart})
+}
+
+// search does what the first search after the given time reads, and returns what it cost.
+func (s *shop) search(after time.Duration) (*state.State, bill) {
+	s.t.Helper()
+	s.skip += after
+	s.meter.take()
+	st := s.loader.Load(s.t.Context())
+	if h := st.Health; h.Approvals.Err != nil || h.Expired {
+		s.t.Errorf("approvals are not read: %+v", h.Approvals)
+	}
+	return st, s.meter.take()
+}
+
+// locked returns how many tools people disabled, as a search shows them.
+func (s *shop) locked(st *state.State) int {
+	v := st.View(identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}})
+	n := 0
+	for i := range v.Len() {
+		switch status := v.Status(i); status {
+		case lock.DisabledByUser:
+			n++
+		case lock.None:
+		default:
+			s.t.Fatalf("%s is %s", v.ID(i), status)
+		}
+	}
+	return n
+}
+
+// idle checks that a search which nothing was decided before reads next to nothing.
+func (s *shop) idle(name string) {
+	s.t.Helper()
+	_, cost := s.search(3 * time.Second)
+	if cost.Reads != 1 || cost.Items != 0 || cost.Units > 1 {
+		s.t.Errorf("%s: an idle search reads %+v, want nothing, in one read of at most a unit", name, cost)
+	}
+	s.t.Logf("%s: an idle search reads %+v", name, cost)
+	_, cost = s.search(31 * time.Second)
+	if cost.Reads != 2 || cost.Items != 1 || cost.Units > 1 {
+		s.t.Errorf("%s: one that looks at the config as well reads %+v, want a record of the table to see that it is whole, in at most a unit", name, cost)
+	}
+	s.t.Logf("%s: one that looks at the config as well reads %+v", name, cost)
+}
+
+func (s *shop) disable(r approval.Record, at time.Time) (approval.Record, error) {
+	next, _, err := approval.Disable(r, "ada", "", at)
+	return next, err
+}
+
+// TestWhatASearchReads counts what is read of a table with many tools. An idle search is one
+// that comes more than two seconds after the last, with nothing decided in between.
+func TestWhatASearchReads(t *testing.T) {
+	endpoint := emulator.Start(t)
+	for _, n := range []int{527, 10_000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := newShop(t, endpoint, n)
+			st, cost := s.search(0)
+			if s.locked(st) != 0 || cost.Items != 1 || cost.Units > 1 {
+				t.Errorf("after a first sync a cold start reads %+v and finds %d tools disabled", cost, s.locked(st))
+			}
+			s.idle("after a first sync")
+
+			cost = s.bySync()
+			t.Logf("a sync reads the records in %+v", cost)
+			if cost.Items != n {
+				t.Errorf("a sync reads %d records, want %d", cost.Items, n)
+			}
+
+			s.skip = 0 // the search is to come right after the decision
+			s.restart()
+			s.search(0)
+			r, err := s.disable(s.records[0], time.Now())
+			if err == nil {
+				s.records[0], err = s.store.Put(t.Context(), r, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, cost = s.search(3 * time.Second)
+			if s.locked(st) != 1 || cost.Items != 1 || cost.Units > 1 {
+				t.Errorf("a decision is read in %+v, and %d tools are disabled, want 1", cost, s.locked(st))
+			}
+			t.Logf("a decision is read in %+v", cost)
+			s.search(12 * time.Second)
+			s.idle("after a decision")
+			if n == 10_000 {
+				s.burst()
+			}
+		})
+	}
+}
+
+// bySync reads the records as a sync does.
+func (s *shop) bySync() bill {
+	s.t.Helper()
+	s.meter.take()
+	for i := range 20 {
+		if _, err := s.store.Records(s.t.Context(), fmt.Sprintf("s%02d", i)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return s.meter.take()
+}
+
+// burst decides about every tool in one moment, and checks that all of it is read within the time
+// that a first request has, and not for ever.
+func (s *shop) burst() {
+	s.t.Helper()
+	moment := time.Now()
+	s.each(func(i int) (approval.Record, error) { return s.disable(s.records[i], moment) })
+	s.skip = -time.Since(moment) // the searches come right after it
+	for _, start := range []string{"cold", "warm"} {
+		if start == "cold" {
+			s.restart()
+		}
+		began := time.Now()
+		st, cost := s.search(2 * time.Second)
+		if locked := s.locked(st); locked != s.n {
+			s.t.Errorf("a %s search in a burst finds %d tools disabled, want all", start, locked)
+		}
+		if took := time.Since(began); took > coldStart {
+			s.t.Errorf("a %s search in a burst took %v", start, took)
+		}
+		s.t.Logf("a %s search in a burst reads %+v in %v", start, cost, time.Since(began).Round(time.Millisecond))
+	}
+	s.search(12 * time.Second)
+	s.idle("after a burst")
+}

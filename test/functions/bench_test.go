@@ -1,0 +1,209 @@
+package functions_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// catalogOf stores a catalog of n real tools, each server's as often as needed, and the
+// config that goes with it, and returns the environment of a function on them.
+func catalogOf(b *testing.B, endpoint string, n int) map[string]string {
+	b.Helper()
+	data := os.Getenv("PORTCULLIS_DATA")
+	if data == "" {
+		b.Skip("PORTCULLIS_DATA is not set: the folder of real tool catalogs")
+	}
+	real, err := upstreamtest.ReadCatalog(filepath.Join(data, "livemcp", "tools.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	in, servers, total := catalog.Input{}, map[string]any{}, 0
+	for round := 0; total < n; round++ {
+		for _, name := range slices.Sorted(maps.Keys(real)) {
+			server := catalog.ServerInput{Name: fmt.Sprintf("s%d-%s", round, serverName(name)), Enabled: true}
+			for _, raw := range real[name] {
+				d, err := tool.ParseDefinition(raw)
+				if err != nil || total == n {
+					continue
+				}
+				hash, err := d.Hash()
+				if err != nil {
+					b.Fatal(err)
+				}
+				server.Tools = append(server.Tools, catalog.ToolInput{Definition: d, Hash: hash})
+				total++
+			}
+			in.Servers = append(in.Servers, server)
+			servers[server.Name] = map[string]string{"url": "https://" + server.Name + ".example.com/mcp", "approval": "off"}
+		}
+	}
+	name := fmt.Sprintf("bench-%d-%d", n, time.Now().UnixNano())
+	outputs := emulator.Deploy(b, endpoint, name, dataYAML, map[string]string{"DeletionProtection": "false"})
+	env := map[string]string{
+		"AWS_ENDPOINT_URL": endpoint, "PORTCULLIS_BUCKET": outputs["BucketName"], "PORTCULLIS_TABLE": outputs["TableName"], "PORTCULLIS_AUTH": "none",
+	}
+	store(b, env, in, servers)
+	return env
+}
+
+// serverName makes a server's name out of a catalog's heading.
+func serverName(heading string) string {
+	out := []byte(heading)
+	for i, c := range out {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			out[i] = '-'
+		}
+	}
+	return string(bytes.Trim(out, "-"))
+}
+
+func store(b *testing.B, env map[string]string, in catalog.Input, servers map[string]any) {
+	b.Helper()
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": env["AWS_ENDPOINT_URL"], "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
+		b.Setenv(name, value)
+	}
+	objects, err := boot.Bucket(b.Context(), env["PORTCULLIS_BUCKET"])
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, err := json.Marshal(map[string]any{"mcpServers": servers})
+	if err == nil {
+		_, err = objects.Put(b.Context(), config.Key, data, "")
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	snap, err := catalog.Build(in)
+	if err == nil {
+		now := time.Now()
+		_, err = catalog.Save(b.Context(), objects, snap, catalog.Current{Config: config.Version(data), StartedAt: now, SyncedAt: now}, object.IfAbsent)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+const benchQuery = `{"query":"create a calendar event"}`
+
+// BenchmarkStart is a cold start: from exec until the function asks for an event, and
+// until its first answer.
+func BenchmarkStart(b *testing.B) {
+	endpoint, programs := emulator.Start(b), lambdatest.Build(b, "../..", "mcp")
+	for _, n := range []int{527, 10000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			env := catalogOf(b, endpoint, n)
+			var ready, first []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				f := lambdatest.Start(b, filepath.Join(programs, "mcp"), env)
+				ready = append(ready, f.Started)
+				if r := call(b, f, "retrieve_tools", benchQuery); r.IsError {
+					b.Fatal(r.Text)
+				}
+				first = append(first, time.Since(began))
+				f.Stop()
+			}
+			b.ReportMetric(median(ready), "ready-ms")
+			b.ReportMetric(median(first), "first-ms")
+		})
+	}
+}
+
+// BenchmarkWarm is a search in a function that runs, through the runtime API.
+func BenchmarkWarm(b *testing.B) {
+	endpoint, programs := emulator.Start(b), lambdatest.Build(b, "../..", "mcp")
+	for _, n := range []int{527, 10000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			f := lambdatest.Start(b, filepath.Join(programs, "mcp"), catalogOf(b, endpoint, n))
+			var took []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				if r := call(b, f, "retrieve_tools", benchQuery); r.IsError {
+					b.Fatal(r.Text)
+				}
+				took = append(took, time.Since(began))
+			}
+			b.ReportMetric(median(took), "p50-ms")
+			b.ReportMetric(float64(len(f.Output()))/float64(len(took)), "log-B") // the start's lines among them
+			b.ReportMetric(float64(resident(b, f.PID())), "MB")
+		})
+	}
+}
+
+// BenchmarkSize is what is uploaded: each function for arm64, and its zip.
+func BenchmarkSize(b *testing.B) {
+	for _, name := range []string{"mcp", "sync", "admin"} {
+		b.Run(name, func(b *testing.B) {
+			var binary, zipped int
+			for b.Loop() {
+				path := filepath.Join(b.TempDir(), "bootstrap")
+				cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", path, "./"+name)
+				cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64")
+				if out, err := cmd.CombinedOutput(); err != nil {
+					b.Fatalf("%v\n%s", err, out)
+				}
+				data, err := os.ReadFile(path)
+				if err != nil {
+					b.Fatal(err)
+				}
+				binary, zipped = len(data), zipSize(b, data)
+			}
+			b.ReportMetric(float64(binary)/1e6, "binary-MB")
+			b.ReportMetric(float64(zipped)/1e6, "zip-MB")
+		})
+	}
+}
+
+func zipSize(b *testing.B, data []byte) int {
+	b.Helper()
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	w, err := z.Create("bootstrap")
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out.Len()
+}
+
+func median(d []time.Duration) float64 {
+	slices.Sort(d)
+	return float64(d[len(d)/2].Microseconds()) / 1000
+}
+
+// resident returns the memory of a process in MB.
+func resident(b *testing.B, pid int) int {
+	b.Helper()
+	var size, pages int
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0 // no Linux
+	}
+	if _, err := fmt.Sscan(string(data), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return pages * os.Getpagesize() / 1e6
+}

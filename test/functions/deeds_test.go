@@ -1,0 +1,180 @@
+package functions_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+)
+
+// A person approves in one function, and an agent calls in another.
+func (g ground) peopleDecide(t *testing.T) {
+	w := g.world(t)
+	w.sync(t)
+	mcp, admin := w.start(t, "mcp"), w.start(t, "admin")
+	const send = `{"name":"mail:send_mail","args":{"to":"ann"}}`
+	if r := call(t, mcp, "call_tool_write", send); !r.IsError || !strings.Contains(r.Text, "pending_approval") || !strings.Contains(r.Text, "https://gate.example.com/admin/tools/mail/send_mail") {
+		t.Fatalf("a tool that nobody approved answers %+v", r)
+	}
+	found := func() bool {
+		return strings.Contains(call(t, mcp, "retrieve_tools", `{"query":"send a mail"}`).Text, `"mail:send_mail"`)
+	}
+	if found() {
+		t.Error("a search shows a tool that nobody approved")
+	}
+	for _, credentials := range []string{"", "Bearer " + token.New().Reveal()} { // the agent follows the link that it was given
+		for path, body := range map[string]string{"/admin": "", "/admin/tools/mail/send_mail": "", "/admin/tools/mail/send_mail/approve": `{"hash":"` + strings.Repeat("0", 64) + `"}`} {
+			if r := askAs(t, admin, credentials, path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
+				t.Errorf("%s is answered %d %s to a stranger", path, r.Status, r.Body)
+			}
+		}
+	}
+	shut := w.start(t, "admin", "PORTCULLIS_BOOTSTRAP_SHA256", "")
+	for _, path := range []string{"/admin", "/admin/login", "/admin/tools/mail/send_mail"} {
+		if r := ask(t, shut, path, ""); r.Status != http.StatusForbidden || !strings.Contains(r.Body, "BootstrapSha256") {
+			t.Errorf("where no key is set %s is answered %d %s", path, r.Status, r.Body)
+		}
+	}
+	page := ask(t, admin, "/admin/tools/mail/send_mail", "")
+	var shown struct{ Hash string }
+	if err := json.Unmarshal([]byte(page.Body), &shown); err != nil || page.Status != http.StatusOK {
+		t.Fatalf("%d %s (%v)", page.Status, page.Body, err)
+	}
+	if r := ask(t, admin, "/admin/tools/mail/send_mail/approve", `{"hash":"`+shown.Hash+`"}`); r.Status != http.StatusOK {
+		t.Fatalf("approve: %d %s", r.Status, r.Body)
+	}
+	decided := time.Now()
+	if r := call(t, mcp, "call_tool_write", send); r.IsError || r.Text != "send_mail" {
+		t.Errorf("the approved tool answers %+v", r)
+	}
+	for !found() && time.Since(decided) < 10*time.Second { // approvals are looked at again after 2 s
+		time.Sleep(100 * time.Millisecond)
+	}
+	if took := time.Since(decided); took > 4*time.Second {
+		t.Errorf("a search shows the approved tool after %v", took)
+	}
+	if r := ask(t, admin, "/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
+		t.Errorf("the audit names nobody: %s", r.Body)
+	}
+	// The emulator of this test has no such function, as if somebody had deleted it.
+	started := ask(t, admin, "/admin/sync", "{}")
+	w.wantQuiet(t, []byte(started.Body))
+	if started.Status != http.StatusInternalServerError || !strings.Contains(admin.Output(), "start the sync function") {
+		t.Errorf("a sync function that is missing is answered with %d %s", started.Status, started.Body)
+	}
+}
+
+// A function that would let everybody in by mistake, or that has nowhere to keep things,
+// does not start, and says all that is wrong.
+func (g ground) startNeedsSettings(t *testing.T) {
+	for _, c := range []struct {
+		function string
+		env      map[string]string
+		want     []string
+	}{
+		{"mcp", nil, []string{"PORTCULLIS_AUTH is not set"}},
+		{"mcp", map[string]string{"PORTCULLIS_AUTH": "none"}, []string{"PORTCULLIS_BUCKET", "PORTCULLIS_TABLE"}},
+		{"sync", map[string]string{"PORTCULLIS_AUTH": "all", "PORTCULLIS_LOG_LEVEL": "loud"}, []string{"PORTCULLIS_AUTH", "all", "PORTCULLIS_LOG_LEVEL"}},
+		{"admin", map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BUCKET": "b", "PORTCULLIS_TABLE": "t", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, []string{"PORTCULLIS_SYNC_FUNCTION"}},
+	} {
+		f := lambdatest.Start(t, g.programs+"/"+c.function, c.env)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := f.Wait(ctx); err == nil || f.Ready() {
+			t.Errorf("%s with %v runs", c.function, c.env)
+		}
+		if lines := lambdatest.Lines(t, f.Output()); len(lines) == 0 || lines[len(lines)-1]["level"] != "ERROR" {
+			t.Errorf("%s with %v ends without a line of level ERROR: %v", c.function, c.env, lines)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(f.Output(), want) {
+				t.Errorf("%s with %v does not say %q: %s", c.function, c.env, want, f.Output())
+			}
+		}
+	}
+}
+
+// Reserved concurrency keeps a second sync from running beside the first. Should two
+// run all the same, the conditional put keeps one catalog, and neither fails.
+func (g ground) twoSyncs(t *testing.T) {
+	w := g.world(t)
+	functions := []*lambdatest.Function{w.start(t, "sync"), w.start(t, "sync")}
+	for range 3 {
+		w.github.SetTools(nil) // an empty list resets nothing, but it is another catalog
+		answers := make([]lambdatest.Answer, len(functions))
+		var wg sync.WaitGroup
+		for i, f := range functions {
+			wg.Go(func() { answers[i] = f.Invoke([]byte(`{}`)) })
+		}
+		wg.Wait()
+		for _, a := range answers {
+			if a.Failed {
+				t.Errorf("one of two syncs failed: %s", a.Payload)
+			}
+		}
+	}
+	if r := call(t, w.start(t, "mcp"), "upstream_servers", `{"operation":"list"}`); r.IsError || !strings.Contains(r.Text, `"github"`) {
+		t.Errorf("after two syncs at once: %+v", r)
+	}
+}
+
+// adminSyncs asks an admin function that has no other one to start, as under `sam local`, for a sync.
+// It is told where the emulator is, past the proxy: the role of a deployed one does not cover that.
+func (g ground) adminSyncs(t *testing.T) {
+	w := g.world(t)
+	admin := w.start(t, "admin", "PORTCULLIS_SYNC_FUNCTION", "in-process", "AWS_ENDPOINT_URL", w.endpoint)
+	r := ask(t, admin, "/admin/sync", "{}")
+	var report struct{ Tools int }
+	if err := json.Unmarshal([]byte(r.Body), &report); err != nil || r.Status != http.StatusOK || report.Tools != 5 {
+		t.Errorf("POST /admin/sync: %d %s (%v)", r.Status, r.Body, err)
+	}
+}
+
+// callsOfAWS counts what a warm request costs.
+func (g ground) callsOfAWS(t *testing.T) {
+	w := g.world(t)
+	w.sync(t)
+	f := w.start(t, "mcp")
+	call(t, f, "retrieve_tools", `{"query":"search issues"}`)
+	for _, c := range []struct {
+		name, args string
+		most       int
+	}{
+		{"retrieve_tools", `{"query":"search issues","include_disabled":true}`, 1},
+		{"call_tool_read", `{"name":"github:search_issues","args":{"query":"x"}}`, 2},
+	} {
+		time.Sleep(2100 * time.Millisecond) // approvals are looked at again after 2 s: the dearer case
+		if w.proxy.Checked() == 0 {
+			t.Error("no call was held against a role")
+		}
+		w.proxy.Calls()
+		if r := call(t, f, c.name, c.args); r.IsError {
+			t.Fatalf("%s: %+v", c.name, r)
+		}
+		dear := w.proxy.Calls()
+		call(t, f, c.name, c.args)
+		cheap := w.proxy.Calls()
+		delete(dear, "ssm GetParameter") // once for each environment
+		if n := total(dear); n == 0 || n > c.most {
+			t.Errorf("%s makes the calls %v, want 1 to %d", c.name, dear, c.most)
+		}
+		if n := total(cheap); n > c.most-1 {
+			t.Errorf("%s makes the calls %v right after, want at most %d", c.name, cheap, c.most-1)
+		}
+		t.Logf("%s: %v, right after: %v", c.name, dear, cheap)
+	}
+}
+
+func total(calls map[string]int) int {
+	n := 0
+	for _, c := range calls {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,187 @@
+package functions_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestFunctions runs the built functions under a runtime API, with S3 and DynamoDB on an
+// emulator. Its parts share what is slow to make.
+func TestFunctions(t *testing.T) {
+	g := newGround(t)
+	t.Run("sync takes what starts it", g.syncTakesEvents)
+	t.Run("mcp answers every event", g.mcpAnswersEvents)
+	t.Run("people decide", g.peopleDecide)
+	t.Run("agents keep apart", g.agentsKeepApart)
+	t.Run("an admin function syncs by itself", g.adminSyncs)
+	t.Run("a start needs settings", g.startNeedsSettings)
+	t.Run("two syncs at once", g.twoSyncs)
+	t.Run("calls of AWS", g.callsOfAWS)
+	t.Run("stores fail before the start", g.failBeforeStart)
+	t.Run("stores fail during requests", g.failDuringRequests)
+}
+
+func (g ground) syncTakesEvents(t *testing.T) {
+	w := g.world(t)
+	f := w.start(t, "sync")
+	for _, c := range []struct{ event, trigger, result string }{
+		{"schedule.json", "schedule", "ok"},
+		{"s3-config.json", "config", "ok"},
+		{"eventbridge-config.json", "config", "ok"},
+		{"eventbridge-policy-deleted.json", "config", "ok"},
+		{"eventbridge-catalog.json", "config", "skipped"},
+	} {
+		payload, err := os.ReadFile(filepath.Join(events, c.event))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := f.Invoke(payload)
+		w.wantQuiet(t, a.Payload)
+		var got struct {
+			Result, Trigger string
+			Tools           int
+		}
+		if err := json.Unmarshal(a.Payload, &got); err != nil || a.Failed || got.Result != c.result || got.Trigger != c.trigger || (c.result == "ok") != (got.Tools == 5) {
+			t.Errorf("%s: %s (%v)", c.event, a.Payload, err)
+		}
+	}
+	first := f.Invoke(nil)
+	checkGolden(t, "sync.json", map[string]any{"answer": masked(t, first.Payload), "lines": linesOf(t, first)})
+
+	w.configure(`{"mcpServers":{"github":{"url":"` + w.github.URL + `","oops":1}}}`)
+	stale := f.Invoke([]byte(`{}`))
+	if !strings.Contains(string(stale.Payload), `"config_stale":true`) || !strings.Contains(string(stale.Payload), "oops") {
+		t.Errorf("a config with a fault is answered with %s", stale.Payload)
+	}
+	w.configure(strings.Replace(`{"mcpServers":{"gone":{"url":"URL","required":true}}}`, "URL", "http://127.0.0.1:1/mcp", 1))
+	failed := f.Invoke([]byte(`{}`))
+	if !failed.Failed || !strings.Contains(string(failed.Payload), "required server") {
+		t.Errorf("a required server that is gone is answered with %s", failed.Payload)
+	}
+	w.wantQuiet(t, failed.Payload)
+}
+
+func (g ground) mcpAnswersEvents(t *testing.T) {
+	w := g.world(t)
+	w.sync(t)
+	f := w.start(t, "mcp")
+	for _, folder := range []string{"http", "rest"} {
+		files, err := filepath.Glob(filepath.Join(events, folder, "*.json"))
+		if err != nil || len(files) < 9 {
+			t.Fatalf("%d events in %s, %v", len(files), folder, err)
+		}
+		for _, file := range files {
+			payload, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := f.Invoke(payload)
+			w.wantQuiet(t, a.Payload)
+			checkGolden(t, filepath.Join(folder, filepath.Base(file)), map[string]any{
+				"answer": masked(t, a.Payload), "failed": a.Failed, "lines": linesOf(t, a),
+			})
+		}
+	}
+	health := ask(t, f, "/healthz", "")
+	if health.Status != 200 || health.Body != `{"status":"ok"}` {
+		t.Errorf("/healthz = %+v, want ok and nothing else", health)
+	}
+	if strings.Contains(f.Output(), secret) {
+		t.Error("the log holds the secret")
+	}
+	if n := strings.Count(f.Output(), `"ColdStarts":1`); n != 1 {
+		t.Errorf("%d cold starts were counted, want 1", n)
+	}
+}
+
+// linesOf returns what a function wrote for one event: log and metrics, without what
+// differs from run to run.
+func linesOf(t *testing.T, a lambdatest.Answer) []map[string]any {
+	t.Helper()
+	lines := lambdatest.Lines(t, a.Output)
+	for _, line := range lines {
+		if line["level"] == nil || line["timestamp"] == nil {
+			t.Errorf("line without level or timestamp, by which Lambda filters: %v", line)
+		}
+		switch id, ok := line[requestKey]; {
+		case ok && id != a.RequestID, !ok && line["message"] != nil:
+			t.Errorf("request id of %v is not %s", line, a.RequestID)
+		case ok:
+			line[requestKey] = "*"
+		}
+		for key := range line {
+			if volatile[key] {
+				line[key] = "*"
+			}
+		}
+		if aws, ok := line["_aws"].(map[string]any); ok {
+			aws["Timestamp"] = "*"
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b map[string]any) int { // servers are loaded side by side
+		return cmp.Compare(fmt.Sprint(a["server"]), fmt.Sprint(b["server"]))
+	})
+	return lines
+}
+
+const requestKey = "request_id"
+
+// volatile are the fields of lines and answers that no two runs share.
+var volatile = map[string]bool{
+	"timestamp": true, "took": true, "duration": true, "Latency": true, "UpstreamDuration": true, "SyncDuration": true,
+	"duration_ms": true, "config": true, "snapshot": true, "CatalogAge": true,
+}
+
+// masked is an answer without what differs from run to run.
+func masked(t *testing.T, payload []byte) any {
+	t.Helper()
+	var v map[string]any
+	if err := json.Unmarshal(payload, &v); err != nil {
+		t.Fatalf("%s: %v", payload, err)
+	}
+	for key := range v {
+		if volatile[key] {
+			v[key] = "*"
+		}
+	}
+	return v
+}
+
+func checkGolden(t *testing.T, name string, v any) {
+	t.Helper()
+	got, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAll(got, []byte("127.0.0.1:PORT")), '\n')
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), rewrite it with -update:\n%s", path, diff)
+	}
+}

@@ -1,0 +1,227 @@
+package functions_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+)
+
+// A house is the whole gateway in this process, on the real drivers, with a clock of its own:
+// what happens after a minute is not waited for.
+type house struct {
+	*world
+	program *boot.Program
+	handler http.Handler
+	metrics *failing
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+// failing is where metrics go; it can refuse them.
+type failing struct {
+	mu   sync.Mutex
+	err  error
+	lost int
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		f.lost++
+		return 0, f.err
+	}
+	return len(p), nil
+}
+
+func (w *world) open(t *testing.T) *house {
+	t.Helper()
+	h := &house{world: w, metrics: &failing{}, now: time.Now()}
+	t.Setenv("AWS_ENDPOINT_URL", w.proxy.URL)
+	t.Setenv("AWS_REGION", "us-east-1")
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	s, err := boot.Load(func(name string) string { return w.env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AllowNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	p := boot.New(s, boot.Stores{}, boot.Options{})
+	aws, err := boot.NewAWS(t.Context(), s, p.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Metrics: h.metrics, Secrets: aws.Secrets, Now: h.clock})
+	if h.handler, err = h.program.Public(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *house) clock() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *house) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(d)
+}
+
+func (h *house) send(t *testing.T, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	method, sent := http.MethodGet, io.Reader(nil)
+	if body != "" {
+		method, sent = http.MethodPost, strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, "https://gate.example.com"+path, sent)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	rec := httptest.NewRecorder()
+	h.handler.ServeHTTP(rec, r)
+	h.wantQuiet(t, rec.Body.Bytes())
+	return rec
+}
+
+func (h *house) call(t *testing.T, name, args string) result {
+	t.Helper()
+	rec := h.send(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+args+`}}`)
+	var a struct {
+		Result struct {
+			Content []struct{ Text string }
+			IsError bool
+		}
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &a); err != nil || len(a.Result.Content) == 0 {
+		t.Fatalf("%s: %d %s (%v)", name, rec.Code, rec.Body, err)
+	}
+	return result{a.Result.Content[0].Text, a.Result.IsError}
+}
+
+// wantReasons checks what is wrong, and that /healthz says whether anything is.
+func (h *house) wantReasons(t *testing.T, codes ...string) {
+	t.Helper()
+	want := `{"status":"ok"}`
+	if len(codes) > 0 {
+		want = `{"status":"degraded"}`
+	}
+	if rec := h.send(t, "/healthz", ""); rec.Code != http.StatusOK || rec.Body.String() != want {
+		t.Errorf("/healthz = %d %s, want %s", rec.Code, rec.Body, want)
+	}
+	var got []string
+	for _, r := range h.program.States.Load(t.Context()).Health.Reasons() {
+		got = append(got, r.Code)
+	}
+	if !slices.Equal(got, codes) {
+		t.Errorf("reasons %v, want %v", got, codes)
+	}
+}
+
+// TestStoresThatFailKeepTheGateShut goes through what fails, row by row, where a row
+// needs more time than a test has.
+func TestStoresThatFailKeepTheGateShut(t *testing.T) {
+	g := newGround(t)
+	open := func(t *testing.T) *house {
+		h := g.world(t).open(t)
+		if _, err := h.program.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := h.call(t, "call_tool_read", searchTool); r.IsError {
+			t.Fatalf("nothing fails yet, and a call answers %+v", r)
+		}
+		return h
+	}
+	for name, fault := range faults {
+		t.Run("an older config and catalog go on while S3 is "+name, func(t *testing.T) {
+			h := open(t)
+			h.proxy.Set("s3", fault)
+			h.pass(time.Minute)
+			if r := h.call(t, "call_tool_read", searchTool); r.IsError {
+				t.Errorf("a call answers %+v", r)
+			}
+			h.wantReasons(t, "config_unread", "policy_unread", "catalog_unread")
+			h.proxy.Set("s3", lambdatest.None)
+			h.pass(time.Minute)
+			h.wantReasons(t)
+		})
+		t.Run("approvals are gone by for a minute while DynamoDB is "+name, func(t *testing.T) {
+			h := open(t)
+			h.proxy.Set("dynamodb", fault)
+			h.pass(30 * time.Second)
+			if r := h.call(t, "retrieve_tools", search); !strings.Contains(r.Text, `"call_with":"call_tool_read"`) {
+				t.Errorf("after half a minute discovery answers %+v", r)
+			}
+			h.pass(45 * time.Second)
+			if r := h.call(t, "retrieve_tools", search); strings.Contains(r.Text, "call_with") || !strings.Contains(r.Text, "disabled_unknown") {
+				t.Errorf("after more than a minute discovery answers %+v", r)
+			}
+			if r := h.call(t, "call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
+				t.Errorf("a call answers %+v", r)
+			}
+		})
+	}
+	t.Run("a policy that does not parse, with none held, locks everything", func(t *testing.T) {
+		w := g.world(t)
+		w.sync(t)
+		w.put("config/policy.cedar", "forbid (")
+		h := w.open(t)
+		if r := h.call(t, "call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
+			t.Errorf("a call answers %+v", r)
+		}
+	})
+	t.Run("a config with a fault does not replace a good one", func(t *testing.T) {
+		h := open(t)
+		h.configure(`{"mcpServers":{}, "oops":1}`)
+		h.pass(time.Minute)
+		if r := h.call(t, "call_tool_read", searchTool); r.IsError {
+			t.Errorf("a call answers %+v", r)
+		}
+		h.wantReasons(t, "config_refused")
+	})
+	t.Run("a lost metric stops no request", func(t *testing.T) {
+		h := open(t)
+		h.metrics.err = errors.New("no space left")
+		if r := h.call(t, "call_tool_read", searchTool); r.IsError || h.metrics.lost == 0 {
+			t.Errorf("a call answers %+v, with %d metrics lost", r, h.metrics.lost)
+		}
+	})
+	t.Run("an upstream that fails takes its own tools along", func(t *testing.T) {
+		h := open(t)
+		h.github.Refuse()
+		if r := h.call(t, "call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "github") {
+			t.Errorf("a call of the server that is gone answers %+v", r)
+		}
+		if r := h.call(t, "call_tool_write", `{"name":"mail:send_mail","args":{}}`); !strings.Contains(r.Text, "pending_approval") {
+			t.Errorf("a call of another server's tool answers %+v", r)
+		}
+	})
+}
+
+// A caller who goes away is no failure of the stores.
+func TestSyncEndsWithItsCaller(t *testing.T) {
+	g := newGround(t)
+	h := g.world(t).open(t)
+	h.proxy.Set("dynamodb", lambdatest.Slow)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	out, err := boot.SyncHandler{Program: h.program}.Invoke(ctx, []byte(`{}`))
+	if err == nil || bytes.Contains(out, []byte("ok")) || strings.Contains(err.Error(), "arn:") {
+		t.Errorf("a sync without time answers %s, %v", out, err)
+	}
+}

@@ -1,0 +1,96 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/testclients"
+)
+
+// An agent of this test signs its requests with AWS credentials.
+type agent string
+
+const (
+	ann agent = "arn:aws:sts::123456789012:assumed-role/agents/ann"
+	bob agent = "arn:aws:sts::123456789012:assumed-role/agents/bob"
+)
+
+// toggle flips a switch that the reference server keeps for each session, and returns
+// whether it is on then.
+func (a agent) toggle(t *testing.T, f *lambdatest.Function, what string) bool {
+	t.Helper()
+	event, err := json.Marshal(map[string]any{
+		"version": "2.0", "rawPath": "/mcp",
+		"headers": map[string]string{
+			"host": "gate.example.com", "content-type": "application/json", "accept": "application/json, text/event-stream",
+			"authorization": "AWS4-HMAC-SHA256 Credential=x, SignedHeaders=host, Signature=y",
+		},
+		"body": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_write","arguments":{"name":"everything:toggle-` + what + `","args":{}}}}`,
+		"requestContext": map[string]any{
+			"stage": "$default", "authorizer": map[string]any{"iam": map[string]any{"userArn": string(a)}},
+			"http": map[string]any{"method": http.MethodPost, "path": "/mcp", "sourceIp": "203.0.113.7"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := read(t, f.Invoke(event))
+	started, stopped := strings.Contains(r.Body, "Started simulated"), strings.Contains(r.Body, "Stopped simulated")
+	if r.Status != http.StatusOK || started == stopped {
+		t.Fatalf("toggle-%s answers %d %s", what, r.Status, r.Body)
+	}
+	return started
+}
+
+// Two agents use a server that keeps things by session, through two instances of the
+// function: what one left there, it meets again on both, and the other on neither.
+func (g ground) agentsKeepApart(t *testing.T) {
+	url := testclients.ServerEverything(t)
+	w := g.world(t)
+	w.configure(`{"mcpServers":{"everything":{"url":"` + url + `"}}}`)
+	w.sync(t)
+	iam := []string{"PORTCULLIS_AUTH", "iam", "PORTCULLIS_BOOTSTRAP_SHA256", "", "PORTCULLIS_IAM_SERVERS", "*", "PORTCULLIS_IAM_TIERS", "read,write"}
+	first, second := w.start(t, "mcp", iam...), w.start(t, "mcp", iam...)
+	const logging, updates = "simulated-logging", "subscriber-updates"
+	for i, step := range []struct {
+		who  agent
+		on   *lambdatest.Function
+		what string
+		want bool
+	}{
+		{ann, first, logging, true},
+		{bob, first, logging, true}, // off, if it were Ann's switch
+		{bob, second, updates, true},
+		{ann, first, logging, false}, // it was on, as she left it
+		{ann, first, updates, true},  // off, if it were Bob's
+		{ann, second, updates, false},
+		{ann, second, logging, true},
+		{bob, second, logging, false},
+		{bob, first, updates, false},
+		{ann, first, logging, false},
+	} {
+		if got := step.who.toggle(t, step.on, step.what); got != step.want {
+			t.Errorf("step %d: %s of %s is on: %t, want %t", i, step.what, step.who, got, step.want)
+		}
+	}
+	w.proxy.Calls()
+	for range 10 {
+		ann.toggle(t, first, logging)
+		bob.toggle(t, second, logging)
+	}
+	calls := w.proxy.Calls()
+	if got := calls["dynamodb GetItem"]; got != 20 {
+		t.Errorf("20 calls on open sessions cost %d reads, want one each, of the approval", got)
+	}
+	if got := calls["dynamodb PutItem"] + calls["dynamodb DeleteItem"]; got != 0 {
+		t.Errorf("20 calls on open sessions cost %d writes", got)
+	}
+	for _, f := range []*lambdatest.Function{first, second} {
+		if strings.Contains(f.Output(), "sessions are not shared") {
+			t.Errorf("the store of sessions failed: %s", f.Output())
+		}
+	}
+}

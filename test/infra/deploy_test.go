@@ -1,0 +1,163 @@
+package infra
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// TestDeployedStack builds and deploys template.yaml with the Makefile, configures it, and goes
+// with an agent and a person through the life of a tool.
+func TestDeployedStack(t *testing.T) {
+	s := newStack(t)
+	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
+	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
+	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' "
+	s.deploy(parameters)
+	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
+		t.Errorf("a value with a blank in it did not arrive whole: %s", said)
+	}
+
+	said := s.make("push-config", "DIR="+s.folder(server.URL), "BUCKET="+s.outputs["BucketName"])
+	if !strings.Contains(said, "config/mcp_config.json  version ") {
+		t.Errorf("push-config said %q", said)
+	}
+	eventually(t, "the push of a config starts a sync", func() bool { return s.synced() == 1 })
+
+	agent := s.client(t.Context())
+	defer agent.Close()
+	found, _ := s.call(agent, "retrieve_tools", map[string]any{"query": "send a mail", "include_disabled": true})
+	if !strings.Contains(found, `"status":"pending_approval"`) || strings.Contains(found, "Send a mail to somebody") {
+		t.Errorf("before it is approved the search answers %s", found)
+	}
+	call := map[string]any{"name": "mail:send_mail", "args": map[string]any{"to": "ann"}}
+	if text, refused := s.call(agent, "call_tool_write", call); !refused || !strings.Contains(text, s.outputs["AdminUrl"]+"/tools/mail/send_mail") {
+		t.Errorf("before it is approved the call answers %s", text)
+	}
+
+	var tool struct{ Hash string }
+	s.admin(200, "/tools/mail/send_mail", "", &tool)
+	s.admin(200, "/tools/mail/send_mail/approve", `{"hash":"`+tool.Hash+`"}`, &struct{}{})
+	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
+		t.Errorf("after it is approved the call answers %s", text)
+	}
+
+	s.checkPath()
+
+	server.SetTools(append(tools, upstreamtest.Tool("read_mail", "Read the mails.", `{"readOnlyHint":true}`)))
+	var started struct{ Pending bool }
+	s.admin(202, "/sync", "{}", &started)
+	if !started.Pending {
+		t.Error("a sync that was only started is not called pending")
+	}
+	eventually(t, "the sync that a person asked for runs", func() bool { return s.synced() == 2 })
+
+	before := s.outputs
+	s.deploy(parameters + "MemorySize=512")
+	for name, value := range before {
+		if s.outputs[name] != value {
+			t.Errorf("output %s was %q, and is %q after a second deploy", name, value, s.outputs[name])
+		}
+	}
+	again := s.client(t.Context())
+	defer again.Close()
+	if text, refused := s.call(again, "call_tool_write", call); refused || text != "send_mail" {
+		t.Errorf("after a second deploy the call answers %s", text)
+	}
+	var audit struct {
+		Entries []struct{ Action, Actor string }
+	}
+	s.admin(200, "/audit", "", &audit)
+	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
+		t.Errorf("after a second deploy the audit is %s", text)
+	}
+}
+
+// describe returns what CloudFormation says of the stack.
+func (s *stack) describe() string {
+	s.t.Helper()
+	form := url.Values{"Action": {"DescribeStacks"}, "StackName": {s.name}, "Version": {"2010-05-15"}}
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20261121/us-east-1/cloudformation/aws4_request, SignedHeaders=host, Signature=0")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("DescribeStacks: %d %s (%v)", answer.StatusCode, body, err)
+	}
+	return string(body)
+}
+
+// checkPath checks the address that `make local-deploy` prints, for clients that set no host.
+func (s *stack) checkPath() {
+	s.t.Helper()
+	address := s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default/mcp"
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), `"retrieve_tools"`) {
+		s.t.Errorf("%s answers %d %s (%v)", address, answer.StatusCode, body, err)
+	}
+}
+
+// folder returns a folder with a config for one server whose tools wait for a person.
+func (s *stack) folder(url string) string {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	path := filepath.Join(dir, "config", "mcp_config.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`{"mcpServers":{"mail":{"url":"`+url+`","approval":"manual"}}}`), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	return dir
+}
+
+// synced returns how many tools the stored catalog holds; -1 if there is none.
+func (s *stack) synced() int {
+	client := s3.NewFromConfig(aws.Config{
+		Region: "us-east-1", BaseEndpoint: &s.endpoint,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		}),
+	}, func(o *s3.Options) { o.UsePathStyle = true })
+	o, err := client.GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current.json")})
+	if err != nil {
+		return -1
+	}
+	defer o.Body.Close()
+	var current struct{ Tools int }
+	if err := json.NewDecoder(o.Body).Decode(&current); err != nil {
+		return -1
+	}
+	return current.Tools
+}

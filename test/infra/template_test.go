@@ -1,0 +1,211 @@
+package infra
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// A template is CloudFormation as the SAM translator makes it of template.yaml.
+type template struct {
+	Resources map[string]resource
+}
+
+type resource struct {
+	Type       string
+	Properties map[string]any
+}
+
+func expand(t *testing.T) template {
+	t.Helper()
+	python := filepath.Join(filepath.Dir(sam(t)), "python")
+	var out template
+	if err := json.Unmarshal([]byte(command(t, nil, python, "infra/expand.py", "template.yaml")), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// of returns the names of the resources of a type, in order.
+func (x template) of(kind string) []string {
+	var names []string
+	for name, r := range x.Resources {
+		if r.Type == kind {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestTemplateMayDoWhatTheGoldenFileSays pins who may do what to which resource, what is
+// routed where, and what starts what.
+func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
+	x := expand(t)
+	var b strings.Builder
+	for _, name := range x.of("AWS::Lambda::Function") {
+		p := x.Resources[name].Properties
+		fmt.Fprintf(&b, "function %s: %s, %v s, at most %s, role %s\n", name, p["Runtime"], p["Timeout"], text(p["ReservedConcurrentExecutions"]), text(p["Role"]))
+	}
+	for _, name := range x.of("AWS::IAM::Role") {
+		fmt.Fprintf(&b, "\nrole %s, for %s\n", name, principal(x.Resources[name]))
+		for _, s := range statements(x.Resources[name]) {
+			fmt.Fprintf(&b, "  %s\n", s)
+		}
+	}
+	b.WriteString("\n")
+	for _, name := range x.of("AWS::ApiGatewayV2::Route") {
+		p := x.Resources[name].Properties
+		auth := p["AuthorizationType"]
+		if auth == nil {
+			auth = "NONE"
+		}
+		target := strings.TrimSuffix(strings.TrimPrefix(text(p["Target"]), "integrations/${"), "}")
+		fmt.Fprintf(&b, "route %s: %s, authorization %s\n", p["RouteKey"], text(x.Resources[target].Properties["IntegrationUri"]), text(auth))
+	}
+	for _, name := range x.of("AWS::Events::Rule") {
+		p := x.Resources[name].Properties
+		fmt.Fprintf(&b, "rule %s: %s%s starts %s\n", name, text(p["ScheduleExpression"]), text(p["EventPattern"]), text(p["Targets"]))
+	}
+	for _, name := range x.of("AWS::Lambda::Permission") {
+		p := x.Resources[name].Properties
+		fmt.Fprintf(&b, "permission %s: %s on %s from %s\n", text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
+	}
+	checkGolden(t, "testdata/template.txt", b.String())
+}
+
+// A role names its actions and its resources. X-Ray alone has no resources to name.
+func TestNoRoleHasAWildcard(t *testing.T) {
+	x := expand(t)
+	roles := x.of("AWS::IAM::Role")
+	if len(roles) != 3 {
+		t.Fatalf("roles are %v, want one a function", roles)
+	}
+	for _, name := range roles {
+		for _, s := range statements(x.Resources[name]) {
+			if strings.Contains(s.actions, "*") || s.resources == "*" && !strings.HasPrefix(s.actions, "xray:") || s.effect != "Allow" {
+				t.Errorf("%s: %s", name, s)
+			}
+		}
+	}
+	for _, name := range x.of("AWS::Lambda::Function") {
+		if role := text(x.Resources[name].Properties["Role"]); role != strings.Replace(name, "Function", "Role", 1)+".Arn" {
+			t.Errorf("%s has the role %s", name, role)
+		}
+	}
+}
+
+// The templates are clean for cfn-lint, and template.yaml is for SAM.
+func TestTemplatesAreClean(t *testing.T) {
+	program := sam(t)
+	files, err := filepath.Glob(filepath.Join(root, "infra", "*.yaml"))
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	args := []string{"template.yaml"}
+	for _, f := range files {
+		args = append(args, filepath.Join("infra", filepath.Base(f)))
+	}
+	command(t, nil, filepath.Join(filepath.Dir(program), "cfn-lint"), args...)
+	if out := command(t, nil, program, "validate", "--lint"); !strings.Contains(out, "is a valid SAM Template") {
+		t.Errorf("sam validate says %s", out)
+	}
+}
+
+// A statement is one of a role's, in text.
+type statement struct{ sid, effect, actions, resources, condition string }
+
+func (s statement) String() string {
+	out := fmt.Sprintf("%s: %s %s on %s", s.sid, strings.ToLower(s.effect), s.actions, s.resources)
+	if s.condition != "" {
+		out += " if " + s.condition
+	}
+	return out
+}
+
+func statements(role resource) []statement {
+	var all []statement
+	policies, _ := role.Properties["Policies"].([]any)
+	for _, p := range policies {
+		document := p.(map[string]any)["PolicyDocument"].(map[string]any)
+		for _, raw := range document["Statement"].([]any) {
+			m := raw.(map[string]any)
+			prefix := ""
+			if choice, ok := m["Fn::If"].([]any); ok { // the other branch is no statement at all
+				prefix, m = "only if "+choice[0].(string)+", ", choice[1].(map[string]any)
+			}
+			all = append(all, statement{
+				sid: prefix + m["Sid"].(string), effect: m["Effect"].(string), actions: text(m["Action"]), resources: text(m["Resource"]),
+				condition: text(m["Condition"]),
+			})
+		}
+	}
+	return all
+}
+
+func principal(role resource) string {
+	document := role.Properties["AssumeRolePolicyDocument"].(map[string]any)
+	return text(document["Statement"].([]any)[0].(map[string]any)["Principal"])
+}
+
+// text renders a value, intrinsic functions short.
+func text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = text(e)
+		}
+		return strings.Join(parts, ", ")
+	case map[string]any:
+		if len(v) == 1 {
+			for name, arg := range v {
+				switch name {
+				case "Ref", "Fn::Sub":
+					return text(arg)
+				case "Fn::GetAtt":
+					return strings.ReplaceAll(text(arg), ", ", ".")
+				case "Fn::If":
+					return "If(" + text(arg) + ")"
+				}
+			}
+		}
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+func checkGolden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), rewrite it with -update:\n%s", path, diff)
+	}
+}

@@ -1,0 +1,176 @@
+// Package infra holds no code: its tests expand, build and deploy the templates.
+package infra
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+)
+
+const root = "../.."
+
+// adminToken opens /admin, beside which every agent is let in.
+var adminToken = token.New()
+
+// sam returns the path of the SAM CLI. Without it the test is skipped, or fails where CI=true.
+func sam(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("PORTCULLIS_SAM")
+	if _, err := exec.LookPath(program); err != nil {
+		why := fmt.Sprintf("no SAM CLI: PORTCULLIS_SAM=%q is no program (`make sam` installs it)", program)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	return program
+}
+
+// command runs a program in the module's root and returns what it printed.
+func command(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), append([]string{"SAM_CLI_TELEMETRY=0", "AWS_DEFAULT_REGION=us-east-1"}, env...)...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s\n%s", name, strings.Join(args, " "), err, out, said.String())
+	}
+	return string(out)
+}
+
+// A stack is the whole of template.yaml on an emulator.
+type stack struct {
+	t        *testing.T
+	endpoint string
+	name     string
+	env      []string
+	build    string
+	outputs  map[string]string
+}
+
+func newStack(t *testing.T) *stack {
+	t.Helper()
+	sam(t)
+	endpoint := emulator.Start(t)
+	return &stack{
+		t: t, endpoint: endpoint, name: fmt.Sprintf("portcullis-%d", time.Now().Unix()), build: filepath.Join(t.TempDir(), "build"),
+		env: []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1", "MAKEFLAGS="},
+	}
+}
+
+// make makes one of the targets that deploy.
+func (s *stack) make(target string, vars ...string) string {
+	s.t.Helper()
+	arch := map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+	args := append([]string{"--no-print-directory", target, "STACK=" + s.name, "ARCH=" + arch, "BUILD_DIR=" + s.build}, vars...)
+	return command(s.t, s.env, "make", args...)
+}
+
+// deploy makes the stack, or brings it up to date, and reads its outputs.
+func (s *stack) deploy(parameters string) {
+	s.t.Helper()
+	out := s.make("deploy", "PARAMS="+parameters)
+	s.outputs = map[string]string{}
+	for line := range strings.Lines(s.make("outputs")) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			s.outputs[name] = strings.TrimSpace(value)
+		}
+	}
+	if s.outputs["McpUrl"] == "" || s.outputs["BucketName"] == "" {
+		s.t.Fatalf("outputs are %v; make deploy said:\n%s", s.outputs, out)
+	}
+}
+
+// RoundTrip implements [http.RoundTripper]: an emulated API is told by its host, whose
+// name not every machine resolves.
+func (s *stack) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Host = strings.TrimPrefix(strings.TrimSuffix(s.outputs["McpUrl"], "/mcp"), "http://")
+	r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(s.endpoint, "http://")
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// client opens an MCP session, as agents do.
+func (s *stack) client(ctx context.Context) *mcp.ClientSession {
+	s.t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: s.outputs["McpUrl"], HTTPClient: &http.Client{Transport: s}, DisableStandaloneSSE: true,
+	}, nil)
+	if err != nil {
+		s.t.Fatalf("connect to %s: %v", s.outputs["McpUrl"], err)
+	}
+	return session
+}
+
+// call calls one of the gateway's tools and returns its text.
+func (s *stack) call(session *mcp.ClientSession, name string, args map[string]any) (text string, isError bool) {
+	s.t.Helper()
+	r, err := session.CallTool(s.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		s.t.Fatalf("%s: %v", name, err)
+	}
+	if len(r.Content) == 0 {
+		s.t.Fatalf("%s: no content", name)
+	}
+	block, ok := r.Content[0].(*mcp.TextContent)
+	if !ok {
+		s.t.Fatalf("%s: content is %T", name, r.Content[0])
+	}
+	return block.Text, r.IsError
+}
+
+// admin asks the admin API as who may use it, and reads the answer into out.
+func (s *stack) admin(want int, path, body string, out any) {
+	s.t.Helper()
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.outputs["AdminUrl"]+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+adminToken.Reveal())
+	answer, err := (&http.Client{Transport: s}).Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != want {
+		s.t.Fatalf("%s %s: %d %s (%v), want %d", method, path, answer.StatusCode, data, err, want)
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		s.t.Fatalf("%s: %v", data, err)
+	}
+}
+
+// eventually waits for what happens in its own time.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for range 300 {
+		if done() {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Fatalf("it never came true that %s", what)
+}

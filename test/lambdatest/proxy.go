@@ -1,0 +1,185 @@
+package lambdatest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/roletest"
+)
+
+// A Fault is what happens to a call of a service.
+type Fault int
+
+// The faults.
+const (
+	None      Fault = iota
+	Gone            // the connection breaks
+	Slow            // no answer until the caller gives up
+	Throttled       // the service says that it is asked too much
+)
+
+// A Proxy stands before an emulator, counts the calls and makes services fail.
+type Proxy struct {
+	URL string
+
+	mu      sync.Mutex
+	faults  map[string]Fault
+	calls   map[string]int
+	roles   map[string]roletest.Role
+	checked int // calls that were held against a role
+	server  *httptest.Server
+}
+
+// Enforce makes the proxy refuse what a function's role does not allow, as AWS does, and
+// makes that a failure of the test. [Start] gives each function its name as access key.
+func (p *Proxy) Enforce(roles map[string]roletest.Role) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roles = roles
+}
+
+// Checked returns how many calls were held against a role.
+func (p *Proxy) Checked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checked
+}
+
+// denied returns the first part of r that the caller's role does not allow, nil if there is none.
+func (p *Proxy) denied(t testing.TB, r *http.Request) *roletest.Request {
+	p.mu.Lock()
+	roles := p.roles
+	p.mu.Unlock()
+	if roles == nil {
+		return nil
+	}
+	_, credential, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	caller, _, _ := strings.Cut(credential, "/")
+	role, known := roles[caller]
+	if !known {
+		return nil // the test itself
+	}
+	p.mu.Lock()
+	p.checked++
+	p.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil // the caller went away
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	asked, err := roletest.Of(r, body)
+	if err != nil {
+		t.Errorf("%s: %v", caller, err)
+	}
+	for _, q := range asked {
+		if !role.Allows(q) {
+			t.Errorf("the role of %s does not allow %s", caller, q)
+			return &q
+		}
+	}
+	return nil
+}
+
+// NewProxy returns a proxy before the endpoint, for the length of the test.
+func NewProxy(t testing.TB, endpoint string) *Proxy {
+	t.Helper()
+	target, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{faults: map[string]Fault{}, calls: map[string]int{}}
+	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		service, operation := call(r)
+		p.mu.Lock()
+		p.calls[service+" "+operation]++
+		fault := p.faults[service]
+		p.mu.Unlock()
+		if p.denied(t, r) != nil {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"not authorized"}`)
+			return
+		}
+		switch fault {
+		case Gone:
+			panic(http.ErrAbortHandler)
+		case Slow:
+			_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the caller went away
+			waitFor(r.Context())
+		case Throttled:
+			throttle(w, service)
+		case None:
+			pass.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(func() {
+		p.server.CloseClientConnections()
+		p.server.Close()
+	})
+	p.URL = p.server.URL
+	return p
+}
+
+// waitFor blocks until ctx ends, but no longer than any caller waits.
+func waitFor(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
+}
+
+// Set makes a service ("s3", "dynamodb", "ssm", "lambda") fail, or work again.
+func (p *Proxy) Set(service string, f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults[service] = f
+}
+
+// Calls returns how often each call was made ("dynamodb Query", "s3 GET") since the
+// last time that it was asked.
+func (p *Proxy) Calls() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.calls
+	p.calls = map[string]int{}
+	return out
+}
+
+// call tells which service a request is for, and what it asks of it.
+func call(r *http.Request) (service, operation string) {
+	if name, op, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
+		switch {
+		case strings.HasPrefix(name, "DynamoDB"):
+			return "dynamodb", op
+		case strings.HasPrefix(name, "AmazonSSM"):
+			return "ssm", op
+		}
+		return name, op
+	}
+	if strings.HasPrefix(r.URL.Path, "/2015-03-31/functions/") {
+		return "lambda", r.Method
+	}
+	return "s3", r.Method
+}
+
+func throttle(w http.ResponseWriter, service string) {
+	if service == "s3" {
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"arn:aws:dynamodb:us-east-1:123456789012:table/secret is asked too much"}`)
+}

@@ -1,0 +1,167 @@
+// Package localstack holds no code: its tests run the scripts and the ready hook.
+package localstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+)
+
+const (
+	home = "../../localstack" // the folder of what is tested
+	hook = home + "/ready.d/10-data.py"
+)
+
+// beside returns a program beside the one that the variable names. Without it the test is
+// skipped, or fails where CI=true.
+func beside(t *testing.T, variable, name string) string {
+	t.Helper()
+	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)
+	if _, err := exec.LookPath(program); os.Getenv(variable) == "" || err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s names no program: %v", variable, err)
+		}
+		t.Skipf("%s names no program: %v (`make ministack sam` installs them)", variable, err)
+	}
+	return program
+}
+
+// world is what the hook leaves on an emulator.
+type world struct {
+	bucket    *s3.Client
+	objects   *s3store.Store
+	approvals *dynamo.Store
+}
+
+func at(endpoint string) world {
+	credentials := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+	})
+	bucket := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: credentials, HTTPClient: http.DefaultClient})
+	table := dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials})
+	return world{bucket, s3store.New(bucket, "portcullis-data"), dynamo.New(table, "portcullis", nil)}
+}
+
+// versions returns every version of every object, the newest first for each key.
+func (w world) versions(t *testing.T) []string {
+	t.Helper()
+	list, err := w.bucket.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: aws.String("portcullis-data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, v := range list.Versions {
+		all = append(all, *v.Key+" "+*v.VersionId)
+	}
+	return all
+}
+
+// check holds what is there against the files of the example.
+func (w world) check(t *testing.T) {
+	t.Helper()
+	for _, key := range []string{config.Key, policy.Key} {
+		want, err := os.ReadFile(filepath.Join(home, "example", filepath.FromSlash(key)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := w.objects.Get(t.Context(), key, "")
+		if err != nil || !bytes.Equal(o.Data, want) {
+			t.Errorf("the bucket has %s %q (%v), want the example's %q", key, o.Data, err, want)
+		}
+	}
+	if _, err := w.approvals.Baseline(t.Context(), "https://mcp.deepwiki.com/mcp", approval.Tools); !errors.Is(err, approval.ErrNotFound) {
+		t.Errorf("the table answers %v, want %v", err, approval.ErrNotFound)
+	}
+}
+
+func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
+	python := beside(t, "PORTCULLIS_MINISTACK", "python") // has boto3
+	t.Setenv("AWS_ENDPOINT_URL", "")                      // an emulator of its own: the data of one that is in use would be replaced
+	endpoint := emulator.Start(t)
+	w := at(endpoint)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), python, args...)
+		cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+endpoint, "PORTCULLIS_ROOT="+root)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+
+	// LocalStack executes the text of a Python hook with no globals: not even its own path is known.
+	run("-c", `import sys; exec(open(sys.argv[1], "rb").read(), {})`, hook)
+	w.check(t)
+	before := w.versions(t)
+	run(hook)
+	w.check(t)
+	if after := w.versions(t); len(before) != 2 || len(after) != len(before) || after[0] != before[0] || after[1] != before[1] {
+		t.Errorf("after a second run the versions are %q, were %q", after, before)
+	}
+
+	o, err := w.objects.Get(t.Context(), config.Key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := []byte(`{"mcpServers": {}}`)
+	if _, err := w.objects.Put(t.Context(), config.Key, mine, o.ETag); err != nil {
+		t.Fatal(err)
+	}
+	run(hook)
+	if o, err := w.objects.Get(t.Context(), config.Key, ""); err != nil || !bytes.Equal(o.Data, mine) {
+		t.Errorf("a config that somebody pushed became %q (%v)", o.Data, err)
+	}
+}
+
+func TestExampleHasNoFault(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(home, "example", filepath.FromSlash(config.Key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse(data)
+	if err != nil || len(c.Warnings) > 0 || len(c.Servers) == 0 {
+		t.Errorf("%s: %d servers, warnings %v, %v", config.Key, len(c.Servers), c.Warnings, err)
+	}
+	if data, err = os.ReadFile(filepath.Join(home, "example", filepath.FromSlash(policy.Key))); err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Parse(data)
+	if err != nil || len(p.Warnings()) > 0 {
+		t.Errorf("%s: %v", policy.Key, err)
+	}
+	// What `make invoke EVENT=events/http/blocked-call.json` calls is there, and denied.
+	event, err := os.ReadFile("../../events/http/blocked-call.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := tool.ID{Server: "deepwiki", Name: "ask_question"}
+	if _, ok := c.Server(id.Server); !ok || !bytes.Contains(event, []byte(id.String())) {
+		t.Errorf("the event calls no tool of the example: want %s", id)
+	}
+	everybody := identity.Agent{ID: "anonymous", Servers: []string{"*"}}
+	if v := p.Verdicts(c, everybody, []policy.Tool{{ID: id}}); v[0].Denied != lock.Yes {
+		t.Errorf("the example does not deny %s: %+v", id, v[0])
+	}
+}
