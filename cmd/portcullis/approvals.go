@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // approvalsFile holds the approvals, in the gateway's folder.
@@ -53,7 +53,7 @@ func settleApprovals(ctx context.Context, o options, out io.Writer) error {
 	for _, r := range settled {
 		fmt.Fprintf(out, "%s: %s\n", r.ID(), standing(r))
 	}
-	fmt.Fprintf(out, "%s settled; every other record was there\n", plural.Of(len(settled), "record"))
+	fmt.Fprintf(out, "%s settled; every other record was there\n", text.Count(len(settled), "record"))
 	return errors.Join(err, store.Close())
 }
 

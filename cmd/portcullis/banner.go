@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -66,7 +66,7 @@ func (b *banner) show(s *state.State) {
 }
 
 func headline(h state.Health) string {
-	switch n := plural.Of(len(h.Reasons()), "problem"); h.Condition() {
+	switch n := text.Count(len(h.Reasons()), "problem"); h.Condition() {
 	case state.Failing:
 		return "portcullis is running and cannot serve yet: " + n
 	case state.Degraded:
@@ -158,10 +158,10 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 // next writes what is to be done about tools that wait for a person.
 func (b *banner) next(w io.Writer, waiting int) {
 	if b.shut != "" {
-		row(w, "next", "open /admin: nobody can decide about "+plural.Of(waiting, "tool")+" pending approval while it is shut")
+		row(w, "next", "open /admin: nobody can decide about "+text.Count(waiting, "tool")+" pending approval while it is shut")
 		return
 	}
-	row(w, "next", "decide about "+plural.Of(waiting, "tool")+" pending approval: "+b.base+"/admin")
+	row(w, "next", "decide about "+text.Count(waiting, "tool")+" pending approval: "+b.base+"/admin")
 }
 
 const callable = "callable"

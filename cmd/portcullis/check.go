@@ -13,10 +13,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
@@ -86,7 +86,7 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 	}
 	c.places = config.NewLocator(data)
 	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
-	c.printf("%s: %s, version %.12s", c.configPath, plural.Of(len(c.cfg.Servers), "server"), config.Version(data))
+	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), config.Version(data))
 	return true
 }
 

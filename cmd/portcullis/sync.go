@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 const (
@@ -121,6 +121,6 @@ func (p *progress) line() {
 	if p.now.Outcome.Recorded() {
 		last = fmt.Sprintf(", %q is %s", p.now.Outcome.ServerID, p.now.Outcome.Status)
 	}
-	fmt.Fprintf(p.w, "syncing: %d of %s%s\n", p.now.Done, plural.Of(p.now.Total, "server"), last)
+	fmt.Fprintf(p.w, "syncing: %d of %s%s\n", p.now.Done, text.Count(p.now.Total, "server"), last)
 	p.timer.Reset(time.Second)
 }

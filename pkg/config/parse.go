@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -66,7 +66,7 @@ func parse(data []byte) (cfg *Config, faults, warnings Faults) {
 	cfg = c.config(f, root)
 	faults = place(data, c.faults)
 	if more := c.found - len(faults); more > 0 {
-		faults = append(faults, Fault{Message: "and " + plural.Of(more, "more fault")})
+		faults = append(faults, Fault{Message: "and " + text.Count(more, "more fault")})
 	}
 	return cfg, faults, place(data, c.warnings)
 }

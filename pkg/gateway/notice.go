@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -22,7 +22,7 @@ func lockedMatches(n int) string {
 	case 1:
 		return "1 matching tool is locked: include_disabled: true shows why, and who can unlock it."
 	}
-	return plural.Of(n, "matching tool") + " are locked: " + unlockHint
+	return text.Count(n, "matching tool") + " are locked: " + unlockHint
 }
 
 // lockedBetter says that locked tools match better than what was found.
@@ -33,7 +33,7 @@ func lockedBetter(n int) string {
 	case 1:
 		return "1 locked tool matches better than these: include_disabled: true shows it, why it is locked, and who can unlock it."
 	}
-	return plural.Of(n, "locked tool") + " match better than these: include_disabled: true shows them, why they are locked, and who can unlock them."
+	return text.Count(n, "locked tool") + " match better than these: include_disabled: true shows them, why they are locked, and who can unlock them."
 }
 
 // absent says why there may be nothing to find although nothing is wrong with the query;
@@ -61,11 +61,11 @@ func (s *Session) absentServers() string {
 	case away == 1 && enabled == 1:
 		return "Your one server is unavailable: " + serversHint
 	case away > 0 && away == enabled:
-		return "None of your " + plural.Of(enabled, "server") + " is available: " + serversHint
+		return "None of your " + text.Count(enabled, "server") + " is available: " + serversHint
 	case away == 1:
-		return "1 of your " + plural.Of(enabled, "server") + " is unavailable and may have what you look for: " + serversHint
+		return "1 of your " + text.Count(enabled, "server") + " is unavailable and may have what you look for: " + serversHint
 	case away > 0:
-		return strconv.Itoa(away) + " of your " + plural.Of(enabled, "server") + " are unavailable and may have what you look for: " + serversHint
+		return strconv.Itoa(away) + " of your " + text.Count(enabled, "server") + " are unavailable and may have what you look for: " + serversHint
 	case s.sel.Tools.Len() > 0:
 		return ""
 	case enabled == 0:

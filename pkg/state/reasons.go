@@ -9,8 +9,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/plural"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A Condition says in one word whether requests are served as they should be.
@@ -115,7 +115,7 @@ func (h Health) configReasons() (out []Reason) {
 	}
 	switch faults, bad := errors.AsType[config.Faults](p.Err); {
 	case bad:
-		r.Code, r.Message = "config_refused", config.Key+" has "+plural.Of(len(faults), "fault")+" and is not used. "+use
+		r.Code, r.Message = "config_refused", config.Key+" has "+text.Count(len(faults), "fault")+" and is not used. "+use
 		r.Action = "The operator mends the file; it is taken as soon as it is stored."
 	case missing(p.Err) && p.InUse:
 		r.Code, r.Message = "config_gone", config.Key+" is gone. "+use
@@ -141,7 +141,7 @@ func (h Health) policyReasons() []Reason {
 	}
 	switch faults, bad := errors.AsType[config.Faults](p.Err); {
 	case bad:
-		r.Code, r.Message = "policy_refused", policy.Key+" has "+plural.Of(len(faults), "fault")+" and is not used. "+use
+		r.Code, r.Message = "policy_refused", policy.Key+" has "+text.Count(len(faults), "fault")+" and is not used. "+use
 		r.Action = "The operator mends the file; it is taken as soon as it is stored."
 	case missing(p.Err):
 		r.Code, r.Message = "policy_gone", policy.Key+" is gone. "+use
@@ -198,7 +198,7 @@ func (h Health) approvalReasons() (out []Reason) {
 	if h.Restored > 0 {
 		out = append(out, Reason{
 			Code: "approvals_restored", Condition: Degraded,
-			Message: plural.Of(h.Restored, "approval record") + " had been lost from the store and came back from the tool catalog. Where the store had another version, the stricter of the two holds.",
+			Message: text.Count(h.Restored, "approval record") + " had been lost from the store and came back from the tool catalog. Where the store had another version, the stricter of the two holds.",
 			Action: "An admin says which holds: POST /admin/approvals/restore for what the catalog knew, POST /admin/approvals/accept for what the store had (what it lacked waits for approval). " +
 				"On one machine: stop the gateway and start it once with -approvals restore or -approvals accept.",
 		})
@@ -206,7 +206,7 @@ func (h Health) approvalReasons() (out []Reason) {
 	if n := len(h.Rebuilt); n > 0 {
 		out = append(out, Reason{
 			Code: "tools_rebuilt", Condition: Degraded,
-			Message: "The stored tool catalog could not be used, and " + plural.Of(n, "server") + " did not load since: " + someOf(h.Rebuilt) +
+			Message: "The stored tool catalog could not be used, and " + text.Count(n, "server") + " did not load since: " + someOf(h.Rebuilt) +
 				". Their tools are those of the approval records, locked as those say.",
 			Action: "The operator looks at /admin/servers, which says how each one failed. The tools are replaced when the server loads.",
 		})
@@ -248,7 +248,7 @@ func (h Health) syncReasons() []Reason {
 	return nil
 }
 
-func minutes(d time.Duration) string { return plural.Of(int((d+time.Minute-1)/time.Minute), "minute") }
+func minutes(d time.Duration) string { return text.Count(int((d+time.Minute-1)/time.Minute), "minute") }
 
 // maxServersNamed is how many servers a reason names.
 const maxServersNamed = 5
@@ -273,10 +273,10 @@ func (h Health) serverReasons() (out []Reason) {
 		r.Code, r.Message = "no_servers", config.Key+" names no server, so there are no tools."
 		r.Action = `The operator adds a server to "mcpServers".`
 	case s.Enabled == 0:
-		r.Code, r.Message = "servers_off", "No server is switched on ("+plural.Of(s.Configured, "server")+" configured), so no tool is callable."
+		r.Code, r.Message = "servers_off", "No server is switched on ("+text.Count(s.Configured, "server")+" configured), so no tool is callable."
 		r.Action = `The operator sets "enabled" of a server to true.`
 	case s.Available == 0 && s.Tried == s.Enabled:
-		r.Code, r.Message = "servers_down", "No server could be loaded ("+plural.Of(s.Enabled, "server")+" switched on). "
+		r.Code, r.Message = "servers_down", "No server could be loaded ("+text.Count(s.Enabled, "server")+" switched on). "
 		if s.Tools > 0 {
 			r.Message += "Their last known tools are found, and calls of them fail."
 		} else {
@@ -284,7 +284,7 @@ func (h Health) serverReasons() (out []Reason) {
 		}
 		r.Action = "The operator looks at /admin/servers, which says how each one failed."
 	case s.Tools == 0:
-		r.Code, r.Message = "catalog_empty", "The servers list no tool ("+plural.Of(s.Available, "server")+" loaded)."
+		r.Code, r.Message = "catalog_empty", "The servers list no tool ("+text.Count(s.Available, "server")+" loaded)."
 		r.Action = "The operator looks at /admin/servers, and at what the servers list."
 	}
 	if r.Code != "" {
@@ -293,7 +293,7 @@ func (h Health) serverReasons() (out []Reason) {
 	if n := len(s.Refused); n > 0 {
 		out = append(out, Reason{
 			Code: "tools_refused", Condition: Degraded,
-			Message: plural.Of(n, "server") + " listed tools that are not taken: " + someOf(s.Refused) + ".",
+			Message: text.Count(n, "server") + " listed tools that are not taken: " + someOf(s.Refused) + ".",
 			Action:  "The operator looks at /admin/servers, which names each tool and says why; the server's owner mends it.",
 		})
 	}

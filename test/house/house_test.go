@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy", "pkg/store"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics"},
-	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/plural"},
+	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/text"},
 	{"pkg/rawjson", "pkg/secret"},
 }
 

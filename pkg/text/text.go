@@ -1,0 +1,71 @@
+// Package text has what every text for an agent, a person or the log needs: a foreign string
+// made fit to stand in one line, and a number with its noun.
+package text
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Mark stands where Clip and Quote have left something out.
+const Mark = "…"
+
+// Clip returns s fit to stand in one line: at most n characters, the last of them Mark if
+// something was cut, and U+FFFD for each one that does not print.
+func Clip(s string, n int) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, cut(s, n))
+}
+
+// Quote returns s in double quotes, with Go's escapes and cut like by Clip before it is quoted.
+func Quote(s string, n int) string { return strconv.Quote(cut(s, n)) }
+
+// Line folds white space into single blanks and drops what does not print.
+func Line(s string) string {
+	printable := strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(printable), " ")
+}
+
+// cut returns at most n characters of s, valid UTF-8.
+func cut(s string, n int) string {
+	if len(s) > n { // no string has more characters than bytes
+		left := n
+		for i := range s {
+			if left--; left == 0 && i+runeLen(s[i:]) < len(s) {
+				s = s[:i] + Mark
+				break
+			}
+		}
+	}
+	return strings.ToValidUTF8(s, string(utf8.RuneError))
+}
+
+func runeLen(s string) int {
+	_, n := utf8.DecodeRuneInString(s)
+	return n
+}
+
+// Count returns n and the noun in its number: "1 server", "2 servers". The plural takes an s.
+func Count(n int, noun string) string { return strconv.Itoa(n) + " " + Noun(n, noun) }
+
+// Noun returns the noun in the number of n things.
+func Noun(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}

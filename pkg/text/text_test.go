@@ -1,0 +1,66 @@
+package text_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
+
+func TestClip(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		n        int
+		want     string
+	}{
+		{"short", "abc", 3, "abc"},
+		{"long", "abcd", 3, "ab…"},
+		{"characters are counted, not bytes", "工具工", 3, "工具工"},
+		{"cut at a character", "工具工具", 3, "工具…"},
+		{"what does not print", "a\nb\x00c\u202e", 9, "a\uFFFDb\uFFFDc\uFFFD"},
+		{"no UTF-8", "a\xffb", 9, "a\uFFFDb"},
+		{"empty", "", 1, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := text.Clip(tt.in, tt.n); got != tt.want {
+				t.Errorf("Clip(%q, %d) = %q, want %q", tt.in, tt.n, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"abc": `"abc"`, "a\nb": `"a\nb"`, "abcdefghi": `"abcdefg…"`, `a"b`: `"a\"b"`, "\xff": `"` + "\uFFFD" + `"`,
+	} {
+		if got := text.Quote(in, 8); got != want {
+			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestLine(t *testing.T) {
+	if got := text.Line(" a\n\tb\x00\xff  c\u202e "); got != "a b c" {
+		t.Errorf("Line = %q", got)
+	}
+}
+
+func FuzzClip(f *testing.F) {
+	f.Add("a\xff工具\n", 3)
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		n = max(1, n%100)
+		got := text.Clip(s, n)
+		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > n || strings.ContainsAny(got, "\n\r\x00") {
+			t.Errorf("Clip(%q, %d) = %q", s, n, got)
+		}
+	})
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 servers", 1: "1 server", 2: "2 servers"} {
+		if got := text.Count(n, "server"); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
