@@ -74,31 +74,31 @@ func (o *overlay) rebase(snap *catalog.Snapshot) *overlay {
 	return next
 }
 
-// A standing is what people decided about one tool, as facts, and which text
+// A decision is what people decided about one tool, as facts, and which text
 // of it may be shown while it is locked.
-type standing struct {
+type decision struct {
 	userDisabled lock.Fact
 	approved     lock.Fact
 	current      bool            // the catalog's definition may be shown
 	last         json.RawMessage // else the definition last approved, if there is one
 }
 
-// standings works out the standing of every tool. If unknown is true nothing
-// is known of people's decisions.
-func standings(o *offer, over *overlay, unknown bool) []standing {
-	out := make([]standing, len(o.rows))
+// decide returns the decision about every tool, by number. If unknown is true, nothing is
+// known of what people decided.
+func decide(o *inventory, over *overlay, unknown bool) []decision {
+	out := make([]decision, len(o.rows))
 	for _, i := range o.numbers {
 		t := o.snap.Tool(i)
 		server := o.cfg.Servers[o.rows[i].server]
 		if unknown {
-			out[i] = standing{current: approval.Mode(server.Approval) == approval.Off}
+			out[i] = decision{current: approval.Mode(server.Approval) == approval.Off}
 			continue
 		}
 		record, last := over.record(t.ID, t.Approval), t.ApprovedRaw
 		if record != nil && (t.Approval == nil || record.ApprovedHash != t.Approval.ApprovedHash) {
 			last = nil // the text is not at hand
 		}
-		out[i] = newStanding(record, last, server, t.Hash)
+		out[i] = newDecision(record, last, server, t.Hash)
 	}
 	return out
 }
@@ -119,11 +119,11 @@ func (o *overlay) record(id tool.ID, known *approval.Record) *approval.Record {
 // none) and by what is known of it. If the store lost what is known, or was set back to
 // before it, the stricter of the two holds.
 func factsAt(stored, known *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
-	userDisabled, approved = decided(stored, server, hash)
+	userDisabled, approved = factsOf(stored, server, hash)
 	if !approval.IsLost(stored, known) {
 		return userDisabled, approved
 	}
-	wasDisabled, wasApproved := decided(known, server, hash)
+	wasDisabled, wasApproved := factsOf(known, server, hash)
 	if stored == nil {
 		return wasDisabled, wasApproved
 	}
@@ -141,11 +141,11 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 	return a
 }
 
-// newStanding judges one record. last is the definition last approved, used
+// newDecision judges one record. last is the definition last approved, used
 // only if it is not the one with this hash.
-func newStanding(record *approval.Record, last json.RawMessage, server config.Server, hash tool.Hash) standing {
-	var s standing
-	s.userDisabled, s.approved = decided(record, server, hash)
+func newDecision(record *approval.Record, last json.RawMessage, server config.Server, hash tool.Hash) decision {
+	var s decision
+	s.userDisabled, s.approved = factsOf(record, server, hash)
 	switch {
 	case approval.Mode(server.Approval) == approval.Off, record != nil && record.ApprovedHash == hash:
 		s.current = true
@@ -155,10 +155,10 @@ func newStanding(record *approval.Record, last json.RawMessage, server config.Se
 	return s
 }
 
-// decided is [approval.Facts] for a tool of the server as it is configured now.
+// factsOf is [approval.Facts] for a tool of the server as it is configured now.
 // What was approved at another URL was said by another server: it does not
 // count from the moment the config names the new one, not only from the next sync.
-func decided(record *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
+func factsOf(record *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
 	mode := approval.Mode(server.Approval)
 	userDisabled, approved = approval.Facts(record, mode, hash)
 	if mode != approval.Off && record != nil && record.URL != "" && !approval.SameServer(record.URL, server.URL) {

@@ -18,8 +18,8 @@ import (
 
 func at(seconds int) time.Time { return time.Unix(1_800_000_000+int64(seconds), 0).UTC() }
 
-// decision is one of the given revision, made at the given second.
-func decision(name string, rev int64, decided int) approval.Decision {
+// revision returns a decision of the given revision, made at the given second.
+func revision(name string, rev int64, decided int) approval.Decision {
 	return approval.Decision{ID: tool.ID{Server: "s", Name: name}, Rev: rev, DecidedAt: at(decided)}
 }
 
@@ -33,7 +33,7 @@ func revs(o *overlay) map[string]int64 {
 
 func TestAnOverlayTakesTheLatestRevisionInAnyOrder(t *testing.T) {
 	all := []approval.Decision{
-		decision("a", 1, 1), decision("a", 2, 5), decision("a", 3, 5), decision("b", 1, 2), decision("c", 7, 3), decision("c", 8, 9),
+		revision("a", 1, 1), revision("a", 2, 5), revision("a", 3, 5), revision("b", 1, 2), revision("c", 7, 3), revision("c", 8, 9),
 	}
 	want := map[string]int64{"a": 3, "b": 1, "c": 8}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -78,12 +78,12 @@ func snapshot(t *testing.T, made int, decisions ...approval.Decision) *catalog.S
 }
 
 func TestANewCatalogTakesOverWhatItHolds(t *testing.T) {
-	var h held
-	h.takeCatalog(snapshot(t, 100, decision("a", 1, 90)), at(101))
+	var h sources
+	h.takeCatalog(snapshot(t, 100, revision("a", 1, 90)), at(101))
 	if since := h.since(at(101)); !since.Equal(at(90)) {
 		t.Errorf("a cold start asks since %v, want 10 s before the catalog was made", since)
 	}
-	h.overlay = h.overlay.apply([]approval.Decision{decision("a", 2, 101), decision("b", 1, 102), decision("c", 1, 103), decision("d", 1, 120)})
+	h.overlay = h.overlay.apply([]approval.Decision{revision("a", 2, 101), revision("b", 1, 102), revision("c", 1, 103), revision("d", 1, 120)})
 	h.readTo = at(121)
 	for _, tt := range []struct {
 		name  string
@@ -92,8 +92,8 @@ func TestANewCatalogTakesOverWhatItHolds(t *testing.T) {
 		since time.Time
 	}{
 		// It has no c and d: d is too young for the catalog to be sure of it.
-		{"a later one", snapshot(t, 125, decision("a", 3, 110), decision("b", 1, 102)), map[string]int64{"d": 1}, at(115)},
-		{"one that holds older revisions", snapshot(t, 105, decision("a", 1, 90)), map[string]int64{"a": 2, "b": 1, "c": 1, "d": 1}, at(111)},
+		{"a later one", snapshot(t, 125, revision("a", 3, 110), revision("b", 1, 102)), map[string]int64{"d": 1}, at(115)},
+		{"one that holds older revisions", snapshot(t, 105, revision("a", 1, 90)), map[string]int64{"a": 2, "b": 1, "c": 1, "d": 1}, at(111)},
 		{"one from before the overlay began", snapshot(t, 50), map[string]int64{}, at(40)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAnOldRevisionDoesNotWinOverTheCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disabled := decision("a", 5, 100)
+	disabled := revision("a", 5, 100)
 	disabled.Disabled, disabled.State, disabled.ApprovedHash, disabled.CurrentHash = true, approval.Approved, "h", "h"
 	snap := snapshot(t, 100, disabled)
 	earlier := disabled
@@ -127,7 +127,7 @@ func TestAnOldRevisionDoesNotWinOverTheCatalogs(t *testing.T) {
 		want lock.Fact
 	}{{earlier, lock.Yes}, {later, lock.No}} {
 		o := (*overlay)(nil).rebase(snap).apply([]approval.Decision{tt.seen})
-		if got := standings(newOffer(cfg, snap), o, false)[0]; got.userDisabled != tt.want || got.approved != lock.Yes {
+		if got := decide(newInventory(cfg, snap), o, false)[0]; got.userDisabled != tt.want || got.approved != lock.Yes {
 			t.Errorf("with revision %d beside the catalog's 5: %+v", tt.seen.Rev, got)
 		}
 	}

@@ -58,7 +58,7 @@ func benchmarkClassify(b *testing.B, n int) {
 func BenchmarkClassify1000(b *testing.B)  { benchmarkClassify(b, 1000) }
 func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
 
-// A decision seen: the feed is read and every tool's standing worked out anew.
+// A decision seen: the feed is read and the decision about every tool computed anew.
 func BenchmarkRefresh10000(b *testing.B) {
 	h := crowd(b, 10000)
 	h.loader.Load(b.Context())

@@ -93,7 +93,7 @@ func TestNoDecisionIsMissedWhateverTheClocksDo(t *testing.T) {
 		for _, cold := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: "", true: " before the first read"}[cold], func(t *testing.T) {
 				m := &machine{begin: time.Now()}
-				h := held{}
+				h := sources{}
 				snap := snapshot(t, 0)
 				made, err := catalog.Save(t.Context(), &objecttest.Mem{}, snap, catalog.Current{StartedAt: wall(m.now()).UTC()}, "")
 				if err != nil {
@@ -141,7 +141,7 @@ func TestWhatIsNewIsReadAlthoughTheClockIsSetBack(t *testing.T) {
 				}
 			}
 			put(config.Key, `{"mcpServers": {"s": {"url": "https://s.example.com/mcp"}}}`)
-			snap := snapshot(t, 0, approval.Decision{ID: decision("a", 0, 0).ID, Rev: 1, State: approval.Approved, ApprovedHash: "h", CurrentHash: "h"})
+			snap := snapshot(t, 0, approval.Decision{ID: revision("a", 0, 0).ID, Rev: 1, State: approval.Approved, ApprovedHash: "h", CurrentHash: "h"})
 			if _, err := catalog.Save(t.Context(), &objects, snap, catalog.Current{StartedAt: clock().UTC()}, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestWhatIsNewIsReadAlthoughTheClockIsSetBack(t *testing.T) {
 			if s.Health.Policy.Version == "" {
 				t.Error("the new policy is not read")
 			}
-			if len(l.held.overlay.decisions) != 1 {
+			if len(l.read.overlay.decisions) != 1 {
 				t.Error("the decision is not read")
 			}
 		})
@@ -175,7 +175,7 @@ func TestWhatIsNewIsReadAlthoughTheClockIsSetBack(t *testing.T) {
 // What is known of decisions ages although the clock is set back.
 func TestDecisionsExpireAlthoughTheClockIsSetBack(t *testing.T) {
 	m := &machine{begin: time.Now()}
-	var h held
+	var h sources
 	h.takeCatalog(snapshot(t, 0), m.now()) // made long after now: it counts as made now
 	h.approvalsErr = errors.New("store is down")
 	m.wait(59 * time.Second)

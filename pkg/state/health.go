@@ -70,8 +70,8 @@ type Servers struct {
 	Refused    []string // names of those that list what is not taken
 }
 
-// census counts the servers.
-func census(servers []Server) Servers {
+// countServers counts the servers.
+func countServers(servers []Server) Servers {
 	c := Servers{Configured: len(servers)}
 	for _, s := range servers {
 		c.Tools += s.Tools
@@ -92,29 +92,29 @@ func census(servers []Server) Servers {
 	return c
 }
 
-func (h *held) health(now time.Time, o Options) Health {
+func (src *sources) health(now time.Time, o Options) Health {
 	out := Health{
 		At:        now,
-		Config:    part(h.source, h.sourceAt, h.sourceErr),
-		Policy:    part(h.rules, h.rulesAt, h.rulesErr),
-		Catalog:   Part{InUse: h.snap != nil, ReadAt: h.snapAt, Err: h.snapErr, Stale: h.snapErr != nil},
-		Approvals: Part{InUse: h.overlay != nil, ReadAt: h.approvalsAt, Err: h.approvalsErr, Stale: h.approvalsErr != nil},
-		Expired:   h.expired(now, o.ApprovalHold),
-		Lost:      h.lost,
+		Config:    part(src.source, src.sourceAt, src.sourceErr),
+		Policy:    part(src.rules, src.rulesAt, src.rulesErr),
+		Catalog:   Part{InUse: src.snap != nil, ReadAt: src.snapAt, Err: src.snapErr, Stale: src.snapErr != nil},
+		Approvals: Part{InUse: src.overlay != nil, ReadAt: src.approvalsAt, Err: src.approvalsErr, Stale: src.approvalsErr != nil},
+		Expired:   src.expired(now, o.ApprovalHold),
+		Lost:      src.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
 	}
-	if h.source != nil {
-		out.Warnings = warnings(config.Key, h.source.Value.Warnings)
+	if src.source != nil {
+		out.Warnings = warnings(config.Key, src.source.Value.Warnings)
 	}
-	out.Warnings = append(out.Warnings, warnings(policy.Key, h.policy().Warnings())...)
-	if h.snap != nil {
-		out.Catalog.Version = h.snap.SHA256()
-		cur := h.snap.Current()
+	out.Warnings = append(out.Warnings, warnings(policy.Key, src.policy().Warnings())...)
+	if src.snap != nil {
+		out.Catalog.Version = src.snap.SHA256()
+		cur := src.snap.Current()
 		out.Sync.At, out.Sync.Failed = cur.SyncedAt, cur.Failed
 		out.Restored, out.Rebuilt = cur.Restored, cur.Rebuilt
 	}
-	if h.overlay != nil && !h.overlay.newest.IsZero() {
-		out.Approvals.Version = h.overlay.newest.UTC().Format(time.RFC3339Nano)
+	if src.overlay != nil && !src.overlay.newest.IsZero() {
+		out.Approvals.Version = src.overlay.newest.UTC().Format(time.RFC3339Nano)
 	}
 	return out
 }

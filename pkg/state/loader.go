@@ -67,7 +67,7 @@ type Loader struct {
 
 	offered atomic.Pointer[catalog.Snapshot] // by a sync in this process; nil: nothing new
 
-	held held // guarded by turn
+	read sources // guarded by turn
 }
 
 // New returns a Loader that holds nothing yet. It makes no call.
@@ -107,11 +107,11 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 		return s // somebody else did it meanwhile
 	}
 	timeout := l.o.Timeout
-	if !l.held.ready() {
+	if !l.read.ready() {
 		timeout *= 5
 	}
 	// Each store has its own time: a slow one must not make the other look gone.
-	next := l.held
+	next := l.read
 	if all || next.configDue.over(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		l.readObjects(readCtx, &next, now)
@@ -130,7 +130,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
 	s.Health.first = firstSeen(prev.Health, s.Health)
 	l.logChanges(ctx, prev.Health, s.Health)
-	l.held = next
+	l.read = next
 	due := next.nextDue(now, l.o)
 	l.due.Store(&due)
 	l.state.Store(s)
@@ -146,51 +146,51 @@ func (l *Loader) current() *State {
 }
 
 // readObjects reads config, policy and catalog side by side.
-func (l *Loader) readObjects(ctx context.Context, h *held, now time.Time) {
+func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time) {
 	var wg sync.WaitGroup
-	wg.Go(func() { h.readConfig(ctx, l.objects, now) })
-	wg.Go(func() { h.readPolicy(ctx, l.objects, now) })
-	wg.Go(func() { h.readCatalog(ctx, l.objects, now, l.offered.Swap(nil)) })
+	wg.Go(func() { src.readConfig(ctx, l.objects, now) })
+	wg.Go(func() { src.readPolicy(ctx, l.objects, now) })
+	wg.Go(func() { src.readCatalog(ctx, l.objects, now, l.offered.Swap(nil)) })
 	wg.Wait()
-	h.unchecked = true
-	h.configDue = after(now, l.o.ConfigTTL)
-	if h.unread() {
-		h.configDue = after(now, min(l.o.Retry, l.o.ConfigTTL))
+	src.unchecked = true
+	src.configDue = after(now, l.o.ConfigTTL)
+	if src.unread() {
+		src.configDue = after(now, min(l.o.Retry, l.o.ConfigTTL))
 	}
 }
 
 // readApprovals reads what people decided since the catalog was made, or the last read. If the
 // time is over before all pages are read, the next request goes on where this one ended:
 // else more decisions than one request has the time for would never be known.
-func (l *Loader) readApprovals(ctx context.Context, h *held, now time.Time) {
-	if h.snap == nil {
+func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time) {
+	if src.snap == nil {
 		return // there are no tools to decide about
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	if h.unchecked {
-		wg.Go(func() { h.checkStore(ctx, l.approvals) })
+	if src.unchecked {
+		wg.Go(func() { src.checkStore(ctx, l.approvals) })
 	}
-	p := h.pass
+	p := src.pass
 	if p.after == "" {
-		p = pass{began: now, since: h.since(now)}
+		p = pass{began: now, since: src.since(now)}
 	}
 	retry := max(l.o.Retry, l.o.ApprovalTTL)
 	for {
 		decisions, next, err := l.approvals.Changes(ctx, p.since, p.after)
-		if h.approvalsErr = err; err != nil {
-			h.pass, h.approvalsDue = p, after(now, retry)
+		if src.approvalsErr = err; err != nil {
+			src.pass, src.approvalsDue = p, after(now, retry)
 			return
 		}
-		h.overlay = h.overlay.apply(decisions)
+		src.overlay = src.overlay.apply(decisions)
 		if p.after, retry = next, l.o.ApprovalTTL; next == "" {
 			break
 		}
 	}
-	h.pass = pass{}
-	h.approvalsAt, h.readTo = now, p.began
-	if p.began.After(h.knownAt) {
-		h.knownAt = p.began
+	src.pass = pass{}
+	src.approvalsAt, src.readTo = now, p.began
+	if p.began.After(src.knownAt) {
+		src.knownAt = p.began
 	}
-	h.approvalsDue = after(p.began, l.o.ApprovalTTL)
+	src.approvalsDue = after(p.began, l.o.ApprovalTTL)
 }

@@ -32,21 +32,21 @@ func (s Selection) ServerToolsets() map[string][]string {
 // Select returns what the request is offered of the view. The error is a [*toolset.Error], or
 // says why the operator's own selection cannot be used; that one is not for agents.
 func (v *View) Select(req toolset.Request) (Selection, error) {
-	if v.w == nil {
+	if v.r == nil {
 		return Selection{}, nil
 	}
-	if v.w.boundErr != nil {
-		return Selection{}, v.w.boundErr
+	if v.r.boundErr != nil {
+		return Selection{}, v.r.boundErr
 	}
-	sel, err := v.w.bound.Select(req, v.agent)
+	sel, err := v.r.bound.Select(req, v.agent)
 	if err != nil {
 		return Selection{}, err
 	}
 	out := Selection{
 		Tools: search.NewSet(v.Len()), Ignored: sel.Ignored, Narrows: req.Narrows(),
-		bound: v.w.bound, sel: sel, view: v,
+		bound: v.r.bound, sel: sel, view: v,
 	}
-	for u, i := range v.w.offer.numbers {
+	for u, i := range v.r.inventory.numbers {
 		if sel.Has(u) && v.Visible(i) {
 			out.Tools.Add(i)
 		}

@@ -26,26 +26,26 @@ type State struct {
 	Catalog *catalog.Snapshot // nil: never read, so there are no tools
 	Health  Health
 
-	world *world // nil if Config or Catalog is
+	resolved *resolved // nil if Config or Catalog is
 }
 
 // Ready reports whether requests can be served: there is a config and a
 // catalog, however stale.
-func (s *State) Ready() bool { return s.world != nil }
+func (s *State) Ready() bool { return s.resolved != nil }
 
 // View returns what the agent may see of the state. Views of one agent share
 // what was worked out for it before.
 func (s *State) View(agent identity.Agent) *View {
-	if s.world == nil {
+	if s.resolved == nil {
 		return &View{agent: agent}
 	}
-	return s.world.view(agent)
+	return s.resolved.view(agent)
 }
 
 // Servers returns every configured server, by name, with how it last loaded.
 func (s *State) Servers() []Server {
-	if s.world == nil {
+	if s.resolved == nil {
 		return nil
 	}
-	return s.world.servers
+	return s.resolved.servers
 }

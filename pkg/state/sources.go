@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// held is what a Loader read last, good or not, and what was made of it.
-type held struct {
+// sources is what a Loader read last, good or not, and what was made of it.
+type sources struct {
 	source    *catalog.Source[config.Config] // nil: no config was ever read
 	sourceErr error                          // why there is none
 	sourceAt  time.Time
@@ -40,9 +40,9 @@ type held struct {
 	configDue    deadline
 	approvalsDue deadline
 
-	offer *offer
-	bench *bench
-	parts parts // what the state's world was made of
+	inventory *inventory
+	cache     *policyCache
+	inputs    inputs // what the last state was computed from
 }
 
 // A pass is a read of decisions, page by page.
@@ -52,75 +52,75 @@ type pass struct {
 	after string // "": nothing is read yet
 }
 
-func (h *held) ready() bool { return h.source != nil && h.snap != nil }
+func (src *sources) ready() bool { return src.source != nil && src.snap != nil }
 
 // unread reports whether something could not be read, so that it is asked for
 // again soon. A file that is there and wrong is not: it waits for a new one.
-func (h *held) unread() bool {
-	return h.source == nil || h.source.Unread != nil || h.rules == nil || h.rules.Unread != nil || h.snapErr != nil
+func (src *sources) unread() bool {
+	return src.source == nil || src.source.Unread != nil || src.rules == nil || src.rules.Unread != nil || src.snapErr != nil
 }
 
-func (h *held) readConfig(ctx context.Context, objects object.Store, now time.Time) {
-	source, err := catalog.LoadConfig(ctx, objects, h.source)
+func (src *sources) readConfig(ctx context.Context, objects object.Store, now time.Time) {
+	source, err := catalog.LoadConfig(ctx, objects, src.source)
 	if err != nil {
-		h.sourceErr = err
+		src.sourceErr = err
 		return
 	}
-	h.source, h.sourceErr = source, nil
+	src.source, src.sourceErr = source, nil
 	if source.Unread == nil {
-		h.sourceAt = now
+		src.sourceAt = now
 	}
 }
 
 // readPolicy reads policy.cedar. If neither it nor the last good one can be read, what is
 // held stays.
-func (h *held) readPolicy(ctx context.Context, objects object.Store, now time.Time) {
-	rules, err := catalog.LoadPolicy(ctx, objects, h.rules)
+func (src *sources) readPolicy(ctx context.Context, objects object.Store, now time.Time) {
+	rules, err := catalog.LoadPolicy(ctx, objects, src.rules)
 	if err != nil {
-		h.rulesErr = err
+		src.rulesErr = err
 		return
 	}
-	h.rules, h.rulesErr = rules, nil
+	src.rules, src.rulesErr = rules, nil
 	if rules.Unread == nil {
-		h.rulesAt = now
+		src.rulesAt = now
 	}
 }
 
 // policy returns the policy in use, nil if none that parses was ever read.
-func (h *held) policy() *policy.Policy {
-	if h.rules == nil {
+func (src *sources) policy() *policy.Policy {
+	if src.rules == nil {
 		return nil
 	}
-	return h.rules.Value
+	return src.rules.Value
 }
 
 // readCatalog reads the catalog. offered is one that another part of the process holds; nil: none.
-func (h *held) readCatalog(ctx context.Context, objects object.Store, now time.Time, offered *catalog.Snapshot) {
-	have := h.snap
+func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, offered *catalog.Snapshot) {
+	have := src.snap
 	if offered != nil && (have == nil || offered.SHA256() != have.SHA256() && offered.CreatedAt().After(have.CreatedAt())) {
 		have = offered
 	}
 	snap, err := catalog.Load(ctx, objects, have)
 	if err != nil {
-		h.snapErr = err
+		src.snapErr = err
 		return
 	}
-	if snap != h.snap {
-		h.takeCatalog(snap, now)
+	if snap != src.snap {
+		src.takeCatalog(snap, now)
 	}
-	h.snapErr, h.snapAt = nil, now
+	src.snapErr, src.snapAt = nil, now
 }
 
 // takeCatalog goes on with snap, which brings people's decisions as of the sync that
 // made it. One that is older than what was held begins the overlay anew.
-func (h *held) takeCatalog(snap *catalog.Snapshot, now time.Time) {
+func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 	made := snap.CreatedAt()
-	if h.overlay != nil && made.Before(h.overlay.from) {
-		h.overlay, h.readTo, h.knownAt, h.pass = nil, time.Time{}, time.Time{}, pass{}
+	if src.overlay != nil && made.Before(src.overlay.from) {
+		src.overlay, src.readTo, src.knownAt, src.pass = nil, time.Time{}, time.Time{}, pass{}
 	}
-	h.snap, h.overlay = snap, h.overlay.rebase(snap)
-	if known := now.Add(-max(wall(now).Sub(made), 0)); known.After(h.knownAt) {
-		h.knownAt = known
+	src.snap, src.overlay = snap, src.overlay.rebase(snap)
+	if known := now.Add(-max(wall(now).Sub(made), 0)); known.After(src.knownAt) {
+		src.knownAt = known
 	}
 }
 
@@ -128,23 +128,23 @@ func (h *held) takeCatalog(snap *catalog.Snapshot, now time.Time) {
 // those that the catalog knows. A store that was emptied or set back does not have it: then
 // nothing is known of the others either, until a sync has put them back. Every request that
 // reads a config may pay for it, so it is the cheap read that comes first.
-func (h *held) checkStore(ctx context.Context, approvals approval.Store) {
-	i, ok := h.snap.Witness()
+func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
+	i, ok := src.snap.Witness()
 	if !ok {
-		h.lost, h.unchecked = false, false
+		src.lost, src.unchecked = false, false
 		return
 	}
 	for _, read := range []func(context.Context, tool.ID) (approval.Record, error){approvals.Peek, approvals.Get} {
-		r, err := read(ctx, h.snap.ID(i))
+		r, err := read(ctx, src.snap.ID(i))
 		switch {
 		case err == nil:
-			h.lost = h.snap.Lost(i, &r)
+			src.lost = src.snap.Lost(i, &r)
 		case errors.Is(err, approval.ErrNotFound):
-			h.lost = true
+			src.lost = true
 		default:
 			return // it is asked again; calls ask for themselves
 		}
-		if h.unchecked = false; !h.lost {
+		if src.unchecked = false; !src.lost {
 			return // else the first may just be late
 		}
 	}
@@ -153,12 +153,12 @@ func (h *held) checkStore(ctx context.Context, approvals approval.Store) {
 // since returns where the next read of decisions begins: a little before the catalog was
 // made or the last read, whichever is later. A catalog that is made in the future does not
 // count: one of the clocks is wrong, and it cannot be told which.
-func (h *held) since(now time.Time) time.Time {
+func (src *sources) since(now time.Time) time.Time {
 	var known time.Time
-	if !h.readTo.IsZero() {
-		known = asOf(now, h.readTo)
+	if !src.readTo.IsZero() {
+		known = asOf(now, src.readTo)
 	}
-	if made := h.snap.CreatedAt(); made.After(known) && !made.After(wall(now)) {
+	if made := src.snap.CreatedAt(); made.After(known) && !made.After(wall(now)) {
 		known = made
 	}
 	if known.IsZero() {
@@ -168,43 +168,43 @@ func (h *held) since(now time.Time) time.Time {
 }
 
 // expired reports whether people's decisions were last known too long ago.
-func (h *held) expired(now time.Time, hold time.Duration) bool {
-	return h.approvalsErr != nil && now.Sub(h.knownAt) > hold
+func (src *sources) expired(now time.Time, hold time.Duration) bool {
+	return src.approvalsErr != nil && now.Sub(src.knownAt) > hold
 }
 
 // nextDue returns when something has to be looked at again.
-func (h *held) nextDue(now time.Time, o Options) deadline {
-	due := h.configDue
-	if h.snap == nil {
+func (src *sources) nextDue(now time.Time, o Options) deadline {
+	due := src.configDue
+	if src.snap == nil {
 		return due
 	}
-	due = due.earlier(now, h.approvalsDue.at)
-	if h.approvalsErr != nil && !h.parts.unknown {
-		due = due.earlier(now, h.knownAt.Add(o.ApprovalHold+1))
+	due = due.earlier(now, src.approvalsDue.at)
+	if src.approvalsErr != nil && !src.inputs.unknown {
+		due = due.earlier(now, src.knownAt.Add(o.ApprovalHold+1))
 	}
 	return due
 }
 
 // build makes the state out of what is held, and takes over what still holds
 // from the one before.
-func (h *held) build(now time.Time, o Options, prev *State) *State {
-	s := &State{Policy: h.policy(), Catalog: h.snap, Health: h.health(now, o)}
-	if h.source != nil {
-		s.Config = h.source.Value
+func (src *sources) build(now time.Time, o Options, prev *State) *State {
+	s := &State{Policy: src.policy(), Catalog: src.snap, Health: src.health(now, o)}
+	if src.source != nil {
+		s.Config = src.source.Value
 	}
-	if !h.ready() {
+	if !src.ready() {
 		return s
 	}
-	if h.offer == nil || h.offer.cfg != s.Config || h.offer.snap.SHA256() != h.snap.SHA256() {
-		h.offer = newOffer(s.Config, h.snap)
+	if src.inventory == nil || src.inventory.cfg != s.Config || src.inventory.snap.SHA256() != src.snap.SHA256() {
+		src.inventory = newInventory(s.Config, src.snap)
 	}
-	if h.bench == nil || h.bench.offer != h.offer || h.bench.policy != s.Policy {
-		h.bench = newBench(h.offer, s.Policy)
+	if src.cache == nil || src.cache.inventory != src.inventory || src.cache.policy != s.Policy {
+		src.cache = newPolicyCache(src.inventory, s.Policy)
 	}
-	next := parts{h.offer, h.bench, h.snap, h.overlay, h.lost || h.expired(now, o.ApprovalHold)}
-	s.world = newWorld(next, prev.world, h.parts)
-	h.parts = next
-	s.Health.Servers, s.Health.Selection = s.world.census, s.world.boundErr
-	s.Health.Warnings = append(s.Health.Warnings, s.world.warnings()...)
+	next := inputs{src.inventory, src.cache, src.snap, src.overlay, src.lost || src.expired(now, o.ApprovalHold)}
+	s.resolved = resolve(next, prev.resolved, src.inputs)
+	src.inputs = next
+	s.Health.Servers, s.Health.Selection = s.resolved.counts, s.resolved.boundErr
+	s.Health.Warnings = append(s.Health.Warnings, s.resolved.warnings()...)
 	return s
 }

@@ -20,9 +20,9 @@ type Server struct {
 	Tools   int              // how many it has; they lie side by side
 }
 
-// An offer is what follows from the config and the catalog's tools, whoever
+// An inventory is what follows from the config and the catalog's tools, whoever
 // asks and whatever people decided. It is immutable.
-type offer struct {
+type inventory struct {
 	cfg  *config.Config
 	snap *catalog.Snapshot // outcomes of it are not used
 	rows []row             // one a tool of the catalog
@@ -39,8 +39,8 @@ type row struct {
 	tier   tool.Tier
 }
 
-func newOffer(cfg *config.Config, snap *catalog.Snapshot) *offer {
-	o := &offer{cfg: cfg, snap: snap, rows: make([]row, snap.Len())}
+func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
+	o := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Len())}
 	server, name := -1, ""
 	for i := range o.rows {
 		id := snap.ID(i)
@@ -59,7 +59,7 @@ func newOffer(cfg *config.Config, snap *catalog.Snapshot) *offer {
 }
 
 // policyTool is what a rule can know of tool i.
-func (o *offer) policyTool(i int) policy.Tool {
+func (o *inventory) policyTool(i int) policy.Tool {
 	r := &o.rows[i]
 	return policy.Tool{ID: o.snap.ID(i), Annotations: r.hints, Tier: r.tier}
 }
@@ -67,7 +67,7 @@ func (o *offer) policyTool(i int) policy.Tool {
 // Inventory returns the tools and servers that rules and toolsets are held against: those
 // of the catalog under cfg, which need not be the config that it was made with.
 func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
-	o := newOffer(cfg, snap)
+	o := newInventory(cfg, snap)
 	tools := make([]policy.Tool, len(o.numbers))
 	for n, i := range o.numbers {
 		tools[n] = o.policyTool(i)
@@ -85,7 +85,7 @@ func findServer(cfg *config.Config, name string) int {
 }
 
 // servers pairs each configured server with how it last loaded.
-func (o *offer) servers(snap *catalog.Snapshot) []Server {
+func (o *inventory) servers(snap *catalog.Snapshot) []Server {
 	out := make([]Server, len(o.cfg.Servers))
 	for i, c := range o.cfg.Servers {
 		out[i] = Server{Config: c}
@@ -97,7 +97,7 @@ func (o *offer) servers(snap *catalog.Snapshot) []Server {
 }
 
 // universe is what selection works on. Tool u of it is tool numbers[u] of the catalog.
-func (o *offer) universe(servers []Server) toolset.Universe {
+func (o *inventory) universe(servers []Server) toolset.Universe {
 	u := toolset.Universe{
 		Tools:   make([]toolset.Tool, len(o.numbers)),
 		Servers: make([]toolset.Server, len(servers)),

@@ -1,0 +1,74 @@
+package state
+
+import (
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+)
+
+// A policyCache keeps what one policy says of the tools of one inventory, by agent.
+type policyCache struct {
+	inventory *inventory
+	policy    *policy.Policy // nil: unknown
+	verdicts  cache[*verdicts]
+}
+
+func newPolicyCache(o *inventory, p *policy.Policy) *policyCache {
+	return &policyCache{inventory: o, policy: p, verdicts: cache[*verdicts]{max: cacheSize(len(o.rows))}}
+}
+
+// verdicts are those of the visible tools for one agent.
+type verdicts struct {
+	cache *policyCache
+	agent identity.Agent
+	in    []bool // which servers the agent sees
+
+	mu  sync.Mutex
+	all []policy.Verdict // by tool number; nil: not all are worked out yet
+	one map[int]policy.Verdict
+}
+
+// list returns the verdicts of all visible tools, by tool number.
+func (v *verdicts) list() []policy.Verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.all != nil {
+		return v.all
+	}
+	o := v.cache.inventory
+	v.all = make([]policy.Verdict, len(o.rows))
+	var tools []policy.Tool
+	var numbers []int
+	for _, i := range o.numbers {
+		if v.in[o.rows[i].server] {
+			tools = append(tools, o.policyTool(i))
+			numbers = append(numbers, i)
+		}
+	}
+	for n, verdict := range v.cache.policy.Verdicts(o.cfg, v.agent, tools) {
+		v.all[numbers[n]] = verdict
+	}
+	v.one = nil
+	return v.all
+}
+
+// at returns the verdict of the visible tool i. The first call of a tool in a
+// new process does not wait for the verdicts of ten thousand others.
+func (v *verdicts) at(i int) policy.Verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.all != nil {
+		return v.all[i]
+	}
+	if verdict, ok := v.one[i]; ok {
+		return verdict
+	}
+	o := v.cache.inventory
+	verdict := v.cache.policy.Verdicts(o.cfg, v.agent, []policy.Tool{o.policyTool(i)})[0]
+	if v.one == nil {
+		v.one = map[int]policy.Verdict{}
+	}
+	v.one[i] = verdict
+	return verdict
+}

@@ -1,0 +1,76 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+)
+
+// resolved is everything that views are computed from. It is immutable, but for the
+// views that it keeps.
+type resolved struct {
+	inventory *inventory
+	cache     *policyCache
+	snap      *catalog.Snapshot
+	servers   []Server
+	counts    Servers
+	bound     *toolset.Bound
+	boundErr  error
+	decisions []decision
+	overlay   *overlay
+	views     cache[*View]
+}
+
+// inputs are what a resolved state is computed from; equal inputs give an equal result.
+type inputs struct {
+	inventory *inventory
+	cache     *policyCache
+	snap      *catalog.Snapshot
+	overlay   *overlay
+	unknown   bool // what people decided
+}
+
+// resolve computes what in stands for, and takes from prev whatever has not changed.
+func resolve(in inputs, prev *resolved, prevIn inputs) *resolved {
+	if prev != nil && in == prevIn {
+		return prev
+	}
+	r := &resolved{inventory: in.inventory, cache: in.cache, snap: in.snap, overlay: in.overlay, views: cache[*View]{max: cacheSize(in.snap.Len())}}
+	if prev != nil && in.inventory == prevIn.inventory && in.snap == prevIn.snap {
+		r.servers, r.counts, r.bound, r.boundErr = prev.servers, prev.counts, prev.bound, prev.boundErr
+	} else {
+		r.servers = in.inventory.servers(in.snap)
+		r.counts = countServers(r.servers)
+		r.bound, r.boundErr = toolset.Compile(in.inventory.cfg, in.inventory.universe(r.servers))
+	}
+	if prev != nil && in.inventory == prevIn.inventory && in.overlay == prevIn.overlay && in.unknown == prevIn.unknown {
+		r.decisions = prev.decisions
+	} else {
+		r.decisions = decide(in.inventory, in.overlay, in.unknown)
+	}
+	return r
+}
+
+// warnings are what looks wrong in the operator's selection, one line each.
+func (r *resolved) warnings() []string {
+	if r.boundErr != nil {
+		return nil // that is more than a warning: Health.Selection
+	}
+	return warnings(config.Key, r.bound.Warnings())
+}
+
+// view returns the agent's view, shared with other requests of that agent.
+func (r *resolved) view(agent identity.Agent) *View {
+	key := agentKey(agent)
+	return r.views.get(key, func() *View {
+		scope := make([]bool, len(r.servers))
+		for i, s := range r.servers {
+			scope[i] = slices.Contains(agent.Servers, "*") || slices.Contains(agent.Servers, s.Config.Name)
+		}
+		v := r.cache.verdicts.get(key, func() *verdicts { return &verdicts{cache: r.cache, agent: agent, in: scope} })
+		return &View{r: r, agent: agent, in: scope, verdicts: v}
+	})
+}
