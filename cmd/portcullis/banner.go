@@ -12,11 +12,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // maxShown is how many faults, warnings or servers a banner names of each.
@@ -122,11 +122,11 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 		switch {
 		case !srv.Config.Enabled:
 			n["off"]++
-		case srv.Outcome.Status == upstream.Available:
+		case srv.Outcome.Status == outcome.Available:
 			n["ok"]++
 		default:
 			n["failing"]++
-			message := upstream.Message(srv.Config.Name, srv.Outcome)
+			message := srv.Outcome.Message(srv.Config.Name)
 			if message == "" {
 				message = "MCP server '" + srv.Config.Name + "' has not been asked yet."
 			}

@@ -24,8 +24,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -228,17 +228,17 @@ func TestASyncRunsAtStartEveryMinuteAndWhenAFileChanges(t *testing.T) {
 }
 
 func TestProgressOfALongSyncIsShown(t *testing.T) {
-	ended := func(done int, id string, s upstream.Status) catalog.Progress {
-		return catalog.Progress{Outcome: upstream.Outcome{ServerID: id, Status: s}, Done: done, Total: 3}
+	ended := func(done int, id string, s outcome.Status) catalog.Progress {
+		return catalog.Progress{Outcome: outcome.Outcome{ServerID: id, Status: s}, Done: done, Total: 3}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		terminal := &syncBuffer{}
 		p := &progress{w: terminal}
 		show := func(after time.Duration, now catalog.Progress) { time.Sleep(after); synctest.Wait(); p.show(now) }
 		show(0, catalog.Progress{Total: 3})
-		show(2500*time.Millisecond, ended(1, "a", upstream.Available))
-		show(100*time.Millisecond, ended(2, "b", upstream.Permanent))
-		show(3*time.Second, ended(3, "c", upstream.Transient))
+		show(2500*time.Millisecond, ended(1, "a", outcome.Available))
+		show(100*time.Millisecond, ended(2, "b", outcome.Permanent))
+		show(3*time.Second, ended(3, "c", outcome.Transient))
 		time.Sleep(time.Minute)
 		want := "syncing: 0 of 3 servers\nsyncing: 0 of 3 servers\n" + strings.Repeat("syncing: 2 of 3 servers, \"b\" is permanent\n", 3)
 		if got := terminal.String(); got != want {
@@ -247,7 +247,7 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 
 		show(0, catalog.Progress{Total: 3}) // a short one
 		for i := range 3 {
-			show(200*time.Millisecond, ended(i+1, "a", upstream.Available))
+			show(200*time.Millisecond, ended(i+1, "a", outcome.Available))
 		}
 		show(0, catalog.Progress{}) // and one of no server
 		time.Sleep(time.Minute)

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
 )
 
 // Version of the program, set by the linker.
@@ -71,7 +71,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	access, err := loadAccess(getenv, s.BaseURL)
 	s.Access = access
 	faults = append(faults, err)
-	if s.AllowNets, err = upstream.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
+	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
 		faults = append(faults, fmt.Errorf("PORTCULLIS_ALLOW_NETS: %w", err))
 	}
 	if n := getenv("PORTCULLIS_SYNC_CONCURRENCY"); n != "" {

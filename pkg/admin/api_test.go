@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -56,8 +56,8 @@ func TestOpenAPIIsTheGoldenFile(t *testing.T) {
 
 func TestServersAreListedWithOutcomeAndCounts(t *testing.T) {
 	h := newHouse(t)
-	h.servers.faults["mail"] = upstream.Outcome{
-		Status: upstream.Denied, Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfter: time.Second,
+	h.servers.faults["mail"] = outcome.Outcome{
+		Status: outcome.Denied, Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfter: time.Second,
 	}
 	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"no good"}`, `{"name":"new_one"}`)
 	h.sync()

@@ -15,9 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 func TestApprovalCountsAtOnce(t *testing.T) {
@@ -227,7 +227,7 @@ func TestAuditSaysWhoDidWhat(t *testing.T) {
 func TestSyncRunsNowAndIsSeenAtOnce(t *testing.T) {
 	h := newHouse(t)
 	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"write_file"}`)
-	h.servers.faults["mail"] = upstream.Outcome{Status: upstream.Transient, Reason: "timeout"}
+	h.servers.faults["mail"] = outcome.Outcome{Status: outcome.Transient, Reason: "timeout"}
 	got := into[admin.SyncReport](h, "/admin/sync", "{}")
 	if got.New != 1 || got.Tools != 5 || !got.Stored || len(got.Servers) != 3 || got.Config != config.Version([]byte(fsConfig)) {
 		t.Errorf("report = %+v", got)
@@ -243,7 +243,7 @@ func TestSyncRunsNowAndIsSeenAtOnce(t *testing.T) {
 func TestSyncThatFailsSaysWhatItMay(t *testing.T) {
 	h := newHouse(t)
 	h.put(config.Key, strings.Replace(fsConfig, `"approval": "manual"`, `"required": true`, 1))
-	h.servers.faults["mail"] = upstream.Outcome{Status: upstream.Permanent, Reason: "tls", Error: "x509 mail.internal"}
+	h.servers.faults["mail"] = outcome.Outcome{Status: outcome.Permanent, Reason: "tls", Error: "x509 mail.internal"}
 	w := h.send("/admin/sync", "{}")
 	if w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "MCP server 'mail'") || strings.Contains(w.Body.String(), "x509") {
 		t.Errorf("required server = %d %s", w.Code, w.Body)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 func TestHealth(t *testing.T) {
@@ -50,7 +50,7 @@ func TestHealth(t *testing.T) {
 	t.Run("servers down", func(t *testing.T) {
 		h := newHouse(t)
 		for _, name := range []string{"fs", "mail"} {
-			h.servers.faults[name] = upstream.Outcome{Status: upstream.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
+			h.servers.faults[name] = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
 		}
 		h.sync()
 		r := into[admin.Health](h, path, "")
@@ -102,7 +102,7 @@ func TestHealthWithoutAState(t *testing.T) {
 
 func TestServersSayHowEachFailed(t *testing.T) {
 	h := newHouse(t)
-	h.servers.faults["mail"] = upstream.Outcome{Status: upstream.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host"}
+	h.servers.faults["mail"] = outcome.Outcome{Status: outcome.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host"}
 	h.sync()
 	body := h.send("/admin/servers", "").Body.String()
 	for _, want := range []string{

@@ -20,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -70,7 +71,7 @@ func newHouse(t *testing.T) *house {
 			},
 			"mail": {`{"name":"send","x":9007199254740993}`, `{"name":"read_drafts"}`},
 		},
-		faults: map[string]upstream.Outcome{},
+		faults: map[string]outcome.Outcome{},
 	}
 	h.put(config.Key, fsConfig)
 	h.put(policy.Key, aPolicy)
@@ -195,19 +196,19 @@ func approveBody(hash string) string { return fmt.Sprintf(`{"hash":%q,"note":"se
 // servers answer from lists, unless faults has something for them.
 type servers struct {
 	lists  map[string][]string
-	faults map[string]upstream.Outcome
+	faults map[string]outcome.Outcome
 }
 
-func (s *servers) LoadAll(_ context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
-	var out []upstream.Outcome
+func (s *servers) LoadAll(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
+	var out []outcome.Outcome
 	for _, target := range targets {
 		o, broken := s.faults[target.ID]
 		if !broken {
-			o = upstream.Outcome{Status: upstream.Available}
+			o = outcome.Outcome{Status: outcome.Available}
 			for _, raw := range s.lists[target.ID] {
 				d, err := tool.ParseDefinition([]byte(raw))
 				if err != nil {
-					o.Refused = append(o.Refused, upstream.Refusal{Name: raw, Reason: err.Error()})
+					o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Reason: err.Error()})
 					continue
 				}
 				o.Tools = append(o.Tools, d)

@@ -7,22 +7,22 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // An Outcome is how the last attempt to load a server ended.
 type Outcome struct {
-	Status       string             `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
-	Message      string             `json:"message,omitempty" doc:"the line that agents read"`
-	Reason       string             `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
-	Error        string             `json:"error,omitempty" doc:"the cause, without secrets"`
-	HTTPStatus   int                `json:"http_status,omitempty"`
-	Attempts     int                `json:"attempts"`
-	RetryAfterMS int64              `json:"retry_after_ms,omitempty"`
-	DurationMS   int64              `json:"duration_ms"`
-	CheckedAt    time.Time          `json:"checked_at,omitzero"`
-	Refused      []upstream.Refusal `json:"refused,omitempty" doc:"listed tools that the gateway does not take"`
+	Status       string            `json:"status" enum:"available,transient,permanent,denied,unknown" doc:"unknown: never tried"`
+	Message      string            `json:"message,omitempty" doc:"the line that agents read"`
+	Reason       string            `json:"reason,omitempty" doc:"stable code: timeout, refused, auth_required, …"`
+	Error        string            `json:"error,omitempty" doc:"the cause, without secrets"`
+	HTTPStatus   int               `json:"http_status,omitempty"`
+	Attempts     int               `json:"attempts"`
+	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
+	DurationMS   int64             `json:"duration_ms"`
+	CheckedAt    time.Time         `json:"checked_at,omitzero"`
+	Refused      []outcome.Refusal `json:"refused,omitempty" doc:"listed tools that the gateway does not take"`
 }
 
 // A Server is one configured server.
@@ -101,9 +101,9 @@ func serversOf(v *state.View, page []state.Server) []Server {
 	return servers
 }
 
-func outcomeOf(server string, o upstream.Outcome) Outcome {
+func outcomeOf(server string, o outcome.Outcome) Outcome {
 	out := Outcome{
-		Status: string(o.Status), Message: upstream.Message(server, o), Reason: o.Reason, Error: o.Error,
+		Status: string(o.Status), Message: o.Message(server), Reason: o.Reason, Error: o.Error,
 		HTTPStatus: o.HTTPStatus, Attempts: o.Attempts,
 		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
 		CheckedAt: o.CheckedAt, Refused: o.Refused,

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // A Snapshot is every known tool of the configured servers, in the order of
@@ -50,9 +50,9 @@ type Tool struct {
 type Server struct {
 	Name    string
 	Enabled bool
-	Outcome upstream.Outcome // of the last attempt to load it, without Tools; the zero Outcome: never tried
-	First   int              // number of its first tool
-	Tools   int              // how many it has; they lie side by side
+	Outcome outcome.Outcome // of the last attempt to load it, without Tools; the zero Outcome: never tried
+	First   int             // number of its first tool
+	Tools   int             // how many it has; they lie side by side
 }
 
 // Len returns the number of tools.

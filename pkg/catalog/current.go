@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // CurrentKey is where the object store holds the [Current] catalog.
@@ -34,20 +34,20 @@ var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 // A Current says which snapshot is the catalog, and how the sync that said so
 // found each server.
 type Current struct {
-	Format    int                `json:"format"`             // set as it is stored; 0: stored before forms were counted
-	SHA256    string             `json:"sha256"`             // of the snapshot
-	Size      int                `json:"size"`               // bytes of the snapshot
-	Tools     int                `json:"tools"`              // how many it holds
-	Config    string             `json:"config"`             // version of the config that the sync used
-	StartedAt time.Time          `json:"started_at"`         // when that sync began
-	SyncedAt  time.Time          `json:"synced_at"`          // when it ended: the catalog's age counts from here
-	StoredAt  time.Time          `json:"stored_at"`          // when the snapshot object was last written
-	Outcomes  []upstream.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
-	Failed    *Failure           `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
-	Restored  int                `json:"restored,omitempty"` // approval records that the store had lost and nobody has settled yet
-	Rebuilt   []string           `json:"rebuilt,omitempty"`  // servers whose tools come from their approval records
-	Servers   []Known            `json:"servers"`            // the configured ones, by name; null: made by an earlier version of the program
-	Baselines []string           `json:"baselines"`          // [approval.BaselineKey] of the lists that were taken, of servers that left as well
+	Format    int               `json:"format"`             // set as it is stored; 0: stored before forms were counted
+	SHA256    string            `json:"sha256"`             // of the snapshot
+	Size      int               `json:"size"`               // bytes of the snapshot
+	Tools     int               `json:"tools"`              // how many it holds
+	Config    string            `json:"config"`             // version of the config that the sync used
+	StartedAt time.Time         `json:"started_at"`         // when that sync began
+	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
+	StoredAt  time.Time         `json:"stored_at"`          // when the snapshot object was last written
+	Outcomes  []outcome.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
+	Failed    *Failure          `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
+	Restored  int               `json:"restored,omitempty"` // approval records that the store had lost and nobody has settled yet
+	Rebuilt   []string          `json:"rebuilt,omitempty"`  // servers whose tools come from their approval records
+	Servers   []Known           `json:"servers"`            // the configured ones, by name; null: made by an earlier version of the program
+	Baselines []string          `json:"baselines"`          // [approval.BaselineKey] of the lists that were taken, of servers that left as well
 
 	Superseded []Superseded    `json:"superseded,omitempty"` // snapshots whose objects may still be there, the one that was replaced first first
 	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept
@@ -129,8 +129,8 @@ func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 	c.current, c.etag = cur, etag
 	c.servers = slices.Clone(s.servers)
 	for i := range c.servers {
-		c.servers[i].Outcome = upstream.Outcome{}
-		if at := slices.IndexFunc(cur.Outcomes, func(o upstream.Outcome) bool { return o.ServerID == c.servers[i].Name }); at >= 0 {
+		c.servers[i].Outcome = outcome.Outcome{}
+		if at := slices.IndexFunc(cur.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == c.servers[i].Name }); at >= 0 {
 			c.servers[i].Outcome = cur.Outcomes[at]
 		}
 	}

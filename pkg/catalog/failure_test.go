@@ -12,7 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // Other processes learn from the catalog that syncs fail, since when and why, until one works.
@@ -24,7 +24,7 @@ func TestFailure(t *testing.T) {
 	if f := w.load().Current().Failed; f != nil {
 		t.Fatalf("after a sync that worked: %+v", f)
 	}
-	w.servers.faults["git"] = upstream.Outcome{Status: upstream.Denied, Reason: "forbidden"}
+	w.servers.faults["git"] = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
 	var last *catalog.Failure
 	for n := range 3 {
 		rep, err := w.syncer.Sync(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -158,7 +159,7 @@ func TestProgramThatStartsBesideDeadServersKeepsItsCatalog(t *testing.T) {
 	rep, s := f.sync()
 	f.holds(s, twoServers())
 	for _, server := range rep.Servers {
-		if server.Outcome.Status != upstream.Permanent || server.Outcome.Reason != upstream.ReasonRefused || !server.Kept {
+		if server.Outcome.Status != outcome.Permanent || server.Outcome.Reason != outcome.ReasonRefused || !server.Kept {
 			t.Errorf("%s: %+v", server.Name, server)
 		}
 	}
@@ -169,7 +170,7 @@ func TestProgramThatStartsBesideDeadServersKeepsItsCatalog(t *testing.T) {
 	}
 	rep, _ = f.sync()
 	for _, server := range rep.Servers {
-		if server.Outcome.Status != upstream.Available {
+		if server.Outcome.Status != outcome.Available {
 			t.Errorf("%s after it came back: %+v", server.Name, server.Outcome)
 		}
 	}
@@ -226,14 +227,14 @@ func TestFaultyFleetLosesNothing(t *testing.T) {
 	f.sync()
 	faults := []struct {
 		set    func(*upstreamtest.Server)
-		status upstream.Status
+		status outcome.Status
 		reason string
 	}{
-		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Hang()) }, upstream.Transient, upstream.ReasonTimeout},
-		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Reset()) }, upstream.Transient, upstream.ReasonReset},
-		{func(s *upstreamtest.Server) { s.FailTimes(1, upstreamtest.Status(500, "oops")) }, upstream.Available, ""},
-		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Status(403, "no")) }, upstream.Denied, upstream.ReasonForbidden},
-		{func(s *upstreamtest.Server) { s.Refuse() }, upstream.Permanent, upstream.ReasonRefused},
+		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Hang()) }, outcome.Transient, outcome.ReasonTimeout},
+		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Reset()) }, outcome.Transient, outcome.ReasonReset},
+		{func(s *upstreamtest.Server) { s.FailTimes(1, upstreamtest.Status(500, "oops")) }, outcome.Available, ""},
+		{func(s *upstreamtest.Server) { s.Fail(upstreamtest.Status(403, "no")) }, outcome.Denied, outcome.ReasonForbidden},
+		{func(s *upstreamtest.Server) { s.Refuse() }, outcome.Permanent, outcome.ReasonRefused},
 	}
 	want := map[string]int{}
 	n := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // Records outlive their tools, so a server that names its tools anew each time would fill
@@ -35,7 +35,7 @@ func TestServerThatKeepsNamingNewToolsIsHeldToWhatItHas(t *testing.T) {
 	if diff := cmp.Diff(want, w.state()); diff != "" {
 		t.Errorf("catalog (-want +got):\n%s", diff)
 	}
-	i := slices.IndexFunc(w.load().Current().Outcomes, func(o upstream.Outcome) bool { return o.ServerID == "flood" })
+	i := slices.IndexFunc(w.load().Current().Outcomes, func(o outcome.Outcome) bool { return o.ServerID == "flood" })
 	if refused := w.load().Current().Outcomes[i].Refused; len(refused) != 1 || refused[0].Name != `"new_1"` || !strings.Contains(refused[0].Reason, "too many different tools") {
 		t.Errorf("refused %+v, want one line for both", refused)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // watched is a store that notes which keys are read.
@@ -31,7 +31,7 @@ func TestSavedSnapshotIsLoaded(t *testing.T) {
 			s := build(t, sample(t))
 			cur := catalog.Current{
 				Config: "v1", StartedAt: day(1), SyncedAt: day(2),
-				Outcomes: []upstream.Outcome{{ServerID: "fs", Status: upstream.Denied, Reason: "forbidden", HTTPStatus: 403, CheckedAt: day(1)}},
+				Outcomes: []outcome.Outcome{{ServerID: "fs", Status: outcome.Denied, Reason: "forbidden", HTTPStatus: 403, CheckedAt: day(1)}},
 			}
 			saved, err := catalog.Save(t.Context(), store, s, cur, object.IfAbsent)
 			if err != nil {
@@ -84,13 +84,13 @@ func TestLoadReadsOnlyWhatIsNew(t *testing.T) {
 		t.Errorf("unchanged: Load = %p, %v; want what was held", again, err)
 	}
 	cur := s.Current()
-	cur.Outcomes = []upstream.Outcome{{ServerID: "fs", Status: upstream.Transient}}
+	cur.Outcomes = []outcome.Outcome{{ServerID: "fs", Status: outcome.Transient}}
 	put(t, store, cur, s)
 	again, err := catalog.Load(t.Context(), store, held)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fs, _ := again.Server("fs"); fs.Outcome.Status != upstream.Transient {
+	if fs, _ := again.Server("fs"); fs.Outcome.Status != outcome.Transient {
 		t.Errorf("outcome = %+v, want the new one", fs.Outcome)
 	}
 	if fs, _ := held.Server("fs"); fs.Outcome.Status != "" {

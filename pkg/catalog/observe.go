@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 const (
@@ -34,11 +34,11 @@ const (
 
 // take notes how the server's load ended, and its tools. A tool that cannot be
 // hashed, or whose name was listed before it, is refused.
-func (l *list) take(o upstream.Outcome) {
+func (l *list) take(o outcome.Outcome) {
 	l.outcome = o
 	l.outcome.Tools = nil
 	l.outcome.Refused = slices.Clone(o.Refused)
-	if o.Status != upstream.Available {
+	if o.Status != outcome.Available {
 		return
 	}
 	l.loaded = true
@@ -56,12 +56,12 @@ func (l *list) take(o upstream.Outcome) {
 		}
 	}
 	if n := len(l.outcome.Refused) - maxRefused; n > 0 {
-		l.outcome.Refused = append(l.outcome.Refused[:maxRefused], upstream.Refusal{Reason: fmt.Sprintf("and %d more", n)})
+		l.outcome.Refused = append(l.outcome.Refused[:maxRefused], outcome.Refusal{Reason: fmt.Sprintf("and %d more", n)})
 	}
 }
 
 func (l *list) refuse(name, reason string) {
-	l.outcome.Refused = append(l.outcome.Refused, upstream.Refusal{Name: strconv.Quote(name), Reason: reason})
+	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(name), Reason: reason})
 }
 
 // readApprovals reads the records of the configured servers, also under the names that they

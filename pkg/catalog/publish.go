@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // storeAgain is how old the object of an unchanged snapshot may get before it is written again, so
@@ -147,8 +147,8 @@ func (r *run) current() Current {
 }
 
 // outcomes are those of the servers that were ever tried.
-func (r *run) outcomes() []upstream.Outcome {
-	out := []upstream.Outcome{}
+func (r *run) outcomes() []outcome.Outcome {
+	out := []outcome.Outcome{}
 	for _, l := range r.lists {
 		if l.outcome.Status != "" {
 			out = append(out, l.outcome)

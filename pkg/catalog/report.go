@@ -3,7 +3,7 @@ package catalog
 import (
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // A Report says what one sync found and did. Beside an error it says how far
@@ -32,10 +32,10 @@ type ServerReport struct {
 	Name     string
 	Enabled  bool
 	Required bool
-	Outcome  upstream.Outcome // without Tools; the zero Outcome: never tried
-	Tools    int              // in the new catalog
-	Kept     bool             // not loaded in this sync: they are its last known definitions
-	Unasked  bool             // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
+	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
+	Tools    int             // in the new catalog
+	Kept     bool            // not loaded in this sync: they are its last known definitions
+	Unasked  bool            // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
 	New      int
 	Changed  int
 	Gone     int // listed before, and not now

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // errConfigMoved says that the config changed during the run and another sync
@@ -40,10 +40,10 @@ type run struct {
 // A list is what a run knows of one server.
 type list struct {
 	server  config.Server
-	outcome upstream.Outcome // without Tools; of this run or, if the server was not asked, of an earlier one
-	loaded  bool             // tools is what the server says now
-	tools   []ToolInput      // without records
-	counts  ServerReport     // New, Changed and Gone
+	outcome outcome.Outcome // without Tools; of this run or, if the server was not asked, of an earlier one
+	loaded  bool            // tools is what the server says now
+	tools   []ToolInput     // without records
+	counts  ServerReport    // New, Changed and Gone
 }
 
 // run syncs once, from the start.
@@ -127,7 +127,7 @@ func (r *run) readConfig(ctx context.Context) error {
 	r.lists = make([]*list, len(from.Value.Servers))
 	for i, server := range from.Value.Servers {
 		r.lists[i] = &list{server: server}
-		if at := slices.IndexFunc(r.prev.Outcomes, func(o upstream.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
+		if at := slices.IndexFunc(r.prev.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
 			r.lists[i].outcome = r.prev.Outcomes[at]
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -31,7 +32,7 @@ func (r *run) readServers(ctx context.Context) error {
 	tell()
 	loading, cancel := context.WithTimeout(ctx, r.loadTime(ctx))
 	defer cancel()
-	outcomes := r.loader.LoadAll(loading, targets, func(o upstream.Outcome) {
+	outcomes := r.loader.LoadAll(loading, targets, func(o outcome.Outcome) {
 		now.Outcome = o
 		now.Done++
 		tell()
@@ -81,7 +82,7 @@ func (r *run) loadTime(ctx context.Context) time.Duration {
 
 // sick reports whether the server's last load failed.
 func sick(l *list) bool {
-	return l.outcome.Status != "" && l.outcome.Status != upstream.Available
+	return l.outcome.Status != "" && l.outcome.Status != outcome.Available
 }
 
 // inOrder returns the enabled servers in the order in which they are asked, and how many of
@@ -115,7 +116,7 @@ func inOrder(lists []*list) (out []*list, failing int) {
 }
 
 // Target returns where and how the server is reached. last is how its last load ended.
-func Target(s config.Server, last upstream.Outcome) upstream.Target {
+func Target(s config.Server, last outcome.Outcome) upstream.Target {
 	return upstream.Target{
 		Memory: last.Memory,
 		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -36,7 +36,7 @@ func slow(t *testing.T, n int, takes func(server string) time.Duration) *world {
 func TestFailingServersComeLastButHaveTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 5, nil)
-		w.servers.faults = map[string]upstream.Outcome{"s00": transient(), "s02": transient()}
+		w.servers.faults = map[string]outcome.Outcome{"s00": transient(), "s02": transient()}
 		w.sync()
 		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.servers.asked); diff != "" {
 			t.Errorf("the first sync asks (-want +got):\n%s", diff)
@@ -85,7 +85,7 @@ func TestManyFailingServersGetOneAttemptEach(t *testing.T) {
 func TestASyncThatRunsOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 10, func(string) time.Duration { return 10 * time.Second })
-		w.servers.faults = map[string]upstream.Outcome{"s01": transient(), "s04": transient()}
+		w.servers.faults = map[string]outcome.Outcome{"s01": transient(), "s04": transient()}
 		timesAsked := map[string]int{}
 		for n := range 12 {
 			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // of which the servers have 36 s: enough for three
@@ -116,7 +116,7 @@ func TestASyncThatRunsOutOfTime(t *testing.T) {
 				t.Errorf("s%02d was asked %d times in twelve syncs", i, n)
 			}
 		}
-		if s, _ := w.load().Server("s01"); s.Outcome.Status != upstream.Transient || s.Outcome.CheckedAt.IsZero() {
+		if s, _ := w.load().Server("s01"); s.Outcome.Status != outcome.Transient || s.Outcome.CheckedAt.IsZero() {
 			t.Errorf("s01 = %+v, want the outcome of when it was asked", s.Outcome)
 		}
 	})
@@ -159,7 +159,7 @@ func TestHangingServersKeepNobodyOut(t *testing.T) {
 	}
 	for _, s := range rep.Servers {
 		healthy := strings.Compare(s.Name, "s24") >= 0
-		if healthy != (s.Outcome.Status == upstream.Available) || healthy == s.Kept {
+		if healthy != (s.Outcome.Status == outcome.Available) || healthy == s.Kept {
 			t.Errorf("%+v", s)
 		}
 	}

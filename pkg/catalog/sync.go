@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -19,7 +20,7 @@ import (
 type Loader interface {
 	// LoadAll asks every target and returns one outcome each, in their order.
 	// each is called as each ends, one call at a time.
-	LoadAll(ctx context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome
+	LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome
 }
 
 // Approvals is what a sync needs of an approval driver.
@@ -37,9 +38,9 @@ type SyncOptions struct {
 
 // Progress is how far a sync's loading is.
 type Progress struct {
-	Outcome upstream.Outcome // of the server that just ended; zero at the start
-	Done    int              // servers that have ended; 0 at the start
-	Total   int              // servers to load
+	Outcome outcome.Outcome // of the server that just ended; zero at the start
+	Done    int             // servers that have ended; 0 at the start
+	Total   int             // servers to load
 }
 
 // ErrRequired says that a required server did not load: the old catalog stays.

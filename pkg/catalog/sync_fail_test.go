@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 var errStore = errors.New("store is away")
@@ -24,17 +24,17 @@ func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
 	w.sync()
 	before := w.load()
 
-	w.servers.faults["git"] = upstream.Outcome{Status: upstream.Denied, Reason: "forbidden"}
+	w.servers.faults["git"] = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
 	w.servers.lists["fs"] = []string{`{"name":"read","description":"changed"}`}
 	rep, err := w.syncer.Sync(t.Context())
 	if !errors.Is(err, catalog.ErrRequired) {
 		t.Fatalf("Sync = %v, want ErrRequired", err)
 	}
-	if git := rep.Servers[1]; git.Outcome.Status != upstream.Denied || !git.Required || !git.Kept {
+	if git := rep.Servers[1]; git.Outcome.Status != outcome.Denied || !git.Required || !git.Kept {
 		t.Errorf("report of the required server = %+v", git)
 	}
 	after := w.load().Current()
-	if len(after.Outcomes) != 2 || after.Outcomes[1].Status != upstream.Denied {
+	if len(after.Outcomes) != 2 || after.Outcomes[1].Status != outcome.Denied {
 		t.Errorf("outcomes beside the old catalog = %+v, want those of now", after.Outcomes)
 	}
 	after.Failed, after.Outcomes = nil, before.Current().Outcomes

@@ -9,7 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // wantState compares the tools of the catalog and their states.
@@ -38,7 +38,7 @@ func TestFirstListIsTheBaseline(t *testing.T) {
 		t.Errorf("current = %+v, report %+v", s.Current(), rep)
 	}
 	server, _ := s.Server("fs")
-	if server.Outcome.Status != upstream.Available || server.Tools != 2 || !server.Enabled {
+	if server.Outcome.Status != outcome.Available || server.Tools != 2 || !server.Enabled {
 		t.Errorf("server = %+v", server)
 	}
 }
@@ -67,7 +67,7 @@ func TestUnchangedCatalogWritesNoSnapshotAndNoRecord(t *testing.T) {
 	if !s.Current().SyncedAt.After(synced) {
 		t.Error("the catalog's age does not start again")
 	}
-	if git, _ := s.Server("git"); git.Outcome.Status != upstream.Transient || git.Outcome.Reason != "timeout" {
+	if git, _ := s.Server("git"); git.Outcome.Status != outcome.Transient || git.Outcome.Reason != "timeout" {
 		t.Errorf("outcome = %+v, want the new one", git.Outcome)
 	}
 }
@@ -115,8 +115,8 @@ func TestServerThatFailedKeepsItsLastDefinitions(t *testing.T) {
 	w.configure(map[string]string{"fs": "", "git": ""})
 	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
 	w.sync()
-	for _, status := range []upstream.Status{upstream.Transient, upstream.Permanent, upstream.Denied} {
-		w.servers.faults["git"] = upstream.Outcome{Status: status, Reason: "why"}
+	for _, status := range []outcome.Status{outcome.Transient, outcome.Permanent, outcome.Denied} {
+		w.servers.faults["git"] = outcome.Outcome{Status: status, Reason: "why"}
 		w.servers.lists["fs"] = append(w.servers.lists["fs"], string(status))
 		w.restart() // what is kept is kept in the store
 		rep := w.sync()
@@ -135,8 +135,8 @@ func TestServerThatNeverLoadedIsThereWithItsOutcome(t *testing.T) {
 	w.configure(map[string]string{"fs": ""})
 	w.servers.faults["fs"] = transient()
 	w.sync()
-	want := []catalog.Server{{Name: "fs", Enabled: true, Outcome: upstream.Outcome{
-		ServerID: "fs", Status: upstream.Transient, Reason: "timeout", Error: "no answer in 5s", Attempts: 1,
+	want := []catalog.Server{{Name: "fs", Enabled: true, Outcome: outcome.Outcome{
+		ServerID: "fs", Status: outcome.Transient, Reason: "timeout", Error: "no answer in 5s", Attempts: 1,
 	}}}
 	if diff := cmp.Diff(want, w.load().Servers()); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
@@ -181,7 +181,7 @@ func TestDisabledServerIsNotAskedAndKeepsItsDefinitions(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	git, _ := w.load().Server("git")
-	if git.Enabled || git.Outcome.Status != upstream.Available {
+	if git.Enabled || git.Outcome.Status != outcome.Available {
 		t.Errorf("disabled server = %+v, want its last outcome", git)
 	}
 }

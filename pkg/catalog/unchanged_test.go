@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -15,10 +16,10 @@ import (
 // A crowd is servers whose tools are parsed anew at each load, as they are from the network.
 type crowd map[string][]string // definitions by server
 
-func (c crowd) LoadAll(_ context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
-	out := make([]upstream.Outcome, len(targets))
+func (c crowd) LoadAll(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
+	out := make([]outcome.Outcome, len(targets))
 	for i, target := range targets {
-		out[i] = upstream.Outcome{ServerID: target.ID, Status: upstream.Available}
+		out[i] = outcome.Outcome{ServerID: target.ID, Status: outcome.Available}
 		for _, raw := range c[target.ID] {
 			d, err := tool.ParseDefinition([]byte(raw))
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -57,7 +58,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{
 		t:       t,
 		clock:   &clock{now: day(1)},
-		servers: &servers{lists: map[string][]string{}, faults: map[string]upstream.Outcome{}},
+		servers: &servers{lists: map[string][]string{}, faults: map[string]outcome.Outcome{}},
 		puts:    map[string]int{},
 	}
 	w.approvals = &approvaltest.Mem{Now: w.clock.look}
@@ -169,7 +170,7 @@ func parseID(t testing.TB, s string) tool.ID {
 // servers answer from lists, unless faults has something for them.
 type servers struct {
 	lists  map[string][]string               // definitions; a bare word is a name
-	faults map[string]upstream.Outcome       // without ServerID
+	faults map[string]outcome.Outcome        // without ServerID
 	during func(ctx context.Context)         // runs while they load; nil: nothing
 	takes  func(server string) time.Duration // how long one takes, one after the other; nil: no time
 	now    func() time.Time                  // nil: outcomes have no time
@@ -177,9 +178,9 @@ type servers struct {
 	once   int                               // of those, with one attempt
 }
 
-func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
+func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
 	s.asked, s.once = nil, 0
-	var out []upstream.Outcome
+	var out []outcome.Outcome
 	for _, target := range targets {
 		if s.takes != nil {
 			select {
@@ -188,7 +189,7 @@ func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each f
 			}
 		}
 		if ctx.Err() != nil {
-			out = append(out, upstream.Outcome{ServerID: target.ID})
+			out = append(out, outcome.Outcome{ServerID: target.ID})
 			continue
 		}
 		s.asked = append(s.asked, target.ID)
@@ -197,14 +198,14 @@ func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each f
 		}
 		o, broken := s.faults[target.ID]
 		if !broken {
-			o = upstream.Outcome{Status: upstream.Available, HTTPStatus: 200}
+			o = outcome.Outcome{Status: outcome.Available, HTTPStatus: 200}
 			for _, raw := range s.lists[target.ID] {
 				if !strings.HasPrefix(raw, "{") {
 					raw = fmt.Sprintf(`{"name":%q}`, raw)
 				}
 				d, err := tool.ParseDefinition([]byte(raw))
 				if err != nil {
-					o.Refused = append(o.Refused, upstream.Refusal{Name: raw, Reason: err.Error()})
+					o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Reason: err.Error()})
 					continue
 				}
 				o.Tools = append(o.Tools, d)
@@ -224,8 +225,8 @@ func (s *servers) LoadAll(ctx context.Context, targets []upstream.Target, each f
 }
 
 // transient is what a server that is starting answers.
-func transient() upstream.Outcome {
-	return upstream.Outcome{Status: upstream.Transient, Reason: "timeout", Error: "no answer in 5s"}
+func transient() outcome.Outcome {
+	return outcome.Outcome{Status: outcome.Transient, Reason: "timeout", Error: "no answer in 5s"}
 }
 
 // exists reports whether an object is stored.

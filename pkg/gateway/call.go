@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -165,7 +166,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	}
 	server := s.view.Server(i).Config
 	if o, ok := s.remembered(i); ok {
-		return Failed(server.Name, &upstream.CallError{Outcome: o}, s.meta())
+		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta())
 	}
 	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -19,11 +20,11 @@ import (
 // fixed is a loader that finds one tool everywhere, and an upstream.
 type fixed struct{ definition string }
 
-func (f fixed) LoadAll(_ context.Context, targets []upstream.Target, _ func(upstream.Outcome)) []upstream.Outcome {
-	var out []upstream.Outcome
+func (f fixed) LoadAll(_ context.Context, targets []upstream.Target, _ func(outcome.Outcome)) []outcome.Outcome {
+	var out []outcome.Outcome
 	for _, t := range targets {
 		d, _ := tool.ParseDefinition([]byte(f.definition))
-		out = append(out, upstream.Outcome{ServerID: t.ID, Status: upstream.Available, Tools: []tool.Definition{d}})
+		out = append(out, outcome.Outcome{ServerID: t.ID, Status: outcome.Available, Tools: []tool.Definition{d}})
 	}
 	return out
 }

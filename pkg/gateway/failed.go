@@ -7,18 +7,19 @@ import (
 	"log/slog"
 	"maps"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // remembered returns how the tool's server failed to load, if that was so short a
 // time ago that asking it again is of no use.
-func (s *Session) remembered(i int) (upstream.Outcome, bool) {
+func (s *Session) remembered(i int) (outcome.Outcome, bool) {
 	o, now := s.view.Server(i).Outcome, s.g.o.Now()
-	if !o.Recorded() || o.Status == upstream.Available || o.Stale(now) {
-		return upstream.Outcome{}, false
+	if !o.Recorded() || o.Status == outcome.Available || o.Stale(now) {
+		return outcome.Outcome{}, false
 	}
-	if o.Status == upstream.Transient {
-		o.RetryAfter = max(o.RetryAfter, o.CheckedAt.Add(upstream.TTL(o.Status)).Sub(now))
+	if o.Status == outcome.Transient {
+		o.RetryAfter = max(o.RetryAfter, o.CheckedAt.Add(o.Status.TTL()).Sub(now))
 	}
 	return o, true
 }
@@ -32,7 +33,7 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 		return nil, ctx.Err()
 	}
 	s.g.o.Log.LogAttrs(ctx, slog.LevelWarn, "upstream call failed", slog.String("server", server), slog.Any("error", err))
-	call, ok := errors.AsType[*upstream.CallError](err)
+	call, ok := errors.AsType[*outcome.CallError](err)
 	if !ok {
 		return nil, err
 	}
@@ -41,22 +42,22 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 			return nil, err
 		}
 		late := *call
-		late.Outcome.Status, late.Outcome.Reason = upstream.Transient, upstream.ReasonTimeout
+		late.Outcome.Status, late.Outcome.Reason = outcome.Transient, outcome.ReasonTimeout
 		call = &late
 	}
 	return Failed(server, call, s.meta())
 }
 
-// Failed returns the result for a call that failed: the text of [upstream.CallError.Message], and
+// Failed returns the result for a call that failed: the text of [outcome.CallError.Message], and
 // the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
 // call may have taken effect; without it, it did not. meta holds further members and may be nil.
-func Failed(server string, e *upstream.CallError, meta map[string]any) (json.RawMessage, error) {
+func Failed(server string, e *outcome.CallError, meta map[string]any) (json.RawMessage, error) {
 	type trouble struct {
-		Server     string          `json:"server,omitempty"`
-		Status     upstream.Status `json:"status"`
-		Reason     string          `json:"reason"`
-		Delivered  bool            `json:"delivered,omitempty"`
-		RetryAfter int             `json:"retry_after,omitempty"` // seconds
+		Server     string         `json:"server,omitempty"`
+		Status     outcome.Status `json:"status"`
+		Reason     string         `json:"reason"`
+		Delivered  bool           `json:"delivered,omitempty"`
+		RetryAfter int            `json:"retry_after,omitempty"` // seconds
 	}
 	all := map[string]any{"dev.portcullis/upstream": trouble{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
 	maps.Copy(all, meta)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -28,32 +29,32 @@ func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
 func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
 	y := zoo(t)
 	tests := []struct {
-		failed upstream.CallError
+		failed outcome.CallError
 		text   string
 		meta   string
 	}{
 		{
-			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Transient, Reason: "rate_limited", RetryAfter: 1500 * time.Millisecond}},
+			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Transient, Reason: "rate_limited", RetryAfter: 1500 * time.Millisecond}},
 			"MCP server 'docs' takes no more calls for the moment. The call was not carried out and the gateway does not repeat it: call again in 2 s.",
 			`{"server":"docs","status":"transient","reason":"rate_limited","retry_after":2}`,
 		},
 		{
-			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Permanent, Reason: "tls", Error: "x509: secret.internal"}},
+			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Permanent, Reason: "tls", Error: "x509: secret.internal"}},
 			"MCP server 'docs' is unavailable and needs attention: no trusted TLS connection to it is possible. Its tools will not work until it is fixed. The call was not carried out.",
 			`{"server":"docs","status":"permanent","reason":"tls"}`,
 		},
 		{
-			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Denied, Reason: "auth_required"}},
+			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Denied, Reason: "auth_required"}},
 			"Access to MCP server 'docs' was denied. Retrying will not help; contact its owner. The call was not carried out.",
 			`{"server":"docs","status":"denied","reason":"auth_required"}`,
 		},
 		{
-			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Transient, Reason: "timeout", Duration: 20 * time.Second, RetryAfter: time.Second}, Delivered: true},
+			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Transient, Reason: "timeout", Duration: 20 * time.Second, RetryAfter: time.Second}, Delivered: true},
 			"No answer after 20 s. The call was sent and may have taken effect; check before calling again.",
 			`{"server":"docs","status":"transient","reason":"timeout","delivered":true}`,
 		},
 		{
-			upstream.CallError{Outcome: upstream.Outcome{Status: upstream.Available, Reason: "too_large"}, Delivered: true},
+			outcome.CallError{Outcome: outcome.Outcome{Status: outcome.Available, Reason: "too_large"}, Delivered: true},
 			"The tool ran, but its result is too large to pass on (over 4 MiB). Ask for less; do not repeat a write.",
 			`{"server":"docs","status":"available","reason":"too_large","delivered":true}`,
 		},
@@ -82,15 +83,15 @@ func TestACallWhoseTimeEndsBeforeItIsSentSaysSo(t *testing.T) {
 func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
 	y := zoo(t)
 	for _, tt := range []struct {
-		status upstream.Status
+		status outcome.Status
 		for_   time.Duration
 		text   string
 	}{
-		{upstream.Transient, 5 * time.Second, "The call was not carried out and the gateway does not repeat it: call again in 1 s."},
-		{upstream.Permanent, time.Minute, "needs attention"},
-		{upstream.Denied, 30 * time.Second, "was denied"},
+		{outcome.Transient, 5 * time.Second, "The call was not carried out and the gateway does not repeat it: call again in 1 s."},
+		{outcome.Permanent, time.Minute, "needs attention"},
+		{outcome.Denied, 30 * time.Second, "was denied"},
 	} {
-		y.servers["docs"].outcome = upstream.Outcome{Status: tt.status, Reason: "forbidden"}
+		y.servers["docs"].outcome = outcome.Outcome{Status: tt.status, Reason: "forbidden"}
 		if _, err := y.syncer.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 func TestAListSaysHowLongItMayBeKept(t *testing.T) {
@@ -48,7 +48,7 @@ func TestACallerWhoGoesAwayLeavesNoWarning(t *testing.T) {
 		"while the server works": func(y *yard, leave func()) {
 			y.servers["docs"].answer = func(sent) (json.RawMessage, error) {
 				leave()
-				return nil, &upstream.CallError{Outcome: upstream.Outcome{ServerID: "docs", Reason: upstream.ReasonAborted}}
+				return nil, &outcome.CallError{Outcome: outcome.Outcome{ServerID: "docs", Reason: outcome.ReasonAborted}}
 			}
 		},
 		"while the record is read": func(y *yard, leave func()) {

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
@@ -37,7 +38,7 @@ type street struct {
 }
 
 func newStreet(t *testing.T) *street {
-	nets, err := upstream.ParseNets("127.0.0.0/8")
+	nets, err := egress.ParseNets("127.0.0.0/8")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 const (
@@ -50,7 +50,7 @@ func (s *Session) absentServers() string {
 	for _, srv := range servers {
 		if srv.Config.Enabled {
 			enabled++
-			if srv.Outcome.Status != upstream.Available {
+			if srv.Outcome.Status != outcome.Available {
 				away++
 			}
 		}

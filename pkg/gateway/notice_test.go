@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // unnoticed is the answer without its notice.
@@ -110,7 +110,7 @@ func TestNoticeOfWhatDoesNotExist(t *testing.T) {
 
 // Nothing found is never an empty success where something could not be searched.
 func TestNoticeOfAnEmptyAnswer(t *testing.T) {
-	down := upstream.Outcome{Status: upstream.Permanent, Reason: "refused"}
+	down := outcome.Outcome{Status: outcome.Permanent, Reason: "refused"}
 	act := def("act", "Act.", "")
 	for _, tt := range []struct {
 		name, want string

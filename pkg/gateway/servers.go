@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // A listed is one server in the answer of upstream_servers.
@@ -93,16 +93,16 @@ func (s *Session) servers() []state.Server {
 
 func (s *Session) listed(srv state.Server) listed {
 	l := listed{Name: srv.Config.Name, Enabled: srv.Config.Enabled}
-	outcome := srv.Outcome
+	out := srv.Outcome
 	switch {
 	case !srv.Config.Enabled:
 		l.Status = "disabled"
-	case outcome.Status == "":
-		outcome.Status = upstream.Transient // configured since the last sync: the next one loads it
+	case out.Status == "":
+		out.Status = outcome.Transient // configured since the last sync: the next one loads it
 		fallthrough
 	default:
-		l.Status = string(outcome.Status)
-		l.Message = upstream.Message(srv.Config.Name, outcome)
+		l.Status = string(out.Status)
+		l.Message = out.Message(srv.Config.Name)
 	}
 	var counts lock.Counts
 	for i := srv.First; i < srv.First+srv.Tools; i++ {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // listing reads every page of upstream_servers as name → entry.
@@ -69,8 +69,8 @@ func TestServersAreListedWithStatusAndCounts(t *testing.T) {
 
 func TestAServersMessageIsThatOfItsOutcome(t *testing.T) {
 	y := newYard(t)
-	for name, status := range map[string]upstream.Status{"late": upstream.Transient, "gone": upstream.Permanent, "shut": upstream.Denied} {
-		y.serves(name).outcome = upstream.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
+	for name, status := range map[string]outcome.Status{"late": outcome.Transient, "gone": outcome.Permanent, "shut": outcome.Denied} {
+		y.serves(name).outcome = outcome.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
 	}
 	y.configure(nil)
 	y.sync()

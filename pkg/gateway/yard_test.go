@@ -22,6 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -54,7 +55,7 @@ type yard struct {
 // A server is what an upstream server says and does.
 type server struct {
 	tools   []string // definitions
-	outcome upstream.Outcome
+	outcome outcome.Outcome
 	answer  func(sent) (json.RawMessage, error) // nil: a text that names the tool
 }
 
@@ -108,19 +109,19 @@ func (y *yard) wait(d time.Duration) {
 }
 
 // LoadAll makes a yard the loader of its syncer.
-func (y *yard) LoadAll(_ context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
-	out := make([]upstream.Outcome, len(targets))
+func (y *yard) LoadAll(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
+	out := make([]outcome.Outcome, len(targets))
 	for i, target := range targets {
 		s, ok := y.servers[target.ID]
-		o := upstream.Outcome{ServerID: target.ID, Status: upstream.Permanent, Reason: "refused", Attempts: 1, CheckedAt: y.clock()}
+		o := outcome.Outcome{ServerID: target.ID, Status: outcome.Permanent, Reason: "refused", Attempts: 1, CheckedAt: y.clock()}
 		if ok {
 			o = s.outcome
 			o.ServerID, o.Attempts, o.CheckedAt = target.ID, 1, y.clock()
 			if o.Status == "" {
-				o.Status = upstream.Available
+				o.Status = outcome.Available
 			}
 		}
-		if o.Status == upstream.Available {
+		if o.Status == outcome.Available {
 			for _, raw := range s.tools {
 				d, err := tool.ParseDefinition([]byte(raw))
 				if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // The methods that are served.
@@ -125,8 +125,8 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
 	if _, refused := errors.AsType[*gateway.Error](err); late && !refused && !d.list { // how far it got is not known
-		raw, err = gateway.Failed("", &upstream.CallError{Delivered: true, Outcome: upstream.Outcome{
-			Status: upstream.Transient, Reason: upstream.ReasonTimeout, Duration: time.Since(x.start),
+		raw, err = gateway.Failed("", &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{
+			Status: outcome.Transient, Reason: outcome.ReasonTimeout, Duration: time.Since(x.start),
 		}}, nil)
 	}
 	if err != nil {
@@ -142,8 +142,8 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	if d.list {
 		return nil, internal(fmt.Errorf("%w: a page of %d bytes", errTooLong, len(raw)))
 	}
-	if raw, err = gateway.Failed("", &upstream.CallError{Delivered: true, Limit: limit, Outcome: upstream.Outcome{
-		Status: upstream.Available, Reason: upstream.ReasonTooLarge,
+	if raw, err = gateway.Failed("", &outcome.CallError{Delivered: true, Limit: limit, Outcome: outcome.Outcome{
+		Status: outcome.Available, Reason: outcome.ReasonTooLarge,
 	}}, nil); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -141,7 +142,7 @@ func (h *house) publish(l listing) *catalog.Snapshot {
 			s.Tools = append(s.Tools, ti)
 		}
 		in.Servers = append(in.Servers, s)
-		cur.Outcomes = append(cur.Outcomes, upstream.Outcome{ServerID: server, Status: upstream.Available, Attempts: 1, CheckedAt: h.clock()})
+		cur.Outcomes = append(cur.Outcomes, outcome.Outcome{ServerID: server, Status: outcome.Available, Attempts: 1, CheckedAt: h.clock()})
 	}
 	snap, err := catalog.Build(in)
 	if err != nil {
@@ -263,10 +264,10 @@ var atStart = map[string]lock.Status{
 // noServers says of every server that it is away, so that a sync keeps what it has.
 type noServers struct{}
 
-func (noServers) LoadAll(_ context.Context, targets []upstream.Target, each func(upstream.Outcome)) []upstream.Outcome {
-	out := make([]upstream.Outcome, len(targets))
+func (noServers) LoadAll(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
+	out := make([]outcome.Outcome, len(targets))
 	for i, target := range targets {
-		out[i] = upstream.Outcome{ServerID: target.ID, Status: upstream.Transient, Reason: upstream.ReasonTimeout, Attempts: 1}
+		out[i] = outcome.Outcome{ServerID: target.ID, Status: outcome.Transient, Reason: outcome.ReasonTimeout, Attempts: 1}
 		each(out[i])
 	}
 	return out

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // A Health is the facts about a State that its operator wants to know, for the
@@ -82,7 +82,7 @@ func countServers(servers []Server) Servers {
 		if s.Outcome.Status != "" {
 			c.Tried++
 		}
-		if s.Outcome.Status == upstream.Available {
+		if s.Outcome.Status == outcome.Available {
 			c.Available++
 		}
 		if len(s.Outcome.Refused) > 0 {

@@ -6,18 +6,18 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // A Server is one configured server.
 type Server struct {
 	Config  config.Server
-	Outcome upstream.Outcome // of the last attempt to load it; the zero Outcome: never tried
-	First   int              // number of its first tool
-	Tools   int              // how many it has; they lie side by side
+	Outcome outcome.Outcome // of the last attempt to load it; the zero Outcome: never tried
+	First   int             // number of its first tool
+	Tools   int             // how many it has; they lie side by side
 }
 
 // An inventory is what follows from the config and the catalog's tools, whoever
@@ -110,8 +110,8 @@ func (o *inventory) universe(servers []Server) toolset.Universe {
 		status := s.Outcome.Status
 		u.Servers[i] = toolset.Server{
 			Name:       s.Config.Name,
-			Loaded:     s.Config.Enabled && status == upstream.Available,
-			Transient:  s.Config.Enabled && (status == upstream.Transient || status == ""),
+			Loaded:     s.Config.Enabled && status == outcome.Available,
+			Transient:  s.Config.Enabled && (status == outcome.Transient || status == ""),
 			RetryAfter: s.Outcome.RetryAfter,
 		}
 	}

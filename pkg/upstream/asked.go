@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // A server of the handshake era may ask its client something while it works on a request:
@@ -17,9 +19,6 @@ const (
 	maxAsked     = 64              // requests of one op's servers that are answered
 	askedTimeout = 2 * time.Second // for handing in one answer
 )
-
-// askedNote is added to a failure of a tool whose request was refused.
-const askedNote = "Note: the tool asks for input, which this client cannot give."
 
 // answer answers a request that came on the stream of resp, and takes all else for a
 // notification. The answer goes out on the same session.
@@ -100,7 +99,7 @@ func withNote(result json.RawMessage) json.RawMessage {
 func noteBlock() []byte {
 	var block object
 	block.add("type", quote("text"))
-	block.add("text", quote(askedNote))
+	block.add("text", quote(outcome.AskedNote))
 	return block.end()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -73,8 +74,8 @@ func TestAnswersThatAreNotTakenEndWithTheCall(t *testing.T) {
 		})
 		start := time.Now()
 		_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-		e, ok := errors.AsType[*CallError](err)
-		if want := "No answer after 20 s. " + unknown + " " + askedNote; !ok || e.Message("s") != want || time.Since(start) != 20*time.Second {
+		e, ok := errors.AsType[*outcome.CallError](err)
+		if want := "No answer after 20 s. " + unknown + " " + outcome.AskedNote; !ok || e.Message("s") != want || time.Since(start) != 20*time.Second {
 			t.Errorf("Call = %v after %v, want %s", err, time.Since(start), want)
 		}
 	})
@@ -93,7 +94,7 @@ func TestQuestionBeforeAnErrorOfTheServersOwn(t *testing.T) {
 			"data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"no roots\"}}\n\n"))
 	})
 	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-	if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Message != "no roots. "+askedNote {
+	if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Message != "no roots. "+outcome.AskedNote {
 		t.Errorf("Call = %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -117,7 +118,7 @@ func BenchmarkLoadAll(b *testing.B) {
 	for b.Loop() {
 		c := New(&Options{AllowNets: loopback()})
 		for _, o := range c.LoadAll(b.Context(), targets, nil) {
-			if o.Status != Available {
+			if o.Status != outcome.Available {
 				b.Fatalf("%s: %s %s", o.ServerID, o.Status, o.Error)
 			}
 		}
@@ -135,10 +136,10 @@ func BenchmarkLoadAllInTrouble(b *testing.B) {
 			targets = append(targets, Target{ID: s.Addr(), URL: s.URL})
 		}
 		c := New(&Options{AllowNets: loopback()})
-		r := Collect(c.LoadAll(b.Context(), targets, nil))
+		ids, _ := byStatus(c.LoadAll(b.Context(), targets, nil))
 		c.Close()
-		if len(r.Transient) != 10 || len(r.Permanent) != 5 || len(r.Denied) != 5 {
-			b.Fatalf("%d transient, %d permanent, %d denied", len(r.Transient), len(r.Permanent), len(r.Denied))
+		if len(ids[outcome.Transient]) != 10 || len(ids[outcome.Permanent]) != 5 || len(ids[outcome.Denied]) != 5 {
+			b.Fatalf("outcomes: %v", ids)
 		}
 	}
 }
@@ -147,7 +148,7 @@ func BenchmarkClassify(b *testing.B) {
 	e := Evidence{Err: &statusError{status: 403}, Exchange: answered(403, "RBAC: access denied")}
 	b.ReportAllocs()
 	for b.Loop() {
-		if Classify(e).Status != Denied {
+		if Classify(e).Status != outcome.Denied {
 			b.Fatal("not denied")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -21,7 +22,7 @@ func TestAnAttemptEndsAfterFiveSeconds(t *testing.T) {
 		s.FailTimes(1, upstreamtest.Hang())
 		start := time.Now()
 		out := f.client.Load(t.Context(), f.targets[0])
-		if took := time.Since(start); out.Status != Available || out.Attempts != 2 || len(out.Tools) != 3 || took != 5250*time.Millisecond {
+		if took := time.Since(start); out.Status != outcome.Available || out.Attempts != 2 || len(out.Tools) != 3 || took != 5250*time.Millisecond {
 			t.Errorf("Load = %s %s after %d attempts in %v, want it available after 2 in 5.25s", out.Status, out.Reason, out.Attempts, took)
 		}
 	})

@@ -1,5 +1,7 @@
 package upstream
 
+import "github.com/portcullis-mcp/portcullis/pkg/outcome"
+
 import "time"
 
 const (
@@ -34,9 +36,9 @@ func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 func (b *breaker) report(now time.Time, v Verdict) {
 	b.probing = false
 	switch {
-	case v.Status == Available:
+	case v.Status == outcome.Available:
 		b.failures = 0
-	case v.Status == Transient && v.Reason != ReasonRateLimited:
+	case v.Status == outcome.Transient && v.Reason != outcome.ReasonRateLimited:
 		if b.failures++; b.failures >= breakAfter {
 			b.until = now.Add(breakFor)
 		}

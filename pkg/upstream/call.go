@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -17,7 +18,7 @@ import (
 const cancelTimeout = 500 * time.Millisecond
 
 // Call sends one tools/call and returns the result object, byte for byte. It returns an
-// [*RPCError] if the server answered with one, and a [*CallError] otherwise. Whatever the
+// [*RPCError] if the server answered with one, and a [*outcome.CallError] otherwise. Whatever the
 // last outcome of the server was, Call tries.
 //
 // It tries again after a transient failure only if the call was provably not
@@ -26,12 +27,12 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	start := c.o.Now()
 	o := c.newCall(t, call.Owner)
 	defer o.release()
-	out := Outcome{ServerID: t.ID}
+	out := outcome.Outcome{ServerID: t.ID}
 	if wait, ok := o.peer.admit(start); !ok {
-		out.Status, out.Reason, out.RetryAfter = Transient, ReasonBreakerOpen, wait
+		out.Status, out.Reason, out.RetryAfter = outcome.Transient, outcome.ReasonBreakerOpen, wait
 		out.CheckedAt = start
 		c.ended(ctx, "call", out)
-		return nil, &CallError{Outcome: out}
+		return nil, &outcome.CallError{Outcome: out}
 	}
 	limit := c.limits.call
 	if t.Timeout > 0 {
@@ -51,15 +52,15 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	}
 	o.peer.report(out.CheckedAt, v)
 	c.ended(ctx, "call", out)
-	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == Available {
+	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == outcome.Available {
 		rpc = rpc.redacted(o.secrets(), o.scrubber())
 		if o.refused {
-			rpc.Message += ". " + askedNote
+			rpc.Message += ". " + outcome.AskedNote
 		}
 		return nil, rpc
 	}
 	if err != nil {
-		return nil, &CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.trail.last != nil && o.trail.last.Session, Asked: o.refused}
+		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.trail.last != nil && o.trail.last.Session, Asked: o.refused}
 	}
 	result = o.scrubbed(result)
 	if o.refused {
@@ -76,22 +77,22 @@ func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.
 		}
 	}()
 	again := func(v Verdict) bool {
-		return v.Status == Transient && (call.Retry || o.leg == nil || notProcessed(o.trail.last, o.t.BehindProxy))
+		return v.Status == outcome.Transient && (call.Retry || o.leg == nil || notProcessed(o.trail.last, o.t.BehindProxy))
 	}
 	v, attempts = o.c.retry(own, again, func() Verdict {
 		if err = o.begin(own); err == nil {
 			result, err = o.do(own, func(l leg) (message, error) { return o.c.callMessage(l, call) })
 		}
 		v := o.verdict(caller, own, err)
-		o.outlived = own.Err() != nil && v.Reason == ReasonTimeout && o.sentCall()
+		o.outlived = own.Err() != nil && v.Reason == outcome.ReasonTimeout && o.sentCall()
 		if err != nil && own.Err() != nil {
 			o.cancelUpstream(own)
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != codeVersion && v.Reason != ReasonAborted {
-			return Verdict{Status: Available, Reason: ReasonUpstreamError} // the tool's own answer
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != codeVersion && v.Reason != outcome.ReasonAborted {
+			return Verdict{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own answer
 		}
 		if errors.Is(err, errTooLong) && o.sentCall() {
-			return Verdict{Status: Available, Reason: ReasonTooLarge, HTTPStatus: v.HTTPStatus} // the server is well
+			return Verdict{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: v.HTTPStatus} // the server is well
 		}
 		return v
 	})

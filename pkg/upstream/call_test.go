@@ -9,15 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // failed returns the outcome of a call that failed.
-func failed(t *testing.T, err error) Outcome {
+func failed(t *testing.T, err error) outcome.Outcome {
 	t.Helper()
-	ce, ok := errors.AsType[*CallError](err)
+	ce, ok := errors.AsType[*outcome.CallError](err)
 	if !ok {
-		t.Fatalf("error = %v, want a *CallError", err)
+		t.Fatalf("error = %v, want a *outcome.CallError", err)
 	}
 	return ce.Outcome
 }
@@ -102,7 +103,7 @@ func TestCallDeadlines(t *testing.T) {
 				start := time.Now()
 				_, err := f.client.Call(ctx, f.targets[0], Call{Name: "x", Retry: true})
 				out := failed(t, err)
-				if out.Status != Transient || out.Reason != ReasonTimeout || time.Since(start) != tt.want {
+				if out.Status != outcome.Transient || out.Reason != outcome.ReasonTimeout || time.Since(start) != tt.want {
 					t.Errorf("Call ended as %s %s after %v, want timeout after %v", out.Status, out.Reason, time.Since(start), tt.want)
 				}
 			})
@@ -133,7 +134,7 @@ func TestCancellationReachesTheServer(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
 				_, err := f.client.Call(ctx, f.targets[0], Call{Name: "slow"})
-				if out := failed(t, err); out.Reason != ReasonAborted || out.Recorded() {
+				if out := failed(t, err); out.Reason != outcome.ReasonAborted || out.Recorded() {
 					t.Errorf("Call ended as %q %s, want aborted", out.Status, out.Reason)
 				}
 				<-stopped
@@ -170,12 +171,12 @@ func TestBreakerSparesAServerThatKeepsFailing(t *testing.T) {
 		}
 		s.FailOn("tools/call", 5, upstreamtest.Status(500, ""))
 		for range 5 {
-			if out := failed(t, call()); out.Reason != ReasonHTTP5xx {
+			if out := failed(t, call()); out.Reason != outcome.ReasonHTTP5xx {
 				t.Fatalf("Call ended as %s", out.Reason)
 			}
 		}
 		out := failed(t, call())
-		if out.Status != Transient || out.Reason != ReasonBreakerOpen || out.RetryAfter != 30*time.Second || out.Attempts != 0 || len(s.Calls()) != 5 {
+		if out.Status != outcome.Transient || out.Reason != outcome.ReasonBreakerOpen || out.RetryAfter != 30*time.Second || out.Attempts != 0 || len(s.Calls()) != 5 {
 			t.Errorf("sixth call = %+v, %d received; want it not made", out, len(s.Calls()))
 		}
 		if _, err := f.client.Call(t.Context(), f.targets[1], Call{Name: "tool_aa"}); err != nil || len(other.Calls()) != 1 {
@@ -199,7 +200,7 @@ func TestLoadThatSucceedsClosesTheBreaker(t *testing.T) {
 	for range 6 {
 		_, _ = c.Call(t.Context(), target, Call{Name: "tool_aa"})
 	}
-	if c.Load(t.Context(), target).Status != Available {
+	if c.Load(t.Context(), target).Status != outcome.Available {
 		t.Fatal("Load failed")
 	}
 	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
@@ -209,7 +210,7 @@ func TestLoadThatSucceedsClosesTheBreaker(t *testing.T) {
 
 func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
 	now := time.Now()
-	fail := Verdict{Status: Transient, Reason: ReasonHTTP5xx}
+	fail := Verdict{Status: outcome.Transient, Reason: outcome.ReasonHTTP5xx}
 	for _, tt := range []struct {
 		name     string
 		verdicts []Verdict
@@ -217,12 +218,12 @@ func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
 	}{
 		{"four failures", []Verdict{fail, fail, fail, fail}, false},
 		{"five failures", []Verdict{fail, fail, fail, fail, fail}, true},
-		{"a success between", []Verdict{fail, fail, fail, {Status: Available}, fail, fail}, false},
-		{"limits do not count", []Verdict{fail, fail, fail, fail, {Status: Transient, Reason: ReasonRateLimited}}, false},
-		{"denials do not count", []Verdict{fail, fail, fail, fail, {Status: Denied}}, false},
-		{"aborts do not count", []Verdict{fail, fail, fail, fail, {Reason: ReasonAborted}}, false},
-		{"permanent failures do not count", []Verdict{fail, fail, fail, fail, {Status: Permanent}}, false},
-		{"a denial between does not help", []Verdict{fail, fail, {Status: Denied}, fail, fail, fail}, true},
+		{"a success between", []Verdict{fail, fail, fail, {Status: outcome.Available}, fail, fail}, false},
+		{"limits do not count", []Verdict{fail, fail, fail, fail, {Status: outcome.Transient, Reason: outcome.ReasonRateLimited}}, false},
+		{"denials do not count", []Verdict{fail, fail, fail, fail, {Status: outcome.Denied}}, false},
+		{"aborts do not count", []Verdict{fail, fail, fail, fail, {Reason: outcome.ReasonAborted}}, false},
+		{"permanent failures do not count", []Verdict{fail, fail, fail, fail, {Status: outcome.Permanent}}, false},
+		{"a denial between does not help", []Verdict{fail, fail, {Status: outcome.Denied}, fail, fail, fail}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b breaker
@@ -254,7 +255,7 @@ func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
 			t.Errorf("admit after the probe failed = %v, %t; want 30 s more", wait, ok)
 		}
 		b.admit(later.Add(breakFor))
-		b.report(later.Add(breakFor), Verdict{Status: Available})
+		b.report(later.Add(breakFor), Verdict{Status: outcome.Available})
 		if _, ok := b.admit(later.Add(breakFor)); !ok {
 			t.Error("the breaker is open after a probe that went well")
 		}
@@ -306,7 +307,7 @@ func TestCredentialIsRefreshedSilentlyOnce(t *testing.T) {
 		})})
 		target := Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer ${secretsmanager:github}"}}
 		for range 2 {
-			if out := c.Load(t.Context(), target); out.Status != Available {
+			if out := c.Load(t.Context(), target); out.Status != outcome.Available {
 				t.Fatalf("Load = %+v", out)
 			}
 		}
@@ -324,7 +325,7 @@ func TestCredentialIsRefreshedSilentlyOnce(t *testing.T) {
 		s.SetToken("third") // and the secret is the old one still
 		s.ForgetRequests()
 		_, err := c.Call(t.Context(), target, Call{Name: "tool_aa", Retry: true})
-		if out := failed(t, err); out.Status != Denied || out.Reason != ReasonAuthRequired || s.Total() != 1 {
+		if out := failed(t, err); out.Status != outcome.Denied || out.Reason != outcome.ReasonAuthRequired || s.Total() != 1 {
 			t.Errorf("Call = %s %s after %d requests, want denied after one", out.Status, out.Reason, s.Total())
 		}
 	}
@@ -333,7 +334,7 @@ func TestCredentialIsRefreshedSilentlyOnce(t *testing.T) {
 func TestCallReportsAPanic(t *testing.T) {
 	c := quick(t, Options{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })})
 	_, err := c.Call(t.Context(), Target{ID: "s", URL: "http://127.0.0.1:1/", Headers: map[string]string{"A": "${env:X}"}}, Call{Name: "x"})
-	if out := failed(t, err); out.Status != Permanent || out.Reason != ReasonInternal {
+	if out := failed(t, err); out.Status != outcome.Permanent || out.Reason != outcome.ReasonInternal {
 		t.Errorf("Call ended as %s %s, want permanent internal", out.Status, out.Reason)
 	}
 }
@@ -361,12 +362,12 @@ func TestCallWorksAgainWhenTheServerIsBack(t *testing.T) {
 	c := quick(t, Options{})
 	target := Target{ID: "s", URL: s.URL}
 	s.Refuse()
-	if out := c.Load(t.Context(), target); out.Reason != ReasonRefused {
+	if out := c.Load(t.Context(), target); out.Reason != outcome.ReasonRefused {
 		t.Fatalf("Load = %+v", out)
 	}
 	for range 10 {
 		_, err := c.Call(t.Context(), target, Call{Name: "tool_aa"})
-		if out := failed(t, err); out.Reason != ReasonRefused {
+		if out := failed(t, err); out.Reason != outcome.ReasonRefused {
 			t.Fatalf("Call while it is down ended as %s", out.Reason)
 		}
 	}
@@ -375,20 +376,5 @@ func TestCallWorksAgainWhenTheServerIsBack(t *testing.T) {
 	}
 	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
 		t.Errorf("Call after it came back = %v", err)
-	}
-}
-
-func TestOutcomesAreRememberedByStatus(t *testing.T) {
-	now := time.Now()
-	for status, ttl := range map[Status]time.Duration{
-		Available: 5 * time.Minute, Transient: 5 * time.Second, Permanent: time.Minute, Denied: 30 * time.Second, "": 0,
-	} {
-		if TTL(status) != ttl {
-			t.Errorf("TTL(%q) = %v, want %v", status, TTL(status), ttl)
-		}
-		o := Outcome{Status: status, CheckedAt: now}
-		if ttl > 0 && o.Stale(now.Add(ttl-1)) || !o.Stale(now.Add(ttl)) {
-			t.Errorf("%q is not stale from %v on", status, ttl)
-		}
 	}
 }

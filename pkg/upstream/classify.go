@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // Evidence is all that is known of an attempt that failed.
@@ -23,7 +25,7 @@ type Evidence struct {
 
 // A Verdict is what an attempt's evidence comes to.
 type Verdict struct {
-	Status     Status // "": aborted, not to be recorded
+	Status     outcome.Status // "": aborted, not to be recorded
 	Reason     string
 	HTTPStatus int
 	RetryAfter time.Duration // how long the server asked to be left alone; 0: it did not
@@ -32,7 +34,7 @@ type Verdict struct {
 // A ground is one way to fail and how to tell it.
 type ground struct {
 	row    string // of the table in the documentation
-	status Status
+	status outcome.Status
 	reason string
 	holds  func(c *findings) bool
 }
@@ -61,7 +63,7 @@ func Classify(e Evidence) Verdict {
 			return v
 		}
 	}
-	v.Status, v.Reason = Permanent, ReasonUnknown
+	v.Status, v.Reason = outcome.Permanent, outcome.ReasonUnknown
 	return v
 }
 
@@ -82,48 +84,48 @@ func grounds() []ground {
 		return func(f *findings) bool { return f.rpc != nil && slices.Contains(codes, f.rpc.Code) }
 	}
 	return []ground{
-		{"0", "", ReasonAborted, func(f *findings) bool { return f.Aborted }},
+		{"0", "", outcome.ReasonAborted, func(f *findings) bool { return f.Aborted }},
 
-		{"14", Transient, ReasonAuthzUnavailable, (*findings).authzOut},
-		{"13", Denied, ReasonInsufficientScope, (*findings).scopeMissing},
-		{"13", Denied, ReasonAuthRequired, status(http.StatusUnauthorized)},
-		{"13", Denied, ReasonForbidden, status(http.StatusForbidden)},
-		{"12", Denied, ReasonForbidden, status(http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
+		{"14", outcome.Transient, outcome.ReasonAuthzUnavailable, (*findings).authzOut},
+		{"13", outcome.Denied, outcome.ReasonInsufficientScope, (*findings).scopeMissing},
+		{"13", outcome.Denied, outcome.ReasonAuthRequired, status(http.StatusUnauthorized)},
+		{"13", outcome.Denied, outcome.ReasonForbidden, status(http.StatusForbidden)},
+		{"12", outcome.Denied, outcome.ReasonForbidden, status(http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
 
-		{"3", Transient, ReasonDNSTimeout, func(f *findings) bool { return f.dnsTimeout }},
-		{"2", Transient, ReasonTimeout, func(f *findings) bool { return f.Expired || f.timeout }},
-		{"5", Transient, ReasonReset, func(f *findings) bool { return f.reset || f.eof && !f.Exchange.Garbled }},
+		{"3", outcome.Transient, outcome.ReasonDNSTimeout, func(f *findings) bool { return f.dnsTimeout }},
+		{"2", outcome.Transient, outcome.ReasonTimeout, func(f *findings) bool { return f.Expired || f.timeout }},
+		{"5", outcome.Transient, outcome.ReasonReset, func(f *findings) bool { return f.reset || f.eof && !f.Exchange.Garbled }},
 
-		{"1", Permanent, ReasonConfig, func(f *findings) bool { return f.config || f.Blocked }},
-		{"3", Permanent, ReasonDNS, func(f *findings) bool { return f.dns }},
-		{"4", Permanent, ReasonRefused, func(f *findings) bool { return f.refused }},
-		{"4", Permanent, ReasonUnreachable, func(f *findings) bool { return f.unreachable }},
-		{"6", Permanent, ReasonTLS, func(f *findings) bool { return f.tls }},
-		{"6", Permanent, ReasonNotHTTP, func(f *findings) bool { return f.Exchange.Answered && f.code == 0 }},
+		{"1", outcome.Permanent, outcome.ReasonConfig, func(f *findings) bool { return f.config || f.Blocked }},
+		{"3", outcome.Permanent, outcome.ReasonDNS, func(f *findings) bool { return f.dns }},
+		{"4", outcome.Permanent, outcome.ReasonRefused, func(f *findings) bool { return f.refused }},
+		{"4", outcome.Permanent, outcome.ReasonUnreachable, func(f *findings) bool { return f.unreachable }},
+		{"6", outcome.Permanent, outcome.ReasonTLS, func(f *findings) bool { return f.tls }},
+		{"6", outcome.Permanent, outcome.ReasonNotHTTP, func(f *findings) bool { return f.Exchange.Answered && f.code == 0 }},
 
-		{"7", Permanent, ReasonRedirect, class(3)},
-		{"8", Transient, ReasonTimeout, status(http.StatusRequestTimeout, http.StatusTooEarly)},
-		{"8", Transient, ReasonRateLimited, status(http.StatusTooManyRequests)},
-		{"9", Transient, ReasonHTTP5xx, class(5)},
-		{"12", Permanent, ReasonEgressProxy, status(http.StatusProxyAuthRequired)},
+		{"7", outcome.Permanent, outcome.ReasonRedirect, class(3)},
+		{"8", outcome.Transient, outcome.ReasonTimeout, status(http.StatusRequestTimeout, http.StatusTooEarly)},
+		{"8", outcome.Transient, outcome.ReasonRateLimited, status(http.StatusTooManyRequests)},
+		{"9", outcome.Transient, outcome.ReasonHTTP5xx, class(5)},
+		{"12", outcome.Permanent, outcome.ReasonEgressProxy, status(http.StatusProxyAuthRequired)},
 
 		// A JSON-RPC error says more than the 400 or 404 that it came with.
-		{"16", Permanent, ReasonProtocol, rpc(codeMethodNotFound)},
-		{"17", Permanent, ReasonProtocol, rpc(codeParse, codeInvalidRequest, codeInvalidParams, codeHeaderMismatch, codeMissingCapability)},
-		{"17", Permanent, ReasonVersion, rpc(codeVersion)},
-		{"17", Permanent, ReasonVersion, protocol(ReasonVersion)},
-		{"17", Transient, ReasonUpstreamError, rpc(codeInternal)},
-		{"17", Permanent, ReasonUpstreamError, func(f *findings) bool { return f.rpc != nil }},
+		{"16", outcome.Permanent, outcome.ReasonProtocol, rpc(codeMethodNotFound)},
+		{"17", outcome.Permanent, outcome.ReasonProtocol, rpc(codeParse, codeInvalidRequest, codeInvalidParams, codeHeaderMismatch, codeMissingCapability)},
+		{"17", outcome.Permanent, outcome.ReasonVersion, rpc(codeVersion)},
+		{"17", outcome.Permanent, outcome.ReasonVersion, protocol(outcome.ReasonVersion)},
+		{"17", outcome.Transient, outcome.ReasonUpstreamError, rpc(codeInternal)},
+		{"17", outcome.Permanent, outcome.ReasonUpstreamError, func(f *findings) bool { return f.rpc != nil }},
 
-		{"10", Permanent, ReasonNotFound, status(http.StatusNotFound)},
-		{"11", Permanent, ReasonBadRequest, status(http.StatusBadRequest)},
-		{"11", Permanent, ReasonWrongTransport, status(http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType)},
-		{"11", Permanent, ReasonHTTP4xx, class(4)},
+		{"10", outcome.Permanent, outcome.ReasonNotFound, status(http.StatusNotFound)},
+		{"11", outcome.Permanent, outcome.ReasonBadRequest, status(http.StatusBadRequest)},
+		{"11", outcome.Permanent, outcome.ReasonWrongTransport, status(http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType)},
+		{"11", outcome.Permanent, outcome.ReasonHTTP4xx, class(4)},
 
-		{"15", Permanent, ReasonNotMCP, protocol(ReasonNotMCP)},
-		{"15", Permanent, ReasonProtocol, protocol(ReasonProtocol)},
-		{"18", Denied, ReasonCredentialMissing, func(f *findings) bool { return f.credential }},
-		{"19", Permanent, ReasonInternal, func(f *findings) bool { return f.panicked }},
+		{"15", outcome.Permanent, outcome.ReasonNotMCP, protocol(outcome.ReasonNotMCP)},
+		{"15", outcome.Permanent, outcome.ReasonProtocol, protocol(outcome.ReasonProtocol)},
+		{"18", outcome.Denied, outcome.ReasonCredentialMissing, func(f *findings) bool { return f.credential }},
+		{"19", outcome.Permanent, outcome.ReasonInternal, func(f *findings) bool { return f.panicked }},
 	}
 }
 

@@ -1,3 +1,11 @@
+// Package upstream is the gateway's MCP client: it loads the tools of upstream
+// servers and calls them.
+//
+// It moves raw JSON. Typed clients round integers beyond 2^53, drop fields
+// they do not know and fail on new kinds of content; a gateway must pass all of that on.
+//
+// Every way in which a server can fail ends in one [outcome.Outcome]. Type, status
+// code and headers decide it, never text that somebody else wrote: see [Classify].
 package upstream
 
 import (
@@ -8,7 +16,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -16,6 +23,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
@@ -26,7 +35,7 @@ type Target struct {
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
 	Timeout     time.Duration     // of one call, all its attempts; 0 or over 20 s: 20 s
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
-	Memory      Memory            // of another process: [Outcome.Memory]
+	Memory      outcome.Memory    // of another process: [outcome.Outcome.Memory]
 	Shared      bool              // all callers share one session, whoever they are
 	Once        bool              // a load makes one attempt: the last one failed, and others wait
 }
@@ -55,7 +64,7 @@ type Options struct {
 type Event struct {
 	Op         string // "load" or "call"
 	Server     string
-	Status     Status // "" when the caller gave up
+	Status     outcome.Status // "" when the caller gave up
 	Reason     string
 	HTTPStatus int
 	Attempts   int
@@ -108,7 +117,7 @@ func (e *RPCError) Error() string {
 type Client struct {
 	o      Options
 	limits limits
-	dialer *dialer
+	dialer *egress.Dialer
 	http   *http.Client
 	vault  *vault
 	info   json.RawMessage // this client, as MCP's clientInfo
@@ -175,13 +184,12 @@ func New(o *Options) *Client {
 	c.slots.max = maxSlots
 	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
 	c.vault = &vault{from: c.o.Secrets}
-	c.dialer = &dialer{
-		net:   net.Dialer{Timeout: dialTimeout},
-		rule:  dialRule{allow: c.o.AllowNets, runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
-		roots: c.o.RootCAs,
+	c.dialer = &egress.Dialer{
+		Rule:  egress.Rule{Allow: c.o.AllowNets, Runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
+		Roots: c.o.RootCAs,
 	}
 	c.http = &http.Client{
-		Transport: recorder{newTransport(c.dialer)},
+		Transport: recorder{c.dialer.Transport()},
 		// A redirect would carry the headers elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -231,9 +239,9 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 }
 
 // ended logs and counts the end of a load or a call.
-func (c *Client) ended(ctx context.Context, name string, o Outcome) {
+func (c *Client) ended(ctx context.Context, name string, o outcome.Outcome) {
 	level := slog.LevelWarn
-	if o.Status == Available || !o.Recorded() {
+	if o.Status == outcome.Available || !o.Recorded() {
 		level = slog.LevelDebug
 	}
 	c.o.Log.LogAttrs(ctx, level, "upstream asked", slog.String("op", name),

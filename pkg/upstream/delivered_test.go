@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -20,15 +20,15 @@ const (
 )
 
 // callFailing makes a call that ends in an error, of a tool whose server fails on it as f says.
-func callFailing(t *testing.T, target Target, o upstreamtest.Options, f upstreamtest.Fault, call Call) *CallError {
+func callFailing(t *testing.T, target Target, o upstreamtest.Options, f upstreamtest.Fault, call Call) *outcome.CallError {
 	t.Helper()
 	s := upstreamtest.New(t, o)
 	s.FailOn("tools/call", -1, f)
 	target.ID, target.URL = "s", s.URL
 	_, err := quick(t, Options{}).Call(t.Context(), target, call)
-	failed, ok := errors.AsType[*CallError](err)
+	failed, ok := errors.AsType[*outcome.CallError](err)
 	if !ok {
-		t.Fatalf("Call = %v, want a *CallError", err)
+		t.Fatalf("Call = %v, want a *outcome.CallError", err)
 	}
 	return failed
 }
@@ -100,7 +100,7 @@ func TestCallThatWasNotSentSaysSo(t *testing.T) {
 			s := upstreamtest.New(t, upstreamtest.Options{})
 			s.FailOn("server/discover", -1, tt.fault)
 			_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-			e, ok := errors.AsType[*CallError](err)
+			e, ok := errors.AsType[*outcome.CallError](err)
 			if !ok || e.Delivered || !strings.Contains(e.Message("s"), notCarried) || len(s.Calls()) != 0 {
 				t.Errorf("Call = %v", err)
 			}
@@ -110,7 +110,7 @@ func TestCallThatWasNotSentSaysSo(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{})
 		s.Refuse()
 		_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-		if e, ok := errors.AsType[*CallError](err); !ok || e.Delivered || !strings.Contains(e.Message("s"), notCarried) {
+		if e, ok := errors.AsType[*outcome.CallError](err); !ok || e.Delivered || !strings.Contains(e.Message("s"), notCarried) {
 			t.Errorf("Call = %v", err)
 		}
 	})
@@ -122,7 +122,7 @@ func TestAnAttemptThatWasDeliveredStaysSo(t *testing.T) {
 	s.FailOn("tools/call", 1, upstreamtest.Reset())
 	s.FailOn("tools/call", -1, upstreamtest.Status(429, ""))
 	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x", Retry: true})
-	if e, ok := errors.AsType[*CallError](err); !ok || !e.Delivered || len(s.Calls()) != 3 {
+	if e, ok := errors.AsType[*outcome.CallError](err); !ok || !e.Delivered || len(s.Calls()) != 3 {
 		t.Errorf("Call = %v after %d calls, want it delivered", err, len(s.Calls()))
 	}
 }
@@ -136,8 +136,8 @@ func TestCallThatOutlivesItsTime(t *testing.T) {
 			s.FailOn("tools/call", 8, upstreamtest.Hang())
 			for range 8 { // more than open the breaker, were they counted
 				_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-				e, ok := errors.AsType[*CallError](err)
-				if !ok || !e.Delivered || e.Outcome.Reason != ReasonTimeout || e.Message("s") != "No answer after 20 s. "+unknown {
+				e, ok := errors.AsType[*outcome.CallError](err)
+				if !ok || !e.Delivered || e.Outcome.Reason != outcome.ReasonTimeout || e.Message("s") != "No answer after 20 s. "+unknown {
 					t.Fatalf("Call = %v, want it delivered and unanswered", err)
 				}
 			}
@@ -158,7 +158,7 @@ func TestBreakerStillCountsAServerThatIsGone(t *testing.T) {
 		{"500", func(_ *farm, s *upstreamtest.Server) { s.FailOn("tools/call", -1, upstreamtest.Status(500, "")) }, 5},
 		{"hangs in the handshake", func(_ *farm, s *upstreamtest.Server) { s.FailOn("server/discover", -1, upstreamtest.Hang()) }, 5},
 		{"no connection in time", func(f *farm, _ *upstreamtest.Server) {
-			transport := newTransport(f.client.dialer)
+			transport := f.client.dialer.Transport()
 			transport.DialContext = unanswered
 			f.client.http.Transport = recorder{transport}
 		}, 5},
@@ -169,11 +169,11 @@ func TestBreakerStillCountsAServerThatIsGone(t *testing.T) {
 				defer f.close()
 				tt.plan(f, f.add(t, upstreamtest.Options{Tools: tools(1)}))
 				for i := range tt.calls {
-					if out := failed(t, callOnce(t, f)); out.Reason == ReasonBreakerOpen {
+					if out := failed(t, callOnce(t, f)); out.Reason == outcome.ReasonBreakerOpen {
 						t.Fatalf("the breaker is open after %d calls", i)
 					}
 				}
-				if out := failed(t, callOnce(t, f)); out.Reason != ReasonBreakerOpen {
+				if out := failed(t, callOnce(t, f)); out.Reason != outcome.ReasonBreakerOpen {
 					t.Errorf("Call ended as %s, want the breaker open", out.Reason)
 				}
 			})
@@ -200,8 +200,8 @@ func TestResultThatIsTooLarge(t *testing.T) {
 			target := Target{ID: "s", URL: s.URL}
 			for range breakAfter + 1 {
 				_, err := c.Call(t.Context(), target, Call{Name: "tool_aa", Retry: true})
-				e, ok := errors.AsType[*CallError](err)
-				if !ok || e.Outcome.Status != Available || e.Outcome.Reason != ReasonTooLarge || !e.Delivered || e.Outcome.Attempts != 1 {
+				e, ok := errors.AsType[*outcome.CallError](err)
+				if !ok || e.Outcome.Status != outcome.Available || e.Outcome.Reason != outcome.ReasonTooLarge || !e.Delivered || e.Outcome.Attempts != 1 {
 					t.Fatalf("Call = %v, want it delivered, too large, at the first attempt", err)
 				}
 				if got := e.Message("s"); got != "The tool ran, but its result is too large to pass on (over 4 MiB). Ask for less; do not repeat a write." {
@@ -211,7 +211,7 @@ func TestResultThatIsTooLarge(t *testing.T) {
 			if n := len(s.Calls()); n != breakAfter+1 {
 				t.Errorf("%d calls were received, want each once", n)
 			}
-			if out := c.Load(t.Context(), target); out.Status != Available {
+			if out := c.Load(t.Context(), target); out.Status != outcome.Available {
 				t.Errorf("Load = %s %s", out.Status, out.Reason)
 			}
 		})
@@ -226,19 +226,8 @@ func TestHandshakeThatIsTooLarge(t *testing.T) {
 		_, _ = w.Write(make([]byte, maxResponse+1)) // a client that is gone reads no answer
 	})
 	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-	if e, ok := errors.AsType[*CallError](err); !ok || e.Delivered || e.Outcome.Reason != ReasonProtocol || e.Outcome.Status != Permanent {
+	if e, ok := errors.AsType[*outcome.CallError](err); !ok || e.Delivered || e.Outcome.Reason != outcome.ReasonProtocol || e.Outcome.Status != outcome.Permanent {
 		t.Errorf("Call = %v, want a permanent failure that was not delivered", err)
-	}
-}
-
-func TestHowLongWasWaited(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "No answer.", 200 * time.Millisecond: "No answer after 200 ms.", 7500 * time.Millisecond: "No answer after 8 s.", 20 * time.Second: "No answer after 20 s.",
-	} {
-		e := CallError{Outcome: Outcome{Status: Transient, Reason: ReasonTimeout, Duration: d}, Delivered: true}
-		if got := e.Message("s"); got != want+" "+unknown {
-			t.Errorf("after %v: %q", d, got)
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -48,7 +49,7 @@ func TestLoadAndCallInEveryShapeOfServer(t *testing.T) {
 			c := quick(t, Options{})
 			target := Target{ID: "s", URL: s.URL}
 			out := c.Load(t.Context(), target)
-			if out.Status != Available || out.Attempts != 1 || len(out.Tools) != 1 || out.Error != "" {
+			if out.Status != outcome.Available || out.Attempts != 1 || len(out.Tools) != 1 || out.Error != "" {
 				t.Fatalf("Load = %+v, want it available at the first attempt with one tool", out)
 			}
 			for range 2 {
@@ -67,7 +68,7 @@ func TestLoadAndCallInEveryShapeOfServer(t *testing.T) {
 func TestLegacyRequestsBearSessionAndVersion(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: tools(1), Versions: []string{"2025-06-18"}})
 	c := quick(t, Options{})
-	if out := c.Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != Available {
+	if out := c.Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != outcome.Available {
 		t.Fatalf("Load = %+v", out)
 	}
 	list := s.Received("tools/list")[0]
@@ -106,7 +107,7 @@ func TestLostSessionIsOpenedAgainOnce(t *testing.T) {
 	s.FailOn("tools/call", -1, upstreamtest.Status(404, "no such session"))
 	s.ForgetRequests()
 	_, err := c.Call(t.Context(), target, Call{Name: "tool_aa"})
-	if ce, ok := errors.AsType[*CallError](err); !ok || ce.Outcome.Reason != ReasonNotFound {
+	if ce, ok := errors.AsType[*outcome.CallError](err); !ok || ce.Outcome.Reason != outcome.ReasonNotFound {
 		t.Errorf("Call = %v, want not_found", err)
 	}
 	if got, want := methods(s), "tools/call initialize notifications/initialized tools/call"; got != want {
@@ -125,7 +126,7 @@ func TestSessionLostBetweenPagesStartsTheListAnew(t *testing.T) {
 		serve.ServeHTTP(w, r)
 	})
 	out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-	if out.Status != Available || len(out.Tools) != 5 {
+	if out.Status != outcome.Available || len(out.Tools) != 5 {
 		t.Fatalf("Load = %s %s, %d tools; want all 5", out.Status, out.Reason, len(out.Tools))
 	}
 }
@@ -134,12 +135,12 @@ func TestServerThatChangedItsEraIsFoundOutAgain(t *testing.T) {
 	old := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: tools(1)})
 	c := quick(t, Options{})
 	target := Target{ID: "s", URL: old.URL}
-	if out := c.Load(t.Context(), target); out.Status != Available {
+	if out := c.Load(t.Context(), target); out.Status != outcome.Available {
 		t.Fatalf("Load = %+v", out)
 	}
 	old.Close()
 	upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(2), Addr: old.Addr()})
-	if out := c.Load(t.Context(), target); out.Status != Available || len(out.Tools) != 2 {
+	if out := c.Load(t.Context(), target); out.Status != outcome.Available || len(out.Tools) != 2 {
 		t.Fatalf("Load after the upgrade = %+v", out)
 	}
 	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
@@ -155,7 +156,7 @@ func TestVersionIsNegotiatedOnce(t *testing.T) {
 	t.Run("down to the handshake era", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Tools: tools(1)})
 		s.FailOn("server/discover", -1, version(`"2025-06-18"`))
-		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != Available {
+		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != outcome.Available {
 			t.Errorf("Load = %+v", out)
 		}
 	})
@@ -163,7 +164,7 @@ func TestVersionIsNegotiatedOnce(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 		s.FailOn("server/discover", -1, version(`"2031-01-01"`))
 		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-		if out.Status != Permanent || out.Reason != ReasonVersion || methods(s) != "server/discover" {
+		if out.Status != outcome.Permanent || out.Reason != outcome.ReasonVersion || methods(s) != "server/discover" {
 			t.Errorf("Load = %s %s after %s, want permanent version after server/discover alone", out.Status, out.Reason, methods(s))
 		}
 	})
@@ -171,7 +172,7 @@ func TestVersionIsNegotiatedOnce(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 		s.FailOn("tools/list", -1, version(`"2026-07-28"`))
 		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-		if out.Status != Permanent || out.Reason != ReasonVersion {
+		if out.Status != outcome.Permanent || out.Reason != outcome.ReasonVersion {
 			t.Errorf("Load = %s %s, want permanent version", out.Status, out.Reason)
 		}
 		if got, want := methods(s), "server/discover tools/list server/discover tools/list"; got != want {
@@ -181,7 +182,7 @@ func TestVersionIsNegotiatedOnce(t *testing.T) {
 	t.Run("an unknown version chosen", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Versions: []string{"2031-01-01"}})
 		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-		if out.Status != Permanent || out.Reason != ReasonVersion {
+		if out.Status != outcome.Permanent || out.Reason != outcome.ReasonVersion {
 			t.Errorf("Load = %s %s, want permanent version", out.Status, out.Reason)
 		}
 	})
@@ -191,25 +192,25 @@ func TestPagesAreFollowedAndBounded(t *testing.T) {
 	t.Run("all pages", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(7), PageSize: 2})
 		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-		if out.Status != Available || len(out.Tools) != 7 || len(s.Received("tools/list")) != 4 {
+		if out.Status != outcome.Available || len(out.Tools) != 7 || len(s.Received("tools/list")) != 4 {
 			t.Errorf("Load = %s with %d tools from %d pages, want 7 from 4", out.Status, len(out.Tools), len(s.Received("tools/list")))
 		}
 	})
 	t.Run("64 pages", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(64), PageSize: 1})
-		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != Available || len(out.Tools) != 64 {
+		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != outcome.Available || len(out.Tools) != 64 {
 			t.Errorf("Load = %s %s, %d tools", out.Status, out.Reason, len(out.Tools))
 		}
 	})
 	t.Run("65 pages", func(t *testing.T) {
 		s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(65), PageSize: 1})
 		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-		if out.Reason != ReasonProtocol || len(s.Received("tools/list")) != 64 {
+		if out.Reason != outcome.ReasonProtocol || len(s.Received("tools/list")) != 64 {
 			t.Errorf("Load = %s %s after %d pages, want protocol after 64", out.Status, out.Reason, len(s.Received("tools/list")))
 		}
 	})
 	t.Run("10,001 tools", func(t *testing.T) {
-		for n, want := range map[int]Status{10_000: Available, 10_001: Permanent} {
+		for n, want := range map[int]outcome.Status{10_000: outcome.Available, 10_001: outcome.Permanent} {
 			s := upstreamtest.New(t, upstreamtest.Options{})
 			half := strings.Repeat(`{},`, n/2)
 			s.FailOn("tools/list", 1, upstreamtest.Result(`{"tools":[`+half+`{}],"nextCursor":"2"}`))
@@ -224,7 +225,7 @@ func TestPagesAreFollowedAndBounded(t *testing.T) {
 		const cursor = `"\ud83d<\u00e9>"`
 		s.FailOn("tools/list", 1, upstreamtest.Result(`{"tools":[],"nextCursor":`+cursor+`}`))
 		s.FailOn("tools/list", 1, upstreamtest.Result(`{"tools":[]}`))
-		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != Available {
+		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL}); out.Status != outcome.Available {
 			t.Fatalf("Load = %+v", out)
 		}
 		if body := string(s.Received("tools/list")[1].Body); !strings.Contains(body, `"cursor":`+cursor) {
@@ -237,7 +238,7 @@ func TestServerWithoutToolsIsAvailable(t *testing.T) {
 	for _, era := range []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy} {
 		s := upstreamtest.New(t, upstreamtest.Options{Era: era, NoTools: true})
 		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-		if diff := cmp.Diff([]any{Available, "", 0}, []any{out.Status, out.Reason, len(out.Tools)}); diff != "" {
+		if diff := cmp.Diff([]any{outcome.Available, "", 0}, []any{out.Status, out.Reason, len(out.Tools)}); diff != "" {
 			t.Errorf("era %d: %s", era, diff)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
 )
 
 // maxEvidence is how much of a body is kept as evidence, in bytes.
@@ -45,11 +47,11 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := &Exchange{Session: req.Header.Get(sessionHeader) != ""}
 	t.last = x
-	var conn *sniffed
+	var conn *egress.Conn
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		alive := true
-		if conn, _ = info.Conn.(*sniffed); conn != nil {
-			alive = conn.restart()
+		if conn, _ = info.Conn.(*egress.Conn); conn != nil {
+			alive = conn.Restart()
 		}
 		x.Sent = x.Sent || alive
 	}}
@@ -59,7 +61,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			// The transport has texts of its own for a connection that ended
 			// early; the error of the connection itself has a type.
 			var cause error
-			x.Answered, x.Garbled, cause = conn.story()
+			x.Answered, x.Garbled, cause = conn.State()
 			err = errors.Join(err, cause)
 		}
 		return nil, err

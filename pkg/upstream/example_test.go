@@ -29,7 +29,7 @@ func Example() {
 	fmt.Println(string(result), err)
 
 	s.Fail(upstreamtest.Status(403, ""))
-	fmt.Println(upstream.Message("greeter", c.Load(context.Background(), target)))
+	fmt.Println(c.Load(context.Background(), target).Message("greeter"))
 	// Output:
 	// available greet
 	// {"content":[{"type":"text","text":"greet"}],"structuredContent":{"name":"greet","arguments":{"name":"Ada"}},"isError":false,"resultType":"complete"} <nil>

@@ -3,6 +3,8 @@ package upstream
 import (
 	"errors"
 	"fmt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // The errors below are the faults that this package finds itself. Their types
@@ -38,7 +40,7 @@ type protocolError struct {
 func (e *protocolError) Error() string { return e.msg }
 
 func brokenProtocol(format string, args ...any) error {
-	return &protocolError{ReasonProtocol, fmt.Sprintf(format, args...)}
+	return &protocolError{outcome.ReasonProtocol, fmt.Sprintf(format, args...)}
 }
 
 // A statusError is an HTTP status that is no answer. What it means is for the

@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 const (
@@ -23,9 +25,9 @@ const (
 // When ctx ends LoadAll returns what it has. A server that was not asked, or not to the end,
 // has the zero Status then. each, if not nil, is called with every outcome as it comes, one
 // at a time.
-func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(Outcome)) []Outcome {
+func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
 	if each == nil {
-		each = func(Outcome) {}
+		each = func(outcome.Outcome) {}
 	}
 	// A load must not take the end of all loads for its own server's: it is canceled then, and
 	// says nothing.
@@ -33,12 +35,12 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(Outcom
 	defer cancel()
 	type result struct {
 		i int
-		o Outcome
+		o outcome.Outcome
 	}
 	ended, calm := make(chan result, len(targets)), make(chan int, len(targets))
 	met := make(chan string, len(targets)*c.limits.attempts) // reasons of attempts
 	timers := make([]*time.Timer, len(targets))
-	out := make([]Outcome, len(targets))
+	out := make([]outcome.Outcome, len(targets))
 	p := pace{most: c.o.Concurrency, limit: min(c.limits.burst, c.o.Concurrency), young: map[int]bool{}}
 	over := ctx.Done()
 	for next := 0; ; {
@@ -53,7 +55,7 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(Outcom
 		}
 		if p.running == 0 && (next == len(targets) || over == nil) {
 			for i := next; i < len(targets); i++ {
-				out[i] = Outcome{ServerID: targets[i].ID}
+				out[i] = outcome.Outcome{ServerID: targets[i].ID}
 				each(out[i])
 			}
 			return out
@@ -98,18 +100,18 @@ func (p *pace) start(i int) bool {
 // met takes the reason of one attempt, while its load may go on.
 func (p *pace) met(reason string) {
 	switch reason {
-	case ReasonAuthzUnavailable: // many servers share the service
+	case outcome.ReasonAuthzUnavailable: // many servers share the service
 		p.limit, p.fixed = min(burst, p.limit), true
-	case ReasonRateLimited:
+	case outcome.ReasonRateLimited:
 		p.limit = max(p.limit/2, min(burst, p.limit))
 	}
 }
 
 // end takes the end of load i. A round of loads that end well makes room for one more.
-func (p *pace) end(i int, status Status) {
+func (p *pace) end(i int, status outcome.Status) {
 	p.running--
 	delete(p.young, i)
-	if status != Available || p.fixed {
+	if status != outcome.Available || p.fixed {
 		return
 	}
 	if p.well++; p.well >= p.limit {

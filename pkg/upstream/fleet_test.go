@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -39,32 +40,31 @@ func trouble(s *upstreamtest.Server, i int) {
 }
 
 // wantTroubled checks one run over the troubled fleet.
-func wantTroubled(t *testing.T, f *farm, outs []Outcome) {
+func wantTroubled(t *testing.T, f *farm, outs []outcome.Outcome) {
 	t.Helper()
 	for i, o := range outs {
-		want, attempts, n := Available, 1, 8
+		want, attempts, n := outcome.Available, 1, 8
 		switch i / 5 {
 		case 0:
-			want, attempts, n = Transient, 2, 0
+			want, attempts, n = outcome.Transient, 2, 0
 		case 1:
-			want, attempts, n = Transient, 3, 0
+			want, attempts, n = outcome.Transient, 3, 0
 		case 2:
 			attempts = 2
 		case 3:
-			want, n = Denied, 0
+			want, n = outcome.Denied, 0
 		case 4:
-			want, n = Permanent, 0
+			want, n = outcome.Permanent, 0
 		}
 		if o.ServerID != f.targets[i].ID || o.Status != want || o.Attempts != attempts || len(o.Tools) != n {
 			t.Errorf("%s = %s %s after %d attempts with %d tools, want %s after %d with %d", f.targets[i].ID, o.Status, o.Reason, o.Attempts, len(o.Tools), want, attempts, n)
 		}
-		if want == Denied && len(f.servers[i].Requests()) != 1 {
+		if want == outcome.Denied && len(f.servers[i].Requests()) != 1 {
 			t.Errorf("%s was asked %d times after it had denied", o.ServerID, len(f.servers[i].Requests())-1)
 		}
 	}
-	r := Collect(outs)
-	if len(r.Outcomes) != 70 || len(r.Transient) != 10 || len(r.Permanent) != 5 || len(r.Denied) != 5 || r.Tools != 50*8 {
-		t.Errorf("in all %d outcomes, %d transient, %d permanent, %d denied, %d tools", len(r.Outcomes), len(r.Transient), len(r.Permanent), len(r.Denied), r.Tools)
+	if len(outs) != 70 {
+		t.Errorf("%d outcomes, want 70", len(outs))
 	}
 }
 
@@ -76,8 +76,8 @@ func TestSeventyServersInTrouble(t *testing.T) {
 		troubled(t, f)
 		start := time.Now()
 		var healthy time.Duration
-		outs := f.client.LoadAll(t.Context(), f.targets, func(o Outcome) {
-			if o.Status == Available {
+		outs := f.client.LoadAll(t.Context(), f.targets, func(o outcome.Outcome) {
+			if o.Status == outcome.Available {
 				healthy = time.Since(start)
 			}
 		})
@@ -93,7 +93,7 @@ func TestSeventyServersInTrouble(t *testing.T) {
 // TestColdAuthorizationService runs 70 servers behind one authorization service that is cold at
 // first, bears eight checks of 75 to 150 ms at once, gives each 200 ms, and fails closed.
 func TestColdAuthorizationService(t *testing.T) {
-	run := func(t *testing.T, burst int, a *upstreamtest.Authz) (r Result, asked int) {
+	run := func(t *testing.T, burst int, a *upstreamtest.Authz) (ids map[outcome.Status][]string, asked int) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFarm(Options{Concurrency: 70})
 			f.client.limits.burst = burst
@@ -101,20 +101,20 @@ func TestColdAuthorizationService(t *testing.T) {
 			for range 70 {
 				f.add(t, upstreamtest.Options{Tools: tools(3), Era: upstreamtest.Modern, Front: a.Front})
 			}
-			r = Collect(f.client.LoadAll(t.Context(), f.targets, nil))
+			ids, _ = byStatus(f.client.LoadAll(t.Context(), f.targets, nil))
 			for _, s := range f.servers {
 				asked += len(s.Requests())
 			}
 		})
-		return r, asked
+		return ids, asked
 	}
 	t.Run("eight at first and retry: every server loads", func(t *testing.T) {
 		a := &upstreamtest.Authz{Cold: 8}
-		r, _ := run(t, burst, a)
+		ids, _ := run(t, burst, a)
 		checks, late := a.Counts()
-		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(r.Transient))
-		if len(r.Transient)+len(r.Permanent)+len(r.Denied) != 0 {
-			t.Errorf("transient %v, permanent %v, denied %v; want none", r.Transient, r.Permanent, r.Denied)
+		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(ids[outcome.Transient]))
+		if len(ids[outcome.Available]) != 70 {
+			t.Errorf("outcomes %v, want all available", ids)
 		}
 		if late != 8 {
 			t.Errorf("%d checks were late, want the 8 that found the service cold", late)
@@ -122,26 +122,26 @@ func TestColdAuthorizationService(t *testing.T) {
 	})
 	t.Run("one that is warm and slower than the fleet grows", func(t *testing.T) {
 		a := &upstreamtest.Authz{}
-		r, _ := run(t, burst, a)
+		ids, _ := run(t, burst, a)
 		checks, late := a.Counts()
-		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(r.Transient))
-		if len(r.Transient)+len(r.Permanent)+len(r.Denied) != 0 {
-			t.Errorf("transient %v, permanent %v, denied %v; want none", r.Transient, r.Permanent, r.Denied)
+		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(ids[outcome.Transient]))
+		if len(ids[outcome.Available]) != 70 {
+			t.Errorf("outcomes %v, want all available", ids)
 		}
 	})
 	t.Run("without a bound it fails", func(t *testing.T) {
 		a := &upstreamtest.Authz{Cold: 8}
-		r, _ := run(t, 70, a)
+		ids, _ := run(t, 70, a)
 		checks, late := a.Counts()
-		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(r.Transient))
-		if len(r.Transient) == 0 {
+		t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(ids[outcome.Transient]))
+		if len(ids[outcome.Transient]) == 0 {
 			t.Error("70 at once load as well as 8: the bound is for nothing")
 		}
 	})
 	t.Run("a clean no is not tried again", func(t *testing.T) {
-		r, asked := run(t, burst, &upstreamtest.Authz{Deny: true, Parallel: 70})
-		if len(r.Denied) != 70 || asked != 70 {
-			t.Errorf("%d servers denied after %d requests, want 70 after 70", len(r.Denied), asked)
+		ids, asked := run(t, burst, &upstreamtest.Authz{Deny: true, Parallel: 70})
+		if len(ids[outcome.Denied]) != 70 || asked != 70 {
+			t.Errorf("%d servers denied after %d requests, want 70 after 70", len(ids[outcome.Denied]), asked)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestRealCatalogLoads(t *testing.T) {
 	outs := quick(t, Options{}).LoadAll(t.Context(), targets, nil)
 	got := 0
 	for _, o := range outs {
-		if o.Status != Available || len(o.Refused) != 0 {
+		if o.Status != outcome.Available || len(o.Refused) != 0 {
 			t.Errorf("%s = %s %s, refused %v", o.ServerID, o.Status, o.Reason, o.Refused)
 		}
 		for i, d := range o.Tools {

@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // A panicky error panics whatever it is asked.
@@ -30,7 +33,7 @@ func tree(shape []byte) error {
 	leaves := []error{
 		nil, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE, syscall.ENETUNREACH, syscall.ETIMEDOUT,
 		context.DeadlineExceeded, context.Canceled, emptyTimeout{}, &net.DNSError{IsTimeout: true}, &net.DNSError{}, &configError{msg: "c"},
-		&credentialError{io.EOF}, &protocolError{ReasonProtocol, "p"}, &protocolError{"", ""}, &RPCError{Code: -32601}, &RPCError{Code: -32603},
+		&credentialError{io.EOF}, &protocolError{outcome.ReasonProtocol, "p"}, &protocolError{"", ""}, &RPCError{Code: -32601}, &RPCError{Code: -32603},
 		&panicError{1}, &statusError{status: 403}, &statusError{status: 500}, errStreamEnded, errors.New("timeout 403 reset"),
 		(*net.DNSError)(nil), (*net.OpError)(nil), (*url.Error)(nil), (*RPCError)(nil), (*configError)(nil), panicky{},
 	}
@@ -47,7 +50,7 @@ func tree(shape []byte) error {
 		case 3:
 			err = &net.OpError{Op: []string{"dial", "remote error", "read"}[int(b)%3], Err: errors.Join(leaf, err)}
 		case 4:
-			err = &handshakeError{errors.Join(err, leaf)}
+			err = &egress.TLSError{Err: errors.Join(err, leaf)}
 		default:
 			err = leaf
 		}
@@ -71,16 +74,16 @@ func FuzzClassify(f *testing.F) {
 		x := &Exchange{Sent: true, Answered: true, Garbled: status%2 == 1, Status: status, Header: h, Body: body, Complete: complete}
 		e := Evidence{Expired: expired, Err: tree(shape[:min(len(shape), 64)]), Exchange: x, BehindProxy: proxy, Now: time.Unix(0, 0)}
 		v := Classify(e)
-		if !slices.Contains([]Status{Transient, Permanent, Denied}, v.Status) || !slices.Contains(Reasons(), v.Reason) {
+		if !slices.Contains([]outcome.Status{outcome.Transient, outcome.Permanent, outcome.Denied}, v.Status) || !slices.Contains(outcome.Reasons(), v.Reason) {
 			t.Fatalf("verdict %+v", v)
 		}
 		if v.RetryAfter < 0 || v.RetryAfter > maxRetryAfter {
 			t.Errorf("RetryAfter = %v", v.RetryAfter)
 		}
-		if (status == 401 || status == 403) && v.Status != Denied && clean403(h, body, complete, proxy) {
+		if (status == 401 || status == 403) && v.Status != outcome.Denied && clean403(h, body, complete, proxy) {
 			t.Errorf("a clean %d is %s %s", status, v.Status, v.Reason)
 		}
-		if v.Status == Denied && v.Reason != ReasonCredentialMissing && !slices.Contains([]int{401, 402, 403, 451}, status) {
+		if v.Status == outcome.Denied && v.Reason != outcome.ReasonCredentialMissing && !slices.Contains([]int{401, 402, 403, 451}, status) {
 			t.Errorf("%d is a denial: %s", status, v.Reason)
 		}
 		if e.Aborted = true; Classify(e).Status != "" {

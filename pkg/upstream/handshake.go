@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 const sessionHeader = "Mcp-Session-Id"
@@ -80,7 +82,7 @@ func (o *op) olderServer(err error) bool {
 // it supports and none of that era is among them.
 func (o *op) fallBack(ctx context.Context, supported []string) (*leg, error) {
 	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
-		return nil, &protocolError{ReasonVersion, "the server supports no protocol version that the gateway knows"}
+		return nil, &protocolError{outcome.ReasonVersion, "the server supports no protocol version that the gateway knows"}
 	}
 	o.peer.older(o.asked)
 	return o.initialize(ctx)
@@ -104,7 +106,7 @@ func (o *op) initialize(ctx context.Context) (*leg, error) {
 		return nil, brokenProtocol("initialize: the result is not one")
 	}
 	if !slices.Contains(legacyVersions(), r.Version) {
-		return nil, &protocolError{ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
+		return nil, &protocolError{outcome.ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
 	}
 	l := leg{version: r.Version, session: o.trail.last.Header.Get(sessionHeader)}
 	if !validSession(l.session) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -34,7 +35,7 @@ func quick(t *testing.T, o Options) *Client {
 func inMemory(n *upstreamtest.Network, o Options) *Client {
 	o.AllowNets = loopback()
 	c := New(&o)
-	transport := newTransport(c.dialer)
+	transport := c.dialer.Transport()
 	transport.DialContext = n.Dial
 	c.http.Transport = recorder{transport}
 	return c
@@ -48,6 +49,16 @@ func tools(n int) []json.RawMessage {
 		out = append(out, upstreamtest.Tool("tool_"+string(rune('a'+i%26))+string(rune('a'+i/26)), "Does it.", ""))
 	}
 	return out
+}
+
+// byStatus returns the servers' ids by the status of their outcomes, and how many tools they list.
+func byStatus(outs []outcome.Outcome) (ids map[outcome.Status][]string, tools int) {
+	ids = map[outcome.Status][]string{}
+	for _, o := range outs {
+		ids[o.Status] = append(ids[o.Status], o.ServerID)
+		tools += len(o.Tools)
+	}
+	return ids, tools
 }
 
 // logged returns a logger and the text that it writes.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -42,7 +43,7 @@ func TestOfficialServersAreLoadedAndCalled(t *testing.T) {
 			target := Target{ID: "sdk", URL: s.URL}
 			for range 2 {
 				out := c.Load(t.Context(), target)
-				if out.Status != Available || out.Attempts != 1 || len(out.Tools) != 1 || out.Tools[0].Name != "greet" {
+				if out.Status != outcome.Available || out.Attempts != 1 || len(out.Tools) != 1 || out.Tools[0].Name != "greet" {
 					t.Fatalf("Load = %s %s (%s) after %d attempts, %d tools", out.Status, out.Reason, out.Error, out.Attempts, len(out.Tools))
 				}
 			}

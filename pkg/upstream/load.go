@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -23,14 +24,14 @@ const (
 // page has come and in 60 s altogether, and never past the caller's deadline less 500 ms. In
 // each attempt the handshake has 5 s, and so has every page. Only a transient failure is tried
 // again. Whatever happens inside, Load returns.
-func (c *Client) Load(ctx context.Context, t Target) Outcome {
+func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 	return c.loadOne(ctx, t, func(Verdict) {})
 }
 
 // loadOne is Load. met is told how each attempt ended; it must not block.
-func (c *Client) loadOne(ctx context.Context, t Target, met func(Verdict)) Outcome {
+func (c *Client) loadOne(ctx context.Context, t Target, met func(Verdict)) outcome.Outcome {
 	start := c.o.Now()
-	l := load{once: t.Once, met: met, op: c.newLoad(t), caller: ctx, paged: make(chan struct{}), done: make(chan Outcome, 1)}
+	l := load{once: t.Once, met: met, op: c.newLoad(t), caller: ctx, paged: make(chan struct{}), done: make(chan outcome.Outcome, 1)}
 	l.limit = c.limits.attempt
 	var cancel context.CancelFunc
 	l.whole, cancel = c.within(ctx, c.limits.list)
@@ -42,7 +43,7 @@ func (c *Client) loadOne(ctx context.Context, t Target, met func(Verdict)) Outco
 	out, ended := l.wait()
 	if !ended {
 		v := Classify(Evidence{Aborted: ctx.Err() != nil, Expired: true, Err: errGaveUp})
-		out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: 1, Error: errGaveUp.Error()}
+		out = outcome.Outcome{Status: v.Status, Reason: v.Reason, Attempts: 1, Error: errGaveUp.Error()}
 	}
 	out.ServerID, out.CheckedAt, out.Memory = t.ID, c.o.Now(), l.peer.keepsake()
 	out.Duration = out.CheckedAt.Sub(start)
@@ -58,13 +59,13 @@ type load struct {
 	first  context.Context // until a first page has come: a server that says nothing is not waited for
 	paged  chan struct{}   // closed then
 	begun  sync.Once       // closes it
-	done   chan Outcome
+	done   chan outcome.Outcome
 	once   bool // there is one attempt
 	met    func(Verdict)
 }
 
 // wait returns how the load ended; not ended, if it goes on after its time.
-func (l *load) wait() (out Outcome, ended bool) {
+func (l *load) wait() (out outcome.Outcome, ended bool) {
 	paged, over := l.paged, l.first.Done()
 	for {
 		select {
@@ -84,7 +85,7 @@ func (l *load) wait() (out Outcome, ended bool) {
 		case out = <-l.done:
 			return out, true
 		case <-grace.C:
-			return Outcome{}, false
+			return outcome.Outcome{}, false
 		}
 	}
 }
@@ -98,19 +99,19 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func (l *load) run() (out Outcome) {
+func (l *load) run() (out outcome.Outcome) {
 	var err error
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{p}
 			v := Classify(Evidence{Err: err})
-			out = Outcome{Status: v.Status, Reason: v.Reason, Attempts: max(out.Attempts, 1)}
+			out = outcome.Outcome{Status: v.Status, Reason: v.Reason, Attempts: max(out.Attempts, 1)}
 		}
-		if err != nil && out.Status != Available {
+		if err != nil && out.Status != outcome.Available {
 			out.Error = l.text(err)
 		}
 	}()
-	transient := func(v Verdict) bool { return v.Status == Transient && !l.once }
+	transient := func(v Verdict) bool { return v.Status == outcome.Transient && !l.once }
 	v, attempts := l.c.retry(l.first, transient, func() Verdict {
 		out.Attempts++
 		ctx, end := l.step(l.first)
@@ -126,7 +127,7 @@ func (l *load) run() (out Outcome) {
 	if l.nothingSent(v) {
 		attempts = 0
 	}
-	if v.Status == Available {
+	if v.Status == outcome.Available {
 		v.HTTPStatus = 0
 		l.peer.report(l.c.o.Now(), v)
 	}
@@ -136,7 +137,7 @@ func (l *load) run() (out Outcome) {
 }
 
 // list reads all pages of tools/list.
-func (l *load) list() ([]tool.Definition, []Refusal, error) {
+func (l *load) list() ([]tool.Definition, []outcome.Refusal, error) {
 	var found listing
 	ctx := l.first
 	var cursor json.RawMessage
@@ -174,7 +175,7 @@ func (l *load) list() ([]tool.Definition, []Refusal, error) {
 // A listing is what the pages of one tools/list add up to.
 type listing struct {
 	tools   []tool.Definition
-	refused []Refusal
+	refused []outcome.Refusal
 	names   map[string]bool
 	cursors []string
 	size    int
@@ -233,7 +234,7 @@ func (l *listing) take(raw json.RawMessage) {
 	}
 	if err != nil {
 		if len(l.refused) < maxRefused {
-			l.refused = append(l.refused, Refusal{shownName(raw), string(cut([]byte(err.Error()), 256))})
+			l.refused = append(l.refused, outcome.Refusal{Name: shownName(raw), Reason: string(cut([]byte(err.Error()), 256))})
 		}
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -61,12 +62,12 @@ func TestLoadTimes(t *testing.T) {
 		attempts int
 		took     time.Duration
 	}{
-		{"an attempt has 5 s, a server 10 s", 0, upstreamtest.Hang(), ReasonTimeout, 2, 10 * time.Second},
-		{"the caller's deadline less 500 ms", 4 * time.Second, upstreamtest.Hang(), ReasonTimeout, 1, 3500 * time.Millisecond},
-		{"no time at all", 300 * time.Millisecond, upstreamtest.Hang(), ReasonTimeout, 1, 0},
+		{"an attempt has 5 s, a server 10 s", 0, upstreamtest.Hang(), outcome.ReasonTimeout, 2, 10 * time.Second},
+		{"the caller's deadline less 500 ms", 4 * time.Second, upstreamtest.Hang(), outcome.ReasonTimeout, 1, 3500 * time.Millisecond},
+		{"no time at all", 300 * time.Millisecond, upstreamtest.Hang(), outcome.ReasonTimeout, 1, 0},
 		{"slow, but in time", 0, upstreamtest.Slow(4 * time.Second), "", 1, 4 * time.Second},
-		{"three quick failures", 0, upstreamtest.Status(500, ""), ReasonHTTP5xx, 3, 750 * time.Millisecond},
-		{"a limit that does not fit", 0, upstreamtest.Status(429, "", "Retry-After", "30"), ReasonRateLimited, 1, 0},
+		{"three quick failures", 0, upstreamtest.Status(500, ""), outcome.ReasonHTTP5xx, 3, 750 * time.Millisecond},
+		{"a limit that does not fit", 0, upstreamtest.Status(429, "", "Retry-After", "30"), outcome.ReasonRateLimited, 1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,11 +106,8 @@ func TestAbortedLoadIsNotRecorded(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(fmt.Errorf("shutting down")) })
 		out := f.client.Load(ctx, f.targets[0])
-		if out.Recorded() || out.Reason != ReasonAborted || Message("s", out) != "" {
+		if out.Recorded() || out.Reason != outcome.ReasonAborted || out.Message("s") != "" {
 			t.Errorf("Load = %+v, want it aborted and not recorded", out)
-		}
-		if got := Collect([]Outcome{out}); len(got.Outcomes) != 0 {
-			t.Errorf("Collect keeps it: %+v", got)
 		}
 	})
 }
@@ -126,7 +124,7 @@ func TestLoadLeavesBehindWhatIgnoresItsDeadline(t *testing.T) {
 		f.targets[0].Headers = map[string]string{"X-Key": "${env:STUCK}"}
 		start := time.Now()
 		out := f.client.Load(t.Context(), f.targets[0])
-		if out.Status != Transient || out.Reason != ReasonTimeout || time.Since(start) > 11*time.Second {
+		if out.Status != outcome.Transient || out.Reason != outcome.ReasonTimeout || time.Since(start) > 11*time.Second {
 			t.Errorf("Load = %s %s after %v, want a timeout at about 10 s", out.Status, out.Reason, time.Since(start))
 		}
 		close(release)
@@ -152,7 +150,7 @@ func TestLoadAllKeepsServersApart(t *testing.T) {
 		var order []string
 		var at []time.Duration
 		start := time.Now()
-		outs := f.client.LoadAll(t.Context(), f.targets, func(o Outcome) {
+		outs := f.client.LoadAll(t.Context(), f.targets, func(o outcome.Outcome) {
 			order = append(order, o.ServerID)
 			at = append(at, time.Since(start))
 		})
@@ -160,14 +158,14 @@ func TestLoadAllKeepsServersApart(t *testing.T) {
 			t.Fatalf("%d outcomes, %d told, want 12", len(outs), len(order))
 		}
 		for i, o := range outs {
-			want := Available
+			want := outcome.Available
 			switch i {
 			case 0:
-				want = Transient
+				want = outcome.Transient
 			case 1:
-				want = Permanent
+				want = outcome.Permanent
 			case 2:
-				want = Denied
+				want = outcome.Denied
 			}
 			if o.ServerID != f.targets[i].ID || o.Status != want {
 				t.Errorf("outcome %d is of %s: %s %s, want %s", i, o.ServerID, o.Status, o.Reason, want)
@@ -176,10 +174,8 @@ func TestLoadAllKeepsServersApart(t *testing.T) {
 		if order[11] != "server0" || at[10] > 500*time.Millisecond {
 			t.Errorf("the others ended at %v, the last was %s; want only the hanging one to be late", at[10], order[11])
 		}
-		r := Collect(outs)
-		if !slices.Equal(r.Transient, []string{"server0"}) || !slices.Equal(r.Permanent, []string{"server1"}) ||
-			!slices.Equal(r.Denied, []string{"server2"}) || len(r.Outcomes) != 12 || r.Tools != 18 {
-			t.Errorf("Collect = %+v", r)
+		if _, n := byStatus(outs); n != 18 {
+			t.Errorf("%d tools, want 18", n)
 		}
 	})
 }
@@ -216,7 +212,7 @@ func TestLoadAllHoldsItsConcurrencyAndJitter(t *testing.T) {
 		start := time.Now()
 		outs := f.client.LoadAll(t.Context(), f.targets, nil)
 		for _, o := range outs {
-			if o.Status != Available {
+			if o.Status != outcome.Available {
 				t.Errorf("%s: %s %s", o.ServerID, o.Status, o.Reason)
 			}
 		}
@@ -245,7 +241,7 @@ func TestBadToolsDoNotFailTheirServer(t *testing.T) {
 	}
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: list})
 	out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-	if out.Status != Available || len(out.Tools) != 1 || string(out.Tools[0].Raw) != good {
+	if out.Status != outcome.Available || len(out.Tools) != 1 || string(out.Tools[0].Raw) != good {
 		t.Fatalf("Load = %s %s, tools %v", out.Status, out.Reason, out.Tools)
 	}
 	if len(out.Refused) != 8 {
@@ -329,13 +325,13 @@ func TestObserveIsToldOfEveryEnd(t *testing.T) {
 	c.Load(t.Context(), target)
 	s.Fail(upstreamtest.Status(403, ""))
 	_, _ = c.Call(t.Context(), target, Call{Name: "tool_aa"})
-	if len(events) != 2 || events[0].Op != "load" || events[0].Status != Available || events[1].Op != "call" ||
-		events[1].Status != Denied || events[1].Reason != ReasonForbidden || events[1].HTTPStatus != 403 || events[1].Attempts != 1 {
+	if len(events) != 2 || events[0].Op != "load" || events[0].Status != outcome.Available || events[1].Op != "call" ||
+		events[1].Status != outcome.Denied || events[1].Reason != outcome.ReasonForbidden || events[1].HTTPStatus != 403 || events[1].Attempts != 1 {
 		t.Errorf("events = %+v", events)
 	}
 	for _, e := range events {
-		if e.Reason != "" && !slices.Contains(Reasons(), e.Reason) {
-			t.Errorf("reason %q is none of Reasons", e.Reason)
+		if e.Reason != "" && !slices.Contains(outcome.Reasons(), e.Reason) {
+			t.Errorf("reason %q is none of outcome.Reasons", e.Reason)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -72,7 +73,7 @@ func named(answer func(string, int) ([]netip.Addr, bool)) func(*testing.T) scene
 		return scene{
 			target: Target{ID: "s", URL: "https://mcp.upstream.example/mcp"},
 			seen:   func() int { return 0 },
-			change: func(c *Client) { c.dialer.net.Resolver = resolver },
+			change: func(c *Client) { c.dialer.Resolver = resolver },
 		}
 	}
 }
@@ -124,7 +125,7 @@ func tlsScene(change func(*tls.Config)) func(*testing.T) scene {
 		conf := &tls.Config{Certificates: []tls.Certificate{cert}}
 		change(conf)
 		sc := rawPeer("https", func(c net.Conn) { silent(tls.Server(c, conf)) })(t)
-		sc.change = func(c *Client) { c.dialer.roots = roots }
+		sc.change = func(c *Client) { c.dialer.Roots = roots }
 		return sc
 	}
 }
@@ -137,7 +138,7 @@ type matrixRow struct {
 	row, fault string
 	scene      func(*testing.T) scene
 	seen       int // attempts that reach the other side
-	status     Status
+	status     outcome.Status
 	reason     string
 }
 
@@ -147,66 +148,66 @@ func matrix() []matrixRow {
 	return []matrixRow{
 		{"-", "none", always(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
 			h.ServeHTTP(w, r)
-		}), 1, Available, ""},
-		{"0", "the caller gives up", cancelled, 1, "", ReasonAborted},
-		{"1", "URL does not parse", nothing(Target{ID: "s", URL: "http://[::1"}), 0, Permanent, ReasonConfig},
-		{"1", "scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, Permanent, ReasonConfig},
-		{"1", "no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, Permanent, ReasonConfig},
-		{"1", "address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, Permanent, ReasonConfig},
-		{"1", "secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", ErrNoSecret) }), 0, Permanent, ReasonConfig},
-		{"2", "hangs", hanging(always(upstreamtest.Hang())), 3, Transient, ReasonTimeout},
-		{"2", "hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, Transient, ReasonTimeout},
-		{"3", "name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, Transient, ReasonDNSTimeout},
-		{"3", "no such name", named(func(string, int) ([]netip.Addr, bool) { return nil, true }), 0, Permanent, ReasonDNS},
-		{"4", "refuses", refusing, 0, Permanent, ReasonRefused},
-		{"4", "network unreachable", unreachable, 0, Permanent, ReasonUnreachable},
-		{"5", "resets", always(upstreamtest.Reset()), 3, Transient, ReasonReset},
-		{"5", "closes before headers", always(upstreamtest.EOF()), 3, Transient, ReasonReset},
-		{"5", "closes in the TLS handshake", rawPeer("https", func(c net.Conn) { _, _ = c.Read(make([]byte, 512)) }), 3, Transient, ReasonReset},
-		{"5", "truncated JSON", onList(upstreamtest.Truncated()), 3, Transient, ReasonReset},
-		{"5", "event stream without the reply", onList(upstreamtest.TruncatedStream()), 3, Transient, ReasonReset},
-		{"6", "certificate of another host", tlsScene(otherHost), 1, Permanent, ReasonTLS},
-		{"6", "wants a client certificate", tlsScene(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), 1, Permanent, ReasonTLS},
-		{"6", "TLS 1.0 only", tlsScene(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 }), 1, Permanent, ReasonTLS},
-		{"6", "not TLS", rawPeer("https", says("HTTP/1.1 400 Bad Request\r\n\r\n")), 1, Permanent, ReasonTLS},
-		{"6", "not HTTP", rawPeer("http", says("SSH-2.0-OpenSSH_9.6\r\n")), 1, Permanent, ReasonNotHTTP},
-		{"6", "not HTTP, no line end", rawPeer("http", says("\x15\x03\x01\x00\x02\x02")), 1, Permanent, ReasonNotHTTP},
-		{"7", "redirects", always(upstreamtest.Redirect("https://elsewhere.example/mcp")), 1, Permanent, ReasonRedirect},
-		{"7", "redirects to a blocked address", always(upstreamtest.Redirect("http://169.254.169.254/latest/meta-data")), 1, Permanent, ReasonConfig},
-		{"8", "408", clean(408), 3, Transient, ReasonTimeout},
-		{"8", "425", clean(425), 3, Transient, ReasonTimeout},
-		{"8", "429", clean(429), 3, Transient, ReasonRateLimited},
-		{"8", "429, Retry-After: 3600", clean(429, "Retry-After", "3600"), 1, Transient, ReasonRateLimited},
-		{"9", "500", clean(500), 3, Transient, ReasonHTTP5xx},
-		{"9", "503", clean(503), 3, Transient, ReasonHTTP5xx},
-		{"10", "404", clean(404), 1, Permanent, ReasonNotFound},
-		{"10", "404 to every session", troubledAt(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, Permanent, ReasonNotFound},
-		{"11", "400", clean(400), 1, Permanent, ReasonBadRequest},
-		{"11", "405", clean(405), 1, Permanent, ReasonWrongTransport},
-		{"11", "410", clean(410), 1, Permanent, ReasonHTTP4xx},
-		{"12", "407", clean(407), 1, Permanent, ReasonEgressProxy},
-		{"12", "402", clean(402), 1, Denied, ReasonForbidden},
-		{"12", "451", clean(451), 1, Denied, ReasonForbidden},
-		{"13", "401", clean(401), 1, Denied, ReasonAuthRequired},
-		{"13", "403", clean(403), 1, Denied, ReasonForbidden},
-		{"13", "403 RBAC", always(upstreamtest.Status(403, "RBAC: access denied")), 1, Denied, ReasonForbidden},
-		{"13", "403, scope missing", clean(403, "WWW-Authenticate", `Bearer error="insufficient_scope"`), 1, Denied, ReasonInsufficientScope},
-		{"14", "403, authorization out", always(outage), 3, Transient, ReasonAuthzUnavailable},
-		{"14", "403 of Envoy, UF", envoy, 3, Transient, ReasonAuthzUnavailable},
-		{"15", "HTML", always(upstreamtest.HTML()), 1, Permanent, ReasonNotMCP},
-		{"15", "another type", onList(upstreamtest.WrongType()), 1, Permanent, ReasonNotMCP},
-		{"15", "invalid JSON", onList(upstreamtest.BadJSON()), 1, Permanent, ReasonProtocol},
-		{"15", "invalid result", onList(upstreamtest.Result(`{"tools":{}}`)), 1, Permanent, ReasonProtocol},
-		{"15", "over 4 MiB", onList(long), 1, Permanent, ReasonProtocol},
-		{"15", "over 64 pages", troubledAt(upstreamtest.Options{}, "tools/list", endless()), 64, Permanent, ReasonProtocol},
-		{"15", "repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, Permanent, ReasonProtocol},
-		{"16", "−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, Permanent, ReasonProtocol},
-		{"17", "−32602", onList(upstreamtest.RPC(-32602, "no")), 1, Permanent, ReasonProtocol},
-		{"17", "−32022", onList(upstreamtest.RPC(-32022, "no")), 2, Permanent, ReasonVersion},
-		{"17", "−32603", onList(upstreamtest.RPC(-32603, "no")), 3, Transient, ReasonUpstreamError},
-		{"17", "code 1234", onList(upstreamtest.RPC(1234, "no")), 1, Permanent, ReasonUpstreamError},
-		{"18", "credential refused", withSecrets(func(context.Context, string) (string, error) { return "", errors.New("access denied") }), 0, Denied, ReasonCredentialMissing},
-		{"19", "panic", withSecrets(func(context.Context, string) (string, error) { panic("boom") }), 0, Permanent, ReasonInternal},
+		}), 1, outcome.Available, ""},
+		{"0", "the caller gives up", cancelled, 1, "", outcome.ReasonAborted},
+		{"1", "URL does not parse", nothing(Target{ID: "s", URL: "http://[::1"}), 0, outcome.Permanent, outcome.ReasonConfig},
+		{"1", "scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, outcome.Permanent, outcome.ReasonConfig},
+		{"1", "no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, outcome.Permanent, outcome.ReasonConfig},
+		{"1", "address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, outcome.Permanent, outcome.ReasonConfig},
+		{"1", "secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", ErrNoSecret) }), 0, outcome.Permanent, outcome.ReasonConfig},
+		{"2", "hangs", hanging(always(upstreamtest.Hang())), 3, outcome.Transient, outcome.ReasonTimeout},
+		{"2", "hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, outcome.Transient, outcome.ReasonTimeout},
+		{"3", "name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, outcome.Transient, outcome.ReasonDNSTimeout},
+		{"3", "no such name", named(func(string, int) ([]netip.Addr, bool) { return nil, true }), 0, outcome.Permanent, outcome.ReasonDNS},
+		{"4", "refuses", refusing, 0, outcome.Permanent, outcome.ReasonRefused},
+		{"4", "network unreachable", unreachable, 0, outcome.Permanent, outcome.ReasonUnreachable},
+		{"5", "resets", always(upstreamtest.Reset()), 3, outcome.Transient, outcome.ReasonReset},
+		{"5", "closes before headers", always(upstreamtest.EOF()), 3, outcome.Transient, outcome.ReasonReset},
+		{"5", "closes in the TLS handshake", rawPeer("https", func(c net.Conn) { _, _ = c.Read(make([]byte, 512)) }), 3, outcome.Transient, outcome.ReasonReset},
+		{"5", "truncated JSON", onList(upstreamtest.Truncated()), 3, outcome.Transient, outcome.ReasonReset},
+		{"5", "event stream without the reply", onList(upstreamtest.TruncatedStream()), 3, outcome.Transient, outcome.ReasonReset},
+		{"6", "certificate of another host", tlsScene(otherHost), 1, outcome.Permanent, outcome.ReasonTLS},
+		{"6", "wants a client certificate", tlsScene(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), 1, outcome.Permanent, outcome.ReasonTLS},
+		{"6", "TLS 1.0 only", tlsScene(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 }), 1, outcome.Permanent, outcome.ReasonTLS},
+		{"6", "not TLS", rawPeer("https", says("HTTP/1.1 400 Bad Request\r\n\r\n")), 1, outcome.Permanent, outcome.ReasonTLS},
+		{"6", "not HTTP", rawPeer("http", says("SSH-2.0-OpenSSH_9.6\r\n")), 1, outcome.Permanent, outcome.ReasonNotHTTP},
+		{"6", "not HTTP, no line end", rawPeer("http", says("\x15\x03\x01\x00\x02\x02")), 1, outcome.Permanent, outcome.ReasonNotHTTP},
+		{"7", "redirects", always(upstreamtest.Redirect("https://elsewhere.example/mcp")), 1, outcome.Permanent, outcome.ReasonRedirect},
+		{"7", "redirects to a blocked address", always(upstreamtest.Redirect("http://169.254.169.254/latest/meta-data")), 1, outcome.Permanent, outcome.ReasonConfig},
+		{"8", "408", clean(408), 3, outcome.Transient, outcome.ReasonTimeout},
+		{"8", "425", clean(425), 3, outcome.Transient, outcome.ReasonTimeout},
+		{"8", "429", clean(429), 3, outcome.Transient, outcome.ReasonRateLimited},
+		{"8", "429, Retry-After: 3600", clean(429, "Retry-After", "3600"), 1, outcome.Transient, outcome.ReasonRateLimited},
+		{"9", "500", clean(500), 3, outcome.Transient, outcome.ReasonHTTP5xx},
+		{"9", "503", clean(503), 3, outcome.Transient, outcome.ReasonHTTP5xx},
+		{"10", "404", clean(404), 1, outcome.Permanent, outcome.ReasonNotFound},
+		{"10", "404 to every session", troubledAt(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, outcome.Permanent, outcome.ReasonNotFound},
+		{"11", "400", clean(400), 1, outcome.Permanent, outcome.ReasonBadRequest},
+		{"11", "405", clean(405), 1, outcome.Permanent, outcome.ReasonWrongTransport},
+		{"11", "410", clean(410), 1, outcome.Permanent, outcome.ReasonHTTP4xx},
+		{"12", "407", clean(407), 1, outcome.Permanent, outcome.ReasonEgressProxy},
+		{"12", "402", clean(402), 1, outcome.Denied, outcome.ReasonForbidden},
+		{"12", "451", clean(451), 1, outcome.Denied, outcome.ReasonForbidden},
+		{"13", "401", clean(401), 1, outcome.Denied, outcome.ReasonAuthRequired},
+		{"13", "403", clean(403), 1, outcome.Denied, outcome.ReasonForbidden},
+		{"13", "403 RBAC", always(upstreamtest.Status(403, "RBAC: access denied")), 1, outcome.Denied, outcome.ReasonForbidden},
+		{"13", "403, scope missing", clean(403, "WWW-Authenticate", `Bearer error="insufficient_scope"`), 1, outcome.Denied, outcome.ReasonInsufficientScope},
+		{"14", "403, authorization out", always(outage), 3, outcome.Transient, outcome.ReasonAuthzUnavailable},
+		{"14", "403 of Envoy, UF", envoy, 3, outcome.Transient, outcome.ReasonAuthzUnavailable},
+		{"15", "HTML", always(upstreamtest.HTML()), 1, outcome.Permanent, outcome.ReasonNotMCP},
+		{"15", "another type", onList(upstreamtest.WrongType()), 1, outcome.Permanent, outcome.ReasonNotMCP},
+		{"15", "invalid JSON", onList(upstreamtest.BadJSON()), 1, outcome.Permanent, outcome.ReasonProtocol},
+		{"15", "invalid result", onList(upstreamtest.Result(`{"tools":{}}`)), 1, outcome.Permanent, outcome.ReasonProtocol},
+		{"15", "over 4 MiB", onList(long), 1, outcome.Permanent, outcome.ReasonProtocol},
+		{"15", "over 64 pages", troubledAt(upstreamtest.Options{}, "tools/list", endless()), 64, outcome.Permanent, outcome.ReasonProtocol},
+		{"15", "repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, outcome.Permanent, outcome.ReasonProtocol},
+		{"16", "−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, outcome.Permanent, outcome.ReasonProtocol},
+		{"17", "−32602", onList(upstreamtest.RPC(-32602, "no")), 1, outcome.Permanent, outcome.ReasonProtocol},
+		{"17", "−32022", onList(upstreamtest.RPC(-32022, "no")), 2, outcome.Permanent, outcome.ReasonVersion},
+		{"17", "−32603", onList(upstreamtest.RPC(-32603, "no")), 3, outcome.Transient, outcome.ReasonUpstreamError},
+		{"17", "code 1234", onList(upstreamtest.RPC(1234, "no")), 1, outcome.Permanent, outcome.ReasonUpstreamError},
+		{"18", "credential refused", withSecrets(func(context.Context, string) (string, error) { return "", errors.New("access denied") }), 0, outcome.Denied, outcome.ReasonCredentialMissing},
+		{"19", "panic", withSecrets(func(context.Context, string) (string, error) { panic("boom") }), 0, outcome.Permanent, outcome.ReasonInternal},
 	}
 }
 
@@ -232,7 +233,7 @@ func unreachable(*testing.T) scene {
 		target: Target{ID: "s", URL: "http://255.255.255.255:9/mcp"},
 		seen:   func() int { return 0 },
 		change: func(c *Client) {
-			c.dialer.rule.allow = append(c.dialer.rule.allow, netip.MustParsePrefix("255.255.255.255/32"))
+			c.dialer.Rule.Allow = append(c.dialer.Rule.Allow, netip.MustParsePrefix("255.255.255.255/32"))
 		},
 	}
 }
@@ -268,7 +269,7 @@ func TestFaultMatrix(t *testing.T) {
 			sc := row.scene(t)
 			c := quick(t, Options{})
 			if sc.hangs {
-				c.limits.attempt, c.dialer.net.Timeout = 400*time.Millisecond, 200*time.Millisecond
+				c.limits.attempt, c.dialer.Timeout = 400*time.Millisecond, 200*time.Millisecond
 			}
 			if sc.change != nil {
 				sc.change(c)
@@ -278,7 +279,7 @@ func TestFaultMatrix(t *testing.T) {
 				ctx = sc.ctx
 			}
 			out := c.Load(ctx, sc.target)
-			msg := Message("s", out)
+			msg := out.Message("s")
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", row.row, row.fault, sc.seen(), out.Status, out.Reason, msg)
 			if out.Status != row.status || out.Reason != row.reason {
 				t.Errorf("outcome = %q %s (%s), want %q %s", out.Status, out.Reason, out.Error, row.status, row.reason)
@@ -286,10 +287,10 @@ func TestFaultMatrix(t *testing.T) {
 			if sc.seen() != row.seen {
 				t.Errorf("%d attempts were seen, want %d", sc.seen(), row.seen)
 			}
-			if config := row.reason == ReasonConfig && row.seen == 0; (out.Attempts == 0) != config {
+			if config := row.reason == outcome.ReasonConfig && row.seen == 0; (out.Attempts == 0) != config {
 				t.Errorf("%d attempts are reported", out.Attempts)
 			}
-			if (out.Error == "") != (row.status == Available) {
+			if (out.Error == "") != (row.status == outcome.Available) {
 				t.Errorf("error = %q with status %q", out.Error, out.Status)
 			}
 		})

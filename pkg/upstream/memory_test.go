@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -18,11 +19,11 @@ func TestEraIsRememberedFromOneProcessToTheNext(t *testing.T) {
 	for _, sessions := range []bool{false, true} {
 		now := time.Now()
 		s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: sessions, Tools: tools(1)})
-		load := func(m Memory) Memory {
+		load := func(m outcome.Memory) outcome.Memory {
 			t.Helper()
 			s.ForgetRequests()
 			out := quick(t, Options{Now: func() time.Time { return now }}).Load(t.Context(), Target{ID: "s", URL: s.URL, Memory: m})
-			if out.Status != Available {
+			if out.Status != outcome.Available {
 				t.Fatalf("Load = %+v", out)
 			}
 			raw, err := json.Marshal(out)
@@ -31,8 +32,8 @@ func TestEraIsRememberedFromOneProcessToTheNext(t *testing.T) {
 			}
 			return out.Memory
 		}
-		first := load(Memory{})
-		if methods(s) != asked || first != (Memory{Handshake: true, Sessions: sessions, At: first.At}) || !first.At.Equal(now) {
+		first := load(outcome.Memory{})
+		if methods(s) != asked || first != (outcome.Memory{Handshake: true, Sessions: sessions, At: first.At}) || !first.At.Equal(now) {
 			t.Errorf("first load sent %s, and remembers %+v", methods(s), first)
 		}
 		now = now.Add(maxMemory - time.Second)
@@ -64,18 +65,18 @@ func TestMemoryThatIsWrongMendsItself(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		o      upstreamtest.Options
-		memory Memory
+		memory outcome.Memory
 		fault  upstreamtest.Fault // of initialize; nil: none
 		want   string             // methods of a load and a call
 		after  bool               // the handshake era is remembered
 	}{
-		{"stateless by now", upstreamtest.Options{Era: upstreamtest.Modern}, Memory{Handshake: true, Sessions: true}, nil,
+		{"stateless by now", upstreamtest.Options{Era: upstreamtest.Modern}, outcome.Memory{Handshake: true, Sessions: true}, nil,
 			"initialize server/discover tools/list tools/call", false},
-		{"stateless, and there is nothing else", upstreamtest.Options{Era: upstreamtest.Modern}, Memory{Handshake: true}, upstreamtest.Status(404, ""),
+		{"stateless, and there is nothing else", upstreamtest.Options{Era: upstreamtest.Modern}, outcome.Memory{Handshake: true}, upstreamtest.Status(404, ""),
 			"initialize server/discover tools/list tools/call", false},
-		{"of both eras by now", upstreamtest.Options{}, Memory{Handshake: true}, nil,
+		{"of both eras by now", upstreamtest.Options{}, outcome.Memory{Handshake: true}, nil,
 			"initialize notifications/initialized tools/list tools/call", true},
-		{"handshake after all", upstreamtest.Options{Era: upstreamtest.Legacy}, Memory{}, nil,
+		{"handshake after all", upstreamtest.Options{Era: upstreamtest.Legacy}, outcome.Memory{}, nil,
 			"server/discover initialize notifications/initialized tools/list tools/call", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestMemoryThatIsWrongMendsItself(t *testing.T) {
 			c := quick(t, Options{})
 			target := Target{ID: "s", URL: s.URL, Memory: tt.memory}
 			out := c.Load(t.Context(), target)
-			if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil || out.Status != Available || out.Attempts != 1 {
+			if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil || out.Status != outcome.Available || out.Attempts != 1 {
 				t.Errorf("Load = %+v, Call = %v", out, err)
 			}
 			if got := methods(s); got != tt.want || out.Memory.Handshake != tt.after {
@@ -101,11 +102,11 @@ func TestMemoryThatIsWrongMendsItself(t *testing.T) {
 }
 
 func TestMemoryOutlivesALoadThatFails(t *testing.T) {
-	memory := Memory{Handshake: true, Sessions: true, At: time.Now().Round(0)}
+	memory := outcome.Memory{Handshake: true, Sessions: true, At: time.Now().Round(0)}
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	for name, f := range map[string]func(){"down": s.Refuse, "denied": func() { _ = s.Return(); s.Fail(upstreamtest.Status(403, "")) }} {
 		f()
-		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL, Memory: memory}); out.Status == Available || out.Memory != memory {
+		if out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL, Memory: memory}); out.Status == outcome.Available || out.Memory != memory {
 			t.Errorf("%s: Load = %+v, want it to remember %+v", name, out, memory)
 		}
 	}
@@ -127,13 +128,13 @@ func TestServerBehindASlowBridgeLoads(t *testing.T) {
 		defer f.close()
 		f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Tools: tools(1), Front: slowly(1400 * time.Millisecond)})
 		out := f.client.Load(t.Context(), f.targets[0])
-		if out.Status != Available || out.Attempts != 1 || out.Duration != 5600*time.Millisecond {
+		if out.Status != outcome.Available || out.Attempts != 1 || out.Duration != 5600*time.Millisecond {
 			t.Errorf("Load = %s %s after %d attempts in %v, want the handshake and the list each in time", out.Status, out.Reason, out.Attempts, out.Duration)
 		}
 		// What a handshake that was too slow found out helps the next.
 		slow := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Tools: tools(1), Front: slowly(2 * time.Second)})
 		out = f.client.Load(t.Context(), f.targets[1])
-		if out.Reason != ReasonTimeout || !out.Memory.Handshake {
+		if out.Reason != outcome.ReasonTimeout || !out.Memory.Handshake {
 			t.Fatalf("Load = %s %s, remembers %+v; want it too slow, and its era known", out.Status, out.Reason, out.Memory)
 		}
 		slow.ForgetRequests()
@@ -141,7 +142,7 @@ func TestServerBehindASlowBridgeLoads(t *testing.T) {
 		defer next.Close()
 		target := f.targets[1]
 		target.Memory = out.Memory
-		if out = next.Load(t.Context(), target); out.Status != Available || out.Duration != 6*time.Second {
+		if out = next.Load(t.Context(), target); out.Status != outcome.Available || out.Duration != 6*time.Second {
 			t.Errorf("next Load = %s %s in %v after %s, want it available in 6s", out.Status, out.Reason, out.Duration, methods(slow))
 		}
 	})
@@ -157,9 +158,9 @@ func TestEachPageHasItsTime(t *testing.T) {
 		took     time.Duration
 	}{
 		{"ten pages of 4 s", 10, 4 * time.Second, 0, "", 40 * time.Second},
-		{"60 s in all", 20, 4 * time.Second, 0, ReasonTimeout, time.Minute},
-		{"the caller's deadline less 500 ms", 20, 4 * time.Second, 30 * time.Second, ReasonTimeout, 29500 * time.Millisecond},
-		{"a page of 6 s", 2, 6 * time.Second, 0, ReasonTimeout, 10 * time.Second},
+		{"60 s in all", 20, 4 * time.Second, 0, outcome.ReasonTimeout, time.Minute},
+		{"the caller's deadline less 500 ms", 20, 4 * time.Second, 30 * time.Second, outcome.ReasonTimeout, 29500 * time.Millisecond},
+		{"a page of 6 s", 2, 6 * time.Second, 0, outcome.ReasonTimeout, 10 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
@@ -210,7 +211,7 @@ func (o *op) refresh(ctx context.Context) bool {
 
 // nothingSent tells a fault of the configuration that was found before anything left.
 func (o *op) nothingSent(v Verdict) bool {
-	return v.Reason == ReasonConfig && (o.trail.last == nil || !o.trail.last.Sent)
+	return v.Reason == outcome.ReasonConfig && (o.trail.last == nil || !o.trail.last.Sent)
 }
 
 // text returns err's text with every secret taken out.
@@ -242,7 +243,7 @@ func sameHeaders(a, b http.Header) bool {
 // verdict classifies err. caller is the caller's context, own that of the attempt.
 func (o *op) verdict(caller, own context.Context, err error) Verdict {
 	if err == nil {
-		return Verdict{Status: Available}
+		return Verdict{Status: outcome.Available}
 	}
 	return Classify(Evidence{
 		Aborted:     caller.Err() != nil,

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -25,7 +26,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("%d begin at once, want 8", n)
 	}
 	for i := range 8 {
-		p.end(i, Available)
+		p.end(i, outcome.Available)
 	}
 	if n := start(); n != 9 {
 		t.Errorf("after eight have loaded %d begin, want 9", n)
@@ -34,13 +35,13 @@ func TestPace(t *testing.T) {
 	if n := start(); n != 1 {
 		t.Errorf("beside one that hangs %d more begin, want 1", n)
 	}
-	p.met(ReasonRateLimited)
+	p.met(outcome.ReasonRateLimited)
 	if p.limit != 8 || p.fixed {
 		t.Errorf("the limit is %d, fixed %t, after a server was busy, want 8", p.limit, p.fixed)
 	}
-	p.met(ReasonAuthzUnavailable)
+	p.met(outcome.ReasonAuthzUnavailable)
 	for i := range 100 {
-		p.end(i, Available)
+		p.end(i, outcome.Available)
 	}
 	if p.limit != 8 {
 		t.Errorf("the limit is %d after an overloaded service, want it to stay 8", p.limit)
@@ -75,11 +76,11 @@ func TestManyHangingServers(t *testing.T) {
 			defer f.close()
 			fill(t, f)
 			start := time.Now()
-			r := Collect(f.client.LoadAll(t.Context(), f.targets, nil))
+			ids, n := byStatus(f.client.LoadAll(t.Context(), f.targets, nil))
 			took := time.Since(start)
 			t.Logf("310 servers, 240 hanging: %v (fake clock)", took)
-			if r.Tools != 70*2 || len(r.Transient) != 240 || took > time.Minute {
-				t.Errorf("%d tools, %d transient, after %v; want 140, 240, and no more than a minute", r.Tools, len(r.Transient), took)
+			if hung := len(ids[outcome.Transient]); n != 70*2 || hung != 240 || took > time.Minute {
+				t.Errorf("%d tools, %d transient, after %v; want 140, 240, and no more than a minute", n, hung, took)
 			}
 		})
 	})
@@ -104,14 +105,14 @@ func TestManyHangingServers(t *testing.T) {
 			})
 			start := time.Now()
 			var healthy time.Duration
-			outs := f.client.LoadAll(t.Context(), f.targets, func(o Outcome) {
-				if o.Status == Available {
+			outs := f.client.LoadAll(t.Context(), f.targets, func(o outcome.Outcome) {
+				if o.Status == outcome.Available {
 					healthy = time.Since(start)
 				}
 			})
 			t.Logf("the healthy ones after %v, all after %v (fake clock)", healthy, time.Since(start))
-			if r := Collect(outs); r.Tools != 140 || healthy > time.Second {
-				t.Errorf("%d tools, the last after %v", r.Tools, healthy)
+			if _, n := byStatus(outs); n != 140 || healthy > time.Second {
+				t.Errorf("%d tools, the last after %v", n, healthy)
 			}
 			for _, o := range outs {
 				if sick[o.ServerID] && o.Attempts != 1 {
@@ -132,21 +133,21 @@ func TestHangingServersOutliveTheDeadline(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		told := 0
-		outs := f.client.LoadAll(ctx, f.targets, func(Outcome) { told++ })
+		outs := f.client.LoadAll(ctx, f.targets, func(outcome.Outcome) { told++ })
 		if took := time.Since(start); took > 13*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		counts := map[Status]int{}
+		counts := map[outcome.Status]int{}
 		for i, o := range outs {
 			counts[o.Status]++
 			if o.ServerID != f.targets[i].ID {
 				t.Errorf("outcome %d is of %q", i, o.ServerID)
 			}
-			if o.Status == Available && hangs(i) || o.Status != Available && o.Status != "" && !hangs(i) {
+			if o.Status == outcome.Available && hangs(i) || o.Status != outcome.Available && o.Status != "" && !hangs(i) {
 				t.Errorf("%s is %s %s", o.ServerID, o.Status, o.Reason)
 			}
 		}
-		if counts[Available] < 20 || counts[""] < 50 || counts[Transient] < 8 || told != 310 {
+		if counts[outcome.Available] < 20 || counts[""] < 50 || counts[outcome.Transient] < 8 || told != 310 {
 			t.Errorf("%v, %d told of", counts, told)
 		}
 	})

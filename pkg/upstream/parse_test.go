@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 func TestEventStreams(t *testing.T) {
@@ -98,7 +100,7 @@ func TestReplies(t *testing.T) {
 				t.Fatalf("parseReply = %+v, %v; want ok %t", r, err, tt.ok)
 			}
 			if err != nil {
-				if v := Classify(Evidence{Err: err, Exchange: answered(200, "")}); v.Reason != ReasonProtocol {
+				if v := Classify(Evidence{Err: err, Exchange: answered(200, "")}); v.Reason != outcome.ReasonProtocol {
 					t.Errorf("its reason is %s, want protocol: the whole text was there", v.Reason)
 				}
 			}

@@ -3,6 +3,8 @@ package upstream
 import (
 	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // The protocol versions that this client speaks.
@@ -33,7 +35,7 @@ type peer struct {
 
 	mu      sync.Mutex
 	leg     *leg // for every caller, of a server without sessions; nil: not known, or it has them
-	memory  Memory
+	memory  outcome.Memory
 	breaker breaker
 }
 
@@ -45,19 +47,11 @@ func (p *peer) known() *leg {
 	return p.leg
 }
 
-// A Memory is what a handshake found out about a server, so that the next one, in whichever
-// process, need not ask again. One that is wrong costs a request and mends itself.
-type Memory struct {
-	Handshake bool      `json:"handshake,omitempty"` // it does not know the stateless era
-	Sessions  bool      `json:"sessions,omitempty"`  // it gives session ids
-	At        time.Time `json:"at,omitzero"`         // when it was last asked for the stateless era
-}
-
 // maxMemory is how long a server that did not know the stateless era is not asked for it again.
 const maxMemory = 24 * time.Hour
 
 // remembered returns what earlier handshakes found out.
-func (p *peer) remembered(now time.Time) Memory {
+func (p *peer) remembered(now time.Time) outcome.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.memory
@@ -88,7 +82,7 @@ func (p *peer) older(asked time.Time) {
 }
 
 // keepsake returns what is remembered, for the next process.
-func (p *peer) keepsake() Memory {
+func (p *peer) keepsake() outcome.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.memory
@@ -103,6 +97,6 @@ func (p *peer) forget(l *leg, era bool) {
 		p.leg = nil
 	}
 	if era {
-		p.memory = Memory{}
+		p.memory = outcome.Memory{}
 	}
 }

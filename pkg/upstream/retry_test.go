@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // times runs the retry loop on a fake clock against attempts that take a time each and end as
@@ -13,7 +15,7 @@ func times(ctx context.Context, t *testing.T, jitter, took time.Duration, verdic
 	t.Helper()
 	c := New(&Options{Jitter: func(time.Duration) time.Duration { return jitter }})
 	start := time.Now()
-	last, n := c.retry(ctx, func(v Verdict) bool { return v.Status == Transient }, func() Verdict {
+	last, n := c.retry(ctx, func(v Verdict) bool { return v.Status == outcome.Transient }, func() Verdict {
 		began = append(began, time.Since(start))
 		time.Sleep(took)
 		return verdicts[min(len(began), len(verdicts))-1]
@@ -25,27 +27,27 @@ func times(ctx context.Context, t *testing.T, jitter, took time.Duration, verdic
 }
 
 func TestRetryWaitsDoubleWithJitter(t *testing.T) {
-	transient := Verdict{Status: Transient}
+	transient := Verdict{Status: outcome.Transient}
 	for _, tt := range []struct {
 		name     string
 		jitter   time.Duration
 		verdicts []Verdict
 		want     []time.Duration
 	}{
-		{"no wait before success", 0, []Verdict{{Status: Available}}, []time.Duration{0}},
-		{"permanent is not tried again", 0, []Verdict{{Status: Permanent}}, []time.Duration{0}},
-		{"denied is not tried again", 0, []Verdict{{Status: Denied}}, []time.Duration{0}},
-		{"aborted is not tried again", 0, []Verdict{{Reason: ReasonAborted}}, []time.Duration{0}},
+		{"no wait before success", 0, []Verdict{{Status: outcome.Available}}, []time.Duration{0}},
+		{"permanent is not tried again", 0, []Verdict{{Status: outcome.Permanent}}, []time.Duration{0}},
+		{"denied is not tried again", 0, []Verdict{{Status: outcome.Denied}}, []time.Duration{0}},
+		{"aborted is not tried again", 0, []Verdict{{Reason: outcome.ReasonAborted}}, []time.Duration{0}},
 		{"three attempts", 0, []Verdict{transient}, []time.Duration{0, 250 * time.Millisecond, 750 * time.Millisecond}},
 		{"with jitter", 100 * time.Millisecond, []Verdict{transient}, []time.Duration{0, 350 * time.Millisecond, 950 * time.Millisecond}},
 		{"capped", time.Minute, []Verdict{transient}, []time.Duration{0, 2 * time.Second, 4 * time.Second}},
-		{"healed", 0, []Verdict{transient, {Status: Available}}, []time.Duration{0, 250 * time.Millisecond}},
-		{"turned permanent", 0, []Verdict{transient, {Status: Permanent}}, []time.Duration{0, 250 * time.Millisecond}},
-		{"Retry-After is a floor", 0, []Verdict{{Status: Transient, RetryAfter: 3 * time.Second}, transient, {Status: Available}},
+		{"healed", 0, []Verdict{transient, {Status: outcome.Available}}, []time.Duration{0, 250 * time.Millisecond}},
+		{"turned permanent", 0, []Verdict{transient, {Status: outcome.Permanent}}, []time.Duration{0, 250 * time.Millisecond}},
+		{"Retry-After is a floor", 0, []Verdict{{Status: outcome.Transient, RetryAfter: 3 * time.Second}, transient, {Status: outcome.Available}},
 			[]time.Duration{0, 3 * time.Second, 3500 * time.Millisecond}},
-		{"Retry-After shorter than the wait", 0, []Verdict{{Status: Transient, RetryAfter: time.Millisecond}, {Status: Available}},
+		{"Retry-After shorter than the wait", 0, []Verdict{{Status: outcome.Transient, RetryAfter: time.Millisecond}, {Status: outcome.Available}},
 			[]time.Duration{0, 250 * time.Millisecond}},
-		{"Retry-After that does not fit", 0, []Verdict{{Status: Transient, RetryAfter: time.Minute}}, []time.Duration{0}},
+		{"Retry-After that does not fit", 0, []Verdict{{Status: outcome.Transient, RetryAfter: time.Minute}}, []time.Duration{0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -72,7 +74,7 @@ func TestRetryLeavesTheBudgetAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		got, _ := times(ctx, t, 0, 5*time.Second, Verdict{Status: Transient})
+		got, _ := times(ctx, t, 0, 5*time.Second, Verdict{Status: outcome.Transient})
 		if len(got) != 2 {
 			t.Errorf("attempts of 5 s at %v, want 2 in 10 s", got)
 		}
@@ -84,7 +86,7 @@ func TestRetryStopsWhenTheCallerGoes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		start := time.Now()
-		got, _ := times(ctx, t, 0, 0, Verdict{Status: Transient})
+		got, _ := times(ctx, t, 0, 0, Verdict{Status: outcome.Transient})
 		if len(got) != 1 || time.Since(start) != 100*time.Millisecond {
 			t.Errorf("attempts at %v over %v, want one, and the end at 100ms", got, time.Since(start))
 		}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -23,7 +24,7 @@ func TestSessionsEnd(t *testing.T) {
 			s := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: tools(1)})
 			defer s.Close()
 			defer f.client.Close()
-			if out := f.client.Load(t.Context(), f.targets[0]); out.Status != Available {
+			if out := f.client.Load(t.Context(), f.targets[0]); out.Status != outcome.Available {
 				t.Fatalf("Load = %+v", out)
 			}
 			for _, agent := range []string{"a", "b"} {
@@ -87,7 +88,7 @@ func TestSessionsGoWith(t *testing.T) {
 	t.Run("the program", func(t *testing.T) {
 		d := newDesk(t, upstreamtest.Options{})
 		c := d.alone()
-		if out := c.Load(t.Context(), d.target()); out.Status != Available {
+		if out := c.Load(t.Context(), d.target()); out.Status != outcome.Available {
 			t.Fatalf("Load = %+v", out)
 		}
 		for i := range 40 {

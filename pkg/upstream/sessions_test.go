@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
@@ -127,7 +128,7 @@ func TestAgentsSessions(t *testing.T) {
 	t.Run("are apart", func(t *testing.T) {
 		d := newDesk(t, upstreamtest.Options{})
 		c := d.alone()
-		if out := c.Load(t.Context(), d.target()); out.Status != Available {
+		if out := c.Load(t.Context(), d.target()); out.Status != outcome.Available {
 			t.Fatalf("Load = %+v", out)
 		}
 		d.write(c, "a", "of a")

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"syscall"
+
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
 )
 
 // Signals are what the types in an error tree say, whoever wrapped or joined them.
@@ -44,7 +46,7 @@ func (s *signals) note(err error) (below []error) {
 		s.dnsTimeout = s.dnsTimeout || err.IsTimeout
 		s.dns = s.dns || !err.IsTimeout
 		return nil
-	case *configError:
+	case *configError, *egress.BlockedError:
 		s.config = true
 	case *credentialError:
 		s.credential = true
@@ -54,7 +56,7 @@ func (s *signals) note(err error) (below []error) {
 		s.protocol = err.reason
 	case *RPCError:
 		s.rpc = err
-	case *handshakeError, *tls.CertificateVerificationError, tls.RecordHeaderError, tls.AlertError,
+	case *egress.TLSError, *tls.CertificateVerificationError, tls.RecordHeaderError, tls.AlertError,
 		x509.UnknownAuthorityError, x509.HostnameError, x509.CertificateInvalidError, x509.SystemRootsError:
 		s.tls = true
 	case syscall.Errno:

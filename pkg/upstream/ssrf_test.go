@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -27,7 +29,7 @@ func TestNamesThatResolveToBlockedAddressesAreRefused(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				c := New(&Options{AllowNets: allow})
 				defer c.Close()
-				c.dialer.net.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
+				c.dialer.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
 					return []netip.Addr{netip.MustParseAddr(ip)}, true
 				})
 				schemes := []string{"https"}
@@ -36,7 +38,7 @@ func TestNamesThatResolveToBlockedAddressesAreRefused(t *testing.T) {
 				}
 				for _, scheme := range schemes {
 					out := c.Load(t.Context(), Target{ID: "s", URL: scheme + "://" + name + ".example:" + port + "/mcp"})
-					if out.Status != Permanent || out.Reason != ReasonConfig || out.Attempts != 0 {
+					if out.Status != outcome.Permanent || out.Reason != outcome.ReasonConfig || out.Attempts != 0 {
 						t.Errorf("%s: %s %s after %d attempts (%s), want config after none", scheme, out.Status, out.Reason, out.Attempts, out.Error)
 					}
 				}
@@ -58,11 +60,11 @@ func TestRuntimeAddressIsRefusedByNameToo(t *testing.T) {
 	t.Setenv("AWS_LAMBDA_RUNTIME_API", addr)
 	c := New(&Options{AllowNets: loopback()})
 	defer c.Close()
-	c.dialer.net.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
+	c.dialer.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, true
 	})
 	for _, url := range []string{"http://" + addr + "/2018-06-01/runtime/invocation/next", "http://innocent.example:" + port + "/mcp"} {
-		if out := c.Load(t.Context(), Target{ID: "s", URL: url}); out.Reason != ReasonConfig {
+		if out := c.Load(t.Context(), Target{ID: "s", URL: url}); out.Reason != outcome.ReasonConfig {
 			t.Errorf("Load(%s) = %s %s, want config", url, out.Status, out.Reason)
 		}
 	}
@@ -97,21 +99,21 @@ func TestRebindingIsRefused(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	c.dialer.net.Resolver = upstreamtest.DNS(t, func(_ string, n int) ([]netip.Addr, bool) {
+	c.dialer.Resolver = upstreamtest.DNS(t, func(_ string, n int) ([]netip.Addr, bool) {
 		if n == 1 {
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, true
 		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.2")}, true
 	})
 	target := Target{ID: "s", URL: "http://rebinding.example:" + port + "/mcp"}
-	if out := c.Load(t.Context(), target); out.Status != Available {
+	if out := c.Load(t.Context(), target); out.Status != outcome.Available {
 		t.Fatalf("Load at the first answer = %s %s (%s)", out.Status, out.Reason, out.Error)
 	}
 	c.Close() // so that the next request connects anew
-	if out := c.Load(t.Context(), target); out.Status != Permanent || out.Reason != ReasonConfig {
+	if out := c.Load(t.Context(), target); out.Status != outcome.Permanent || out.Reason != outcome.ReasonConfig {
 		t.Errorf("Load at the second answer = %s %s (%s), want permanent config", out.Status, out.Reason, out.Error)
 	}
-	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err == nil || !strings.Contains(err.Error(), ReasonConfig) {
+	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err == nil || !strings.Contains(err.Error(), outcome.ReasonConfig) {
 		t.Errorf("Call at the second answer: %v, want config", err)
 	}
 	if n := conns.Load(); n != 0 {
@@ -122,24 +124,24 @@ func TestRebindingIsRefused(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	inner := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 	for to, want := range map[string]string{
-		inner.URL:                             ReasonRedirect, // allowed, and still not followed
-		"https://elsewhere.example/mcp":       ReasonRedirect,
-		"/another/path":                       ReasonRedirect,
-		"http://169.254.169.254/latest/":      ReasonConfig,
-		"https://10.0.0.1/mcp":                ReasonConfig,
-		"https://100.64.0.1/":                 ReasonConfig,
-		"https://[::ffff:169.254.169.254]/":   ReasonConfig,
-		"https://[fe80::1]/":                  ReasonConfig,
-		"http://127.0.0.1:9001/2018-06-01/":   ReasonConfig, // the runtime
-		"https://localhost.:9001/2018-06-01/": ReasonConfig,
-		"%zz":                                 ReasonRedirect,
-		"":                                    ReasonRedirect,
+		inner.URL:                             outcome.ReasonRedirect, // allowed, and still not followed
+		"https://elsewhere.example/mcp":       outcome.ReasonRedirect,
+		"/another/path":                       outcome.ReasonRedirect,
+		"http://169.254.169.254/latest/":      outcome.ReasonConfig,
+		"https://10.0.0.1/mcp":                outcome.ReasonConfig,
+		"https://100.64.0.1/":                 outcome.ReasonConfig,
+		"https://[::ffff:169.254.169.254]/":   outcome.ReasonConfig,
+		"https://[fe80::1]/":                  outcome.ReasonConfig,
+		"http://127.0.0.1:9001/2018-06-01/":   outcome.ReasonConfig, // the runtime
+		"https://localhost.:9001/2018-06-01/": outcome.ReasonConfig,
+		"%zz":                                 outcome.ReasonRedirect,
+		"":                                    outcome.ReasonRedirect,
 	} {
 		s := upstreamtest.New(t, upstreamtest.Options{})
 		s.Fail(upstreamtest.Redirect(to))
 		c := quick(t, Options{RuntimeAPI: "127.0.0.1:9001"})
 		out := c.Load(t.Context(), Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer sesame"}})
-		if out.Status != Permanent || out.Reason != want {
+		if out.Status != outcome.Permanent || out.Reason != want {
 			t.Errorf("redirect to %q = %s %s, want permanent %s", to, out.Status, out.Reason, want)
 		}
 	}
@@ -153,12 +155,12 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://"+proxy.Addr())
 	}
-	if newTransport(&dialer{}).Proxy != nil {
+	if new(egress.Dialer).Transport().Proxy != nil {
 		t.Error("the transport has a proxy")
 	}
 	c := quick(t, Options{AllowNets: append(loopback(), netip.MustParsePrefix("255.255.255.255/32"))})
 	out := c.Load(t.Context(), Target{ID: "s", URL: "http://255.255.255.255:9/mcp"})
-	if out.Status == Available || proxy.Total() != 0 {
+	if out.Status == outcome.Available || proxy.Total() != 0 {
 		t.Errorf("Load = %s, %d requests went to the proxy", out.Status, proxy.Total())
 	}
 }
@@ -166,10 +168,10 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 func TestCertificatesComeFromTheGivenAuthorities(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{TLS: true, Tools: tools(1)})
 	target := Target{ID: "s", URL: s.URL}
-	if out := quick(t, Options{RootCAs: s.Roots()}).Load(t.Context(), target); out.Status != Available {
+	if out := quick(t, Options{RootCAs: s.Roots()}).Load(t.Context(), target); out.Status != outcome.Available {
 		t.Errorf("Load with the server's authority = %s %s (%s)", out.Status, out.Reason, out.Error)
 	}
-	if out := quick(t, Options{}).Load(t.Context(), target); out.Status != Permanent || out.Reason != ReasonTLS || s.Total() != 2 {
+	if out := quick(t, Options{}).Load(t.Context(), target); out.Status != outcome.Permanent || out.Reason != outcome.ReasonTLS || s.Total() != 2 {
 		t.Errorf("Load with the system's authorities = %s %s after %d requests, want tls and none", out.Status, out.Reason, s.Total()-2)
 	}
 }

@@ -54,7 +54,7 @@ func (c *Client) checkURL(raw string) (*url.URL, error) {
 		return nil, &configError{msg: fmt.Sprintf("the URL's scheme %q is not https", u.Scheme)}
 	case u.Hostname() == "":
 		return nil, &configError{msg: "the URL has no host"}
-	case u.Scheme == "http" && len(c.dialer.rule.allow) == 0:
+	case u.Scheme == "http" && len(c.dialer.Rule.Allow) == 0:
 		return nil, &configError{msg: "the URL is not https, and no network is allowed for http"}
 	}
 	port := map[string]uint64{"https": 443, "http": 80}[u.Scheme]
@@ -65,7 +65,7 @@ func (c *Client) checkURL(raw string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		if err := c.dialer.rule.check(u.Scheme, netip.AddrPortFrom(addr, uint16(port))); err != nil {
+		if err := c.dialer.Rule.Check(u.Scheme, netip.AddrPortFrom(addr, uint16(port))); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +167,7 @@ func (c *Client) blockedRedirect(ep *endpoint, x *Exchange) bool {
 	if err != nil {
 		port = 443
 	}
-	return c.dialer.rule.check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
+	return c.dialer.Rule.Check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
 }
 
 func sortedKeys(m map[string]string) []string {

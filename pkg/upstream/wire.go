@@ -11,11 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // maxResponse is the longest response that is taken, in bytes.
-const maxResponse = 4 << 20
+const maxResponse = outcome.MaxResult
 
 // A message is what is sent in one exchange.
 type message struct {
@@ -48,7 +49,7 @@ func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error
 		if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
 			return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
 		}
-		return nil, &protocolError{ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
+		return nil, &protocolError{outcome.ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
 	}
 	switch {
 	case err != nil:

@@ -36,8 +36,8 @@ var floors = [][]string{
 	{"pkg/state"},
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy", "pkg/store"},
-	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics"},
-	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/text"},
+	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome"},
+	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/text", "pkg/egress"},
 	{"pkg/rawjson", "pkg/secret"},
 }
 

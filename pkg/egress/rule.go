@@ -1,4 +1,4 @@
-package upstream
+package egress
 
 import (
 	"errors"
@@ -10,42 +10,51 @@ import (
 	"strings"
 )
 
-// A dialRule says which addresses may be dialed: public ones by https, and those
-// of allow by http as well.
-type dialRule struct {
-	allow   []netip.Prefix
-	runtime string // host:port of the Lambda runtime; "": none
+// A Rule says which addresses may be dialed: public ones by https, and those
+// of Allow by http as well.
+type Rule struct {
+	Allow   []netip.Prefix
+	Runtime string // host:port of the Lambda runtime, never dialed; "": none
 }
 
-// check returns a [configError] if ap may not be dialed for a URL of that scheme.
-func (r dialRule) check(scheme string, ap netip.AddrPort) error {
+// A BlockedError is an address that may not be dialed. Nothing was sent to it.
+type BlockedError struct{ msg string }
+
+func (e *BlockedError) Error() string { return e.msg }
+
+func blocked(format string, args ...any) error {
+	return &BlockedError{fmt.Sprintf(format, args...)}
+}
+
+// Check returns a [*BlockedError] if ap may not be dialed for a URL of that scheme.
+func (r Rule) Check(scheme string, ap netip.AddrPort) error {
 	addr := ap.Addr().WithZone("").Unmap()
 	if !addr.IsValid() {
-		return &configError{msg: "the address is not valid"}
+		return blocked("the address is not valid")
 	}
 	all := append(embedded(addr), addr)
 	if slices.ContainsFunc(all, neverDialed) {
-		return &configError{msg: fmt.Sprintf("address %s is link-local and is never dialed", addr)}
+		return blocked("address %s is link-local and is never dialed", addr)
 	}
 	if slices.ContainsFunc(all, func(a netip.Addr) bool { return r.isRuntime(a, ap.Port()) }) {
-		return &configError{msg: fmt.Sprintf("address %s is that of the Lambda runtime and is never dialed", ap)}
+		return blocked("address %s is that of the Lambda runtime and is never dialed", ap)
 	}
-	if slices.ContainsFunc(r.allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
 	}
 	if slices.ContainsFunc(all, func(a netip.Addr) bool { return !public(a) }) {
-		return &configError{msg: fmt.Sprintf("address %s is not public; PORTCULLIS_ALLOW_NETS may allow it", addr)}
+		return blocked("address %s is not public; PORTCULLIS_ALLOW_NETS may allow it", addr)
 	}
 	if scheme != "https" {
-		return &configError{msg: fmt.Sprintf("address %s is public and takes https only", addr)}
+		return blocked("address %s is public and takes https only", addr)
 	}
 	return nil
 }
 
-// isRuntime tells the Lambda runtime's own endpoint, from which a request could take
+// isRuntime reports whether an address is the Lambda runtime's own endpoint, from which a request could take
 // other callers' events. Where its host is a name, whatever is not public may be it.
-func (r dialRule) isRuntime(addr netip.Addr, port uint16) bool {
-	host, p, err := net.SplitHostPort(r.runtime)
+func (r Rule) isRuntime(addr netip.Addr, port uint16) bool {
+	host, p, err := net.SplitHostPort(r.Runtime)
 	if err != nil || p != strconv.Itoa(int(port)) {
 		return false
 	}
@@ -56,7 +65,7 @@ func (r dialRule) isRuntime(addr netip.Addr, port uint16) bool {
 	return addr == ip.Unmap() || addr.IsLoopback() && ip.Unmap().IsLoopback() || addr.IsUnspecified()
 }
 
-// neverDialed tells addresses that no allow list opens: link-local ones, where cloud
+// neverDialed reports whether no allow list opens an address: link-local ones, where cloud
 // credentials are served, and the IPv6 form of that service.
 func neverDialed(addr netip.Addr) bool {
 	return addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast() ||
@@ -86,7 +95,7 @@ func embedded(addr netip.Addr) []netip.Addr {
 
 // notPublic are the networks that are not on the public internet, by the IANA
 // special-purpose registries. Of IPv6 only 2000::/3 and the well-known NAT64
-// prefix are; public knows that.
+// prefix are.
 func notPublic() []string {
 	return []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -96,7 +105,7 @@ func notPublic() []string {
 	}
 }
 
-// public tells an address of the public internet.
+// public reports whether addr belongs to the public internet.
 func public(addr netip.Addr) bool {
 	if addr.Is6() {
 		b := addr.As16()

@@ -1,4 +1,4 @@
-package upstream
+package outcome
 
 import (
 	"fmt"
@@ -6,6 +6,12 @@ import (
 	"strconv"
 	"time"
 )
+
+// MaxResult is the longest result of a call that is taken, in bytes.
+const MaxResult = 4 << 20
+
+// AskedNote is added to a failure of a tool whose request to its client was refused.
+const AskedNote = "Note: the tool asks for input, which this client cannot give."
 
 // A CallError is a call whose result the caller does not get. Its text is for
 // the log; the caller is told [CallError.Message].
@@ -31,7 +37,7 @@ func (e *CallError) Error() string {
 // the call may have taken effect, and what to do next. Nothing that the server sent is in it.
 func (e *CallError) Message(serverID string) string {
 	if e.Asked {
-		return e.message(serverID) + " " + askedNote
+		return e.message(serverID) + " " + AskedNote
 	}
 	return e.message(serverID)
 }
@@ -41,7 +47,7 @@ func (e *CallError) message(serverID string) string {
 	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
 		limit := e.Limit
 		if limit == 0 {
-			limit = maxResponse
+			limit = MaxResult
 		}
 		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.",
 			float64(limit)/(1<<20))
@@ -53,7 +59,7 @@ func (e *CallError) message(serverID string) string {
 		return "MCP server '" + serverID + "' does not know the session that it has just opened. The call was not carried out. You may try once more; " +
 			"if this happens again, its owner has to mend it: often several copies of a server share an address, and each knows its own sessions alone."
 	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
-		return Message(serverID, e.Outcome) + " The call was not carried out."
+		return e.Outcome.Message(serverID) + " The call was not carried out."
 	}
 	again := "shortly"
 	if s := e.RetryAfter(); s > 0 {

@@ -1,4 +1,4 @@
-package upstream
+package outcome
 
 // The reasons of an [Outcome]: stable codes, few enough for a metric's
 // dimension.
@@ -50,7 +50,7 @@ func Reasons() []string {
 // Message returns the one line about o that an agent may read, "" if the
 // server is available or o is not recorded. It depends on the server's name,
 // the status and the reason alone; nothing that the server sent is in it.
-func Message(serverID string, o Outcome) string {
+func (o Outcome) Message(serverID string) string {
 	switch o.Status {
 	case Transient:
 		return "MCP server '" + serverID + "' is starting up or briefly unavailable; it will be retried."

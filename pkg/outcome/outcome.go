@@ -1,12 +1,9 @@
-// Package upstream is the gateway's MCP client: it loads the tools of upstream
-// servers and calls them.
+// Package outcome says how an upstream server answered: the outcome of a load or a call,
+// its reason as a stable code, and the sentences that an agent may read about it.
 //
-// It moves raw JSON. Typed clients round integers beyond 2^53, drop fields
-// they do not know and fail on new kinds of content; a gateway must pass all of that on.
-//
-// Every way in which a server can fail ends in one [Outcome]. Type, status
-// code and headers decide it, never text that somebody else wrote: see [Classify].
-package upstream
+// These are words alone. Package upstream finds out which of them hold; whoever reports
+// on a server needs this package and no client.
+package outcome
 
 import (
 	"time"
@@ -40,20 +37,20 @@ type Outcome struct {
 	RetryAfter time.Duration     `json:"retry_after,omitempty"`
 	Duration   time.Duration     `json:"duration"`
 	CheckedAt  time.Time         `json:"checked_at"`
-	Memory     Memory            `json:"memory,omitzero"` // for the next [Target], in whichever process
+	Memory     Memory            `json:"memory,omitzero"` // for the next load or call, in whichever process
 }
 
-// Recorded says whether o is news of the server. An aborted load or call is
+// Recorded reports whether o is news of the server. An aborted load or call is
 // not: the caller went away, and the server's last outcome stands.
 func (o Outcome) Recorded() bool { return o.Status != "" }
 
-// Stale says whether o has outlived the [TTL] of its status at now, so that
+// Stale reports whether o has outlived the [Status.TTL] of its status at now, so that
 // the server is worth asking again.
-func (o Outcome) Stale(now time.Time) bool { return now.Sub(o.CheckedAt) >= TTL(o.Status) }
+func (o Outcome) Stale(now time.Time) bool { return now.Sub(o.CheckedAt) >= o.Status.TTL() }
 
-// TTL returns how long an outcome is remembered. It keeps the promise of
-// [Message]: a transient failure is tried again by the next sync or call.
-func TTL(s Status) time.Duration {
+// TTL returns how long an outcome of that status is remembered. It keeps the promise of
+// [Outcome.Message]: a transient failure is tried again by the next sync or call.
+func (s Status) TTL() time.Duration {
 	switch s {
 	case Available:
 		return 5 * time.Minute
@@ -73,30 +70,10 @@ type Refusal struct {
 	Reason string `json:"reason"`
 }
 
-// A Result sorts the outcomes of one run by what they ask for.
-type Result struct {
-	Outcomes                     map[string]Outcome // every server's, the available ones too
-	Transient, Permanent, Denied []string           // server ids, in the order of the outcomes
-	Tools                        int                // how many definitions all the servers listed
-}
-
-// Collect sorts outcomes by status. Aborted ones are left out.
-func Collect(outcomes []Outcome) Result {
-	r := Result{Outcomes: make(map[string]Outcome, len(outcomes))}
-	for _, o := range outcomes {
-		if !o.Recorded() {
-			continue
-		}
-		r.Outcomes[o.ServerID] = o
-		r.Tools += len(o.Tools)
-		switch o.Status {
-		case Transient:
-			r.Transient = append(r.Transient, o.ServerID)
-		case Permanent:
-			r.Permanent = append(r.Permanent, o.ServerID)
-		case Denied:
-			r.Denied = append(r.Denied, o.ServerID)
-		}
-	}
-	return r
+// A Memory is what a handshake found out about a server, so that the next one, in whichever
+// process, need not ask again. One that is wrong costs a request and mends itself.
+type Memory struct {
+	Handshake bool      `json:"handshake,omitempty"` // it does not know the stateless era
+	Sessions  bool      `json:"sessions,omitempty"`  // it gives session ids
+	At        time.Time `json:"at,omitzero"`         // when it was last asked for the stateless era
 }

@@ -1,4 +1,4 @@
-package upstream
+package egress
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestOnlyPublicAddressesAreDialed(t *testing.T) {
-	rule := dialRule{runtime: "169.254.100.1:9001"}
+	rule := Rule{Runtime: "169.254.100.1:9001"}
 	for _, tt := range []struct {
 		addr string
 		ok   bool
@@ -32,18 +32,18 @@ func TestOnlyPublicAddressesAreDialed(t *testing.T) {
 		{"2002:7f00:1::1", false}, {"2002:a9fe:a9fe::1", false}, {"2002:a00:1::1", false},
 		{"2606:4700::5efe:10.0.0.1", false}, {"2606:4700::200:5efe:127.0.0.1", false}, // ISATAP
 	} {
-		err := rule.check("https", netip.AddrPortFrom(netip.MustParseAddr(tt.addr), 443))
+		err := rule.Check("https", netip.AddrPortFrom(netip.MustParseAddr(tt.addr), 443))
 		if (err == nil) != tt.ok {
 			t.Errorf("check(%s) = %v, want ok %t", tt.addr, err, tt.ok)
 		}
-		if _, typed := errors.AsType[*configError](err); err != nil && !typed {
-			t.Errorf("check(%s) = %T, want a fault of the config", tt.addr, err)
+		if _, typed := errors.AsType[*BlockedError](err); err != nil && !typed {
+			t.Errorf("check(%s) = %T, want a *BlockedError", tt.addr, err)
 		}
 	}
-	if rule.check("http", netip.MustParseAddrPort("93.184.216.34:80")) == nil {
+	if rule.Check("http", netip.MustParseAddrPort("93.184.216.34:80")) == nil {
 		t.Error("a public address is dialed by http")
 	}
-	if rule.check("https", netip.AddrPort{}) == nil {
+	if rule.Check("https", netip.AddrPort{}) == nil {
 		t.Error("the zero address is dialed")
 	}
 }
@@ -78,9 +78,9 @@ func TestAllowedNetsAreDialedButNeverLinkLocalOrTheRuntime(t *testing.T) {
 		{"127.0.0.1:9001", "[2002:a9fe:a9fe::]:80", false},
 		{"127.0.0.1:9001", "[::ffff:0:a9fe:a9fe]:80", false},
 	} {
-		rule := dialRule{everything, tt.runtime}
+		rule := Rule{everything, tt.runtime}
 		for _, scheme := range []string{"http", "https"} {
-			if err := rule.check(scheme, netip.MustParseAddrPort(tt.addr)); (err == nil) != tt.ok {
+			if err := rule.Check(scheme, netip.MustParseAddrPort(tt.addr)); (err == nil) != tt.ok {
 				t.Errorf("runtime %q: check(%s, %s) = %v, want ok %t", tt.runtime, scheme, tt.addr, err, tt.ok)
 			}
 		}
@@ -122,7 +122,7 @@ func FuzzParseNets(f *testing.F) {
 			}
 		}
 		// Whatever is allowed, credentials of the machine stay out of reach.
-		if (dialRule{allow: nets}).check("https", netip.MustParseAddrPort("169.254.169.254:80")) == nil {
+		if (Rule{Allow: nets}).Check("https", netip.MustParseAddrPort("169.254.169.254:80")) == nil {
 			t.Errorf("ParseNets(%q) opens link-local", s)
 		}
 	})

@@ -1,4 +1,4 @@
-package upstream
+package outcome
 
 import (
 	"bytes"
@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -27,7 +27,7 @@ func TestMessagesAreGolden(t *testing.T) {
 		fmt.Fprintf(&b, "# %q\n", status)
 		seen := map[string]bool{}
 		for _, reason := range Reasons() {
-			m := Message("git-hub", Outcome{Status: status, Reason: reason, Error: "secret cause at https://x.example", RetryAfter: 7, HTTPStatus: 500})
+			m := Outcome{Status: status, Reason: reason, Error: "secret cause at https://x.example", RetryAfter: 7, HTTPStatus: 500}.Message("git-hub")
 			if status == Permanent && reason != ReasonUnknown && inWords(reason) == inWords(ReasonUnknown) {
 				continue // no permanent failure has that reason
 			}
@@ -59,8 +59,8 @@ func TestMessagesAreGolden(t *testing.T) {
 
 func TestMessagesKeepTheirPromises(t *testing.T) {
 	for _, reason := range Reasons() {
-		transient := Message("s", Outcome{Status: Transient, Reason: reason})
-		denied := Message("s", Outcome{Status: Denied, Reason: reason})
+		transient := Outcome{Status: Transient, Reason: reason}.Message("s")
+		denied := Outcome{Status: Denied, Reason: reason}.Message("s")
 		if strings.Contains(transient, "will not work") || !strings.Contains(transient, "will be retried") {
 			t.Errorf("transient says %q", transient)
 		}
@@ -70,14 +70,28 @@ func TestMessagesKeepTheirPromises(t *testing.T) {
 	}
 }
 
-func TestEveryGroundHasAReasonOfTheSet(t *testing.T) {
-	all := Reasons()
-	for _, g := range grounds() {
-		if !slices.Contains(all, g.reason) {
-			t.Errorf("row %s has reason %q, which Reasons does not list", g.row, g.reason)
+func TestOutcomesAreRememberedByStatus(t *testing.T) {
+	now := time.Now()
+	for status, ttl := range map[Status]time.Duration{
+		Available: 5 * time.Minute, Transient: 5 * time.Second, Permanent: time.Minute, Denied: 30 * time.Second, "": 0,
+	} {
+		if status.TTL() != ttl {
+			t.Errorf("TTL of %q = %v, want %v", status, status.TTL(), ttl)
 		}
-		if g.status == Permanent && inWords(g.reason) == inWords(ReasonUnknown) {
-			t.Errorf("row %s has reason %q, which has no words", g.row, g.reason)
+		o := Outcome{Status: status, CheckedAt: now}
+		if ttl > 0 && o.Stale(now.Add(ttl-1)) || !o.Stale(now.Add(ttl)) {
+			t.Errorf("%q is not stale from %v on", status, ttl)
+		}
+	}
+}
+
+func TestHowLongWasWaited(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "No answer.", 200 * time.Millisecond: "No answer after 200 ms.", 7500 * time.Millisecond: "No answer after 8 s.", 20 * time.Second: "No answer after 20 s.",
+	} {
+		e := CallError{Outcome: Outcome{Status: Transient, Reason: ReasonTimeout, Duration: d}, Delivered: true}
+		if got := e.Message("s"); got != want+" The call was sent and may have taken effect; check before calling again." {
+			t.Errorf("after %v: %q", d, got)
 		}
 	}
 }
