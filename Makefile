@@ -28,7 +28,7 @@ help: ## list what can be made
 
 .PHONY: run
 run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
-	go run ./cmd/portcullis -dir $(DIR) -addr $(ADDR) -demo
+	go run ./cmd/portcullis serve --dir $(DIR) --addr $(ADDR) --demo
 
 ##@ Check
 
@@ -138,9 +138,8 @@ outputs: sam ## what the stack has: URLs, bucket, what to paste into a client
 
 .PHONY: push-config
 push-config: ## check DIR/config, put it into the stack's bucket, print the version (BUCKET, EXPECT=version)
-	go run ./cmd/portcullis -check $(DIR)
 	@bucket="$(BUCKET)"; test -n "$$bucket" || { $(MAKE) --no-print-directory sam >/dev/null; bucket=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs BucketName); }; \
-	go run ./cmd/portcullis/pushconfig -dir $(DIR) -bucket "$$bucket" -expect "$(EXPECT)"
+	go run ./cmd/portcullis push --dir $(DIR) --bucket "$$bucket" --expect "$(EXPECT)"
 
 ##@ Local AWS
 

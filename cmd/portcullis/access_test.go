@@ -59,7 +59,7 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 	for name, value := range env {
 		all[name] = value
 	}
-	g.program = startWith(t, all, dir, "-addr", addr)
+	g.program = startWith(t, all, dir, "--addr", addr)
 	return g
 }
 

@@ -20,28 +20,43 @@ import (
 // approvalsFile holds the approvals, in the gateway's folder.
 const approvalsFile = "approvals.db"
 
-// settlements are what -approvals takes.
-var settlements = map[string]catalog.Settlement{
-	"restore": approval.KeepRestored, // what the catalog knows holds
-	"accept":  approval.AcceptStore,  // what the file holds does, and what it lacks waits
+// An approvalsCmd is portcullis approvals.
+type approvalsCmd struct {
+	Restore restoreCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`
+	Accept  acceptCmd  `cmd:"" help:"Keep what approvals.db has now; tools that it lacks wait for approval."`
 }
 
-// settleApprovals says for every record that the file lost, or had an older version of, which
-// of the two holds, prints what became of each tool, and ends. A damaged file is kept under
-// another name, and a new one is made from the catalog.
-func settleApprovals(ctx context.Context, o options, out io.Writer) error {
-	snap, err := catalog.Load(ctx, dir.New(o.dir), nil)
+type (
+	restoreCmd struct{ folder }
+	acceptCmd  struct{ folder }
+)
+
+// Run keeps what the catalog recorded.
+func (c restoreCmd) Run(ctx context.Context, env *environment) error {
+	return settle(ctx, c.folder, "restore", approval.KeepRestored, env.stdout)
+}
+
+// Run keeps what the file has.
+func (c acceptCmd) Run(ctx context.Context, env *environment) error {
+	return settle(ctx, c.folder, "accept", approval.AcceptStore, env.stdout)
+}
+
+// settle decides for every record that the file lost, or had an older version of, which of the
+// two holds, and prints what became of each tool. A damaged file is kept under another name, and
+// a new one is made from the catalog, if that is what is to hold.
+func settle(ctx context.Context, f folder, command string, decide catalog.Settlement, out io.Writer) error {
+	snap, err := catalog.Load(ctx, dir.New(f.Dir), nil)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("-approvals %s: there is no tool catalog in %q, so nothing tells what was decided", o.approvals, o.dir)
+		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", command, f.Dir)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("-approvals %s: %w; move %s away yourself and start the gateway: every tool waits for approval then", o.approvals, err, approvalsFile)
+		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: every tool waits for approval then", command, err, approvalsFile)
 	case err != nil:
 		return err
 	}
-	path := filepath.Join(o.dir, approvalsFile)
+	path := filepath.Join(f.Dir, approvalsFile)
 	store, err := bolt.Open(path, nil)
-	if errors.Is(err, bolt.ErrDamaged) && o.approvals == "restore" {
+	if errors.Is(err, bolt.ErrDamaged) && command == "restore" {
 		if err = setAside(path, out); err == nil {
 			store, err = bolt.Open(path, nil)
 		}
@@ -49,7 +64,7 @@ func settleApprovals(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	settled, err := catalog.Settle(ctx, store, snap, settlements[o.approvals], o.actor, time.Now)
+	settled, err := catalog.Settle(ctx, store, snap, decide, f.Actor, time.Now)
 	for _, r := range settled {
 		fmt.Fprintf(out, "%s: %s\n", r.ID(), standing(r))
 	}

@@ -37,12 +37,12 @@ type banner struct {
 	shown bool
 }
 
-func newBanner(out io.Writer, p *boot.Program, listens net.Addr, o options) *banner {
+func newBanner(out io.Writer, p *boot.Program, listens net.Addr, c serveCmd) *banner {
 	base := p.Settings.BaseURL
 	if base == "" {
 		base = "http://" + listens.String()
 	}
-	b := &banner{out: out, base: base, dir: o.dir, demo: o.demo, shut: p.AdminShut(), each: !p.Settings.Access.Open()}
+	b := &banner{out: out, base: base, dir: c.Dir, demo: c.Demo, shut: p.AdminShut(), each: !p.Settings.Access.Open()}
 	if p.Login != nil {
 		b.code = p.Login.Code
 	}
@@ -86,7 +86,7 @@ func (b *banner) where(w io.Writer, s *state.State) {
 		row(w, "approvals", b.base+"/admin")
 	} else {
 		row(w, "approvals", b.shut+".")
-		row(w, "", "Or start it on a loopback address, such as -addr 127.0.0.1:8080: people then sign in with a key.")
+		row(w, "", "Or start it on a loopback address, such as --addr 127.0.0.1:8080: people then sign in with a key.")
 	}
 	if b.code != nil { // not into the log, which others may read
 		row(w, "sign in", b.base+"/admin/login?code="+b.code())
@@ -220,7 +220,7 @@ func (b *banner) problems(w io.Writer, h state.Health) {
 func (b *banner) firstSteps(w io.Writer) {
 	row(w, "what to do", "Write "+b.path(config.Key)+", such as")
 	row(w, "", `{"mcpServers": {"NAME": {"url": "https://HOST/mcp"}}}`)
-	row(w, "", "It is taken within seconds. Or stop this, and start with -demo and another -dir to see the gateway at work.")
+	row(w, "", "It is taken within seconds. Or stop this, and start with --demo and another --dir to see the gateway at work.")
 }
 
 // located returns the faults of a file, each with the path of the file.
@@ -234,7 +234,7 @@ func (b *banner) located(key string, err error) []string {
 }
 
 // all says where everything that is wrong with the files is printed.
-func (b *banner) all() string { return ": go run ./cmd/portcullis -check " + b.dir }
+func (b *banner) all() string { return ": " + self() + " check " + b.dir }
 
 // list writes one row each under name, up to maxShown, and then where the others are.
 func list(w io.Writer, name string, rows []string, others string) {

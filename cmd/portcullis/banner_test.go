@@ -30,7 +30,7 @@ func launchOn(t *testing.T, dir string, args ...string) *launch {
 	l := &launch{out: &syncBuffer{}, log: &syncBuffer{}}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"-dir", dir, "-addr", "127.0.0.1:0"}, args...), func(string) string { return "" }, l.out, l.log)
+		ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: noEnv, stdout: l.out, stderr: l.log})
 	}()
 	over := false
 	l.end = func() {
@@ -142,7 +142,7 @@ func TestBanner(t *testing.T) {
 			before(t, dir, configOf("s "+s.URL+` , "required": true`))
 			s.Refuse()
 		}, nil},
-		{"demo", func(*testing.T, string) {}, []string{"-demo"}},
+		{"demo", func(*testing.T, string) {}, []string{"--demo"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -90,7 +90,7 @@ func startAndAsk(ctx context.Context, bin, dir string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, bin, "-dir", dir, "-addr", addr)
+	cmd := exec.CommandContext(ctx, bin, "serve", "--dir", dir, "--addr", addr)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func browser(t *testing.T) context.Context {
 // with a click, and the agent's call works. Then the same with a disabled tool.
 func TestAPersonApprovesInABrowser(t *testing.T) {
 	tab := browser(t)
-	p := start(t, t.TempDir(), "-demo", "-actor", "kim")
+	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
 	link := p.base + "/admin/tools/tickets/assign_ticket"
 	if blocked := p.call("call_tool_write", assign); !strings.Contains(blocked.Text, link) {
@@ -96,7 +96,7 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 // as a chat with the agent, leads to the page and not to a second sign-in.
 func TestTheSignInLinkInABrowser(t *testing.T) {
 	tab := browser(t)
-	p := start(t, t.TempDir(), "-demo")
+	p := start(t, t.TempDir(), "--demo")
 	page := p.base + "/admin/tools/tickets/assign_ticket"
 	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -26,6 +26,17 @@ var errCheck = errors.New("the folder cannot be deployed as it is")
 // shown is how many tools of a rule are named.
 const shown = 50
 
+// A checkCmd is portcullis check.
+type checkCmd struct {
+	Dir string `arg:"" help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar."`
+}
+
+// Run prints what is wrong with the folder.
+func (c checkCmd) Run(ctx context.Context, env *environment) error {
+	_, err := check(ctx, c.Dir, env.getenv, env.stdout)
+	return err
+}
+
 // A checkup is one check of a folder.
 type checkup struct {
 	out        io.Writer
@@ -35,27 +46,29 @@ type checkup struct {
 	places     *config.Locator // of the config
 	cfg        *config.Config
 	rules      *policy.Policy
+
+	config, policy []byte // the two files; policy is nil if there is none
 }
 
 // check reads config and policy of a folder as a sync would, prints every
 // fault with its file, line and path, and says what the rules deny in the
 // folder's catalog. It returns an error if there is a fault.
-func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) error {
+func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) (*checkup, error) {
 	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
 	okConfig := c.readConfig(getenv)
 	okPolicy := c.readPolicy(ctx)
 	if !okConfig || !okPolicy {
-		return errCheck
+		return nil, errCheck
 	}
 	snap, err := catalog.Load(ctx, c.objects, nil)
 	if errors.Is(err, object.ErrNotFound) {
 		c.printf("no catalog in %s yet: what the rules match is known after the first sync", folder)
-		return nil
+		return c, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.hold(snap)
+	return c, c.hold(snap)
 }
 
 func (c *checkup) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
@@ -84,7 +97,7 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 		c.warn(c.configPath, config.Warnings(data))
 		return false
 	}
-	c.places = config.NewLocator(data)
+	c.config, c.places = data, config.NewLocator(data)
 	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
 	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), config.Version(data))
 	return true
@@ -118,6 +131,7 @@ func (c *checkup) readPolicy(ctx context.Context) bool {
 		c.faults("", c.policyPath, err)
 		return false
 	}
+	c.policy = data
 	c.warn(c.policyPath, c.rules.Warnings())
 	c.printf("%s: version %.12s", c.policyPath, config.Version(data))
 	return true

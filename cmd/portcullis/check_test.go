@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// checked runs -check on a folder with these files ("": none) and a catalog, if any, and returns
+// checked runs check on a folder with these files ("": none) and a catalog, if any, and returns
 // what it printed, with DIR for the folder.
 func checked(t *testing.T, from, config, policy string) (string, error) {
 	t.Helper()
@@ -34,7 +34,7 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 		}
 	}
 	var out strings.Builder
-	err := run(t.Context(), []string{"-check", dir}, func(string) string { return "" }, &out, &out)
+	err := run(t.Context(), []string{"check", dir}, &environment{getenv: noEnv, stdout: &out, stderr: &out})
 	return strings.ReplaceAll(out.String(), dir, "DIR"), err
 }
 
@@ -44,13 +44,13 @@ func TestCheckNamesVariablesThatAreNotSet(t *testing.T) {
   "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}", "X-Team": "${env:TEAM}/${env:FILES_TOKEN}"}}}}`)
 	var out strings.Builder
 	getenv := func(name string) string { return map[string]string{"TEAM": "a"}[name] }
-	if err := run(t.Context(), []string{"-check", dir}, getenv, &out, &out); err != nil {
+	if err := run(t.Context(), []string{"check", dir}, &environment{getenv: getenv, stdout: &out, stderr: &out}); err != nil {
 		t.Error(err)
 	}
 	const want = `mcp_config.json:2:32: mcpServers.files.headers.Authorization: the variable FILES_TOKEN is not set here; ` +
 		`without it in the gateway's environment the server "files" does not load`
 	if got := out.String(); !strings.Contains(got, want) || strings.Count(got, "warning:") != 1 {
-		t.Errorf("-check printed\n%s\nwant one warning:\n%s", got, want)
+		t.Errorf("check printed\n%s\nwant one warning:\n%s", got, want)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestCheckSaysWhatHoldsWithoutAPolicy(t *testing.T) {
 			}
 			out, err := checked(t, from, twoServers+`}`, "")
 			if !strings.Contains(out, c.want+"\n") || (err == nil) != c.ok {
-				t.Errorf("-check printed %q, %v; want %q", out, err, c.want)
+				t.Errorf("check printed %q, %v; want %q", out, err, c.want)
 			}
 		})
 	}
@@ -127,7 +127,7 @@ forbid (principal, action, resource == Tool::"fetch");
 	}
 	var out strings.Builder
 	dir := t.TempDir()
-	if err := run(t.Context(), []string{"-check", dir}, func(string) string { return "" }, &out, &out); !errors.Is(err, errCheck) || !strings.Contains(out.String(), "mcp_config.json: it cannot be read") {
+	if err := run(t.Context(), []string{"check", dir}, &environment{getenv: noEnv, stdout: &out, stderr: &out}); !errors.Is(err, errCheck) || !strings.Contains(out.String(), "mcp_config.json: it cannot be read") {
 		t.Errorf("an empty folder: %v\n%s", err, &out)
 	}
 }
@@ -213,7 +213,7 @@ func TestTheExitCodeOfACheckSaysWhetherThereAreFaults(t *testing.T) {
 	for config, want := range map[string]int{twoServers + `}`: 0, twoServers + `, "x": 1}`: 1} {
 		dir := t.TempDir()
 		writeConfig(t, dir, config)
-		cmd := exec.CommandContext(t.Context(), bin, "-check", dir)
+		cmd := exec.CommandContext(t.Context(), bin, "check", dir)
 		out, err := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != want {
 			t.Errorf("exit code %d (%v), want %d\n%s", got, err, want, out)
@@ -227,7 +227,7 @@ func TestTheExitCodeOfACheckSaysWhetherThereAreFaults(t *testing.T) {
 
 func TestVersionIsPrinted(t *testing.T) {
 	var out, diagnostics strings.Builder
-	if err := run(t.Context(), []string{"-version"}, func(string) string { return "" }, &out, &diagnostics); err != nil {
+	if err := run(t.Context(), []string{"--version"}, &environment{getenv: noEnv, stdout: &out, stderr: &diagnostics}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "portcullis " + boot.LongVersion() + "\n"; out.String() != want || diagnostics.Len() > 0 || !strings.Contains(want, "go1.") {

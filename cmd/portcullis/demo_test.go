@@ -9,7 +9,7 @@ import (
 
 // The README's first minute, step by step.
 func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
-	p := start(t, t.TempDir(), "-demo", "-actor", "kim")
+	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 
 	found := p.call("retrieve_tools", map[string]any{"query": "assign a ticket to somebody", "include_disabled": true})
 	var answer struct {
@@ -62,7 +62,7 @@ func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
 
 // The demo's story needs no credentials, whoever else does.
 func TestDemoWithTokens(t *testing.T) {
-	p := startWith(t, map[string]string{"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more"}, t.TempDir(), "-demo")
+	p := startWith(t, map[string]string{"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more"}, t.TempDir(), "--demo")
 	if log := p.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
 		t.Errorf("log:\n%s", log)
 	}
@@ -72,7 +72,7 @@ func TestDemoWithTokens(t *testing.T) {
 	if said := <-p.said; !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
 		t.Errorf("the banner does not say whose tools it counts:\n%s", said)
 	}
-	again := start(t, p.dir, "-demo")
+	again := start(t, p.dir, "--demo")
 	got := again.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !strings.Contains(got.Text, "disabled_by_user") {
 		t.Errorf("the story was not told: %s", got.Raw)
@@ -81,11 +81,11 @@ func TestDemoWithTokens(t *testing.T) {
 
 func TestDemoStartsAgainOnTheSameFolder(t *testing.T) {
 	dir := t.TempDir()
-	first := start(t, dir, "-demo")
+	first := start(t, dir, "--demo")
 	if err := first.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
-	second := start(t, dir, "-demo")
+	second := start(t, dir, "--demo")
 	got := second.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !got.IsError || !strings.Contains(got.Text, "disabled_by_user") {
 		t.Errorf("a decision was lost over a restart: %s", got.Raw)
@@ -102,13 +102,14 @@ func TestFlagsThatAreWrongSaySo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no folder", nil, "-dir is required"},
-		{"stray argument", []string{"-dir", "x", "serve"}, `"serve" is not understood`},
-		{"no actor", []string{"-dir", "x", "-actor", ""}, "-actor is empty"},
-		{"address", []string{"-dir", "x", "-addr", "nonsense"}, `-addr "nonsense"`},
+		{"no folder", []string{"serve"}, "missing flags: --dir"},
+		{"no command", nil, `expected one of "serve"`},
+		{"stray argument", []string{"serve", "--dir", "x", "now"}, "unexpected argument now"},
+		{"no actor", []string{"serve", "--dir", "x", "--actor", ""}, "--actor is empty"},
+		{"address", []string{"serve", "--dir", "x", "--addr", "nonsense"}, `--addr "nonsense"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := run(t.Context(), c.args, func(string) string { return "" }, &syncBuffer{}, &syncBuffer{})
+			err := run(t.Context(), c.args, &environment{getenv: noEnv, stdout: &syncBuffer{}, stderr: &syncBuffer{}})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("run = %v, want %q", err, c.want)
 			}
@@ -117,7 +118,7 @@ func TestFlagsThatAreWrongSaySo(t *testing.T) {
 }
 
 func TestAnOpenAddressNeedsAuthenticationSaidOutright(t *testing.T) {
-	err := run(t.Context(), []string{"-dir", t.TempDir(), "-addr", "[::]:0"}, func(string) string { return "" }, &syncBuffer{}, &syncBuffer{})
+	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", "[::]:0"}, &environment{getenv: noEnv, stdout: &syncBuffer{}, stderr: &syncBuffer{}})
 	if err == nil || !strings.Contains(err.Error(), "PORTCULLIS_AUTH") {
 		t.Errorf("run = %v, want it to ask for PORTCULLIS_AUTH", err)
 	}

@@ -32,7 +32,7 @@ func TestExamplesOfTheToolsetsPage(t *testing.T) {
 	if len(examples) != strings.Count(string(page), "```sh\n") || len(examples) == 0 {
 		t.Fatalf("%d examples have an answer, of %d", len(examples), strings.Count(string(page), "```sh\n"))
 	}
-	p := start(t, t.TempDir(), "-demo")
+	p := start(t, t.TempDir(), "--demo")
 	for _, x := range examples {
 		script := strings.ReplaceAll(x[1], "http://127.0.0.1:8080", p.base)
 		out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script).CombinedOutput()

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -63,12 +62,4 @@ func newKey(dir, path string) (token.Text, error) {
 		return token.Text{}, fmt.Errorf("make the admin key: %w", err)
 	}
 	return key, nil
-}
-
-// osUser is who runs the program, as the audit names him unless told otherwise.
-func osUser() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
-	}
-	return "local"
 }

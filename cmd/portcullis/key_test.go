@@ -106,7 +106,7 @@ func (p *program) noKey(method, path, body string, header ...string) *http.Respo
 // On a laptop whoever can send HTTP is the agent too.
 func TestAnAgentCannotDecideOnALaptop(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-demo")
+	p := start(t, dir, "--demo")
 	const tool = "/admin/tools/tickets/assign_ticket"
 	json := []string{"Content-Type", "application/json"}
 	approve := `{"hash":"` + strings.Repeat("0", 64) + `"}`
@@ -147,7 +147,7 @@ func TestAnAgentCannotDecideOnALaptop(t *testing.T) {
 }
 
 func TestThePrintedLinkSignsInOnce(t *testing.T) {
-	p := start(t, t.TempDir(), "-actor", "kim")
+	p := start(t, t.TempDir(), "--actor", "kim")
 	link, err := url.Parse(p.link)
 	if err != nil || !strings.HasPrefix(p.link, p.base+"/admin/login?code=") {
 		t.Fatalf("the program printed %q, %v", p.link, err)
@@ -198,7 +198,7 @@ func TestBeyondLoopbackNoKeyOpensAdmin(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			owner, err := ownerOf(t.Context(), options{dir: dir, actor: "kim"}, s, a, slog.New(slog.DiscardHandler))
+			owner, err := serveCmd{folder: folder{Dir: dir, Actor: "kim"}}.owner(t.Context(), s, a, slog.New(slog.DiscardHandler))
 			if err != nil || (owner != nil) != want {
 				t.Errorf("%s with %s: owner %v, %v", addr, auth, owner != nil, err)
 			}
@@ -218,7 +218,7 @@ func TestTheBannerSaysThatAdminIsShut(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, options{dir: "DIR"})
+		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}})
 		b.where(&text, &state.State{})
 		b.next(&text, 2)
 		if says := strings.Contains(text.String(), "/admin is shut: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&

@@ -174,7 +174,7 @@ func (s *shop) after(spoil func(s *shop, path string), synced bool, args ...stri
 	}
 	spoil(s, filepath.Join(folder, approvalsFile))
 	if len(args) > 0 {
-		if err := run(context.Background(), append([]string{"-dir", folder, "-actor", "ann"}, args...), os.Getenv, io.Discard, io.Discard); err != nil {
+		if err := run(context.Background(), append(args, "--dir", folder, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}); err != nil {
 			return "refused", nil
 		}
 	}
@@ -231,12 +231,12 @@ func TestLostApprovalStoreOpensNothing(t *testing.T) {
 	s := newShop(t)
 	today := []string{"allowed", "freed", "steady"}
 	var table strings.Builder
-	table.WriteString("| what happened to `approvals.db` | before a sync | after it | after `-approvals restore` | after `-approvals accept` |\n|---|---|---|---|---|\n")
+	table.WriteString("| what happened to `approvals.db` | before a sync | after it | after `approvals restore` | after `approvals accept` |\n|---|---|---|---|---|\n")
 	for _, loss := range losses {
 		before, open1 := s.after(loss.spoil, false)
 		synced, open2 := s.after(loss.spoil, true)
-		restored, open3 := s.after(loss.spoil, true, "-approvals", "restore")
-		accepted, open4 := s.after(loss.spoil, true, "-approvals", "accept")
+		restored, open3 := s.after(loss.spoil, true, "approvals", "restore")
+		accepted, open4 := s.after(loss.spoil, true, "approvals", "accept")
 		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", loss.name, before, synced, restored, accepted)
 		for step, open := range map[string][]string{"before a sync": open1, "after a sync": open2, "after restore": open3, "after accept": open4} {
 			for _, name := range open {
@@ -259,29 +259,29 @@ func TestLostApprovalStoreOpensNothing(t *testing.T) {
 	}
 }
 
-// -approvals says what it did, and keeps what was damaged.
-func TestApprovalsFlagSaysWhatItDid(t *testing.T) {
+// The commands say what they did, and keep what was damaged.
+func TestApprovalsCommand(t *testing.T) {
 	s := newShop(t)
 	path := filepath.Join(s.dir, approvalsFile)
-	flag := func(args ...string) (string, error) {
+	command := func(args ...string) (string, error) {
 		var out strings.Builder
-		err := run(t.Context(), append([]string{"-dir", s.dir, "-actor", "ann"}, args...), os.Getenv, &out, io.Discard)
+		err := run(t.Context(), append(args, "--dir", s.dir, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: &out, stderr: io.Discard})
 		return out.String(), err
 	}
-	if out, err := flag("-approvals", "restore"); err != nil || out != "0 records settled; every other record was there\n" {
+	if out, err := command("approvals", "restore"); err != nil || out != "0 records settled; every other record was there\n" {
 		t.Errorf("where nothing was lost it says %q, %v", out, err)
 	}
-	if _, err := flag("-approvals", "forget"); err == nil || !strings.Contains(err.Error(), "restore or accept") {
+	if _, err := command("approvals", "forget"); err == nil || !strings.Contains(err.Error(), "unexpected argument forget") {
 		t.Errorf("an unknown word: %v", err)
 	}
 	s.check(os.WriteFile(path, []byte("damaged"), 0o600))
-	if _, err := flag(); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "-approvals restore") {
+	if _, err := command("serve", "--addr", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
 		t.Errorf("start beside a damaged file: %v, want the file and the way back", err)
 	}
-	if _, err := flag("-approvals", "accept"); !errors.Is(err, bolt.ErrDamaged) {
+	if _, err := command("approvals", "accept"); !errors.Is(err, bolt.ErrDamaged) {
 		t.Errorf("accept of a damaged file: %v", err)
 	}
-	out, err := flag("-approvals", "restore")
+	out, err := command("approvals", "restore")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestApprovalsFlagSaysWhatItDid(t *testing.T) {
 		t.Errorf("the copy holds %q, %v", data, err)
 	}
 	s.check(os.RemoveAll(filepath.Join(s.dir, "catalog")))
-	if _, err := flag("-approvals", "restore"); err == nil || !strings.Contains(err.Error(), "no tool catalog") {
+	if _, err := command("approvals", "restore"); err == nil || !strings.Contains(err.Error(), "no tool catalog") {
 		t.Errorf("without a catalog: %v", err)
 	}
 }

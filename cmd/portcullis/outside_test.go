@@ -45,7 +45,7 @@ var deeds = []struct {
 }
 
 func TestTypeScriptClientsSeeTheDemo(t *testing.T) {
-	p := start(t, t.TempDir(), "-demo")
+	p := start(t, t.TempDir(), "--demo")
 	var steps []testclients.Step
 	for _, d := range deeds {
 		steps = append(steps, d.step)
@@ -64,7 +64,7 @@ func TestTypeScriptClientsSeeTheDemo(t *testing.T) {
 }
 
 func TestInspectorSeesTheDemo(t *testing.T) {
-	p := start(t, t.TempDir(), "-demo")
+	p := start(t, t.TempDir(), "--demo")
 	for _, era := range []string{"legacy", "auto"} {
 		for _, d := range deeds {
 			t.Run(era+" "+d.name, func(t *testing.T) {

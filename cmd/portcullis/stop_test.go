@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -57,7 +59,7 @@ func startProcess(t *testing.T, dir string) *process {
 		t.Fatal(err)
 	}
 	p := &process{program: &program{t: t, dir: dir, base: "http://" + addr, log: &syncBuffer{}}}
-	p.cmd = exec.CommandContext(t.Context(), self, "-dir", dir, "-addr", addr)
+	p.cmd = exec.CommandContext(t.Context(), self, "serve", "--dir", dir, "--addr", addr)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
@@ -259,12 +261,17 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 
 // What the documents say of a program started without more.
 func TestFlagsHaveTheirDefaults(t *testing.T) {
-	got, err := parseFlags([]string{"-dir", "d"}, &syncBuffer{})
+	var c cli
+	parser, err := kong.New(&c, kong.Vars{"user": osUser(), "version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse([]string{"serve", "--dir", "d"})
 	u, unknown := user.Current()
 	if unknown != nil {
 		t.Fatal(unknown)
 	}
-	if want := (options{dir: "d", addr: "127.0.0.1:8080", actor: u.Username}); err != nil || got != want {
-		t.Errorf("parseFlags = %+v, %v; want %+v", got, err, want)
+	if want := (serveCmd{folder: folder{Dir: "d", Actor: u.Username}, Addr: "127.0.0.1:8080"}); err != nil || c.Serve != want {
+		t.Errorf("serve = %+v, %v; want %+v", c.Serve, err, want)
 	}
 }

@@ -30,6 +30,9 @@ type program struct {
 	ended  chan error
 }
 
+// noEnv is an environment without variables.
+func noEnv(string) string { return "" }
+
 // start runs the gateway on a free port until the test ends, and waits until it is ready.
 func start(t testing.TB, dir string, args ...string) *program {
 	t.Helper()
@@ -43,7 +46,7 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 	p := &program{t: t, dir: dir, log: &syncBuffer{}, said: make(chan string, 1), cancel: cancel, ended: make(chan error, 1)}
 	r, w := io.Pipe()
 	go func() {
-		err := run(ctx, append([]string{"-dir", dir, "-addr", "127.0.0.1:0"}, args...), func(name string) string { return env[name] }, w, p.log)
+		err := run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: func(name string) string { return env[name] }, stdout: w, stderr: p.log})
 		w.CloseWithError(io.EOF)
 		p.ended <- err
 	}()

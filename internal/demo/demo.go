@@ -77,11 +77,11 @@ func address(c *config.Config, name string) (string, error) {
 	}
 	server, ok := c.Server(name)
 	if !ok {
-		return "", errors.New("the folder's config is not the demo's: choose another -dir, or leave -demo out")
+		return "", errors.New("the folder's config is not the demo's: choose another --dir, or leave --demo out")
 	}
 	u, err := url.Parse(server.URL)
 	if err != nil || u.Hostname() != "127.0.0.1" {
-		return "", errors.New("the folder's config has it elsewhere than on 127.0.0.1: choose another -dir, or leave -demo out")
+		return "", errors.New("the folder's config has it elsewhere than on 127.0.0.1: choose another --dir, or leave --demo out")
 	}
 	return u.Host, nil
 }

@@ -200,7 +200,7 @@ func (h Health) approvalReasons() (out []Reason) {
 			Code: "approvals_restored", Condition: Degraded,
 			Message: text.Count(h.Restored, "approval record") + " had been lost from the store and came back from the tool catalog. Where the store had another version, the stricter of the two holds.",
 			Action: "An admin says which holds: POST /admin/approvals/restore for what the catalog knew, POST /admin/approvals/accept for what the store had (what it lacked waits for approval). " +
-				"On one machine: stop the gateway and start it once with -approvals restore or -approvals accept.",
+				"On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.",
 		})
 	}
 	if n := len(h.Rebuilt); n > 0 {

@@ -34,12 +34,12 @@ func startLocal(t *testing.T, config string) string {
 	if err := os.WriteFile(filepath.Join(folder, "config", "mcp_config.json"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(folder, "local")
+	bin := filepath.Join(folder, "portcullis")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/portcullis-mcp/portcullis/cmd/portcullis")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build cmd/portcullis: %v\n%s", err, out)
 	}
-	cmd := exec.CommandContext(t.Context(), bin, "-dir", folder, "-addr", "127.0.0.1:0")
+	cmd := exec.CommandContext(t.Context(), bin, "serve", "--dir", folder, "--addr", "127.0.0.1:0")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var log strings.Builder

@@ -93,7 +93,7 @@ func TestOpenOfADamagedFileSaysSoAndLeavesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := bolt.Open(path, nil)
-			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "-approvals restore") {
+			if !errors.Is(err, bolt.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "portcullis approvals restore --dir") {
 				t.Errorf("Open = %v, want ErrDamaged, the file and the way back", err)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, data) {

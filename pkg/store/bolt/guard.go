@@ -15,7 +15,7 @@ import (
 )
 
 // ErrDamaged says that the file is there and cannot be used. Nothing was written into it.
-var ErrDamaged = errors.New("the file is damaged; stop the gateway and start it once with -approvals restore, which keeps a copy and takes what was decided from the catalog")
+var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
 
 // intact reports what is wrong with the file at path; a file that does not exist is fine. It
 // reads it while no other process writes, or says that one holds it.

@@ -16,7 +16,7 @@ import (
 
 const good = `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"}}}`
 
-func folder(t *testing.T, files map[string]string) string {
+func configFolder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, data := range files {
@@ -34,31 +34,32 @@ func folder(t *testing.T, files map[string]string) string {
 func do(t *testing.T, objects object.Store, args ...string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	err := run(t.Context(), append(args, "-bucket", "b"), func(context.Context, string) (object.Store, error) { return objects, nil }, &out)
+	err := run(t.Context(), append([]string{"push", "--bucket", "b"}, args...), &environment{stdout: &out, stderr: &out,
+		bucket: func(context.Context, string) (object.Store, error) { return objects, nil }})
 	return out.String(), err
 }
 
 func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
 	objects := &objecttest.Mem{}
-	dir := folder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
-	out, err := do(t, objects, "-dir", dir)
+	dir := configFolder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
+	out, err := do(t, objects, "--dir", dir)
 	if err != nil || !strings.Contains(out, config.Version([]byte(good))+", was absent") {
 		t.Fatalf("%q, %v", out, err)
 	}
 	if o, err := objects.Get(t.Context(), config.Key, ""); err != nil || string(o.Data) != good {
 		t.Errorf("stored %q, %v", o.Data, err)
 	}
-	if strings.Index(out, "policy.cedar") > strings.Index(out, "mcp_config.json") {
+	if strings.Index(out, "policy.cedar  version") > strings.Index(out, "mcp_config.json  version") {
 		t.Errorf("the config went before the policy: %q", out)
 	}
-	if again, err := do(t, objects, "-dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
+	if again, err := do(t, objects, "--dir", dir); err != nil || strings.Count(again, "unchanged") != 2 {
 		t.Errorf("the same again: %q, %v", again, err)
 	}
 }
 
 func TestPushWarnsOfVariables(t *testing.T) {
-	dir := folder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
-	out, err := do(t, &objecttest.Mem{}, "-dir", dir)
+	dir := configFolder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
+	out, err := do(t, &objecttest.Mem{}, "--dir", dir)
 	if err != nil || !strings.Contains(out, `warning: server "fs", header Authorization: ${env:FS_TOKEN} is read from the environment of the functions`) {
 		t.Errorf("push said %q, %v", out, err)
 	}
@@ -85,7 +86,7 @@ func TestPushWithoutAPolicySaysWhatHolds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			out, err := do(t, objects, "-dir", folder(t, map[string]string{"mcp_config.json": good}))
+			out, err := do(t, objects, "--dir", configFolder(t, map[string]string{"mcp_config.json": good}))
 			if err != nil || !strings.Contains(out, c.want) {
 				t.Errorf("push said %q, %v; want %q", out, err, c.want)
 			}
@@ -108,16 +109,14 @@ func TestPushRefuses(t *testing.T) {
 		{"a config with a fault", map[string]string{"mcp_config.json": `{"oops":1}`}, nil, "oops"},
 		{"a policy with a fault", map[string]string{"mcp_config.json": good, "policy.cedar": "forbid ("}, nil, "policy.cedar"},
 		{"no config", nil, nil, "mcp_config.json"},
-		{"another stored config than expected", map[string]string{"mcp_config.json": good}, []string{"-expect", "0123456789ab"}, "somebody else changed it"},
-		{"an argument", map[string]string{"mcp_config.json": good}, []string{"-expect", "0123456789ab", "now"}, "want -dir and -bucket"},
+		{"another stored config than expected", map[string]string{"mcp_config.json": good}, []string{"--expect", "0123456789ab"}, "somebody else changed it"},
+		{"an argument", map[string]string{"mcp_config.json": good}, []string{"--expect", "0123456789ab", "now"}, "unexpected argument now"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			objects := &objecttest.Mem{}
-			var out strings.Builder
-			args := append([]string{"-dir", folder(t, c.files), "-bucket", "b"}, c.args...)
-			err := run(t.Context(), args, func(context.Context, string) (object.Store, error) { return objects, nil }, &out)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
+			out, err := do(t, objects, append([]string{"--dir", configFolder(t, c.files)}, c.args...)...)
+			if err == nil || !strings.Contains(out+err.Error(), c.want) {
+				t.Errorf("%s%v, want %q", out, err, c.want)
 			}
 			if _, err := objects.Get(t.Context(), config.Key, ""); err == nil {
 				t.Error("something was stored")
@@ -132,12 +131,7 @@ func TestPushIsRefusedWhenTheConfigMoves(t *testing.T) {
 	if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{}}`), ""); err != nil {
 		t.Fatal(err)
 	}
-	files, err := read(folder(t, map[string]string{"mcp_config.json": good}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	moved := &mover{Store: objects}
-	if err := push(t.Context(), moved, files, "", &strings.Builder{}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+	if _, err := do(t, &mover{Store: objects}, "--dir", configFolder(t, map[string]string{"mcp_config.json": good})); err == nil || !strings.Contains(err.Error(), "somebody else") {
 		t.Errorf("push = %v", err)
 	}
 }

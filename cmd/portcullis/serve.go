@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,81 +18,29 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
-// options are the command line.
-type options struct {
-	dir   string
-	addr  string
-	demo  bool
-	actor string
-	check string
-
-	approvals string
-	version   bool
+// A serveCmd is portcullis serve.
+type serveCmd struct {
+	folder
+	Addr string `default:"127.0.0.1:8080" help:"Address to listen on."`
+	Demo bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
 }
 
-func parseFlags(args []string, stderr io.Writer) (options, error) {
-	var o options
-	f := flag.NewFlagSet("local", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.StringVar(&o.dir, "dir", "", "folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state")
-	f.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on")
-	f.BoolVar(&o.demo, "demo", false, "start two small MCP servers beside the gateway, and a config that shows every kind of lock")
-	f.StringVar(&o.actor, "actor", osUser(), "who the audit names for deeds at /admin, where that takes the admin key")
-	f.StringVar(&o.check, "check", "", "check config and policy in this folder, say what they deny, and exit")
-	f.StringVar(&o.approvals, "approvals", "", "after approvals.db lost something: restore lets what the tool catalog knows hold, accept what the file has; say what became of each tool, and exit")
-	f.BoolVar(&o.version, "version", false, "print the program's version, and exit")
-	if err := f.Parse(args); err != nil {
-		return o, err
-	}
-	if o.version {
-		return o, nil
-	}
-	var faults []error
-	if f.NArg() > 0 {
-		faults = append(faults, fmt.Errorf("argument %q is not understood: every setting is a flag", f.Arg(0)))
-	}
-	if o.check == "" && o.dir == "" {
-		faults = append(faults, errors.New("-dir is required: the folder for config and state, such as -dir .portcullis"))
-	}
-	if _, ok := settlements[o.approvals]; !ok && o.approvals != "" {
-		faults = append(faults, fmt.Errorf("-approvals %q is not understood: want restore or accept", o.approvals))
-	}
-	if o.actor == "" {
-		faults = append(faults, errors.New("-actor is empty: the audit must name somebody"))
-	}
-	return o, errors.Join(faults...)
-}
-
-// run is the program; tests call it as main does.
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
-	o, err := parseFlags(args, stderr)
+// Run answers requests and syncs until ctx ends.
+func (c serveCmd) Run(ctx context.Context, env *environment) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
 	if err != nil {
-		return err
-	}
-	if o.version {
-		fmt.Fprintln(stdout, "portcullis", boot.LongVersion())
-		return nil
-	}
-	if o.check != "" {
-		return check(ctx, o.check, getenv, stdout)
-	}
-	if o.approvals != "" {
-		return settleApprovals(ctx, o, stdout)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.addr)
-	if err != nil {
-		return fmt.Errorf("-addr %q: %w", o.addr, err)
+		return fmt.Errorf("--addr %q: %w", c.Addr, err)
 	}
 	defer listener.Close()
-	settings, err := localSettings(getenv, listener.Addr())
+	settings, err := localSettings(env.getenv, listener.Addr())
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	if err := os.MkdirAll(o.dir, 0o700); err != nil {
-		return fmt.Errorf("-dir %q: %w", o.dir, err)
+	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
-	approvals, err := bolt.Open(filepath.Join(o.dir, approvalsFile), &bolt.Options{KeepAudit: settings.KeepAudit})
+	approvals, err := bolt.Open(filepath.Join(c.Dir, approvalsFile), &bolt.Options{KeepAudit: settings.KeepAudit})
 	if err != nil {
 		return err
 	}
@@ -103,23 +49,23 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 			log.LogAttrs(ctx, slog.LevelError, "approvals not closed cleanly", slog.Any("error", err))
 		}
 	}()
-	objects := dir.New(o.dir)
-	owner, err := ownerOf(ctx, o, settings, listener.Addr(), log)
+	objects := dir.New(c.Dir)
+	owner, err := c.owner(ctx, settings, listener.Addr(), log)
 	if err != nil {
-		return fmt.Errorf("-dir %q: %w", o.dir, err)
+		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
 
 	var servers *demo.Servers
-	if o.demo {
+	if c.Demo {
 		if servers, err = demo.Start(ctx, objects); err != nil {
-			return fmt.Errorf("-demo: %w", err)
+			return fmt.Errorf("--demo: %w", err)
 		}
 		defer servers.Close()
 	}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
-		Function: "local", Log: log, Progress: (&progress{w: stderr}).show, Owner: owner,
+		Function: "local", Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner,
 	})
-	return serve(ctx, p, listener, servers, o, stdout)
+	return c.serve(ctx, p, listener, servers, env.stdout)
 }
 
 // localSettings are those of the environment with what goes without saying on
@@ -149,22 +95,22 @@ func localSettings(getenv func(string) string, addr net.Addr) (boot.Settings, er
 	return s, nil
 }
 
-// ownerOf returns to whom the gateway belongs; nil if it tells its callers apart, or if more
+// owner returns to whom the gateway belongs; nil if it tells its callers apart, or if more
 // than this machine reaches it, where a key in a folder and a plain cookie are too little.
-func ownerOf(ctx context.Context, o options, s boot.Settings, addr net.Addr, log *slog.Logger) (*boot.Owner, error) {
+func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr net.Addr, log *slog.Logger) (*boot.Owner, error) {
 	ap, err := netip.ParseAddrPort(addr.String())
 	if err != nil || !s.Access.Open() || !ap.Addr().IsLoopback() {
 		return nil, err
 	}
-	key, err := adminKey(ctx, o.dir, log)
+	key, err := adminKey(ctx, c.Dir, log)
 	if err != nil {
 		return nil, err
 	}
-	return &boot.Owner{Name: o.actor, Key: key}, nil
+	return &boot.Owner{Name: c.Actor, Key: key}, nil
 }
 
 // serve answers requests and syncs until ctx ends.
-func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, o options, stdout io.Writer) error {
+func (c serveCmd) serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, stdout io.Writer) error {
 	actor, err := p.Actor(ctx)
 	if err != nil {
 		return err
@@ -183,7 +129,7 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, servers 
 	synced := make(chan struct{})
 	go func() {
 		defer close(synced)
-		syncLoop(ctx, p, servers, newBanner(stdout, p, listener.Addr(), o))
+		syncLoop(ctx, p, servers, newBanner(stdout, p, listener.Addr(), c))
 	}()
 	select {
 	case <-ctx.Done():

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// A cli is the command line.
+type cli struct {
+	Serve     serveCmd     `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
+	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
+	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
+	Approvals approvalsCmd `cmd:"" help:"Say which approvals hold after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// A folder is what the commands take that work on a gateway's state.
+type folder struct {
+	Dir   string `required:"" placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
+	Actor string `default:"${user}" help:"Who the audit names for decisions made with the admin key."`
+}
+
+// Validate implements kong's check of flags.
+func (f folder) Validate() error {
+	if f.Actor == "" {
+		return errors.New("--actor is empty: the audit must name somebody")
+	}
+	return nil
+}
+
+// An environment is what a command works with beside its flags.
+type environment struct {
+	getenv         func(string) string
+	stdout, stderr io.Writer
+	bucket         func(ctx context.Context, name string) (object.Store, error)
+}
+
+// run is the program; tests call it as main does.
+func run(ctx context.Context, args []string, env *environment) error {
+	done := false // --help or --version was answered
+	parser, err := kong.New(&cli{}, kong.Name("portcullis"),
+		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
+		kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
+		kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env), kong.BindTo(ctx, (*context.Context)(nil)))
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if done {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return command.Run()
+}
+
+// osUser is who runs the program, as the audit names him unless told otherwise.
+func osUser() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "local"
+}
+
+// self returns what a person types to run this program again.
+func self() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/portcullis"
+	}
+	return os.Args[0]
+}
