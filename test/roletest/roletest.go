@@ -14,10 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
 // Resources of the stack, as the template names them.
@@ -67,10 +68,8 @@ func Load(t testing.TB) map[string]Role {
 		}
 		t.Skip(why)
 	}
-	_, self, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(self), "..", "..")
 	cmd := exec.CommandContext(t.Context(), python, "infra/expand.py", "template.yaml") //nolint:gosec // the program that make installed
-	cmd.Dir, cmd.Stderr = root, os.Stderr
+	cmd.Dir, cmd.Stderr = repo.Path("."), os.Stderr
 	cmd.Env = append(os.Environ(), "AWS_DEFAULT_REGION=us-east-1")
 	out, err := cmd.Output()
 	if err != nil {

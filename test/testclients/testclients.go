@@ -16,11 +16,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
 // Modes of the TypeScript clients.
@@ -159,8 +160,7 @@ func freeAddr(t testing.TB) string {
 
 // dir returns this folder.
 func dir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(file)
+	return repo.Path("test/testclients")
 }
 
 // run runs a script of this folder with Node and returns what it printed.

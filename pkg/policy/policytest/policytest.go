@@ -5,16 +5,16 @@ package policytest
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
 // Rules returns the rules of the ten policies in one text, but for those that deny everything.
 func Rules(t testing.TB) string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "..", "testdata", "policies", "*.cedar"))
+	files, err := filepath.Glob(repo.Path("pkg/policy/testdata/policies/*.cedar"))
 	if err != nil || len(files) != 10 {
 		t.Fatalf("%d policies, %v", len(files), err)
 	}
