@@ -2,12 +2,17 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // arguments reads the arguments of one of the gateway's tools and collects what is
@@ -32,13 +37,26 @@ func readArguments(toolName string, raw json.RawMessage, known ...string) *argum
 	}
 	for _, m := range list {
 		switch {
-		case !slices.Contains(known, m.key):
-			a.faultf("unknown argument %s: %s takes %s", quote(m.key), toolName, strings.Join(known, ", "))
-		case string(m.value) != "null":
-			a.values[m.key] = m.value
+		case !slices.Contains(known, m.Name):
+			a.faultf("unknown argument %s: %s takes %s", quote(m.Name), toolName, strings.Join(known, ", "))
+		case string(m.Value) != "null":
+			a.values[m.Name] = m.Value
 		}
 	}
 	return a
+}
+
+// members splits a JSON object. It is strict, because what is checked here and what another
+// reader acts on must be the same.
+func members(raw json.RawMessage) (rawjson.Object, error) {
+	o, err := rawjson.Split(raw, rawjson.Strict)
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, rawjson.ErrDuplicateName) {
+		return nil, fmt.Errorf("has the key %s twice", quote(e.JSONPointer.LastToken()))
+	}
+	if err != nil {
+		return nil, errors.New("must be a JSON object in valid UTF-8")
+	}
+	return o, nil
 }
 
 func (a *arguments) faultf(format string, args ...any) {

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -79,7 +80,7 @@ func (s *Session) callTool(ctx context.Context, params json.RawMessage) (json.Ra
 type params struct {
 	name      string
 	arguments json.RawMessage // nil: none
-	rest      []member        // all others, such as requestState; without _meta
+	rest      rawjson.Object  // all others, such as requestState; without _meta
 }
 
 func readParams(raw json.RawMessage) (params, *Error) {
@@ -89,16 +90,16 @@ func readParams(raw json.RawMessage) (params, *Error) {
 	}
 	var p params
 	for _, m := range list {
-		switch m.key {
+		switch m.Name {
 		case "name":
-			if m.value[0] != '"' || json.Unmarshal(m.value, &p.name) != nil {
+			if m.Value[0] != '"' || json.Unmarshal(m.Value, &p.name) != nil {
 				return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: name must be a string."}
 			}
 		case "arguments":
-			p.arguments = m.value
+			p.arguments = m.Value
 		case "_meta":
 		default:
-			p.rest = append(p.rest, m)
+			p.rest.Add(m.Name, m.Value)
 		}
 	}
 	if p.name == "" {
@@ -130,14 +131,7 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, p params) (js
 // upstream returns the params that the upstream server gets: the tool's own
 // arguments, and whatever else the caller sent beside the name.
 func (p params) upstream(args json.RawMessage) json.RawMessage {
-	out := append([]byte(`{"arguments":`), args...)
-	for _, m := range p.rest {
-		out = append(out, ',')
-		out = append(out, encode(m.key)...)
-		out = append(out, ':')
-		out = append(out, m.value...)
-	}
-	return append(out, '}')
+	return append(rawjson.Object{{Name: "arguments", Value: args}}, p.rest...).Bytes()
 }
 
 // call sends a tool's call upstream, if the tool is open and the caller may use

@@ -61,21 +61,16 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 		n++
 	}
 	page.WriteByte(']')
-	for _, m := range []struct {
-		key   string
-		value any
-		given bool
-	}{
-		{"nextCursor", next, next != ""},
-		{"ttlMs", directTTL, true},
-		{"_meta", s.meta(), s.meta() != nil},
-	} {
-		if m.given {
-			page.WriteString(`,"` + m.key + `":`)
-			page.Write(encode(m.value))
-		}
+	rest, err := marshal(struct {
+		NextCursor string         `json:"nextCursor,omitempty"`
+		TTL        int            `json:"ttlMs"`
+		Meta       map[string]any `json:"_meta,omitempty"`
+	}{next, directTTL, s.meta()})
+	if err != nil {
+		return nil, err
 	}
-	page.WriteByte('}')
+	page.WriteByte(',')
+	page.Write(rest[1:])
 	return page.Bytes(), nil
 }
 

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"encoding/json"
+	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -10,37 +12,41 @@ import (
 // said, but for its name if another one is given, and for those annotations that the
 // operator overrides; a client asks its user by them.
 func present(d tool.Definition, name string, effective tool.Annotations) json.RawMessage {
-	edits := map[string]edit{}
+	raw := d.Raw
 	if name != "" {
-		edits["name"] = func(json.RawMessage) json.RawMessage { return encode(name) }
+		raw = rawjson.Set(raw, "name", rawjson.Quote(name))
 	}
-	if hints := overridden(d.Annotations, effective); len(hints) > 0 {
-		edits["annotations"] = func(old json.RawMessage) json.RawMessage {
-			if len(old) == 0 || old[0] != '{' {
-				old = json.RawMessage("{}")
-			}
-			return change(old, hints)
-		}
+	hints := overridden(d.Annotations, effective)
+	if len(hints) == 0 {
+		return raw
 	}
-	return change(d.Raw, edits)
+	annotations := rawjson.Get(raw, "annotations")
+	if len(annotations) == 0 || annotations[0] != '{' {
+		annotations = json.RawMessage("{}")
+	}
+	for _, h := range hints {
+		annotations = rawjson.Set(annotations, h.Name, h.Value)
+	}
+	return rawjson.Set(raw, "annotations", annotations)
 }
 
-// overridden returns how to write each annotation that is not what the server said.
-func overridden(own, effective tool.Annotations) map[string]edit {
-	edits := map[string]edit{}
-	if own.Title != effective.Title {
-		edits["title"] = func(json.RawMessage) json.RawMessage { return encode(effective.Title) }
-	}
-	for key, hint := range map[string][2]*bool{
-		"readOnlyHint":    {own.ReadOnlyHint, effective.ReadOnlyHint},
-		"destructiveHint": {own.DestructiveHint, effective.DestructiveHint},
-		"idempotentHint":  {own.IdempotentHint, effective.IdempotentHint},
-		"openWorldHint":   {own.OpenWorldHint, effective.OpenWorldHint},
+// overridden returns the annotations that are not what the server said.
+func overridden(own, effective tool.Annotations) (hints rawjson.Object) {
+	for _, h := range []struct {
+		name    string
+		was, is *bool
+	}{
+		{"destructiveHint", own.DestructiveHint, effective.DestructiveHint},
+		{"idempotentHint", own.IdempotentHint, effective.IdempotentHint},
+		{"openWorldHint", own.OpenWorldHint, effective.OpenWorldHint},
+		{"readOnlyHint", own.ReadOnlyHint, effective.ReadOnlyHint},
 	} {
-		was, is := hint[0], hint[1]
-		if is != nil && (was == nil || *was != *is) {
-			edits[key] = func(json.RawMessage) json.RawMessage { return encode(*is) }
+		if h.is != nil && (h.was == nil || *h.was != *h.is) {
+			hints.Add(h.name, strconv.AppendBool(nil, *h.is))
 		}
 	}
-	return edits
+	if own.Title != effective.Title {
+		hints.Add("title", rawjson.Quote(effective.Title))
+	}
+	return hints
 }

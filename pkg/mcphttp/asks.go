@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // What a result is, as resultType says.
@@ -39,14 +39,14 @@ func undeclared(inputRequests, meta json.RawMessage) *gateway.Error {
 			missing[capability][part] = struct{}{}
 		}
 	}
-	requests, _ := members(inputRequests, loose...) // nil: it has none, or none that a client could read
+	requests, _ := rawjson.Split(inputRequests, rawjson.Lenient) // nil: it has none, or none that a client could read
 	for _, r := range requests {
-		params := field(r.value, "params")
-		switch method := text(field(r.value, "method")); method {
+		params := field(r.Value, "params")
+		switch method := rawjson.Text(field(r.Value, "method")); method {
 		case "elicitation/create":
 			declared := field(has, "elicitation")
 			form, url := field(declared, "form"), field(declared, "url")
-			switch byURL := text(field(params, "mode")) == "url"; {
+			switch byURL := rawjson.Text(field(params, "mode")) == "url"; {
 			case byURL && url == nil:
 				lacks("elicitation", "url")
 			case !byURL && (declared == nil || form == nil && url != nil): // an empty declaration is of forms
@@ -81,29 +81,10 @@ func undeclared(inputRequests, meta json.RawMessage) *gateway.Error {
 	}
 }
 
-// loose are the options for JSON of others, which passes as it is.
-var loose = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
 // field returns the last value of a name in an object, nil if there is none or it is null.
 func field(object json.RawMessage, name string) json.RawMessage {
-	if len(object) == 0 {
-		return nil
-	}
-	parts, err := members(object, loose...)
-	if err != nil {
-		return nil
-	}
-	if v := (&edit{parts: parts}).get(name); string(v) != "null" {
+	if v := rawjson.Get(object, name); string(v) != "null" {
 		return v
 	}
 	return nil
-}
-
-// text returns a JSON string's value, "" for all else.
-func text(v json.RawMessage) string {
-	var s string
-	if len(v) == 0 || json.Unmarshal(v, &s) != nil {
-		return ""
-	}
-	return s
 }

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // JSON-RPC 2.0 error codes.
@@ -106,37 +104,37 @@ func parse(body []byte) (message, *gateway.Error) {
 		m.id, _ = (&idScan{number: -1}).scan(body[:min(len(body), maxPeek)])
 		return m, badRequest(codeInvalidRequest, fmt.Sprintf("the message has more than %d members or %d elements", maxMembers, maxElements))
 	}
-	parts, err := members(body)
-	if err != nil {
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return m, badRequest(codeInvalidRequest, "a member name is given twice")
-		}
-		if errors.Is(err, errNotObject) {
-			return m, badRequest(codeInvalidRequest, "not a JSON-RPC object")
-		}
+	parts, err := rawjson.Split(body, rawjson.Strict, "params")
+	switch {
+	case errors.Is(err, rawjson.ErrDuplicateName):
+		return m, badRequest(codeInvalidRequest, "a member name is given twice")
+	case errors.Is(err, rawjson.ErrNotObject):
+		return m, badRequest(codeInvalidRequest, "not a JSON-RPC object")
+	case err != nil:
 		return m, badRequest(codeParse, "malformed JSON")
 	}
 	return m.read(parts)
 }
 
-func (m message) read(parts []member) (message, *gateway.Error) {
+func (m message) read(parts rawjson.Object) (message, *gateway.Error) {
 	var version, method, answer bool
 	var badID, badMethod, badParams bool
+	var params rawjson.Object
 	for _, p := range parts {
-		switch p.name {
+		switch p.Name {
 		case "jsonrpc":
-			version = string(p.value) == `"2.0"`
+			version = string(p.Value) == `"2.0"`
 		case "id":
-			if badID = !validID(p.value); !badID {
-				m.id = p.value
+			if badID = !validID(p.Value); !badID {
+				m.id = p.Value
 			}
 		case "method":
 			method = true
-			badMethod = json.Unmarshal(p.value, &m.method) != nil || m.method == ""
+			badMethod = json.Unmarshal(p.Value, &m.method) != nil || m.method == ""
 		case "params":
-			if string(p.value) != "null" {
-				m.params = p.value
-				badParams = p.value[0] != '{'
+			if string(p.Value) != "null" {
+				m.params, params = p.Value, p.Members
+				badParams = p.Value[0] != '{'
 			}
 		case "result", "error":
 			answer = true
@@ -156,40 +154,33 @@ func (m message) read(parts []member) (message, *gateway.Error) {
 	case badParams:
 		return m, badRequest(codeInvalidParams, "params must be an object")
 	}
-	return m.readParams()
+	return m.readParams(params)
 }
 
 // paramNames are the members of params that have a meaning here or in the
 // backend.
 var paramNames = []string{"name", "arguments", "_meta", "cursor", "inputResponses", "requestState"}
 
-func (m message) readParams() (message, *gateway.Error) {
-	if m.params == nil {
-		return m, nil
-	}
-	parts, err := members(m.params, jsontext.AllowDuplicateNames(true)) // parse has looked for them, at any depth
-	if err != nil {
-		return m, badRequest(codeParse, "malformed JSON")
-	}
-	for _, p := range parts {
+func (m message) readParams(params rawjson.Object) (message, *gateway.Error) {
+	for _, p := range params {
 		for _, known := range paramNames {
 			// encoding/json takes "Name" for "name"; others do not.
-			if p.name != known && strings.EqualFold(p.name, known) {
+			if p.Name != known && strings.EqualFold(p.Name, known) {
 				return m, badRequest(codeInvalidParams, "a name in params differs from a known one in case alone")
 			}
 		}
 		bad := false
 		switch {
-		case p.name == "_meta":
-			m.meta = p.value
-			bad = p.value[0] != '{'
-		case p.name == "name" && m.method == "tools/call":
-			bad = json.Unmarshal(p.value, &m.name) != nil || p.value[0] != '"'
-		case p.name == "cursor" && m.method == "tools/list":
-			bad = json.Unmarshal(p.value, &m.cursor) != nil
+		case p.Name == "_meta":
+			m.meta = p.Value
+			bad = p.Value[0] != '{'
+		case p.Name == "name" && m.method == "tools/call":
+			bad = json.Unmarshal(p.Value, &m.name) != nil || p.Value[0] != '"'
+		case p.Name == "cursor" && m.method == "tools/list":
+			bad = json.Unmarshal(p.Value, &m.cursor) != nil
 		}
 		if bad {
-			return m, badRequest(codeInvalidParams, "params."+p.name+" has the wrong type")
+			return m, badRequest(codeInvalidParams, "params."+p.Name+" has the wrong type")
 		}
 	}
 	return m, nil
@@ -227,7 +218,7 @@ func (m message) forSDK() []byte {
 		b = append(b, `,"id":`+sdkID...)
 	}
 	b = append(b, `,"method":`...)
-	b = appendString(b, m.method)
+	b = append(b, rawjson.Quote(m.method)...)
 	if m.method != methodCall && m.method != methodList {
 		if m.params != nil {
 			b = append(append(b, `,"params":`...), m.params...)
@@ -237,7 +228,7 @@ func (m message) forSDK() []byte {
 	b = append(b, `,"params":{`...)
 	if m.method == methodCall {
 		b = append(b, `"name":`...)
-		b = appendString(b, m.name)
+		b = append(b, rawjson.Quote(m.name)...)
 	}
 	if m.meta != nil {
 		if m.method == methodCall {
@@ -246,65 +237,6 @@ func (m message) forSDK() []byte {
 		b = append(append(b, `"_meta":`...), m.meta...)
 	}
 	return append(b, "}}"...)
-}
-
-func appendString(dst []byte, s string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s) // fails on invalid UTF-8 alone, which parse refused
-	return dst
-}
-
-// A member is one name and value of an object. Value is a part of the object's own
-// bytes; raw is name, colon and value.
-type member struct {
-	name       string
-	value, raw json.RawMessage
-}
-
-var errNotObject = errors.New("not a JSON object")
-
-// members cuts an object at its top level. It is strict about the whole text: names
-// given twice at any depth, invalid UTF-8 and what follows the object are errors, unless
-// opts say otherwise.
-func members(object []byte, opts ...jsontext.Options) ([]member, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(object), opts...)
-	if d.PeekKind() != '{' {
-		if _, err := d.ReadValue(); err != nil {
-			return nil, err
-		}
-		return nil, errNotObject
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	var out []member
-	for d.PeekKind() != '}' {
-		quoted, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		m := member{}
-		start := d.InputOffset() - int64(len(quoted))
-		name, err := jsontext.AppendUnquote(nil, quoted)
-		if err != nil && len(opts) == 0 {
-			return nil, err
-		}
-		m.name = string(name)
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		end := d.InputOffset()
-		m.value = object[end-int64(len(value)) : end : end]
-		m.raw = object[start:end:end]
-		out = append(out, m)
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("text after the object")
-	}
-	return out, nil
 }
 
 func badRequest(code int, msg string) *gateway.Error {

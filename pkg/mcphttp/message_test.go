@@ -113,8 +113,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A result that is an object stays one, with the same values, whatever it wears.
-func FuzzPut(f *testing.F) {
+// A result that is an object stays one, with the same values, however it is decorated.
+func FuzzDecorate(f *testing.F) {
 	for _, s := range []string{
 		`{"content":[],"isError":true,"structuredContent":{}}`, `{"_meta":{"a":1}}`, `{"a":1,"a":2}`, `{"tools":[]}`, `{ }`, `[]`, `{"a":}`, `{"resultType":"x"}`,
 	} {
@@ -122,8 +122,8 @@ func FuzzPut(f *testing.F) {
 		f.Add([]byte(s), false, false)
 	}
 	f.Fuzz(func(t *testing.T, result []byte, list, modern bool) {
-		d := dress{list: list, modern: modern, checked: !modern, serverInfo: []byte(`{"name":"n"}`)}
-		out, err := d.put(result)
+		d := decorator{list: list, modern: modern, checked: !modern, serverInfo: []byte(`{"name":"n"}`)}
+		out, err := d.decorate(result)
 		if err != nil {
 			return
 		}

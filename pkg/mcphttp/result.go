@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // maxQuoted bounds an answer as a JSON string, which is how a Lambda function hands
@@ -23,8 +24,8 @@ type rawResult struct{ mcp.ResultBase }
 // MarshalJSON returns a placeholder.
 func (*rawResult) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
-// A dress is what a result wears beside what the backend gave it.
-type dress struct {
+// A decorator adds to a result what the protocol wants beside what the backend gave.
+type decorator struct {
 	list       bool            // of tools, which a client may keep
 	modern     bool            // of the stateless protocol
 	checked    bool            // the client holds structuredContent against the tool's output schema
@@ -32,177 +33,83 @@ type dress struct {
 	meta       json.RawMessage // of the request
 }
 
-// put adds the members that the protocol wants to a result, and takes away what no
-// client can read. What a result says of its kind and of who answers concerns one leg:
+// decorate adds the members that the protocol wants to a result, and takes away what no
+// client can read. What a result says of its kind and of who answers concerns one connection:
 // of an upstream's it is replaced, or left out where the client's era has no such member.
 // The bytes of every other value stay as they are.
-func (d dress) put(result json.RawMessage) (json.RawMessage, error) {
-	parts, err := members(result, loose...)
+func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
+	o, err := rawjson.Split(result, rawjson.Lenient)
 	if err != nil {
 		return nil, fmt.Errorf("result of the backend: %w", err)
 	}
-	e := edit{parts: parts}
+	changed := false
 	if d.list {
 		// Another caller must never be given this list out of a cache.
-		e.set("cacheScope", `"private"`)
-		e.add("ttlMs", `0`)
+		changed = o.Set("cacheScope", []byte(`"private"`))
+		if o.Get("ttlMs") == nil {
+			changed = o.Set("ttlMs", []byte(`0`))
+		}
 	} else {
-		switch t := string(e.get("resultType")); {
+		switch t := string(o.Get("resultType")); {
 		case t == "", t == resultComplete:
 		case t != resultAsks:
-			return d.put(toolError(answersOddly))
+			return d.decorate(toolError(answersOddly))
 		case !d.modern:
-			return d.put(toolError(asksOldClient))
+			return d.decorate(toolError(asksOldClient))
 		default:
-			if refused := undeclared(e.get("inputRequests"), d.meta); refused != nil {
+			if refused := undeclared(o.Get("inputRequests"), d.meta); refused != nil {
 				return nil, refused
 			}
 		}
-		if d.checked && string(e.get("isError")) == "true" {
-			// A client that checks it against the output schema throws.
-			e.moveStructured()
+		if d.checked && string(o.Get("isError")) == "true" {
+			changed = moveStructured(&o)
 		}
 	}
-	if err := d.sign(&e); err != nil {
+	signed, err := d.sign(&o)
+	if err != nil {
 		return nil, err
 	}
-	if !e.changed {
+	if !changed && !signed {
 		return result, nil
 	}
-	return e.bytes(), nil
+	return o.Bytes(), nil
 }
 
-// sign says of a result what kind it is and who answers.
-func (d dress) sign(e *edit) error {
+// sign says of a result what kind it is and who answers, and reports whether it changed it.
+func (d decorator) sign(o *rawjson.Object) (bool, error) {
+	meta, err := rawjson.Split(o.Get("_meta"), rawjson.Lenient)
 	if !d.modern {
-		e.remove("resultType")
-		e.removeMeta(mcp.MetaKeyServerInfo)
-		return nil
-	}
-	if d.list || string(e.get("resultType")) != resultAsks {
-		e.set("resultType", resultComplete)
-	}
-	return e.setMeta(mcp.MetaKeyServerInfo, d.serverInfo)
-}
-
-// An edit is an object under change.
-type edit struct {
-	parts   []member
-	changed bool
-}
-
-// get returns the last value of name, nil if there is none: most parsers take the
-// last.
-func (e *edit) get(name string) json.RawMessage {
-	var v json.RawMessage
-	for _, p := range e.parts {
-		if p.name == name {
-			v = p.value
+		changed := o.Delete("resultType")
+		if err != nil || !meta.Delete(mcp.MetaKeyServerInfo) {
+			return changed, nil // no object, or nothing in it
 		}
-	}
-	return v
-}
-
-func (e *edit) add(name, value string) {
-	if e.get(name) == nil {
-		e.parts = append(e.parts, newMember(name, []byte(value)))
-		e.changed = true
-	}
-}
-
-// set makes value the one value of name.
-func (e *edit) set(name, value string) {
-	n := 0
-	for _, p := range e.parts {
-		if p.name == name {
-			n++
+		if o.Delete("_meta"); len(meta) > 0 {
+			o.Add("_meta", meta.Bytes())
 		}
+		return true, nil
 	}
-	if n != 1 || string(e.get(name)) != value {
-		e.remove(name)
-		e.add(name, value)
+	changed := (d.list || string(o.Get("resultType")) != resultAsks) && o.Set("resultType", []byte(resultComplete))
+	if v := o.Get("_meta"); err != nil && v != nil && string(v) != "null" {
+		return false, fmt.Errorf("_meta of a result: %w", err)
 	}
+	if meta.Set(mcp.MetaKeyServerInfo, d.serverInfo) {
+		changed = o.Set("_meta", meta.Bytes())
+	}
+	return changed, nil
 }
 
-func (e *edit) remove(name string) {
-	kept := e.parts[:0:0]
-	for _, p := range e.parts {
-		if p.name != name {
-			kept = append(kept, p)
-		}
-	}
-	e.changed = e.changed || len(kept) < len(e.parts)
-	e.parts = kept
-}
-
-// moveStructured takes structuredContent away. If it was all that there was, the
-// model reads it as text.
-func (e *edit) moveStructured() {
-	structured := e.get("structuredContent")
+// moveStructured removes structuredContent: a client that checks it against the output schema
+// throws. If it was all that there was, the model reads it as text.
+func moveStructured(o *rawjson.Object) bool {
+	structured := o.Get("structuredContent")
 	if structured == nil {
-		return
+		return false
 	}
-	e.remove("structuredContent")
-	if c := bytes.Join(bytes.Fields(e.get("content")), nil); len(c) == 0 || string(c) == "[]" {
-		e.replace("content", textContent(string(structured)))
+	o.Delete("structuredContent")
+	if c := bytes.Join(bytes.Fields(o.Get("content")), nil); len(c) == 0 || string(c) == "[]" {
+		o.Set("content", textContent(string(structured)))
 	}
-}
-
-// setMeta makes value the one value of name in _meta.
-func (e *edit) setMeta(name string, value []byte) error {
-	meta := e.get("_meta")
-	if meta == nil || string(meta) == "null" {
-		meta = json.RawMessage("{}")
-	}
-	parts, err := members(meta, loose...)
-	if err != nil {
-		return fmt.Errorf("_meta of a result: %w", err)
-	}
-	inner := edit{parts: parts}
-	if inner.set(name, string(value)); inner.changed {
-		e.replace("_meta", inner.bytes())
-	}
-	return nil
-}
-
-// removeMeta takes a member out of _meta, and _meta with it if nothing is left.
-func (e *edit) removeMeta(name string) {
-	parts, err := members(e.get("_meta"), loose...)
-	inner := edit{parts: parts}
-	if err != nil || inner.get(name) == nil {
-		return // no object, or nothing in it
-	}
-	if inner.remove(name); len(inner.parts) > 0 {
-		e.replace("_meta", inner.bytes())
-	} else {
-		e.remove("_meta")
-	}
-}
-
-func (e *edit) replace(name string, value []byte) {
-	e.remove(name)
-	e.parts = append(e.parts, newMember(name, value))
-	e.changed = true
-}
-
-func (e *edit) bytes() []byte {
-	size := 2
-	for _, p := range e.parts {
-		size += len(p.raw) + 1
-	}
-	out := append(make([]byte, 0, size), '{')
-	for i, p := range e.parts {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, p.raw...)
-	}
-	return append(out, '}')
-}
-
-func newMember(name string, value []byte) member {
-	raw := append(appendString(nil, name), ':')
-	return member{name: name, value: value, raw: append(raw, value...)}
+	return true
 }
 
 // toolError makes a result that a model reads and acts on.
@@ -211,11 +118,7 @@ func toolError(text string) json.RawMessage {
 }
 
 func textContent(text string) []byte {
-	quoted, err := jsontext.AppendQuote(nil, text)
-	if err != nil {
-		quoted, _ = jsontext.AppendQuote(nil, string(bytes.ToValidUTF8([]byte(text), []byte("\uFFFD"))))
-	}
-	return append(append([]byte(`[{"type":"text","text":`), quoted...), `}]`...)
+	return append(append([]byte(`[{"type":"text","text":`), rawjson.Quote(text)...), `}]`...)
 }
 
 var errTooLong = errors.New("answer is over the limit")

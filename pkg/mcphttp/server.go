@@ -114,7 +114,7 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	// its end: there a client that disconnects has not cancelled.
 	ctx, cancel := context.WithDeadline(ctx, x.deadline)
 	defer cancel()
-	d := dress{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo, meta: x.msg.meta}
+	d := decorator{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo, meta: x.msg.meta}
 	d.checked = !d.list && !x.modern && x.session.DeclaresOutput(x.msg.name)
 	var raw json.RawMessage
 	var err error
@@ -132,7 +132,7 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = d.put(raw); err != nil {
+	if raw, err = d.decorate(raw); err != nil {
 		return nil, err
 	}
 	limit := exceeded(raw, h.opts.MaxResponse)
@@ -147,7 +147,7 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	}}, nil); err != nil {
 		return nil, err
 	}
-	return d.put(raw)
+	return d.decorate(raw)
 }
 
 // fail keeps an error of the backend as it is, and gives the SDK one that it can

@@ -1,96 +1,237 @@
-// Package rawjson keeps the members of a JSON object that a program does not know.
+// Package rawjson reads and writes JSON objects as the bytes they are.
 //
-// What one version of the program stores another one reads, changes and writes back: a
-// function that still runs the last release, a laptop that goes back to it. With
-// encoding/json alone that write would drop each member that only the newer one knows.
+// A gateway that decodes what it passes on rounds large integers, drops fields that it does
+// not know, and reorders the rest. Split parts an object into its members without touching
+// their values; an [Object] is written with the same bytes. [Members] are for stored objects:
+// what this version of the program does not know is kept when it writes them back.
 package rawjson
 
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"reflect"
-	"strings"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Members are members of an object, by name, as they were read.
-type Members map[string]json.RawMessage
+var (
+	ErrNotObject     = errors.New("not a JSON object")
+	ErrDuplicateName = jsontext.ErrDuplicateName // in Strict mode
+)
 
-// Without returns the members but for the named one.
-func (m Members) Without(name string) Members {
-	if _, ok := m[name]; !ok {
-		return m
-	}
-	rest := maps.Clone(m)
-	if delete(rest, name); len(rest) == 0 {
-		return nil
-	}
-	return rest
+// A Mode is how much is held against the text of an object.
+type Mode bool
+
+const (
+	// Strict refuses a name that stands twice in an object, at any depth, and what is not
+	// valid UTF-8: two readers could take it for two different things.
+	Strict Mode = true
+	// Lenient takes both. It is for text that was checked before, or that passes as it is.
+	Lenient Mode = false
+)
+
+// A Member is one name and value of an object.
+type Member struct {
+	Name    string
+	Value   json.RawMessage // the bytes of the object that was split
+	Members Object          // of Value, if Split was asked to split it too
+	raw     []byte          // name, colon and value as they stood; nil: of a new member
+	end     int             // of Value, in the object that was split
 }
 
-// Unmarshal reads an object into the struct that v points to, and returns the members
-// that have no field there; nil: there are none.
-func Unmarshal(data []byte, v any) (Members, error) {
-	if err := json.Unmarshal(data, v); err != nil {
-		return nil, err
+// An Object is the members of a JSON object, in their order.
+type Object []Member
+
+// Split returns the members of a JSON object. Values that are objects are split as well if
+// their name is among inner and so are the names of all that they stand in. An error says
+// nothing of the source of data: an early end is not an [io.ErrUnexpectedEOF].
+func Split(data []byte, mode Mode, inner ...string) (Object, error) {
+	s := splitter{
+		Decoder: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(mode == Lenient), jsontext.AllowInvalidUTF8(mode == Lenient)),
+		data:    data, mode: mode, inner: inner,
 	}
-	var all Members
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, err
+	o, err := s.object()
+	if err == nil {
+		if _, err = s.ReadToken(); errors.Is(err, io.EOF) {
+			return o, nil
+		}
+		err = errors.New("text after the JSON object")
 	}
-	known := fields(reflect.TypeOf(v).Elem())
-	// json.Unmarshal takes a name in any case for its field's.
-	maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return known[strings.ToLower(name)] })
-	if len(all) == 0 {
-		return nil, nil
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("unexpected end of JSON")
 	}
-	return all, nil
+	return nil, err
 }
 
-// Marshal writes the struct v with the further members. A member that v has a field
-// for is not written twice: the field counts.
-func Marshal(v any, further Members) ([]byte, error) {
-	data, err := json.Marshal(v)
-	if err != nil || len(further) == 0 {
-		return data, err
-	}
-	known := fields(reflect.TypeOf(v))
-	further = maps.Clone(further)
-	maps.DeleteFunc(further, func(name string, _ json.RawMessage) bool { return known[strings.ToLower(name)] })
-	if len(further) == 0 {
-		return data, nil
-	}
-	var rest bytes.Buffer
-	e := json.NewEncoder(&rest)
-	e.SetEscapeHTML(false) // they stay as they were read
-	if err := e.Encode(further); err != nil {
-		return nil, err
-	}
-	tail := bytes.TrimSuffix(rest.Bytes(), []byte("\n"))
-	if data[0] != '{' {
-		return nil, fmt.Errorf("%T is not an object", v)
-	}
-	if string(data) == "{}" {
-		return tail, nil
-	}
-	data[len(data)-1] = ','
-	return append(data, tail[1:]...), nil
+type splitter struct {
+	*jsontext.Decoder
+	data  []byte
+	mode  Mode
+	inner []string
 }
 
-// fields returns the names of the members that have a field in the struct type t, in
-// lower case.
-func fields(t reflect.Type) map[string]bool {
-	names := map[string]bool{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" || !f.IsExported() || f.Anonymous && name == "" {
+func (s *splitter) object() (Object, error) {
+	if s.PeekKind() != '{' {
+		if _, err := s.ReadValue(); err != nil {
+			return nil, err
+		}
+		return nil, ErrNotObject
+	}
+	if _, err := s.ReadToken(); err != nil {
+		return nil, err
+	}
+	var o Object
+	for s.PeekKind() != '}' {
+		m, err := s.member()
+		if err != nil {
+			return nil, err
+		}
+		o = append(o, m)
+	}
+	_, err := s.ReadToken()
+	return o, err
+}
+
+func (s *splitter) member() (m Member, err error) {
+	quoted, err := s.ReadValue()
+	if err != nil {
+		return m, err
+	}
+	from := int(s.InputOffset()) - len(quoted)
+	name, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil && s.mode == Strict {
+		return m, err
+	}
+	m.Name = string(name)
+	start := 0
+	if s.PeekKind() == '{' && slices.Contains(s.inner, m.Name) {
+		start = int(s.InputOffset()) + bytes.IndexByte(s.data[s.InputOffset():], '{')
+		m.Members, err = s.object()
+	} else {
+		var value jsontext.Value
+		value, err = s.ReadValue()
+		start = int(s.InputOffset()) - len(value)
+	}
+	end := int(s.InputOffset())
+	m.Value, m.raw, m.end = s.data[start:end:end], s.data[from:end:end], end
+	return m, err
+}
+
+// Get returns the last value of name, which is the one that most parsers take; nil: none.
+func (o Object) Get(name string) json.RawMessage {
+	for _, m := range slices.Backward(o) {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// Add adds a member at the end.
+func (o *Object) Add(name string, value []byte) {
+	*o = append(*o, Member{Name: name, Value: value})
+}
+
+// Set makes value the one value of name, at the end of the object, and reports whether it was
+// not that already.
+func (o *Object) Set(name string, value []byte) bool {
+	n := 0
+	for _, m := range *o {
+		if m.Name == name {
+			n++
+		}
+	}
+	if n == 1 && bytes.Equal(o.Get(name), value) {
+		return false
+	}
+	o.Delete(name)
+	o.Add(name, value)
+	return true
+}
+
+// Delete removes every member of the name and reports whether there was one.
+func (o *Object) Delete(name string) bool {
+	n := len(*o)
+	*o = slices.DeleteFunc(*o, func(m Member) bool { return m.Name == name })
+	return len(*o) < n
+}
+
+// Bytes writes the object. Members that were split stand as they stood.
+func (o Object) Bytes() json.RawMessage { return o.Append(make([]byte, 0, o.size())) }
+
+func (o Object) size() int {
+	n := 2
+	for _, m := range o {
+		n += max(len(m.raw), len(m.Name)+len(m.Value)+8) + 1
+	}
+	return n
+}
+
+// Append writes the object at the end of dst.
+func (o Object) Append(dst []byte) []byte {
+	dst = append(dst, '{')
+	for i, m := range o {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if m.raw != nil {
+			dst = append(dst, m.raw...)
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
-		names[strings.ToLower(name)] = true
+		dst = append(appendQuote(dst, m.Name), ':')
+		dst = append(dst, m.Value...)
 	}
-	return names
+	return append(dst, '}')
+}
+
+// Get returns the last value of name in an object, nil if there is none or it is no object.
+func Get(object []byte, name string) json.RawMessage {
+	o, _ := Split(object, Lenient)
+	return o.Get(name)
+}
+
+// Set returns an object with another value for name, in its place; one that it lacks is added
+// at the end. All other bytes stay. What is no object is returned as it is.
+func Set(object json.RawMessage, name string, value []byte) json.RawMessage {
+	o, err := Split(object, Lenient)
+	if err != nil {
+		return object
+	}
+	out := make([]byte, 0, len(object)+len(name)+len(value)+4)
+	done := 0
+	for _, m := range o {
+		if m.Name == name {
+			out = append(append(out, object[done:m.end-len(m.Value)]...), value...)
+			done = m.end
+		}
+	}
+	if done > 0 {
+		return append(out, object[done:]...)
+	}
+	end := bytes.LastIndexByte(object, '}')
+	out = append(out, object[:end]...)
+	if len(o) > 0 {
+		out = append(out, ',')
+	}
+	out = append(append(appendQuote(out, name), ':'), value...)
+	return append(out, object[end:]...)
+}
+
+// Quote returns s as a JSON string. Bytes that are no UTF-8 become U+FFFD.
+func Quote(s string) json.RawMessage { return appendQuote(nil, s) }
+
+func appendQuote(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // its error says that it replaced invalid UTF-8
+	return dst
+}
+
+// Text returns the string that a JSON value is, "" for any other value.
+func Text(value []byte) string {
+	if len(value) == 0 || value[0] != '"' {
+		return ""
+	}
+	s, _ := jsontext.AppendUnquote(nil, value) // its error says that it replaced invalid UTF-8
+	return string(s)
 }

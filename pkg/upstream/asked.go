@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // A server of the handshake era may ask its client something while it works on a request:
@@ -28,17 +29,12 @@ func (o *op) answer(ctx context.Context, l leg, resp *http.Response, data []byte
 		return
 	}
 	o.answered++
-	var body object
-	body.add("jsonrpc", quote("2.0"))
-	body.add("id", id)
+	body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: id}}
 	if method == "ping" {
-		body.add("result", []byte("{}"))
+		body.Add("result", []byte("{}"))
 	} else {
 		o.refused = true
-		var fault object
-		fault.add("code", []byte("-32601"))
-		fault.add("message", quote("the client has no such method"))
-		body.add("error", fault.end())
+		body.Add("error", []byte(`{"code":-32601,"message":"the client has no such method"}`))
 	}
 	if l.session == "" { // the request on the stream may be the one that opens the session
 		if l.session = resp.Header.Get(sessionHeader); !validSession(l.session) {
@@ -49,7 +45,7 @@ func (o *op) answer(ctx context.Context, l leg, resp *http.Response, data []byte
 	ctx, cancel := context.WithTimeout(ctx, askedTimeout)
 	defer cancel()
 	// Best effort: a server that does not take the answer is bounded by the call's own time.
-	if handed, err := o.post(ctx, l, message{}, body.end()); err == nil {
+	if handed, err := o.post(ctx, l, message{}, body.Bytes()); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(handed.Body, maxEvidence))
 		_ = handed.Body.Close()
 	}
@@ -57,15 +53,8 @@ func (o *op) answer(ctx context.Context, l leg, resp *http.Response, data []byte
 
 // asked returns the id and the method of a request; the id is nil for anything else.
 func asked(data []byte) (id json.RawMessage, method string) {
-	err := members(data, func(name string, value json.RawMessage) error {
-		switch name {
-		case "id":
-			id = value
-		case "method":
-			method = text(value)
-		}
-		return nil
-	})
+	o, err := rawjson.Split(data, rawjson.Lenient)
+	id, method = o.Get("id"), rawjson.Text(o.Get("method"))
 	if err != nil || method == "" || len(id) == 0 || len(id) > 256 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 		return nil, ""
 	}
@@ -75,32 +64,16 @@ func asked(data []byte) (id json.RawMessage, method string) {
 // withNote returns a result that reports an error with one more text block. Any other
 // result stays as it is: the tool did without an answer.
 func withNote(result json.RawMessage) json.RawMessage {
-	var out object
-	failed, noted := false, false
-	err := members(result, func(name string, value json.RawMessage) error {
-		switch {
-		case name == "isError":
-			failed = string(value) == "true"
-		case name == "content" && value[0] == '[':
-			value, noted = appended(value, noteBlock()), true
-		}
-		out.add(name, value)
-		return nil
-	})
-	if err != nil || !failed {
+	o, err := rawjson.Split(result, rawjson.Lenient)
+	if err != nil || string(o.Get("isError")) != "true" {
 		return result
 	}
-	if !noted {
-		out.add("content", appended(json.RawMessage("[]"), noteBlock()))
+	content := o.Get("content")
+	if len(content) == 0 || content[0] != '[' {
+		content = json.RawMessage("[]")
 	}
-	return out.end()
-}
-
-func noteBlock() []byte {
-	var block object
-	block.add("type", quote("text"))
-	block.add("text", quote(outcome.AskedNote))
-	return block.end()
+	block := rawjson.Object{{Name: "type", Value: rawjson.Quote("text")}, {Name: "text", Value: rawjson.Quote(outcome.AskedNote)}}
+	return rawjson.Set(result, "content", appended(content, block.Bytes()))
 }
 
 // appended returns a JSON array with one more element.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -130,13 +131,7 @@ func mirror(h http.Header, call Call) error {
 	if err != nil || len(bound) == 0 {
 		return err
 	}
-	var arguments json.RawMessage
-	_ = members(call.Params, func(name string, value json.RawMessage) error { // callParams has read it before
-		if name == "arguments" {
-			arguments = value
-		}
-		return nil
-	})
+	arguments := rawjson.Get(call.Params, "arguments")
 	for _, b := range bound {
 		if s, ok := b.Value(arguments); ok {
 			h.Set(b.Header, tool.EncodeHeader(s))
@@ -191,9 +186,10 @@ func (o *op) cancelUpstream(ctx context.Context) {
 	defer func(x *Exchange) { o.trail.last = x }(o.trail.last)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
-	var params object
-	params.add("requestId", strconv.AppendInt(nil, o.requestID, 10))
-	params.add("reason", quote("the caller no longer waits"))
+	params := rawjson.Object{
+		{Name: "requestId", Value: strconv.AppendInt(nil, o.requestID, 10)},
+		{Name: "reason", Value: rawjson.Quote("the caller no longer waits")},
+	}
 	// Best effort: the call has failed already, and that is what is reported.
-	_ = o.notify(ctx, *o.leg, "notifications/cancelled", params.end())
+	_ = o.notify(ctx, *o.leg, "notifications/cancelled", params.Bytes())
 }

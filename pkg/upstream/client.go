@@ -25,6 +25,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
@@ -172,10 +173,8 @@ func New(o *Options) *Client {
 		c.o.Concurrency = 64
 	}
 	name, version := cmp.Or(c.o.Name, "portcullis"), cmp.Or(c.o.Version, "0.0.0")
-	var info object
-	info.add("name", quote(name))
-	info.add("version", quote(version))
-	c.info, c.agent = info.end(), name+"/"+version
+	info := rawjson.Object{{Name: "name", Value: rawjson.Quote(name)}, {Name: "version", Value: rawjson.Quote(version)}}
+	c.info, c.agent = info.Bytes(), name+"/"+version
 	c.limits = limits{
 		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: 20 * time.Second,
 		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,

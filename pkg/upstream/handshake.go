@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 const sessionHeader = "Mcp-Session-Id"
@@ -54,9 +55,7 @@ func (o *op) handshake(ctx context.Context, legacy bool) (*leg, error) {
 
 // listOnly returns params that hold meta and nothing else.
 func listOnly(meta json.RawMessage) json.RawMessage {
-	var b object
-	b.add("_meta", meta)
-	return b.end()
+	return rawjson.Object{{Name: "_meta", Value: meta}}.Bytes()
 }
 
 // supportedIn reads the versions out of the data of a version error.
@@ -90,11 +89,12 @@ func (o *op) fallBack(ctx context.Context, supported []string) (*leg, error) {
 
 // initialize opens a session of the handshake era.
 func (o *op) initialize(ctx context.Context) (*leg, error) {
-	var params object
-	params.add("protocolVersion", quote(versionLegacy))
-	params.add("capabilities", []byte("{}"))
-	params.add("clientInfo", o.c.info)
-	result, err := o.send(ctx, leg{}, message{method: "initialize", params: params.end()})
+	params := rawjson.Object{
+		{Name: "protocolVersion", Value: rawjson.Quote(versionLegacy)},
+		{Name: "capabilities", Value: json.RawMessage("{}")},
+		{Name: "clientInfo", Value: o.c.info},
+	}
+	result, err := o.send(ctx, leg{}, message{method: "initialize", params: params.Bytes()})
 	if err != nil {
 		return nil, err
 	}

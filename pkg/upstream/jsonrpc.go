@@ -1,14 +1,12 @@
 package upstream
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // The JSON-RPC error codes that mean something to the gateway.
@@ -47,9 +45,10 @@ func parseReply(raw []byte) (reply, error) {
 	var r reply
 	var version, fault json.RawMessage
 	isRequest := false
-	err := members(raw, func(name string, value json.RawMessage) error {
+	o, err := splitForeign(raw)
+	for _, m := range o {
 		var to *json.RawMessage
-		switch name {
+		switch m.Name {
 		case "jsonrpc":
 			to = &version
 		case "id":
@@ -60,16 +59,15 @@ func parseReply(raw []byte) (reply, error) {
 			to = &fault
 		case "method":
 			isRequest = true
-			return nil
+			continue
 		default:
-			return nil
+			continue
 		}
 		if *to != nil {
-			return errors.New("a key stands twice")
+			err = errors.New("a key stands twice")
 		}
-		*to = value
-		return nil
-	})
+		*to = m.Value
+	}
 	switch {
 	case err != nil:
 		return reply{}, brokenProtocol("answer is not a JSON-RPC message: %v", err)
@@ -91,18 +89,18 @@ func parseReply(raw []byte) (reply, error) {
 func parseRPCError(raw json.RawMessage) (*RPCError, error) {
 	e := new(RPCError)
 	code := false
-	err := members(raw, func(name string, value json.RawMessage) error {
-		switch name {
+	o, err := rawjson.Split(raw, rawjson.Lenient)
+	for _, m := range o {
+		switch m.Name {
 		case "code":
 			code = true
-			return json.Unmarshal(value, &e.Code)
+			err = errors.Join(err, json.Unmarshal(m.Value, &e.Code))
 		case "message":
-			return json.Unmarshal(value, &e.Message)
+			err = errors.Join(err, json.Unmarshal(m.Value, &e.Message))
 		case "data":
-			e.Data = value
+			e.Data = m.Value
 		}
-		return nil
-	})
+	}
 	if err != nil || !code {
 		return nil, brokenProtocol("error object is not one of JSON-RPC")
 	}
@@ -117,48 +115,13 @@ func (r reply) is(id int64) bool {
 
 func (r reply) anonymous() bool { return r.err != nil && (r.id == nil || string(r.id) == "null") }
 
-// members calls f with each member of a JSON object, in the order in which they
-// stand. A value is a sub-slice of raw. Duplicate keys and lone surrogates are let
-// through, since what is inside belongs to the server and the agent; but the text must be UTF-8.
-func members(raw []byte, f func(name string, value json.RawMessage) error) error {
+// splitForeign splits the text of a server. Duplicate names and lone surrogates are let
+// through, since what is inside belongs to the server and the agent; but it must be UTF-8.
+func splitForeign(raw []byte) (rawjson.Object, error) {
 	if !utf8.Valid(raw) {
-		return errors.New("invalid UTF-8")
+		return nil, errors.New("invalid UTF-8")
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
-		return errors.Join(errors.New("not a JSON object"), ignoreEOF(err))
-	}
-	for dec.PeekKind() != '}' {
-		t, err := dec.ReadToken()
-		if err != nil {
-			return ignoreEOF(err)
-		}
-		name := t.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return ignoreEOF(err)
-		}
-		end := int(dec.InputOffset())
-		if err := f(name, raw[end-len(value):end:end]); err != nil {
-			return err
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return ignoreEOF(err)
-	}
-	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
-	}
-	return nil
-}
-
-// ignoreEOF takes the type from an early end: the whole input was there, so the
-// JSON is broken, not the connection.
-func ignoreEOF(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(err.Error())
+	return rawjson.Split(raw, rawjson.Lenient)
 }
 
 // request builds a JSON-RPC request; id 0 makes it a notification.

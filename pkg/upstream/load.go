@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -187,16 +188,8 @@ func (l *listing) add(result json.RawMessage) (json.RawMessage, error) {
 	if l.size += len(result); l.size > maxListing {
 		return nil, brokenProtocol("tools/list is longer than %d bytes", maxListing)
 	}
-	var tools, next json.RawMessage
-	err := members(result, func(name string, value json.RawMessage) error {
-		switch name {
-		case "tools":
-			tools = value
-		case "nextCursor":
-			next = value
-		}
-		return nil
-	})
+	page, err := rawjson.Split(result, rawjson.Lenient)
+	tools, next := page.Get("tools"), page.Get("nextCursor")
 	var list []json.RawMessage
 	if err != nil || len(tools) == 0 || tools[0] != '[' || json.Unmarshal(tools, &list) != nil {
 		return nil, brokenProtocol("tools/list: the result has no list of tools")
@@ -258,12 +251,6 @@ func checkReferences(d tool.Definition) error {
 
 // shownName returns the name that a refused definition gives itself, quoted and cut.
 func shownName(raw json.RawMessage) string {
-	var name string
-	_ = members(raw, func(key string, value json.RawMessage) error { // what does not read has no name
-		if key == "name" {
-			name = text(value)
-		}
-		return nil
-	})
+	name := rawjson.Text(rawjson.Get(raw, "name")) // what does not read has no name
 	return string(cut(fmt.Appendf(nil, "%q", name), 128))
 }

@@ -3,6 +3,8 @@ package upstream
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // The keys of _meta that concern one leg only.
@@ -13,46 +15,12 @@ const (
 	metaCapabilities = metaPrefix + "clientCapabilities"
 )
 
-// An object is a JSON object under construction, as bytes.
-type object []byte
-
-// add adds a member; value is JSON already.
-func (o *object) add(name string, value []byte) {
-	lead := byte(',')
-	if len(*o) == 0 {
-		lead = '{'
-	}
-	*o = append(*o, lead)
-	*o = append(*o, quote(name)...)
-	*o = append(*o, ':')
-	*o = append(*o, value...)
-}
-
-// end closes the object.
-func (o *object) end() json.RawMessage {
-	if len(*o) == 0 {
-		return json.RawMessage("{}")
-	}
-	return json.RawMessage(append(*o, '}'))
-}
-
-// quote returns s as a JSON string.
-func quote(s string) []byte {
-	b, _ := json.Marshal(s) // a string always marshals
-	return b
-}
-
 // A passed is the metadata of the caller that goes on to the next leg.
 type passed struct {
-	members      []member
+	members      rawjson.Object
 	capabilities json.RawMessage // nil: the caller declared none
 	traceparent  string
 	tracestate   string
-}
-
-type member struct {
-	name  string
-	value json.RawMessage
 }
 
 // passOn reads the caller's _meta. What is addressed to the gateway itself stays here:
@@ -67,31 +35,22 @@ func passOn(call Call, inParams json.RawMessage) (passed, error) {
 		p.checkTrace()
 		return p, nil
 	}
-	err := members(raw, func(name string, value json.RawMessage) error {
+	o, err := rawjson.Split(raw, rawjson.Lenient)
+	for _, m := range o {
 		switch {
-		case name == metaCapabilities:
-			p.capabilities = value
-		case strings.HasPrefix(name, metaPrefix), name == "progressToken":
-		case name == "traceparent":
-			p.traceparent = text(value)
-		case name == "tracestate":
-			p.tracestate = text(value)
+		case m.Name == metaCapabilities:
+			p.capabilities = m.Value
+		case strings.HasPrefix(m.Name, metaPrefix), m.Name == "progressToken":
+		case m.Name == "traceparent":
+			p.traceparent = rawjson.Text(m.Value)
+		case m.Name == "tracestate":
+			p.tracestate = rawjson.Text(m.Value)
 		default:
-			p.members = append(p.members, member{name, value})
+			p.members.Add(m.Name, m.Value)
 		}
-		return nil
-	})
+	}
 	p.checkTrace()
 	return p, err
-}
-
-// text returns the string that raw is, or "".
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
 }
 
 // checkTrace drops a trace context that is not one: it also becomes a header.
@@ -117,52 +76,38 @@ func validTraceparent(s string) bool {
 
 // meta returns the _meta of a request on leg l, nil if there is nothing to say.
 func (c *Client) meta(l leg, p passed) json.RawMessage {
-	var o object
+	var o rawjson.Object
 	if l.modern {
-		o.add(metaVersion, quote(l.version))
-		o.add(metaClientInfo, c.info)
-		o.add(metaCapabilities, narrow(p.capabilities))
+		o.Add(metaVersion, rawjson.Quote(l.version))
+		o.Add(metaClientInfo, c.info)
+		o.Add(metaCapabilities, narrow(p.capabilities))
 	}
 	if p.traceparent != "" {
-		o.add("traceparent", quote(p.traceparent))
+		o.Add("traceparent", rawjson.Quote(p.traceparent))
 	}
 	if p.tracestate != "" {
-		o.add("tracestate", quote(p.tracestate))
+		o.Add("tracestate", rawjson.Quote(p.tracestate))
 	}
-	for _, m := range p.members {
-		o.add(m.name, m.value)
-	}
-	if len(o) == 0 {
+	if o = append(o, p.members...); len(o) == 0 {
 		return nil
 	}
-	return o.end()
+	return o.Bytes()
 }
 
 // narrow returns the caller's capabilities without those that need more of a gateway than
 // passing a result on: tasks, which are asked for again later, and user interfaces.
 func narrow(capabilities json.RawMessage) json.RawMessage {
-	without := func(raw json.RawMessage, drop func(string) bool, change func(string, json.RawMessage) json.RawMessage) json.RawMessage {
-		var o object
-		err := members(raw, func(name string, value json.RawMessage) error {
-			if !drop(name) {
-				o.add(name, change(name, value))
-			}
-			return nil
-		})
-		if err != nil {
-			return json.RawMessage("{}")
+	o, _ := rawjson.Split(capabilities, rawjson.Lenient) // what is no object declares nothing
+	o.Delete("tasks")
+	for i, m := range o {
+		if m.Name == "extensions" {
+			extensions, _ := rawjson.Split(m.Value, rawjson.Lenient)
+			extensions.Delete(metaPrefix + "tasks")
+			extensions.Delete(metaPrefix + "ui")
+			o[i] = rawjson.Member{Name: m.Name, Value: extensions.Bytes()}
 		}
-		return o.end()
 	}
-	same := func(_ string, v json.RawMessage) json.RawMessage { return v }
-	extension := func(name string) bool { return name == metaPrefix+"tasks" || name == metaPrefix+"ui" }
-	return without(capabilities, func(name string) bool { return name == "tasks" },
-		func(name string, v json.RawMessage) json.RawMessage {
-			if name == "extensions" {
-				return without(v, extension, same)
-			}
-			return v
-		})
+	return o.Bytes()
 }
 
 // callParams returns the params of a tools/call on leg l. All that the caller sent passes
@@ -170,23 +115,22 @@ func narrow(capabilities json.RawMessage) json.RawMessage {
 // differ from a known one in case only: a server that folds case would take them for it, and
 // so run another tool than the one that was checked.
 func (c *Client) callParams(l leg, call Call) (json.RawMessage, passed, error) {
-	var o object
+	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(call.Name)}}
 	var inParams json.RawMessage
-	o.add("name", quote(call.Name))
 	if call.Params != nil {
-		err := members(call.Params, func(name string, value json.RawMessage) error {
-			switch {
-			case name == "_meta":
-				inParams = value
-			case name == "task":
-			case strings.EqualFold(name, "name"), foldsToKnown(name):
-			default:
-				o.add(name, value)
-			}
-			return nil
-		})
+		params, err := splitForeign(call.Params)
 		if err != nil {
 			return nil, passed{}, &RPCError{Code: codeInvalidParams, Message: "params is not an object"}
+		}
+		for _, m := range params {
+			switch {
+			case m.Name == "_meta":
+				inParams = m.Value
+			case m.Name == "task":
+			case strings.EqualFold(m.Name, "name"), foldsToKnown(m.Name):
+			default:
+				o.Add(m.Name, m.Value)
+			}
 		}
 	}
 	p, err := passOn(call, inParams)
@@ -194,9 +138,9 @@ func (c *Client) callParams(l leg, call Call) (json.RawMessage, passed, error) {
 		return nil, passed{}, &RPCError{Code: codeInvalidParams, Message: "_meta is not an object"}
 	}
 	if meta := c.meta(l, p); meta != nil {
-		o.add("_meta", meta)
+		o.Add("_meta", meta)
 	}
-	return o.end(), p, nil
+	return o.Bytes(), p, nil
 }
 
 // foldsToKnown tells a name that is a member of tools/call params but for its case.
@@ -212,12 +156,12 @@ func foldsToKnown(name string) bool {
 // listParams returns the params of a tools/list on leg l. cursor is the JSON string that
 // the server sent, as it came; nil for the first page.
 func (c *Client) listParams(l leg, cursor json.RawMessage) json.RawMessage {
-	var o object
+	var o rawjson.Object
 	if cursor != nil {
-		o.add("cursor", cursor)
+		o.Add("cursor", cursor)
 	}
 	if meta := c.meta(l, passed{}); meta != nil {
-		o.add("_meta", meta)
+		o.Add("_meta", meta)
 	}
-	return o.end()
+	return o.Bytes()
 }

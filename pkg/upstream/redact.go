@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // secretMark stands for every text that is taken out of an error.
@@ -96,8 +98,8 @@ func redactStrings(raw json.RawMessage, r *strings.Replacer) json.RawMessage {
 		}
 		to++
 		out = append(out, rest[:from]...)
-		if is := text(rest[from:to]); r.Replace(is) != is {
-			out = append(out, quote(r.Replace(is))...)
+		if is := rawjson.Text(rest[from:to]); r.Replace(is) != is {
+			out = append(out, rawjson.Quote(r.Replace(is))...)
 		} else {
 			out = append(out, rest[from:to]...)
 		}

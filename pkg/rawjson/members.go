@@ -1,0 +1,95 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+)
+
+// Members are the members of an object that a program does not know, by name.
+//
+// What one version of the program stores another one reads, changes and writes back: a
+// function that still runs the last release, a laptop that goes back to it. With
+// encoding/json alone that write would drop each member that only the newer one knows.
+type Members map[string]json.RawMessage
+
+// Without returns the members but for the named one.
+func (m Members) Without(name string) Members {
+	if _, ok := m[name]; !ok {
+		return m
+	}
+	rest := maps.Clone(m)
+	if delete(rest, name); len(rest) == 0 {
+		return nil
+	}
+	return rest
+}
+
+// Unmarshal reads an object into the struct that v points to, and returns the members
+// that have no field there; nil: there are none.
+func Unmarshal(data []byte, v any) (Members, error) {
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, err
+	}
+	var all Members
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	known := fields(reflect.TypeOf(v).Elem())
+	// json.Unmarshal takes a name in any case for its field's.
+	maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return known[strings.ToLower(name)] })
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// Marshal writes the struct v with the further members. A member that v has a field
+// for is not written twice: the field counts.
+func Marshal(v any, further Members) ([]byte, error) {
+	data, err := json.Marshal(v)
+	if err != nil || len(further) == 0 {
+		return data, err
+	}
+	known := fields(reflect.TypeOf(v))
+	further = maps.Clone(further)
+	maps.DeleteFunc(further, func(name string, _ json.RawMessage) bool { return known[strings.ToLower(name)] })
+	if len(further) == 0 {
+		return data, nil
+	}
+	var rest bytes.Buffer
+	e := json.NewEncoder(&rest)
+	e.SetEscapeHTML(false) // they stay as they were read
+	if err := e.Encode(further); err != nil {
+		return nil, err
+	}
+	tail := bytes.TrimSuffix(rest.Bytes(), []byte("\n"))
+	if data[0] != '{' {
+		return nil, fmt.Errorf("%T is not an object", v)
+	}
+	if string(data) == "{}" {
+		return tail, nil
+	}
+	data[len(data)-1] = ','
+	return append(data, tail[1:]...), nil
+}
+
+// fields returns the names of the members that have a field in the struct type t, in
+// lower case.
+func fields(t reflect.Type) map[string]bool {
+	names := map[string]bool{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() || f.Anonymous && name == "" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		names[strings.ToLower(name)] = true
+	}
+	return names
+}
