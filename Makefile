@@ -84,7 +84,7 @@ table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
 
 .PHONY: update
 update: ## rewrite the golden files; read the difference before you commit it
-	go test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' cmd functions internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
+	go test $$(grep -rl --include='*_test.go' '/test/golden"' cmd functions internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 ##@ AWS
 

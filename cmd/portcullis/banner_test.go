@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -148,28 +146,9 @@ func TestBanner(t *testing.T) {
 			dir := t.TempDir()
 			tt.make(t, dir)
 			l := launchOn(t, dir, tt.args...)
-			checkBanner(t, tt.name, l.plain(dir)+l.asked(t))
+			file := strings.NewReplacer(",", "", " ", "_").Replace(tt.name) + ".golden"
+			golden.Check(t, filepath.Join("testdata", "banner", file), l.plain(dir)+l.asked(t))
 		})
-	}
-}
-
-func checkBanner(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", "banner", strings.ReplaceAll(strings.ReplaceAll(name, ",", ""), " ", "_")+".golden")
-	if *updateCheck {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
 	}
 }
 

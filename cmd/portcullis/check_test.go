@@ -2,19 +2,17 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
 // checked runs check on a folder with these files ("": none) and a catalog, if any, and returns
@@ -132,8 +130,6 @@ forbid (principal, action, resource == Tool::"fetch");
 	}
 }
 
-var updateCheck = flag.Bool("update", false, "rewrite the golden files")
-
 // What each rule matches in the folder's catalog, and what looks wrong: the files are held
 // against a catalog that another config was made with.
 func TestCheckSaysWhatTheRulesMatch(t *testing.T) {
@@ -173,19 +169,7 @@ permit (principal == Agent::"ann", action, resource);
 	if err != nil {
 		t.Errorf("run = %v: warnings are no faults", err)
 	}
-	path := filepath.Join("testdata", "check.golden")
-	if *updateCheck {
-		if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out); diff != "" {
-		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
-	}
+	golden.Check(t, "testdata/check.golden", out)
 
 	out, err = checked(t, o.dir, twoServers+`}`, "")
 	if err != nil || strings.Count(out, "no rule denies any of its tools") != 2 {

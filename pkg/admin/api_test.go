@@ -1,14 +1,10 @@
 package admin_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,35 +17,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // errStore says what no caller may read.
 var errStore = errors.New("arn:aws:dynamodb:eu-west-1:123456789012:table/secret")
 
 func TestOpenAPIIsTheGoldenFile(t *testing.T) {
 	h := newHouse(t)
-	w := h.send("/admin/openapi.json", "")
-	var got bytes.Buffer
-	if err := json.Indent(&got, w.Body.Bytes(), "", "  "); err != nil {
-		t.Fatal(err)
-	}
-	got.WriteByte('\n')
-	const golden = "testdata/openapi.json"
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("OpenAPI document (-want +got), rewrite it with -update:\n%s", diff)
-	}
-	if !strings.Contains(got.String(), `"openapi": "3.1.0"`) {
+	got := h.send("/admin/openapi.json", "").Body.String()
+	golden.JSON(t, "testdata/openapi.json", got)
+	if !strings.Contains(got, `"openapi":"3.1.0"`) {
 		t.Error("it is not OpenAPI 3.1")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io/fs"
 	"net/http"
 	"os"
@@ -18,9 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const eventsDir = "../../events"
 
@@ -75,23 +73,7 @@ func TestEventsMatchGolden(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := indent(t, out)
-				golden := filepath.Join("testdata", folder, name+".json")
-				if *update {
-					if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-						t.Fatal(err)
-					}
-					if err := os.WriteFile(golden, got, 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(golden)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d := cmp.Diff(string(want), string(got)); d != "" {
-					t.Errorf("(-want +got):\n%s", d)
-				}
+				golden.Check(t, filepath.Join("testdata", folder, name+".json"), string(indent(t, out)))
 			})
 		}
 	}

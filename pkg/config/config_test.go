@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,9 +15,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func quote(s string) string {
 	b, err := json.Marshal(s)
@@ -30,15 +27,7 @@ func quote(s string) string {
 }
 
 func TestSchemaIsTheOneInDocs(t *testing.T) {
-	const golden = "../../docs/mcp_config.schema.json"
-	if *update {
-		if err := os.WriteFile(golden, Schema(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(string(read(t, golden)), string(Schema())); diff != "" {
-		t.Errorf("docs/mcp_config.schema.json is not what the types say; run with -update (-file +types):\n%s", diff)
-	}
+	golden.Check(t, "../../docs/mcp_config.schema.json", string(Schema()))
 }
 
 // validator returns a function that says what the JSON Schema has against a file.

@@ -74,7 +74,7 @@ func TestBlockedCallsReadLikeThis(t *testing.T) {
 		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
 		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
 	} {
-		golden(t, file, y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
+		checkAnswer(t, file, y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
 	}
 	if diff := cmp.Diff("blocked tester denied:shred_document disabled_by_config", find(y.counts.take(), "shred")); diff != "" {
 		t.Error(diff)

@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
 // governed is a gateway before the tools and the agents of the ten policies.
@@ -158,7 +157,7 @@ func TestTenPoliciesAsAgentsSeeThem(t *testing.T) {
 					t.Errorf("the policy's text reaches an agent: %s", fragment)
 				}
 			}
-			goldenText(t, filepath.Join("policies", name+".golden"), all.String())
+			golden.Check(t, filepath.Join("testdata", "policies", name+".golden"), all.String())
 		})
 	}
 }
@@ -194,27 +193,6 @@ func ofTheRules(src string) []string {
 		}
 	}
 	return append(out, regexp.MustCompile(`"[^"]*\*[^"]*"`).FindAllString(src, -1)...)
-}
-
-// goldenText is golden for a text.
-func goldenText(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text); diff != "" {
-		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
-	}
 }
 
 // The reason of one rule is not given for another, nor for a tool that a list denies.

@@ -2,23 +2,14 @@ package outcome
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
-
-func updating() bool {
-	f := flag.Lookup("update")
-	return f != nil && f.Value.String() == "true"
-}
-
-var _ = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 // TestMessagesAreGolden pins every line that an agent may read about a server.
 func TestMessagesAreGolden(t *testing.T) {
@@ -42,19 +33,7 @@ func TestMessagesAreGolden(t *testing.T) {
 			}
 		}
 	}
-	path := filepath.Join("testdata", "messages.golden")
-	if updating() {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("messages (-golden +now):\n%s", diff)
-	}
+	golden.Check(t, filepath.Join("testdata", "messages.golden"), b.String())
 }
 
 func TestMessagesKeepTheirPromises(t *testing.T) {

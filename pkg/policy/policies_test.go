@@ -1,22 +1,18 @@
 package policy
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // newTool returns a tool whose hints are among the words: read, write, closed.
 func newTool(id string, words ...string) Tool {
@@ -131,19 +127,7 @@ func TestTenPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := view(t, mustParse(t, string(src)))
-			golden := strings.TrimSuffix(file, "cedar") + "golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("view (-%s +got):\n%s", golden, diff)
-			}
+			golden.Check(t, strings.TrimSuffix(file, "cedar")+"golden", got)
 		})
 	}
 }

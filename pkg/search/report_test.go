@@ -2,16 +2,14 @@ package search
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/portcullis-mcp/portcullis/test/golden"
+)
 
 const (
 	qualityReport = "../../docs/search-quality.md"
@@ -95,18 +93,7 @@ func TestSearchQuality(t *testing.T) {
 	writeShares(t, &page, sets)
 	writeThresholds(&page, sets)
 	writeHints(&page, sets)
-	if *update {
-		if err := os.WriteFile(qualityReport, page.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(qualityReport)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(page.Bytes(), want) {
-		t.Errorf("%s is not what the code reaches; run make bench-search and read the difference", qualityReport)
-	}
+	golden.Check(t, qualityReport, page.String()) // make bench-search writes it
 }
 
 func writeFigures(w *bytes.Buffer, sets []*judgedSet) {

@@ -3,7 +3,6 @@ package functions_test
 import (
 	"cmp"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,12 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
+	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestFunctions runs the built functions under a runtime API, with S3 and DynamoDB on an
 // emulator. Its parts share what is slow to make.
@@ -168,20 +164,5 @@ func checkGolden(t *testing.T, name string, v any) {
 		t.Fatal(err)
 	}
 	got = append(regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAll(got, []byte("127.0.0.1:PORT")), '\n')
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), rewrite it with -update:\n%s", path, diff)
-	}
+	golden.Check(t, filepath.Join("testdata", name), string(got))
 }

@@ -2,18 +2,14 @@ package infra
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/portcullis-mcp/portcullis/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // A template is CloudFormation as the SAM translator makes it of template.yaml.
 type template struct {
@@ -80,7 +76,7 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 		p := x.Resources[name].Properties
 		fmt.Fprintf(&b, "permission %s: %s on %s from %s\n", text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
 	}
-	checkGolden(t, "testdata/template.txt", b.String())
+	golden.Check(t, "testdata/template.txt", b.String())
 }
 
 // A role names its actions and its resources. X-Ray alone has no resources to name.
@@ -189,23 +185,4 @@ func text(v any) string {
 		return err.Error()
 	}
 	return string(out)
-}
-
-func checkGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), rewrite it with -update:\n%s", path, diff)
-	}
 }

@@ -1,0 +1,48 @@
+// Package golden compares what a test made with a file that is kept for it.
+//
+// `go test -update` writes the file instead, and `make update` does so in every package that
+// imports this room: read the difference before you commit it.
+package golden
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Check compares got with the file at path, or writes the file if the tests run with -update.
+func Check(t testing.TB, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
+	}
+}
+
+// JSON is [Check] of a JSON value that the file holds indented, with its keys in their order.
+func JSON(t testing.TB, path, got string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(got), "", "  "); err != nil {
+		t.Fatalf("%s: %v", got, err)
+	}
+	Check(t, path, b.String()+"\n")
+}
