@@ -41,7 +41,7 @@ func (o *op) answer(ctx context.Context, l leg, resp *http.Response, data []byte
 			return
 		}
 	}
-	defer func(x *Exchange) { o.trail.last = x }(o.trail.last) // the evidence is that of the call
+	defer func(x *exchange) { o.trail.last = x }(o.trail.last) // the evidence is that of the call
 	ctx, cancel := context.WithTimeout(ctx, askedTimeout)
 	defer cancel()
 	// Best effort: a server that does not take the answer is bounded by the call's own time.

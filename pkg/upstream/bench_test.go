@@ -145,10 +145,10 @@ func BenchmarkLoadAllInTrouble(b *testing.B) {
 }
 
 func BenchmarkClassify(b *testing.B) {
-	e := Evidence{Err: &statusError{status: 403}, Exchange: answered(403, "RBAC: access denied")}
+	e := evidence{err: &statusError{status: 403}, exchange: answered(403, "RBAC: access denied")}
 	b.ReportAllocs()
 	for b.Loop() {
-		if Classify(e).Status != outcome.Denied {
+		if classify(e).Status != outcome.Denied {
 			b.Fatal("not denied")
 		}
 	}

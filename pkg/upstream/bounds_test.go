@@ -53,14 +53,14 @@ func TestResponsesOfFourMebibytesAreTakenAndNotOneByteMore(t *testing.T) {
 
 func TestEvidenceIsTheFirstFourKibibytes(t *testing.T) {
 	for size, whole := range map[int]bool{0: true, 4096: true, 4097: false, 10000: false} {
-		x := &Exchange{}
+		x := &exchange{}
 		text := strings.Repeat("ab", size/2) + strings.Repeat("c", size%2)
 		n, err := io.Copy(io.Discard, &recordedBody{ReadCloser: io.NopCloser(strings.NewReader(text)), x: x})
 		if err != nil || n != int64(size) {
 			t.Fatalf("read %d bytes, %v", n, err)
 		}
-		if string(x.Body) != text[:min(size, 4096)] || x.Complete != whole {
-			t.Errorf("of %d bytes %d are kept, complete %v; want %d, %v", size, len(x.Body), x.Complete, min(size, 4096), whole)
+		if string(x.body) != text[:min(size, 4096)] || x.complete != whole {
+			t.Errorf("of %d bytes %d are kept, complete %v; want %d, %v", size, len(x.body), x.complete, min(size, 4096), whole)
 		}
 	}
 }

@@ -33,12 +33,12 @@ func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 
 // report counts how a call ended. Only transient failures count, and not a limit: such a
 // server is well. A denial or an abort says nothing either way.
-func (b *breaker) report(now time.Time, v Verdict) {
+func (b *breaker) report(now time.Time, out outcome.Outcome) {
 	b.probing = false
 	switch {
-	case v.Status == outcome.Available:
+	case out.Status == outcome.Available:
 		b.failures = 0
-	case v.Status == outcome.Transient && v.Reason != outcome.ReasonRateLimited:
+	case out.Status == outcome.Transient && out.Reason != outcome.ReasonRateLimited:
 		if b.failures++; b.failures >= breakAfter {
 			b.until = now.Add(breakFor)
 		}
@@ -51,8 +51,8 @@ func (p *peer) admit(now time.Time) (time.Duration, bool) {
 	return p.breaker.admit(now)
 }
 
-func (p *peer) report(now time.Time, v Verdict) {
+func (p *peer) report(now time.Time, out outcome.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.breaker.report(now, v)
+	p.breaker.report(now, out)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,12 +27,9 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	start := c.o.Now()
 	o := c.newCall(t, call.Owner)
 	defer o.release()
-	out := outcome.Outcome{ServerID: t.ID}
 	if wait, ok := o.peer.admit(start); !ok {
-		out.Status, out.Reason, out.RetryAfter = outcome.Transient, outcome.ReasonBreakerOpen, wait
-		out.CheckedAt = start
-		c.ended(ctx, "call", out)
-		return nil, &outcome.CallError{Outcome: out}
+		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
+		return nil, &outcome.CallError{Outcome: c.ended(ctx, "call", t, start, out)}
 	}
 	limit := c.limits.call
 	if t.Timeout > 0 {
@@ -41,27 +37,22 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	}
 	own, cancel := c.within(ctx, limit)
 	defer cancel()
-	result, v, attempts, err := o.callWithRetry(ctx, own, call)
-	out.CheckedAt = c.o.Now()
-	out.Duration = out.CheckedAt.Sub(start)
-	out.Status, out.Reason, out.HTTPStatus, out.RetryAfter, out.Attempts = v.Status, v.Reason, v.HTTPStatus, v.RetryAfter, attempts
-	if err != nil {
-		out.Error = o.text(err)
+	result, out, err := o.callWithRetry(ctx, own, call)
+	out = c.ended(ctx, "call", t, start, out)
+	if o.outlived { // a slow tool is no failure of its server: the breaker learns nothing
+		o.peer.report(out.CheckedAt, outcome.Outcome{})
+	} else {
+		o.peer.report(out.CheckedAt, out)
 	}
-	if o.outlived {
-		v = Verdict{} // a slow tool is no failure of its server: the breaker learns nothing
-	}
-	o.peer.report(out.CheckedAt, v)
-	c.ended(ctx, "call", out)
 	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == outcome.Available {
-		rpc = rpc.redacted(o.secrets(), o.scrubber())
+		rpc = o.redacted(rpc)
 		if o.refused {
 			rpc.Message += ". " + outcome.AskedNote
 		}
 		return nil, rpc
 	}
 	if err != nil {
-		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.trail.last != nil && o.trail.last.Session, Asked: o.refused}
+		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.trail.last != nil && o.trail.last.session, Asked: o.refused}
 	}
 	result = o.scrubbed(result)
 	if o.refused {
@@ -70,41 +61,33 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	return result, nil
 }
 
-func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.RawMessage, v Verdict, attempts int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{p}
-			v = Classify(Evidence{Err: err})
-		}
-	}()
-	again := func(v Verdict) bool {
-		return v.Status == outcome.Transient && (call.Retry || o.leg == nil || notProcessed(o.trail.last, o.t.BehindProxy))
+func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.RawMessage, out outcome.Outcome, err error) {
+	again := func(out outcome.Outcome) bool {
+		return out.Status == outcome.Transient && (call.Retry || o.leg == nil || notProcessed(o.trail.last, o.t.BehindProxy))
 	}
-	v, attempts = o.c.retry(own, again, func() Verdict {
-		if err = o.begin(own); err == nil {
-			result, err = o.do(own, func(l leg) (message, error) { return o.c.callMessage(l, call) })
-		}
-		v := o.verdict(caller, own, err)
-		o.outlived = own.Err() != nil && v.Reason == outcome.ReasonTimeout && o.sentCall()
+	out, err = o.retry(own, again, func() (outcome.Outcome, error) {
+		out, err := o.attempt(caller, own, func() (err error) {
+			if err = o.begin(own); err == nil {
+				result, err = o.do(own, func(l leg) (message, error) { return o.c.callMessage(l, call) })
+			}
+			return err
+		})
+		o.outlived = own.Err() != nil && out.Reason == outcome.ReasonTimeout && o.sentCall()
 		if err != nil && own.Err() != nil {
 			o.cancelUpstream(own)
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != codeVersion && v.Reason != outcome.ReasonAborted {
-			return Verdict{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own answer
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != codeVersion && out.Reason != outcome.ReasonAborted {
+			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own answer
+		} else if errors.Is(err, errTooLong) && o.sentCall() {
+			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: out.HTTPStatus} // the server is well
 		}
-		if errors.Is(err, errTooLong) && o.sentCall() {
-			return Verdict{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: v.HTTPStatus} // the server is well
-		}
-		return v
+		return out, err
 	})
-	if o.nothingSent(v) {
-		attempts = 0
-	}
-	return result, v, attempts, err
+	return result, out, err
 }
 
 // sentCall reports whether the last exchange was the call itself, on a connection that was had.
-func (o *op) sentCall() bool { return o.leg != nil && o.trail.last != nil && o.trail.last.Sent }
+func (o *op) sentCall() bool { return o.leg != nil && o.trail.last != nil && o.trail.last.sent }
 
 // callMessage builds a tools/call for leg l.
 func (c *Client) callMessage(l leg, call Call) (message, error) {
@@ -144,22 +127,20 @@ func mirror(h http.Header, call Call) error {
 // connection was had, or it was turned away at the door. Envoy says 503 also for
 // a connection that broke after the call was sent, so behind it a 503 needs its word. A 503
 // with a JSON-RPC message is from behind the door, from a server that has read the call.
-func notProcessed(x *Exchange, proxy string) bool {
+func notProcessed(x *exchange, proxy string) bool {
 	switch {
-	case x == nil || !x.Sent:
+	case x == nil || !x.sent:
 		return true
-	case atTheDoor(x.Status):
+	case atTheDoor(x.status):
 		// What an authorization proxy says of a time-out may be about the server.
-		return !(&findings{Evidence: Evidence{Exchange: x, BehindProxy: proxy}, code: x.Status}).authzOut()
-	case x.Status != http.StatusServiceUnavailable, maybeRPC(x):
+		return !(&evidence{exchange: x, proxy: proxy}).authorizationOut()
+	case x.status != http.StatusServiceUnavailable, x.maybeRPC():
 		return false
 	}
-	flags := envoyFlags(x.Header)
-	broke := func(flag string) bool { return slices.Contains([]string{"UC", "UR", "UPE", "LR", "UT"}, flag) }
-	if slices.ContainsFunc(flags, broke) || strings.HasPrefix(x.Header.Get("X-Envoy-Response-Code-Details"), "upstream_reset") {
+	if x.envoySays("UC", "UR", "UPE", "LR", "UT") || strings.HasPrefix(x.header.Get("X-Envoy-Response-Code-Details"), "upstream_reset") {
 		return false
 	}
-	return proxy != "envoy" || len(flags) > 0 || len(x.Header.Values("X-Envoy-Upstream-Service-Time")) > 0
+	return proxy != "envoy" || len(x.envoyFlags()) > 0 || len(x.header.Values("X-Envoy-Upstream-Service-Time")) > 0
 }
 
 // atTheDoor reports whether an HTTP status means that the request was refused as such. 400, 408,
@@ -183,7 +164,7 @@ func (o *op) cancelUpstream(ctx context.Context) {
 	if o.leg == nil || o.leg.modern || !o.sentCall() {
 		return
 	}
-	defer func(x *Exchange) { o.trail.last = x }(o.trail.last)
+	defer func(x *exchange) { o.trail.last = x }(o.trail.last)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	params := rawjson.Object{

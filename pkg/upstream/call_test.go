@@ -210,20 +210,20 @@ func TestLoadThatSucceedsClosesTheBreaker(t *testing.T) {
 
 func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
 	now := time.Now()
-	fail := Verdict{Status: outcome.Transient, Reason: outcome.ReasonHTTP5xx}
+	fail := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonHTTP5xx}
 	for _, tt := range []struct {
 		name     string
-		verdicts []Verdict
+		verdicts []outcome.Outcome
 		open     bool
 	}{
-		{"four failures", []Verdict{fail, fail, fail, fail}, false},
-		{"five failures", []Verdict{fail, fail, fail, fail, fail}, true},
-		{"a success between", []Verdict{fail, fail, fail, {Status: outcome.Available}, fail, fail}, false},
-		{"limits do not count", []Verdict{fail, fail, fail, fail, {Status: outcome.Transient, Reason: outcome.ReasonRateLimited}}, false},
-		{"denials do not count", []Verdict{fail, fail, fail, fail, {Status: outcome.Denied}}, false},
-		{"aborts do not count", []Verdict{fail, fail, fail, fail, {Reason: outcome.ReasonAborted}}, false},
-		{"permanent failures do not count", []Verdict{fail, fail, fail, fail, {Status: outcome.Permanent}}, false},
-		{"a denial between does not help", []Verdict{fail, fail, {Status: outcome.Denied}, fail, fail, fail}, true},
+		{"four failures", []outcome.Outcome{fail, fail, fail, fail}, false},
+		{"five failures", []outcome.Outcome{fail, fail, fail, fail, fail}, true},
+		{"a success between", []outcome.Outcome{fail, fail, fail, {Status: outcome.Available}, fail, fail}, false},
+		{"limits do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: outcome.Transient, Reason: outcome.ReasonRateLimited}}, false},
+		{"denials do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: outcome.Denied}}, false},
+		{"aborts do not count", []outcome.Outcome{fail, fail, fail, fail, {Reason: outcome.ReasonAborted}}, false},
+		{"permanent failures do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: outcome.Permanent}}, false},
+		{"a denial between does not help", []outcome.Outcome{fail, fail, {Status: outcome.Denied}, fail, fail, fail}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b breaker
@@ -255,7 +255,7 @@ func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
 			t.Errorf("admit after the probe failed = %v, %t; want 30 s more", wait, ok)
 		}
 		b.admit(later.Add(breakFor))
-		b.report(later.Add(breakFor), Verdict{Status: outcome.Available})
+		b.report(later.Add(breakFor), outcome.Outcome{Status: outcome.Available})
 		if _, ok := b.admit(later.Add(breakFor)); !ok {
 			t.Error("the breaker is open after a probe that went well")
 		}

@@ -33,246 +33,211 @@ func dialErr(err error) error {
 		Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}}
 }
 
+func dialDNS(err *net.DNSError) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+
 // answered is a whole exchange; headers are name, value, ….
-func answered(status int, body string, headers ...string) *Exchange {
+func answered(status int, body string, headers ...string) *exchange {
 	h := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	return &Exchange{Sent: true, Answered: true, Status: status, Header: h, Body: []byte(body), Complete: true}
+	return &exchange{sent: true, answered: true, status: status, header: h, body: []byte(body), complete: true}
 }
 
-type classifyRow struct {
-	row    string
-	e      Evidence
+// refused is the evidence of an exchange that ended with an HTTP status.
+func refused(x *exchange) evidence {
+	return evidence{err: &statusError{status: x.status}, exchange: x}
+}
+
+// A verdict is evidence and what it comes to.
+type verdict struct {
+	name   string
+	e      evidence
 	status outcome.Status
 	reason string
 }
 
-// connectionRows are the rows 0 to 6 of the table: what happens short of a response.
-func connectionRows() []classifyRow {
+func checkVerdicts(t *testing.T, verdicts []verdict) {
+	for _, v := range verdicts {
+		t.Run(v.name, func(t *testing.T) {
+			if out := classify(v.e); out.Status != v.status || out.Reason != v.reason {
+				t.Errorf("classify = %q %s, want %q %s", out.Status, out.Reason, v.status, v.reason)
+			}
+		})
+	}
+}
+
+const (
+	transient, permanent, denied = outcome.Transient, outcome.Permanent, outcome.Denied
+	forbidden, outage            = outcome.ReasonForbidden, outcome.ReasonAuthzUnavailable
+)
+
+// What happens short of a response.
+func TestClassifyConnections(t *testing.T) {
 	deadline := fmt.Errorf("read: %w", context.DeadlineExceeded)
-	return []classifyRow{
-		{"0 caller gone", Evidence{Aborted: true, Err: context.Canceled, Exchange: answered(500, "")}, "", outcome.ReasonAborted},
-		{"0 caller gone, even after a denial", Evidence{Aborted: true, Exchange: answered(403, "")}, "", outcome.ReasonAborted},
-		{"1 config", Evidence{Err: fmt.Errorf("resolve: %w", &configError{msg: "the URL has no host"})}, outcome.Permanent, outcome.ReasonConfig},
-		{"1 blocked address", Evidence{Err: dialErrConfig(), Exchange: &Exchange{}}, outcome.Permanent, outcome.ReasonConfig},
-		{"1 redirect to a blocked address", Evidence{Err: &statusError{status: 307}, Exchange: answered(307, ""), Blocked: true}, outcome.Permanent, outcome.ReasonConfig},
-		{"2 own deadline", Evidence{Expired: true, Err: deadline, Exchange: &Exchange{Sent: true}}, outcome.Transient, outcome.ReasonTimeout},
-		{"2 timeout of the dial", Evidence{Err: dialErr(syscall.ETIMEDOUT), Exchange: &Exchange{}}, outcome.Transient, outcome.ReasonTimeout},
-		{"2 timeout of the handshake", Evidence{Err: &egress.TLSError{Err: context.DeadlineExceeded}, Exchange: &Exchange{}}, outcome.Transient, outcome.ReasonTimeout},
-		{"3 name server silent", Evidence{Err: dialDNS(&net.DNSError{Err: "i/o timeout", Name: "a.example", IsTimeout: true})}, outcome.Transient, outcome.ReasonDNSTimeout},
-		{"3 no such name", Evidence{Err: dialDNS(&net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true})}, outcome.Permanent, outcome.ReasonDNS},
-		{"3 name server failed", Evidence{Err: dialDNS(&net.DNSError{Err: "server misbehaving", IsTemporary: true})}, outcome.Permanent, outcome.ReasonDNS},
-		{"3 name server refuses", Evidence{Err: dialDNS(&net.DNSError{UnwrapErr: syscall.ECONNREFUSED, Err: "refused"})}, outcome.Permanent, outcome.ReasonDNS},
-		{"4 refused", Evidence{Err: dialErr(syscall.ECONNREFUSED), Exchange: &Exchange{}}, outcome.Permanent, outcome.ReasonRefused},
-		{"4 host unreachable", Evidence{Err: dialErr(syscall.EHOSTUNREACH)}, outcome.Permanent, outcome.ReasonUnreachable},
-		{"4 network unreachable", Evidence{Err: dialErr(syscall.ENETUNREACH)}, outcome.Permanent, outcome.ReasonUnreachable},
-		{"5 reset", Evidence{Err: &net.OpError{Op: "read", Err: syscall.ECONNRESET}, Exchange: &Exchange{Sent: true}}, outcome.Transient, outcome.ReasonReset},
-		{"5 broken pipe", Evidence{Err: &net.OpError{Op: "write", Err: syscall.EPIPE}}, outcome.Transient, outcome.ReasonReset},
-		{"5 EOF before headers", Evidence{Err: &url.Error{Op: "Post", Err: io.EOF}, Exchange: &Exchange{Sent: true}}, outcome.Transient, outcome.ReasonReset},
-		{"5 unexpected EOF in a body", Evidence{Err: io.ErrUnexpectedEOF, Exchange: answered(200, "{")}, outcome.Transient, outcome.ReasonReset},
-		{"5 stream ended", Evidence{Err: errStreamEnded, Exchange: answered(200, "")}, outcome.Transient, outcome.ReasonReset},
-		{"6 unknown authority", Evidence{Err: &egress.TLSError{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, outcome.Permanent, outcome.ReasonTLS},
-		{"6 wrong host", Evidence{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "a.example"}}, outcome.Permanent, outcome.ReasonTLS},
-		{"6 alert", Evidence{Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, outcome.Permanent, outcome.ReasonTLS},
-		{"6 not TLS", Evidence{Err: tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}}, outcome.Permanent, outcome.ReasonTLS},
-		{"6 not HTTP", Evidence{Err: errors.New("malformed HTTP response"), Exchange: &Exchange{Sent: true, Answered: true, Garbled: true}}, outcome.Permanent, outcome.ReasonNotHTTP},
-		{"6 not HTTP, then closed", Evidence{Err: io.ErrUnexpectedEOF, Exchange: &Exchange{Sent: true, Answered: true, Garbled: true}}, outcome.Permanent, outcome.ReasonNotHTTP},
-	}
+	garbled := &exchange{sent: true, answered: true, garbled: true}
+	checkVerdicts(t, []verdict{
+		{"caller gone", evidence{aborted: true, err: context.Canceled, exchange: answered(500, "")}, "", outcome.ReasonAborted},
+		{"caller gone, even after a denial", evidence{aborted: true, exchange: answered(403, "")}, "", outcome.ReasonAborted},
+		{"config", evidence{err: fmt.Errorf("resolve: %w", &configError{msg: "the URL has no host"})}, permanent, outcome.ReasonConfig},
+		{"blocked address", evidence{err: &net.OpError{Op: "dial", Err: new(egress.BlockedError)}, exchange: &exchange{}}, permanent, outcome.ReasonConfig},
+		{"redirect to a blocked address", evidence{err: &statusError{status: 307}, exchange: answered(307, ""), blocked: true}, permanent, outcome.ReasonConfig},
+		{"own deadline", evidence{expired: true, err: deadline, exchange: &exchange{sent: true}}, transient, outcome.ReasonTimeout},
+		{"timeout of the dial", evidence{err: dialErr(syscall.ETIMEDOUT), exchange: &exchange{}}, transient, outcome.ReasonTimeout},
+		{"timeout of the handshake", evidence{err: &egress.TLSError{Err: context.DeadlineExceeded}, exchange: &exchange{}}, transient, outcome.ReasonTimeout},
+		{"timeout whose text is empty", evidence{err: fmt.Errorf("load: %w", emptyTimeout{})}, transient, outcome.ReasonTimeout},
+		{"name server silent", evidence{err: dialDNS(&net.DNSError{Err: "i/o timeout", Name: "a.example", IsTimeout: true})}, transient, outcome.ReasonDNSTimeout},
+		{"no such name", evidence{err: dialDNS(&net.DNSError{Err: "no such host", Name: "a.example", IsNotFound: true})}, permanent, outcome.ReasonDNS},
+		{"name server failed", evidence{err: dialDNS(&net.DNSError{Err: "server misbehaving", IsTemporary: true})}, permanent, outcome.ReasonDNS},
+		{"name server refuses", evidence{err: dialDNS(&net.DNSError{UnwrapErr: syscall.ECONNREFUSED, Err: "refused"})}, permanent, outcome.ReasonDNS},
+		{"name server resets", evidence{err: dialDNS(&net.DNSError{UnwrapErr: syscall.ECONNRESET, Err: "reset"})}, permanent, outcome.ReasonDNS},
+		{"refused", evidence{err: dialErr(syscall.ECONNREFUSED), exchange: &exchange{}}, permanent, outcome.ReasonRefused},
+		{"host unreachable", evidence{err: dialErr(syscall.EHOSTUNREACH)}, permanent, outcome.ReasonUnreachable},
+		{"network unreachable", evidence{err: dialErr(syscall.ENETUNREACH)}, permanent, outcome.ReasonUnreachable},
+		{"reset", evidence{err: &net.OpError{Op: "read", Err: syscall.ECONNRESET}, exchange: &exchange{sent: true}}, transient, outcome.ReasonReset},
+		{"broken pipe", evidence{err: &net.OpError{Op: "write", Err: syscall.EPIPE}}, transient, outcome.ReasonReset},
+		{"EOF before headers", evidence{err: &url.Error{Op: "Post", Err: io.EOF}, exchange: &exchange{sent: true}}, transient, outcome.ReasonReset},
+		{"unexpected EOF in a body", evidence{err: io.ErrUnexpectedEOF, exchange: answered(200, "{")}, transient, outcome.ReasonReset},
+		{"stream ended", evidence{err: errStreamEnded, exchange: answered(200, "")}, transient, outcome.ReasonReset},
+		{"unknown authority", evidence{err: &egress.TLSError{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, permanent, outcome.ReasonTLS},
+		{"alert after the handshake", evidence{err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, permanent, outcome.ReasonTLS},
+		{"not TLS", evidence{err: tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}}, permanent, outcome.ReasonTLS},
+		{"not HTTP", evidence{err: errors.New("malformed HTTP response"), exchange: garbled}, permanent, outcome.ReasonNotHTTP},
+		{"not HTTP, then closed", evidence{err: io.ErrUnexpectedEOF, exchange: garbled}, permanent, outcome.ReasonNotHTTP},
+	})
 }
 
-// responseRows are the rows 7 to 19.
-func responseRows() []classifyRow {
-	return []classifyRow{
-		{"7 redirect", Evidence{Err: &statusError{status: 301}, Exchange: answered(301, "")}, outcome.Permanent, outcome.ReasonRedirect},
-		{"8 408", Evidence{Err: &statusError{status: 408}, Exchange: answered(408, "")}, outcome.Transient, outcome.ReasonTimeout},
-		{"8 425", Evidence{Err: &statusError{status: 425}, Exchange: answered(425, "")}, outcome.Transient, outcome.ReasonTimeout},
-		{"8 429", Evidence{Err: &statusError{status: 429}, Exchange: answered(429, "")}, outcome.Transient, outcome.ReasonRateLimited},
-		{"9 500", Evidence{Err: &statusError{status: 500}, Exchange: answered(500, "")}, outcome.Transient, outcome.ReasonHTTP5xx},
-		{"9 501", Evidence{Exchange: answered(501, "")}, outcome.Transient, outcome.ReasonHTTP5xx},
-		{"9 599", Evidence{Exchange: answered(599, "")}, outcome.Transient, outcome.ReasonHTTP5xx},
-		{"10 404", Evidence{Err: &statusError{status: 404}, Exchange: answered(404, "")}, outcome.Permanent, outcome.ReasonNotFound},
-		{"11 400", Evidence{Exchange: answered(400, "")}, outcome.Permanent, outcome.ReasonBadRequest},
-		{"11 405", Evidence{Exchange: answered(405, "")}, outcome.Permanent, outcome.ReasonWrongTransport},
-		{"11 406", Evidence{Exchange: answered(406, "")}, outcome.Permanent, outcome.ReasonWrongTransport},
-		{"11 415", Evidence{Exchange: answered(415, "")}, outcome.Permanent, outcome.ReasonWrongTransport},
-		{"11 409", Evidence{Exchange: answered(409, "")}, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"11 410", Evidence{Exchange: answered(410, "")}, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"11 413", Evidence{Exchange: answered(413, "")}, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"11 421", Evidence{Exchange: answered(421, "")}, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"11 422", Evidence{Exchange: answered(422, "")}, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"11 418", Evidence{Exchange: answered(418, "")}, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"12 407", Evidence{Exchange: answered(407, "")}, outcome.Permanent, outcome.ReasonEgressProxy},
-		{"12 402", Evidence{Exchange: answered(402, "")}, outcome.Denied, outcome.ReasonForbidden},
-		{"12 451", Evidence{Exchange: answered(451, "")}, outcome.Denied, outcome.ReasonForbidden},
-		{"13 401", Evidence{Exchange: answered(401, "")}, outcome.Denied, outcome.ReasonAuthRequired},
-		{"13 403", Evidence{Exchange: answered(403, "")}, outcome.Denied, outcome.ReasonForbidden},
-		{"13 RBAC", Evidence{Exchange: answered(403, "RBAC: access denied")}, outcome.Denied, outcome.ReasonForbidden},
-		{"13 scope", Evidence{Exchange: answered(403, "", "Www-Authenticate", `Bearer error="insufficient_scope", scope="x"`)}, outcome.Denied, outcome.ReasonInsufficientScope},
-		{"13 scope as a token", Evidence{Exchange: answered(403, "", "Www-Authenticate", `Bearer error = insufficient_scope`)}, outcome.Denied, outcome.ReasonInsufficientScope},
-		{"15 another type", Evidence{Err: &protocolError{outcome.ReasonNotMCP, "html"}, Exchange: answered(200, "<html>")}, outcome.Permanent, outcome.ReasonNotMCP},
-		{"15 invalid", Evidence{Err: brokenProtocol("x"), Exchange: answered(200, "{]")}, outcome.Permanent, outcome.ReasonProtocol},
-		{"15 too long", Evidence{Err: errTooLong, Exchange: answered(200, "")}, outcome.Permanent, outcome.ReasonProtocol},
-		{"16 no such method", Evidence{Err: &RPCError{Code: -32601}, Exchange: answered(404, "")}, outcome.Permanent, outcome.ReasonProtocol},
-		{"17 −32700", Evidence{Err: &RPCError{Code: -32700}, Exchange: answered(200, "")}, outcome.Permanent, outcome.ReasonProtocol},
-		{"17 −32600", Evidence{Err: &RPCError{Code: -32600}}, outcome.Permanent, outcome.ReasonProtocol},
-		{"17 −32602", Evidence{Err: &RPCError{Code: -32602}, Exchange: answered(400, "")}, outcome.Permanent, outcome.ReasonProtocol},
-		{"17 −32020", Evidence{Err: &RPCError{Code: -32020}}, outcome.Permanent, outcome.ReasonProtocol},
-		{"17 −32021", Evidence{Err: &RPCError{Code: -32021}}, outcome.Permanent, outcome.ReasonProtocol},
-		{"17 −32022", Evidence{Err: &RPCError{Code: -32022}, Exchange: answered(400, "")}, outcome.Permanent, outcome.ReasonVersion},
-		{"17 no version in common", Evidence{Err: &protocolError{outcome.ReasonVersion, "x"}, Exchange: answered(400, "")}, outcome.Permanent, outcome.ReasonVersion},
-		{"17 −32603", Evidence{Err: &RPCError{Code: -32603}}, outcome.Transient, outcome.ReasonUpstreamError},
-		{"17 another code", Evidence{Err: &RPCError{Code: 7}}, outcome.Permanent, outcome.ReasonUpstreamError},
-		{"18 credential", Evidence{Err: &credentialError{errors.New("access denied")}}, outcome.Denied, outcome.ReasonCredentialMissing},
-		{"19 panic", Evidence{Err: &panicError{"boom"}}, outcome.Permanent, outcome.ReasonInternal},
-		{"19 anything else", Evidence{Err: errors.New("connection reset, 403, timeout")}, outcome.Permanent, outcome.ReasonUnknown},
-		{"19 nothing at all", Evidence{}, outcome.Permanent, outcome.ReasonUnknown},
-	}
-}
-
-func TestClassifyRows(t *testing.T) {
-	for _, tt := range append(connectionRows(), responseRows()...) {
-		t.Run(tt.row, func(t *testing.T) {
-			if v := Classify(tt.e); v.Status != tt.status || v.Reason != tt.reason {
-				t.Errorf("Classify = %q %s, want %q %s", v.Status, v.Reason, tt.status, tt.reason)
-			}
-		})
-	}
-}
-
-func dialErrConfig() error {
-	return &net.OpError{Op: "dial", Err: &configError{msg: "address 10.0.0.1 is not public"}}
-}
-
-func dialDNS(err *net.DNSError) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
-
-func TestClassifyAuthorizationOutage(t *testing.T) {
-	const out = "Authorization service unavailable"
-	for _, tt := range []struct {
-		name  string
-		x     *Exchange
-		proxy string
-		want  string
-	}{
-		{"body", answered(403, out), "", outcome.ReasonAuthzUnavailable},
-		{"body of a 401", answered(401, out), "", outcome.ReasonAuthzUnavailable},
-		{"body with white space", answered(403, "\n upstream call timeout\r\n"), "", outcome.ReasonAuthzUnavailable},
-		{"third body", answered(403, "upstream request timeout"), "", outcome.ReasonAuthzUnavailable},
-		{"fourth body", answered(403, "request timeout", "Content-Type", "text/plain"), "", outcome.ReasonAuthzUnavailable},
-		{"a part of the body", answered(403, "Error: request timeout"), "", outcome.ReasonForbidden},
-		{"other case", answered(403, "Request Timeout"), "", outcome.ReasonForbidden},
-		{"body cut off", &Exchange{Status: 403, Body: []byte(out)}, "", outcome.ReasonForbidden},
-		{"body too long", answered(403, out+strings.Repeat(" ", 1024)), "", outcome.ReasonForbidden},
-		{"said to be JSON", answered(403, out, "Content-Type", "application/json"), "", outcome.ReasonForbidden},
-		{"said to be HTML", answered(403, out, "Content-Type", "text/html; charset=utf-8"), "", outcome.ReasonForbidden},
-		{"with a challenge", answered(401, out, "Www-Authenticate", "Bearer"), "", outcome.ReasonAuthRequired},
-		{"with an empty challenge", answered(401, out, "Www-Authenticate", ""), "", outcome.ReasonAuthRequired},
-		{"the backend answered", answered(403, out, "X-Envoy-Upstream-Service-Time", "3"), "envoy", outcome.ReasonForbidden},
-		{"envoy UT", answered(403, "", "X-Envoy-Response-Flags", "UT"), "envoy", outcome.ReasonAuthzUnavailable},
-		{"envoy UF,URX", answered(403, "no", "X-Envoy-Response-Flags", "DC, UF,URX"), "envoy", outcome.ReasonAuthzUnavailable},
-		{"envoy UAEX is a denial", answered(403, "", "X-Envoy-Response-Flags", "UAEX"), "envoy", outcome.ReasonForbidden},
-		{"envoy ext_authz_error", answered(403, "", "X-Envoy-Response-Code-Details", "ext_authz_error"), "envoy", outcome.ReasonAuthzUnavailable},
-		{"envoy ext_authz_denied", answered(403, "", "X-Envoy-Response-Code-Details", "ext_authz_denied"), "envoy", outcome.ReasonForbidden},
-		{"envoy headers of an untold proxy", answered(403, "", "X-Envoy-Response-Flags", "UT"), "", outcome.ReasonForbidden},
-		{"envoy with a JSON-RPC body", answered(403, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`, "X-Envoy-Response-Flags", "UT"), "envoy", outcome.ReasonForbidden},
-		{"envoy with other JSON", answered(403, `{"code":403}`, "X-Envoy-Response-Flags", "UT"), "envoy", outcome.ReasonAuthzUnavailable},
-		{"envoy with JSON cut off", &Exchange{Status: 403, Body: []byte(`{"co`), Header: http.Header{"X-Envoy-Response-Flags": {"UT"}}}, "envoy", outcome.ReasonForbidden},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			v := Classify(Evidence{Err: &statusError{status: tt.x.Status}, Exchange: tt.x, BehindProxy: tt.proxy})
-			want := outcome.Denied
-			if tt.want == outcome.ReasonAuthzUnavailable {
-				want = outcome.Transient
-			}
-			if v.Status != want || v.Reason != tt.want {
-				t.Errorf("Classify = %s %s, want %s %s", v.Status, v.Reason, want, tt.want)
-			}
-		})
-	}
-}
-
-func TestClassifyIsNotMisledByText(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		e      Evidence
+func TestClassifyResponses(t *testing.T) {
+	var verdicts []verdict
+	for _, row := range []struct {
+		codes  []int
 		status outcome.Status
 		reason string
 	}{
-		{"a 403 from a URL that contains timeout",
-			Evidence{Err: &url.Error{Op: "Post", URL: "https://a.example/timeout", Err: &statusError{status: 403}}, Exchange: answered(403, "")}, outcome.Denied, outcome.ReasonForbidden},
-		{"a server named unauthorized-api", Evidence{Err: dialErr(syscall.ECONNREFUSED)}, outcome.Permanent, outcome.ReasonRefused},
-		{"a timeout whose text is empty", Evidence{Err: fmt.Errorf("load: %w", emptyTimeout{})}, outcome.Transient, outcome.ReasonTimeout},
-		{"a group whose first member is noise",
-			Evidence{Err: errors.Join(errors.New("warning: 403 forbidden"), fmt.Errorf("page 2: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}))}, outcome.Transient, outcome.ReasonReset},
-		{"a 403 far down the chain of another error",
-			Evidence{Err: fmt.Errorf("load: %w", fmt.Errorf("after a retry: %w", errors.Join(&statusError{status: 403}, syscall.ECONNREFUSED))), Exchange: &Exchange{}}, outcome.Permanent, outcome.ReasonRefused},
-		{"a 403 that was the last exchange, under another error",
-			Evidence{Err: fmt.Errorf("connection reset by peer: %w", fmt.Errorf("timeout: %w", &statusError{status: 403})), Exchange: answered(403, "")}, outcome.Denied, outcome.ReasonForbidden},
-		{"malformed config: timeout must be int", Evidence{Err: errors.New("malformed config: timeout must be int")}, outcome.Permanent, outcome.ReasonUnknown},
-		{"malformed config, with its type", Evidence{Err: &configError{msg: "malformed config: timeout must be int"}}, outcome.Permanent, outcome.ReasonConfig},
+		{[]int{301, 307}, permanent, outcome.ReasonRedirect},
+		{[]int{408, 425}, transient, outcome.ReasonTimeout},
+		{[]int{429}, transient, outcome.ReasonRateLimited},
+		{[]int{500, 501, 599}, transient, outcome.ReasonHTTP5xx},
+		{[]int{404}, permanent, outcome.ReasonNotFound},
+		{[]int{400}, permanent, outcome.ReasonBadRequest},
+		{[]int{405, 406, 415}, permanent, outcome.ReasonWrongTransport},
+		{[]int{409, 410, 413, 418, 421, 422}, permanent, outcome.ReasonHTTP4xx},
+		{[]int{407}, permanent, outcome.ReasonEgressProxy},
+		{[]int{402, 403, 451}, denied, forbidden},
+		{[]int{401}, denied, outcome.ReasonAuthRequired},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if v := Classify(tt.e); v.Status != tt.status || v.Reason != tt.reason {
-				t.Errorf("Classify = %s %s, want %s %s", v.Status, v.Reason, tt.status, tt.reason)
-			}
-		})
+		for _, code := range row.codes {
+			verdicts = append(verdicts, verdict{fmt.Sprint(code), refused(answered(code, "")), row.status, row.reason},
+				verdict{fmt.Sprint(code, " without an error"), evidence{exchange: answered(code, "")}, row.status, row.reason})
+		}
 	}
+	for code, want := range map[int64]verdict{
+		-32601: {status: permanent, reason: outcome.ReasonProtocol}, -32700: {status: permanent, reason: outcome.ReasonProtocol},
+		-32600: {status: permanent, reason: outcome.ReasonProtocol}, -32602: {status: permanent, reason: outcome.ReasonProtocol},
+		-32020: {status: permanent, reason: outcome.ReasonProtocol}, -32021: {status: permanent, reason: outcome.ReasonProtocol},
+		-32022: {status: permanent, reason: outcome.ReasonVersion}, -32603: {status: transient, reason: outcome.ReasonUpstreamError},
+		7: {status: permanent, reason: outcome.ReasonUpstreamError},
+	} {
+		for _, status := range []int{200, 400, 404} {
+			verdicts = append(verdicts, verdict{fmt.Sprintf("error %d in HTTP %d", code, status),
+				evidence{err: &RPCError{Code: code}, exchange: answered(status, "")}, want.status, want.reason})
+		}
+	}
+	checkVerdicts(t, append(verdicts, []verdict{
+		{"RBAC", refused(answered(403, "RBAC: access denied")), denied, forbidden},
+		{"scope", refused(answered(403, "", "Www-Authenticate", `Bearer error="insufficient_scope", scope="x"`)), denied, outcome.ReasonInsufficientScope},
+		{"scope as a token", refused(answered(403, "", "Www-Authenticate", `Bearer error = insufficient_scope`)), denied, outcome.ReasonInsufficientScope},
+		{"another type", evidence{err: &protocolError{outcome.ReasonNotMCP, "html"}, exchange: answered(200, "<html>")}, permanent, outcome.ReasonNotMCP},
+		{"invalid", evidence{err: brokenProtocol("x"), exchange: answered(200, "{]")}, permanent, outcome.ReasonProtocol},
+		{"too long", evidence{err: errTooLong, exchange: answered(200, "")}, permanent, outcome.ReasonProtocol},
+		{"no version in common", evidence{err: &protocolError{outcome.ReasonVersion, "x"}, exchange: answered(400, "")}, permanent, outcome.ReasonVersion},
+		{"credential", evidence{err: &credentialError{errors.New("access denied")}}, denied, outcome.ReasonCredentialMissing},
+		{"panic", evidence{err: &panicError{"boom"}}, permanent, outcome.ReasonInternal},
+		{"anything else", evidence{err: errors.New("connection reset, 403, timeout")}, permanent, outcome.ReasonUnknown},
+		{"nothing at all", evidence{}, permanent, outcome.ReasonUnknown},
+	}...))
+}
+
+func TestClassifyAuthorizationOutage(t *testing.T) {
+	const out = "Authorization service unavailable"
+	envoy := func(x *exchange) evidence { e := refused(x); e.proxy = "envoy"; return e }
+	checkVerdicts(t, []verdict{
+		{"body", refused(answered(403, out)), transient, outage},
+		{"body of a 401", refused(answered(401, out)), transient, outage},
+		{"body with white space", refused(answered(403, "\n upstream call timeout\r\n")), transient, outage},
+		{"third body", refused(answered(403, "upstream request timeout")), transient, outage},
+		{"fourth body", refused(answered(403, "request timeout", "Content-Type", "text/plain")), transient, outage},
+		{"a part of the body", refused(answered(403, "Error: request timeout")), denied, forbidden},
+		{"other case", refused(answered(403, "Request Timeout")), denied, forbidden},
+		{"body cut off", refused(&exchange{status: 403, body: []byte(out)}), denied, forbidden},
+		{"body too long", refused(answered(403, out+strings.Repeat(" ", 1024))), denied, forbidden},
+		{"said to be JSON", refused(answered(403, out, "Content-Type", "application/json")), denied, forbidden},
+		{"said to be HTML", refused(answered(403, out, "Content-Type", "text/html; charset=utf-8")), denied, forbidden},
+		{"with a challenge", refused(answered(401, out, "Www-Authenticate", "Bearer")), denied, outcome.ReasonAuthRequired},
+		{"with an empty challenge", refused(answered(401, out, "Www-Authenticate", "")), denied, outcome.ReasonAuthRequired},
+		{"the backend answered", envoy(answered(403, out, "X-Envoy-Upstream-Service-Time", "3")), denied, forbidden},
+		{"envoy UT", envoy(answered(403, "", "X-Envoy-Response-Flags", "UT")), transient, outage},
+		{"envoy UF,URX", envoy(answered(403, "no", "X-Envoy-Response-Flags", "DC, UF,URX")), transient, outage},
+		{"envoy UAEX is a denial", envoy(answered(403, "", "X-Envoy-Response-Flags", "UAEX")), denied, forbidden},
+		{"envoy ext_authz_error", envoy(answered(403, "", "X-Envoy-Response-Code-Details", "ext_authz_error")), transient, outage},
+		{"envoy ext_authz_denied", envoy(answered(403, "", "X-Envoy-Response-Code-Details", "ext_authz_denied")), denied, forbidden},
+		{"envoy headers of an untold proxy", refused(answered(403, "", "X-Envoy-Response-Flags", "UT")), denied, forbidden},
+		{"envoy with a JSON-RPC body", envoy(answered(403, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`, "X-Envoy-Response-Flags", "UT")), denied, forbidden},
+		{"envoy with other JSON", envoy(answered(403, `{"code":403}`, "X-Envoy-Response-Flags", "UT")), transient, outage},
+		{"envoy with JSON cut off", envoy(&exchange{status: 403, body: []byte(`{"co`), header: http.Header{"X-Envoy-Response-Flags": {"UT"}}}), denied, forbidden},
+	})
+}
+
+func TestClassifyIsNotMisledByText(t *testing.T) {
+	checkVerdicts(t, []verdict{
+		{"a 403 from a URL that contains timeout",
+			evidence{err: &url.Error{Op: "Post", URL: "https://a.example/timeout", Err: &statusError{status: 403}}, exchange: answered(403, "")}, denied, forbidden},
+		{"a server named unauthorized-api", evidence{err: dialErr(syscall.ECONNREFUSED)}, permanent, outcome.ReasonRefused},
+		{"a group whose first member is noise",
+			evidence{err: errors.Join(errors.New("warning: 403 forbidden"), fmt.Errorf("page 2: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}))}, transient, outcome.ReasonReset},
+		{"a 403 far down the chain of another error",
+			evidence{err: fmt.Errorf("load: %w", fmt.Errorf("after a retry: %w", errors.Join(&statusError{status: 403}, syscall.ECONNREFUSED))), exchange: &exchange{}}, permanent, outcome.ReasonRefused},
+		{"a 403 that was the last exchange, under another error",
+			evidence{err: fmt.Errorf("connection reset by peer: %w", fmt.Errorf("timeout: %w", &statusError{status: 403})), exchange: answered(403, "")}, denied, forbidden},
+		{"malformed config: timeout must be int", evidence{err: errors.New("malformed config: timeout must be int")}, permanent, outcome.ReasonUnknown},
+		{"malformed config, with its type", evidence{err: &configError{msg: "malformed config: timeout must be int"}}, permanent, outcome.ReasonConfig},
+	})
 }
 
 func TestClassifyPriority(t *testing.T) {
-	timeout, reset, refused := error(emptyTimeout{}), error(syscall.ECONNRESET), error(syscall.ECONNREFUSED)
-	for _, tt := range []struct {
-		name string
-		e    Evidence
-		want string
-	}{
-		{"a denial over a timeout of its body", Evidence{Expired: true, Err: timeout, Exchange: answered(403, "")}, outcome.ReasonForbidden},
-		{"a denial over a reset of its body", Evidence{Err: reset, Exchange: answered(401, "")}, outcome.ReasonAuthRequired},
-		{"a timeout over a reset", Evidence{Err: errors.Join(reset, timeout)}, outcome.ReasonTimeout},
-		{"a timeout over a status", Evidence{Err: timeout, Exchange: answered(400, "")}, outcome.ReasonTimeout},
-		{"a reset over the rest", Evidence{Err: errors.Join(refused, reset)}, outcome.ReasonReset},
-		{"a reset over a status", Evidence{Err: io.ErrUnexpectedEOF, Exchange: answered(404, "")}, outcome.ReasonReset},
-		{"a denial over a fault of the config", Evidence{Err: &configError{msg: "x"}, Exchange: answered(403, "")}, outcome.ReasonForbidden},
-		{"only an outage turns a denial round", Evidence{Err: reset, Exchange: answered(403, "request timeout")}, outcome.ReasonAuthzUnavailable},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if v := Classify(tt.e); v.Reason != tt.want {
-				t.Errorf("Classify = %s %s, want %s", v.Status, v.Reason, tt.want)
-			}
-		})
-	}
+	timeout, reset, refused := os.ErrDeadlineExceeded, error(syscall.ECONNRESET), error(syscall.ECONNREFUSED)
+	checkVerdicts(t, []verdict{
+		{"a denial over a timeout of its body", evidence{expired: true, err: timeout, exchange: answered(403, "")}, denied, forbidden},
+		{"a denial over a reset of its body", evidence{err: reset, exchange: answered(401, "")}, denied, outcome.ReasonAuthRequired},
+		{"a timeout over a reset", evidence{err: errors.Join(reset, timeout)}, transient, outcome.ReasonTimeout},
+		{"a timeout over a status", evidence{err: timeout, exchange: answered(400, "")}, transient, outcome.ReasonTimeout},
+		{"a reset over the rest", evidence{err: errors.Join(refused, reset)}, transient, outcome.ReasonReset},
+		{"a reset over a status", evidence{err: io.ErrUnexpectedEOF, exchange: answered(404, "")}, transient, outcome.ReasonReset},
+		{"a denial over a fault of the config", evidence{err: &configError{msg: "x"}, exchange: answered(403, "")}, denied, forbidden},
+		{"only an outage turns a denial round", evidence{err: reset, exchange: answered(403, "request timeout")}, transient, outage},
+	})
 }
 
-func TestRetryAfterIsSecondsOrADate(t *testing.T) {
+func TestClassifyRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for v, want := range map[string]time.Duration{
-		"":                              0,
-		"3":                             3 * time.Second,
-		" 120 ":                         2 * time.Minute,
-		"Fri, 20 Nov 2026 12:00:30 GMT": 30 * time.Second,
-		"Fri, 20 Nov 2026 11:00:00 GMT": 0,
-		"-5":                            0,
-		"1.5":                           0,
-		"soon":                          0,
-		"99999999999999999999999":       24 * time.Hour,
+		"": 0, "3": 3 * time.Second, " 120 ": 2 * time.Minute, "-5": 0, "1.5": 0, "soon": 0, "99999999999999999999999": 24 * time.Hour, "100000": 24 * time.Hour,
+		"Fri, 20 Nov 2026 12:00:30 GMT": 30 * time.Second, "Fri, 20 Nov 2026 11:00:00 GMT": 0,
 	} {
-		got := Classify(Evidence{Exchange: answered(429, "", "Retry-After", v), Now: now}).RetryAfter
-		if got != want {
+		if got := classify(evidence{exchange: answered(429, "", "Retry-After", v), now: now}).RetryAfter; got != want {
 			t.Errorf("Retry-After %q is %v, want %v", v, got, want)
 		}
 	}
 }
 
-func TestEveryGroundHasAReasonOfTheSet(t *testing.T) {
-	all := outcome.Reasons()
-	for _, g := range grounds() {
-		if !slices.Contains(all, g.reason) {
-			t.Errorf("row %s has reason %q, which Reasons does not list", g.row, g.reason)
+func TestRulesHaveReasonsOfTheSet(t *testing.T) {
+	for _, r := range rules() {
+		if !slices.Contains(outcome.Reasons(), r.reason) {
+			t.Errorf("reason %q is not one of Reasons", r.reason)
 		}
-		o := outcome.Outcome{Status: g.status, Reason: g.reason}
-		if g.status == outcome.Permanent && strings.Contains(o.Message("s"), "the cause is not known") {
-			t.Errorf("row %s has reason %q, which has no words", g.row, g.reason)
+		o := outcome.Outcome{Status: r.status, Reason: r.reason}
+		if r.status == permanent && strings.Contains(o.Message("s"), "the cause is not known") {
+			t.Errorf("reason %q has no words", r.reason)
 		}
 	}
 }

@@ -5,7 +5,7 @@
 // they do not know and fail on new kinds of content; a gateway must pass all of that on.
 //
 // Every way in which a server can fail ends in one [outcome.Outcome]. Type, status
-// code and headers decide it, never text that somebody else wrote: see [Classify].
+// code and headers decide it, never text that somebody else wrote: see [classify].
 package upstream
 
 import (
@@ -237,8 +237,10 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 	return context.WithDeadline(ctx, end)
 }
 
-// ended logs and counts the end of a load or a call.
-func (c *Client) ended(ctx context.Context, name string, o outcome.Outcome) {
+// ended completes the outcome of a load or a call, and logs and counts it.
+func (c *Client) ended(ctx context.Context, name string, t Target, start time.Time, o outcome.Outcome) outcome.Outcome {
+	o.ServerID, o.CheckedAt = t.ID, c.o.Now()
+	o.Duration = o.CheckedAt.Sub(start)
 	level := slog.LevelWarn
 	if o.Status == outcome.Available || !o.Recorded() {
 		level = slog.LevelDebug
@@ -250,4 +252,5 @@ func (c *Client) ended(ctx context.Context, name string, o outcome.Outcome) {
 	if c.o.Observe != nil {
 		c.o.Observe(ctx, Event{name, o.ServerID, o.Status, o.Reason, o.HTTPStatus, o.Attempts, o.Duration})
 	}
+	return o
 }

@@ -13,21 +13,21 @@ import (
 // maxEvidence is how much of a body is kept as evidence, in bytes.
 const maxEvidence = 4 << 10
 
-// An Exchange is what is known of one HTTP request and its response.
-type Exchange struct {
-	Sent     bool // a connection was had: the request may have been delivered
-	Session  bool // the request carried a session id
-	Answered bool // bytes came back
-	Garbled  bool // and they do not begin as HTTP does
+// An exchange is what is known of one HTTP request and its response.
+type exchange struct {
+	sent     bool // a connection was had: the request may have been delivered
+	session  bool // the request carried a session id
+	answered bool // bytes came back
+	garbled  bool // and they do not begin as HTTP does
 
-	Status   int // 0: no response was read
-	Header   http.Header
-	Body     []byte // its first 4 KiB
-	Complete bool   // Body is the whole body
+	status   int // 0: no response was read
+	header   http.Header
+	body     []byte // its first 4 KiB
+	complete bool   // body is the whole body
 }
 
 // A trail holds the last exchange of an attempt. One goroutine uses it at a time.
-type trail struct{ last *Exchange }
+type trail struct{ last *exchange }
 
 type trailKey struct{}
 
@@ -45,7 +45,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return r.next.RoundTrip(req)
 	}
-	x := &Exchange{Session: req.Header.Get(sessionHeader) != ""}
+	x := &exchange{session: req.Header.Get(sessionHeader) != ""}
 	t.last = x
 	var conn *egress.Conn
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
@@ -53,7 +53,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		if conn, _ = info.Conn.(*egress.Conn); conn != nil {
 			alive = conn.Restart()
 		}
-		x.Sent = x.Sent || alive
+		x.sent = x.sent || alive
 	}}
 	resp, err := r.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
@@ -61,12 +61,12 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			// The transport has texts of its own for a connection that ended
 			// early; the error of the connection itself has a type.
 			var cause error
-			x.Answered, x.Garbled, cause = conn.State()
+			x.answered, x.garbled, cause = conn.State()
 			err = errors.Join(err, cause)
 		}
 		return nil, err
 	}
-	x.Answered, x.Status, x.Header = true, resp.StatusCode, resp.Header
+	x.answered, x.status, x.header = true, resp.StatusCode, resp.Header
 	resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
 	return resp, nil
 }
@@ -74,17 +74,17 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 // A recordedBody keeps the beginning of what is read through it.
 type recordedBody struct {
 	io.ReadCloser
-	x    *Exchange
+	x    *exchange
 	more bool // some of it was not kept
 }
 
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	room := maxEvidence - len(b.x.Body)
-	b.x.Body = append(b.x.Body, p[:min(n, room)]...)
+	room := maxEvidence - len(b.x.body)
+	b.x.body = append(b.x.body, p[:min(n, room)]...)
 	b.more = b.more || n > room
 	if errors.Is(err, io.EOF) {
-		b.x.Complete = !b.more
+		b.x.complete = !b.more
 	}
 	return n, err
 }

@@ -65,9 +65,6 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 // errStreamEnded is an event stream without the reply that it was opened for.
 var errStreamEnded = errors.New("event stream ended without the reply")
 
-// errGaveUp stands for a load that did not stop at its deadline.
-var errGaveUp = errors.New("load did not stop at its deadline")
-
 func cut(b []byte, n int) []byte {
 	if len(b) > n {
 		return b[:n]

@@ -49,7 +49,7 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 			timers[i] = time.AfterFunc(settled, func() { calm <- i })
 			go func() {
 				sleep(loading, c.o.Jitter(c.limits.start))
-				ended <- result{i, c.loadOne(loading, targets[i], func(v Verdict) { met <- v.Reason })}
+				ended <- result{i, c.load(loading, targets[i], func(o outcome.Outcome) { met <- o.Reason })}
 			}()
 			next++
 		}

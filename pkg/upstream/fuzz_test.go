@@ -3,12 +3,14 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,14 +21,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
-// A panicky error panics whatever it is asked.
-type panicky struct{}
-
-func (panicky) Error() string   { panic("Error") }
-func (panicky) Timeout() bool   { panic("Timeout") }
-func (panicky) Temporary() bool { panic("Temporary") }
-func (panicky) Unwrap() error   { panic("Unwrap") }
-
 // tree builds an error tree out of bytes: each picks a leaf or a way to wrap
 // what stands on the stack.
 func tree(shape []byte) error {
@@ -35,7 +29,7 @@ func tree(shape []byte) error {
 		context.DeadlineExceeded, context.Canceled, emptyTimeout{}, &net.DNSError{IsTimeout: true}, &net.DNSError{}, &configError{msg: "c"},
 		&credentialError{io.EOF}, &protocolError{outcome.ReasonProtocol, "p"}, &protocolError{"", ""}, &RPCError{Code: -32601}, &RPCError{Code: -32603},
 		&panicError{1}, &statusError{status: 403}, &statusError{status: 500}, errStreamEnded, errors.New("timeout 403 reset"),
-		(*net.DNSError)(nil), (*net.OpError)(nil), (*url.Error)(nil), (*RPCError)(nil), (*configError)(nil), panicky{},
+		new(egress.BlockedError), context.Canceled, tls.RecordHeaderError{}, os.ErrDeadlineExceeded,
 	}
 	var err error
 	for _, b := range shape {
@@ -71,22 +65,22 @@ func FuzzClassify(f *testing.F) {
 		if name != "" {
 			h.Add(name, value)
 		}
-		x := &Exchange{Sent: true, Answered: true, Garbled: status%2 == 1, Status: status, Header: h, Body: body, Complete: complete}
-		e := Evidence{Expired: expired, Err: tree(shape[:min(len(shape), 64)]), Exchange: x, BehindProxy: proxy, Now: time.Unix(0, 0)}
-		v := Classify(e)
-		if !slices.Contains([]outcome.Status{outcome.Transient, outcome.Permanent, outcome.Denied}, v.Status) || !slices.Contains(outcome.Reasons(), v.Reason) {
+		x := &exchange{sent: true, answered: true, garbled: status%2 == 1, status: status, header: h, body: body, complete: complete}
+		e := evidence{expired: expired, err: tree(shape[:min(len(shape), 64)]), exchange: x, proxy: proxy, now: time.Unix(0, 0)}
+		v := classify(e)
+		if !slices.Contains([]outcome.Status{transient, permanent, denied}, v.Status) || !slices.Contains(outcome.Reasons(), v.Reason) {
 			t.Fatalf("verdict %+v", v)
 		}
 		if v.RetryAfter < 0 || v.RetryAfter > maxRetryAfter {
 			t.Errorf("RetryAfter = %v", v.RetryAfter)
 		}
-		if (status == 401 || status == 403) && v.Status != outcome.Denied && clean403(h, body, complete, proxy) {
+		if (status == 401 || status == 403) && v.Status != denied && clean403(h, body, complete, proxy) {
 			t.Errorf("a clean %d is %s %s", status, v.Status, v.Reason)
 		}
-		if v.Status == outcome.Denied && v.Reason != outcome.ReasonCredentialMissing && !slices.Contains([]int{401, 402, 403, 451}, status) {
+		if v.Status == denied && v.Reason != outcome.ReasonCredentialMissing && !slices.Contains([]int{401, 402, 403, 451}, status) {
 			t.Errorf("%d is a denial: %s", status, v.Reason)
 		}
-		if e.Aborted = true; Classify(e).Status != "" {
+		if e.aborted = true; classify(e).Status != "" {
 			t.Error("an aborted attempt has a status")
 		}
 	})

@@ -108,7 +108,7 @@ func (o *op) initialize(ctx context.Context) (*leg, error) {
 	if !slices.Contains(legacyVersions(), r.Version) {
 		return nil, &protocolError{outcome.ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
 	}
-	l := leg{version: r.Version, session: o.trail.last.Header.Get(sessionHeader)}
+	l := leg{version: r.Version, session: o.trail.last.header.Get(sessionHeader)}
 	if !validSession(l.session) {
 		return nil, brokenProtocol("initialize: the session id is not one")
 	}

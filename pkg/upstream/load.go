@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -26,13 +26,13 @@ const (
 // each attempt the handshake has 5 s, and so has every page. Only a transient failure is tried
 // again. Whatever happens inside, Load returns.
 func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
-	return c.loadOne(ctx, t, func(Verdict) {})
+	return c.load(ctx, t, func(outcome.Outcome) {})
 }
 
-// loadOne is Load. met is told how each attempt ended; it must not block.
-func (c *Client) loadOne(ctx context.Context, t Target, met func(Verdict)) outcome.Outcome {
+// load is Load. met is told how each attempt ended; it must not block.
+func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
 	start := c.o.Now()
-	l := load{once: t.Once, met: met, op: c.newLoad(t), caller: ctx, paged: make(chan struct{}), done: make(chan outcome.Outcome, 1)}
+	l := load{op: c.newLoad(t), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
 	l.limit = c.limits.attempt
 	var cancel context.CancelFunc
 	l.whole, cancel = c.within(ctx, c.limits.list)
@@ -43,13 +43,11 @@ func (c *Client) loadOne(ctx context.Context, t Target, met func(Verdict)) outco
 	go func() { l.done <- l.run() }()
 	out, ended := l.wait()
 	if !ended {
-		v := Classify(Evidence{Aborted: ctx.Err() != nil, Expired: true, Err: errGaveUp})
-		out = outcome.Outcome{Status: v.Status, Reason: v.Reason, Attempts: 1, Error: errGaveUp.Error()}
+		out = classify(evidence{aborted: ctx.Err() != nil, expired: true})
+		out.Attempts, out.Error = 1, "load did not stop at its deadline"
 	}
-	out.ServerID, out.CheckedAt, out.Memory = t.ID, c.o.Now(), l.peer.keepsake()
-	out.Duration = out.CheckedAt.Sub(start)
-	c.ended(ctx, "load", out)
-	return out
+	out.Memory = l.peer.keepsake()
+	return c.ended(ctx, "load", t, start, out)
 }
 
 // A load is one op that lists tools.
@@ -58,87 +56,59 @@ type load struct {
 	caller context.Context
 	whole  context.Context // of the load
 	first  context.Context // until a first page has come: a server that says nothing is not waited for
-	paged  chan struct{}   // closed then
-	begun  sync.Once       // closes it
+	paged  atomic.Bool     // it has
 	done   chan outcome.Outcome
-	once   bool // there is one attempt
-	met    func(Verdict)
+	met    func(outcome.Outcome)
 }
 
 // wait returns how the load ended; not ended, if it goes on after its time.
 func (l *load) wait() (out outcome.Outcome, ended bool) {
-	paged, over := l.paged, l.first.Done()
-	for {
-		select {
-		case out = <-l.done:
-			return out, true
-		case <-paged:
-			paged, over = nil, l.whole.Done()
-			continue
-		case <-over:
-		}
-		if paged != nil && closed(paged) {
-			continue
-		}
-		grace := time.NewTimer(l.c.limits.grace)
-		defer grace.Stop()
-		select {
-		case out = <-l.done:
-			return out, true
-		case <-grace.C:
-			return outcome.Outcome{}, false
-		}
-	}
-}
-
-func closed(c <-chan struct{}) bool {
 	select {
-	case <-c:
-		return true
-	default:
-		return false
+	case out = <-l.done:
+		return out, true
+	case <-l.first.Done():
+	}
+	if l.paged.Load() {
+		select {
+		case out = <-l.done:
+			return out, true
+		case <-l.whole.Done():
+		}
+	}
+	select {
+	case out = <-l.done:
+		return out, true
+	case <-time.After(l.c.limits.grace):
+		return out, false
 	}
 }
 
-func (l *load) run() (out outcome.Outcome) {
-	var err error
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{p}
-			v := Classify(Evidence{Err: err})
-			out = outcome.Outcome{Status: v.Status, Reason: v.Reason, Attempts: max(out.Attempts, 1)}
-		}
-		if err != nil && out.Status != outcome.Available {
-			out.Error = l.text(err)
-		}
-	}()
-	transient := func(v Verdict) bool { return v.Status == outcome.Transient && !l.once }
-	v, attempts := l.c.retry(l.first, transient, func() Verdict {
-		out.Attempts++
-		ctx, end := l.step(l.first)
-		err = l.begin(ctx)
-		end()
-		if err == nil {
-			out.Tools, out.Refused, err = l.list()
-		}
-		v := l.verdict(l.caller, l.whole, err)
-		l.met(v)
-		return v
+func (l *load) run() outcome.Outcome {
+	transient := func(out outcome.Outcome) bool { return out.Status == outcome.Transient && !l.t.Once }
+	out, _ := l.retry(l.first, transient, func() (outcome.Outcome, error) {
+		var found listing
+		out, err := l.attempt(l.caller, l.whole, func() error {
+			ctx, end := l.step(l.first)
+			err := l.begin(ctx)
+			end()
+			if err != nil {
+				return err
+			}
+			found, err = l.list()
+			return err
+		})
+		out.Tools, out.Refused = found.tools, found.refused
+		l.met(out)
+		return out, err
 	})
-	if l.nothingSent(v) {
-		attempts = 0
+	if out.Status == outcome.Available {
+		l.peer.report(l.c.o.Now(), out)
 	}
-	if v.Status == outcome.Available {
-		v.HTTPStatus = 0
-		l.peer.report(l.c.o.Now(), v)
-	}
-	out.Status, out.Reason, out.HTTPStatus, out.RetryAfter = v.Status, v.Reason, v.HTTPStatus, v.RetryAfter
-	out.Attempts = attempts
 	return out
 }
 
 // list reads all pages of tools/list.
-func (l *load) list() ([]tool.Definition, []outcome.Refusal, error) {
+func (l *load) list() (listing, error) {
 	var found listing
 	ctx := l.first
 	var cursor json.RawMessage
@@ -156,21 +126,21 @@ func (l *load) list() ([]tool.Definition, []outcome.Refusal, error) {
 			continue
 		}
 		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && l.leg != nil && !l.leg.tools {
-			return nil, nil, nil // the server offers no tools, and said so
+			return listing{}, nil // the server offers no tools, and said so
 		}
 		if err != nil {
-			return nil, nil, err
+			return listing{}, err
 		}
-		l.begun.Do(func() { close(l.paged) })
+		l.paged.Store(true)
 		ctx = l.whole
 		if cursor, err = found.add(result); err != nil {
-			return nil, nil, err
+			return listing{}, err
 		}
 		if cursor == nil {
-			return found.tools, found.refused, nil
+			return found, nil
 		}
 	}
-	return nil, nil, brokenProtocol("tools/list has more than %d pages", maxPages)
+	return listing{}, brokenProtocol("tools/list has more than %d pages", maxPages)
 }
 
 // A listing is what the pages of one tools/list add up to.

@@ -135,79 +135,79 @@ func clean(code int, headers ...string) func(*testing.T) scene {
 }
 
 type matrixRow struct {
-	row, fault string
-	scene      func(*testing.T) scene
-	seen       int // attempts that reach the other side
-	status     outcome.Status
-	reason     string
+	fault  string
+	scene  func(*testing.T) scene
+	seen   int // attempts that reach the other side
+	status outcome.Status
+	reason string
 }
 
 func matrix() []matrixRow {
 	outage := upstreamtest.Status(403, "Authorization service unavailable", "Content-Type", "text/plain")
 	long := upstreamtest.Body(`{"jsonrpc":"2.0","id":1,"result":{"x":"` + strings.Repeat("x", maxResponse) + `"}}`)
 	return []matrixRow{
-		{"-", "none", always(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
+		{"none", always(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, h http.Handler) {
 			h.ServeHTTP(w, r)
 		}), 1, outcome.Available, ""},
-		{"0", "the caller gives up", cancelled, 1, "", outcome.ReasonAborted},
-		{"1", "URL does not parse", nothing(Target{ID: "s", URL: "http://[::1"}), 0, outcome.Permanent, outcome.ReasonConfig},
-		{"1", "scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, outcome.Permanent, outcome.ReasonConfig},
-		{"1", "no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, outcome.Permanent, outcome.ReasonConfig},
-		{"1", "address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, outcome.Permanent, outcome.ReasonConfig},
-		{"1", "secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", ErrNoSecret) }), 0, outcome.Permanent, outcome.ReasonConfig},
-		{"2", "hangs", hanging(always(upstreamtest.Hang())), 3, outcome.Transient, outcome.ReasonTimeout},
-		{"2", "hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, outcome.Transient, outcome.ReasonTimeout},
-		{"3", "name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, outcome.Transient, outcome.ReasonDNSTimeout},
-		{"3", "no such name", named(func(string, int) ([]netip.Addr, bool) { return nil, true }), 0, outcome.Permanent, outcome.ReasonDNS},
-		{"4", "refuses", refusing, 0, outcome.Permanent, outcome.ReasonRefused},
-		{"4", "network unreachable", unreachable, 0, outcome.Permanent, outcome.ReasonUnreachable},
-		{"5", "resets", always(upstreamtest.Reset()), 3, outcome.Transient, outcome.ReasonReset},
-		{"5", "closes before headers", always(upstreamtest.EOF()), 3, outcome.Transient, outcome.ReasonReset},
-		{"5", "closes in the TLS handshake", rawPeer("https", func(c net.Conn) { _, _ = c.Read(make([]byte, 512)) }), 3, outcome.Transient, outcome.ReasonReset},
-		{"5", "truncated JSON", onList(upstreamtest.Truncated()), 3, outcome.Transient, outcome.ReasonReset},
-		{"5", "event stream without the reply", onList(upstreamtest.TruncatedStream()), 3, outcome.Transient, outcome.ReasonReset},
-		{"6", "certificate of another host", tlsScene(otherHost), 1, outcome.Permanent, outcome.ReasonTLS},
-		{"6", "wants a client certificate", tlsScene(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), 1, outcome.Permanent, outcome.ReasonTLS},
-		{"6", "TLS 1.0 only", tlsScene(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 }), 1, outcome.Permanent, outcome.ReasonTLS},
-		{"6", "not TLS", rawPeer("https", says("HTTP/1.1 400 Bad Request\r\n\r\n")), 1, outcome.Permanent, outcome.ReasonTLS},
-		{"6", "not HTTP", rawPeer("http", says("SSH-2.0-OpenSSH_9.6\r\n")), 1, outcome.Permanent, outcome.ReasonNotHTTP},
-		{"6", "not HTTP, no line end", rawPeer("http", says("\x15\x03\x01\x00\x02\x02")), 1, outcome.Permanent, outcome.ReasonNotHTTP},
-		{"7", "redirects", always(upstreamtest.Redirect("https://elsewhere.example/mcp")), 1, outcome.Permanent, outcome.ReasonRedirect},
-		{"7", "redirects to a blocked address", always(upstreamtest.Redirect("http://169.254.169.254/latest/meta-data")), 1, outcome.Permanent, outcome.ReasonConfig},
-		{"8", "408", clean(408), 3, outcome.Transient, outcome.ReasonTimeout},
-		{"8", "425", clean(425), 3, outcome.Transient, outcome.ReasonTimeout},
-		{"8", "429", clean(429), 3, outcome.Transient, outcome.ReasonRateLimited},
-		{"8", "429, Retry-After: 3600", clean(429, "Retry-After", "3600"), 1, outcome.Transient, outcome.ReasonRateLimited},
-		{"9", "500", clean(500), 3, outcome.Transient, outcome.ReasonHTTP5xx},
-		{"9", "503", clean(503), 3, outcome.Transient, outcome.ReasonHTTP5xx},
-		{"10", "404", clean(404), 1, outcome.Permanent, outcome.ReasonNotFound},
-		{"10", "404 to every session", troubledAt(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, outcome.Permanent, outcome.ReasonNotFound},
-		{"11", "400", clean(400), 1, outcome.Permanent, outcome.ReasonBadRequest},
-		{"11", "405", clean(405), 1, outcome.Permanent, outcome.ReasonWrongTransport},
-		{"11", "410", clean(410), 1, outcome.Permanent, outcome.ReasonHTTP4xx},
-		{"12", "407", clean(407), 1, outcome.Permanent, outcome.ReasonEgressProxy},
-		{"12", "402", clean(402), 1, outcome.Denied, outcome.ReasonForbidden},
-		{"12", "451", clean(451), 1, outcome.Denied, outcome.ReasonForbidden},
-		{"13", "401", clean(401), 1, outcome.Denied, outcome.ReasonAuthRequired},
-		{"13", "403", clean(403), 1, outcome.Denied, outcome.ReasonForbidden},
-		{"13", "403 RBAC", always(upstreamtest.Status(403, "RBAC: access denied")), 1, outcome.Denied, outcome.ReasonForbidden},
-		{"13", "403, scope missing", clean(403, "WWW-Authenticate", `Bearer error="insufficient_scope"`), 1, outcome.Denied, outcome.ReasonInsufficientScope},
-		{"14", "403, authorization out", always(outage), 3, outcome.Transient, outcome.ReasonAuthzUnavailable},
-		{"14", "403 of Envoy, UF", envoy, 3, outcome.Transient, outcome.ReasonAuthzUnavailable},
-		{"15", "HTML", always(upstreamtest.HTML()), 1, outcome.Permanent, outcome.ReasonNotMCP},
-		{"15", "another type", onList(upstreamtest.WrongType()), 1, outcome.Permanent, outcome.ReasonNotMCP},
-		{"15", "invalid JSON", onList(upstreamtest.BadJSON()), 1, outcome.Permanent, outcome.ReasonProtocol},
-		{"15", "invalid result", onList(upstreamtest.Result(`{"tools":{}}`)), 1, outcome.Permanent, outcome.ReasonProtocol},
-		{"15", "over 4 MiB", onList(long), 1, outcome.Permanent, outcome.ReasonProtocol},
-		{"15", "over 64 pages", troubledAt(upstreamtest.Options{}, "tools/list", endless()), 64, outcome.Permanent, outcome.ReasonProtocol},
-		{"15", "repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, outcome.Permanent, outcome.ReasonProtocol},
-		{"16", "−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, outcome.Permanent, outcome.ReasonProtocol},
-		{"17", "−32602", onList(upstreamtest.RPC(-32602, "no")), 1, outcome.Permanent, outcome.ReasonProtocol},
-		{"17", "−32022", onList(upstreamtest.RPC(-32022, "no")), 2, outcome.Permanent, outcome.ReasonVersion},
-		{"17", "−32603", onList(upstreamtest.RPC(-32603, "no")), 3, outcome.Transient, outcome.ReasonUpstreamError},
-		{"17", "code 1234", onList(upstreamtest.RPC(1234, "no")), 1, outcome.Permanent, outcome.ReasonUpstreamError},
-		{"18", "credential refused", withSecrets(func(context.Context, string) (string, error) { return "", errors.New("access denied") }), 0, outcome.Denied, outcome.ReasonCredentialMissing},
-		{"19", "panic", withSecrets(func(context.Context, string) (string, error) { panic("boom") }), 0, outcome.Permanent, outcome.ReasonInternal},
+		{"the caller gives up", cancelled, 1, "", outcome.ReasonAborted},
+		{"URL does not parse", nothing(Target{ID: "s", URL: "http://[::1"}), 0, permanent, outcome.ReasonConfig},
+		{"scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, permanent, outcome.ReasonConfig},
+		{"no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, permanent, outcome.ReasonConfig},
+		{"address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, permanent, outcome.ReasonConfig},
+		{"secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", ErrNoSecret) }), 0, permanent, outcome.ReasonConfig},
+		{"hangs", hanging(always(upstreamtest.Hang())), 3, transient, outcome.ReasonTimeout},
+		{"hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, transient, outcome.ReasonTimeout},
+		{"name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, transient, outcome.ReasonDNSTimeout},
+		{"no such name", named(func(string, int) ([]netip.Addr, bool) { return nil, true }), 0, permanent, outcome.ReasonDNS},
+		{"refuses", refusing, 0, permanent, outcome.ReasonRefused},
+		{"network unreachable", unreachable, 0, permanent, outcome.ReasonUnreachable},
+		{"resets", always(upstreamtest.Reset()), 3, transient, outcome.ReasonReset},
+		{"closes before headers", always(upstreamtest.EOF()), 3, transient, outcome.ReasonReset},
+		{"closes in the TLS handshake", rawPeer("https", func(c net.Conn) { _, _ = c.Read(make([]byte, 512)) }), 3, transient, outcome.ReasonReset},
+		{"truncated JSON", onList(upstreamtest.Truncated()), 3, transient, outcome.ReasonReset},
+		{"event stream without the reply", onList(upstreamtest.TruncatedStream()), 3, transient, outcome.ReasonReset},
+		{"certificate of another host", tlsScene(otherHost), 1, permanent, outcome.ReasonTLS},
+		{"wants a client certificate", tlsScene(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), 1, permanent, outcome.ReasonTLS},
+		{"TLS 1.0 only", tlsScene(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 }), 1, permanent, outcome.ReasonTLS},
+		{"not TLS", rawPeer("https", says("HTTP/1.1 400 Bad Request\r\n\r\n")), 1, permanent, outcome.ReasonTLS},
+		{"not HTTP", rawPeer("http", says("SSH-2.0-OpenSSH_9.6\r\n")), 1, permanent, outcome.ReasonNotHTTP},
+		{"not HTTP, no line end", rawPeer("http", says("\x15\x03\x01\x00\x02\x02")), 1, permanent, outcome.ReasonNotHTTP},
+		{"redirects", always(upstreamtest.Redirect("https://elsewhere.example/mcp")), 1, permanent, outcome.ReasonRedirect},
+		{"redirects to a blocked address", always(upstreamtest.Redirect("http://169.254.169.254/latest/meta-data")), 1, permanent, outcome.ReasonConfig},
+		{"408", clean(408), 3, transient, outcome.ReasonTimeout},
+		{"425", clean(425), 3, transient, outcome.ReasonTimeout},
+		{"429", clean(429), 3, transient, outcome.ReasonRateLimited},
+		{"429, Retry-After: 3600", clean(429, "Retry-After", "3600"), 1, transient, outcome.ReasonRateLimited},
+		{"500", clean(500), 3, transient, outcome.ReasonHTTP5xx},
+		{"503", clean(503), 3, transient, outcome.ReasonHTTP5xx},
+		{"404", clean(404), 1, permanent, outcome.ReasonNotFound},
+		{"404 to every session", troubledAt(upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, "tools/list", upstreamtest.Status(404, "")), 2, permanent, outcome.ReasonNotFound},
+		{"400", clean(400), 1, permanent, outcome.ReasonBadRequest},
+		{"405", clean(405), 1, permanent, outcome.ReasonWrongTransport},
+		{"410", clean(410), 1, permanent, outcome.ReasonHTTP4xx},
+		{"407", clean(407), 1, permanent, outcome.ReasonEgressProxy},
+		{"402", clean(402), 1, denied, outcome.ReasonForbidden},
+		{"451", clean(451), 1, denied, outcome.ReasonForbidden},
+		{"401", clean(401), 1, denied, outcome.ReasonAuthRequired},
+		{"403", clean(403), 1, denied, outcome.ReasonForbidden},
+		{"403 RBAC", always(upstreamtest.Status(403, "RBAC: access denied")), 1, denied, outcome.ReasonForbidden},
+		{"403, scope missing", clean(403, "WWW-Authenticate", `Bearer error="insufficient_scope"`), 1, denied, outcome.ReasonInsufficientScope},
+		{"403, authorization out", always(outage), 3, transient, outcome.ReasonAuthzUnavailable},
+		{"403 of Envoy, UF", envoy, 3, transient, outcome.ReasonAuthzUnavailable},
+		{"HTML", always(upstreamtest.HTML()), 1, permanent, outcome.ReasonNotMCP},
+		{"another type", onList(upstreamtest.WrongType()), 1, permanent, outcome.ReasonNotMCP},
+		{"invalid JSON", onList(upstreamtest.BadJSON()), 1, permanent, outcome.ReasonProtocol},
+		{"invalid result", onList(upstreamtest.Result(`{"tools":{}}`)), 1, permanent, outcome.ReasonProtocol},
+		{"over 4 MiB", onList(long), 1, permanent, outcome.ReasonProtocol},
+		{"over 64 pages", troubledAt(upstreamtest.Options{}, "tools/list", endless()), 64, permanent, outcome.ReasonProtocol},
+		{"repeated cursor", onList(upstreamtest.Result(`{"tools":[],"nextCursor":"again"}`)), 2, permanent, outcome.ReasonProtocol},
+		{"−32601 although it has tools", onList(upstreamtest.RPC(-32601, "no")), 1, permanent, outcome.ReasonProtocol},
+		{"−32602", onList(upstreamtest.RPC(-32602, "no")), 1, permanent, outcome.ReasonProtocol},
+		{"−32022", onList(upstreamtest.RPC(-32022, "no")), 2, permanent, outcome.ReasonVersion},
+		{"−32603", onList(upstreamtest.RPC(-32603, "no")), 3, transient, outcome.ReasonUpstreamError},
+		{"code 1234", onList(upstreamtest.RPC(1234, "no")), 1, permanent, outcome.ReasonUpstreamError},
+		{"credential refused", withSecrets(func(context.Context, string) (string, error) { return "", errors.New("access denied") }), 0, denied, outcome.ReasonCredentialMissing},
+		{"panic", withSecrets(func(context.Context, string) (string, error) { panic("boom") }), 0, permanent, outcome.ReasonInternal},
 	}
 }
 
@@ -263,9 +263,9 @@ func endless() upstreamtest.Fault {
 func TestFaultMatrix(t *testing.T) {
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\tfault\tattempts seen\toutcome\treason\tmessage")
+	fmt.Fprintln(w, "fault\tattempts seen\toutcome\treason\tmessage")
 	for _, row := range matrix() {
-		t.Run(row.row+" "+row.fault, func(t *testing.T) {
+		t.Run(row.fault, func(t *testing.T) {
 			sc := row.scene(t)
 			c := quick(t, Options{})
 			if sc.hangs {
@@ -280,7 +280,7 @@ func TestFaultMatrix(t *testing.T) {
 			}
 			out := c.Load(ctx, sc.target)
 			msg := out.Message("s")
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", row.row, row.fault, sc.seen(), out.Status, out.Reason, msg)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", row.fault, sc.seen(), out.Status, out.Reason, msg)
 			if out.Status != row.status || out.Reason != row.reason {
 				t.Errorf("outcome = %q %s (%s), want %q %s", out.Status, out.Reason, out.Error, row.status, row.reason)
 			}

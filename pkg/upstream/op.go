@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -136,9 +137,9 @@ func (o *op) again(ctx context.Context, err error) bool {
 		return false
 	}
 	switch {
-	case x.Status == http.StatusUnauthorized:
+	case x.status == http.StatusUnauthorized:
 		return once(&o.refreshed) && o.refresh(ctx)
-	case x.Status == http.StatusNotFound && x.Session && o.leg != nil:
+	case x.status == http.StatusNotFound && x.session && o.leg != nil:
 		// Twice, if the second one was not opened here but taken over.
 		if o.reopened++; o.reopened > 2 || o.reopened == 2 && o.shook {
 			return false
@@ -149,7 +150,7 @@ func (o *op) again(ctx context.Context, err error) bool {
 		if !once(&o.renegotiated) {
 			return false
 		}
-		if _, vague := errors.AsType[*statusError](err); vague && x.Status == http.StatusBadRequest {
+		if _, vague := errors.AsType[*statusError](err); vague && x.status == http.StatusBadRequest {
 			o.doubt = &doubt{*o.leg, x, err}
 		}
 		o.forget(true)
@@ -163,7 +164,7 @@ func (o *op) again(ctx context.Context, err error) bool {
 // sent again only if a new handshake ends otherwise than the one before.
 type doubt struct {
 	leg      leg
-	exchange *Exchange
+	exchange *exchange
 	err      error
 }
 
@@ -194,7 +195,7 @@ func (o *op) refresh(ctx context.Context) bool {
 		}
 	}
 	fresh, err := o.c.resolve(ctx, o.t)
-	if err != nil || sameHeaders(fresh.header, o.ep.header) {
+	if err != nil || maps.EqualFunc(fresh.header, o.ep.header, slices.Equal[[]string]) {
 		return false
 	}
 	if o.leg != nil {
@@ -209,49 +210,45 @@ func (o *op) refresh(ctx context.Context) bool {
 	return true
 }
 
-// nothingSent tells a fault of the configuration that was found before anything left.
-func (o *op) nothingSent(v Verdict) bool {
-	return v.Reason == outcome.ReasonConfig && (o.trail.last == nil || !o.trail.last.Sent)
+// nothingSent reports whether a fault of the configuration was found before anything left.
+func (o *op) nothingSent(out outcome.Outcome) bool {
+	return out.Reason == outcome.ReasonConfig && (o.trail.last == nil || !o.trail.last.sent)
 }
 
 // text returns err's text with every secret taken out.
 func (o *op) text(err error) string { return redact(err.Error(), o.secrets()) }
 
-// secrets are the texts that must not be shown.
+// secrets are the texts that no error may show.
 func (o *op) secrets() []string {
-	if o.ep == nil {
-		return nil
+	var all []string
+	if o.ep != nil {
+		all = slices.Concat(o.ep.values, o.ep.secrets)
 	}
 	if o.leg != nil && o.leg.session != "" {
-		return append(slices.Clip(o.ep.values), o.leg.session)
+		all = append(all, o.leg.session)
 	}
-	return o.ep.values
+	return all
 }
 
-func sameHeaders(a, b http.Header) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, values := range a {
-		if !slices.Equal(values, b[name]) {
-			return false
+// attempt makes one attempt and says how it ended. caller is the caller's context, own that of
+// the attempt. A panic ends here, where it is known whether a call was sent, and is this server's alone.
+func (o *op) attempt(caller, own context.Context, f func() error) (out outcome.Outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p}
+			out = classify(evidence{err: err})
 		}
+	}()
+	if err = f(); err == nil {
+		return outcome.Outcome{Status: outcome.Available}, nil
 	}
-	return true
-}
-
-// verdict classifies err. caller is the caller's context, own that of the attempt.
-func (o *op) verdict(caller, own context.Context, err error) Verdict {
-	if err == nil {
-		return Verdict{Status: outcome.Available}
-	}
-	return Classify(Evidence{
-		Aborted:     caller.Err() != nil,
-		Expired:     o.expired || own.Err() != nil,
-		Err:         err,
-		Exchange:    o.trail.last,
-		BehindProxy: o.t.BehindProxy,
-		Blocked:     o.c.blockedRedirect(o.ep, o.trail.last),
-		Now:         o.c.o.Now(),
-	})
+	return classify(evidence{
+		aborted:  caller.Err() != nil,
+		expired:  o.expired || own.Err() != nil,
+		err:      err,
+		exchange: o.trail.last,
+		proxy:    o.t.BehindProxy,
+		blocked:  o.c.blockedRedirect(o.ep, o.trail.last),
+		now:      o.c.o.Now(),
+	}), err
 }

@@ -100,7 +100,7 @@ func TestReplies(t *testing.T) {
 				t.Fatalf("parseReply = %+v, %v; want ok %t", r, err, tt.ok)
 			}
 			if err != nil {
-				if v := Classify(Evidence{Err: err, Exchange: answered(200, "")}); v.Reason != outcome.ReasonProtocol {
+				if v := classify(evidence{err: err, exchange: answered(200, "")}); v.Reason != outcome.ReasonProtocol {
 					t.Errorf("its reason is %s, want protocol: the whole text was there", v.Reason)
 				}
 			}

@@ -2,10 +2,9 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 const (
@@ -13,54 +12,33 @@ const (
 	maxPause   = 2 * time.Second
 )
 
-var errTryAgain = errors.New("try again")
-
-// retry makes attempts until one is not worth another, and returns the last one's
-// verdict and how many were made. again says whether a verdict is worth another attempt.
-func (c *Client) retry(ctx context.Context, again func(Verdict) bool, attempt func() Verdict) (Verdict, int) {
-	var v Verdict
-	n := 0
-	p := &pauses{jitter: c.o.Jitter, left: func() time.Duration { return timeLeft(ctx) }}
-	// The error only steers the library; the verdict says what happened.
-	_, _ = backoff.Retry(ctx, func() (struct{}, error) {
-		n++
-		v = attempt()
-		p.floor = v.RetryAfter
-		if !again(v) {
-			return struct{}{}, nil
+// retry makes attempts until one is not worth another, and returns how the last one ended.
+// again reports whether an outcome is worth another attempt.
+func (o *op) retry(ctx context.Context, again func(outcome.Outcome) bool, attempt func() (outcome.Outcome, error)) (outcome.Outcome, error) {
+	for n := 1; ; n++ {
+		out, err := attempt()
+		if n < o.c.limits.attempts && again(out) && o.c.pause(ctx, n, out.RetryAfter) {
+			continue
 		}
-		return struct{}{}, errTryAgain
-	}, backoff.WithBackOff(p), backoff.WithMaxTries(uint(c.limits.attempts)), backoff.WithMaxElapsedTime(0))
-	return v, n
-}
-
-// Pauses are the waits between attempts: doubling, with jitter, up to a cap; never
-// shorter than the server asked for, and none that leaves no time for an attempt.
-type pauses struct {
-	jitter func(limit time.Duration) time.Duration
-	left   func() time.Duration
-	n      int
-	floor  time.Duration
-}
-
-func (p *pauses) Reset() { p.n = 0 }
-
-func (p *pauses) NextBackOff() time.Duration {
-	wait := max(min(firstPause<<p.n+p.jitter(firstPause), maxPause), p.floor)
-	p.n++
-	if wait >= p.left() {
-		return backoff.Stop
+		if out.Attempts = n; o.nothingSent(out) {
+			out.Attempts = 0
+		}
+		if err != nil {
+			out.Error = o.text(err)
+		}
+		return out, err
 	}
-	return wait
 }
 
-// timeLeft returns the time to ctx's deadline.
-func timeLeft(ctx context.Context) time.Duration {
-	d, ok := ctx.Deadline()
-	if !ok {
-		return time.Duration(1<<63 - 1)
+// pause waits after the n-th attempt: twice as long as before it, with jitter, up to a limit, and
+// never shorter than the server asked for. It reports whether there is time for another attempt.
+func (c *Client) pause(ctx context.Context, n int, floor time.Duration) bool {
+	wait := max(min(firstPause<<(n-1)+c.o.Jitter(firstPause), maxPause), floor)
+	if end, ok := ctx.Deadline(); ok && wait >= time.Until(end) {
+		return false
 	}
-	return time.Until(d)
+	sleep(ctx, wait)
+	return ctx.Err() == nil
 }
 
 // sleep waits for d, or until ctx is done.

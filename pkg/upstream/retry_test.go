@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,91 +10,62 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
-// times runs the retry loop on a fake clock against attempts that take a time each and end as
-// given, and returns when each attempt began.
-func times(ctx context.Context, t *testing.T, jitter, took time.Duration, verdicts ...Verdict) (began []time.Duration, last Verdict) {
-	t.Helper()
-	c := New(&Options{Jitter: func(time.Duration) time.Duration { return jitter }})
-	start := time.Now()
-	last, n := c.retry(ctx, func(v Verdict) bool { return v.Status == outcome.Transient }, func() Verdict {
-		began = append(began, time.Since(start))
-		time.Sleep(took)
-		return verdicts[min(len(began), len(verdicts))-1]
-	})
-	if n != len(began) {
-		t.Errorf("retry counts %d attempts, %d were made", n, len(began))
-	}
-	return began, last
-}
-
-func TestRetryWaitsDoubleWithJitter(t *testing.T) {
-	transient := Verdict{Status: outcome.Transient}
+func TestRetry(t *testing.T) {
+	const ms = time.Millisecond
+	ok, busy := outcome.Outcome{Status: outcome.Available}, outcome.Outcome{Status: transient}
+	after := func(d time.Duration) outcome.Outcome { return outcome.Outcome{Status: transient, RetryAfter: d} }
 	for _, tt := range []struct {
-		name     string
-		jitter   time.Duration
-		verdicts []Verdict
-		want     []time.Duration
+		name         string
+		jitter, took time.Duration
+		gone         time.Duration // when the caller gives up; 0: never
+		ends         []outcome.Outcome
+		want         []time.Duration // when each attempt began
 	}{
-		{"no wait before success", 0, []Verdict{{Status: outcome.Available}}, []time.Duration{0}},
-		{"permanent is not tried again", 0, []Verdict{{Status: outcome.Permanent}}, []time.Duration{0}},
-		{"denied is not tried again", 0, []Verdict{{Status: outcome.Denied}}, []time.Duration{0}},
-		{"aborted is not tried again", 0, []Verdict{{Reason: outcome.ReasonAborted}}, []time.Duration{0}},
-		{"three attempts", 0, []Verdict{transient}, []time.Duration{0, 250 * time.Millisecond, 750 * time.Millisecond}},
-		{"with jitter", 100 * time.Millisecond, []Verdict{transient}, []time.Duration{0, 350 * time.Millisecond, 950 * time.Millisecond}},
-		{"capped", time.Minute, []Verdict{transient}, []time.Duration{0, 2 * time.Second, 4 * time.Second}},
-		{"healed", 0, []Verdict{transient, {Status: outcome.Available}}, []time.Duration{0, 250 * time.Millisecond}},
-		{"turned permanent", 0, []Verdict{transient, {Status: outcome.Permanent}}, []time.Duration{0, 250 * time.Millisecond}},
-		{"Retry-After is a floor", 0, []Verdict{{Status: outcome.Transient, RetryAfter: 3 * time.Second}, transient, {Status: outcome.Available}},
-			[]time.Duration{0, 3 * time.Second, 3500 * time.Millisecond}},
-		{"Retry-After shorter than the wait", 0, []Verdict{{Status: outcome.Transient, RetryAfter: time.Millisecond}, {Status: outcome.Available}},
-			[]time.Duration{0, 250 * time.Millisecond}},
-		{"Retry-After that does not fit", 0, []Verdict{{Status: outcome.Transient, RetryAfter: time.Minute}}, []time.Duration{0}},
+		{"no wait before success", 0, 0, 0, []outcome.Outcome{ok}, []time.Duration{0}},
+		{"permanent is not tried again", 0, 0, 0, []outcome.Outcome{{Status: permanent}}, []time.Duration{0}},
+		{"denied is not tried again", 0, 0, 0, []outcome.Outcome{{Status: denied}}, []time.Duration{0}},
+		{"aborted is not tried again", 0, 0, 0, []outcome.Outcome{{Reason: outcome.ReasonAborted}}, []time.Duration{0}},
+		{"three attempts", 0, 0, 0, []outcome.Outcome{busy}, []time.Duration{0, 250 * ms, 750 * ms}},
+		{"with jitter", 100 * ms, 0, 0, []outcome.Outcome{busy}, []time.Duration{0, 350 * ms, 950 * ms}},
+		{"capped", time.Minute, 0, 0, []outcome.Outcome{busy}, []time.Duration{0, 2 * time.Second, 4 * time.Second}},
+		{"healed", 0, 0, 0, []outcome.Outcome{busy, ok}, []time.Duration{0, 250 * ms}},
+		{"turned permanent", 0, 0, 0, []outcome.Outcome{busy, {Status: permanent}}, []time.Duration{0, 250 * ms}},
+		{"Retry-After is a floor", 0, 0, 0, []outcome.Outcome{after(3 * time.Second), busy, ok}, []time.Duration{0, 3 * time.Second, 3500 * ms}},
+		{"Retry-After shorter than the wait", 0, 0, 0, []outcome.Outcome{after(ms), ok}, []time.Duration{0, 250 * ms}},
+		{"Retry-After that does not fit", 0, 0, 0, []outcome.Outcome{after(time.Minute)}, []time.Duration{0}},
+		{"two attempts of 5 s in 10 s", 0, 5 * time.Second, 0, []outcome.Outcome{busy}, []time.Duration{0, 5250 * ms}},
+		{"the caller gives up", 0, 0, 100 * ms, []outcome.Outcome{busy}, []time.Duration{0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				got, last := times(ctx, t, tt.jitter, 0, tt.verdicts...)
-				if len(got) != len(tt.want) {
-					t.Fatalf("attempts at %v, want %v", got, tt.want)
+				if tt.gone > 0 {
+					time.AfterFunc(tt.gone, cancel)
 				}
-				for i := range got {
-					if got[i] != tt.want[i] {
-						t.Errorf("attempt %d at %v, want %v", i+1, got[i], tt.want[i])
-					}
+				c := New(&Options{Jitter: func(time.Duration) time.Duration { return tt.jitter }})
+				var began []time.Duration
+				start := time.Now()
+				out, _ := c.newLoad(Target{}).retry(ctx, func(o outcome.Outcome) bool { return o.Status == transient }, func() (outcome.Outcome, error) {
+					began = append(began, time.Since(start))
+					time.Sleep(tt.took)
+					return tt.ends[min(len(began), len(tt.ends))-1], nil
+				})
+				if !slices.Equal(began, tt.want) || out.Attempts != len(began) {
+					t.Errorf("attempts at %v, %d are counted; want %v", began, out.Attempts, tt.want)
 				}
-				if want := tt.verdicts[min(len(got), len(tt.verdicts))-1]; last != want {
-					t.Errorf("verdict = %+v, want the last one's: %+v", last, want)
+				if want := tt.ends[min(len(began), len(tt.ends))-1]; out.Status != want.Status || out.Reason != want.Reason {
+					t.Errorf("retry = %+v, want the last one's: %+v", out, want)
+				}
+				if tt.gone > 0 && time.Since(start) != tt.gone {
+					t.Errorf("retry ended after %v, want %v", time.Since(start), tt.gone)
 				}
 			})
 		})
 	}
 }
 
-func TestRetryLeavesTheBudgetAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		got, _ := times(ctx, t, 0, 5*time.Second, Verdict{Status: outcome.Transient})
-		if len(got) != 2 {
-			t.Errorf("attempts of 5 s at %v, want 2 in 10 s", got)
-		}
-	})
-}
-
-func TestRetryStopsWhenTheCallerGoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(100*time.Millisecond, cancel)
-		start := time.Now()
-		got, _ := times(ctx, t, 0, 0, Verdict{Status: outcome.Transient})
-		if len(got) != 1 || time.Since(start) != 100*time.Millisecond {
-			t.Errorf("attempts at %v over %v, want one, and the end at 100ms", got, time.Since(start))
-		}
-	})
-}
-
-func TestDefaultJitterStaysBelowItsLimit(t *testing.T) {
+func TestJitterStaysBelowItsLimit(t *testing.T) {
 	c := New(nil)
 	for range 1000 {
 		if d := c.o.Jitter(50 * time.Millisecond); d < 0 || d >= 50*time.Millisecond {

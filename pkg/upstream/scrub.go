@@ -27,13 +27,25 @@ type scrubber struct {
 	anchors anchors
 }
 
+// newScrubber returns a scrubber for results. Of two secrets of which one holds the other, the
+// shorter is taken out.
 func newScrubber(secrets []string) *scrubber {
-	s := &scrubber{secrets: slices.Clone(secrets)}
-	for _, secret := range secrets {
-		covered := slices.ContainsFunc(secrets, func(part string) bool {
+	return scrubberOf(secrets, func(secret string) bool {
+		return len(secret) >= minEchoed && !slices.ContainsFunc(secrets, func(part string) bool {
 			return len(part) >= minEchoed && len(part) < len(secret) && strings.Contains(secret, part)
 		})
-		if len(secret) >= minEchoed && !covered {
+	})
+}
+
+// newRedactor returns a scrubber for errors, which takes out every text of values.
+func newRedactor(values []string) *scrubber {
+	return scrubberOf(values, func(value string) bool { return len(value) >= minSecret })
+}
+
+func scrubberOf(secrets []string, counts func(string) bool) *scrubber {
+	s := &scrubber{secrets: slices.Clone(secrets)}
+	for _, secret := range secrets {
+		if counts(secret) {
 			s.forms = append(s.forms, written(secret)...)
 		}
 	}
@@ -46,6 +58,9 @@ func newScrubber(secrets []string) *scrubber {
 // written returns the ways to write a secret in a text.
 func written(secret string) []string {
 	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	if len(secret) < minEchoed { // its base64 would be found anywhere
+		return all
+	}
 	for before := range 3 {
 		text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), secret...))
 		if (before+len(secret))%3 != 0 {
@@ -94,6 +109,9 @@ func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
 
 // text returns a plain text without the secrets.
 func (s *scrubber) text(t string) string {
+	if !s.anchors.in([]byte(t)) {
+		return t
+	}
 	var out strings.Builder
 	done := 0
 	for _, span := range s.spans([]byte(t), 0) {
@@ -213,6 +231,13 @@ func (o *op) scrubber() *scrubber {
 		return &scrubber{}
 	}
 	return o.c.scrubber(o.t.ID, o.ep.secrets)
+}
+
+// redacted returns a server's own error without the known secrets. It goes to the caller, and
+// servers quote the credential that they refuse.
+func (o *op) redacted(e *RPCError) *RPCError {
+	r := newRedactor(o.secrets())
+	return &RPCError{Code: e.Code, Message: r.text(e.Message), Data: r.clean(e.Data)}
 }
 
 // scrubbed returns a result without the server's secrets and the id of the session that it

@@ -3,16 +3,16 @@ package upstream
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
-	"strings"
 )
 
 // events reads an event stream and calls f with the data of each message event
 // until f says that it is done. It returns [errStreamEnded] if the stream ends
 // first, and otherwise the reader's error.
 func events(r io.Reader, f func(data []byte) (done bool, err error)) error {
-	in := lines{r: bufio.NewReader(r)}
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, maxResponse+bufio.MaxScanTokenSize)
+	in.Split(lines())
 	var data []byte
 	n, kind := 0, "" // of the event's data lines; its type
 	dispatch := func() (bool, error) {
@@ -22,61 +22,57 @@ func events(r io.Reader, f func(data []byte) (done bool, err error)) error {
 		}
 		return f(data)
 	}
-	for first := true; ; first = false {
-		line, readErr := in.next()
+	for first := true; in.Scan(); first = false {
+		line := in.Bytes()
 		if first {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			return readErr
-		}
-		switch name, value, _ := strings.Cut(string(line), ":"); {
-		case len(line) == 0:
+		if len(line) == 0 {
 			if done, err := dispatch(); done || err != nil {
 				return err
 			}
-		case name == "data":
+			continue
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch value = bytes.TrimPrefix(value, []byte(" ")); string(name) {
+		case "data":
 			if n++; n > 1 {
 				data = append(data, '\n')
 			}
-			data = append(data, strings.TrimPrefix(value, " ")...)
-		case name == "event":
-			kind = strings.TrimPrefix(value, " ")
-		}
-		if readErr != nil {
-			// Some servers leave out the blank line at the end. An event that was
-			// cut off does not get by: it is no whole JSON text.
-			if done, err := dispatch(); done && err == nil {
-				return nil
-			}
-			return errStreamEnded
+			data = append(data, value...)
+		case "event":
+			kind = string(value)
 		}
 	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	// Some servers leave out the blank line at the end. An event that was
+	// cut off does not get by: it is no whole JSON text.
+	if done, err := dispatch(); done && err == nil {
+		return nil
+	}
+	return errStreamEnded
 }
 
-// Lines reads lines that end with LF, CR or CRLF.
-type lines struct {
-	r       *bufio.Reader
-	afterCR bool // an LF now belongs to the line before
-}
-
-// next returns the next line without its end. It does not wait for the byte after
-// a CR, which may come with the next event only.
-func (l *lines) next() ([]byte, error) {
-	var line []byte
-	for {
-		c, err := l.r.ReadByte()
-		if err != nil {
-			return line, err
+// lines splits at LF, CR and CRLF. It does not wait for the byte after a CR, which may come
+// with the next event only.
+func lines() bufio.SplitFunc {
+	afterCR := false // an LF now belongs to the line before
+	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		if afterCR && len(data) > 0 {
+			if afterCR = false; data[0] == '\n' {
+				return 1, nil, nil
+			}
 		}
-		ended := l.afterCR && c == '\n'
-		l.afterCR = c == '\r'
+		end := bytes.IndexAny(data, "\r\n")
 		switch {
-		case ended:
-		case c == '\n', c == '\r':
-			return line, nil
-		default:
-			line = append(line, c)
+		case end >= 0:
+			afterCR = data[end] == '\r'
+			return end + 1, data[:end:end], nil
+		case atEOF && len(data) > 0:
+			return len(data), data, nil
 		}
+		return 0, nil, nil
 	}
 }

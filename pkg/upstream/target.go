@@ -147,11 +147,11 @@ func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string
 // blockedRedirect tells a response that redirects to an address that may not be dialed.
 // Redirects are not followed; this one is worth an alarm of its own. A name is not
 // resolved for it.
-func (c *Client) blockedRedirect(ep *endpoint, x *Exchange) bool {
-	if ep == nil || x == nil || x.Status/100 != 3 {
+func (c *Client) blockedRedirect(ep *endpoint, x *exchange) bool {
+	if ep == nil || x == nil || x.status/100 != 3 {
 		return false
 	}
-	to, err := ep.url.Parse(x.Header.Get("Location"))
+	to, err := ep.url.Parse(x.header.Get("Location"))
 	if err != nil || to.Host == ep.url.Host {
 		return false
 	}

@@ -136,7 +136,7 @@ func (o *op) refusal(resp *http.Response, id int64) error {
 func (o *op) status(code int) error {
 	var body []byte
 	if o.trail.last != nil {
-		body = []byte(redact(string(o.trail.last.Body), o.secrets()))
+		body = []byte(redact(string(o.trail.last.body), o.secrets()))
 	}
 	return &statusError{code, cut(body, 256)}
 }
