@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/probetest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -19,7 +20,7 @@ import (
 type guarded struct {
 	*program
 	issuer   *identitytest.Issuer
-	root     token.Text // may use /admin, to make tokens
+	root     secret.Text // may use /admin, to make tokens
 	audience string
 	files    *upstreamtest.Server
 	vault    *upstreamtest.Server

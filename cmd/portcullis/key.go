@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -19,16 +20,16 @@ const keyFile = "admin.key"
 
 // adminKey returns the key that the folder keeps, and makes it if there is none. A key
 // that other users of the machine could read may be known to them: another takes its place.
-func adminKey(ctx context.Context, dir string, log *slog.Logger) (token.Text, error) {
+func adminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, error) {
 	path := filepath.Join(dir, keyFile)
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return newKey(dir, path)
 	case err != nil:
-		return token.Text{}, err
+		return secret.Text{}, err
 	case !info.Mode().IsRegular():
-		return token.Text{}, fmt.Errorf("%s is no file: the admin key is kept there; remove it, and the next start makes a new one", path)
+		return secret.Text{}, fmt.Errorf("%s is no file: the admin key is kept there; remove it, and the next start makes a new one", path)
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
 		log.LogAttrs(ctx, slog.LevelWarn, "the admin key could be read by other users of this machine, and was replaced by a new one",
 			slog.String("file", path), slog.String("mode", info.Mode().Perm().String()))
@@ -36,21 +37,21 @@ func adminKey(ctx context.Context, dir string, log *slog.Logger) (token.Text, er
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return token.Text{}, err
+		return secret.Text{}, err
 	}
 	key, ok := token.ReadAdmin(strings.TrimSpace(string(data)))
 	if !ok {
-		return token.Text{}, fmt.Errorf("%s holds no admin key: remove it, and the next start makes a new one", path)
+		return secret.Text{}, fmt.Errorf("%s holds no admin key: remove it, and the next start makes a new one", path)
 	}
 	return key, nil
 }
 
 // newKey makes the key and its file, whole or not at all, in the place of one that is there.
 // Only one program at a time gets here: the approvals are open in it.
-func newKey(dir, path string) (token.Text, error) {
+func newKey(dir, path string) (secret.Text, error) {
 	f, err := os.CreateTemp(dir, ".tmp-"+keyFile+"-*") // mode 0600
 	if err != nil {
-		return token.Text{}, err
+		return secret.Text{}, err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it is gone if all went well
 	key := token.NewAdmin()
@@ -59,7 +60,7 @@ func newKey(dir, path string) (token.Text, error) {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return token.Text{}, fmt.Errorf("make the admin key: %w", err)
+		return secret.Text{}, fmt.Errorf("make the admin key: %w", err)
 	}
 	return key, nil
 }

@@ -14,18 +14,19 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 func TestAdminKey(t *testing.T) {
-	open := func(t *testing.T, dir string) (token.Text, string, error) {
+	open := func(t *testing.T, dir string) (secret.Text, string, error) {
 		t.Helper()
 		log := &syncBuffer{}
 		key, err := adminKey(t.Context(), dir, slog.New(slog.NewTextHandler(log, nil)))
 		return key, log.String(), err
 	}
-	first := func(t *testing.T) (dir, path string, key token.Text) {
+	first := func(t *testing.T) (dir, path string, key secret.Text) {
 		t.Helper()
 		dir = t.TempDir()
 		key, _, err := open(t, dir)
@@ -41,8 +42,8 @@ func TestAdminKey(t *testing.T) {
 			t.Fatalf("%v, %v", info, err)
 		}
 		again, log, err := open(t, dir)
-		if err != nil || again != key || log != "" {
-			t.Errorf("the next start: %v, the same key %v, log %s", err, again == key, log)
+		if err != nil || !again.Equal(key) || log != "" {
+			t.Errorf("the next start: %v, the same key %v, log %s", err, again.Equal(key), log)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 			t.Errorf("the folder holds %v, %v", files, err)
@@ -56,8 +57,8 @@ func TestAdminKey(t *testing.T) {
 			}
 			again, log, err := open(t, dir)
 			info, statErr := os.Stat(path)
-			if err != nil || statErr != nil || again == key || info.Mode() != 0o600 || !strings.Contains(log, "replaced") || strings.Contains(log, again.Reveal()) {
-				t.Errorf("mode %o: %v, mode now %v, the same key %v, log %s", mode, err, info.Mode(), again == key, log)
+			if err != nil || statErr != nil || again.Equal(key) || info.Mode() != 0o600 || !strings.Contains(log, "replaced") || strings.Contains(log, again.Reveal()) {
+				t.Errorf("mode %o: %v, mode now %v, the same key %v, log %s", mode, err, info.Mode(), again.Equal(key), log)
 			}
 		}
 	})

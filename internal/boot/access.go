@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -20,8 +21,8 @@ type Access struct {
 	JWT          identity.JWTOptions
 	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
 
-	TokenKey  hidden // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
-	Bootstrap string // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
+	TokenKey  secret.Text // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
+	Bootstrap string      // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
 
 	TrustedProxies int // PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For; failed tokens are counted by the address that the outermost saw
 
@@ -29,15 +30,6 @@ type Access struct {
 	IAMTiers   []tool.Tier // PORTCULLIS_IAM_TIERS: that it may call; default read
 	IAMAdmins  []string    // PORTCULLIS_IAM_ADMINS: ARNs, * for any text, of who may use the admin API
 }
-
-// hidden is a secret that does not print.
-type hidden struct{ s string }
-
-func (hidden) String() string   { return "[secret]" }
-func (hidden) GoString() string { return "[secret]" }
-
-// MarshalText implements encoding.TextMarshaler, which logs and JSON ask.
-func (hidden) MarshalText() ([]byte, error) { return []byte("[secret]"), nil }
 
 // Open reports whether every agent is let in. Who may use the admin API is another question.
 func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayNone}) }
@@ -140,9 +132,10 @@ func (a *Access) loadJWT(getenv func(string) string, baseURL string) error {
 const maxProxies = 10
 
 func (a *Access) loadTokens(getenv func(string) string) error {
-	a.TokenKey = hidden{getenv("PORTCULLIS_TOKEN_KEY")}
+	key := getenv("PORTCULLIS_TOKEN_KEY")
+	a.TokenKey = secret.New(key)
 	var faults []error
-	if _, ref := reference(a.TokenKey.s); !ref && len(a.TokenKey.s) < 32 {
+	if _, ref := secret.Reference(key); !ref && len(key) < 32 {
 		faults = append(faults, errors.New("PORTCULLIS_TOKEN_KEY: want 32 random bytes or more, such as `openssl rand -hex 32` prints"))
 	}
 	if n := getenv("PORTCULLIS_TRUSTED_PROXIES"); n != "" {
@@ -169,15 +162,6 @@ func (a *Access) loadIAM(getenv func(string) string) error {
 		a.IAMTiers = append(a.IAMTiers, tier)
 	}
 	return nil
-}
-
-// reference returns what a text of the form ${kind:name} refers to. A template cannot
-// well write that, so secretsmanager:name and ssm:name will do.
-func reference(s string) (ref string, ok bool) {
-	if inner, braced := strings.CutPrefix(s, "${"); braced {
-		return strings.CutSuffix(inner, "}")
-	}
-	return s, strings.HasPrefix(s, "secretsmanager:") || strings.HasPrefix(s, "ssm:")
 }
 
 // list reads names that commas part.

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // authenticator returns how callers are told apart. All of a program's handlers share
@@ -56,18 +56,14 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 
 // tokenKey returns the key of the agent tokens' hashes, from where the setting says.
 func (p *Program) tokenKey(ctx context.Context) (token.Key, error) {
-	secret := p.Settings.Access.TokenKey.s
-	if ref, ok := reference(secret); ok {
-		secrets := p.secrets
-		if secrets == nil {
-			secrets = upstream.EnvSecrets{}
-		}
+	key := p.Settings.Access.TokenKey.Reveal()
+	if ref, ok := secret.Reference(key); ok {
 		var err error
-		if secret, err = secrets.Secret(ctx, ref); err != nil {
+		if key, err = p.secrets.Secret(ctx, ref); err != nil {
 			return token.Key{}, fmt.Errorf("PORTCULLIS_TOKEN_KEY: %w", err)
 		}
 	}
-	return token.NewKey(secret)
+	return token.NewKey(key)
 }
 
 // Actor returns who sends a request to /admin: an agent that may use it. Where every agent

@@ -12,19 +12,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go/logging"
 
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	secretaws "github.com/portcullis-mcp/portcullis/pkg/secret/aws"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // An AWS holds the clients of a deployed function.
 type AWS struct {
 	Stores  Stores
-	Secrets upstream.Secrets
+	Secrets secret.Source
 
 	config aws.Config
 }
@@ -53,7 +52,7 @@ func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
 			Tokens:    dynamo.NewTokens(dynamodb.NewFromConfig(c), s.Table),
 			Sessions:  dynamo.NewSessions(dynamodb.NewFromConfig(c), s.Table, nil),
 		},
-		Secrets: secrets{ssm.NewFromConfig(c), secretsmanager.NewFromConfig(c), upstream.EnvSecrets{Lookup: lookupEnv}},
+		Secrets: secretaws.New(c),
 		config:  c,
 	}, nil
 }

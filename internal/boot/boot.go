@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -34,7 +35,7 @@ type Options struct {
 	Function  string                       // dimension of the metrics: mcp, sync, admin, local
 	Metrics   io.Writer                    // nil: no metrics
 	Log       *slog.Logger                 // nil: none
-	Secrets   upstream.Secrets             // nil: those of the environment
+	Secrets   secret.Source                // nil: those of the environment
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
 	Now       func() time.Time             // nil: time.Now
@@ -45,7 +46,7 @@ type Options struct {
 // let in, the key tells him from them.
 type Owner struct {
 	Name string // what the audit calls him
-	Key  token.Text
+	Key  secret.Text
 }
 
 // A Program is a gateway with everything under it.
@@ -62,7 +63,7 @@ type Program struct {
 
 	requestID func(context.Context) string
 	now       func() time.Time
-	secrets   upstream.Secrets
+	secrets   secret.Source
 	owner     *Owner
 
 	authOnce sync.Once
@@ -74,6 +75,9 @@ type Program struct {
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
 	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, owner: o.Owner}
+	if p.secrets == nil {
+		p.secrets = secret.Env{}
+	}
 	if p.now == nil {
 		p.now = time.Now
 	}
@@ -90,7 +94,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Metrics = metrics.New(o.Metrics, o.Function, p.now)
 	}
 	p.Upstream = upstream.New(&upstream.Options{
-		Secrets: o.Secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
+		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 		Concurrency: s.Concurrency,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})

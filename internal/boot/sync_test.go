@@ -69,15 +69,3 @@ func FuzzParseSyncEvent(f *testing.F) {
 		}
 	})
 }
-
-// A config must not be able to send the function's own credentials to a server.
-func TestOwnCredentialsAreNoSecretsOfAConfig(t *testing.T) {
-	t.Setenv("AWS_SESSION_TOKEN", "x")
-	t.Setenv("MY_TOKEN", "y")
-	if v, ok := lookupEnv("AWS_SESSION_TOKEN"); ok || v != "" {
-		t.Errorf("AWS_SESSION_TOKEN is handed out: %q", v)
-	}
-	if v, ok := lookupEnv("MY_TOKEN"); !ok || v != "y" {
-		t.Errorf("MY_TOKEN = %q, %t", v, ok)
-	}
-}

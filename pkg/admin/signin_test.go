@@ -11,13 +11,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 const form = "Content-Type: application/x-www-form-urlencoded"
 
 // withLogin is a house on one machine: who bears the key or is signed in is let in.
-func withLogin(t *testing.T) (h *house, key token.Text) {
+func withLogin(t *testing.T) (h *house, key secret.Text) {
 	t.Helper()
 	h, key = newHouse(t), token.NewAdmin()
 	h.options.Login = login.New(key, "kim", h.clock)

@@ -27,14 +27,14 @@ func quote(s string) string {
 }
 
 func TestSchemaIsTheOneInDocs(t *testing.T) {
-	golden.Check(t, "../../docs/mcp_config.schema.json", string(Schema()))
+	golden.Check(t, "../../docs/mcp_config.schema.json", string(schema()))
 }
 
 // validator returns a function that says what the JSON Schema has against a file.
 func validator(t testing.TB) func(src []byte) error {
 	t.Helper()
 	var s jsonschema.Schema
-	if err := json.Unmarshal(Schema(), &s); err != nil {
+	if err := json.Unmarshal(schema(), &s); err != nil {
 		t.Fatal(err)
 	}
 	resolved, err := s.Resolve(nil)

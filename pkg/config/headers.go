@@ -31,19 +31,13 @@ func (h Headers) Variables() []Variable {
 	var out []Variable
 	seen := map[string]bool{}
 	for _, header := range slices.Sorted(maps.Keys(h)) {
-		rest := h[header].Reveal()
-		for {
-			_, after, ok := strings.Cut(rest, "${env:")
-			if !ok {
-				break
-			}
-			var name string
-			name, rest, _ = strings.Cut(after, "}")
-			if !seen[name] {
+		_, _ = secret.Expand(h[header].Reveal(), func(ref string) (string, error) {
+			if name, ok := strings.CutPrefix(ref, "env:"); ok && !seen[name] {
 				seen[name] = true
 				out = append(out, Variable{name, header})
 			}
-		}
+			return "", nil
+		})
 	}
 	return out
 }
@@ -84,46 +78,17 @@ func (c *checker) headerValue(n *node, path, name string) {
 		return
 	}
 	found := false
-	for rest := n.text; ; found = true {
-		_, after, ok := strings.Cut(rest, "${")
-		if !ok {
-			break
-		}
-		ref, tail, closed := strings.Cut(after, "}")
-		if !closed {
-			c.fault(n, path, "holds ${ without its }")
-			return
-		}
-		if problem := badReference(ref); problem != "" {
-			c.fault(n, path, "%s", problem)
-			return
-		}
-		rest = tail
+	_, err := secret.Expand(n.text, func(ref string) (string, error) {
+		found = true
+		return "", secret.Check(ref)
+	})
+	if err != nil {
+		c.fault(n, path, "%s", err)
+		return
 	}
 	if !found && looksSecret(name) {
 		c.warn(n, path, "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}")
 	}
-}
-
-// badReference says what is wrong with the inside of ${…}; "" if nothing is.
-func badReference(ref string) string {
-	kind, name, ok := strings.Cut(ref, ":")
-	word := func(more string) bool {
-		return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(more, r)
-		})
-	}
-	switch {
-	case !ok:
-		return "holds a ${…} without its kind; write ${env:NAME}, ${ssm:/name} or ${secretsmanager:name}"
-	case kind == "env" && (!word("_") || name[0] >= '0' && name[0] <= '9'):
-		return "holds ${env:…} without the name of a variable"
-	case kind == "ssm" && !word("_.-/:"), kind == "secretsmanager" && !word("_.-/+=@:"):
-		return "holds ${" + kind + ":…} without the name of a secret"
-	case kind != "env" && kind != "ssm" && kind != "secretsmanager":
-		return "holds a ${…} of an unknown kind; there are env, ssm and secretsmanager"
-	}
-	return ""
 }
 
 // validHeaderName reports whether name is an HTTP token.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -34,7 +35,7 @@ const BootstrapAgent = "bootstrap"
 const storeTime = 5 * time.Second
 
 // bootstrap returns the agent of the bootstrap token, if this is its text.
-func (k *Tokens) bootstrap(text token.Text) (Agent, bool) {
+func (k *Tokens) bootstrap(text secret.Text) (Agent, bool) {
 	if !token.SameHash(k.Bootstrap, token.Digest(text)) {
 		return Agent{}, false
 	}
@@ -42,7 +43,7 @@ func (k *Tokens) bootstrap(text token.Text) (Agent, bool) {
 }
 
 // lookUp reads a token from the store.
-func (k *Tokens) lookUp(ctx context.Context, text token.Text) (Agent, error) {
+func (k *Tokens) lookUp(ctx context.Context, text secret.Text) (Agent, error) {
 	now := time.Now
 	if k.Now != nil {
 		now = k.Now

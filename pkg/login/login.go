@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -44,7 +45,7 @@ type session struct{ began, used time.Time }
 
 // New returns the sessions of a machine where one admin key opens /admin to one person,
 // whom the audit names. A nil now is time.Now.
-func New(key token.Text, actor string, now func() time.Time) *Sessions {
+func New(key secret.Text, actor string, now func() time.Time) *Sessions {
 	if now == nil {
 		now = time.Now
 	}

@@ -1,4 +1,5 @@
-// Package secret is text that cannot print.
+// Package secret is text that cannot print, and where it comes from: references such as
+// ${env:NAME} in a config, and the sources that answer them.
 package secret
 
 import "log/slog"

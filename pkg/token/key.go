@@ -8,8 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
 // Each kind of secret text begins with a prefix of its own, so that a scanner of leaked
@@ -26,33 +27,11 @@ const (
 	minKey      = 32 // bytes
 )
 
-// A Text is the text of a token or of an admin key. It does not print: [Text.Reveal] is
-// the one way out.
-type Text struct{ s string }
-
-// hidden is what stands for a secret wherever one would be printed.
-const hidden = "[secret]"
-
-// Reveal returns the text, to be shown once to whoever asked for it.
-func (t Text) Reveal() string { return t.s }
-
-// String implements fmt.Stringer.
-func (Text) String() string { return hidden }
-
-// GoString implements fmt.GoStringer.
-func (Text) GoString() string { return hidden }
-
-// LogValue implements slog.LogValuer.
-func (Text) LogValue() slog.Value { return slog.StringValue(hidden) }
-
-// MarshalText implements encoding.TextMarshaler.
-func (Text) MarshalText() ([]byte, error) { return []byte(hidden), nil }
-
 // New makes the text of a new token.
-func New() Text { return Text{Prefix + Random()} }
+func New() secret.Text { return secret.New(Prefix + Random()) }
 
 // NewAdmin makes an admin key.
-func NewAdmin() Text { return Text{AdminPrefix + Random()} }
+func NewAdmin() secret.Text { return secret.New(AdminPrefix + Random()) }
 
 // Random returns 256 random bits as text that can stand in a URL.
 func Random() string {
@@ -62,51 +41,41 @@ func Random() string {
 }
 
 // Read takes s for the text of a token; ok is false if it cannot be one.
-func Read(s string) (t Text, ok bool) { return read(Prefix, s) }
+func Read(s string) (t secret.Text, ok bool) { return read(Prefix, s) }
 
 // ReadAdmin takes s for an admin key; ok is false if it cannot be one.
-func ReadAdmin(s string) (t Text, ok bool) { return read(AdminPrefix, s) }
+func ReadAdmin(s string) (t secret.Text, ok bool) { return read(AdminPrefix, s) }
 
-func read(prefix, s string) (Text, bool) {
+func read(prefix, s string) (secret.Text, bool) {
 	random, ok := strings.CutPrefix(s, prefix)
 	bits, err := base64.RawURLEncoding.Strict().DecodeString(random)
 	if !ok || err != nil || len(bits) != randomBytes || strings.ContainsAny(random, "\r\n") {
-		return Text{}, false
+		return secret.Text{}, false
 	}
-	return Text{s}, true
+	return secret.New(s), true
 }
 
-// A Key makes the hashes of tokens. Another key makes every token invalid. It does
-// not print.
-type Key struct{ key []byte }
+// A Key makes the hashes of tokens. Another key makes every token invalid.
+type Key struct{ secret.Text }
 
 // NewKey returns the key of a secret of at least 32 bytes.
-func NewKey(secret string) (Key, error) {
-	if len(secret) < minKey {
-		return Key{}, fmt.Errorf("the key of agent tokens has %d bytes: want %d or more, random", len(secret), minKey)
+func NewKey(s string) (Key, error) {
+	if len(s) < minKey {
+		return Key{}, fmt.Errorf("the key of agent tokens has %d bytes: want %d or more, random", len(s), minKey)
 	}
-	return Key{[]byte(secret)}, nil
+	return Key{secret.New(s)}, nil
 }
-
-// String implements fmt.Stringer.
-func (Key) String() string { return hidden }
-
-// GoString implements fmt.GoStringer.
-func (Key) GoString() string { return hidden }
-
-// LogValue implements slog.LogValuer.
-func (Key) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 // Identify returns where a store keeps the token with this text, and the hash that
 // it must have. The two are hashes of different messages: who knows an id, which is
 // shown to people, knows nothing of the hash.
-func (k Key) Identify(t Text) (id, hash string) {
+func (k Key) Identify(t secret.Text) (id, hash string) {
 	return k.sum("id", t)[:idLength], k.sum("hash", t)
 }
 
-func (k Key) sum(use string, t Text) string {
-	m := hmac.New(sha256.New, k.key)
-	m.Write([]byte(use + "\x00" + t.s)) // a hash never fails
+func (k Key) sum(use string, t secret.Text) string {
+	m := hmac.New(sha256.New, []byte(k.Reveal()))
+	m.Write([]byte(use + "\x00" + t.Reveal())) // a hash never fails
 	return hex.EncodeToString(m.Sum(nil))
 }
 
@@ -116,7 +85,7 @@ func SameHash(a, b string) bool {
 }
 
 // Digest returns the SHA-256 of a text, lower-case hex. Settings name a token by it.
-func Digest(t Text) string { return DigestOf(t.s) }
+func Digest(t secret.Text) string { return DigestOf(t.Reveal()) }
 
 // DigestOf is [Digest] of what somebody sent, which may be no token.
 func DigestOf(s string) string {

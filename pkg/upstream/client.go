@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
@@ -43,7 +44,7 @@ type Target struct {
 
 // Options are the knobs of a [Client]. The zero value is ready to use.
 type Options struct {
-	Secrets     Secrets        // nil: EnvSecrets{}
+	Secrets     secret.Source  // nil: secret.Env{}
 	Sessions    session.Store  // where other instances find the callers' sessions; nil: there are none
 	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
@@ -70,15 +71,6 @@ type Event struct {
 	HTTPStatus int
 	Attempts   int
 	Duration   time.Duration
-}
-
-// Secrets looks up what a header refers to.
-type Secrets interface {
-	// Secret returns the value of ref, such as "env:NAME", "ssm:/name" or
-	// "secretsmanager:name". It returns an error that wraps [ErrNoSecret] if
-	// there is no such secret, which is a fault of the config; any other error
-	// means that the secret cannot be had now.
-	Secret(ctx context.Context, ref string) (string, error)
 }
 
 // A Call is one tools/call.
@@ -158,7 +150,7 @@ func New(o *Options) *Client {
 		c.o = *o
 	}
 	if c.o.Secrets == nil {
-		c.o.Secrets = EnvSecrets{}
+		c.o.Secrets = secret.Env{}
 	}
 	if c.o.Log == nil {
 		c.o.Log = slog.New(slog.DiscardHandler)

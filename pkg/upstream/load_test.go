@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -117,7 +118,7 @@ func TestLoadLeavesBehindWhatIgnoresItsDeadline(t *testing.T) {
 		release := make(chan struct{})
 		f := newFarm(Options{Secrets: secretsFunc(func(context.Context, string) (string, error) {
 			<-release
-			return "", ErrNoSecret
+			return "", secret.ErrNotFound
 		})})
 		defer f.close()
 		f.add(t, upstreamtest.Options{})

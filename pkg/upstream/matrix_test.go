@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -154,7 +155,7 @@ func matrix() []matrixRow {
 		{"scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, permanent, outcome.ReasonConfig},
 		{"no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, permanent, outcome.ReasonConfig},
 		{"address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, permanent, outcome.ReasonConfig},
-		{"secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", ErrNoSecret) }), 0, permanent, outcome.ReasonConfig},
+		{"secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", secret.ErrNotFound) }), 0, permanent, outcome.ReasonConfig},
 		{"hangs", hanging(always(upstreamtest.Hang())), 3, transient, outcome.ReasonTimeout},
 		{"hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, transient, outcome.ReasonTimeout},
 		{"name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, transient, outcome.ReasonDNSTimeout},

@@ -54,24 +54,6 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-func TestEnvSecrets(t *testing.T) {
-	s := EnvSecrets{Lookup: func(name string) (string, bool) {
-		return map[string]string{"TOKEN": "v"}[name], name == "TOKEN" || name == "EMPTY"
-	}}
-	if v, err := s.Secret(t.Context(), "env:TOKEN"); v != "v" || err != nil {
-		t.Errorf("Secret = %q, %v", v, err)
-	}
-	for _, ref := range []string{"env:NONE", "env:EMPTY", "ssm:/x", "TOKEN", ""} {
-		if v, err := s.Secret(t.Context(), ref); v != "" || !errors.Is(err, ErrNoSecret) {
-			t.Errorf("Secret(%q) = %q, %v; want no such secret", ref, v, err)
-		}
-	}
-	t.Setenv("PORTCULLIS_TEST_SECRET", "from the environment")
-	if v, err := (EnvSecrets{}).Secret(t.Context(), "env:PORTCULLIS_TEST_SECRET"); v != "from the environment" || err != nil {
-		t.Errorf("Secret = %q, %v", v, err)
-	}
-}
-
 func TestHeadersAreResolvedAndChecked(t *testing.T) {
 	c := quick(t, Options{Secrets: secretsFunc(func(_ context.Context, ref string) (string, error) {
 		return map[string]string{"env:A": "a-value", "env:BREAK": "a\r\nX: y"}[ref], nil

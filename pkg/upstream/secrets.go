@@ -2,44 +2,15 @@ package upstream
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"strings"
 	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
-
-// ErrNoSecret says that a header refers to a secret that does not exist.
-var ErrNoSecret = errors.New("no such secret")
-
-// EnvSecrets are the secrets of the environment: it answers "env:NAME" and
-// knows no other kind.
-type EnvSecrets struct {
-	Lookup func(name string) (string, bool) // nil: os.LookupEnv
-}
-
-// Secret returns the variable that ref names. An empty one counts as missing:
-// an empty credential is never what the operator meant.
-func (s EnvSecrets) Secret(_ context.Context, ref string) (string, error) {
-	name, ok := strings.CutPrefix(ref, "env:")
-	if !ok {
-		return "", fmt.Errorf("secret %q: only env references are known here: %w", ref, ErrNoSecret)
-	}
-	lookup := s.Lookup
-	if lookup == nil {
-		lookup = os.LookupEnv
-	}
-	v, _ := lookup(name)
-	if v == "" {
-		return "", fmt.Errorf("environment variable %q is not set: %w", name, ErrNoSecret)
-	}
-	return v, nil
-}
 
 // A vault remembers secrets, so that they are looked up once and not with
 // every request.
 type vault struct {
-	from Secrets
+	from secret.Source
 
 	mu    sync.Mutex
 	known map[string]string

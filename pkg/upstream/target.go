@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -116,20 +117,10 @@ func basic(value string) []string {
 
 // expand replaces each ${ref} of value.
 func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string, error) {
-	var out strings.Builder
-	for {
-		before, after, ok := strings.Cut(value, "${")
-		out.WriteString(before)
-		if !ok {
-			return out.String(), nil
-		}
-		ref, rest, ok := strings.Cut(after, "}")
-		if !ok {
-			return "", &configError{msg: "a header holds ${ without its }"}
-		}
-		secret, err := c.vault.get(ctx, ref)
+	resolved, err := secret.Expand(value, func(ref string) (string, error) {
+		v, err := c.vault.get(ctx, ref)
 		switch {
-		case errors.Is(err, ErrNoSecret):
+		case errors.Is(err, secret.ErrNotFound):
 			return "", &configError{"a header refers to a secret that does not exist", err}
 		case err != nil:
 			return "", &credentialError{err}
@@ -137,11 +128,14 @@ func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string
 		if !slices.Contains(ep.refs, ref) {
 			ep.refs = append(ep.refs, ref)
 		}
-		ep.values = append(ep.values, secret)
-		ep.secrets = append(ep.secrets, secret)
-		out.WriteString(secret)
-		value = rest
+		ep.values = append(ep.values, v)
+		ep.secrets = append(ep.secrets, v)
+		return v, nil
+	})
+	if errors.Is(err, secret.ErrUnclosed) {
+		return "", &configError{msg: "a header " + err.Error()}
 	}
+	return resolved, err
 }
 
 // blockedRedirect tells a response that redirects to an address that may not be dialed.

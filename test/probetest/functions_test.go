@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
@@ -34,7 +35,7 @@ type deployed struct {
 	programs string
 	env      map[string]string
 	issuer   *identitytest.Issuer
-	boot     token.Text
+	boot     secret.Text
 	vault    *upstreamtest.Server
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -19,7 +20,7 @@ import (
 func made() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
 // Sample returns a new token that any store may keep, and its text.
-func Sample(t *testing.T, key token.Key, name string) (token.Token, token.Text) {
+func Sample(t *testing.T, key token.Key, name string) (token.Token, secret.Text) {
 	t.Helper()
 	text := token.New()
 	id, hash := key.Identify(text)

@@ -8,10 +8,10 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Schema returns the JSON Schema (2020-12) of mcp_config.json, for editors. It
+// schema returns the JSON Schema (2020-12) of mcp_config.json, for editors. It
 // is generated from the types that [Parse] reads into. Parse also refuses what a
 // schema cannot say, such as names that clash.
-func Schema() []byte {
+func schema() []byte {
 	r := jsonschema.Reflector{
 		Anonymous: true, // no $id made of the Go package's path
 		Namer: func(t reflect.Type) string {
