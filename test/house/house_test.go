@@ -16,10 +16,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const (
+	root        = "../.."
 	module      = "github.com/portcullis-mcp/portcullis/"
 	maxLines    = 500
 	maxMain     = 60
@@ -54,22 +56,29 @@ type file struct {
 	ast  *ast.File
 }
 
+// files returns the Go files of the module. They are parsed once.
 func files(t *testing.T) []file {
 	t.Helper()
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found %d Go files: the walk is broken", len(all))
+	}
+	return all
+}
+
+var parsed = sync.OnceValues(func() ([]file, error) {
 	var all []file
-	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			name := d.Name()
-			if p != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
-				return filepath.SkipDir
-			}
-			return nil
+		if name := d.Name(); d.IsDir() && p != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
+			return filepath.SkipDir
 		}
-		if filepath.Ext(p) != ".go" {
+		if d.IsDir() || filepath.Ext(p) != ".go" {
 			return nil
 		}
 		src, err := os.ReadFile(p)
@@ -89,14 +98,8 @@ func files(t *testing.T) []file {
 		all = append(all, file{rel, path.Dir(rel), strings.HasSuffix(rel, "_test.go"), src, fset, f})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("found %d Go files below %s: the walk is broken", len(all), root)
-	}
-	return all
-}
+	return all, err
+})
 
 // floorOf returns the number of the floor that dir is on, from the top, and its room; -1 for none.
 func floorOf(dir string) (floor int, room string) {
@@ -226,7 +229,7 @@ func TestNoGlobalsByInit(t *testing.T) {
 
 // The page that says which test holds what names tests that are there.
 func TestTheTestsThatThePageNamesExist(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "design", "faults.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "design", "faults.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,11 +271,11 @@ func TestNoForbiddenRoomNames(t *testing.T) {
 }
 
 func TestDirectDependenciesAreExplained(t *testing.T) {
-	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	doc, err := os.ReadFile(filepath.Join(root, "docs", "dependencies.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // documents say can be made can be made.
 func TestMakeHelpListsWhatCanBeMade(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "help")
-	cmd.Dir = filepath.Join("..", "..")
+	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestMakeHelpListsWhatCanBeMade(t *testing.T) {
 			t.Errorf("make help does not list %s:\n%s", target, out)
 		}
 	}
-	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +35,11 @@ func TestMakeHelpListsWhatCanBeMade(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+):`).FindAllSubmatch(makefile, -1) {
 		made[string(m[1])] = true
 	}
-	docs, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(docs, filepath.Join("..", "..", "README.md")) {
+	for _, path := range append(docs, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
