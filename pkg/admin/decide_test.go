@@ -277,7 +277,7 @@ func TestToolWithoutARecordWaitsForASync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{{Name: "mail", Enabled: true, Tools: []catalog.ToolInput{{Definition: d, Hash: "h"}}}}})
+	snap, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{{Name: "mail", Enabled: true, Tools: []catalog.ToolInput{{Definition: d}}}}})
 	if err == nil {
 		_, err = catalog.Save(t.Context(), h.objects, snap, catalog.Current{StartedAt: h.clock()}, "")
 	}

@@ -69,7 +69,7 @@ func (a *api) listTools(ctx context.Context, in *toolsInput) (*toolsOutput, erro
 	for n, i := range page {
 		t := v.Tool(i)
 		out.Body.Tools[n] = Summary{
-			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: statusText(v.Status(i)), Tier: v.Tier(i), Hash: string(t.Hash),
+			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: statusText(v.Status(i)), Tier: v.Tier(i), Hash: string(t.Definition.Hash),
 			Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
 		}
 	}
@@ -191,7 +191,7 @@ func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		out.Remediation = lock.Remediation(status, gateway.Link(a.o.BaseURL, id))
 		out.Denial = denialOf(v.Verdict(i))
 		out.Tier, out.Annotations, out.Signature = v.Tier(i), v.Hints(i), t.Signature
-		out.Hash, out.Definition = string(t.Hash), t.Definition.Raw
+		out.Hash, out.Definition = string(t.Definition.Hash), t.Definition.Raw
 	}
 	if r == nil {
 		return out

@@ -30,7 +30,6 @@ type ServerInput struct {
 // A ToolInput is one tool: what its server says, and what people decided.
 type ToolInput struct {
 	Definition tool.Definition
-	Hash       tool.Hash
 	Record     *approval.Record // nil: none
 }
 
@@ -132,7 +131,7 @@ func (e *encoder) appendPart(row, raw, part []byte) []byte {
 func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	d := t.Definition
 	signature, lossy := tool.Signature(d.InputSchema, d.OutputSchema)
-	for _, s := range []string{t.id, d.Title, d.Description, signature, string(t.Hash), d.Annotations.Title} {
+	for _, s := range []string{t.id, d.Title, d.Description, signature, string(d.Hash), d.Annotations.Title} {
 		b = e.appendText(b, s)
 	}
 	b = e.appendJSON(b, d.Raw)
@@ -150,7 +149,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 		flags |= flagRecord | boolBit(r.Disabled, flagDisabled)
 	}
 	var approved []byte
-	if r.ApprovedHash != t.Hash {
+	if r.ApprovedHash != d.Hash {
 		approved = r.Approved
 	}
 	b = e.appendJSON(b, approved)

@@ -39,7 +39,6 @@ type Snapshot struct {
 type Tool struct {
 	ID          tool.ID
 	Definition  tool.Definition  // as the server sent it last; Raw lies in the snapshot
-	Hash        tool.Hash        // of Definition
 	Signature   string           // reads like TypeScript
 	Lossy       bool             // the signature leaves something out
 	Approval    *approval.Record // without Approved and Current; nil: no record

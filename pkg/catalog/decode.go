@@ -170,7 +170,7 @@ func (s *Snapshot) Tool(i int) Tool {
 	return Tool{
 		ID: id,
 		Definition: tool.Definition{
-			Sum:          tool.Hash(s.string(row[atHash:])),
+			Hash:         tool.Hash(s.string(row[atHash:])),
 			Raw:          s.bytes(row[atRaw:]),
 			Name:         id.Name,
 			Title:        s.string(row[atTitle:]),
@@ -185,7 +185,6 @@ func (s *Snapshot) Tool(i int) Tool {
 				OpenWorldHint:   optional(flags, flagOpenWorld),
 			},
 		},
-		Hash:        tool.Hash(s.string(row[atHash:])),
 		Signature:   s.string(row[atSignature:]),
 		Lossy:       flags&flagLossy != 0,
 		Approval:    s.record(id, row, flags),

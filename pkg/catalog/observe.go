@@ -32,8 +32,8 @@ const (
 	recordSize  = 1 << 10
 )
 
-// take notes how the server's load ended, and its tools. A tool that cannot be
-// hashed, or whose name was listed before it, is refused.
+// take notes how the server's load ended, and its tools. A tool whose name was listed
+// before it is refused.
 func (l *list) take(o outcome.Outcome) {
 	l.outcome = o
 	l.outcome.Tools = nil
@@ -44,16 +44,12 @@ func (l *list) take(o outcome.Outcome) {
 	l.loaded = true
 	seen := make(map[string]bool, len(o.Tools))
 	for _, d := range o.Tools {
-		hash, err := d.Hash()
-		switch {
-		case err != nil:
-			l.refuse(d.Name, err.Error())
-		case seen[d.Name]:
+		if seen[d.Name] {
 			l.refuse(d.Name, "the server lists it twice")
-		default:
-			seen[d.Name] = true
-			l.tools = append(l.tools, ToolInput{Definition: d, Hash: hash})
+			continue
 		}
+		seen[d.Name] = true
+		l.tools = append(l.tools, ToolInput{Definition: d})
 	}
 	if n := len(l.outcome.Refused) - maxRefused; n > 0 {
 		l.outcome.Refused = append(l.outcome.Refused[:maxRefused], outcome.Refusal{Reason: fmt.Sprintf("and %d more", n)})
@@ -167,7 +163,7 @@ func (r *run) sightings(l *list, first bool, from string, room int) (due []sight
 			ID:         tool.ID{Server: l.server.Name, Name: t.Definition.Name},
 			URL:        l.server.URL,
 			Definition: t.Definition.Raw,
-			Hash:       t.Hash,
+			Hash:       t.Definition.Hash,
 			Mode:       approval.Mode(l.server.Approval),
 			Baseline:   first,
 			From:       r.recordBefore(from, t.Definition.Name),

@@ -111,8 +111,7 @@ func (r *run) kept(server string) []ToolInput {
 	s, _ := r.base.Server(server)
 	tools := make([]ToolInput, s.Tools)
 	for i := range tools {
-		t := r.base.Tool(s.First + i)
-		tools[i] = ToolInput{Definition: t.Definition, Hash: t.Hash}
+		tools[i] = ToolInput{Definition: r.base.Tool(s.First + i).Definition}
 	}
 	return tools
 }

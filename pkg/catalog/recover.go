@@ -25,10 +25,10 @@ func (s *Snapshot) Record(i int) *approval.Record {
 	if r == nil {
 		return nil
 	}
-	if r.CurrentHash == t.Hash {
+	if r.CurrentHash == t.Definition.Hash {
 		r.Current = t.Definition.Raw
 	}
-	if r.Approved = t.ApprovedRaw; r.ApprovedHash == t.Hash {
+	if r.Approved = t.ApprovedRaw; r.ApprovedHash == t.Definition.Hash {
 		r.Approved = t.Definition.Raw
 	}
 	return r
@@ -160,7 +160,8 @@ func (r *run) fromRecords() map[string][]ToolInput {
 			continue
 		}
 		if d, err := tool.ParseDefinition(held.Current); err == nil && d.Name == id.Name {
-			tools[id.Server] = append(tools[id.Server], ToolInput{Definition: d, Hash: held.CurrentHash})
+			d.Hash = held.CurrentHash
+			tools[id.Server] = append(tools[id.Server], ToolInput{Definition: d})
 		}
 	}
 	return tools

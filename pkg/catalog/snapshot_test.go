@@ -20,18 +20,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// define parses a definition and hashes it.
+// define parses a definition.
 func define(t testing.TB, raw string) catalog.ToolInput {
 	t.Helper()
 	d, err := tool.ParseDefinition([]byte(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := d.Hash()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return catalog.ToolInput{Definition: d, Hash: h}
+	return catalog.ToolInput{Definition: d}
 }
 
 // day is a time on the n-th of November 2026 that a store could have given.
@@ -57,14 +53,14 @@ func sample(t testing.TB) catalog.Input {
 	t.Helper()
 	approved, changed, unknown := define(t, plain), define(t, rich), define(t, `{"name":"odd.Name-1"}`)
 	approved.Record = &approval.Record{
-		Server: "fs", Tool: "list_files", URL: "https://fs.example.com/mcp", State: approval.Approved, ApprovedHash: approved.Hash, CurrentHash: approved.Hash,
+		Server: "fs", Tool: "list_files", URL: "https://fs.example.com/mcp", State: approval.Approved, ApprovedHash: approved.Definition.Hash, CurrentHash: approved.Definition.Hash,
 		Approved: approved.Definition.Raw, Current: approved.Definition.Raw,
 		By: "sync", At: day(1), FirstSeen: day(1), UpdatedAt: day(20), Rev: 1,
 	}
 	before := define(t, richBefore)
 	changed.Record = &approval.Record{
 		Server: "fs", Tool: "delete_file", State: approval.Changed, Disabled: true,
-		ApprovedHash: before.Hash, CurrentHash: changed.Hash,
+		ApprovedHash: before.Definition.Hash, CurrentHash: changed.Definition.Hash,
 		Approved: before.Definition.Raw, Current: changed.Definition.Raw,
 		By: "ann", Note: "not on Fridays", FirstSeen: day(2), DecidedAt: day(18), UpdatedAt: day(19), Rev: 1 << 40,
 	}
@@ -117,9 +113,9 @@ func TestSnapshotGivesBackWhatItWasBuiltFrom(t *testing.T) {
 				t.Errorf("definition (-want +got):\n%s", diff)
 			}
 			signature, lossy := tool.Signature(want.Definition.InputSchema, want.Definition.OutputSchema)
-			if got.Hash != want.Hash || got.Signature != signature || got.Lossy != lossy {
-				t.Errorf("%s: hash %q, signature %q, lossy %v; want %q, %q, %v",
-					got.ID, got.Hash, got.Signature, got.Lossy, want.Hash, signature, lossy)
+			if got.Signature != signature || got.Lossy != lossy {
+				t.Errorf("%s: signature %q, lossy %v; want %q, %v",
+					got.ID, got.Signature, got.Lossy, signature, lossy)
 			}
 			if diff := cmp.Diff(withoutDefinitions(want.Record), got.Approval); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
@@ -326,7 +322,7 @@ func walk(s *catalog.Snapshot) int {
 	for i := range s.Len() {
 		x := s.Tool(i)
 		n += len(x.Definition.Raw) + len(x.Definition.InputSchema) + len(x.Definition.OutputSchema) + len(x.ApprovedRaw)
-		n += len(x.Signature) + len(x.Hash) + len(x.Definition.Description)
+		n += len(x.Signature) + len(x.Definition.Hash) + len(x.Definition.Description)
 		if at, ok := s.Find(s.ID(i)); !ok || at != i {
 			panic(fmt.Sprintf("tool %d %q is found at %d, %v", i, s.ID(i), at, ok))
 		}
@@ -371,12 +367,8 @@ func ExampleBuild() {
 	if err != nil {
 		panic(err)
 	}
-	hash, err := d.Hash()
-	if err != nil {
-		panic(err)
-	}
 	s, err := catalog.Build(catalog.Input{Servers: []catalog.ServerInput{
-		{Name: "fs", Enabled: true, Tools: []catalog.ToolInput{{Definition: d, Hash: hash}}},
+		{Name: "fs", Enabled: true, Tools: []catalog.ToolInput{{Definition: d}}},
 	}})
 	if err != nil {
 		panic(err)
@@ -398,7 +390,7 @@ func many(b testing.TB, n int) catalog.Input {
 		t := define(b, fmt.Sprintf(`{"name":"tool_%d","description":"Does %s number %d.","inputSchema":{"type":"object","properties":{"path_%d":{"type":"string","description":%q}}}}`,
 			i, strings.Repeat("something useful ", 10), i, i, strings.Repeat("words about it ", 40)))
 		server := fmt.Sprintf("server-%d", i%70)
-		t.Record = &approval.Record{Server: server, Tool: t.Definition.Name, State: approval.Approved, ApprovedHash: t.Hash, CurrentHash: t.Hash, Rev: 1}
+		t.Record = &approval.Record{Server: server, Tool: t.Definition.Name, State: approval.Approved, ApprovedHash: t.Definition.Hash, CurrentHash: t.Definition.Hash, Rev: 1}
 		byServer[server] = append(byServer[server], t)
 	}
 	var in catalog.Input
@@ -428,7 +420,7 @@ func BenchmarkTool(b *testing.B) {
 	s := build(b, many(b, 1000))
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if s.Tool(i%1000).Hash == "" {
+		if s.Tool(i%1000).Definition.Hash == "" {
 			b.Fatal("no hash")
 		}
 	}

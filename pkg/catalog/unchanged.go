@@ -27,7 +27,7 @@ func (r *run) unchanged() bool {
 		}
 		for _, t := range l.tools {
 			n, ok := r.base.Find(tool.ID{Server: s.Name, Name: t.Definition.Name})
-			if !ok || r.base.string(r.base.row(n)[atHash:]) != string(t.Hash) {
+			if !ok || r.base.string(r.base.row(n)[atHash:]) != string(t.Definition.Hash) {
 				return false
 			}
 		}

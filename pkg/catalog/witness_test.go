@@ -38,15 +38,11 @@ func TestWitness(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				hash, err := d.Hash()
-				if err != nil {
-					t.Fatal(err)
-				}
-				tool := catalog.ToolInput{Definition: d, Hash: hash}
+				tool := catalog.ToolInput{Definition: d}
 				if x.minute > 0 {
-					tool.Record = &approval.Record{Server: "fs", Tool: x.name, CurrentHash: hash, Rev: 1, UpdatedAt: day(1).Add(time.Duration(x.minute) * time.Minute)}
+					tool.Record = &approval.Record{Server: "fs", Tool: x.name, CurrentHash: d.Hash, Rev: 1, UpdatedAt: day(1).Add(time.Duration(x.minute) * time.Minute)}
 					if !x.waiting {
-						tool.Record.ApprovedHash = hash
+						tool.Record.ApprovedHash = d.Hash
 					}
 				}
 				in.Tools = append(in.Tools, tool)

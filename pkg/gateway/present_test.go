@@ -72,9 +72,7 @@ func FuzzPresent(f *testing.F) {
 			t.Fatalf("%q becomes %q: %v", raw, renamed, err)
 		}
 		back := present(got, d.Name, d.Annotations)
-		was, err1 := d.Hash()
-		is, err2 := tool.Definition{Raw: back}.Hash()
-		if err1 != nil || err2 != nil || was != is {
+		if again, err := tool.ParseDefinition(back); err != nil || again.Hash != d.Hash {
 			t.Errorf("%q comes back as %q", raw, back)
 		}
 		hinted, err := tool.ParseDefinition(present(d, "", d.Annotations.Override(tool.Annotations{ReadOnlyHint: &readOnly})))

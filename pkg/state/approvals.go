@@ -98,7 +98,7 @@ func decide(o *inventory, over *overlay, unknown bool) []decision {
 		if record != nil && (t.Approval == nil || record.ApprovedHash != t.Approval.ApprovedHash) {
 			last = nil // the text is not at hand
 		}
-		out[i] = newDecision(record, last, server, t.Hash)
+		out[i] = newDecision(record, last, server, t.Definition.Hash)
 	}
 	return out
 }

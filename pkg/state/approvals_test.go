@@ -62,10 +62,8 @@ func snapshot(t *testing.T, made int, decisions ...approval.Decision) *catalog.S
 	t.Helper()
 	in := catalog.Input{Servers: []catalog.ServerInput{{Name: "s", Enabled: true}}}
 	for _, d := range decisions {
-		ti := catalog.ToolInput{Hash: "h", Record: d.Over(nil)}
-		ti.Definition.Raw = []byte(fmt.Sprintf(`{"name":%q}`, d.ID.Name))
-		ti.Definition.Name = d.ID.Name
-		in.Servers[0].Tools = append(in.Servers[0].Tools, ti)
+		def := tool.Definition{Raw: fmt.Appendf(nil, `{"name":%q}`, d.ID.Name), Name: d.ID.Name, Hash: "h"}
+		in.Servers[0].Tools = append(in.Servers[0].Tools, catalog.ToolInput{Definition: def, Record: d.Over(nil)})
 	}
 	s, err := catalog.Build(in)
 	if err == nil {

@@ -131,11 +131,7 @@ func (h *house) publish(l listing) *catalog.Snapshot {
 		s := catalog.ServerInput{Name: server, Enabled: true}
 		for name, description := range tools {
 			d := definition(name, description)
-			hash, err := d.Hash()
-			if err != nil {
-				h.t.Fatal(err)
-			}
-			ti := catalog.ToolInput{Definition: d, Hash: hash}
+			ti := catalog.ToolInput{Definition: d}
 			if r, err := h.approvals.Get(ctx, tool.ID{Server: server, Name: name}); err == nil {
 				ti.Record = &r
 			}
@@ -175,16 +171,12 @@ func (h *house) observe(id, description string, baseline bool) {
 		h.t.Fatal(err)
 	}
 	d := definition(tid.Name, description)
-	hash, err := d.Hash()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	var held *approval.Record
 	if r, err := h.approvals.Get(h.t.Context(), tid); err == nil {
 		held = &r
 	}
 	next, entry, changed := approval.Observe(held, approval.Seen{
-		ID: tid, URL: "https://" + tid.Server + ".example.com/mcp", Definition: d.Raw, Hash: hash,
+		ID: tid, URL: "https://" + tid.Server + ".example.com/mcp", Definition: d.Raw, Hash: d.Hash,
 		Mode: approval.OnChange, Baseline: baseline, Now: h.clock(),
 	})
 	if !changed {

@@ -101,7 +101,7 @@ func (v *View) Facts(i int) lock.Facts {
 // lost of what was known before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	t := v.r.snap.Tool(i)
-	disabled, approved := factsAt(r, v.r.overlay.record(t.ID, t.Approval), v.Server(i).Config, t.Hash)
+	disabled, approved := factsAt(r, v.r.overlay.record(t.ID, t.Approval), v.Server(i).Config, t.Definition.Hash)
 	return v.facts(i, disabled, approved)
 }
 

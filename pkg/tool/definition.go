@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxDefinition is the longest definition that is taken, in bytes.
@@ -24,31 +26,13 @@ type Definition struct {
 	InputSchema  json.RawMessage // nil if absent
 	OutputSchema json.RawMessage // nil if absent
 	Annotations  Annotations
-	Sum          Hash // of Raw, where it is known: see [Definition.Hash]
+	Hash         Hash // of Raw; "" after [ReadDefinition]
 }
 
 // A Hash is the lower-case hex SHA-256 of a definition's canonical form.
-// Two definitions with one hash mean the same to an agent.
+// Two definitions with one hash mean the same to an agent. Fields that this program
+// does not know are covered like the others: a client that knows them reads them.
 type Hash string
-
-// Hash returns the hash of the whole definition. Fields that this program does not
-// know are covered like the others: a client that knows them reads them. It is worked out
-// unless Sum holds it, as it does after [ParseDefinition].
-func (d Definition) Hash() (Hash, error) {
-	if d.Sum != "" {
-		return d.Sum, nil
-	}
-	c, err := CanonicalJSON(d.Raw)
-	if err != nil {
-		return "", fmt.Errorf("hash definition %q: %w", d.Name, err)
-	}
-	return hashOf(c), nil
-}
-
-func hashOf(canonical []byte) Hash {
-	sum := sha256.Sum256(canonical)
-	return Hash(hex.EncodeToString(sum[:]))
-}
 
 // ParseDefinition reads a definition that came from a server and keeps raw as it is,
 // without a copy. It refuses what two JSON readers could understand in two ways: a key
@@ -66,12 +50,14 @@ func ParseDefinition(raw []byte) (Definition, error) {
 	if err != nil {
 		return Definition{}, err
 	}
-	d.Sum = hashOf(canonical)
+	sum := sha256.Sum256(canonical)
+	d.Hash = Hash(hex.EncodeToString(sum[:]))
 	return d, nil
 }
 
 // ReadDefinition is [ParseDefinition] for a definition that ParseDefinition has accepted
-// before, such as one in a stored catalog: it checks no more than it needs to read.
+// before, such as one in a stored catalog: it checks no more than it needs to read, and
+// does not work out the hash.
 func ReadDefinition(raw []byte) (Definition, error) {
 	d := Definition{Raw: raw}
 	err := members(raw, func(key string, value json.RawMessage) error {
@@ -127,35 +113,32 @@ func readAnnotations(raw json.RawMessage, a *Annotations) error {
 var errNotObject = errors.New("not a JSON object")
 
 // members calls f with each member of a JSON object, in the order in which
-// they stand. The value is a sub-slice of raw.
+// they stand. The value is a sub-slice of raw. A key that stands twice comes twice.
 func members(raw []byte, f func(key string, value json.RawMessage) error) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != jsontext.KindBeginObject {
 		return errNotObject
 	}
-	for dec.More() {
-		key, err := dec.Token()
+	for d.PeekKind() != jsontext.KindEndObject {
+		t, err := d.ReadToken()
 		if err != nil {
-			return fmt.Errorf("read key: %w", err)
+			return err
 		}
-		name, ok := key.(string)
-		if !ok {
-			return errNotObject
+		name := t.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return err
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return fmt.Errorf("read %q: %w", name, err)
-		}
-		end := int(dec.InputOffset())
+		end := int(d.InputOffset())
 		if err := f(name, raw[end-len(value):end:end]); err != nil {
 			return err
 		}
 	}
-	if _, err := dec.Token(); err != nil {
-		return fmt.Errorf("read object: %w", err)
+	if _, err := d.ReadToken(); err != nil {
+		return err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return errNotObject
 	}
 	return nil
 }

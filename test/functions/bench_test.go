@@ -44,11 +44,7 @@ func catalogOf(b *testing.B, endpoint string, n int) map[string]string {
 				if err != nil || total == n {
 					continue
 				}
-				hash, err := d.Hash()
-				if err != nil {
-					b.Fatal(err)
-				}
-				server.Tools = append(server.Tools, catalog.ToolInput{Definition: d, Hash: hash})
+				server.Tools = append(server.Tools, catalog.ToolInput{Definition: d})
 				total++
 			}
 			in.Servers = append(in.Servers, server)

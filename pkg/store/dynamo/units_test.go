@@ -151,12 +151,8 @@ func newShop(t *testing.T, endpoint string, n int) *shop {
 		if err != nil {
 			return approval.Record{}, err
 		}
-		hash, err := d.Hash()
-		if err != nil {
-			return approval.Record{}, err
-		}
 		r, _, _ := approval.Observe(nil, approval.Seen{
-			ID: id, URL: "https://" + id.Server + ".example.com/mcp", Definition: d.Raw, Hash: hash, Mode: approval.OnChange, Baseline: true, Now: time.Now(),
+			ID: id, URL: "https://" + id.Server + ".example.com/mcp", Definition: d.Raw, Hash: d.Hash, Mode: approval.OnChange, Baseline: true, Now: time.Now(),
 		})
 		return r, nil
 	})
@@ -200,7 +196,7 @@ func (s *shop) publish() {
 			s.t.Fatal(err)
 		}
 		in := servers[r.Server]
-		in.Tools = append(in.Tools, catalog.ToolInput{Definition: d, Hash: r.CurrentHash, Record: &r})
+		in.Tools = append(in.Tools, catalog.ToolInput{Definition: d, Record: &r})
 	}
 	var in catalog.Input
 	for _, server := range servers {
