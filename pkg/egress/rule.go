@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,24 @@ func (r Rule) Check(scheme string, ap netip.AddrPort) error {
 		return blocked("address %s is public and takes https only", addr)
 	}
 	return nil
+}
+
+// Blocks reports whether the host of u is an address, or localhost, that may not be dialed. A
+// name is not resolved for it.
+func (r Rule) Blocks(u *url.URL) bool {
+	host := u.Hostname()
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		host = "127.0.0.1"
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil {
+		port = 443
+	}
+	return r.Check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
 }
 
 // isRuntime reports whether an address is the Lambda runtime's own endpoint, from which a request could take

@@ -23,9 +23,9 @@ const (
 
 // answer answers a request that came on the stream of resp, and takes all else for a
 // notification. The answer goes out on the same session.
-func (o *op) answer(ctx context.Context, l leg, resp *http.Response, data []byte) {
+func (o *operation) answer(ctx context.Context, s mcpSession, resp *http.Response, data []byte) {
 	id, method := asked(data)
-	if id == nil || l.modern || o.answered == maxAsked {
+	if id == nil || s.modern || o.answered == maxAsked {
 		return
 	}
 	o.answered++
@@ -36,16 +36,16 @@ func (o *op) answer(ctx context.Context, l leg, resp *http.Response, data []byte
 		o.refused = true
 		body.Add("error", []byte(`{"code":-32601,"message":"the client has no such method"}`))
 	}
-	if l.session == "" { // the request on the stream may be the one that opens the session
-		if l.session = resp.Header.Get(sessionHeader); !validSession(l.session) {
+	if s.id == "" { // the request on the stream may be the one that opens the session
+		if s.id = resp.Header.Get(sessionHeader); !validSession(s.id) {
 			return
 		}
 	}
-	defer func(x *exchange) { o.trail.last = x }(o.trail.last) // the evidence is that of the call
+	defer func(x *exchange) { o.last = x }(o.last) // the evidence is that of the call
 	ctx, cancel := context.WithTimeout(ctx, askedTimeout)
 	defer cancel()
 	// Best effort: a server that does not take the answer is bounded by the call's own time.
-	if handed, err := o.post(ctx, l, message{}, body.Bytes()); err == nil {
+	if handed, err := o.post(ctx, s, message{}, body.Bytes()); err == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(handed.Body, maxEvidence))
 		_ = handed.Body.Close()
 	}

@@ -35,7 +35,7 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("net/http", func(b *testing.B) {
 		s := benchServer(b)
 		c := New(nil)
-		m, err := c.callMessage(leg{modern: true, version: versionModern}, Call{Name: "echo", Params: params})
+		m, err := c.callMessage(mcpSession{modern: true, version: versionModern}, Call{Name: "echo", Params: params})
 		if err != nil {
 			b.Fatal(err)
 		}

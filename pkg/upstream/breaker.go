@@ -1,8 +1,11 @@
 package upstream
 
-import "github.com/portcullis-mcp/portcullis/pkg/outcome"
+import (
+	"sync"
+	"time"
 
-import "time"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+)
 
 const (
 	breakAfter = 5                // failures in a row
@@ -10,8 +13,9 @@ const (
 )
 
 // A breaker spares a server that keeps failing, and its callers the wait. Its zero
-// value is closed. It is a pure state machine; the peer locks round it.
+// value is closed.
 type breaker struct {
+	mu       sync.Mutex
 	failures int
 	until    time.Time // open before
 	probing  bool      // one call is finding out whether the server is back
@@ -19,6 +23,8 @@ type breaker struct {
 
 // admit says whether a call may be made at now; if not, how long to wait.
 func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	switch {
 	case b.failures < breakAfter:
 		return 0, true
@@ -34,6 +40,8 @@ func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 // report counts how a call ended. Only transient failures count, and not a limit: such a
 // server is well. A denial or an abort says nothing either way.
 func (b *breaker) report(now time.Time, out outcome.Outcome) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.probing = false
 	switch {
 	case out.Status == outcome.Available:
@@ -43,16 +51,4 @@ func (b *breaker) report(now time.Time, out outcome.Outcome) {
 			b.until = now.Add(breakFor)
 		}
 	}
-}
-
-func (p *peer) admit(now time.Time) (time.Duration, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.breaker.admit(now)
-}
-
-func (p *peer) report(now time.Time, out outcome.Outcome) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.breaker.report(now, out)
 }

@@ -25,9 +25,9 @@ const cancelTimeout = 500 * time.Millisecond
 // processed, or call.Retry says that twice does no harm, and only inside the time left.
 func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
 	start := c.o.Now()
-	o := c.newCall(t, call.Owner)
+	o := c.newOperation(t, false, call.Owner)
 	defer o.release()
-	if wait, ok := o.peer.admit(start); !ok {
+	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
 		return nil, &outcome.CallError{Outcome: c.ended(ctx, "call", t, start, out)}
 	}
@@ -40,9 +40,9 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	result, out, err := o.callWithRetry(ctx, own, call)
 	out = c.ended(ctx, "call", t, start, out)
 	if o.outlived { // a slow tool is no failure of its server: the breaker learns nothing
-		o.peer.report(out.CheckedAt, outcome.Outcome{})
+		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {
-		o.peer.report(out.CheckedAt, out)
+		o.server.breaker.report(out.CheckedAt, out)
 	}
 	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == outcome.Available {
 		rpc = o.redacted(rpc)
@@ -52,7 +52,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		return nil, rpc
 	}
 	if err != nil {
-		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.trail.last != nil && o.trail.last.session, Asked: o.refused}
+		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.last != nil && o.last.session, Asked: o.refused}
 	}
 	result = o.scrubbed(result)
 	if o.refused {
@@ -61,14 +61,14 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	return result, nil
 }
 
-func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.RawMessage, out outcome.Outcome, err error) {
+func (o *operation) callWithRetry(caller, own context.Context, call Call) (result json.RawMessage, out outcome.Outcome, err error) {
 	again := func(out outcome.Outcome) bool {
-		return out.Status == outcome.Transient && (call.Retry || o.leg == nil || notProcessed(o.trail.last, o.t.BehindProxy))
+		return out.Status == outcome.Transient && (call.Retry || o.session == nil || notProcessed(o.last, o.t.BehindProxy))
 	}
 	out, err = o.retry(own, again, func() (outcome.Outcome, error) {
 		out, err := o.attempt(caller, own, func() (err error) {
 			if err = o.begin(own); err == nil {
-				result, err = o.do(own, func(l leg) (message, error) { return o.c.callMessage(l, call) })
+				result, err = o.do(own, func(s mcpSession) (message, error) { return o.c.callMessage(s, call) })
 			}
 			return err
 		})
@@ -87,11 +87,11 @@ func (o *op) callWithRetry(caller, own context.Context, call Call) (result json.
 }
 
 // sentCall reports whether the last exchange was the call itself, on a connection that was had.
-func (o *op) sentCall() bool { return o.leg != nil && o.trail.last != nil && o.trail.last.sent }
+func (o *operation) sentCall() bool { return o.session != nil && o.last != nil && o.last.sent }
 
-// callMessage builds a tools/call for leg l.
-func (c *Client) callMessage(l leg, call Call) (message, error) {
-	params, p, err := c.callParams(l, call)
+// callMessage builds a tools/call for session s.
+func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
+	params, p, err := c.callParams(s, call)
 	if err != nil {
 		return message{}, err
 	}
@@ -102,7 +102,7 @@ func (c *Client) callMessage(l leg, call Call) (message, error) {
 	if p.tracestate != "" {
 		m.header.Set("Tracestate", p.tracestate)
 	}
-	if l.modern {
+	if s.modern {
 		err = mirror(m.header, call)
 	}
 	return m, err
@@ -160,11 +160,11 @@ func atTheDoor(status int) bool {
 
 // cancelUpstream tells a server of the handshake era that the answer is not awaited any
 // more; there a closed connection does not mean that. In the stateless era it does.
-func (o *op) cancelUpstream(ctx context.Context) {
-	if o.leg == nil || o.leg.modern || !o.sentCall() {
+func (o *operation) cancelUpstream(ctx context.Context) {
+	if o.session == nil || o.session.modern || !o.sentCall() {
 		return
 	}
-	defer func(x *exchange) { o.trail.last = x }(o.trail.last)
+	defer func(x *exchange) { o.last = x }(o.last)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	params := rawjson.Object{
@@ -172,5 +172,5 @@ func (o *op) cancelUpstream(ctx context.Context) {
 		{Name: "reason", Value: rawjson.Quote("the caller no longer waits")},
 	}
 	// Best effort: the call has failed already, and that is what is reported.
-	_ = o.notify(ctx, *o.leg, "notifications/cancelled", params.Bytes())
+	_ = o.notify(ctx, *o.session, "notifications/cancelled", params.Bytes())
 }

@@ -84,7 +84,7 @@ type Call struct {
 }
 
 // CallMeta is the metadata of the caller's own request. What concerns only the
-// caller's leg (protocol version, client info, progress, log level) is not passed on.
+// caller and the gateway (protocol version, client info, progress, log level) is not passed on.
 type CallMeta struct {
 	Raw         json.RawMessage // the caller's _meta object; nil: that of Params
 	Traceparent string          // of the caller's HTTP request, used if Raw has none
@@ -112,21 +112,19 @@ type Client struct {
 	limits limits
 	dialer *egress.Dialer
 	http   *http.Client
-	vault  *vault
+	cache  secretCache
 	info   json.RawMessage // this client, as MCP's clientInfo
 	agent  string          // this client, as User-Agent
 	nextID atomic.Int64    // JSON-RPC ids are unique over all servers
 
-	slots  slots
-	shared sharedStore
-	ends   chan struct{} // holds a token for each session that is to be ended
-	ending chan struct{} // and for each that is just being ended
+	sessions sessionCache
+	shared   sharedStore
+	ends     chan struct{} // holds a token for each session that is to be ended
+	ending   chan struct{} // and for each that is just being ended
 
 	mu      sync.Mutex
-	peers   map[string]*peer // by id and URL
-	sweeper *time.Timer      // nil: there is no session
-
-	scrubbers map[string]*scrubber // by id
+	servers map[string]*serverState // by id and URL
+	sweeper *time.Timer             // nil: there is no session
 }
 
 // Limits bound what one server may take.
@@ -145,7 +143,15 @@ type limits struct {
 
 // New returns a Client. It makes no call.
 func New(o *Options) *Client {
-	c := &Client{peers: map[string]*peer{}, scrubbers: map[string]*scrubber{}, ends: make(chan struct{}, maxEnds), ending: make(chan struct{}, maxEnding)}
+	c := &Client{
+		limits: limits{
+			attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: 20 * time.Second,
+			margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,
+			drain: 10 * time.Millisecond,
+		},
+		servers: map[string]*serverState{}, sessions: sessionCache{max: maxSessions},
+		ends: make(chan struct{}, maxEnds), ending: make(chan struct{}, maxEnding),
+	}
 	if o != nil {
 		c.o = *o
 	}
@@ -167,14 +173,8 @@ func New(o *Options) *Client {
 	name, version := cmp.Or(c.o.Name, "portcullis"), cmp.Or(c.o.Version, "0.0.0")
 	info := rawjson.Object{{Name: "name", Value: rawjson.Quote(name)}, {Name: "version", Value: rawjson.Quote(version)}}
 	c.info, c.agent = info.Bytes(), name+"/"+version
-	c.limits = limits{
-		attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: 20 * time.Second,
-		margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,
-		drain: 10 * time.Millisecond,
-	}
-	c.slots.max = maxSlots
 	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
-	c.vault = &vault{from: c.o.Secrets}
+	c.cache.from = c.o.Secrets
 	c.dialer = &egress.Dialer{
 		Rule:  egress.Rule{Allow: c.o.AllowNets, Runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
 		Roots: c.o.RootCAs,
@@ -199,24 +199,17 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// peer returns what is remembered of a server. Under another URL it is another server.
-func (c *Client) peer(t Target) *peer {
+// server returns what is remembered of a server. Under another URL it is another server.
+func (c *Client) server(t Target) *serverState {
 	key := t.ID + "\x00" + t.URL
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.peers[key]
+	s, ok := c.servers[key]
 	if !ok {
-		p = &peer{loads: newSlot(session.Key{Server: t.ID, URL: t.URL}, true), memory: t.Memory}
-		c.peers[key] = p
+		s = &serverState{memory: t.Memory}
+		c.servers[key] = s
 	}
-	return p
-}
-
-// CloseIdleConnections makes a recorder close those of its transport.
-func (r recorder) CloseIdleConnections() {
-	if t, ok := r.next.(*http.Transport); ok {
-		t.CloseIdleConnections()
-	}
+	return s
 }
 
 // within returns a context that ends after limit, and before the caller's own

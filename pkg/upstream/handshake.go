@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -16,28 +17,30 @@ const sessionHeader = "Mcp-Session-Id"
 // handshake finds out how to speak to the server: server/discover first, which a
 // server of the stateless era must know, then initialize. A server that is remembered to be of
 // the handshake era is not asked for the other unless it is not what it was.
-func (o *op) handshake(ctx context.Context, legacy bool) (*leg, error) {
+func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if legacy {
-		l, err := o.initialize(ctx)
-		if _, own := errors.AsType[*RPCError](err); err == nil || !own && !o.olderServer(err) {
-			return l, err
+		s, err := o.initialize(ctx)
+		if _, own := errors.AsType[*RPCError](err); err == nil || !own && !unknownMethod(err) {
+			return s, err
 		}
 	}
 	o.asked = o.c.o.Now()
-	l := leg{modern: true, version: versionModern}
-	result, err := o.send(ctx, l, message{method: "server/discover", params: listOnly(o.c.meta(l, passed{}))})
-	if err != nil {
-		var supported []string
-		switch rpc, ok := errors.AsType[*RPCError](err); {
-		case ok && rpc.Code == codeVersion:
-			supported = supportedIn(rpc.Data)
-		case ok && modernCode(rpc.Code):
-			return nil, err
-		case ok, o.olderServer(err):
-		default:
-			return nil, err
+	s := mcpSession{modern: true, version: versionModern}
+	result, err := o.send(ctx, s, message{method: "server/discover", params: o.c.listParams(s, nil)})
+	if rpc, ok := errors.AsType[*RPCError](err); ok && (rpc.Code == codeVersion || !modernCode(rpc.Code)) {
+		var d struct {
+			Supported []string `json:"supported"`
 		}
-		return o.fallBack(ctx, supported)
+		if rpc.Code == codeVersion {
+			_ = json.Unmarshal(rpc.Data, &d) // what does not read supports nothing known
+		}
+		return o.fallBack(ctx, d.Supported)
+	}
+	if unknownMethod(err) {
+		return o.fallBack(ctx, nil)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var d struct {
 		Supported    []string                   `json:"supportedVersions"`
@@ -49,52 +52,46 @@ func (o *op) handshake(ctx context.Context, legacy bool) (*leg, error) {
 	if !slices.Contains(d.Supported, versionModern) {
 		return o.fallBack(ctx, d.Supported)
 	}
-	_, l.tools = d.Capabilities["tools"]
-	return &l, nil
+	_, s.tools = d.Capabilities["tools"]
+	return &s, nil
 }
 
-// listOnly returns params that hold meta and nothing else.
-func listOnly(meta json.RawMessage) json.RawMessage {
-	return rawjson.Object{{Name: "_meta", Value: meta}}.Bytes()
-}
-
-// supportedIn reads the versions out of the data of a version error.
-func supportedIn(data json.RawMessage) []string {
-	var d struct {
-		Supported []string `json:"supported"`
-	}
-	_ = json.Unmarshal(data, &d) // what does not read supports nothing known
-	return d.Supported
-}
-
-// olderServer tells the many answers with which servers of the handshake era refuse
-// a method that they do not know. A denial, a limit or a timeout is none.
-func (o *op) olderServer(err error) bool {
+// unknownMethod reports whether err is one of the many answers with which servers of the
+// handshake era refuse a method that they do not know.
+func unknownMethod(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
-	return ok && status.status/100 == 4 && !slices.Contains([]int{
-		http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
-		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons,
-	}, status.status)
+	return ok && status.status/100 == 4 && !ofTheWay(status.status)
+}
+
+// ofTheWay reports whether an HTTP status is one that a proxy on the way sets too: a denial, a
+// limit or a timeout.
+func ofTheWay(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons:
+		return true
+	}
+	return false
 }
 
 // fallBack opens a session of the handshake era, unless the server said which versions
 // it supports and none of that era is among them.
-func (o *op) fallBack(ctx context.Context, supported []string) (*leg, error) {
+func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSession, error) {
 	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
 		return nil, &protocolError{outcome.ReasonVersion, "the server supports no protocol version that the gateway knows"}
 	}
-	o.peer.older(o.asked)
+	o.server.foundLegacy(o.asked)
 	return o.initialize(ctx)
 }
 
 // initialize opens a session of the handshake era.
-func (o *op) initialize(ctx context.Context) (*leg, error) {
+func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	params := rawjson.Object{
 		{Name: "protocolVersion", Value: rawjson.Quote(versionLegacy)},
 		{Name: "capabilities", Value: json.RawMessage("{}")},
 		{Name: "clientInfo", Value: o.c.info},
 	}
-	result, err := o.send(ctx, leg{}, message{method: "initialize", params: params.Bytes()})
+	result, err := o.send(ctx, mcpSession{}, message{method: "initialize", params: params.Bytes()})
 	if err != nil {
 		return nil, err
 	}
@@ -108,26 +105,21 @@ func (o *op) initialize(ctx context.Context) (*leg, error) {
 	if !slices.Contains(legacyVersions(), r.Version) {
 		return nil, &protocolError{outcome.ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
 	}
-	l := leg{version: r.Version, session: o.trail.last.header.Get(sessionHeader)}
-	if !validSession(l.session) {
+	s := mcpSession{version: r.Version, id: o.last.header.Get(sessionHeader)}
+	if !validSession(s.id) {
 		return nil, brokenProtocol("initialize: the session id is not one")
 	}
-	_, l.tools = r.Capabilities["tools"]
-	if err := o.notify(ctx, l, "notifications/initialized", []byte("{}")); err != nil {
-		if l.session != "" {
-			o.c.hangUpLater(o.t, &l) // or it would stay open, and the next attempt opens another
+	_, s.tools = r.Capabilities["tools"]
+	if err := o.notify(ctx, s, "notifications/initialized", []byte("{}")); err != nil {
+		if s.id != "" {
+			o.c.endLater(o.t, &s) // or it would stay open, and the next attempt opens another
 		}
 		return nil, err
 	}
-	return &l, nil
+	return &s, nil
 }
 
-// validSession tells an id that may stand in a header: visible ASCII, not too long.
+// validSession reports whether id may stand in a header: visible ASCII, not too long.
 func validSession(id string) bool {
-	for i := range len(id) {
-		if id[i] < '!' || id[i] > '~' {
-			return false
-		}
-	}
-	return len(id) <= 1024
+	return len(id) <= 1024 && !strings.ContainsFunc(id, func(r rune) bool { return r < '!' || r > '~' })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -32,7 +33,7 @@ func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 // load is Load. met is told how each attempt ended; it must not block.
 func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
 	start := c.o.Now()
-	l := load{op: c.newLoad(t), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
+	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
 	l.limit = c.limits.attempt
 	var cancel context.CancelFunc
 	l.whole, cancel = c.within(ctx, c.limits.list)
@@ -46,13 +47,13 @@ func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) 
 		out = classify(evidence{aborted: ctx.Err() != nil, expired: true})
 		out.Attempts, out.Error = 1, "load did not stop at its deadline"
 	}
-	out.Memory = l.peer.keepsake()
+	out.Memory = l.server.remembered()
 	return c.ended(ctx, "load", t, start, out)
 }
 
-// A load is one op that lists tools.
+// A load is an operation that lists tools.
 type load struct {
-	*op
+	*operation
 	caller context.Context
 	whole  context.Context // of the load
 	first  context.Context // until a first page has come: a server that says nothing is not waited for
@@ -84,6 +85,7 @@ func (l *load) wait() (out outcome.Outcome, ended bool) {
 }
 
 func (l *load) run() outcome.Outcome {
+	defer l.release()
 	transient := func(out outcome.Outcome) bool { return out.Status == outcome.Transient && !l.t.Once }
 	out, _ := l.retry(l.first, transient, func() (outcome.Outcome, error) {
 		var found listing
@@ -102,7 +104,7 @@ func (l *load) run() outcome.Outcome {
 		return out, err
 	})
 	if out.Status == outcome.Available {
-		l.peer.report(l.c.o.Now(), out)
+		l.server.breaker.report(l.c.o.Now(), out)
 	}
 	return out
 }
@@ -112,20 +114,20 @@ func (l *load) list() (listing, error) {
 	var found listing
 	ctx := l.first
 	var cursor json.RawMessage
-	var began *leg
+	var began *mcpSession
 	for page := 1; page <= maxPages; page++ {
-		result, err := l.do(ctx, func(on leg) (message, error) {
+		result, err := l.do(ctx, func(on mcpSession) (message, error) {
 			return message{method: "tools/list", params: l.c.listParams(on, cursor)}, nil
 		})
 		if page == 1 {
-			began = l.leg
-		} else if l.leg != nil && l.leg != began {
+			began = l.session
+		} else if l.session != nil && l.session != began {
 			// A new session was opened half-way, and the cursor belonged to the old
 			// one. A second chance is had once only, so this ends.
 			found, cursor, page = listing{}, nil, 0
 			continue
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && l.leg != nil && !l.leg.tools {
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && l.session != nil && !l.session.tools {
 			return listing{}, nil // the server offers no tools, and said so
 		}
 		if err != nil {

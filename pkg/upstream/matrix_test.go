@@ -112,7 +112,7 @@ func withSecrets(f secretsFunc) func(*testing.T) scene {
 		return scene{
 			target: Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer ${ssm:/token}"}},
 			seen:   s.Total,
-			change: func(c *Client) { c.vault.from = f },
+			change: func(c *Client) { c.cache.from = f },
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestRememberedSessionsAreTakenOverAtOnce(t *testing.T) {
 	d.write(first, "a", "of a")
 	d.ForgetRequests()
 	target := d.target()
-	target.Memory = first.peer(target).keepsake()
+	target.Memory = first.server(target).remembered()
 	raw, err := second.Call(t.Context(), target, Call{Owner: owner("a"), Name: "read"})
 	if err != nil || !strings.Contains(string(raw), "of a") || methods(d.Server) != "tools/call" {
 		t.Errorf("read = %s, %v after %s; want a's text by one request", raw, err, methods(d.Server))

@@ -74,11 +74,11 @@ func validTraceparent(s string) bool {
 		strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
 }
 
-// meta returns the _meta of a request on leg l, nil if there is nothing to say.
-func (c *Client) meta(l leg, p passed) json.RawMessage {
+// meta returns the _meta of a request on mcpSession l, nil if there is nothing to say.
+func (c *Client) meta(s mcpSession, p passed) json.RawMessage {
 	var o rawjson.Object
-	if l.modern {
-		o.Add(metaVersion, rawjson.Quote(l.version))
+	if s.modern {
+		o.Add(metaVersion, rawjson.Quote(s.version))
 		o.Add(metaClientInfo, c.info)
 		o.Add(metaCapabilities, narrow(p.capabilities))
 	}
@@ -110,11 +110,11 @@ func narrow(capabilities json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// callParams returns the params of a tools/call on leg l. All that the caller sent passes
+// callParams returns the params of a tools/call on mcpSession l. All that the caller sent passes
 // byte for byte, but for the name, the metadata, a request for a task, and members that
 // differ from a known one in case only: a server that folds case would take them for it, and
 // so run another tool than the one that was checked.
-func (c *Client) callParams(l leg, call Call) (json.RawMessage, passed, error) {
+func (c *Client) callParams(s mcpSession, call Call) (json.RawMessage, passed, error) {
 	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(call.Name)}}
 	var inParams json.RawMessage
 	if call.Params != nil {
@@ -137,7 +137,7 @@ func (c *Client) callParams(l leg, call Call) (json.RawMessage, passed, error) {
 	if err != nil {
 		return nil, passed{}, &RPCError{Code: codeInvalidParams, Message: "_meta is not an object"}
 	}
-	if meta := c.meta(l, p); meta != nil {
+	if meta := c.meta(s, p); meta != nil {
 		o.Add("_meta", meta)
 	}
 	return o.Bytes(), p, nil
@@ -153,14 +153,14 @@ func foldsToKnown(name string) bool {
 	return false
 }
 
-// listParams returns the params of a tools/list on leg l. cursor is the JSON string that
+// listParams returns the params of a tools/list on mcpSession l. cursor is the JSON string that
 // the server sent, as it came; nil for the first page.
-func (c *Client) listParams(l leg, cursor json.RawMessage) json.RawMessage {
+func (c *Client) listParams(s mcpSession, cursor json.RawMessage) json.RawMessage {
 	var o rawjson.Object
 	if cursor != nil {
 		o.Add("cursor", cursor)
 	}
-	if meta := c.meta(l, passed{}); meta != nil {
+	if meta := c.meta(s, passed{}); meta != nil {
 		o.Add("_meta", meta)
 	}
 	return o.Bytes()

@@ -12,12 +12,12 @@ const trace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 
 func TestCallParams(t *testing.T) {
 	const own = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"portcullis","version":"0.0.0"},"io.modelcontextprotocol/clientCapabilities":`
-	modern, legacy := leg{modern: true, version: versionModern}, leg{version: versionLegacy}
+	modern, legacy := mcpSession{modern: true, version: versionModern}, mcpSession{version: versionLegacy}
 	for _, tt := range []struct {
-		name string
-		leg  leg
-		call Call
-		want string
+		name    string
+		session mcpSession
+		call    Call
+		want    string
 	}{
 		{"nothing but the name", legacy, Call{Name: "t"}, `{"name":"t"}`},
 		{"metadata of the leg", modern, Call{Name: "t"}, `{"name":"t","_meta":{` + own + `{}}}`},
@@ -50,7 +50,7 @@ func TestCallParams(t *testing.T) {
 			Call{Name: "t", Params: json.RawMessage(`{"_meta":{"a/b":1}}`), Meta: CallMeta{Raw: json.RawMessage(`{"c/d":2}`)}}, `{"name":"t","_meta":{"c/d":2}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := New(nil).callParams(tt.leg, tt.call)
+			got, _, err := New(nil).callParams(tt.session, tt.call)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("params = %s, %v\nwant     %s", got, err, tt.want)
 			}

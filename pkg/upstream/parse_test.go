@@ -136,7 +136,7 @@ func FuzzCallParams(f *testing.F) {
 	f.Add([]byte(`{"arguments":{"a":"b"}}`), []byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`))
 	c := New(nil)
 	f.Fuzz(func(t *testing.T, params, schema []byte) {
-		m, err := c.callMessage(leg{modern: true, version: versionModern}, Call{Name: "tool", Params: params, Schema: schema})
+		m, err := c.callMessage(mcpSession{modern: true, version: versionModern}, Call{Name: "tool", Params: params, Schema: schema})
 		if err != nil {
 			return
 		}

@@ -14,7 +14,7 @@ const (
 
 // retry makes attempts until one is not worth another, and returns how the last one ended.
 // again reports whether an outcome is worth another attempt.
-func (o *op) retry(ctx context.Context, again func(outcome.Outcome) bool, attempt func() (outcome.Outcome, error)) (outcome.Outcome, error) {
+func (o *operation) retry(ctx context.Context, again func(outcome.Outcome) bool, attempt func() (outcome.Outcome, error)) (outcome.Outcome, error) {
 	for n := 1; ; n++ {
 		out, err := attempt()
 		if n < o.c.limits.attempts && again(out) && o.c.pause(ctx, n, out.RetryAfter) {

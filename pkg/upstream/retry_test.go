@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 func TestRetry(t *testing.T) {
@@ -46,7 +47,7 @@ func TestRetry(t *testing.T) {
 				c := New(&Options{Jitter: func(time.Duration) time.Duration { return tt.jitter }})
 				var began []time.Duration
 				start := time.Now()
-				out, _ := c.newLoad(Target{}).retry(ctx, func(o outcome.Outcome) bool { return o.Status == transient }, func() (outcome.Outcome, error) {
+				out, _ := c.newOperation(Target{}, true, session.Owner{}).retry(ctx, func(o outcome.Outcome) bool { return o.Status == transient }, func() (outcome.Outcome, error) {
 					began = append(began, time.Since(start))
 					time.Sleep(tt.took)
 					return tt.ends[min(len(began), len(tt.ends))-1], nil

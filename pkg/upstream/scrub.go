@@ -24,7 +24,7 @@ const minEchoed = 8
 type scrubber struct {
 	secrets []string // that it was made for
 	forms   []string // ways to write them
-	anchors anchors
+	any     prefilter
 }
 
 // newScrubber returns a scrubber for results. Of two secrets of which one holds the other, the
@@ -51,7 +51,7 @@ func scrubberOf(secrets []string, counts func(string) bool) *scrubber {
 	}
 	slices.Sort(s.forms)
 	s.forms = slices.Compact(s.forms)
-	s.anchors = newAnchors(s.forms)
+	s.any = newPrefilter(s.forms)
 	return s
 }
 
@@ -75,7 +75,7 @@ func written(secret string) []string {
 // clean returns valid JSON without the secrets. Strings that hold none keep their bytes, and
 // without any raw itself is returned; a number is never one.
 func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
-	if !s.anchors.in(raw) { // most hold none, and that is all that they cost
+	if !s.any.mayHold(raw) { // most hold none, and that is all that they cost
 		return raw
 	}
 	var out json.RawMessage
@@ -93,7 +93,7 @@ func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
 			}
 		}
 		at = to + 1
-		if !s.anchors.in(raw[from:to]) {
+		if !s.any.mayHold(raw[from:to]) {
 			continue
 		}
 		for _, span := range s.spans(raw[from:to], 1) {
@@ -109,7 +109,7 @@ func (s *scrubber) clean(raw json.RawMessage) json.RawMessage {
 
 // text returns a plain text without the secrets.
 func (s *scrubber) text(t string) string {
-	if !s.anchors.in([]byte(t)) {
+	if !s.any.mayHold([]byte(t)) {
 		return t
 	}
 	var out strings.Builder
@@ -212,42 +212,32 @@ func codeUnit(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// scrubber returns the scrubber for a server's secrets, the one that was made for its last
+// scrubberFor returns the scrubber for a server's secrets, the one that was made for its last
 // call if they are the same.
-func (c *Client) scrubber(server string, secrets []string) *scrubber {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.scrubbers[server]
-	if s == nil || !slices.Equal(s.secrets, secrets) {
-		s = newScrubber(secrets)
-		c.scrubbers[server] = s
+func (s *serverState) scrubberFor(secrets []string) *scrubber {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scrubber == nil || !slices.Equal(s.scrubber.secrets, secrets) {
+		s.scrubber = newScrubber(secrets)
 	}
-	return s
-}
-
-// scrubber returns that of the op's server.
-func (o *op) scrubber() *scrubber {
-	if o.ep == nil {
-		return &scrubber{}
-	}
-	return o.c.scrubber(o.t.ID, o.ep.secrets)
+	return s.scrubber
 }
 
 // redacted returns a server's own error without the known secrets. It goes to the caller, and
 // servers quote the credential that they refuse.
-func (o *op) redacted(e *RPCError) *RPCError {
+func (o *operation) redacted(e *RPCError) *RPCError {
 	r := newRedactor(o.secrets())
 	return &RPCError{Code: e.Code, Message: r.text(e.Message), Data: r.clean(e.Data)}
 }
 
 // scrubbed returns a result without the server's secrets and the id of the session that it
 // came on.
-func (o *op) scrubbed(result json.RawMessage) json.RawMessage {
-	result = o.scrubber().clean(result)
-	if o.leg == nil || o.leg.session == "" || !bytes.Contains(result, []byte(o.leg.session)) {
+func (o *operation) scrubbed(result json.RawMessage) json.RawMessage {
+	result = o.server.scrubberFor(o.ep.secrets).clean(result)
+	if o.session == nil || o.session.id == "" || !bytes.Contains(result, []byte(o.session.id)) {
 		return result
 	}
-	return newScrubber([]string{o.leg.session}).clean(result)
+	return newScrubber([]string{o.session.id}).clean(result)
 }
 
 // isSecret reports whether the value of a header that is written out in the configuration is

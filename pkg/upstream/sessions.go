@@ -22,7 +22,7 @@ const (
 	prolongAfter = 15 * time.Minute
 
 	storeTimeout = time.Second      // of one question to the store
-	prolongAgain = 30 * time.Second // after a store failed it is not asked for that long
+	storeRetry   = 30 * time.Second // after a store failed it is not asked for that long
 
 	endTimeout = 2 * time.Second // of telling a server that a session is over
 	maxEnding  = 16              // at once
@@ -32,126 +32,123 @@ const (
 // settle returns how to send: as everybody does, or on the owner's session, which is
 // opened if need be. Only one handshake for an owner is under way at a time; its other
 // requests wait for it, as long as ctx lets them.
-func (o *op) settle(ctx context.Context) (*leg, error) {
-	if l := o.peer.known(); l != nil {
-		return l, nil
-	}
-	s := o.acquire()
-	if l, tell := s.open(o.c.o.Now()); l != nil {
-		if tell {
-			l = o.keep(ctx, l)
-		}
-		return l, nil
+func (o *operation) settle(ctx context.Context) (*mcpSession, error) {
+	if s := o.settled(ctx); s != nil {
+		return s, nil
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case o.entry.turn <- struct{}{}:
+		defer func() { <-o.entry.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if l := o.peer.known(); l != nil {
-		return l, nil
+	if s := o.settled(ctx); s != nil {
+		return s, nil
 	}
-	if l, _ := s.open(o.c.o.Now()); l != nil {
-		return l, nil
-	}
-	memory := o.peer.remembered(o.c.o.Now())
+	memory, now := o.server.remembered(), o.c.o.Now()
 	if memory.Sessions {
-		if l := o.fetch(ctx); l != nil {
-			return l, nil
+		if s := o.fetch(ctx); s != nil {
+			return s, nil
 		}
 	}
 	o.shook, o.asked = true, time.Time{}
-	l, err := o.handshake(ctx, memory.Handshake)
+	s, err := o.handshake(ctx, memory.Handshake && now.Sub(memory.At) < maxMemory)
 	if err != nil {
 		return nil, err
 	}
-	o.peer.found(l, o.asked)
-	if l.session == "" {
-		return l, nil
+	o.server.found(s, o.asked)
+	if s.id == "" {
+		return s, nil
 	}
 	o.c.watch()
-	return o.keep(ctx, l), nil
+	return o.keep(ctx, s), nil
 }
 
-// acquire returns the slot of the op's owner, which the op holds until release.
-func (o *op) acquire() *slot {
-	if o.slot == nil {
-		var out *slot
-		if o.slot, out = o.c.slots.acquire(o.key, o.c.o.Now()); out != nil {
+// settled returns the session to send on, nil if one has to be opened. From then on the
+// operation holds the entry of its owner, until release.
+func (o *operation) settled(ctx context.Context) *mcpSession {
+	if s := o.server.known(); s != nil {
+		return s
+	}
+	if o.entry == nil {
+		var out *sessionEntry
+		if o.entry, out = o.c.sessions.acquire(o.key, o.c.o.Now()); out != nil {
 			o.c.later(o.c.ender(out))
 		}
 	}
-	return o.slot
+	s, tell := o.entry.open(o.c.o.Now())
+	if tell {
+		return o.keep(ctx, s)
+	}
+	return s
 }
 
-func (o *op) release() {
-	if o.slot != nil && !o.slot.loads {
-		o.c.slots.release(o.slot)
-		o.slot = nil
+func (o *operation) release() {
+	if o.entry != nil {
+		o.c.sessions.release(o.entry)
+		o.entry = nil
 	}
 }
 
-// forget drops the leg that the last request was sent on, and if era is set what is
+// forget drops the session that the last request was sent on, and if era is set what is
 // known of the server's era.
-func (o *op) forget(era bool) {
-	o.peer.forget(o.leg, era)
-	if o.slot != nil {
-		o.slot.forget(o.leg)
+func (o *operation) forget(era bool) {
+	o.server.forget(o.session, era)
+	if o.entry != nil {
+		o.entry.forget(o.session)
 	}
 }
 
 // fetch takes over the session that another instance opened for the owner, if there is one
 // and it is not the one that was found gone.
-func (o *op) fetch(ctx context.Context) *leg {
-	s := o.slot
+func (o *operation) fetch(ctx context.Context) *mcpSession {
 	var kept session.Session
-	err := o.c.shared.ask(ctx, s, "get", func(ctx context.Context, store session.Store) (err error) {
-		kept, err = store.Get(ctx, s.key)
+	err := o.c.shared.ask(ctx, o.key, "get", func(ctx context.Context, store session.Store) (err error) {
+		kept, err = store.Get(ctx, o.key.Key)
 		return err
 	})
-	if err != nil || kept.ID.Reveal() == s.gone() {
+	if err != nil || kept.ID.Reveal() == o.entry.gone() {
 		return nil
 	}
 	return o.adopt(kept)
 }
 
-// adopt makes a kept session the slot's; nil if it is not one.
-func (o *op) adopt(kept session.Session) *leg {
-	l := &leg{version: kept.Version, session: kept.ID.Reveal()}
-	if l.session == "" || !validSession(l.session) || !slices.Contains(legacyVersions(), l.version) {
+// adopt makes a kept session the entry's; nil if it is not one.
+func (o *operation) adopt(kept session.Session) *mcpSession {
+	s := &mcpSession{version: kept.Version, id: kept.ID.Reveal()}
+	if s.id == "" || !validSession(s.id) || !slices.Contains(legacyVersions(), s.version) {
 		return nil
 	}
-	o.slot.set(l, o.t, o.c.o.Now(), kept.Expires, kept.Expires.Add(-idleSession))
+	o.entry.set(s, o.t, o.c.o.Now(), kept.Expires, kept.Expires.Add(-idleSession))
 	o.c.watch()
-	return l
+	return s
 }
 
-// keep makes l the slot's session and has the store keep it, or keep it for longer. If
-// the store has another, which another instance opened, that one is used and l ended.
-func (o *op) keep(ctx context.Context, l *leg) *leg {
-	s, now := o.slot, o.c.o.Now()
-	mine := session.Session{ID: secret.New(l.session), Version: l.version, Expires: now.Add(keepFor)}
+// keep makes s the entry's session and has the store keep it, or keep it for longer. If
+// the store has another, which another instance opened, that one is used and s ended.
+func (o *operation) keep(ctx context.Context, s *mcpSession) *mcpSession {
+	now := o.c.o.Now()
+	mine := session.Session{ID: secret.New(s.id), Version: s.version, Expires: now.Add(keepFor)}
 	var kept session.Session
-	err := o.c.shared.ask(ctx, s, "put", func(ctx context.Context, store session.Store) (err error) {
-		kept, err = store.Put(ctx, s.key, mine, secret.New(s.gone()))
+	err := o.c.shared.ask(ctx, o.key, "put", func(ctx context.Context, store session.Store) (err error) {
+		kept, err = store.Put(ctx, o.key.Key, mine, secret.New(o.entry.gone()))
 		return err
 	})
-	switch {
-	case errors.Is(err, errNoStore):
-		s.set(l, o.t, now, time.Time{}, time.Time{})
-	case err == nil:
-		s.set(l, o.t, now, mine.Expires, now.Add(prolongAfter))
-	case errors.Is(err, session.ErrConflict):
+	if errors.Is(err, session.ErrConflict) {
 		if other := o.adopt(kept); other != nil {
-			o.c.hangUpLater(o.t, l)
+			o.c.endLater(o.t, s)
 			return other
 		}
-		fallthrough
-	default:
-		s.set(l, o.t, now, time.Time{}, now.Add(prolongAgain))
 	}
-	return l
+	switch {
+	case err == nil:
+		o.entry.set(s, o.t, now, mine.Expires, now.Add(prolongAfter))
+	case errors.Is(err, errNoStore):
+		o.entry.set(s, o.t, now, time.Time{}, time.Time{})
+	default:
+		o.entry.set(s, o.t, now, time.Time{}, now.Add(storeRetry))
+	}
+	return s
 }
 
 // A sharedStore is the store of all instances, which may be down: a call then has a
@@ -170,10 +167,10 @@ var (
 	errStoreDown = errors.New("the store of sessions failed just now")
 )
 
-// ask puts one question about s to the store, in bounded time. A failure is logged
+// ask puts one question about k to the store, in bounded time. A failure is logged
 // once, until the store works again.
-func (x *sharedStore) ask(ctx context.Context, s *slot, op string, question func(context.Context, session.Store) error) error {
-	if x.store == nil || s.loads {
+func (x *sharedStore) ask(ctx context.Context, k entryKey, op string, question func(context.Context, session.Store) error) error {
+	if x.store == nil || k.load {
 		return errNoStore
 	}
 	x.mu.Lock()
@@ -193,11 +190,11 @@ func (x *sharedStore) ask(ctx context.Context, s *slot, op string, question func
 	defer x.mu.Unlock()
 	if failed && x.after.IsZero() {
 		x.log.LogAttrs(ctx, slog.LevelError, "upstream sessions are not shared between instances: their store fails",
-			slog.String("op", op), slog.String("server", s.key.Server), slog.Any("error", err))
+			slog.String("op", op), slog.String("server", k.Server), slog.Any("error", err))
 	}
 	x.after = time.Time{}
 	if failed {
-		x.after = x.now().Add(prolongAgain)
+		x.after = x.now().Add(storeRetry)
 	}
 	return err
 }
@@ -214,35 +211,15 @@ func (c *Client) watch() {
 // sweep ends the sessions that are idle.
 func (c *Client) sweep() {
 	now := c.o.Now()
-	over := c.slots.removeIf(func(s *slot) bool { return s.over(now) })
-	left := c.slots.len()
-	for _, s := range c.loadSlots() {
-		if s.over(now) {
-			over = append(over, s)
-		} else {
-			left++
-		}
-	}
-	for _, s := range over {
-		c.later(c.ender(s))
+	for _, e := range c.sessions.removeIf(func(e *sessionEntry) bool { return e.over(now) }) {
+		c.later(c.ender(e))
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.sweeper = nil
-	if left > 0 {
-		c.sweeper = time.AfterFunc(sweepEvery, c.sweep)
+	c.mu.Unlock()
+	if c.sessions.len() > 0 {
+		c.watch()
 	}
-}
-
-// loadSlots returns the slots of the loads.
-func (c *Client) loadSlots() []*slot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	out := make([]*slot, 0, len(c.peers))
-	for _, p := range c.peers {
-		out = append(out, p.loads)
-	}
-	return out
 }
 
 // EndSessions tells every server that the sessions which this process has for itself are
@@ -250,8 +227,8 @@ func (c *Client) loadSlots() []*slot {
 // stay. The client can go on being used.
 func (c *Client) EndSessions(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, s := range append(c.loadSlots(), c.slots.removeIf(func(*slot) bool { return true })...) {
-		if end := c.ender(s); end != nil {
+	for _, e := range c.sessions.removeIf(func(*sessionEntry) bool { return true }) {
+		if end := c.ender(e); end != nil {
 			wg.Go(func() { c.inTurn(ctx, end) })
 		}
 	}
@@ -263,22 +240,22 @@ func (c *Client) EndSessions(ctx context.Context) {
 	}
 }
 
-// ender empties a slot that nobody uses any more, and returns what ends its session; nil if
+// ender empties an entry that nobody uses any more, and returns what ends its session; nil if
 // it has none, or other instances may go on with it.
-func (c *Client) ender(s *slot) func(context.Context) {
-	l, t, kept := s.take()
+func (c *Client) ender(e *sessionEntry) func(context.Context) {
+	s, t, kept := e.take()
 	switch {
-	case l == nil, c.o.Now().Before(kept):
+	case s == nil, c.o.Now().Before(kept):
 		return nil
 	case kept.IsZero():
-		return func(ctx context.Context) { c.hangUp(ctx, t, l) }
+		return func(ctx context.Context) { c.end(ctx, t, s) }
 	}
 	return func(ctx context.Context) {
-		err := c.shared.ask(ctx, s, "delete", func(ctx context.Context, store session.Store) error {
-			return store.Delete(ctx, s.key, session.Session{ID: secret.New(l.session), Expires: kept})
+		err := c.shared.ask(ctx, e.key, "delete", func(ctx context.Context, store session.Store) error {
+			return store.Delete(ctx, e.key.Key, session.Session{ID: secret.New(s.id), Expires: kept})
 		})
 		if err == nil { // else another instance uses it, or may do so
-			c.hangUp(ctx, t, l)
+			c.end(ctx, t, s)
 		}
 	}
 }
@@ -312,13 +289,13 @@ func (c *Client) inTurn(ctx context.Context, end func(context.Context)) {
 	end(ctx)
 }
 
-func (c *Client) hangUpLater(t Target, l *leg) {
-	c.later(func(ctx context.Context) { c.hangUp(ctx, t, l) })
+func (c *Client) endLater(t Target, s *mcpSession) {
+	c.later(func(ctx context.Context) { c.end(ctx, t, s) })
 }
 
-// hangUp tells a server that a session is over. Whatever it answers, nothing can be
+// end tells a server that a session is over. Whatever it answers, nothing can be
 // done about it.
-func (c *Client) hangUp(ctx context.Context, t Target, l *leg) {
+func (c *Client) end(ctx context.Context, t Target, s *mcpSession) {
 	ep, err := c.resolve(ctx, t)
 	if err != nil {
 		return
@@ -327,7 +304,7 @@ func (c *Client) hangUp(ctx context.Context, t Target, l *leg) {
 	if err != nil {
 		return
 	}
-	c.address(req, ep, *l)
+	c.address(req, ep, *s)
 	if resp, err := c.http.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}

@@ -59,7 +59,7 @@ func TestSessionsEnd(t *testing.T) {
 			d.reads(second, "a", "of a")
 		}
 		first.sweep() // it has not seen the session for an hour, but the store has
-		d.until("first has forgotten it", func() bool { return first.slots.len() == 0 && d.store.Ops()["Delete"] == 1 })
+		d.until("first has forgotten it", func() bool { return first.sessions.len() == 0 && d.store.Ops()["Delete"] == 1 })
 		d.reads(second, "a", "of a")
 		d.pass(keepFor)
 		second.sweep()
@@ -115,7 +115,7 @@ func TestSessionsGoWith(t *testing.T) {
 	t.Run("the room that others need", func(t *testing.T) {
 		d := newDesk(t, upstreamtest.Options{})
 		c := d.alone()
-		c.slots.max = 2
+		c.sessions.max = 2
 		d.write(c, "a", "of a")
 		d.write(c, "b", "of b")
 		d.reads(c, "a", "of a")
@@ -128,22 +128,22 @@ func TestSessionsGoWith(t *testing.T) {
 
 // A crowd of agents does not take memory without bound.
 func TestSlotsAreBounded(t *testing.T) {
-	x := slots{max: maxSlots}
-	l := &leg{session: "x"}
+	x := sessionCache{max: maxSessions}
+	l := &mcpSession{id: "x"}
 	now := time.Now()
-	busy, _ := x.acquire(session.Key{Server: "busy"}, now)
+	busy, _ := x.acquire(entryKey{Key: session.Key{Server: "busy"}}, now)
 	for i := range 10_000 {
-		s, out := x.acquire(session.Key{Server: "s", Owner: owner(fmt.Sprint(i))}, now)
+		s, out := x.acquire(entryKey{Key: session.Key{Server: "s", Owner: owner(fmt.Sprint(i))}}, now)
 		s.set(l, Target{}, now, time.Time{}, time.Time{})
 		x.release(s)
 		if out == busy {
 			t.Fatal("a slot in use went")
 		}
 	}
-	if n := x.len(); n > maxSlots {
-		t.Errorf("%d slots are kept, want at most %d", n, maxSlots)
+	if n := x.len(); n > maxSessions {
+		t.Errorf("%d slots are kept, want at most %d", n, maxSessions)
 	}
-	if again, _ := x.acquire(session.Key{Server: "busy"}, now); again != busy {
+	if again, _ := x.acquire(entryKey{Key: session.Key{Server: "busy"}}, now); again != busy {
 		t.Error("a slot in use was forgotten")
 	}
 }
@@ -222,14 +222,14 @@ func BenchmarkCallOnASession(b *testing.B) {
 
 // BenchmarkSlot is what finding the agent's session costs a call.
 func BenchmarkSlot(b *testing.B) {
-	x := slots{max: maxSlots}
+	x := sessionCache{max: maxSessions}
 	now := time.Now()
-	for i := range maxSlots {
-		s, _ := x.acquire(session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner(fmt.Sprint("agent-", i))}, now)
-		s.set(&leg{session: "x"}, Target{}, now, time.Time{}, time.Time{})
+	for i := range maxSessions {
+		s, _ := x.acquire(entryKey{Key: session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner(fmt.Sprint("agent-", i))}}, now)
+		s.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
 		x.release(s)
 	}
-	k := session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner("agent-512")}
+	k := entryKey{Key: session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner("agent-512")}}
 	b.ReportAllocs()
 	for b.Loop() {
 		s, _ := x.acquire(k, now)

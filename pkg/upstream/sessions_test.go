@@ -312,7 +312,7 @@ func TestSessionsCostTheStore(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if n := c.slots.len(); n != 0 {
+				if n := c.sessions.len(); n != 0 {
 					t.Errorf("era %d: %d sessions are remembered", o.Era, n)
 				}
 			}
@@ -373,13 +373,13 @@ func TestSessionStoreDown(t *testing.T) {
 		}
 		d.reads(c, "a", "of a")
 		d.ops("0 get 1 put 0 delete")
-		d.pass(prolongAgain)
+		d.pass(storeRetry)
 		d.reads(c, "a", "of a")
 		if n := strings.Count(text.String(), "the table is gone"); n != 1 {
 			t.Errorf("%d lines about the store, want 1:\n%s", n, text)
 		}
 		d.store.Fail = nil
-		d.pass(prolongAgain)
+		d.pass(storeRetry)
 		d.reads(c, "a", "of a")
 		d.reads(d.instance(), "a", "of a")
 	})

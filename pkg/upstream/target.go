@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -26,51 +26,22 @@ type endpoint struct {
 	secrets []string // those of values that are credentials: no result may show them
 }
 
-// resolve makes t ready. Its error is a [configError] or a [credentialError];
-// nothing has been sent then.
+// resolve makes t ready. Its error is a [configError] or a [credentialError]; nothing has been
+// sent then. Addresses are checked when they are dialed.
 func (c *Client) resolve(ctx context.Context, t Target) (*endpoint, error) {
-	u, err := c.checkURL(t.URL)
-	if err != nil {
-		return nil, err
+	u, err := url.Parse(t.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
+		// The error of url.Parse repeats the URL, and with it what may be secret.
+		return nil, &configError{msg: "the URL is not one of https or http with a host"}
 	}
+	u.Fragment, u.RawFragment = "", ""
 	ep := &endpoint{url: u, header: http.Header{}, values: urlSecrets(u), secrets: urlCredentials(u)}
-	for _, name := range sortedKeys(t.Headers) {
+	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		if err := c.addHeader(ctx, ep, name, t.Headers[name]); err != nil {
 			return nil, err
 		}
 	}
 	return ep, nil
-}
-
-// checkURL finds what is wrong with a URL before anything is dialed. Addresses
-// behind names are checked when they are dialed.
-func (c *Client) checkURL(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		// The error of url.Parse repeats the URL, and with it what may be secret.
-		return nil, &configError{msg: "the URL does not parse"}
-	}
-	switch {
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, &configError{msg: fmt.Sprintf("the URL's scheme %q is not https", u.Scheme)}
-	case u.Hostname() == "":
-		return nil, &configError{msg: "the URL has no host"}
-	case u.Scheme == "http" && len(c.dialer.Rule.Allow) == 0:
-		return nil, &configError{msg: "the URL is not https, and no network is allowed for http"}
-	}
-	port := map[string]uint64{"https": 443, "http": 80}[u.Scheme]
-	if p := u.Port(); p != "" {
-		if port, err = strconv.ParseUint(p, 10, 16); err != nil || port == 0 {
-			return nil, &configError{msg: "the URL's port is not one"}
-		}
-	}
-	u.Fragment, u.RawFragment = "", ""
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		if err := c.dialer.Rule.Check(u.Scheme, netip.AddrPortFrom(addr, uint16(port))); err != nil {
-			return nil, err
-		}
-	}
-	return u, nil
 }
 
 // addHeader resolves the references in value and checks what comes out.
@@ -118,7 +89,7 @@ func basic(value string) []string {
 // expand replaces each ${ref} of value.
 func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string, error) {
 	resolved, err := secret.Expand(value, func(ref string) (string, error) {
-		v, err := c.vault.get(ctx, ref)
+		v, err := c.cache.get(ctx, ref)
 		switch {
 		case errors.Is(err, secret.ErrNotFound):
 			return "", &configError{"a header refers to a secret that does not exist", err}
@@ -138,37 +109,36 @@ func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string
 	return resolved, err
 }
 
-// blockedRedirect tells a response that redirects to an address that may not be dialed.
-// Redirects are not followed; this one is worth an alarm of its own. A name is not
-// resolved for it.
+// A secretCache remembers secrets, so that they are looked up once and not with
+// every request.
+type secretCache struct {
+	from  secret.Source
+	known sync.Map // texts by reference
+}
+
+// get returns the secret that ref names, from memory if it was had before.
+func (c *secretCache) get(ctx context.Context, ref string) (string, error) {
+	if s, ok := c.known.Load(ref); ok {
+		return s.(string), nil
+	}
+	return c.look(ctx, ref)
+}
+
+// look asks for the secret again.
+func (c *secretCache) look(ctx context.Context, ref string) (string, error) {
+	s, err := c.from.Secret(ctx, ref)
+	if err == nil {
+		c.known.Store(ref, s)
+	}
+	return s, err
+}
+
+// blockedRedirect reports whether a response redirects to an address that may not be dialed.
+// Redirects are not followed; this one is worth an alarm of its own.
 func (c *Client) blockedRedirect(ep *endpoint, x *exchange) bool {
 	if ep == nil || x == nil || x.status/100 != 3 {
 		return false
 	}
 	to, err := ep.url.Parse(x.header.Get("Location"))
-	if err != nil || to.Host == ep.url.Host {
-		return false
-	}
-	host := to.Hostname()
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		host = "127.0.0.1"
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return false
-	}
-	port, err := strconv.ParseUint(to.Port(), 10, 16)
-	if err != nil {
-		port = 443
-	}
-	return c.dialer.Rule.Check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return err == nil && to.Host != ep.url.Host && c.dialer.Rule.Blocks(to)
 }

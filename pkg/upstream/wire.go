@@ -28,9 +28,9 @@ type message struct {
 
 // send sends one request and returns the result object of its reply. An error is an
 // [*RPCError], one of this package's faults, or the transport's own.
-func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error) {
+func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.RawMessage, error) {
 	o.requestID = o.c.nextID.Add(1)
-	resp, err := o.post(ctx, l, m, request(o.requestID, m.method, m.params))
+	resp, err := o.post(ctx, s, m, request(o.requestID, m.method, m.params))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error
 	case "application/json":
 		r, err = jsonReply(resp, o.requestID)
 	case "text/event-stream":
-		r, err = streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.answer(ctx, l, resp, data) })
+		r, err = streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.answer(ctx, s, resp, data) })
 	default:
 		if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
 			return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
@@ -61,8 +61,8 @@ func (o *op) send(ctx context.Context, l leg, m message) (json.RawMessage, error
 }
 
 // notify sends a notification.
-func (o *op) notify(ctx context.Context, l leg, method string, params json.RawMessage) error {
-	resp, err := o.post(ctx, l, message{method: method}, request(0, method, params))
+func (o *operation) notify(ctx context.Context, s mcpSession, method string, params json.RawMessage) error {
+	resp, err := o.post(ctx, s, message{method: method}, request(0, method, params))
 	if err != nil {
 		return err
 	}
@@ -75,18 +75,18 @@ func (o *op) notify(ctx context.Context, l leg, method string, params json.RawMe
 }
 
 // post sends one HTTP request. No configured header replaces one of the protocol's.
-func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(recorded(ctx, o.trail), http.MethodPost, o.ep.url.String(), bytes.NewReader(body))
+func (o *operation) post(ctx context.Context, s mcpSession, m message, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(recorded(ctx, &o.last), http.MethodPost, o.ep.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, &configError{msg: "the URL makes no request"}
 	}
-	o.c.address(req, o.ep, l)
+	o.c.address(req, o.ep, s)
 	for name, values := range m.header {
 		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	if l.modern {
+	if s.modern {
 		req.Header.Set("Mcp-Method", m.method)
 		if m.name != "" {
 			req.Header.Set("Mcp-Name", tool.EncodeHeader(m.name))
@@ -96,35 +96,30 @@ func (o *op) post(ctx context.Context, l leg, m message, body []byte) (*http.Res
 }
 
 // address sets the headers that every request to a server bears.
-func (c *Client) address(req *http.Request, ep *endpoint, l leg) {
+func (c *Client) address(req *http.Request, ep *endpoint, s mcpSession) {
 	for name, values := range ep.header {
 		if !strings.HasPrefix(name, "Mcp-") {
 			req.Header[name] = values
 		}
 	}
 	req.Header.Set("User-Agent", c.agent)
-	if l.version != "" {
-		req.Header.Set("Mcp-Protocol-Version", l.version)
+	if s.version != "" {
+		req.Header.Set("Mcp-Protocol-Version", s.version)
 	}
-	if l.session != "" {
-		req.Header.Set(sessionHeader, l.session)
+	if s.id != "" {
+		req.Header.Set(sessionHeader, s.id)
 	}
 }
 
 // refusal reads a response that is no answer. A JSON-RPC error in it counts as the
 // server's own if it bears the request's id or a code of the standard, and unless the
 // status is one that others on the way set too.
-func (o *op) refusal(resp *http.Response, id int64) error {
+func (o *operation) refusal(resp *http.Response, id int64) error {
 	body, err := readAll(resp)
 	if err != nil && !errors.Is(err, errTooLong) {
 		return errors.Join(o.status(resp.StatusCode), err)
 	}
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
-		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons:
-		return o.status(resp.StatusCode)
-	}
-	if resp.StatusCode/100 == 4 {
+	if resp.StatusCode/100 == 4 && !ofTheWay(resp.StatusCode) {
 		if r, err := parseReply(body); err == nil && r.err != nil && (r.is(id) || r.anonymous() && standard(r.err.Code)) {
 			return r.err
 		}
@@ -133,10 +128,10 @@ func (o *op) refusal(resp *http.Response, id int64) error {
 }
 
 // status returns the error for an HTTP status, with the beginning of the body.
-func (o *op) status(code int) error {
+func (o *operation) status(code int) error {
 	var body []byte
-	if o.trail.last != nil {
-		body = []byte(redact(string(o.trail.last.body), o.secrets()))
+	if o.last != nil {
+		body = []byte(redact(string(o.last.body), o.secrets()))
 	}
 	return &statusError{code, cut(body, 256)}
 }

@@ -26,27 +26,23 @@ type exchange struct {
 	complete bool   // body is the whole body
 }
 
-// A trail holds the last exchange of an attempt. One goroutine uses it at a time.
-type trail struct{ last *exchange }
+type exchangeKey struct{}
 
-type trailKey struct{}
+// A recorder is a RoundTripper that leaves what is known of each exchange where [recorded] said.
+type recorder struct{ *http.Transport }
 
-// A recorder is a RoundTripper that leaves the evidence of each exchange in
-// the trail of the request's context, which [recorded] put there.
-type recorder struct{ next http.RoundTripper }
-
-// recorded returns a context whose exchanges are recorded in t.
-func recorded(ctx context.Context, t *trail) context.Context {
-	return context.WithValue(ctx, trailKey{}, t)
+// recorded returns a context whose last exchange is kept in last.
+func recorded(ctx context.Context, last **exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, last)
 }
 
 func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	t, ok := req.Context().Value(trailKey{}).(*trail)
+	last, ok := req.Context().Value(exchangeKey{}).(**exchange)
 	if !ok {
-		return r.next.RoundTrip(req)
+		return r.Transport.RoundTrip(req)
 	}
 	x := &exchange{session: req.Header.Get(sessionHeader) != ""}
-	t.last = x
+	*last = x
 	var conn *egress.Conn
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		alive := true
@@ -55,7 +51,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		x.sent = x.sent || alive
 	}}
-	resp, err := r.next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	resp, err := r.Transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
 		if conn != nil {
 			// The transport has texts of its own for a connection that ended

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Anchors find out quickly whether a text may hold one of many strings. Of each string the
-// anchor is its longest run of letters and digits, which no encoder writes otherwise. They are looked for
-// all at once, by the tables of Wu and Manber: a result is read once however many there are.
-type anchors struct {
+// A prefilter finds out quickly whether a text may hold one of many strings. It looks for the
+// longest run of letters and digits of each, which no encoder writes otherwise, and for all at
+// once, by the tables of Wu and Manber: a result is read once however many strings there are.
+type prefilter struct {
 	all   [][]byte
 	least int     // length of the shortest
 	skip  []uint8 // how far to go on, by the hash of three bytes
 }
 
-const anchorBlock = 3 // bytes
+const blockLen = 3 // bytes
 
-func newAnchors(forms []string) anchors {
-	var a anchors
+func newPrefilter(forms []string) prefilter {
+	var a prefilter
 	for _, form := range forms {
-		a.all = append(a.all, anchor(form))
+		a.all = append(a.all, longestRun(form))
 	}
 	slices.SortFunc(a.all, func(x, y []byte) int { return len(x) - len(y) })
 	var kept [][]byte
@@ -30,14 +30,14 @@ func newAnchors(forms []string) anchors {
 		}
 	}
 	a.all = kept
-	if len(kept) == 0 || len(kept[0]) < anchorBlock {
+	if len(kept) == 0 || len(kept[0]) < blockLen {
 		return a
 	}
 	a.least = min(len(kept[0]), 255)
-	a.skip = bytes.Repeat([]byte{uint8(a.least - anchorBlock + 1)}, 1<<12)
+	a.skip = bytes.Repeat([]byte{uint8(a.least - blockLen + 1)}, 1<<12)
 	for _, x := range kept {
-		for end := anchorBlock; end <= a.least; end++ {
-			h := blockHash(x[end-anchorBlock:])
+		for end := blockLen; end <= a.least; end++ {
+			h := blockHash(x[end-blockLen:])
 			a.skip[h] = min(a.skip[h], uint8(a.least-end))
 		}
 	}
@@ -48,13 +48,13 @@ func blockHash(b []byte) uint32 {
 	return (uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) * 0x9e3779b1 >> 20
 }
 
-// in reports whether one of the anchors stands in raw.
-func (a *anchors) in(raw []byte) bool {
+// mayHold reports whether one of the runs stands in raw.
+func (a *prefilter) mayHold(raw []byte) bool {
 	if a.skip == nil {
 		return slices.ContainsFunc(a.all, func(x []byte) bool { return bytes.Contains(raw, x) })
 	}
 	for end := a.least; end <= len(raw); {
-		if skip := a.skip[blockHash(raw[end-anchorBlock:end])]; skip > 0 {
+		if skip := a.skip[blockHash(raw[end-blockLen:end])]; skip > 0 {
 			end += int(skip)
 			continue
 		}
@@ -68,8 +68,8 @@ func (a *anchors) in(raw []byte) bool {
 	return false
 }
 
-// anchor returns the longest run of letters and digits.
-func anchor(form string) []byte {
+// longestRun returns the longest run of letters and digits.
+func longestRun(form string) []byte {
 	var longest string
 	for _, run := range strings.FieldsFunc(form, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')

@@ -1,0 +1,93 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+)
+
+// The protocol versions that this client speaks.
+const (
+	versionModern = "2026-07-28"
+	versionLegacy = "2025-11-25" // offered with initialize
+)
+
+// legacyVersions are the handshake versions that are taken from a server, the
+// newest first. The last was made for another transport, but servers that name it
+// answer the same two requests.
+func legacyVersions() []string {
+	return []string{versionLegacy, "2025-06-18", "2025-03-26", "2024-11-05"}
+}
+
+// An mcpSession is what a handshake agreed on: how to speak to one server.
+type mcpSession struct {
+	modern  bool   // stateless era: every request describes itself
+	version string // "" before a handshake is through
+	id      string // Mcp-Session-Id; "" if the server gave none
+	tools   bool   // the server declares the tools capability
+}
+
+// maxMemory is how long a server that did not know the stateless era is not asked for it again.
+const maxMemory = 24 * time.Hour
+
+// A serverState is what a client remembers of one server, whoever calls it.
+type serverState struct {
+	breaker breaker
+
+	mu     sync.Mutex
+	shared *mcpSession // every caller's, with a server that gives no session ids; nil: not known, or it gives them
+	memory outcome.Memory
+
+	scrubber *scrubber // of its last call
+}
+
+// known returns how everybody speaks to the server, nil if that must be found out or
+// each caller has a session.
+func (s *serverState) known() *mcpSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shared
+}
+
+// remembered returns what handshakes found out, for this process and the next.
+func (s *serverState) remembered() outcome.Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.memory
+}
+
+// found notes what a handshake found out. asked is when it asked for the stateless era,
+// zero if it relied on memory.
+func (s *serverState) found(m *mcpSession, asked time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.Handshake, s.memory.Sessions = !m.modern, m.id != ""
+	if !asked.IsZero() {
+		s.memory.At = asked
+	}
+	if m.id == "" {
+		s.shared = m
+	}
+}
+
+// foundLegacy notes that the server does not know the stateless era. That is worth knowing
+// even if the time is up before the handshake is through.
+func (s *serverState) foundLegacy(asked time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.Handshake, s.memory.At = true, asked
+}
+
+// forget drops m, if it is still how everybody speaks to the server. If the era
+// itself is in doubt, the next request finds it out again.
+func (s *serverState) forget(m *mcpSession, era bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared == m {
+		s.shared = nil
+	}
+	if era {
+		s.memory = outcome.Memory{}
+	}
+}

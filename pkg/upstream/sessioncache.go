@@ -1,0 +1,182 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/session"
+)
+
+const (
+	// maxSessions bounds the sessions that one client remembers. Beyond it the one
+	// that was used least lately goes.
+	maxSessions = 1024
+
+	// A session that nobody used for idleSession is ended. Looking for such every
+	// sweepEvery is soon enough.
+	idleSession = 30 * time.Minute
+	sweepEvery  = time.Minute
+)
+
+// An entryKey names the session of an owner with a server, or that of the loads of this
+// process, which no call uses and no store keeps.
+type entryKey struct {
+	session.Key
+	load bool
+}
+
+// A sessionEntry holds the session of one owner with one server. Its callers share it, and
+// wait for no other owner's handshake.
+type sessionEntry struct {
+	key  entryKey
+	turn chan struct{} // holds a token while a handshake is under way
+
+	users int    // requests that use it; guarded by the cache's lock
+	last  uint64 // number of the last use; guarded by the cache's lock
+
+	mu      sync.Mutex
+	session *mcpSession // nil: none is open
+	target  Target      // that it was opened with
+	lost    string      // id of the session before, which the server has forgotten
+	used    time.Time   // last
+	kept    time.Time   // until when the store keeps it unless it is prolonged; zero: it does not
+	prolong time.Time   // when to ask the store for longer, or again
+}
+
+// open returns the open session, nil if there is none, and whether it is time to
+// tell the store that it is in use. One caller alone is told that.
+func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.session == nil {
+		return nil, false
+	}
+	e.used = now
+	if tell = !e.prolong.IsZero() && !now.Before(e.prolong); tell {
+		e.prolong = now.Add(storeRetry)
+	}
+	return e.session, tell
+}
+
+// set makes s the open session. kept is zero if no store keeps it.
+func (e *sessionEntry) set(s *mcpSession, t Target, now, kept, prolong time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session, e.target, e.used, e.kept, e.prolong, e.lost = s, t, now, kept, prolong, ""
+}
+
+// forget drops s, so that the next request opens a new session. One that another
+// request has opened meanwhile stays.
+func (e *sessionEntry) forget(s *mcpSession) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.session == s {
+		e.session, e.lost = nil, s.id
+	}
+}
+
+// gone returns the id of the session that the server has forgotten.
+func (e *sessionEntry) gone() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost
+}
+
+// over reports whether there is no session, or it is idle for good: as far as this process
+// knows, or by the store, where other instances say that they use it.
+func (e *sessionEntry) over(now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	end := e.used.Add(idleSession)
+	if e.kept.After(end) {
+		end = e.kept
+	}
+	return e.session == nil || !now.Before(end)
+}
+
+// take empties the entry and returns what was in it.
+func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, t, kept = e.session, e.target, e.kept
+	e.session = nil
+	return s, t, kept
+}
+
+// A sessionCache holds the entries of a client, few enough for the memory.
+type sessionCache struct {
+	max int // kept; more if more are in use
+
+	mu    sync.Mutex
+	uses  uint64
+	byKey map[entryKey]*sessionEntry
+}
+
+// acquire returns the entry of k, and one that had to go for it or nil. The caller
+// releases it.
+func (c *sessionCache) acquire(k entryKey, now time.Time) (e, out *sessionEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e = c.byKey[k]
+	if e != nil && e.users == 0 && e.over(now) {
+		delete(c.byKey, k)
+		e, out = nil, e
+	}
+	if e == nil {
+		if len(c.byKey) >= c.max {
+			if out = c.idlest(); out != nil {
+				delete(c.byKey, out.key)
+			}
+		}
+		e = &sessionEntry{key: k, turn: make(chan struct{}, 1)}
+		if c.byKey == nil {
+			c.byKey = map[entryKey]*sessionEntry{}
+		}
+		c.byKey[k] = e
+	}
+	c.uses++
+	e.last = c.uses
+	e.users++
+	return e, out
+}
+
+// release gives back an entry. An empty one is not remembered: the server gives no
+// session ids, or could not be reached.
+func (c *sessionCache) release(e *sessionEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.users--
+	if e.users == 0 && e.over(time.Time{}) { // no session was open at any time
+		delete(c.byKey, e.key)
+	}
+}
+
+// idlest returns the entry that was used least lately and is not in use; nil if all are.
+func (c *sessionCache) idlest() (found *sessionEntry) {
+	for _, e := range c.byKey {
+		if e.users == 0 && (found == nil || e.last < found.last) {
+			found = e
+		}
+	}
+	return found
+}
+
+// removeIf removes and returns the entries that are not in use and that match.
+func (c *sessionCache) removeIf(match func(*sessionEntry) bool) []*sessionEntry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*sessionEntry
+	for k, e := range c.byKey {
+		if e.users == 0 && match(e) {
+			delete(c.byKey, k)
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (c *sessionCache) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.byKey)
+}
