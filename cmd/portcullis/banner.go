@@ -140,10 +140,8 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 		return // one of the problems
 	}
 	n = map[string]int{}
-	for i := range view.Len() {
-		if sel.Tools.Has(i) {
-			n[word(view.Status(i))]++
-		}
+	for i := range sel.Tools.All() {
+		n[word(view.Status(i))]++
 	}
 	tools := counted(n, append([]string{callable}, statuses()...)...)
 	if b.each {

@@ -93,8 +93,8 @@ func serversOf(v *state.View, page []state.Server) []Server {
 			Outcome: outcomeOf(s.Config.Name, s.Outcome),
 		}
 	}
-	for i := range v.Len() {
-		if n, ok := at[v.ID(i).Server]; ok && v.Visible(i) {
+	for i := range v.Tools().All() {
+		if n, ok := at[v.ID(i).Server]; ok {
 			servers[n].Tools.Add(v.Status(i))
 		}
 	}

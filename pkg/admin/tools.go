@@ -79,8 +79,8 @@ func (a *api) listTools(ctx context.Context, in *toolsInput) (*toolsOutput, erro
 // choose returns the numbers of the tools of a server ("": all) with a status ("": any), by id.
 func choose(v *state.View, server, status string) []int {
 	var out []int
-	for i := range v.Len() {
-		if v.Visible(i) && (server == "" || v.ID(i).Server == server) && (status == "" || statusText(v.Status(i)) == status) {
+	for i := range v.Tools().All() {
+		if (server == "" || v.ID(i).Server == server) && (status == "" || statusText(v.Status(i)) == status) {
 			out = append(out, i)
 		}
 	}

@@ -190,7 +190,7 @@ func TestFindKnowsWhatIsNotThere(t *testing.T) {
 
 func TestSearchIndexIsInside(t *testing.T) {
 	s := build(t, sample(t))
-	view := search.NewSet(s.Len())
+	view := tool.NewSet(s.Len())
 	for i := range s.Len() {
 		view.Add(i)
 	}

@@ -35,10 +35,8 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	page.WriteString(`{"tools":[`)
 	named := map[string]bool{}
 	last, next, n := "", "", 0
-	for i := range s.view.Len() {
-		if !s.sel.Tools.Has(i) || s.view.Status(i) != lock.None {
-			continue
-		}
+	callable, _ := s.split()
+	for i := range callable.All() {
 		id := s.view.ID(i)
 		name := s.directName(id)
 		if named[name] {
@@ -119,8 +117,8 @@ func (s *Session) named(name string) []int {
 		}
 	}
 	if len(out) == 0 && len(name) == longest {
-		for i := range s.view.Len() { // a name that was cut does not say where it came from
-			if s.sel.Tools.Has(i) && s.directName(s.view.ID(i)) == name {
+		for i := range s.sel.Tools.All() { // a name that was cut does not say where it came from
+			if s.directName(s.view.ID(i)) == name {
 				out = append(out, i)
 			}
 		}

@@ -94,7 +94,10 @@ func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMe
 		return s.refuse(fault)
 	}
 
-	callable, locked := s.split(readOnly)
+	callable, locked := s.split()
+	if readOnly {
+		callable, locked = callable.Intersect(s.view.ReadOnly()), locked.Intersect(s.view.ReadOnly())
+	}
 	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
 	query := index.Query(text)
 	open := index.Rank(query, callable, limit, opts)

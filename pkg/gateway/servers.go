@@ -69,13 +69,11 @@ func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
 	return s.own(out)
 }
 
-// listedAll returns the entries of servers, with the toolsets that they belong to.
+// listedAll returns the entries of servers.
 func (s *Session) listedAll(servers []state.Server) []listed {
 	out := make([]listed, len(servers))
-	toolsets := s.sel.ServerToolsets()
 	for i, srv := range servers {
 		out[i] = s.listed(srv)
-		out[i].Toolsets = toolsets[srv.Config.Name]
 	}
 	return out
 }
@@ -92,7 +90,7 @@ func (s *Session) servers() []state.Server {
 }
 
 func (s *Session) listed(srv state.Server) listed {
-	l := listed{Name: srv.Config.Name, Enabled: srv.Config.Enabled}
+	l := listed{Name: srv.Config.Name, Enabled: srv.Config.Enabled, Toolsets: s.sel.ServerToolsets(srv.Config.Name)}
 	out := srv.Outcome
 	switch {
 	case !srv.Config.Enabled:

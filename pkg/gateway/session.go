@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
@@ -27,7 +25,7 @@ type Session struct {
 	caller Caller
 	st     *state.State
 	view   *state.View
-	sel    state.Selection
+	sel    toolset.Selection
 	direct bool
 	bare   bool // direct mode without prefix
 	down   bool // there is nothing to answer from
@@ -120,20 +118,9 @@ func (s *Session) find(id tool.ID) (int, bool) {
 	return i, true
 }
 
-// split parts the selection into callable and locked tools; with readOnly,
-// tools that may change something are in neither.
-func (s *Session) split(readOnly bool) (callable, locked search.Set) {
-	callable, locked = search.NewSet(s.view.Len()), search.NewSet(s.view.Len())
-	for i := range s.view.Len() {
-		switch {
-		case !s.sel.Tools.Has(i), readOnly && s.view.Tier(i) != tool.Read:
-		case s.view.Status(i) == lock.None:
-			callable.Add(i)
-		default:
-			locked.Add(i)
-		}
-	}
-	return callable, locked
+// split parts the selection into callable and locked tools.
+func (s *Session) split() (callable, locked tool.Set) {
+	return s.sel.Tools.Intersect(s.view.Callable()), s.sel.Tools.Without(s.view.Callable())
 }
 
 // meta returns the _meta of the gateway's own answers; nil if there is none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 func Example() {
@@ -21,7 +22,7 @@ func Example() {
 		return
 	}
 	query := ix.Query("remove a document")
-	callable, locked := search.NewSet(ix.Len()), search.NewSet(ix.Len())
+	callable, locked := tool.NewSet(ix.Len()), tool.NewSet(ix.Len())
 	locked.Add(0)
 	callable.Add(1)
 	callable.Add(2)

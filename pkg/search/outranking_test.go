@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A word that no callable tool has weighs nothing when those are ranked alone: each of
@@ -19,7 +21,7 @@ func TestOutranking(t *testing.T) {
 	})
 	for _, tt := range []struct {
 		name, query string
-		a, b        Set
+		a, b        tool.Set
 		want        int
 	}{
 		{"one is meant", "git commit", viewOf(4, 0), viewOf(4, 2, 3), 1},
@@ -27,8 +29,8 @@ func TestOutranking(t *testing.T) {
 		{"what is meant is in b", "commit transaction", viewOf(4, 0, 1), viewOf(4, 2, 3), 0},
 		{"nothing in b matches", "git", viewOf(4, 0, 1), viewOf(4, 3), 2},
 		{"nothing matches", "zebra", viewOf(4, 0, 1), viewOf(4, 2, 3), 0},
-		{"a is empty", "git", NewSet(4), viewOf(4, 0), 0},
-		{"b is empty", "git", viewOf(4, 0), NewSet(4), 1},
+		{"a is empty", "git", tool.NewSet(4), viewOf(4, 0), 0},
+		{"b is empty", "git", viewOf(4, 0), tool.NewSet(4), 1},
 		{"in both counts for b", "git commit", viewOf(4, 0), viewOf(4, 0, 1), 0},
 		{"sets of other bounds", "git", viewOf(2, 0, 1), viewOf(9, 3, 8), 2},
 	} {
@@ -47,7 +49,7 @@ func TestOutranking(t *testing.T) {
 }
 
 // A lottery locks a third of the servers; of the tools, where there is one server alone.
-func (s *judgedSet) lottery(round int) (open, locked Set) {
+func (s *judgedSet) lottery(round int) (open, locked tool.Set) {
 	r := rand.New(rand.NewPCG(5, uint64(round)))
 	names := slices.Clone(s.servers)
 	slices.Sort(names)
@@ -56,7 +58,7 @@ func (s *judgedSet) lottery(round int) (open, locked Set) {
 	for _, i := range r.Perm(len(names))[:(len(names)+1)/3] {
 		shut[names[i]] = true
 	}
-	open, locked = NewSet(s.ix.docs), NewSet(s.ix.docs)
+	open, locked = tool.NewSet(s.ix.docs), tool.NewSet(s.ix.docs)
 	for doc, server := range s.servers {
 		if shut[server] || len(names) == 1 && r.IntN(3) == 0 {
 			locked.Add(doc)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // randomDoc makes a tool out of few words, so that tools share many of them.
@@ -45,7 +47,7 @@ func TestWhatIsOutsideTheViewLeavesNoTrace(t *testing.T) {
 		want := alone.Rank(alone.Query(query), fullSet(len(inside)), 10, o)
 		half := r.IntN(len(inside))
 		outranking := func(ix *Index, n int, number func(int) int) int {
-			a, b := NewSet(n), NewSet(n)
+			a, b := tool.NewSet(n), tool.NewSet(n)
 			for i := range inside {
 				if i < half {
 					a.Add(number(i))

@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A judgedSet is a catalog with queries and the tools that are wanted for each.
 type judgedSet struct {
 	name    string
 	ix      *Index
-	all     Set
+	all     tool.Set
 	servers []string // of each document
 	queries []judgedQuery
 }
@@ -95,8 +97,8 @@ func indexOf(t testing.TB, docs []Doc) *Index {
 	return ix
 }
 
-func fullSet(n int) Set {
-	s := NewSet(n)
+func fullSet(n int) tool.Set {
+	s := tool.NewSet(n)
 	for i := range n {
 		s.Add(i)
 	}

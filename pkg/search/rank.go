@@ -3,7 +3,9 @@ package search
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // How the two signals are added. The values were chosen over public query sets:
@@ -28,7 +30,7 @@ func lexical() mixing { return mixing{threshold: math.Inf(1)} }
 // and how many match. A document matches if it has a word of the query, or
 // if its meaning is close. The same query, view and documents of the view give the
 // same Result to the last bit, whatever else the index holds.
-func (ix *Index) Rank(q Query, view Set, limit int, o Options) Result {
+func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 	return ix.rank(q, view, limit, ix.mixing(o))
 }
 
@@ -37,10 +39,13 @@ func (ix *Index) Rank(q Query, view Set, limit int, o Options) Result {
 // Both are scored as parts of one view. The results of two rankings cannot be compared:
 // a score is the share of the query's weight that a document reaches, and a word that no
 // document of a view has weighs nothing there.
-func (ix *Index) Outranking(q Query, a, b Set, o Options) int {
+func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) int {
 	var of []float64
 	best := 0.0
-	ix.each(q, a.union(b), ix.mixing(o), func(h Hit) {
+	both := tool.NewSet(ix.docs)
+	both.AddAll(below(a, ix.docs))
+	both.AddAll(below(b, ix.docs))
+	ix.each(q, both, ix.mixing(o), func(h Hit) {
 		if b.Has(h.Doc) {
 			best = max(best, h.Score)
 		} else {
@@ -63,40 +68,51 @@ func (ix *Index) mixing(o Options) mixing {
 	return fused()
 }
 
-func (ix *Index) rank(q Query, view Set, limit int, m mixing) Result {
+func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing) Result {
 	best := top{limit: min(max(limit, 0), ix.docs)}
 	ix.each(q, view, m, best.add)
 	return best.result()
 }
 
 // each calls f with every document of the view that matches, by number.
-func (ix *Index) each(q Query, view Set, m mixing, f func(Hit)) {
-	view = view.below(ix.docs)
+func (ix *Index) each(q Query, view tool.Set, m mixing, f func(Hit)) {
+	view = below(view, ix.docs)
 	words := ix.byWords(q, view, m.exact)
 	semantic := m.share > 0 && q.norm > 0 && len(q.vector) == ix.dim
-	for w, members := range view.words {
-		for ; members != 0; members &= members - 1 {
-			doc := w<<6 + bits.TrailingZeros64(members)
-			h := Hit{Doc: doc, Lexical: words[doc]}
-			cos := 0.0
-			if semantic {
-				cos = ix.cosine(q, doc)
-				h.Semantic = max(0, cos) * max(0, cos)
-			}
-			if h.Lexical > 0 || cos >= m.threshold {
-				// The conversions keep a processor from fusing the steps.
-				h.Score = round(float64((1-m.share)*h.Lexical) + float64(m.share*h.Semantic))
-				f(h)
-			}
+	for doc := range view.All() {
+		h := Hit{Doc: doc, Lexical: words[doc]}
+		cos := 0.0
+		if semantic {
+			cos = ix.cosine(q, doc)
+			h.Semantic = max(0, cos) * max(0, cos)
+		}
+		if h.Lexical > 0 || cos >= m.threshold {
+			// The conversions keep a processor from fusing the steps.
+			h.Score = round(float64((1-m.share)*h.Lexical) + float64(m.share*h.Semantic))
+			f(h)
 		}
 	}
+}
+
+// below returns the members of s that are less than n.
+func below(s tool.Set, n int) tool.Set {
+	words := (n + 63) / 64
+	if len(s) < words {
+		return s
+	}
+	if s = s[:words]; n%64 == 0 || s[words-1]>>(n%64) == 0 {
+		return s
+	}
+	s = slices.Clone(s)
+	s[words-1] &= 1<<(n%64) - 1
+	return s
 }
 
 // byWords returns, by document, the share of the query's weight that the document
 // reaches by BM25F: its sum over what the endless repetition of all known words
 // of the query would give. It is 0 outside the view.
-func (ix *Index) byWords(q Query, view Set, exact bool) []float64 {
-	scores := make([]float64, len(view.words)<<6)
+func (ix *Index) byWords(q Query, view tool.Set, exact bool) []float64 {
+	scores := make([]float64, len(view)*64)
 	n, mass := float64(view.Len()), 0.0
 	for _, t := range ix.resolve(q, view, exact) {
 		df := float64(t.df)
@@ -123,7 +139,7 @@ type wanted struct {
 }
 
 // resolve finds the terms of the view that q asks for, in the order of q.
-func (ix *Index) resolve(q Query, view Set, exact bool) []wanted {
+func (ix *Index) resolve(q Query, view tool.Set, exact bool) []wanted {
 	out := make([]wanted, 0, len(q.stems))
 	place := make(map[int]int, len(q.stems))
 	add := func(term, df int, weight float64) {
@@ -158,7 +174,7 @@ func (ix *Index) resolve(q Query, view Set, exact bool) []wanted {
 }
 
 // frequency returns how many documents of the view have a term.
-func (ix *Index) frequency(term int, view Set) int {
+func (ix *Index) frequency(term int, view tool.Set) int {
 	n := 0
 	for list := ix.list(term); len(list) > 0; list = list[8:] {
 		if doc, _ := at(list); view.Has(doc) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 func docs(names ...string) []Doc {
@@ -21,8 +22,8 @@ func docs(names ...string) []Doc {
 	return out
 }
 
-func viewOf(n int, members ...int) Set {
-	s := NewSet(n)
+func viewOf(n int, members ...int) tool.Set {
+	s := tool.NewSet(n)
 	for _, i := range members {
 		s.Add(i)
 	}
@@ -167,7 +168,7 @@ func TestViewOfAnotherSize(t *testing.T) {
 	if got := found(ix.Rank(q, viewOf(2, 1), 10, Options{})); !slices.Equal(got, []int{1}) {
 		t.Errorf("a smaller view finds %v, want [1]", got)
 	}
-	if got := ix.Rank(q, Set{}, 10, Options{}); got.Total != 0 {
+	if got := ix.Rank(q, tool.Set{}, 10, Options{}); got.Total != 0 {
 		t.Errorf("the zero view has %d matches, want 0", got.Total)
 	}
 	if got := ix.Rank(Query{}, fullSet(3), 10, Options{}); got.Total != 0 {
@@ -270,17 +271,11 @@ func TestSchemaText(t *testing.T) {
 	}
 }
 
-func TestSet(t *testing.T) {
-	s := NewSet(70)
-	for _, i := range []int{-1, 0, 63, 64, 69, 70, 1 << 40} {
-		s.Add(i)
-	}
-	for i, want := range map[int]bool{-1: false, 0: true, 1: false, 63: true, 64: true, 69: true, 70: false} {
-		if s.Has(i) != want {
-			t.Errorf("Has(%d) = %v, want %v", i, !want, want)
+func TestBelow(t *testing.T) {
+	s := viewOf(70, 0, 63, 64, 69)
+	for n, want := range map[int]int{0: 0, 64: 2, 65: 3, 69: 3, 70: 4, 1000: 4} {
+		if got := below(s, n).Len(); got != want || s.Len() != 4 {
+			t.Errorf("%d members below %d, want %d of 4", got, n, want)
 		}
-	}
-	if s.Len() != 4 || s.below(64).Len() != 2 || s.below(65).Len() != 3 || s.below(0).Len() != 0 || NewSet(-3).Len() != 0 {
-		t.Errorf("Len %d, below 64 %d, below 65 %d, want 4, 2, 3", s.Len(), s.below(64).Len(), s.below(65).Len())
 	}
 }

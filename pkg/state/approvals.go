@@ -85,11 +85,13 @@ type decision struct {
 
 // decide returns the decision about every tool, by number. If unknown is true, nothing is
 // known of what people decided.
-func decide(o *inventory, over *overlay, unknown bool) []decision {
-	out := make([]decision, len(o.rows))
-	for _, i := range o.numbers {
-		t := o.snap.Tool(i)
-		server := o.cfg.Servers[o.rows[i].server]
+func decide(inv *inventory, over *overlay, unknown bool) []decision {
+	out := make([]decision, len(inv.rows))
+	for i, r := range inv.rows {
+		if r.server < 0 {
+			continue
+		}
+		t, server := inv.snap.Tool(i), inv.cfg.Servers[r.server]
 		if unknown {
 			out[i] = decision{current: approval.Mode(server.Approval) == approval.Off}
 			continue

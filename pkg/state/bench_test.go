@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/portcullis-mcp/portcullis/pkg/lock"
 )
 
 // crowd is a house with n tools on ten servers, every third of them denied.
@@ -25,16 +23,10 @@ func crowd(b *testing.B, n int) *house {
 	return h
 }
 
-// classify counts the tools that are open.
+// classify counts the callable tools.
 func classify(b *testing.B, h *house) int {
 	v := h.loader.Load(b.Context()).View(anyone())
-	open := 0
-	for i := range v.Len() {
-		if v.Visible(i) && v.Status(i) == lock.None {
-			open++
-		}
-	}
-	return open
+	return v.Callable().Len()
 }
 
 // A decision makes a new state: every tool is classified again, the verdicts are not.

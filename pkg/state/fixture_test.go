@@ -226,10 +226,8 @@ func (h *house) statuses() map[string]lock.Status {
 	h.t.Helper()
 	v := h.loader.Load(h.t.Context()).View(anyone())
 	out := map[string]lock.Status{}
-	for i := range v.Len() {
-		if v.Visible(i) {
-			out[v.ID(i).String()] = v.Status(i)
-		}
+	for i := range v.Tools().All() {
+		out[v.ID(i).String()] = v.Status(i)
 	}
 	return out
 }

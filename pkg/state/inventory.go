@@ -27,52 +27,54 @@ type inventory struct {
 	snap *catalog.Snapshot // outcomes of it are not used
 	rows []row             // one a tool of the catalog
 
-	// numbers holds the tools whose server is configured, in the catalog's
-	// order. A server that left the config is gone at once, not at the next sync.
-	numbers []int
+	readOnly tool.Set
 }
 
 // A row is what is known of one tool apart from people's decisions.
 type row struct {
-	server int // index in cfg.Servers; -1: not configured any more
+	server int // index in cfg.Servers; -1: not configured any more, so the tool does not exist
 	hints  tool.Annotations
 	tier   tool.Tier
 }
 
 func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
-	o := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Len())}
+	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Len()), readOnly: tool.NewSet(snap.Len())}
 	server, name := -1, ""
-	for i := range o.rows {
+	for i := range inv.rows {
 		id := snap.ID(i)
 		if id.Server != name {
 			server, name = findServer(cfg, id.Server), id.Server
 		}
 		if server < 0 {
-			o.rows[i] = row{server: -1}
+			inv.rows[i] = row{server: -1}
 			continue
 		}
 		hints := cfg.Servers[server].Override(id.Name, snap.Tool(i).Definition.Annotations)
-		o.rows[i] = row{server: server, hints: hints, tier: hints.Tier()}
-		o.numbers = append(o.numbers, i)
+		inv.rows[i] = row{server: server, hints: hints, tier: hints.Tier()}
+		if hints.Tier() == tool.Read {
+			inv.readOnly.Add(i)
+		}
 	}
-	return o
+	return inv
 }
 
 // policyTool is what a rule can know of tool i.
-func (o *inventory) policyTool(i int) policy.Tool {
-	r := &o.rows[i]
-	return policy.Tool{ID: o.snap.ID(i), Annotations: r.hints, Tier: r.tier}
+func (inv *inventory) policyTool(i int) policy.Tool {
+	r := &inv.rows[i]
+	return policy.Tool{ID: inv.snap.ID(i), Annotations: r.hints, Tier: r.tier}
 }
 
 // Inventory returns the tools and servers that rules and toolsets are held against: those
 // of the catalog under cfg, which need not be the config that it was made with.
 func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
-	o := newInventory(cfg, snap)
-	tools := make([]policy.Tool, len(o.numbers))
-	for n, i := range o.numbers {
-		tools[n] = o.policyTool(i)
+	inv := newInventory(cfg, snap)
+	var tools []policy.Tool
+	for i, r := range inv.rows {
+		if r.server >= 0 {
+			tools = append(tools, inv.policyTool(i))
+		}
 	}
-	return tools, o.universe(o.servers(snap))
+	return tools, inv.universe(inv.servers(snap))
 }
 
 // findServer returns the index of the named server, -1 if there is none.
@@ -85,9 +87,9 @@ func findServer(cfg *config.Config, name string) int {
 }
 
 // servers pairs each configured server with how it last loaded.
-func (o *inventory) servers(snap *catalog.Snapshot) []Server {
-	out := make([]Server, len(o.cfg.Servers))
-	for i, c := range o.cfg.Servers {
+func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
+	out := make([]Server, len(inv.cfg.Servers))
+	for i, c := range inv.cfg.Servers {
 		out[i] = Server{Config: c}
 		if s, ok := snap.Server(c.Name); ok {
 			out[i].Outcome, out[i].First, out[i].Tools = s.Outcome, s.First, s.Tools
@@ -96,15 +98,14 @@ func (o *inventory) servers(snap *catalog.Snapshot) []Server {
 	return out
 }
 
-// universe is what selection works on. Tool u of it is tool numbers[u] of the catalog.
-func (o *inventory) universe(servers []Server) toolset.Universe {
+// universe is what selection works on. Its tools have the numbers of the catalog.
+func (inv *inventory) universe(servers []Server) toolset.Universe {
 	u := toolset.Universe{
-		Tools:   make([]toolset.Tool, len(o.numbers)),
+		Tools:   make([]toolset.Tool, len(inv.rows)),
 		Servers: make([]toolset.Server, len(servers)),
 	}
-	for n, i := range o.numbers {
-		hint := o.rows[i].hints.ReadOnlyHint
-		u.Tools[n] = toolset.Tool{ID: o.snap.ID(i), ReadOnly: hint != nil && *hint}
+	for i := range inv.rows {
+		u.Tools[i] = toolset.Tool{ID: inv.snap.ID(i), ReadOnly: inv.readOnly.Has(i)}
 	}
 	for i, s := range servers {
 		status := s.Outcome.Status

@@ -33,7 +33,7 @@ func TestNothingStoredIsAnEmptyState(t *testing.T) {
 		t.Errorf("health does not say what is missing: %+v", s.Health)
 	}
 	v := s.View(anyone())
-	if _, ok := v.Find(tool.ID{Server: "files", Name: "read"}); ok || v.Len() != 0 || len(v.Servers()) != 0 || v.Visible(0) {
+	if _, ok := v.Find(tool.ID{Server: "files", Name: "read"}); ok || v.Tools().Len()+v.Callable().Len()+v.ReadOnly().Len() != 0 || len(v.Servers()) != 0 {
 		t.Error("an empty state shows something")
 	}
 }

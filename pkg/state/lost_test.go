@@ -19,7 +19,7 @@ func (h *house) called() map[string]lock.Status {
 	h.t.Helper()
 	v := h.loader.Load(h.t.Context()).View(anyone())
 	out := map[string]lock.Status{}
-	for i := range v.Len() {
+	for i := range v.Tools().All() {
 		var stored *approval.Record
 		if r, err := h.approvals.Get(h.t.Context(), v.ID(i)); err == nil {
 			stored = &r

@@ -1,10 +1,12 @@
 package state
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A policyCache keeps what one policy says of the tools of one inventory, by agent.
@@ -14,15 +16,15 @@ type policyCache struct {
 	verdicts  cache[*verdicts]
 }
 
-func newPolicyCache(o *inventory, p *policy.Policy) *policyCache {
-	return &policyCache{inventory: o, policy: p, verdicts: cache[*verdicts]{max: cacheSize(len(o.rows))}}
+func newPolicyCache(inv *inventory, p *policy.Policy) *policyCache {
+	return &policyCache{inventory: inv, policy: p, verdicts: cache[*verdicts]{max: cacheSize(len(inv.rows))}}
 }
 
 // verdicts are those of the visible tools for one agent.
 type verdicts struct {
 	cache *policyCache
 	agent identity.Agent
-	in    []bool // which servers the agent sees
+	tools tool.Set // that the agent sees
 
 	mu  sync.Mutex
 	all []policy.Verdict // by tool number; nil: not all are worked out yet
@@ -36,17 +38,13 @@ func (v *verdicts) list() []policy.Verdict {
 	if v.all != nil {
 		return v.all
 	}
-	o := v.cache.inventory
-	v.all = make([]policy.Verdict, len(o.rows))
-	var tools []policy.Tool
-	var numbers []int
-	for _, i := range o.numbers {
-		if v.in[o.rows[i].server] {
-			tools = append(tools, o.policyTool(i))
-			numbers = append(numbers, i)
-		}
+	inv := v.cache.inventory
+	v.all = make([]policy.Verdict, len(inv.rows))
+	tools, numbers := make([]policy.Tool, 0, v.tools.Len()), slices.Collect(v.tools.All())
+	for _, i := range numbers {
+		tools = append(tools, inv.policyTool(i))
 	}
-	for n, verdict := range v.cache.policy.Verdicts(o.cfg, v.agent, tools) {
+	for n, verdict := range v.cache.policy.Verdicts(inv.cfg, v.agent, tools) {
 		v.all[numbers[n]] = verdict
 	}
 	v.one = nil
@@ -64,8 +62,8 @@ func (v *verdicts) at(i int) policy.Verdict {
 	if verdict, ok := v.one[i]; ok {
 		return verdict
 	}
-	o := v.cache.inventory
-	verdict := v.cache.policy.Verdicts(o.cfg, v.agent, []policy.Tool{o.policyTool(i)})[0]
+	inv := v.cache.inventory
+	verdict := v.cache.policy.Verdicts(inv.cfg, v.agent, []policy.Tool{inv.policyTool(i)})[0]
 	if v.one == nil {
 		v.one = map[int]policy.Verdict{}
 	}

@@ -2,7 +2,6 @@ package state
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -206,7 +205,7 @@ func (h Health) approvalReasons() (out []Reason) {
 	if n := len(h.Rebuilt); n > 0 {
 		out = append(out, Reason{
 			Code: "tools_rebuilt", Condition: Degraded,
-			Message: "The stored tool catalog could not be used, and " + text.Count(n, "server") + " did not load since: " + someOf(h.Rebuilt) +
+			Message: "The stored tool catalog could not be used, and " + text.Count(n, "server") + " did not load since: " + text.List(h.Rebuilt, maxServersNamed) +
 				". Their tools are those of the approval records, locked as those say.",
 			Action: "The operator looks at /admin/servers, which says how each one failed. The tools are replaced when the server loads.",
 		})
@@ -253,15 +252,6 @@ func minutes(d time.Duration) string { return text.Count(int((d+time.Minute-1)/t
 // maxServersNamed is how many servers a reason names.
 const maxServersNamed = 5
 
-// someOf names the first of them.
-func someOf(names []string) string {
-	some := strings.Join(names[:min(len(names), maxServersNamed)], ", ")
-	if n := len(names) - maxServersNamed; n > 0 {
-		some += fmt.Sprintf(" and %d more", n)
-	}
-	return some
-}
-
 func (h Health) serverReasons() (out []Reason) {
 	if !h.Config.InUse || !h.Catalog.InUse {
 		return nil
@@ -293,7 +283,7 @@ func (h Health) serverReasons() (out []Reason) {
 	if n := len(s.Refused); n > 0 {
 		out = append(out, Reason{
 			Code: "tools_refused", Condition: Degraded,
-			Message: text.Count(n, "server") + " listed tools that are not taken: " + someOf(s.Refused) + ".",
+			Message: text.Count(n, "server") + " listed tools that are not taken: " + text.List(s.Refused, maxServersNamed) + ".",
 			Action:  "The operator looks at /admin/servers, which names each tool and says why; the server's owner mends it.",
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
@@ -66,11 +67,16 @@ func (r *resolved) warnings() []string {
 func (r *resolved) view(agent identity.Agent) *View {
 	key := agentKey(agent)
 	return r.views.get(key, func() *View {
-		scope := make([]bool, len(r.servers))
-		for i, s := range r.servers {
-			scope[i] = slices.Contains(agent.Servers, "*") || slices.Contains(agent.Servers, s.Config.Name)
+		v := &View{r: r, agent: agent, tools: tool.NewSet(len(r.inventory.rows))}
+		for _, s := range r.servers {
+			if slices.Contains(agent.Servers, "*") || slices.Contains(agent.Servers, s.Config.Name) {
+				v.servers = append(v.servers, s)
+				for i := range s.Tools {
+					v.tools.Add(s.First + i)
+				}
+			}
 		}
-		v := r.cache.verdicts.get(key, func() *verdicts { return &verdicts{cache: r.cache, agent: agent, in: scope} })
-		return &View{r: r, agent: agent, in: scope, verdicts: v}
+		v.verdicts = r.cache.verdicts.get(key, func() *verdicts { return &verdicts{cache: r.cache, agent: agent, tools: v.tools} })
+		return v
 	})
 }

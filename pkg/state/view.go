@@ -9,23 +9,27 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
 // A View is a [State] as one agent may see it. Tools are named by their number in the
-// catalog; a number that is not [View.Visible] does not exist for this agent.
+// catalog; one that is not in [View.Tools] does not exist for this agent.
 // It is immutable and safe for concurrent use.
 type View struct {
 	r        *resolved // nil: there is nothing to see
 	agent    identity.Agent
-	in       []bool // which servers are in scope
+	servers  []Server // in scope
+	tools    tool.Set // of those servers
 	verdicts *verdicts
 
 	once     sync.Once
 	statuses []lock.Status // by number; of visible tools only
+	callable tool.Set
 }
 
-// Agent returns whose view it is.
-func (v *View) Agent() identity.Agent { return v.agent }
+// Tools returns the tools that exist for the agent: their server is configured and in the
+// agent's scope. It must not be changed.
+func (v *View) Tools() tool.Set { return v.tools }
 
 // Len returns the number of tools in the catalog, visible or not.
 func (v *View) Len() int {
@@ -35,14 +39,19 @@ func (v *View) Len() int {
 	return v.r.snap.Len()
 }
 
-// Visible reports whether tool i exists for the agent: its server is configured
-// and in the agent's scope.
-func (v *View) Visible(i int) bool {
-	if v.r == nil || i < 0 || i >= len(v.r.inventory.rows) {
-		return false
+// Callable returns those of [View.Tools] that are not locked, as of the state. It must not be
+// changed.
+func (v *View) Callable() tool.Set {
+	v.classify()
+	return v.callable
+}
+
+// ReadOnly returns the tools whose tier is [tool.Read], visible or not. It must not be changed.
+func (v *View) ReadOnly() tool.Set {
+	if v.r == nil {
+		return nil
 	}
-	server := v.r.inventory.rows[i].server
-	return server >= 0 && v.in[server]
+	return v.r.inventory.readOnly
 }
 
 // Find returns the number of a visible tool.
@@ -51,10 +60,19 @@ func (v *View) Find(id tool.ID) (int, bool) {
 		return 0, false
 	}
 	i, ok := v.r.snap.Find(id)
-	if !ok || !v.Visible(i) {
-		return 0, false
+	return i, ok && v.tools.Has(i)
+}
+
+// Select returns what the request is offered of the view. The error is a [*toolset.Error], or
+// says why the operator's own selection cannot be used; that one is not for agents.
+func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
+	switch {
+	case v.r == nil:
+		return toolset.Selection{}, nil
+	case v.r.boundErr != nil:
+		return toolset.Selection{}, v.r.boundErr
 	}
-	return i, true
+	return v.r.bound.Select(req, v.agent)
 }
 
 // ID returns the id of tool i.
@@ -68,18 +86,7 @@ func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
 func (v *View) Server(i int) Server { return v.r.servers[v.r.inventory.rows[i].server] }
 
 // Servers returns the servers in the agent's scope, by name.
-func (v *View) Servers() []Server {
-	if v.r == nil {
-		return nil
-	}
-	var out []Server
-	for i, s := range v.r.servers {
-		if v.in[i] {
-			out = append(out, s)
-		}
-	}
-	return out
-}
+func (v *View) Servers() []Server { return v.servers }
 
 // Hints returns the effective annotations of tool i: the server's, then the operator's.
 func (v *View) Hints(i int) tool.Annotations { return v.r.inventory.rows[i].hints }
@@ -90,28 +97,24 @@ func (v *View) Tier(i int) tool.Tier { return v.r.inventory.rows[i].tier }
 // Verdict returns what the operator's rules say of the visible tool i for this agent.
 func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
-// Facts returns what decides whether the visible tool i is callable, as of the state.
-func (v *View) Facts(i int) lock.Facts {
-	s := v.r.decisions[i]
-	return v.facts(i, s.userDisabled, s.approved)
-}
-
-// FactsAt is [View.Facts] with the approval record as it is in the store now; nil:
-// there is none. A call decides by it, so that a decision counts at once. What the store
-// lost of what was known before still holds.
+// FactsAt returns what decides whether the visible tool i is callable, with the approval
+// record as it is in the store now; nil: there is none. A call decides by it, so that a
+// decision counts at once. What the store lost of what was known before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	t := v.r.snap.Tool(i)
 	disabled, approved := factsAt(r, v.r.overlay.record(t.ID, t.Approval), v.Server(i).Config, t.Definition.Hash)
-	return v.facts(i, disabled, approved)
+	return v.facts(i, v.Verdict(i), disabled, approved)
 }
 
-// FactsWithout is [View.Facts] with nothing known of people's decisions.
-func (v *View) FactsWithout(i int) lock.Facts { return v.facts(i, lock.Unknown, lock.Unknown) }
+// FactsWithout is [View.FactsAt] with nothing known of people's decisions.
+func (v *View) FactsWithout(i int) lock.Facts {
+	return v.facts(i, v.Verdict(i), lock.Unknown, lock.Unknown)
+}
 
-func (v *View) facts(i int, userDisabled, approved lock.Fact) lock.Facts {
+func (v *View) facts(i int, verdict policy.Verdict, userDisabled, approved lock.Fact) lock.Facts {
 	return lock.Facts{
-		ServerEnabled: lock.FactOf(v.Server(i).Config.Enabled),
-		Denied:        v.Verdict(i).Denied,
+		ServerEnabled: lock.FactOf(v.r.servers[v.r.inventory.rows[i].server].Config.Enabled),
+		Denied:        verdict.Denied,
 		UserDisabled:  userDisabled,
 		Approved:      approved,
 	}
@@ -119,24 +122,26 @@ func (v *View) facts(i int, userDisabled, approved lock.Fact) lock.Facts {
 
 // Status returns why the visible tool i is locked, as of the state; [lock.None]: it is callable.
 func (v *View) Status(i int) lock.Status {
+	v.classify()
+	return v.statuses[i]
+}
+
+// classify works out the statuses of all visible tools, once.
+func (v *View) classify() {
 	v.once.Do(func() {
+		if v.r == nil {
+			return
+		}
 		verdicts := v.verdicts.list()
-		v.statuses = make([]lock.Status, v.Len())
-		for _, i := range v.r.inventory.numbers {
-			server := v.r.inventory.rows[i].server
-			if !v.in[server] {
-				continue
+		v.statuses, v.callable = make([]lock.Status, len(verdicts)), tool.NewSet(len(verdicts))
+		for i := range v.tools.All() {
+			d := &v.r.decisions[i]
+			v.statuses[i] = lock.Classify(v.facts(i, verdicts[i], d.userDisabled, d.approved))
+			if v.statuses[i] == lock.None {
+				v.callable.Add(i)
 			}
-			s := &v.r.decisions[i]
-			v.statuses[i] = lock.Classify(lock.Facts{
-				ServerEnabled: lock.FactOf(v.r.servers[server].Config.Enabled),
-				Denied:        verdicts[i].Denied,
-				UserDisabled:  s.userDisabled,
-				Approved:      s.approved,
-			})
 		}
 	})
-	return v.statuses[i]
 }
 
 // Description returns the text of the visible tool i that an agent may read while
@@ -144,22 +149,22 @@ func (v *View) Status(i int) lock.Status {
 //
 // What nobody approved is not shown: it can be written to be obeyed.
 func (v *View) Description(i int, s lock.Status) string {
-	st := v.r.decisions[i]
+	d := v.r.decisions[i]
 	switch s {
 	case lock.None:
 		return v.r.snap.Tool(i).Definition.Description
 	case lock.ServerDisabled, lock.DisabledByConfig, lock.DisabledByUser, lock.PendingApproval:
-		if st.current {
+		if d.current {
 			return v.r.snap.Tool(i).Definition.Description
 		}
-		if len(st.last) == 0 {
+		if len(d.last) == 0 {
 			return ""
 		}
-		d, err := tool.ReadDefinition(st.last)
+		last, err := tool.ReadDefinition(d.last)
 		if err != nil {
 			return ""
 		}
-		return d.Description
+		return last.Description
 	case lock.DisabledUnknown:
 	}
 	return ""

@@ -98,7 +98,8 @@ func TestManyDecisionsAreReadByOneRequestAfterTheOther(t *testing.T) {
 		for _, known := range []int{3, 6, 9} {
 			s := h.loader.Load(t.Context())
 			disabled := 0
-			for i, v := 0, s.View(anyone()); i < v.Len(); i++ {
+			v := s.View(anyone())
+			for i := range v.Tools().All() {
 				if v.Status(i) == lock.DisabledByUser {
 					disabled++
 				}
@@ -144,11 +145,9 @@ func TestVerdictsAreWorkedOutOnceForPolicyCatalogAndAgent(t *testing.T) {
 	look := func(a identity.Agent) int64 {
 		s := h.loader.Load(t.Context())
 		v := s.View(a)
-		for i := range v.Len() {
-			if v.Visible(i) {
-				v.Status(i)
-				v.Verdict(i)
-			}
+		for i := range v.Tools().All() {
+			v.Status(i)
+			v.Verdict(i)
 		}
 		return s.Policy.Evaluations()
 	}

@@ -69,3 +69,20 @@ func Noun(n int, noun string) string {
 	}
 	return noun + "s"
 }
+
+// maxName is how many characters of one name List gives.
+const maxName = 128
+
+// List returns the first most names in one line, and how many more there are: "a, b and 3
+// more". A name that is long or does not print is clipped.
+func List(names []string, most int) string {
+	clipped := make([]string, min(most, len(names)))
+	for i := range clipped {
+		clipped[i] = Clip(names[i], maxName)
+	}
+	line := strings.Join(clipped, ", ")
+	if more := len(names) - most; more > 0 {
+		line += " and " + strconv.Itoa(more) + " more"
+	}
+	return line
+}

@@ -64,3 +64,21 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestList(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		most  int
+		want  string
+	}{
+		{nil, 3, ""},
+		{[]string{"a"}, 3, "a"},
+		{[]string{"a", "b", "c"}, 3, "a, b, c"},
+		{[]string{"a", "b", "c"}, 1, "a and 2 more"},
+		{[]string{"a\nb", strings.Repeat("x", 200)}, 2, "a\uFFFDb, " + strings.Repeat("x", 127) + "…"},
+	} {
+		if got := text.List(c.names, c.most); got != c.want {
+			t.Errorf("List(%q, %d) = %q, want %q", c.names, c.most, got, c.want)
+		}
+	}
+}

@@ -59,8 +59,8 @@ func BenchmarkSelect10000(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if sel, err := bound.Select(req, bc.agent); err != nil || sel.Len() == 0 {
-					b.Fatalf("%d tools, %v", sel.Len(), err)
+				if sel, err := bound.Select(req, bc.agent); err != nil || sel.Tools.Len() == 0 {
+					b.Fatalf("%d tools, %v", sel.Tools.Len(), err)
 				}
 			}
 		})

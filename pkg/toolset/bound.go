@@ -14,29 +14,37 @@ import (
 // immutable and made once for each; [Bound.Select] then works on sets.
 type Bound struct {
 	tools     []Tool
+	servers   []Server
 	byID      map[tool.ID]int
 	byName    map[string][]int // bare name → tools, in order
-	servers   []Server
 	byServer  map[string]int
-	home      []int   // tool → index in servers, -1: not configured
-	own       [][]int // server → its tools
-	allLoaded bool    // every server is
-	groups    map[string]*group
-	sorted    []*group // by name
-	whole     *group   // everything there is
+	own       [][]int  // server → its tools
+	allLoaded bool     // every server is
+	readOnly  tool.Set // tools that are read-only
 
-	offered  set    // the toolsets and enabled tools, whether disabled or not
-	reach    *reach // what offered may come to hold
-	readOnly bool   // the operator's switch
-	reading  set    // tools that are read-only
-	warnings config.Faults
+	groups map[string]*group // by folded name
+	sorted []*group          // by name, without whole
+	whole  *group            // everything there is
+
+	offered      *group // the toolsets and enabled tools, whether disabled or not
+	onlyReadOnly bool   // the operator's switch
+	warnings     config.Faults
 }
 
-// A group is one toolset: a named one, or a server.
+// A group is one toolset, or what several add up to.
 type group struct {
-	name  string
-	tools set
-	reach *reach
+	name    string
+	tools   tool.Set
+	pattern pattern // which tools that are not known yet would be in it
+}
+
+func (g *group) join(other *group) {
+	g.tools.AddAll(other.tools)
+	g.pattern.join(other.pattern)
+}
+
+func (b *Bound) newGroup(name string) *group {
+	return &group{name: name, tools: tool.NewSet(len(b.tools))}
 }
 
 // Compile resolves the operator's toolsets and enabled tools against u. What the operator
@@ -50,28 +58,19 @@ type group struct {
 func Compile(cfg *config.Config, u Universe) (*Bound, error) {
 	b := newBound(u)
 	b.addGroups(cfg)
-	b.readOnly = cfg.Tools.ReadOnly
-	b.offered, b.reach = newSet(len(b.tools)), &reach{}
+	b.offered, b.onlyReadOnly = b.newGroup(""), cfg.Tools.ReadOnly
 	var faults config.Faults
 	for i, name := range cfg.Tools.Toolsets {
-		g := b.groups[fold(name)]
-		switch {
-		case fold(name) == all:
-			g = b.whole
-		case g == nil:
+		if g := b.groups[fold(name)]; g != nil {
+			b.offered.join(g)
+		} else {
 			faults = append(faults, fault("Unknown toolset: "+name, "tools.toolsets", i))
-			continue
 		}
-		b.offered.unite(g.tools)
-		b.reach.join(g.reach)
 	}
 	for i, entry := range cfg.Tools.Enabled {
-		g, problem := b.entry(entry)
-		if problem != "" {
+		if problem := b.addEntry(b.offered, entry); problem != "" {
 			b.warn(problem+" enabled tool: "+entry, "tools.enabled", i)
 		}
-		b.offered.unite(g.tools)
-		b.reach.join(g.reach)
 	}
 	nothing := b.disable(cfg.Tools.Disabled)
 	if len(cfg.Tools.Toolsets) == 0 && len(cfg.Tools.Enabled) == 0 {
@@ -102,121 +101,112 @@ func newBound(u Universe) *Bound {
 	b := &Bound{
 		tools: u.Tools, servers: u.Servers, allLoaded: true,
 		byID: make(map[tool.ID]int, len(u.Tools)), byName: make(map[string][]int, len(u.Tools)), byServer: map[string]int{},
-		home: make([]int, len(u.Tools)), own: make([][]int, len(u.Servers)), groups: map[string]*group{}, reading: newSet(len(u.Tools)),
-		whole: &group{name: all, tools: newSet(len(u.Tools)), reach: &reach{everything: true}},
+		own: make([][]int, len(u.Servers)), readOnly: tool.NewSet(len(u.Tools)),
 	}
+	b.whole = b.newGroup(all)
+	b.whole.pattern.everything = true
+	b.groups = map[string]*group{all: b.whole}
 	for i, s := range u.Servers {
 		b.byServer[s.Name] = i
 		b.allLoaded = b.allLoaded && s.Loaded
 	}
 	for i, t := range u.Tools {
-		b.whole.tools.add(i)
+		server, ok := b.byServer[t.ID.Server]
+		if !ok {
+			continue
+		}
+		b.own[server] = append(b.own[server], i)
+		b.whole.tools.Add(i)
 		b.byID[t.ID] = i
 		b.byName[t.ID.Name] = append(b.byName[t.ID.Name], i)
 		if t.ReadOnly {
-			b.reading.add(i)
-		}
-		b.home[i] = -1
-		if home, ok := b.byServer[t.ID.Server]; ok {
-			b.home[i] = home
-			b.own[home] = append(b.own[home], i)
+			b.readOnly.Add(i)
 		}
 	}
 	return b
 }
 
-// addGroups makes a group of each server and of each named toolset.
+// addGroups makes a group of each server and of each named toolset. Of several names that
+// fold to one, the group has the tools of all.
 func (b *Bound) addGroups(cfg *config.Config) {
-	named := func(name string) *group { // of several names that fold to one, the tools of all
+	named := func(name string) *group {
 		g := b.groups[fold(name)]
 		if g == nil {
-			g = &group{name: name, tools: newSet(len(b.tools)), reach: &reach{}}
+			g = b.newGroup(name)
 			b.groups[fold(name)] = g
+			b.sorted = append(b.sorted, g)
 		}
 		return g
 	}
 	for i, s := range b.servers {
-		g := named(s.Name)
-		g.reach.whole = append(g.reach.whole, i)
-		for _, n := range b.own[i] {
-			g.tools.add(n)
-		}
+		b.addServer(named(s.Name), i)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Toolsets)) {
 		g := named(name)
 		for i, entry := range cfg.Toolsets[name] {
-			member, problem := b.entry(entry)
-			if problem != "" {
+			if problem := b.addEntry(g, entry); problem != "" {
 				b.warn(problem+" tool: "+entry, config.JoinPath("toolsets", name), i)
 			}
-			g.tools.unite(member.tools)
-			g.reach.join(member.reach)
 		}
-	}
-	for _, g := range b.groups {
-		b.sorted = append(b.sorted, g)
 	}
 	slices.SortFunc(b.sorted, func(x, y *group) int { return strings.Compare(x.name, y.name) })
 }
 
-// entry resolves "server:tool", "server:*" or a bare name of the config. The problem
-// is what is wrong with it: "Unknown" or, for a bare name of several tools, which then
+func (b *Bound) addServer(g *group, server int) {
+	g.pattern.servers = append(g.pattern.servers, server)
+	for _, i := range b.own[server] {
+		g.tools.Add(i)
+	}
+}
+
+// addEntry adds what "server:tool", "server:*" or a bare name of the config means to g. The
+// problem is what is wrong with it: "Unknown" or, for a bare name of several tools, which then
 // stands for none, "Ambiguous".
-func (b *Bound) entry(entry string) (g *group, problem string) {
-	g = &group{tools: newSet(len(b.tools)), reach: &reach{}}
+func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	id, err := tool.ParseID(entry)
 	if err != nil {
-		numbers := b.byName[entry]
-		switch len(numbers) {
-		case 0:
-			if b.allLoaded {
-				return g, "Unknown"
-			}
-			g.reach.bare = []string{entry}
-		case 1:
-			g.tools.add(numbers[0])
+		switch numbers := b.byName[entry]; {
+		case len(numbers) == 1:
+			g.tools.Add(numbers[0])
+		case len(numbers) > 1:
+			return "Ambiguous"
+		case b.allLoaded:
+			return "Unknown"
 		default:
-			return g, "Ambiguous"
+			g.pattern.bare = append(g.pattern.bare, entry)
 		}
-		return g, ""
+		return ""
 	}
 	server, ok := b.byServer[id.Server]
-	switch {
-	case !ok:
-		return g, "Unknown"
-	case id.Name == "*":
-		g.reach.whole = []int{server}
-		for _, n := range b.own[server] {
-			g.tools.add(n)
-		}
-		return g, ""
+	if !ok {
+		return "Unknown"
+	}
+	if id.Name == "*" {
+		b.addServer(g, server)
+		return ""
 	}
 	if i, ok := b.byID[id]; ok {
-		g.tools.add(i)
-		return g, ""
+		g.tools.Add(i)
+		return ""
 	}
-	g.reach.addNames(server, id.Name)
+	g.pattern.addNames(server, id.Name)
 	if b.servers[server].Loaded {
-		return g, "Unknown"
+		return "Unknown"
 	}
-	return g, ""
+	return ""
 }
 
 // disable warns of names that deny nothing, because a typo in a list that denies fails
 // open. It reports whether nothing that is offered stays callable.
 func (b *Bound) disable(entries []string) (nothing bool) {
-	left := b.offered.clone()
+	denied := b.newGroup("")
 	for i, entry := range entries {
-		g, problem := b.entry(entry)
-		if problem == "Unknown" {
+		if b.addEntry(denied, entry) == "Unknown" {
 			b.warn("Unknown disabled tool: "+entry, "tools.disabled", i)
 		}
-		for n := range g.tools.all() {
-			left.remove(n)
-		}
 		for _, n := range b.byName[entry] { // a bare name denies every tool of that name
-			left.remove(n)
+			denied.tools.Add(n)
 		}
 	}
-	return left.len() == 0 && b.allLoaded
+	return b.allLoaded && b.offered.tools.Without(denied.tools).Len() == 0
 }

@@ -127,15 +127,15 @@ func ask(t *testing.T, b *toolset.Bound, u toolset.Universe, disabled []string, 
 	got := answer{Ignored: sel.Ignored}
 	for i, x := range u.Tools {
 		switch {
-		case !sel.Has(i):
+		case !sel.Tools.Has(i):
 		case slices.Contains(disabled, x.ID.Name):
 			got.Locked = append(got.Locked, x.ID.Name)
 		default:
 			got.Open = append(got.Open, x.ID.Name)
 		}
 	}
-	if n := len(got.Open) + len(got.Locked); sel.Len() != n {
-		t.Errorf("Len() = %d, and %d tools are in the selection", sel.Len(), n)
+	if n := len(got.Open) + len(got.Locked); sel.Tools.Len() != n {
+		t.Errorf("Len() = %d, and %d tools are in the selection", sel.Tools.Len(), n)
 	}
 	return got
 }
@@ -275,11 +275,11 @@ func TestNothingOutsideTheSelectionIsInIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, i := range []int{-1, 3, 5, 6, 63, 64, 1 << 20} {
-		if sel.Has(i) {
+		if sel.Tools.Has(i) {
 			t.Errorf("Has(%d) = true", i)
 		}
 	}
-	if (toolset.Selection{}).Has(0) || (toolset.Selection{}).Len() != 0 || (toolset.Selection{}).HasServer("files") {
+	if (toolset.Selection{}).Tools.Has(0) || (toolset.Selection{}).Tools.Len() != 0 || (toolset.Selection{}).HasServer("files") {
 		t.Error("the zero Selection offers something")
 	}
 }

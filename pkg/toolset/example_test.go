@@ -38,7 +38,7 @@ func ExampleBound_Select() {
 		}
 		var offered []tool.ID
 		for i, t := range universe.Tools {
-			if selection.Has(i) {
+			if selection.Tools.Has(i) {
 				offered = append(offered, t.ID)
 			}
 		}

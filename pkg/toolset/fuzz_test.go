@@ -63,7 +63,7 @@ func FuzzHeaders(f *testing.F) {
 			sel, err = b.Select(req, a)
 		}
 		for i, x := range u.Tools {
-			if sel.Has(i) && !plain.Has(i) {
+			if sel.Tools.Has(i) && !plain.Tools.Has(i) {
 				t.Errorf("%s is offered, and is not without headers", x.ID)
 			}
 		}

@@ -1,11 +1,11 @@
 package toolset
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -15,92 +15,91 @@ type query struct {
 	view    view
 	lenient bool
 
-	within          set // what is visible in the toolset of the path
-	unknownToolsets []string
-	unknownTools    []string
-	conflicts       []Conflict
-	ignored         []string
+	within  tool.Set // what is visible in the toolset of the path
+	wrong   Error    // its lists of names
+	ignored []string
 }
 
 // path resolves the toolset of the path. An unknown one is never ignored: nothing would
 // be left of the request.
 func (q *query) path(name string) *group {
-	g, ok := q.toolset(name)
-	if name != "" && !ok {
-		q.unknownToolsets = append(q.unknownToolsets, name)
+	g := q.bound.whole
+	if name != "" {
+		if g = q.toolset(name); g == nil {
+			q.wrong.UnknownToolsets = append(q.wrong.UnknownToolsets, name)
+			g = q.bound.newGroup("")
+		}
 	}
-	q.within = q.view.visible.clone()
-	q.within.keep(g.tools)
+	q.within = q.view.visible.Intersect(g.tools)
 	return g
 }
 
-// toolset returns the toolset of that name, "" standing for everything, or an empty one if
-// none of that name exists for the agent.
-func (q *query) toolset(name string) (*group, bool) {
-	switch fold(name) {
-	case "", all, standard:
-		return q.bound.whole, true
+// toolset returns the toolset of that name, nil if none exists for the agent.
+func (q *query) toolset(name string) *group {
+	g := q.bound.group(name)
+	if g == q.bound.whole || g != nil && q.bound.exists(q.view, g) {
+		return g
 	}
-	if g := q.bound.groups[fold(name)]; g != nil && q.bound.exists(q.view, g) {
-		return g, true
-	}
-	return &group{tools: newSet(len(q.bound.tools)), reach: &reach{}}, false
+	return nil
 }
 
 // asked returns what the select lists choose within the path's toolset.
 func (q *query) asked(req Request, within *group) *group {
 	if !req.toolsets.given && !req.tools.given {
-		return &group{tools: q.within.clone(), reach: within.reach}
+		return &group{tools: slices.Clone(q.within), pattern: within.pattern}
 	}
-	asked := &group{tools: newSet(len(q.bound.tools)), reach: &reach{}}
+	asked := q.bound.newGroup("")
 	for _, name := range req.toolsets.names {
-		g, ok := q.toolset(name)
-		switch {
-		case ok:
-			asked.tools.unite(g.tools)
-			asked.reach.join(g.reach)
-		case q.lenient:
-			q.ignored = append(q.ignored, name)
-		default:
-			q.unknownToolsets = append(q.unknownToolsets, name)
+		if g := q.toolset(name); g != nil {
+			asked.join(g)
+		} else if !q.ignore(name) {
+			q.wrong.UnknownToolsets = append(q.wrong.UnknownToolsets, name)
 		}
 	}
 	for _, name := range req.tools.names {
 		q.tool(name, asked)
 	}
-	asked.tools.keep(q.within)
+	asked.tools = asked.tools.Intersect(q.within)
 	return asked
+}
+
+// ignore reports whether a name that cannot be served is dropped.
+func (q *query) ignore(name string) bool {
+	if q.lenient {
+		q.ignored = append(q.ignored, name)
+	}
+	return q.lenient
 }
 
 // tool adds the named tool to asked.
 func (q *query) tool(name string, asked *group) {
 	numbers, server, bare := q.lookup(name)
-	candidates := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return !q.view.visible.has(n) })
+	visible := only(numbers, q.view.visible)
+	candidates := visible
 	if len(candidates) > 1 { // the path may tell them apart
-		candidates = slices.DeleteFunc(candidates, func(n int) bool { return !q.within.has(n) })
-		if len(candidates) > 1 {
-			q.conflict(name, candidates)
-			return
-		}
+		candidates = only(candidates, q.within)
 	}
 	switch {
+	case len(candidates) > 1:
+		q.conflict(name, candidates)
 	case len(candidates) == 1:
-		asked.tools.add(candidates[0])
-	case q.unresolved(server, bare, q.view.reaches):
+		asked.tools.Add(candidates[0])
+	case q.unresolved(server, bare, q.view.patterns):
 		if server < 0 {
-			asked.reach.bare = append(asked.reach.bare, bare)
+			asked.pattern.bare = append(asked.pattern.bare, bare)
 		} else {
-			asked.reach.addNames(server, bare)
+			asked.pattern.addNames(server, bare)
 		}
-	case len(numbers) > 0 && q.anyVisible(numbers):
+	case len(visible) > 0:
 		// It exists, and lies outside the path's toolset.
-	default:
-		q.unknown(name)
+	case !q.ignore(name):
+		q.wrong.UnknownTools = append(q.wrong.UnknownTools, name)
 	}
 }
 
-func (q *query) anyVisible(numbers []int) bool {
-	return slices.ContainsFunc(numbers, q.view.visible.has)
+// only returns those of the numbers that are in s.
+func only(numbers []int, s tool.Set) []int {
+	return slices.DeleteFunc(slices.Clone(numbers), func(i int) bool { return !s.Has(i) })
 }
 
 // lookup splits a name of a request. numbers are the tools of that name, whether the agent
@@ -126,12 +125,12 @@ func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 
 // unresolved reports whether a tool of that name may show up once its server has loaded, on
 // the server or, for -1, on any that the agent may see.
-func (q *query) unresolved(server int, bare string, reaches []*reach) bool {
+func (q *query) unresolved(server int, bare string, patterns []pattern) bool {
 	if bare == "" {
 		return false
 	}
 	for i, s := range q.bound.servers {
-		if (server < 0 || server == i) && q.view.scope[i] && !s.Loaded && hasAll(i, bare, reaches) {
+		if (server < 0 || server == i) && q.view.scope[i] && !s.Loaded && matchAll(i, bare, patterns) {
 			return true
 		}
 	}
@@ -141,100 +140,74 @@ func (q *query) unresolved(server int, bare string, reaches []*reach) bool {
 // exclude removes the named tool from asked; a bare name means every tool of that name, since in
 // a list that takes away the wider reading is the safe one. A name that exists for nobody
 // is a fault even in a lenient request: a typo here would leave a tool in.
-func (q *query) exclude(name string, asked set) {
+func (q *query) exclude(name string, asked tool.Set) {
 	numbers, server, bare := q.lookup(name)
-	known := false
-	for _, n := range numbers {
-		if q.view.known.has(n) {
-			known = true
-			asked.remove(n)
-		}
+	known := only(numbers, q.view.known)
+	for _, n := range known {
+		asked.Remove(n)
 	}
-	if !known && !q.unresolved(server, bare, q.view.reaches[1:]) {
-		q.unknownTools = append(q.unknownTools, name)
+	if len(known) == 0 && !q.unresolved(server, bare, q.view.patterns[1:]) {
+		q.wrong.UnknownTools = append(q.wrong.UnknownTools, name)
 	}
-}
-
-func (q *query) unknown(name string) {
-	if q.lenient {
-		q.ignored = append(q.ignored, name)
-		return
-	}
-	q.unknownTools = append(q.unknownTools, name)
 }
 
 func (q *query) conflict(name string, numbers []int) {
-	if q.lenient {
-		q.ignored = append(q.ignored, name)
-		return
+	if !q.ignore(name) {
+		q.wrong.Conflicts = append(q.wrong.Conflicts, Conflict{name, q.ids(numbers)})
 	}
-	c := Conflict{Name: name}
-	for _, n := range numbers {
-		c.Tools = append(c.Tools, q.bound.tools[n].ID.String())
+}
+
+// ids returns the text of the tools' ids, sorted.
+func (q *query) ids(numbers []int) []string {
+	out := make([]string, len(numbers))
+	for i, n := range numbers {
+		out[i] = q.bound.tools[n].ID.String()
 	}
-	slices.Sort(c.Tools)
-	q.conflicts = append(q.conflicts, c)
+	slices.Sort(out)
+	return out
 }
 
 // problems returns everything that is wrong with the request, in one error, or nil.
 func (q *query) problems() error {
-	if q.unknownToolsets == nil && q.unknownTools == nil && q.conflicts == nil {
+	e := &q.wrong
+	if e.UnknownToolsets == nil && e.UnknownTools == nil && e.Conflicts == nil {
 		return nil
 	}
-	for _, names := range []*[]string{&q.unknownToolsets, &q.unknownTools} {
+	for _, names := range []*[]string{&e.UnknownToolsets, &e.UnknownTools} {
 		slices.Sort(*names)
 		*names = slices.Compact(*names)
 	}
 	var parts []string
-	if q.unknownToolsets != nil {
-		parts = append(parts, "Unknown toolset: "+say(q.unknownToolsets, len(q.unknownToolsets)), q.existingToolsets())
+	if names := e.UnknownToolsets; names != nil {
+		parts = append(parts, "Unknown toolset: "+text.List(names, len(names)), q.existingToolsets())
 	}
-	if q.unknownTools != nil {
-		parts = append(parts, "Unknown tool: "+say(q.unknownTools, len(q.unknownTools)), q.existingTools())
+	if names := e.UnknownTools; names != nil {
+		parts = append(parts, "Unknown tool: "+text.List(names, len(names)), q.existingTools())
 	}
-	for _, c := range q.conflicts {
-		parts = append(parts, fmt.Sprintf("Ambiguous tool: %s is one of %s", clip(c.Name), say(c.Tools, maxSaid)))
+	for _, c := range e.Conflicts {
+		parts = append(parts, "Ambiguous tool: "+text.Clip(c.Name, maxEcho)+" is one of "+text.List(c.Tools, maxNamed))
 	}
-	return &Error{
-		Status: http.StatusBadRequest, Message: strings.Join(parts, ". "),
-		UnknownToolsets: q.unknownToolsets, UnknownTools: q.unknownTools, Conflicts: q.conflicts,
-	}
+	e.Status, e.Message = http.StatusBadRequest, strings.Join(parts, ". ")
+	return e
 }
 
-// maxSaid is how many of the names that exist are said.
-const maxSaid = 40
+// maxNamed is how many of the names that exist a message lists.
+const maxNamed = 40
 
 func (q *query) existingToolsets() string {
-	var names []string
+	names := []string{all, standard}
 	for _, g := range q.bound.sorted {
 		if q.bound.exists(q.view, g) {
 			names = append(names, g.name)
 		}
 	}
-	return "Toolsets that exist: " + say(append([]string{all, standard}, names...), maxSaid)
+	return "Toolsets that exist: " + text.List(names, maxNamed)
 }
 
 func (q *query) existingTools() string {
-	var names []string
-	for n := range q.view.visible.all() {
-		names = append(names, q.bound.tools[n].ID.String())
-	}
+	names := q.ids(slices.Collect(q.view.visible.All()))
 	if len(names) == 0 {
 		return "No tool exists"
 	}
-	slices.Sort(names)
-	return "Tools that exist: " + say(names, maxSaid)
-}
-
-// say lists at most limit of the names in one line.
-func say(names []string, limit int) string {
-	said := make([]string, 0, min(limit, len(names)))
-	for _, name := range names[:min(limit, len(names))] {
-		said = append(said, clip(name))
-	}
-	text := strings.Join(said, ", ")
-	if more := len(names) - len(said); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "Tools that exist: " + text.List(names, maxNamed)
 }

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // The headers that narrow a request, with their aliases, and the one that
@@ -137,7 +137,7 @@ func readBool(h http.Header, header string) (bool, error) {
 			v, ok := boolOf(strings.TrimSpace(word))
 			switch {
 			case !ok:
-				return false, fmt.Errorf("%s is %q, which is none of true, false, 1, 0, yes, no, on, off", header, clip(word))
+				return false, fmt.Errorf("%s is %q, which is none of true, false, 1, 0, yes, no, on, off", header, text.Clip(word, maxEcho))
 			case given && v != value:
 				return false, fmt.Errorf("%s says both true and false", header)
 			}
@@ -174,17 +174,3 @@ func lenient(h http.Header) bool {
 
 // maxEcho is how many characters of one name are said back to the caller.
 const maxEcho = 128
-
-// clip makes a name of the caller's fit to stand in one line of text.
-func clip(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, name)
-	if utf8.RuneCountInString(name) > maxEcho {
-		name = string([]rune(name)[:maxEcho-1]) + "…"
-	}
-	return name
-}

@@ -162,7 +162,7 @@ func TestMessagesAreOneCleanLine(t *testing.T) {
 	if !ok {
 		t.Fatalf("Select = %v, want an error", err)
 	}
-	want := "x??[2J??y" + strings.Repeat("z", 118) + "…"
+	want := "x\uFFFD\uFFFD[2J\uFFFD\uFFFDy" + strings.Repeat("z", 118) + "…"
 	if !strings.HasPrefix(e.Message, "Unknown toolset: "+want+". ") || !strings.Contains(e.Message, "Unknown tool: "+want+". ") {
 		t.Errorf("message = %q", e.Message)
 	}

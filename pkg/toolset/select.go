@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const noToolsLeft = "No tools left"
@@ -13,60 +14,73 @@ const noToolsLeft = "No tools left"
 // retryAfter is when to ask again for servers that did not say.
 const retryAfter = 30 * time.Second
 
-// A Selection is the set of tools that one request is offered, by number. Those that
-// the operator denies are in it: they are shown as locked.
+// A Selection is the set of tools that one request is offered. Those that the operator
+// denies are in it: they are shown as locked.
 type Selection struct {
+	Tools   tool.Set // by their numbers in the universe
 	Ignored []string // names that Prefer: handling=lenient dropped, sorted
 
-	tools   set
-	bound   *Bound
-	scope   []bool   // by server
-	reaches []*reach // what a tool must be in to be offered
+	bound    *Bound
+	view     view
+	patterns []pattern // what a tool must match to be offered
 }
-
-// Has reports whether tool number i is offered.
-func (s Selection) Has(i int) bool { return s.tools.has(i) }
-
-// Len returns how many tools are offered.
-func (s Selection) Len() int { return s.tools.len() }
 
 // HasServer reports whether a server exists for this request: one of its tools is
 // offered, or one could be as soon as its tools are known.
 func (s Selection) HasServer(name string) bool {
+	server, ok := s.server(name)
+	return ok && (slices.ContainsFunc(s.bound.own[server], s.Tools.Has) || s.bound.incomplete(server) && overlap(server, s.patterns))
+}
+
+// ServerToolsets returns the toolsets that a server belongs to, sorted, as far as they exist
+// for the agent, whatever the request selects.
+func (s Selection) ServerToolsets(name string) []string {
+	server, ok := s.server(name)
+	if !ok {
+		return nil
+	}
+	visible, incomplete := only(s.bound.own[server], s.view.visible), s.bound.incomplete(server)
+	patterns := slices.Clip(s.view.patterns)
+	var out []string
+	for _, g := range s.bound.sorted {
+		if slices.ContainsFunc(visible, g.tools.Has) || incomplete && overlap(server, append(patterns, g.pattern)) {
+			out = append(out, g.name)
+		}
+	}
+	return out
+}
+
+// server returns the index of a server that the agent may see.
+func (s Selection) server(name string) (int, bool) {
 	if s.bound == nil {
-		return false
+		return 0, false
 	}
 	server, ok := s.bound.byServer[name]
-	if !ok || !s.scope[server] {
-		return false
-	}
-	return slices.ContainsFunc(s.bound.own[server], s.tools.has) ||
-		s.bound.open(server) && overlap(server, s.reaches...)
+	return server, ok && s.view.scope[server]
 }
 
 // Select returns what req is offered of the bound. The error is an [*Error] with everything
 // that is wrong with the request. A request that does not narrow has nothing wrong
 // with it, and may be offered nothing.
 func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
-	v := b.view(agent)
-	q := &query{bound: b, view: v, lenient: req.lenient}
+	q := &query{bound: b, view: b.view(agent), lenient: req.lenient}
 	within := q.path(req.path)
 	asked := q.asked(req, within)
 	for _, name := range req.exclude.names {
 		q.exclude(name, asked.tools)
 	}
-	if req.readOnly || b.readOnly {
-		asked.tools.keep(b.reading)
+	if req.readOnly || b.onlyReadOnly {
+		asked.tools = asked.tools.Intersect(b.readOnly)
 	}
 	if err := q.problems(); err != nil {
 		return Selection{}, err
 	}
 	slices.Sort(q.ignored)
 	s := Selection{
-		Ignored: slices.Compact(q.ignored), tools: asked.tools, bound: b, scope: v.scope,
-		reaches: append(slices.Clone(v.reaches), within.reach, asked.reach),
+		Tools: asked.tools, Ignored: slices.Compact(q.ignored), bound: b, view: q.view,
+		patterns: append(slices.Clone(q.view.patterns), within.pattern, asked.pattern),
 	}
-	if asked.tools.len() == 0 && req.Narrows() {
+	if asked.tools.Len() == 0 && req.Narrows() {
 		return Selection{}, s.nothing()
 	}
 	return s, nil
@@ -78,7 +92,7 @@ func (s Selection) nothing() *Error {
 	var wait time.Duration
 	away := false
 	for i, server := range s.bound.servers {
-		if server.Loaded || !s.scope[i] || !overlap(i, s.reaches...) {
+		if server.Loaded || !s.view.scope[i] || !overlap(i, s.patterns) {
 			continue
 		}
 		if away = true; !server.Transient {
@@ -107,87 +121,60 @@ func (s Selection) nothing() *Error {
 
 // A view is what exists for one agent.
 type view struct {
-	scope   []bool   // servers that it may see
-	known   set      // tools of those, inside the agent's own toolsets
-	visible set      // of these, what the operator offers
-	reaches []*reach // what a tool must be in to become visible
+	scope    []bool    // servers that it may see
+	known    tool.Set  // tools of those, inside the agent's own toolsets
+	visible  tool.Set  // of these, what the operator offers
+	patterns []pattern // what a tool must match to become visible; the operator's first
 }
 
 func (b *Bound) view(agent identity.Agent) view {
-	v := view{scope: make([]bool, len(b.servers)), known: newSet(len(b.tools)), reaches: []*reach{b.reach}}
+	v := view{scope: make([]bool, len(b.servers)), known: tool.NewSet(len(b.tools)), patterns: []pattern{b.offered.pattern}}
 	every := slices.Contains(agent.Servers, "*")
 	for i, s := range b.servers {
-		v.scope[i] = every || slices.Contains(agent.Servers, s.Name)
-	}
-	for i, home := range b.home {
-		if home >= 0 && v.scope[home] {
-			v.known.add(i)
+		if v.scope[i] = every || slices.Contains(agent.Servers, s.Name); v.scope[i] {
+			for _, n := range b.own[i] {
+				v.known.Add(n)
+			}
 		}
 	}
 	if agent.Toolsets != nil {
-		own := b.union(agent.Toolsets)
-		v.known.keep(own.tools)
-		v.reaches = append(v.reaches, own.reach)
+		own := b.newGroup("")
+		for _, name := range agent.Toolsets {
+			if g := b.group(name); g != nil {
+				own.join(g)
+			}
+		}
+		v.known = v.known.Intersect(own.tools)
+		v.patterns = append(v.patterns, own.pattern)
 	}
-	v.visible = v.known.clone()
-	v.visible.keep(b.offered)
+	v.visible = v.known.Intersect(b.offered.tools)
 	return v
 }
 
-// union joins the named toolsets. One that does not exist adds nothing.
-func (b *Bound) union(names []string) *group {
-	u := &group{tools: newSet(len(b.tools)), reach: &reach{}}
-	for _, name := range names {
-		g := b.groups[fold(name)]
-		if fold(name) == all || fold(name) == standard {
-			g = b.whole
-		}
-		if g != nil {
-			u.tools.unite(g.tools)
-			u.reach.join(g.reach)
-		}
+// group returns the toolset of that name, as agents and requests write it, or nil.
+func (b *Bound) group(name string) *group {
+	if name = fold(name); name == standard {
+		name = all
 	}
-	return u
+	return b.groups[name]
 }
 
 // exists reports whether a toolset has a tool that is visible, or could
 // have one as soon as the tools of its servers are known.
 func (b *Bound) exists(v view, g *group) bool {
-	if g.tools.meets(v.visible) {
+	if g.tools.Meets(v.visible) {
 		return true
 	}
-	reaches := append(slices.Clone(v.reaches), g.reach)
+	patterns := append(slices.Clone(v.patterns), g.pattern)
 	for i, in := range v.scope {
-		if in && b.open(i) && overlap(i, reaches...) {
+		if in && b.incomplete(i) && overlap(i, patterns) {
 			return true
 		}
 	}
 	return false
 }
 
-// open reports whether a server may have tools that are not known, or has none at all.
-func (b *Bound) open(server int) bool {
+// incomplete reports whether a server may have tools that are not known, or has none at all.
+func (b *Bound) incomplete(server int) bool {
 	return !b.servers[server].Loaded || len(b.own[server]) == 0
-}
-
-// ServerToolsets returns, for each server that the agent may see, the toolsets that the
-// server belongs to, sorted, as far as they exist for this agent.
-func (b *Bound) ServerToolsets(agent identity.Agent) map[string][]string {
-	v := b.view(agent)
-	out := map[string][]string{}
-	for _, g := range b.sorted {
-		has := make([]bool, len(b.servers))
-		seen := g.tools.clone()
-		seen.keep(v.visible)
-		for i := range seen.all() {
-			has[b.home[i]] = true
-		}
-		reaches := append(slices.Clone(v.reaches), g.reach)
-		for i, s := range b.servers {
-			if has[i] || v.scope[i] && b.open(i) && overlap(i, reaches...) {
-				out[s.Name] = append(out[s.Name], g.name)
-			}
-		}
-	}
-	return out
 }

@@ -46,7 +46,7 @@ func shopBound(t *testing.T) (*toolset.Bound, toolset.Universe) {
 func offered(u toolset.Universe, sel toolset.Selection) string {
 	var ids []string
 	for i, x := range u.Tools {
-		if sel.Has(i) {
+		if sel.Tools.Has(i) {
 			ids = append(ids, x.ID.String())
 		}
 	}
@@ -323,7 +323,7 @@ func TestHasServer(t *testing.T) {
 }
 
 func TestServerToolsets(t *testing.T) {
-	b, _ := shopBound(t)
+	b, u := shopBound(t)
 	for _, tc := range []struct {
 		name  string
 		agent identity.Agent
@@ -335,7 +335,17 @@ func TestServerToolsets(t *testing.T) {
 		{"nothing", identity.Agent{}, map[string][]string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, b.ServerToolsets(tc.agent)); diff != "" {
+			sel, err := b.Select(toolset.Request{}, tc.agent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string][]string{}
+			for _, s := range u.Servers {
+				if names := sel.ServerToolsets(s.Name); names != nil {
+					got[s.Name] = names
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("toolsets (-want +got):\n%s", diff)
 			}
 		})
