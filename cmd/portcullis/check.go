@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
@@ -99,7 +100,7 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 	}
 	c.config, c.places = data, config.NewLocator(data)
 	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
-	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), config.Version(data))
+	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), object.Version(data))
 	return true
 }
 
@@ -133,17 +134,17 @@ func (c *checkup) readPolicy(ctx context.Context) bool {
 	}
 	c.policy = data
 	c.warn(c.policyPath, c.rules.Warnings())
-	c.printf("%s: version %.12s", c.policyPath, config.Version(data))
+	c.printf("%s: version %.12s", c.policyPath, object.Version(data))
 	return true
 }
 
 // noPolicy says what holds in a folder without a policy: what a gateway used before, if one
 // ran on this folder, else nothing.
 func (c *checkup) noPolicy(ctx context.Context) bool {
-	s, err := catalog.LoadPolicy(ctx, c.objects, nil)
+	s := catalog.PolicyFile.Load(ctx, c.objects, object.Source[policy.Policy]{}, time.Now())
 	switch {
-	case err != nil:
-		c.printf("%s: it is missing, and the last good one cannot be read: %v", c.policyPath, err)
+	case s.Value == nil && s.Unread != nil:
+		c.printf("%s: it is missing, and the last good one cannot be read: %v", c.policyPath, s.Unread)
 		return false
 	case s.Value == nil:
 		c.printf("%s: it is gone, and the last good one is not understood: every tool is locked until there is a new file", c.policyPath)

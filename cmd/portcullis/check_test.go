@@ -10,7 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
@@ -59,12 +59,12 @@ func TestCheckSaysWhatHoldsWithoutAPolicy(t *testing.T) {
 		ok               bool
 	}{
 		{"there was none", "", "DIR/config/policy.cedar: there is none, so policy permits everything", true},
-		{"it is gone", rule, "warning: DIR/config/policy.cedar: it is gone; the last good one, version " + config.Version([]byte(rule))[:12] + ", stays in use. Restore it, or write an empty file to have none", true},
+		{"it is gone", rule, "warning: DIR/config/policy.cedar: it is gone; the last good one, version " + object.Version([]byte(rule))[:12] + ", stays in use. Restore it, or write an empty file to have none", true},
 		{"the last good one is not understood", "forbid (", "DIR/config/policy.cedar: it is gone, and the last good one is not understood: every tool is locked until there is a new file", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from := t.TempDir()
-			if _, err := dir.New(from).Put(t.Context(), catalog.LastGoodPolicyKey, []byte(c.kept), ""); err != nil {
+			if _, err := dir.New(from).Put(t.Context(), catalog.PolicyFile.LastGood, []byte(c.kept), ""); err != nil {
 				t.Fatal(err)
 			}
 			out, err := checked(t, from, twoServers+`}`, "")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
@@ -61,7 +62,7 @@ func push(ctx context.Context, objects object.Store, c *checkup, expect string, 
 		case err != nil:
 			return err
 		default:
-			f.stored = config.Version(o.Data)
+			f.stored = object.Version(o.Data)
 			if !bytes.Equal(o.Data, f.data) {
 				f.etag = o.ETag
 			}
@@ -79,7 +80,7 @@ func push(ctx context.Context, objects object.Store, c *checkup, expect string, 
 		fmt.Fprintln(out, withoutPolicy(ctx, objects))
 	}
 	for _, f := range files {
-		version := config.Version(f.data)
+		version := object.Version(f.data)
 		if f.etag == "" {
 			fmt.Fprintf(out, "%s  version %s, unchanged\n", f.key, version)
 			continue
@@ -99,13 +100,13 @@ func push(ctx context.Context, objects object.Store, c *checkup, expect string, 
 // withoutPolicy says what comes of a folder without a policy. A push takes none away.
 func withoutPolicy(ctx context.Context, objects object.Store) string {
 	const none = "; to have none, push an empty file"
-	s, err := catalog.LoadPolicy(ctx, objects, nil)
+	s := catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, time.Now())
 	switch {
-	case err != nil:
-		return fmt.Sprintf("%s  is not in the folder, and what is in use cannot be read: %v", policy.Key, err)
+	case s.Value == nil && s.Unread != nil:
+		return fmt.Sprintf("%s  is not in the folder, and what is in use cannot be read: %v", policy.Key, s.Unread)
 	case s.Value == nil:
 		return policy.Key + "  is not in the folder, and the stored one cannot be used: tools stay locked until you push one that can"
-	case s.Refused != nil && errors.Is(s.Refused, catalog.ErrGone):
+	case errors.Is(s.Refused, object.ErrGone):
 		return fmt.Sprintf("%s  is neither in the folder nor in the bucket any more: the last good version %s stays in use%s", policy.Key, short(s.Version), none)
 	case s.Version != "":
 		return fmt.Sprintf("%s  is not in the folder: version %s stays in use%s", policy.Key, short(s.Version), none)

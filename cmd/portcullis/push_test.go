@@ -43,7 +43,7 @@ func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
 	objects := &objecttest.Mem{}
 	dir := configFolder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
 	out, err := do(t, objects, "--dir", dir)
-	if err != nil || !strings.Contains(out, config.Version([]byte(good))+", was absent") {
+	if err != nil || !strings.Contains(out, object.Version([]byte(good))+", was absent") {
 		t.Fatalf("%q, %v", out, err)
 	}
 	if o, err := objects.Get(t.Context(), config.Key, ""); err != nil || string(o.Data) != good {
@@ -68,7 +68,7 @@ func TestPushWarnsOfVariables(t *testing.T) {
 // A folder without a policy takes none away; what holds then is said.
 func TestPushWithoutAPolicySaysWhatHolds(t *testing.T) {
 	const rule = "forbid (principal, action, resource);"
-	version := config.Version([]byte(rule))[:12]
+	version := object.Version([]byte(rule))[:12]
 	for _, c := range []struct {
 		name   string
 		stored map[string]string
@@ -76,7 +76,7 @@ func TestPushWithoutAPolicySaysWhatHolds(t *testing.T) {
 	}{
 		{"never one", nil, "there is none, so policy permits everything"},
 		{"one in the bucket", map[string]string{policy.Key: rule}, "is not in the folder: version " + version + " stays in use; to have none, push an empty file"},
-		{"gone from the bucket", map[string]string{catalog.LastGoodPolicyKey: rule}, "is neither in the folder nor in the bucket any more: the last good version " + version + " stays in use"},
+		{"gone from the bucket", map[string]string{catalog.PolicyFile.LastGood: rule}, "is neither in the folder nor in the bucket any more: the last good version " + version + " stays in use"},
 		{"a broken one in the bucket", map[string]string{policy.Key: "forbid ("}, "tools stay locked until you push one that can"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

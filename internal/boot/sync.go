@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
 // A SyncEvent is what started a sync, as far as it matters.
@@ -158,8 +159,8 @@ func newSyncResult(e SyncEvent, r catalog.Report) SyncResult {
 		Tools: r.Tools, New: r.New, Changed: r.Changed, Unasked: r.Unasked, Stored: r.Stored, Superseded: r.Superseded,
 		DurationMS: r.Duration.Milliseconds(),
 	}
-	if errors.Is(r.ConfigErr, catalog.ErrGone) {
-		out.Faults = []string{catalog.ErrGone.Error()}
+	if errors.Is(r.ConfigErr, object.ErrGone) {
+		out.Faults = []string{object.ErrGone.Error()}
 	}
 	if faults, ok := errors.AsType[config.Faults](r.ConfigErr); ok {
 		for _, f := range faults {

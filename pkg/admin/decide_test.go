@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -102,7 +103,7 @@ func TestWhatTheOperatorDeniesCannotBeOpened(t *testing.T) {
 func TestRuleThatCannotBeEvaluatedIsShown(t *testing.T) {
 	h := newHouse(t)
 	h.put(policy.Key, "forbid (")
-	h.put(catalog.LastGoodPolicyKey, "") // none was ever in use
+	h.put(catalog.PolicyFile.LastGood, "") // none was ever in use
 	h.states = newStates(h)
 	h.open()
 	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
@@ -229,7 +230,7 @@ func TestSyncRunsNowAndIsSeenAtOnce(t *testing.T) {
 	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"write_file"}`)
 	h.servers.faults["mail"] = outcome.Outcome{Status: outcome.Transient, Reason: "timeout"}
 	got := into[admin.SyncReport](h, "/admin/sync", "{}")
-	if got.New != 1 || got.Tools != 5 || !got.Stored || len(got.Servers) != 3 || got.Config != config.Version([]byte(fsConfig)) {
+	if got.New != 1 || got.Tools != 5 || !got.Stored || len(got.Servers) != 3 || got.Config != object.Version([]byte(fsConfig)) {
 		t.Errorf("report = %+v", got)
 	}
 	if mail := got.Servers[1]; !mail.Kept || mail.Outcome.Status != "transient" || mail.Outcome.Message == "" {
@@ -262,7 +263,7 @@ func TestSyncThatFailsSaysWhatItMay(t *testing.T) {
 func TestSyncWithoutAConfigNamesItsFaults(t *testing.T) {
 	h := newHouse(t)
 	h.put(config.Key, `{"oops":1}`)
-	h.put(catalog.LastGoodKey, `{"oops":1}`)
+	h.put(catalog.ConfigFile.LastGood, `{"oops":1}`)
 	h.syncer = catalog.NewSyncer(h.objects, h.approvals, h.servers, nil)
 	h.open()
 	w := h.send("/admin/sync", "{}")

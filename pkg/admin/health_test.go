@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
@@ -24,7 +25,7 @@ func TestHealth(t *testing.T) {
 			Status: "ok", Reasons: []admin.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
 			Outcomes: map[string]int{"available": 2}, State: r.State,
 		}
-		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != config.Version([]byte(fsConfig)) {
+		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != object.Version([]byte(fsConfig)) {
 			t.Errorf("config %s, (-want +got):\n%s", r.State.Config.Version, diff)
 		}
 	})

@@ -2,15 +2,14 @@ package catalog
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -80,13 +79,8 @@ func Build(in Input) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build catalog: %w", err)
 	}
-	s.sha256 = sum(blob)
+	s.sha256 = object.Version(blob)
 	return s, nil
-}
-
-func sum(blob []byte) string {
-	sum := sha256.Sum256(blob)
-	return hex.EncodeToString(sum[:])
 }
 
 // A namedTool is a tool with the text that orders it.

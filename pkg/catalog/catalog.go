@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -65,7 +66,7 @@ func (s *Snapshot) Index() *search.Index { return s.index }
 // known of a snapshot that was built or loaded; for one that [Decode] opened it is computed.
 func (s *Snapshot) SHA256() string {
 	if s.sha256 == "" {
-		return sum(s.blob)
+		return object.Version(s.blob)
 	}
 	return s.sha256
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -37,7 +38,7 @@ func decodeBase(b []byte) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode catalog: %w: %w", ErrUnusable, err)
 	}
-	s.sha256 = sum(b)
+	s.sha256 = object.Version(b)
 	return s, nil
 }
 

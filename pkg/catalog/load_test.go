@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -147,74 +146,5 @@ func TestMissingSnapshotIsNotTakenForAnAbsentCatalog(t *testing.T) {
 	}
 	if _, err := catalog.Load(t.Context(), store, nil); errors.Is(err, object.ErrNotFound) {
 		t.Errorf("Load = %v, which reads like a store without a catalog", err)
-	}
-}
-
-const (
-	goodConfig  = `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"}}}`
-	otherConfig = `{"mcpServers":{"git":{"url":"https://git.example.com/mcp"}}}`
-)
-
-func TestSourceFollowsTheFile(t *testing.T) {
-	w := newWorld(t)
-	load := func(held *catalog.Source[config.Config]) *catalog.Source[config.Config] {
-		t.Helper()
-		src, err := catalog.LoadConfig(t.Context(), w.objects, held)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return src
-	}
-	w.put(config.Key, goodConfig)
-	first := load(nil)
-	if first.Stale() || first.Version != config.Version([]byte(goodConfig)) || len(first.Value.Servers) != 1 {
-		t.Errorf("source = %+v", first)
-	}
-	if load(first) != first {
-		t.Error("an unchanged file gives another source")
-	}
-
-	w.put(config.Key, `{"mcpServers":{}, "oops": 1}`)
-	bad := load(first)
-	if !bad.Stale() || bad.Refused == nil || bad.Unread != nil || bad.Version != first.Version {
-		t.Errorf("source beside a bad file = %+v", bad)
-	}
-	if first.Stale() {
-		t.Error("the source that was held has changed")
-	}
-	if load(bad) != bad {
-		t.Error("the same bad file is read twice")
-	}
-
-	w.objects.OnGet = onKey(config.Key)
-	away := load(bad)
-	if !errors.Is(away.Unread, errStore) || away.Refused == nil || away.Version != first.Version {
-		t.Errorf("source while the store is away = %+v", away)
-	}
-	w.objects.OnGet = nil
-	if back := load(away); back.Unread != nil || back.Refused == nil {
-		t.Errorf("source after the store came back = %+v, want the bad file again", back)
-	}
-	w.put(config.Key, otherConfig)
-	if next := load(away); next.Stale() || next.Value.Servers[0].Name != "git" {
-		t.Errorf("source of the next good file = %+v", next)
-	}
-}
-
-func TestSourceWithoutAFile(t *testing.T) {
-	w := newWorld(t)
-	if _, err := catalog.LoadConfig(t.Context(), w.objects, nil); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("LoadConfig = %v, want ErrNotFound", err)
-	}
-	w.put(config.Key, "{")
-	if _, err := catalog.LoadConfig(t.Context(), w.objects, nil); err == nil {
-		t.Error("a bad file alone gave a config")
-	} else if _, ok := errors.AsType[config.Faults](err); !ok {
-		t.Errorf("LoadConfig = %v, want the faults in it", err)
-	}
-	w.put(catalog.LastGoodKey, goodConfig)
-	src, err := catalog.LoadConfig(t.Context(), w.objects, nil)
-	if err != nil || src.Refused == nil || string(src.Data) != goodConfig {
-		t.Errorf("LoadConfig = %+v, %v; want the last good config, stale", src, err)
 	}
 }

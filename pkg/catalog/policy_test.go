@@ -8,7 +8,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 )
 
@@ -20,7 +19,7 @@ const (
 // kept returns what is stored as the last good policy, "none" if nothing is.
 func kept(t *testing.T, objects object.Store) string {
 	t.Helper()
-	o, err := objects.Get(t.Context(), catalog.LastGoodPolicyKey, "")
+	o, err := objects.Get(t.Context(), catalog.PolicyFile.LastGood, "")
 	if errors.Is(err, object.ErrNotFound) {
 		return "none"
 	}
@@ -62,7 +61,7 @@ func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
 			w.restart()
 		}
 	}
-	if n := w.puts[catalog.LastGoodPolicyKey]; n != 4 {
+	if n := w.puts[catalog.PolicyFile.LastGood]; n != 4 {
 		t.Errorf("it was written %d times, want once for each good policy that differs from the one before", n)
 	}
 }
@@ -73,10 +72,10 @@ func TestASyncThatHoldsTheFilesKeepsThemAgain(t *testing.T) {
 	w.configure(map[string]string{"fs": ""})
 	w.put(policy.Key, first)
 	good := w.sync()
-	for _, key := range []string{config.Key, policy.Key, catalog.LastGoodKey, catalog.LastGoodPolicyKey, catalog.CurrentKey} {
+	for _, key := range []string{config.Key, policy.Key, catalog.ConfigFile.LastGood, catalog.PolicyFile.LastGood, catalog.CurrentKey} {
 		w.remove(key)
 	}
-	if rep := w.sync(); !errors.Is(rep.ConfigErr, catalog.ErrGone) || !errors.Is(rep.PolicyErr, catalog.ErrGone) {
+	if rep := w.sync(); !errors.Is(rep.ConfigErr, object.ErrGone) || !errors.Is(rep.PolicyErr, object.ErrGone) {
 		t.Errorf("config %v, policy %v; want both gone", rep.ConfigErr, rep.PolicyErr)
 	}
 	w.restart()
@@ -94,10 +93,10 @@ func TestASlowSyncDoesNotKeepAnOlderPolicy(t *testing.T) {
 	w.put(policy.Key, second)
 	w.restart()
 	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
-		if key == catalog.LastGoodPolicyKey {
+		if key == catalog.PolicyFile.LastGood {
 			w.objects.OnPut = nil
 			w.put(policy.Key, "") // the operator takes it back, and another sync sees that
-			w.put(catalog.LastGoodPolicyKey, "")
+			w.put(catalog.PolicyFile.LastGood, "")
 		}
 		return false, nil
 	}
@@ -105,63 +104,6 @@ func TestASlowSyncDoesNotKeepAnOlderPolicy(t *testing.T) {
 	if got := kept(t, w.objects); got != "" {
 		t.Errorf("%q is kept, want the newer one, which is empty", got)
 	}
-}
-
-func TestPolicyInUse(t *testing.T) {
-	down := errors.New("store is down")
-	const broken, none = "forbid (", "none"
-	for _, tt := range []struct {
-		name, file, kept string
-		unread           string // key that cannot be read
-		want             string // version of the policy in use; none: everything is permitted
-		unknown, stale   bool
-	}{
-		{"never one", none, none, "", none, false, false},
-		{"there was none", none, "", "", none, false, false},
-		{"a file", first, second, "", first, false, false},
-		{"an empty file", "", second, "", "", false, false},
-		{"gone", none, second, "", second, false, true},
-		{"gone, and the kept one is of another program", none, broken, "", none, true, true},
-		{"broken", broken, second, "", second, false, true},
-		{"broken, never a good one", broken, none, "", none, true, true},
-		{"broken, and there was none before", broken, "", "", none, true, true},
-		{"unread", first, second, policy.Key, second, false, true},
-		{"unread, never a good one", first, none, policy.Key, none, true, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			objects := &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
-				if key == tt.unread {
-					return down
-				}
-				return nil
-			}}
-			for key, data := range map[string]string{policy.Key: tt.file, catalog.LastGoodPolicyKey: tt.kept} {
-				if data == none {
-					continue
-				}
-				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s, err := catalog.LoadPolicy(t.Context(), objects, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			version := ""
-			if tt.want != none {
-				version = config.Version([]byte(tt.want))
-			}
-			if s.Version != version || (s.Value == nil) != tt.unknown || s.Stale() != tt.stale {
-				t.Errorf("version %.8q, unknown %t, stale %t (%v); want %.8q, %t, %t", s.Version, s.Value == nil, s.Stale(), s.Err(), version, tt.unknown, tt.stale)
-			}
-		})
-	}
-	t.Run("nothing can be read", func(t *testing.T) {
-		objects := &objecttest.Mem{OnGet: func(context.Context, string) error { return down }}
-		if s, err := catalog.LoadPolicy(t.Context(), objects, nil); !errors.Is(err, down) {
-			t.Errorf("LoadPolicy = %+v, %v; want %v", s, err, down)
-		}
-	})
 }
 
 func TestAConfigThatIsGoneStaysInUse(t *testing.T) {
@@ -172,7 +114,7 @@ func TestAConfigThatIsGoneStaysInUse(t *testing.T) {
 	w.remove(config.Key)
 	for _, process := range []string{"same process", "new process"} {
 		rep := w.sync()
-		if rep.Config != good.Config || !errors.Is(rep.ConfigErr, catalog.ErrGone) || rep.Tools != 1 {
+		if rep.Config != good.Config || !errors.Is(rep.ConfigErr, object.ErrGone) || rep.Tools != 1 {
 			t.Errorf("%s: config %.8s with %d tools, %v; want the last good one and that the file is gone", process, rep.Config, rep.Tools, rep.ConfigErr)
 		}
 		w.restart()

@@ -70,11 +70,7 @@ func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 			return true, nil
 		}
 	}
-	from, err := LoadConfig(ctx, r.objects, r.from)
-	if err != nil {
-		return false, err
-	}
-	if from.Version != r.from.Version {
+	if ConfigFile.Load(ctx, r.objects, r.from, r.began).Version != r.from.Version {
 		return false, errConfigMoved
 	}
 	return false, nil

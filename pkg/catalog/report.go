@@ -12,7 +12,7 @@ type Report struct {
 	StartedAt  time.Time
 	Duration   time.Duration
 	Config     string         // version of the config that was used; "": none could be read
-	ConfigErr  error          // why the file in the store is not in use: [config.Faults], [ErrGone] or what failed; nil: it is
+	ConfigErr  error          // why the file in the store is not in use: [config.Faults], [object.ErrGone] or what failed; nil: it is
 	PolicyErr  error          // the same of the policy
 	Servers    []ServerReport // by name
 	Tools      int            // in the new catalog

@@ -112,26 +112,29 @@ func (r *run) readBase(ctx context.Context) error {
 
 func (r *run) readConfig(ctx context.Context) error {
 	// The policy decides nothing here. It is read so that the last good one is kept.
-	if rules, err := policyFile.keep(ctx, r.objects, r.rules, r.o.Log); err != nil {
-		r.report.PolicyErr = err
-	} else {
-		r.rules, r.report.PolicyErr = rules, rules.Err()
+	r.rules = keep(ctx, r, PolicyFile, r.rules)
+	r.from = keep(ctx, r, ConfigFile, r.from)
+	r.report.Config, r.report.ConfigErr, r.report.PolicyErr = r.from.Version, r.from.Err(), r.rules.Err()
+	if r.from.Value == nil {
+		return r.from.Err()
 	}
-	from, err := configFile.keep(ctx, r.objects, r.from, r.o.Log)
-	if err != nil {
-		r.report.ConfigErr = err
-		return err
-	}
-	r.from = from
-	r.report.Config, r.report.ConfigErr = from.Version, from.Err()
-	r.lists = make([]*list, len(from.Value.Servers))
-	for i, server := range from.Value.Servers {
+	r.lists = make([]*list, len(r.from.Value.Servers))
+	for i, server := range r.from.Value.Servers {
 		r.lists[i] = &list{server: server}
 		if at := slices.IndexFunc(r.prev.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
 			r.lists[i].outcome = r.prev.Outcomes[at]
 		}
 	}
 	return nil
+}
+
+// keep reads one of the operator's files, and keeps it as the last good one if it is good.
+func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Source[T]) object.Source[T] {
+	s, err := f.Keep(ctx, r.objects, held, r.began)
+	if err != nil {
+		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good file not kept", slog.String("file", f.Key), slog.Any("error", err))
+	}
+	return s
 }
 
 func (r *run) checkRequired() error {

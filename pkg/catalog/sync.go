@@ -56,8 +56,8 @@ type Syncer struct {
 	slot      chan struct{} // held by the run; what follows slot in this struct is its alone
 	held      *Snapshot
 	built     string // SHA-256 of the catalog that this process built last
-	from      *Source[config.Config]
-	rules     *Source[policy.Policy]
+	from      object.Source[config.Config]
+	rules     object.Source[policy.Policy]
 	baselines map[string]*approval.Baseline
 
 	mu   sync.Mutex

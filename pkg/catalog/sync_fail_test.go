@@ -85,7 +85,7 @@ func TestWithoutAnyConfigNothingIsSynced(t *testing.T) {
 			if err == nil || rep.ConfigErr == nil {
 				t.Errorf("Sync = %v, ConfigErr = %v", err, rep.ConfigErr)
 			}
-			if w.exists(catalog.CurrentKey) || w.exists(catalog.LastGoodKey) {
+			if w.exists(catalog.CurrentKey) || w.exists(catalog.ConfigFile.LastGood) {
 				t.Error("something was stored")
 			}
 		})

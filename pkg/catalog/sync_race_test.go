@@ -318,10 +318,7 @@ func TestLastGoodConfigIsTheOneThatParsedLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.put(config.Key, "{")
-	src, err := catalog.LoadConfig(t.Context(), w.objects, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := catalog.ConfigFile.Load(t.Context(), w.objects, object.Source[config.Config]{}, w.clock.look())
 	if diff := cmp.Diff(string(want.Data), string(src.Data)); diff != "" || !src.Stale() {
 		t.Errorf("stale %v, config (-want +got):\n%s", src.Stale(), diff)
 	}

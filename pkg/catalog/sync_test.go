@@ -57,8 +57,8 @@ func TestUnchangedCatalogWritesNoSnapshotAndNoRecord(t *testing.T) {
 	if second.Stored || second.Snapshot != first.Snapshot || w.puts["snapshot"] != 1 {
 		t.Errorf("stored %v, snapshot %s after %s, %d objects written", second.Stored, second.Snapshot, first.Snapshot, w.puts["snapshot"])
 	}
-	if w.puts[catalog.LastGoodKey] != 1 {
-		t.Errorf("last good config was written %d times, want 1", w.puts[catalog.LastGoodKey])
+	if w.puts[catalog.ConfigFile.LastGood] != 1 {
+		t.Errorf("last good config was written %d times, want 1", w.puts[catalog.ConfigFile.LastGood])
 	}
 	if got := w.record("fs:read").Rev; got != rev {
 		t.Errorf("rev of an unchanged record went from %d to %d", rev, got)

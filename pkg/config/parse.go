@@ -2,8 +2,6 @@ package config
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"iter"
 	"reflect"
 	"slices"
@@ -15,13 +13,6 @@ import (
 
 // maxSize is the largest file that is read, in bytes.
 const maxSize = 1 << 20
-
-// Version returns the lower-case hex SHA-256 of a file's bytes, which names
-// that state of the file.
-func Version(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
 
 // Override returns a with the operator's hints for the tool of that bare name:
 // every matching override applies, in the order of the file.

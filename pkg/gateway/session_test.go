@@ -75,7 +75,7 @@ func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
 	if f := y.restart().search(`{"query":"read document"}`); f.Total == 0 {
 		t.Error("a broken policy replaced the last good one")
 	}
-	y.put(catalog.LastGoodPolicyKey, "") // as if none had ever been in use
+	y.put(catalog.PolicyFile.LastGood, "") // as if none had ever been in use
 	other := y.restart()
 	f := other.search(`{"query":"read document","include_disabled":true}`)
 	for _, d := range f.Disabled {

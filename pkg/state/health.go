@@ -95,18 +95,18 @@ func countServers(servers []Server) Servers {
 func (src *sources) health(now time.Time, o Options) Health {
 	out := Health{
 		At:        now,
-		Config:    part(src.source, src.sourceAt, src.sourceErr),
-		Policy:    part(src.rules, src.rulesAt, src.rulesErr),
+		Config:    part(src.config),
+		Policy:    part(src.policy),
 		Catalog:   Part{InUse: src.snap != nil, ReadAt: src.snapAt, Err: src.snapErr, Stale: src.snapErr != nil},
 		Approvals: Part{InUse: src.overlay != nil, ReadAt: src.approvalsAt, Err: src.approvalsErr, Stale: src.approvalsErr != nil},
 		Expired:   src.expired(now, o.ApprovalHold),
 		Lost:      src.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
 	}
-	if src.source != nil {
-		out.Warnings = warnings(config.Key, src.source.Value.Warnings)
+	if src.config.Value != nil {
+		out.Warnings = warnings(config.Key, src.config.Value.Warnings)
 	}
-	out.Warnings = append(out.Warnings, warnings(policy.Key, src.policy().Warnings())...)
+	out.Warnings = append(out.Warnings, warnings(policy.Key, src.policy.Value.Warnings())...)
 	if src.snap != nil {
 		out.Catalog.Version = src.snap.SHA256()
 		cur := src.snap.Current()
@@ -120,11 +120,8 @@ func (src *sources) health(now time.Time, o Options) Health {
 }
 
 // part is how one of the operator's files was last read.
-func part[T any](s *catalog.Source[T], at time.Time, err error) Part {
-	if s == nil {
-		return Part{ReadAt: at, Err: err, Stale: err != nil}
-	}
-	return Part{Version: s.Version, InUse: s.Value != nil, ReadAt: at, Err: cmp.Or(err, s.Unread, s.Refused), Stale: err != nil || s.Stale()}
+func part[T any](s object.Source[T]) Part {
+	return Part{Version: s.Version, InUse: s.Value != nil, ReadAt: s.ReadAt, Err: cmp.Or(s.Unread, s.Refused), Stale: s.Stale()}
 }
 
 // warnings returns what looks wrong in a file, one line each.

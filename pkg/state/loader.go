@@ -148,8 +148,8 @@ func (l *Loader) current() *State {
 // readObjects reads config, policy and catalog side by side.
 func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time) {
 	var wg sync.WaitGroup
-	wg.Go(func() { src.readConfig(ctx, l.objects, now) })
-	wg.Go(func() { src.readPolicy(ctx, l.objects, now) })
+	wg.Go(func() { src.config = catalog.ConfigFile.Load(ctx, l.objects, src.config, now) })
+	wg.Go(func() { src.policy = catalog.PolicyFile.Load(ctx, l.objects, src.policy, now) })
 	wg.Go(func() { src.readCatalog(ctx, l.objects, now, l.offered.Swap(nil)) })
 	wg.Wait()
 	src.unchecked = true

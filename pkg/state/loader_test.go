@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -191,18 +192,18 @@ func TestAfterAStartTheLastGoodPolicyIsInUse(t *testing.T) {
 	const good = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
 	h := stocked(t)
 	h.put(policy.Key, brokenPolicy)
-	h.put(catalog.LastGoodPolicyKey, good)
-	h.breaks(catalog.LastGoodPolicyKey, errDown)
+	h.put(catalog.PolicyFile.LastGood, good)
+	h.breaks(catalog.PolicyFile.LastGood, errDown)
 	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
 		t.Errorf("while it cannot be read files:read is %q, want unknown", got)
 	}
-	h.breaks(catalog.LastGoodPolicyKey, nil)
+	h.breaks(catalog.PolicyFile.LastGood, nil)
 	h.wait(5 * time.Second)
 	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error(diff)
 	}
-	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != config.Version([]byte(good)) {
+	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != object.Version([]byte(good)) {
 		t.Errorf("it is not flagged: %+v", p)
 	}
 	h.put(policy.Key, "")

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
@@ -96,7 +97,7 @@ func TestAGoneConfigStaysInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.put(catalog.LastGoodKey, string(o.Data))
+	h.put(catalog.ConfigFile.LastGood, string(o.Data))
 	if err := h.objects.Delete(t.Context(), config.Key); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestAGoneConfigStaysInUse(t *testing.T) {
 		if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
 			t.Error(diff)
 		}
-		if p := h.loader.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, catalog.ErrGone) || p.Version != config.Version(o.Data) {
+		if p := h.loader.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, object.ErrGone) || p.Version != object.Version(o.Data) {
 			t.Errorf("config = %+v, want the one that was in use, and stale", p)
 		}
 		h.restart()
@@ -116,7 +117,7 @@ func TestAGoneConfigStaysInUse(t *testing.T) {
 func TestAPolicyThatCameAndWentIsInForce(t *testing.T) {
 	h := stocked(t)
 	h.loader.Load(t.Context())
-	h.put(catalog.LastGoodPolicyKey, `forbid (principal, action, resource);`)
+	h.put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
 	h.wait(30 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.DisabledByConfig {
 		t.Errorf("files:read is %q, want it denied", got)
@@ -125,7 +126,7 @@ func TestAPolicyThatCameAndWentIsInForce(t *testing.T) {
 
 func TestHealthNamesAPolicyThatIsGone(t *testing.T) {
 	h := stocked(t)
-	h.put(catalog.LastGoodPolicyKey, `forbid (principal, action, resource);`)
+	h.put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
 	var codes []string
 	for _, r := range h.loader.Load(t.Context()).Health.Reasons() {
 		codes = append(codes, r.Code)

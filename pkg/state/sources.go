@@ -15,13 +15,8 @@ import (
 
 // sources is what a Loader read last, good or not, and what was made of it.
 type sources struct {
-	source    *catalog.Source[config.Config] // nil: no config was ever read
-	sourceErr error                          // why there is none
-	sourceAt  time.Time
-
-	rules    *catalog.Source[policy.Policy] // nil: nothing is known of a policy
-	rulesErr error                          // why nothing is
-	rulesAt  time.Time
+	config object.Source[config.Config]
+	policy object.Source[policy.Policy]
 
 	snap    *catalog.Snapshot // nil: never read
 	snapErr error
@@ -52,46 +47,12 @@ type pass struct {
 	after string // "": nothing is read yet
 }
 
-func (src *sources) ready() bool { return src.source != nil && src.snap != nil }
+func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
 
 // unread reports whether something could not be read, so that it is asked for
 // again soon. A file that is there and wrong is not: it waits for a new one.
 func (src *sources) unread() bool {
-	return src.source == nil || src.source.Unread != nil || src.rules == nil || src.rules.Unread != nil || src.snapErr != nil
-}
-
-func (src *sources) readConfig(ctx context.Context, objects object.Store, now time.Time) {
-	source, err := catalog.LoadConfig(ctx, objects, src.source)
-	if err != nil {
-		src.sourceErr = err
-		return
-	}
-	src.source, src.sourceErr = source, nil
-	if source.Unread == nil {
-		src.sourceAt = now
-	}
-}
-
-// readPolicy reads policy.cedar. If neither it nor the last good one can be read, what is
-// held stays.
-func (src *sources) readPolicy(ctx context.Context, objects object.Store, now time.Time) {
-	rules, err := catalog.LoadPolicy(ctx, objects, src.rules)
-	if err != nil {
-		src.rulesErr = err
-		return
-	}
-	src.rules, src.rulesErr = rules, nil
-	if rules.Unread == nil {
-		src.rulesAt = now
-	}
-}
-
-// policy returns the policy in use, nil if none that parses was ever read.
-func (src *sources) policy() *policy.Policy {
-	if src.rules == nil {
-		return nil
-	}
-	return src.rules.Value
+	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
 
 // readCatalog reads the catalog. offered is one that another part of the process holds; nil: none.
@@ -188,10 +149,7 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 // build makes the state out of what is held, and takes over what still holds
 // from the one before.
 func (src *sources) build(now time.Time, o Options, prev *State) *State {
-	s := &State{Policy: src.policy(), Catalog: src.snap, Health: src.health(now, o)}
-	if src.source != nil {
-		s.Config = src.source.Value
-	}
+	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
 	if !src.ready() {
 		return s
 	}

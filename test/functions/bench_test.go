@@ -90,7 +90,7 @@ func store(b *testing.B, env map[string]string, in catalog.Input, servers map[st
 	snap, err := catalog.Build(in)
 	if err == nil {
 		now := time.Now()
-		_, err = catalog.Save(b.Context(), objects, snap, catalog.Current{Config: config.Version(data), StartedAt: now, SyncedAt: now}, object.IfAbsent)
+		_, err = catalog.Save(b.Context(), objects, snap, catalog.Current{Config: object.Version(data), StartedAt: now, SyncedAt: now}, object.IfAbsent)
 	}
 	if err != nil {
 		b.Fatal(err)

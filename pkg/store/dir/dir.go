@@ -11,8 +11,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,7 +68,7 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object
 	if err != nil {
 		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
 	}
-	o := object.Object{Data: data, ETag: etag(data)}
+	o := object.Object{Data: data, ETag: object.Version(data)}
 	if o.ETag == ifNoneMatch {
 		return object.Object{}, fmt.Errorf("get object %q: %w", key, object.ErrNotModified)
 	}
@@ -86,7 +84,7 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	if err := s.put(ctx, key, data, ifMatch); err != nil {
 		return "", fmt.Errorf("put object %q: %w", key, err)
 	}
-	return etag(data), nil
+	return object.Version(data), nil
 }
 
 // Delete implements [object.Store]. It takes its turn as a writer.
@@ -139,7 +137,7 @@ func write(root *os.Root, key string, data []byte, ifMatch string) error {
 		switch {
 		case err != nil && !absent:
 			return err
-		case absent != (ifMatch == object.IfAbsent), !absent && etag(held) != ifMatch:
+		case absent != (ifMatch == object.IfAbsent), !absent && object.Version(held) != ifMatch:
 			return object.ErrConflict
 		}
 	}
@@ -237,9 +235,4 @@ func syncDir(root *os.Root, folder string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-func etag(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
