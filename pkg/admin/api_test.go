@@ -24,8 +24,8 @@ import (
 var errStore = errors.New("arn:aws:dynamodb:eu-west-1:123456789012:table/secret")
 
 func TestOpenAPIIsTheGoldenFile(t *testing.T) {
-	h := newHouse(t)
-	got := h.send("/admin/openapi.json", "").Body.String()
+	h := newFixture(t)
+	got := h.Send("/admin/openapi.json", "").Body
 	golden.JSON(t, "testdata/openapi.json", got)
 	if !strings.Contains(got, `"openapi":"3.1.0"`) {
 		t.Error("it is not OpenAPI 3.1")
@@ -33,19 +33,20 @@ func TestOpenAPIIsTheGoldenFile(t *testing.T) {
 }
 
 func TestServersAreListedWithOutcomeAndCounts(t *testing.T) {
-	h := newHouse(t)
-	h.servers.faults["mail"] = outcome.Outcome{
-		Status: outcome.Denied, Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfter: time.Second,
-	}
-	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"no good"}`, `{"name":"new_one"}`)
-	h.sync()
-	got := into[struct{ Servers []admin.Server }](h, "/admin/servers", "").Servers
+	h := newFixture(t)
 	checked := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	h.ByName["fs"].Outcome.CheckedAt = checked
+	h.ByName["mail"].Outcome = outcome.Outcome{
+		CheckedAt: checked, Status: outcome.Denied, Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfter: time.Second,
+	}
+	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"no good"}`, `{"name":"new_one"}`)
+	h.Sync()
+	got := into[struct{ Servers []admin.Server }](h, "/admin/servers", "").Servers
 	want := []admin.Server{
 		{
 			Name: "fs", Enabled: true, Approval: "on_change",
 			Outcome: admin.Outcome{
-				Status: "available", Attempts: 1, DurationMS: 15, CheckedAt: checked,
+				Status: "available", HTTPStatus: 200, Attempts: 1, DurationMS: 15, CheckedAt: checked,
 				Refused: got[0].Outcome.Refused,
 			},
 			Tools: lock.Counts{Callable: 1, DisabledByConfig: 1, PendingApproval: 1},
@@ -70,9 +71,9 @@ func TestServersAreListedWithOutcomeAndCounts(t *testing.T) {
 }
 
 func TestFaultsOfABadConfigAreShown(t *testing.T) {
-	h := newHouse(t)
-	h.put(config.Key, `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","oops":1}}}`)
-	h.sync()
+	h := newFixture(t)
+	h.Put(config.Key, `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","oops":1}}}`)
+	h.Sync()
 	got := into[struct{ State admin.Freshness }](h, "/admin/servers", "").State
 	if !got.Config.Stale || len(got.Config.Faults) != 1 || !strings.Contains(got.Config.Faults[0].Path, "oops") {
 		t.Errorf("config = %+v", got.Config)
@@ -83,7 +84,7 @@ func TestFaultsOfABadConfigAreShown(t *testing.T) {
 }
 
 func TestToolsAreListedByServerAndStatus(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for query, want := range map[string][]string{
 		"":                                   {"fs:format_disk disabled_by_config", "fs:read_file callable", "mail:read_drafts disabled_by_config", "mail:send pending_approval"},
 		"?server=fs":                         {"fs:format_disk disabled_by_config", "fs:read_file callable"},
@@ -117,7 +118,7 @@ func TestToolsAreListedByServerAndStatus(t *testing.T) {
 }
 
 func TestOneToolIsShownWithItsLock(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
 	link := "https://gate.example.com/admin/tools/mail/send"
 	if got.Status != "pending_approval" || !strings.Contains(got.Remediation, link) || got.Record.State != "pending" || got.Denial != nil {
@@ -142,11 +143,11 @@ func TestOneToolIsShownWithItsLock(t *testing.T) {
 }
 
 func TestChangedToolIsShownWithBothDefinitions(t *testing.T) {
-	h := newHouse(t)
-	before := h.servers.lists["fs"][0]
+	h := newFixture(t)
+	before := h.ByName["fs"].Tools[0]
 	after := `{"name":"read_file","description":"Reads a file, and mails it."}`
-	h.servers.lists["fs"][0] = after
-	h.sync()
+	h.ByName["fs"].Tools[0] = after
+	h.Sync()
 	got := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
 	if got.Status != "pending_approval" || got.Record.State != "changed" {
 		t.Errorf("status %s, record %+v", got.Status, got.Record)
@@ -157,9 +158,9 @@ func TestChangedToolIsShownWithBothDefinitions(t *testing.T) {
 }
 
 func TestToolThatLeftTheCatalogKeepsItsRecord(t *testing.T) {
-	h := newHouse(t)
-	h.servers.lists["mail"] = nil
-	h.sync()
+	h := newFixture(t)
+	h.ByName["mail"].Tools = nil
+	h.Sync()
 	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
 	if got.Status != "not_listed" || got.Record == nil || got.Definition == nil {
 		t.Errorf("tool = %+v", got)
@@ -170,9 +171,9 @@ func TestToolThatLeftTheCatalogKeepsItsRecord(t *testing.T) {
 }
 
 func TestFailuresNameNoCause(t *testing.T) {
-	h := newHouse(t)
-	h.approvals.OnGet = func(context.Context, tool.ID) error { return errStore }
-	h.approvals.OnAudit = func(context.Context, string) error { return errStore }
+	h := newFixture(t)
+	h.Approvals.OnGet = func(context.Context, tool.ID) error { return errStore }
+	h.Approvals.OnAudit = func(context.Context, string) error { return errStore }
 	hash := strings.Repeat("0", 64)
 	for path, body := range map[string]string{
 		"/admin/tools/mail/send":         "",
@@ -183,10 +184,10 @@ func TestFailuresNameNoCause(t *testing.T) {
 		if got := h.problem(http.StatusInternalServerError, path, body); strings.Contains(got, "arn:") {
 			t.Errorf("%s tells the cause: %q", path, got)
 		}
-		if !strings.Contains(h.log.String(), "arn:") {
+		if !strings.Contains(h.Log.String(), "arn:") {
 			t.Errorf("%s does not log the cause", path)
 		}
-		h.log.Reset()
+		h.Log.Reset()
 	}
 	got := into[struct{ Tools []admin.Approved }](h, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q}]}`, hash)).Tools
 	if len(got) != 1 || got[0].Result != "failed" || strings.Contains(got[0].Detail, "arn:") {
@@ -195,7 +196,7 @@ func TestFailuresNameNoCause(t *testing.T) {
 }
 
 func TestBodiesAreChecked(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	hash := strings.Repeat("a", 64)
 	for name, tc := range map[string]struct {
 		path, body string
@@ -218,7 +219,7 @@ func TestBodiesAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { h.problem(tc.status, tc.path, tc.body) })
 	}
-	if r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.Rev != 1 || r.State != approval.Pending {
+	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.Rev != 1 || r.State != approval.Pending {
 		t.Errorf("record = %+v, %v; want it untouched", r, err)
 	}
 }

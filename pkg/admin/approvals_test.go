@@ -5,19 +5,17 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
 // setBack puts the store as of yesterday in the place of today's, on which a tool was disabled.
-func setBack(t *testing.T) *house {
+func setBack(t *testing.T) *fixture {
 	t.Helper()
-	h := newHouse(t)
-	yesterday := h.approvals.Copy()
+	h := newFixture(t)
+	yesterday := h.Approvals.Copy()
 	into[admin.Tool](h, "/admin/tools/fs/read_file/disable", `{}`)
-	h.sync()
-	h.approvals = yesterday
-	h.states = newStates(h)
-	h.syncer = catalog.NewSyncer(h.objects, h.approvals, h.servers, &catalog.SyncOptions{Now: h.clock})
+	h.Sync()
+	h.Approvals = yesterday
+	h.Restart()
 	h.open()
 	return h
 }
@@ -32,7 +30,7 @@ func TestDecisionAboutALostRecordOpensNothing(t *testing.T) {
 	if x.Status != "disabled_by_user" || !x.Record.Disabled {
 		t.Errorf("after an approval it is %s: %+v", x.Status, x.Record)
 	}
-	lines, err := h.approvals.Audit(t.Context(), "fs", approval.Place{}, 2)
+	lines, err := h.Approvals.Audit(t.Context(), "fs", approval.Place{}, 2)
 	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionApprove || lines[1].Action != approval.ActionRecover {
 		t.Errorf("audit = %+v, %v", lines, err)
 	}
@@ -67,7 +65,7 @@ func TestLostApprovalsAreSettled(t *testing.T) {
 // What a sync put back is shown with both versions.
 func TestRecoveredRecordIsShownWithBothVersions(t *testing.T) {
 	h := setBack(t)
-	h.sync()
+	h.Sync()
 	lost := into[admin.Tool](h, "/admin/tools/fs/read_file", "").Record.Lost
 	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
 		t.Errorf("shown as %+v", lost)

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"errors"
 	"html"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,10 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
 func TestOtherSitesCannotDecide(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	deed := "/admin/tools/fs/read_file/disable"
 	for name, headers := range map[string][]string{
 		"cross site":           {"Sec-Fetch-Site: cross-site"},
@@ -37,14 +37,14 @@ func TestOtherSitesCannotDecide(t *testing.T) {
 		"same origin": {"Sec-Fetch-Site: same-origin", "Origin: https://gate.example.com"},
 		"no browser":  nil,
 	} {
-		if w := h.send(deed, `{}`, headers...); w.Code != http.StatusOK {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		if w := h.Send(deed, `{}`, headers...); w.Status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, w.Status, w.Body)
 		}
 	}
 }
 
 func TestOnlyJSONIsTaken(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, ct := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json+x", "a/b/c"} {
 		h.problem(http.StatusUnsupportedMediaType, "/admin/tools/fs/read_file/disable", `{}`, "Content-Type: "+ct)
 	}
@@ -66,7 +66,7 @@ func TestOnlyKnownCallersAreServed(t *testing.T) {
 		"cannot be verified": {refusing(identity.Unavailable), http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.options.Actor = tc.actor
 			h.open()
 			for _, path := range []string{"/admin/servers", "/admin/openapi.json", "/admin", "/admin/tools/fs/read_file", "/admin/nope"} {
@@ -79,11 +79,11 @@ func TestOnlyKnownCallersAreServed(t *testing.T) {
 			}
 			h.problem(tc.status, "/admin/tools/fs/read_file/disable", "{}")
 			challenged := tc.status == http.StatusUnauthorized || tc.status == http.StatusForbidden
-			if w := h.send("/admin/servers", ""); (w.Header().Get("WWW-Authenticate") != "") != challenged {
-				t.Errorf("WWW-Authenticate = %q", w.Header().Get("WWW-Authenticate"))
+			if w := h.Send("/admin/servers", ""); (w.Header.Get("WWW-Authenticate") != "") != challenged {
+				t.Errorf("WWW-Authenticate = %q", w.Header.Get("WWW-Authenticate"))
 			}
-			if w := h.send("/admin/style.css", ""); w.Code != http.StatusOK {
-				t.Errorf("the style is answered %d", w.Code)
+			if w := h.Send("/admin/style.css", ""); w.Status != http.StatusOK {
+				t.Errorf("the style is answered %d", w.Status)
 			}
 		})
 	}
@@ -114,13 +114,13 @@ func TestARefusalSaysWhatToSend(t *testing.T) {
 		"shut":           {refusing(identity.Missing), admin.Challenge{Shut: "set BootstrapSha256"}, http.StatusForbidden, "", "set BootstrapSha256"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.options.Actor, h.options.Challenge = tc.actor, tc.challenge
 			h.open()
 			if got := h.problem(tc.status, "/admin/servers", "", "Authorization: Bearer x"); got != tc.detail {
 				t.Errorf("detail = %q, want %q", got, tc.detail)
 			}
-			if got := h.send("/admin/servers", "", "Authorization: Bearer x").Header().Get("WWW-Authenticate"); got != tc.header {
+			if got := h.Send("/admin/servers", "", "Authorization: Bearer x").Header.Get("WWW-Authenticate"); got != tc.header {
 				t.Errorf("WWW-Authenticate = %q, want %q", got, tc.header)
 			}
 			if page := html.UnescapeString(h.page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(tc.detail, "these credentials are not good: ")) {
@@ -131,7 +131,7 @@ func TestARefusalSaysWhatToSend(t *testing.T) {
 }
 
 func TestAnotherSitesNameIsNotServed(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.options.Hosts = []string{"127.0.0.1", "localhost", "::1"}
 	h.open()
 	for host, want := range map[string]int{
@@ -145,16 +145,16 @@ func TestAnotherSitesNameIsNotServed(t *testing.T) {
 		"localhost.":       http.StatusMisdirectedRequest,
 		"":                 http.StatusMisdirectedRequest,
 	} {
-		if w := h.send("/admin/servers", "", "Host: "+host); w.Code != want {
-			t.Errorf("Host %q = %d, want %d", host, w.Code, want)
+		if w := h.Send("/admin/servers", "", "Host: "+host); w.Status != want {
+			t.Errorf("Host %q = %d, want %d", host, w.Status, want)
 		}
 	}
 }
 
 func TestAnswersAreNotKeptNorFramed(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, path := range []string{"/admin/servers", "/admin/nope", "/admin/openapi.json"} {
-		got := h.send(path, "").Header()
+		got := h.Send(path, "").Header
 		for name, want := range map[string]string{
 			"Cache-Control":           "no-store",
 			"X-Content-Type-Options":  "nosniff",
@@ -170,33 +170,10 @@ func TestAnswersAreNotKeptNorFramed(t *testing.T) {
 // On one machine nobody logs in, so a page that pointed its own name at it would be
 // let in as the user.
 func TestPageThatReboundItsNameToLoopbackReadsAndDecidesNothing(t *testing.T) {
-	h := newHouse(t)
-	ask := func(handler http.Handler, host, path, body string) (int, string) {
-		t.Helper()
-		server := httptest.NewServer(handler)
-		defer server.Close()
-		method := http.MethodGet
-		if body != "" {
-			method = http.MethodPost
-		}
-		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = host
-		req.Header.Set("Origin", "http://"+host)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		got, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(got)
-	}
+	h := newFixture(t)
+	server := httptest.NewServer(admin.New(h.States, h.Approvals, h.Syncer, &h.options))
+	defer server.Close()
+	h.Client = agenttest.Client{T: t, URL: server.URL}
 	for host, want := range map[string]int{
 		"evil.example.com:8080":    http.StatusMisdirectedRequest,
 		"127.0.0.1.nip.io":         http.StatusMisdirectedRequest,
@@ -209,8 +186,8 @@ func TestPageThatReboundItsNameToLoopbackReadsAndDecidesNothing(t *testing.T) {
 		for path, body := range map[string]string{
 			"/admin/servers": "", "/admin/health": "", "/admin": "", "/admin/tools/fs/read_file/disable": "{}",
 		} {
-			if code, text := ask(h.handler, host, path, body); code != want {
-				t.Errorf("%s as %q = %d %s, want %d", path, host, code, text, want)
+			if a := h.Send(path, body, "Host: "+host, "Origin: http://"+host); a.Status != want {
+				t.Errorf("%s as %q = %d %s, want %d", path, host, a.Status, a.Body, want)
 			}
 		}
 	}

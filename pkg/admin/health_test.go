@@ -18,7 +18,7 @@ import (
 func TestHealth(t *testing.T) {
 	const path = "/admin/health"
 	t.Run("ok", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		r := into[admin.Health](h, path, "")
 		age := int64(0)
 		want := admin.Health{
@@ -30,9 +30,9 @@ func TestHealth(t *testing.T) {
 		}
 	})
 	t.Run("refused config", func(t *testing.T) {
-		h := newHouse(t)
-		h.put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
-		h.states.Refresh(t.Context())
+		h := newFixture(t)
+		h.Put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
+		h.States.Refresh(t.Context())
 		r := into[admin.Health](h, path, "")
 		want := []admin.Reason{{
 			Code: "config_refused", Status: "degraded",
@@ -49,29 +49,29 @@ func TestHealth(t *testing.T) {
 		}
 	})
 	t.Run("servers down", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		for _, name := range []string{"fs", "mail"} {
-			h.servers.faults[name] = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
+			h.ByName[name].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
 		}
-		h.sync()
+		h.Sync()
 		r := into[admin.Health](h, path, "")
 		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "servers_down" || r.Outcomes["permanent"] != 2 {
 			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("failing syncs", func(t *testing.T) {
-		h := newHouse(t)
-		h.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		h := newFixture(t)
+		h.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 			if strings.HasSuffix(key, ".snap") {
 				return false, errors.New("arn:aws:s3:::bucket is away")
 			}
 			return false, nil
 		}
-		h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"more"}`)
-		if _, err := h.syncer.Sync(t.Context()); err == nil {
+		h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"more"}`)
+		if _, err := h.Syncer.Sync(t.Context()); err == nil {
 			t.Fatal("the sync worked")
 		}
-		h.states.Refresh(t.Context())
+		h.States.Refresh(t.Context())
 		r := into[admin.Health](h, path, "")
 		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "sync_failed" || r.Reasons[0].Since.IsZero() || strings.Contains(r.Reasons[0].Message, "arn:") {
 			t.Errorf("%+v", r)
@@ -82,30 +82,30 @@ func TestHealth(t *testing.T) {
 func TestHealthWithoutAState(t *testing.T) {
 	const path = "/admin/health"
 	t.Run("nothing can be read", func(t *testing.T) {
-		h := newHouse(t)
-		h.objects.OnGet = onGet(errStore)
-		h.states = newStates(h)
+		h := newFixture(t)
+		h.Objects.OnGet = onGet(errStore)
+		h.Restart()
 		h.open()
-		w := h.send(path, "")
-		if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `"status":"failing"`) || strings.Contains(body, "arn:") {
-			t.Errorf("%d %s", w.Code, body)
+		w := h.Send(path, "")
+		if body := w.Body; w.Status != 200 || !strings.Contains(body, `"status":"failing"`) || strings.Contains(body, "arn:") {
+			t.Errorf("%d %s", w.Status, body)
 		}
 	})
 	t.Run("nobody in particular", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.options.Actor = nil
 		h.open()
-		if w := h.send(path, ""); w.Code != 401 || strings.Contains(w.Body.String(), "reasons") {
-			t.Errorf("%d %s", w.Code, w.Body)
+		if w := h.Send(path, ""); w.Status != 401 || strings.Contains(w.Body, "reasons") {
+			t.Errorf("%d %s", w.Status, w.Body)
 		}
 	})
 }
 
 func TestServersSayHowEachFailed(t *testing.T) {
-	h := newHouse(t)
-	h.servers.faults["mail"] = outcome.Outcome{Status: outcome.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host"}
-	h.sync()
-	body := h.send("/admin/servers", "").Body.String()
+	h := newFixture(t)
+	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	h.Sync()
+	body := h.Send("/admin/servers", "").Body
 	for _, want := range []string{
 		`"outcome":{"status":"transient","message":"MCP server 'mail' is `,
 		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z"}`,

@@ -20,13 +20,13 @@ import (
 const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 // page opens an address as a browser does.
-func (h *house) page(status int, path string) string {
+func (h *fixture) page(status int, path string) string {
 	h.t.Helper()
-	w := h.send(path, "", browser)
-	if w.Code != status || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-		h.t.Fatalf("%s = %d %s %s", path, w.Code, w.Header().Get("Content-Type"), w.Body)
+	w := h.Send(path, "", browser)
+	if w.Status != status || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
+		h.t.Fatalf("%s = %d %s %s", path, w.Status, w.Header.Get("Content-Type"), w.Body)
 	}
-	return w.Body.String()
+	return w.Body
 }
 
 // buttons returns the actions that a page offers.
@@ -39,7 +39,7 @@ func buttons(page string) []string {
 }
 
 // press sends the page's form as a browser does, with the hash that stands in it.
-func (h *house) press(path, page, action string) (status int, body string) {
+func (h *fixture) press(path, page, action string) (status int, body string) {
 	h.t.Helper()
 	m := regexp.MustCompile(`name="hash" value="([0-9a-f]*)"`).FindStringSubmatch(page)
 	if m == nil {
@@ -50,23 +50,23 @@ func (h *house) press(path, page, action string) (status int, body string) {
 		h.t.Fatalf("the form of %s names no revision", path)
 	}
 	form := url.Values{"action": {action}, "hash": {m[1]}, "rev": {rev[1]}, "note": {"from the page"}}
-	w := h.send(path, form.Encode(), browser, "Content-Type: application/x-www-form-urlencoded",
+	w := h.Send(path, form.Encode(), browser, "Content-Type: application/x-www-form-urlencoded",
 		"Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin")
-	if w.Code == http.StatusSeeOther {
+	if w.Status == http.StatusSeeOther {
 		back, err := url.Parse("https://gate.example.com" + path)
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		to, err := back.Parse(w.Header().Get("Location"))
+		to, err := back.Parse(w.Header.Get("Location"))
 		if err != nil || to.Path != back.Path {
 			h.t.Errorf("after the form it goes to %v, %v; want the page again", to, err)
 		}
 	}
-	return w.Code, w.Body.String()
+	return w.Status, w.Body
 }
 
 func TestRemediationLeadsToAPageThatApproves(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	link := into[admin.Tool](h, "/admin/tools/mail/send", "").Remediation
 	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
 	page := h.page(http.StatusOK, link)
@@ -84,7 +84,7 @@ func TestRemediationLeadsToAPageThatApproves(t *testing.T) {
 	if s := h.status("mail:send"); s != lock.None {
 		t.Errorf("status = %q", s)
 	}
-	r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
+	r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
 	if err != nil || r.By != "ann" || r.Note != "from the page" {
 		t.Errorf("record = %+v, %v", r, err)
 	}
@@ -109,9 +109,9 @@ func TestRemediationLeadsToAPageThatApproves(t *testing.T) {
 }
 
 func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
-	h := newHouse(t)
-	h.servers.lists["fs"][0] = `{"name":"read_file","description":"Second."}`
-	h.sync()
+	h := newFixture(t)
+	h.ByName["fs"].Tools[0] = `{"name":"read_file","description":"Second."}`
+	h.Sync()
 	page := h.page(http.StatusOK, "/admin/tools/fs/read_file")
 	if !strings.Contains(page, "Approved before") || !strings.Contains(page, "Reads a file. Twice.") || !strings.Contains(page, "Second.") {
 		t.Errorf("page = %s", page)
@@ -120,8 +120,8 @@ func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
 	if len(marked) != 2 || strings.Contains(marked[1][1], "read_file") || strings.TrimSpace(marked[1][1]) != `"description": "Second."` {
 		t.Errorf("marked = %q, want what differs", marked)
 	}
-	h.servers.lists["fs"][0] = `{"name":"read_file","description":"Third."}`
-	h.sync()
+	h.ByName["fs"].Tools[0] = `{"name":"read_file","description":"Third."}`
+	h.Sync()
 	status, body := h.press("/admin/tools/fs/read_file", page, "approve")
 	if status != http.StatusConflict || !strings.Contains(body, "changed since it was shown") || !strings.Contains(body, "Third.") {
 		t.Errorf("approving what was seen before = %d %s", status, body)
@@ -134,18 +134,18 @@ func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
 // A definition that was approved once and then replaced waits when it comes back, and the
 // person who decides is told of it.
 func TestEarlierApprovalIsTold(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
-	first := h.servers.lists["mail"][0]
+	first := h.ByName["mail"].Tools[0]
 	into[admin.Tool](h, path+"/approve", approveBody(h.hash("mail/send")))
-	h.servers.lists["mail"][0] = `{"name":"send","title":"Newer"}`
-	h.sync()
+	h.ByName["mail"].Tools[0] = `{"name":"send","title":"Newer"}`
+	h.Sync()
 	if x := into[admin.Tool](h, path, ""); x.Record.Earlier != nil {
 		t.Errorf("a new definition was approved earlier: %+v", x.Record.Earlier)
 	}
 	into[admin.Tool](h, path+"/approve", approveBody(h.hash("mail/send")))
-	h.servers.lists["mail"][0] = first
-	h.sync()
+	h.ByName["mail"].Tools[0] = first
+	h.Sync()
 	x := into[admin.Tool](h, path, "")
 	if x.Status != "pending_approval" || x.Record.Earlier == nil || x.Record.Earlier.By != "ann" || x.Record.Earlier.At.IsZero() {
 		t.Errorf("%s, approved earlier %+v", x.Status, x.Record.Earlier)
@@ -156,11 +156,11 @@ func TestEarlierApprovalIsTold(t *testing.T) {
 }
 
 func TestPageShowsWhatAServerWroteAsText(t *testing.T) {
-	h := newHouse(t)
-	h.servers.lists["mail"] = []string{
+	h := newFixture(t)
+	h.ByName["mail"].Tools = []string{
 		"{\"name\":\"send\",\"description\":\"</pre><script>alert(1)</script><img src=x onerror=y> \u202egnp.exe\u200b \U000E0041\U000E0042 a\ufe0f\u3164\u00a0é 邮件\"}",
 	}
-	h.sync()
+	h.Sync()
 	page := h.page(http.StatusOK, "/admin/tools/mail/send")
 	for _, bad := range []string{"<script", "<img", "\u202e", "\u200b", "\U000E0041", "\ufe0f", "\u3164", "\u00a0"} {
 		if strings.Contains(page, bad) {
@@ -176,31 +176,31 @@ func TestPageShowsWhatAServerWroteAsText(t *testing.T) {
 }
 
 func TestPageLoadsNothingOfOthers(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for path, root := range map[string]string{"/admin": "./", "/admin/tools/fs/read_file": "../../../"} {
-		w := h.send(path, "", browser)
-		csp := w.Header().Get("Content-Security-Policy")
+		w := h.Send(path, "", browser)
+		csp := w.Header.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "style-src 'self'", "form-action 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
 			if !strings.Contains(csp, want) {
 				t.Errorf("%s: %q is not in the policy %q", path, want, csp)
 			}
 		}
 		for _, bad := range []string{"<script", "style=", "<style", "http://", "//cdn"} {
-			if strings.Contains(w.Body.String(), bad) {
+			if strings.Contains(w.Body, bad) {
 				t.Errorf("%s has %q", path, bad)
 			}
 		}
-		if !strings.Contains(w.Body.String(), `href="`+root+`admin/style.css"`) {
+		if !strings.Contains(w.Body, `href="`+root+`admin/style.css"`) {
 			t.Errorf("%s does not load its style", path)
 		}
 	}
-	if w := h.send("/admin/style.css", ""); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/css; charset=utf-8" || w.Body.Len() == 0 {
-		t.Errorf("style = %d %s", w.Code, w.Header().Get("Content-Type"))
+	if w := h.Send("/admin/style.css", ""); w.Status != http.StatusOK || w.Header.Get("Content-Type") != "text/css; charset=utf-8" || w.Body == "" {
+		t.Errorf("style = %d %s", w.Status, w.Header.Get("Content-Type"))
 	}
 }
 
 func TestPageOffersNothingThatIsRefused(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	page := h.page(http.StatusOK, "/admin/tools/mail/read_drafts")
 	if diff := cmp.Diff([]string{"disable"}, buttons(page)); diff != "" {
 		t.Errorf("buttons of a denied tool (-want +got):\n%s", diff)
@@ -217,9 +217,9 @@ func TestPageOffersNothingThatIsRefused(t *testing.T) {
 		"rev=1&action=open", "rev=1&action=", "hash=x", "%zz", "action=disable", "action=disable&rev=", "action=disable&rev=x", "action=disable&rev=0",
 		"rev=1&action=disable&note=" + strings.Repeat("x", approval.MaxNote+1), "rev=1&action=disable&note=" + strings.Repeat("x", 1<<17),
 	} {
-		w := h.send("/admin/tools/fs/read_file", form, browser, "Content-Type: application/x-www-form-urlencoded")
-		if w.Code != http.StatusBadRequest {
-			t.Errorf("form %.30q = %d, want 400", form, w.Code)
+		w := h.Send("/admin/tools/fs/read_file", form, browser, "Content-Type: application/x-www-form-urlencoded")
+		if w.Status != http.StatusBadRequest {
+			t.Errorf("form %.30q = %d, want 400", form, w.Status)
 		}
 	}
 	if s := h.status("fs:read_file"); s != lock.None {
@@ -228,19 +228,19 @@ func TestPageOffersNothingThatIsRefused(t *testing.T) {
 }
 
 func TestPageOfWhatIsNotThere(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	page := h.page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
 	if !strings.Contains(page, "no tool of this name is known") || strings.Contains(page, "<b>") {
 		t.Errorf("page = %s", page)
 	}
-	w := h.send("/admin/tools/mail/nope", "action=disable&rev=1", browser, "Content-Type: application/x-www-form-urlencoded")
-	if w.Code != http.StatusNotFound {
-		t.Errorf("form = %d", w.Code)
+	w := h.Send("/admin/tools/mail/nope", "action=disable&rev=1", browser, "Content-Type: application/x-www-form-urlencoded")
+	if w.Status != http.StatusNotFound {
+		t.Errorf("form = %d", w.Status)
 	}
 }
 
 func TestIndexLinksToEveryTool(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	page := h.page(http.StatusOK, "/admin")
 	for _, want := range []string{
 		`<a href="./admin/tools/fs/read_file">read_file</a> <span class="status callable">`,
@@ -252,18 +252,18 @@ func TestIndexLinksToEveryTool(t *testing.T) {
 			t.Errorf("%q does not stand on the page:\n%s", want, page)
 		}
 	}
-	if w := h.send("/admin/", ""); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "../admin" {
-		t.Errorf("/admin/ = %d to %q", w.Code, w.Header().Get("Location"))
+	if w := h.Send("/admin/", ""); w.Status != http.StatusPermanentRedirect || w.Header.Get("Location") != "../admin" {
+		t.Errorf("/admin/ = %d to %q", w.Status, w.Header.Get("Location"))
 	}
 }
 
 // Two people, or one with two tabs, look at the same tool. What the one decides, the other
 // sees before he decides.
 func TestAFormDecidesNothingAboutWhatItDoesNotShow(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
 	shown := h.page(http.StatusOK, path)
-	h.now = h.now.Add(time.Minute)
+	h.Clock.Wait(time.Minute)
 	if status, body := h.press(path, h.page(http.StatusOK, path), "disable"); status != http.StatusSeeOther {
 		t.Fatalf("disable = %d %s", status, body)
 	}
@@ -278,7 +278,7 @@ func TestAFormDecidesNothingAboutWhatItDoesNotShow(t *testing.T) {
 			t.Errorf("%s = %d", action, status)
 		}
 	}
-	r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
+	r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
 	if err != nil || r.ApprovedHash != "" || !r.Disabled || r.Rev != 2 {
 		t.Errorf("record = %+v, %v; want it disabled and not approved", r, err)
 	}
@@ -288,7 +288,7 @@ func TestAFormDecidesNothingAboutWhatItDoesNotShow(t *testing.T) {
 }
 
 func TestProgramsGetJSONWhereBrowsersGetAPage(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for accept, want := range map[string]string{
 		"":                                      "application/json",
 		"*/*":                                   "application/json",
@@ -297,9 +297,9 @@ func TestProgramsGetJSONWhereBrowsersGetAPage(t *testing.T) {
 		"text/html":                             "text/html; charset=utf-8",
 		strings.TrimPrefix(browser, "Accept: "): "text/html; charset=utf-8",
 	} {
-		w := h.send("/admin/tools/fs/read_file", "", "Accept: "+accept)
-		if got := w.Header().Get("Content-Type"); got != want || w.Header().Get("Vary") != "Accept" {
-			t.Errorf("Accept %q: %q, Vary %q, want %q", accept, got, w.Header().Get("Vary"), want)
+		w := h.Send("/admin/tools/fs/read_file", "", "Accept: "+accept)
+		if got := w.Header.Get("Content-Type"); got != want || w.Header.Get("Vary") != "Accept" {
+			t.Errorf("Accept %q: %q, Vary %q, want %q", accept, got, w.Header.Get("Vary"), want)
 		}
 	}
 }

@@ -16,23 +16,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 // withMany is a house with so many servers, a, b, …, and so many tools at each.
-func withMany(t *testing.T, servers, tools int) *house {
+func withMany(t *testing.T, servers, tools int) *fixture {
 	t.Helper()
-	h := newHouse(t)
-	h.servers.lists = map[string][]string{}
+	h := newFixture(t)
+	h.ByName = map[string]*gatewaytest.Server{}
 	var entries []string
 	for s := range servers {
 		name := fmt.Sprintf("server-%03d", s)
 		entries = append(entries, fmt.Sprintf(`%q:{"url":"https://%s.example.com/mcp","approval":"off"}`, name, name))
+		var definitions []string
 		for n := range tools {
-			h.servers.lists[name] = append(h.servers.lists[name], fmt.Sprintf(`{"name":"tool_%05d","description":"Does what tool %d does."}`, n, n))
+			definitions = append(definitions, fmt.Sprintf(`{"name":"tool_%05d","description":"Does what tool %d does."}`, n, n))
 		}
+		h.Serve(name, definitions...)
 	}
-	h.put(config.Key, `{"mcpServers":{`+strings.Join(entries, ",")+`}}`)
-	h.sync()
+	h.Put(config.Key, `{"mcpServers":{`+strings.Join(entries, ",")+`}}`)
+	h.Sync()
 	return h
 }
 
@@ -46,7 +49,7 @@ type listing struct {
 }
 
 // walk reads a list to its end, page by page, and calls between before each page but the first.
-func walk(h *house, path string, limit int, between func()) (ids []string, pages int) {
+func walk(h *fixture, path string, limit int, between func()) (ids []string, pages int) {
 	h.t.Helper()
 	after := ""
 	for {
@@ -100,12 +103,12 @@ func TestListsComeInPages(t *testing.T) {
 
 // Lines of all servers are merged, many of one moment among them: a sync writes them.
 func TestTheAuditComesInPages(t *testing.T) {
-	h := newHouse(t)
-	h.servers.lists["fs"] = append(h.servers.lists["fs"], `{"name":"write_file"}`, `{"name":"stat"}`)
-	h.approvals.Now = func() time.Time { return time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC) }
-	h.sync()
-	h.servers.lists["fs"], h.servers.lists["mail"] = []string{`{"name":"a"}`, `{"name":"b"}`}, []string{`{"name":"c"}`, `{"name":"d"}`}
-	h.sync()
+	h := newFixture(t)
+	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`, `{"name":"stat"}`)
+	h.Approvals.Now = func() time.Time { return time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC) }
+	h.Sync()
+	h.ByName["fs"].Tools, h.ByName["mail"].Tools = []string{`{"name":"a"}`, `{"name":"b"}`}, []string{`{"name":"c"}`, `{"name":"d"}`}
+	h.Sync()
 	want, pages := walk(h, "/admin/audit?x=", 200, func() {})
 	if len(want) != 10 || pages != 1 {
 		t.Fatalf("%d lines on %d pages: %v", len(want), pages, want)
@@ -135,16 +138,16 @@ func TestPagesSurviveAChangeOfTheCatalog(t *testing.T) {
 	h := withMany(t, 2, 6)
 	steps := []func(){
 		func() {
-			h.servers.lists["server-000"] = append([]string{`{"name":"a_new_one"}`}, h.servers.lists["server-000"]...)
+			h.ByName["server-000"].Tools = append([]string{`{"name":"a_new_one"}`}, h.ByName["server-000"].Tools...)
 		}, // before what was shown
-		func() { h.servers.lists["server-000"] = h.servers.lists["server-000"][4:] }, // what was shown, and the last of the page
-		func() { h.servers.lists["server-001"] = append(h.servers.lists["server-001"], `{"name":"zzz"}`) },
+		func() { h.ByName["server-000"].Tools = h.ByName["server-000"].Tools[4:] }, // what was shown, and the last of the page
+		func() { h.ByName["server-001"].Tools = append(h.ByName["server-001"].Tools, `{"name":"zzz"}`) },
 	}
 	got, _ := walk(h, "/admin/tools?x=", 3, func() {
 		if len(steps) > 0 {
 			steps[0]()
 			steps = steps[1:]
-			h.sync()
+			h.Sync()
 		}
 	})
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {

@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,15 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
 const form = "Content-Type: application/x-www-form-urlencoded"
 
 // withLogin is a house on one machine: who bears the key or is signed in is let in.
-func withLogin(t *testing.T) (h *house, key secret.Text) {
+func withLogin(t *testing.T) (h *fixture, key secret.Text) {
 	t.Helper()
-	h, key = newHouse(t), token.NewAdmin()
-	h.options.Login = login.New(key, "kim", h.clock)
+	h, key = newFixture(t), token.NewAdmin()
+	h.options.Login = login.New(key, "kim", h.Clock.Now)
 	h.options.Actor = func(r *http.Request) (string, error) {
 		agent, err := identity.AdminKey{Digest: token.Digest(key), ID: "kim"}.Authenticate(r)
 		return agent.ID, err
@@ -32,10 +32,10 @@ func withLogin(t *testing.T) (h *house, key secret.Text) {
 }
 
 // signIn sends the form of the sign-in page, and returns the cookie that the answer sets.
-func (h *house) signIn(values url.Values) (*httptest.ResponseRecorder, *http.Cookie) {
+func (h *fixture) signIn(values url.Values) (agenttest.Answer, *http.Cookie) {
 	h.t.Helper()
-	w := h.send("/admin/login", values.Encode(), browser, form, "Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin")
-	if cookies := w.Result().Cookies(); len(cookies) == 1 {
+	w := h.Send("/admin/login", values.Encode(), browser, form, "Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin")
+	if cookies := w.Cookies(); len(cookies) == 1 {
 		return w, cookies[0]
 	}
 	return w, nil
@@ -51,23 +51,23 @@ func TestSignIn(t *testing.T) {
 			}
 		}
 		w, cookie := h.signIn(url.Values{"code": {code}, "next": {"tools/fs/read_file"}})
-		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./tools/fs/read_file" || cookie == nil {
-			t.Fatalf("%d to %q, cookie %v", w.Code, w.Header().Get("Location"), cookie)
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./tools/fs/read_file" || cookie == nil {
+			t.Fatalf("%d to %q, cookie %v", w.Status, w.Header.Get("Location"), cookie)
 		}
 		if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/admin" || cookie.Name != "portcullis" || len(cookie.Value) < 43 || cookie.Domain != "" {
 			t.Errorf("cookie = %+v", cookie)
 		}
-		if page := h.send("/admin/tools/fs/read_file", "", browser, "Cookie: "+cookie.Name+"="+cookie.Value).Body.String(); !strings.Contains(page, "kim <button>Sign out") {
+		if page := h.Send("/admin/tools/fs/read_file", "", browser, "Cookie: "+cookie.Name+"="+cookie.Value).Body; !strings.Contains(page, "kim <button>Sign out") {
 			t.Errorf("the page does not say who is signed in: %s", page)
 		}
-		if w, again := h.signIn(url.Values{"code": {code}}); w.Code != http.StatusUnauthorized || again != nil || !strings.Contains(w.Body.String(), "used already") {
-			t.Errorf("the code again: %d %v %s", w.Code, again, w.Body)
+		if w, again := h.signIn(url.Values{"code": {code}}); w.Status != http.StatusUnauthorized || again != nil || !strings.Contains(w.Body, "used already") {
+			t.Errorf("the code again: %d %v %s", w.Status, again, w.Body)
 		}
 		if page := h.page(http.StatusOK, "/admin/login?code="+code); strings.Contains(page, code) || !strings.Contains(page, "used already") || !strings.Contains(page, "admin.key") {
 			t.Errorf("the spent link says %s", page)
 		}
 		for _, secret := range []string{code, cookie.Value} {
-			if strings.Contains(h.log.String(), secret) {
+			if strings.Contains(h.Log.String(), secret) {
 				t.Error("a secret is in the log")
 			}
 		}
@@ -75,15 +75,15 @@ func TestSignIn(t *testing.T) {
 	t.Run("by the key", func(t *testing.T) {
 		h, key := withLogin(t)
 		w, cookie := h.signIn(url.Values{"key": {" " + key.Reveal() + "\r\n"}})
-		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "../admin" || cookie == nil || strings.Contains(h.log.String(), key.Reveal()) {
-			t.Errorf("%d to %q, cookie %v, log %s", w.Code, w.Header().Get("Location"), cookie, h.log)
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../admin" || cookie == nil || strings.Contains(h.Log.String(), key.Reveal()) {
+			t.Errorf("%d to %q, cookie %v, log %s", w.Status, w.Header.Get("Location"), cookie, h.Log)
 		}
 	})
 	t.Run("not by anything else", func(t *testing.T) {
 		h, _ := withLogin(t)
 		for _, values := range []url.Values{{"key": {""}}, {"key": {token.NewAdmin().Reveal()}}, {"code": {"x"}}, {"key": {strings.Repeat("x", 1<<17)}}} {
-			if w, cookie := h.signIn(values); w.Code != http.StatusUnauthorized && w.Code != http.StatusBadRequest || cookie != nil {
-				t.Errorf("%.40v: %d %v", values, w.Code, cookie)
+			if w, cookie := h.signIn(values); w.Status != http.StatusUnauthorized && w.Status != http.StatusBadRequest || cookie != nil {
+				t.Errorf("%.40v: %d %v", values, w.Status, cookie)
 			}
 		}
 	})
@@ -100,15 +100,15 @@ func TestSignIn(t *testing.T) {
 		}
 	})
 	t.Run("where nobody can, it says so", func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.page(http.StatusNotFound, "/admin/login")
 		h.options.Challenge.Shut = "set BootstrapSha256"
 		h.open()
 		if page := h.page(http.StatusForbidden, "/admin/login?next=tools"); !strings.Contains(page, "set BootstrapSha256") {
 			t.Errorf("page = %s", page)
 		}
-		if w := h.send("/admin/login", "key=x", form); w.Code != http.StatusForbidden {
-			t.Errorf("POST = %d", w.Code)
+		if w := h.Send("/admin/login", "key=x", form); w.Status != http.StatusForbidden {
+			t.Errorf("POST = %d", w.Status)
 		}
 	})
 }
@@ -127,17 +127,17 @@ func TestABrowserIsLedThroughTheSignIn(t *testing.T) {
 		"/admin/tools/%2e%2e/%2e%2e/mcp?x=%0d":   "../../../../admin/login",
 		"/admin/openapi.json?next=//evil.com%5c": "../admin/login?next=openapi.json%3Fnext%3D%2F%2Fevil.com%255c",
 	} {
-		w := h.send(path, "", browser)
-		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
-			t.Errorf("%.60s = %d to %q, want %q", path, w.Code, w.Header().Get("Location"), want)
+		w := h.Send(path, "", browser)
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != want {
+			t.Errorf("%.60s = %d to %q, want %q", path, w.Status, w.Header.Get("Location"), want)
 		}
 		h.problem(http.StatusUnauthorized, path, "")
 		h.problem(http.StatusUnauthorized, path, "", "Cookie: portcullis=x; portcullis="+token.Random())
 	}
 	// A form that comes too late is not thrown away for a page to sign in on.
-	w := h.send("/admin/tools/fs/read_file", "action=disable&note=long", browser, form, "Sec-Fetch-Site: same-origin")
-	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "nothing was decided") || !strings.Contains(w.Body.String(), `value="tools/fs/read_file"`) || w.Header().Get("WWW-Authenticate") == "" {
-		t.Errorf("a late form = %d %s", w.Code, w.Body)
+	w := h.Send("/admin/tools/fs/read_file", "action=disable&note=long", browser, form, "Sec-Fetch-Site: same-origin")
+	if w.Status != http.StatusUnauthorized || !strings.Contains(w.Body, "nothing was decided") || !strings.Contains(w.Body, `value="tools/fs/read_file"`) || w.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("a late form = %d %s", w.Status, w.Body)
 	}
 	if s := h.status("fs:read_file"); s != lock.None {
 		t.Errorf("status = %q, want nothing decided", s)
@@ -148,19 +148,19 @@ func TestABrowserIsLedThroughTheSignIn(t *testing.T) {
 // agent leads to asks once more, by itself.
 func TestALinkOnAnotherSiteFindsTheSession(t *testing.T) {
 	h, key := withLogin(t)
-	w := h.send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: cross-site")
-	if got := w.Header().Get("Refresh"); got != "0; url=./tools/fs/read_file" {
+	w := h.Send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: cross-site")
+	if got := w.Header.Get("Refresh"); got != "0; url=./tools/fs/read_file" {
 		t.Errorf("Refresh = %q", got)
 	}
 	for _, site := range []string{"same-origin", "none", ""} {
-		if got := h.send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: "+site).Header().Get("Refresh"); got != "" {
+		if got := h.Send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: "+site).Header.Get("Refresh"); got != "" {
 			t.Errorf("from %q it goes round in a circle: %q", site, got)
 		}
 	}
 	_, cookie := h.signIn(url.Values{"key": {key.Reveal()}})
-	w = h.send("/admin/login?next=tools/fs/read_file", "", browser, "Cookie: "+cookie.Name+"="+cookie.Value)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./tools/fs/read_file" {
-		t.Errorf("who is signed in gets %d to %q", w.Code, w.Header().Get("Location"))
+	w = h.Send("/admin/login?next=tools/fs/read_file", "", browser, "Cookie: "+cookie.Name+"="+cookie.Value)
+	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./tools/fs/read_file" {
+		t.Errorf("who is signed in gets %d to %q", w.Status, w.Header.Get("Location"))
 	}
 }
 
@@ -171,15 +171,15 @@ func TestNoSignInLeadsAway(t *testing.T) {
 	} {
 		h, key := withLogin(t)
 		w, cookie := h.signIn(url.Values{"key": {key.Reveal()}, "next": {next}})
-		if w.Header().Get("Location") != "../admin" || cookie == nil {
-			t.Errorf("next=%.40q leads to %q", next, w.Header().Get("Location"))
+		if w.Header.Get("Location") != "../admin" || cookie == nil {
+			t.Errorf("next=%.40q leads to %q", next, w.Header.Get("Location"))
 		}
 	}
 	for _, next := range []string{"https://evil.example.com", "javascript:alert(1)", "evil.example.com", "https%3A//evil.example.com", "?next=//evil", "tools//evil.example.com"} {
 		h, key := withLogin(t)
 		w, _ := h.signIn(url.Values{"key": {key.Reveal()}, "next": {next}})
 		base := &url.URL{Scheme: "https", Host: "gate.example.com", Path: "/admin/login"}
-		to, err := base.Parse(w.Header().Get("Location"))
+		to, err := base.Parse(w.Header.Get("Location"))
 		if err != nil || to.Host != base.Host || to.Scheme != "https" || !strings.HasPrefix(to.Path, "/admin") {
 			t.Errorf("next=%q leads to %v, %v", next, to, err)
 		}
@@ -187,14 +187,14 @@ func TestNoSignInLeadsAway(t *testing.T) {
 }
 
 func TestSessionOfABrowser(t *testing.T) {
-	open := func(h *house, value string) int {
-		return h.send("/admin/servers", "", "Cookie: portcullis="+value).Code
+	open := func(h *fixture, value string) int {
+		return h.Send("/admin/servers", "", "Cookie: portcullis="+value).Status
 	}
 	t.Run("decides", func(t *testing.T) {
 		h, key := withLogin(t)
 		_, cookie := h.signIn(url.Values{"key": {key.Reveal()}})
-		if w := h.send("/admin/tools/fs/read_file/disable", "{}", "Cookie: portcullis="+cookie.Value); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"by":"kim"`) {
-			t.Errorf("%d %s", w.Code, w.Body)
+		if w := h.Send("/admin/tools/fs/read_file/disable", "{}", "Cookie: portcullis="+cookie.Value); w.Status != http.StatusOK || !strings.Contains(w.Body, `"by":"kim"`) {
+			t.Errorf("%d %s", w.Status, w.Body)
 		}
 	})
 	t.Run("is found beside a cookie of another program", func(t *testing.T) {
@@ -213,10 +213,10 @@ func TestSessionOfABrowser(t *testing.T) {
 	t.Run("ends by signing out", func(t *testing.T) {
 		h, key := withLogin(t)
 		_, cookie := h.signIn(url.Values{"key": {key.Reveal()}})
-		w := h.send("/admin/logout", "x=", browser, form, "Sec-Fetch-Site: same-origin", "Cookie: portcullis="+cookie.Value)
-		gone := w.Result().Cookies()
-		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./login" || len(gone) != 1 || gone[0].MaxAge >= 0 || gone[0].Path != cookie.Path {
-			t.Errorf("%d to %q, %v", w.Code, w.Header().Get("Location"), gone)
+		w := h.Send("/admin/logout", "x=", browser, form, "Sec-Fetch-Site: same-origin", "Cookie: portcullis="+cookie.Value)
+		gone := w.Cookies()
+		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./login" || len(gone) != 1 || gone[0].MaxAge >= 0 || gone[0].Path != cookie.Path {
+			t.Errorf("%d to %q, %v", w.Status, w.Header.Get("Location"), gone)
 		}
 		if got := open(h, cookie.Value); got != http.StatusUnauthorized {
 			t.Errorf("after it: %d", got)
@@ -228,9 +228,7 @@ func TestSessionOfABrowser(t *testing.T) {
 		if got := open(h, cookie.Value); got != http.StatusOK {
 			t.Fatalf("fresh: %d", got)
 		}
-		h.mu.Lock()
-		h.now = h.now.Add(time.Hour)
-		h.mu.Unlock()
+		h.Clock.Wait(time.Hour)
 		if got := open(h, cookie.Value); got != http.StatusUnauthorized {
 			t.Errorf("after an hour: %d", got)
 		}

@@ -2,12 +2,12 @@ package admin_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
 // A starter starts syncs and does not wait.
@@ -19,15 +19,12 @@ func (s *starter) Sync(context.Context) (catalog.Report, error) {
 }
 
 func TestSyncThatRunsElsewhereIsAccepted(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	s := &starter{}
-	h.handler = admin.New(h.states, h.approvals, s, &h.options)
-	w := h.send("/admin/sync", "{}")
-	var got admin.SyncReport
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	if w.Code != http.StatusAccepted || !got.Pending || got.StartedAt.IsZero() || s.started != 1 {
-		t.Errorf("%d %s after %d starts, want 202 and pending after 1", w.Code, w.Body, s.started)
+	h.openWith(s)
+	w := h.Send("/admin/sync", "{}")
+	got := agenttest.Read[admin.SyncReport](t, w.Body)
+	if w.Status != http.StatusAccepted || !got.Pending || got.StartedAt.IsZero() || s.started != 1 {
+		t.Errorf("%d %s after %d starts, want 202 and pending after 1", w.Status, w.Body, s.started)
 	}
 }

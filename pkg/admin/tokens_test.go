@@ -1,7 +1,6 @@
 package admin_test
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -16,9 +15,9 @@ import (
 )
 
 // withTokens is a house that keeps agent tokens.
-func withTokens(t *testing.T) *house {
+func withTokens(t *testing.T) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -37,22 +36,15 @@ type made struct {
 
 const ciToken = `{"name":"ci","servers":["fs"],"tiers":["read"],"toolsets":["docs"],"days":30}`
 
-func (h *house) mint(body string) made {
+func (h *fixture) mint(body string) (m made) {
 	h.t.Helper()
-	w := h.send("/admin/tokens", body)
-	if w.Code != http.StatusCreated {
-		h.t.Fatalf("POST /admin/tokens = %d %s", w.Code, w.Body)
-	}
-	var m made
-	if err := json.Unmarshal(w.Body.Bytes(), &m); err != nil {
-		h.t.Fatal(err)
-	}
+	h.Ask(http.StatusCreated, "/admin/tokens", body, &m)
 	return m
 }
 
 // agent returns who bears the text.
-func (h *house) agent(text string) (identity.Agent, error) {
-	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.options.Tokens, Key: h.options.TokenKey, Now: h.clock}})
+func (h *fixture) agent(text string) (identity.Agent, error) {
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.options.Tokens, Key: h.options.TokenKey, Now: h.Clock.Now}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -74,18 +66,18 @@ func TestATokenIsShownOnceAndWorks(t *testing.T) {
 	if err != nil || a.ID != "token:ci" || len(a.Servers) != 1 || len(a.Toolsets) != 1 || a.Admin {
 		t.Errorf("the agent is %+v, %v", a, err)
 	}
-	list := h.send("/admin/tokens", "").Body.String()
+	list := h.Send("/admin/tokens", "").Body
 	stored, err := h.options.Tokens.Token(t.Context(), m.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, secret := range []string{m.Token, m.Token[4:20], stored.Hash} {
-		if strings.Contains(list, secret) || strings.Contains(h.log.String(), secret) {
+		if strings.Contains(list, secret) || strings.Contains(h.Log.String(), secret) {
 			t.Errorf("a secret is in the list or the log")
 		}
 	}
-	if !strings.Contains(list, m.ID) || !strings.Contains(h.log.String(), m.ID) || !strings.Contains(h.log.String(), "actor=ann") {
-		t.Errorf("list %s\nlog %s", list, h.log)
+	if !strings.Contains(list, m.ID) || !strings.Contains(h.Log.String(), m.ID) || !strings.Contains(h.Log.String(), "actor=ann") {
+		t.Errorf("list %s\nlog %s", list, h.Log)
 	}
 }
 
@@ -119,8 +111,8 @@ func TestTokensThatMustNotBeMadeAreNot(t *testing.T) {
 		`{"name":"ci","servers":[],"tiers":[]}`,
 		`{"name":"ci","servers":null,"tiers":[],"days":1}`,
 	} {
-		if w := h.send("/admin/tokens", body); w.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s = %d %s, want 422", body, w.Code, w.Body)
+		if w := h.Send("/admin/tokens", body); w.Status != http.StatusUnprocessableEntity {
+			t.Errorf("%s = %d %s, want 422", body, w.Status, w.Body)
 		}
 	}
 	if all, err := h.options.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
@@ -131,10 +123,8 @@ func TestTokensThatMustNotBeMadeAreNot(t *testing.T) {
 func TestTokensExpire(t *testing.T) {
 	h := withTokens(t)
 	m := h.mint(`{"name":"ci","servers":["*"],"tiers":[],"days":1}`)
-	h.mu.Lock()
-	h.now = h.now.Add(24 * time.Hour)
-	h.mu.Unlock()
-	if list := h.send("/admin/tokens", "").Body.String(); !strings.Contains(list, `"status":"expired"`) {
+	h.Clock.Wait(24 * time.Hour)
+	if list := h.Send("/admin/tokens", "").Body; !strings.Contains(list, `"status":"expired"`) {
 		t.Errorf("list %s", list)
 	}
 	if _, err := h.agent(m.Token); err == nil {
@@ -144,11 +134,11 @@ func TestTokensExpire(t *testing.T) {
 
 func TestTokensAreDescribedWhereTheyAreKept(t *testing.T) {
 	for _, tt := range []struct {
-		house *house
-		want  bool
-	}{{newHouse(t), false}, {withTokens(t), true}} {
-		got := strings.Contains(tt.house.send("/admin/openapi.json", "").Body.String(), `"/admin/tokens/{id}/revoke"`)
-		if code := tt.house.send("/admin/tokens", "").Code; got != tt.want || (code == http.StatusOK) != tt.want {
+		fixture *fixture
+		want    bool
+	}{{newFixture(t), false}, {withTokens(t), true}} {
+		got := strings.Contains(tt.fixture.Send("/admin/openapi.json", "").Body, `"/admin/tokens/{id}/revoke"`)
+		if code := tt.fixture.Send("/admin/tokens", "").Status; got != tt.want || (code == http.StatusOK) != tt.want {
 			t.Errorf("described %v, served with %d; want %v", got, code, tt.want)
 		}
 	}

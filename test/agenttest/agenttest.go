@@ -1,0 +1,175 @@
+// Package agenttest asks a gateway over HTTP, wherever it runs: as an agent does at /mcp, and as a
+// person at /admin. It knows none of its code.
+package agenttest
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A Client sends requests to one gateway.
+type Client struct {
+	T         testing.TB
+	URL       string            // of the gateway, without a path
+	Transport http.RoundTripper // nil: the network
+	Admin     string            // credentials that /admin is sent, unless a request has others; "": none
+}
+
+// An Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Cookies returns the cookies that the answer sets.
+func (a Answer) Cookies() []*http.Cookie { return (&http.Response{Header: a.Header}).Cookies() }
+
+// Send sends a request. A body makes it a POST of JSON, unless headers ("Name: value") say
+// something else.
+func (c *Client) Send(path, body string, headers ...string) Answer {
+	c.T.Helper()
+	method, h := http.MethodGet, http.Header{}
+	if body != "" {
+		method = http.MethodPost
+		h.Set("Content-Type", "application/json")
+		h.Set("Accept", "application/json, text/event-stream")
+	}
+	if c.Admin != "" && strings.HasPrefix(path, "/admin") {
+		h.Set("Authorization", "Bearer "+c.Admin)
+	}
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		h.Set(name, value)
+	}
+	return c.Do(method, path, body, h)
+}
+
+// Do sends a request as it is.
+func (c *Client) Do(method, path, body string, header http.Header) Answer {
+	c.T.Helper()
+	r, err := http.NewRequestWithContext(c.T.Context(), method, c.URL+path, strings.NewReader(body))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	maps.Copy(r.Header, header)
+	if host, ok := header["Host"]; ok {
+		r.Host = host[0]
+	}
+	transport := c.Transport
+	if transport == nil {
+		transport = http.DefaultTransport
+	}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return Answer{resp.StatusCode, resp.Header, string(data)}
+}
+
+// Ask sends a request as [Client.Send] does, which must be answered with the status, and reads
+// the answer into out unless that is nil. A body that is no string is sent as JSON; nil is none.
+func (c *Client) Ask(status int, path string, body, out any, headers ...string) {
+	c.T.Helper()
+	sent := ""
+	if body != nil {
+		sent = asJSON(c.T, body)
+	}
+	a := c.Send(path, sent, headers...)
+	if a.Status != status {
+		c.T.Fatalf("%s %s: status %d, want %d: %s", path, sent, a.Status, status, a.Body)
+	}
+	if out == nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(a.Body), out); err != nil {
+		c.T.Fatalf("%s: %v: %s", path, err, a.Body)
+	}
+}
+
+// RPC sends a JSON-RPC request, which must have a result, and returns that.
+func (c *Client) RPC(method string, params any, headers ...string) json.RawMessage {
+	c.T.Helper()
+	var a struct{ Result, Error json.RawMessage }
+	c.Ask(http.StatusOK, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+asJSON(c.T, params)+`}`, &a, headers...)
+	if a.Error != nil {
+		c.T.Fatalf("%s: %s", method, a.Error)
+	}
+	return a.Result
+}
+
+// Call calls one of the gateway's tools.
+func (c *Client) Call(name string, arguments any, headers ...string) Result {
+	c.T.Helper()
+	return ReadResult(c.T, c.RPC("tools/call", `{"name":"`+name+`","arguments":`+asJSON(c.T, arguments)+`}`, headers...))
+}
+
+// asJSON returns v as JSON, which a string is already.
+func asJSON(t testing.TB, v any) string {
+	t.Helper()
+	if s, ok := v.(string); ok {
+		return s
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// A Result is the result of a tools/call with its one text block.
+type Result struct {
+	Raw, Text string
+	IsError   bool
+	Meta      map[string]json.RawMessage
+}
+
+// ReadResult reads the result of a tools/call.
+func ReadResult(t testing.TB, raw json.RawMessage) Result {
+	t.Helper()
+	var r struct {
+		Content []struct{ Type, Text string }
+		IsError bool
+		Meta    map[string]json.RawMessage `json:"_meta"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) != 1 || r.Content[0].Type != "text" {
+		t.Fatalf("%s: %v: want one text block", raw, err)
+	}
+	return Result{string(raw), r.Content[0].Text, r.IsError, r.Meta}
+}
+
+// Read decodes JSON, which must fit T.
+func Read[T any, S ~string | ~[]byte](t testing.TB, data S) (out T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(data), &out); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return out
+}
+
+// InProcess returns a transport to a handler.
+func InProcess(h http.Handler) http.RoundTripper { return inProcess{h} }
+
+type inProcess struct{ http.Handler }
+
+// RoundTrip implements [http.RoundTripper].
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.RequestURI, r.RemoteAddr = r.URL.RequestURI(), "192.0.2.1:1234"
+	if r.URL.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13}
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result(), nil
+}

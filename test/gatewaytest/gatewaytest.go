@@ -1,0 +1,228 @@
+// Package gatewaytest runs a whole gateway in memory, for tests.
+//
+// It is made of the real parts, from the parser of the config to the sessions of agents, over
+// stores in memory. Only the servers behind it are not real: they list and answer what a test
+// says. Tools come into the gateway by a sync, and decisions through approval records, as in life:
+//
+//	gw := gatewaytest.New(t)
+//	gw.Serve("files", gatewaytest.Tool("read_file", "Read a file.", gatewaytest.ReadOnly))
+//	gw.Configure(nil)
+//	gw.Sync()
+//	gw.Decide("files:read_file", "disable")
+//	got := gw.Call("call_tool_read", `{"name": "files:read_file"}`)
+//
+// Time stands still, or goes by a step a look, until the test lets it pass: see [Clock]. Faults of
+// the stores are hooks of [objecttest.Mem] and [approvaltest.Mem]. A test that replaces a part,
+// such as the upstream client, sets the field and calls [Gateway.Restart].
+//
+// [agenttest.Client] asks a gateway that is reached over HTTP, wherever it runs.
+package gatewaytest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+)
+
+// BaseURL is where the people of a [Gateway] decide.
+const BaseURL = "https://gate.example.com"
+
+// An Upstream loads the tools of servers and calls them.
+type Upstream interface {
+	catalog.Loader
+	gateway.Upstream
+}
+
+// A Gateway is a gateway with everything behind it.
+type Gateway struct {
+	*Servers           // behind it
+	Upstream  Upstream // how they are reached; Servers until a test sets another
+	Clock     *Clock
+	Objects   *objecttest.Mem
+	Approvals *approvaltest.Mem
+	Log       *Log
+	Options   gateway.Options // Now and Log are set by Restart
+
+	States *state.Loader
+	Syncer *catalog.Syncer
+	MCP    *gateway.Gateway
+
+	Agent  identity.Agent // whose requests Open, Call and Search send
+	Header http.Header
+	Path   string
+
+	t testing.TB
+}
+
+// New returns a gateway with nothing stored, at noon of 20 November 2026. Its agent may see
+// every server and call every tier.
+func New(t testing.TB) *Gateway {
+	clock := &Clock{now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	g := &Gateway{
+		t: t, Clock: clock, Servers: &Servers{clock: clock, ByName: map[string]*Server{}},
+		Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{Now: clock.Now}, Log: &Log{}, Options: gateway.Options{BaseURL: BaseURL},
+		Agent: identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}},
+	}
+	g.Upstream = g.Servers
+	g.Restart()
+	return g
+}
+
+// Restart begins a process anew on the stores: what is not stored is forgotten.
+func (g *Gateway) Restart() {
+	log := slog.New(slog.NewTextHandler(g.Log, nil))
+	g.Options.Now, g.Options.Log = g.Clock.Now, log
+	g.States = state.New(g.Objects, g.Approvals, &state.Options{Now: g.Clock.Now, Log: log})
+	g.Syncer = catalog.NewSyncer(g.Objects, g.Approvals, g.Upstream, &catalog.SyncOptions{Now: g.Clock.Now, Log: log})
+	g.MCP = gateway.New(g.States, g.Approvals, g.Upstream, &g.Options)
+}
+
+// Put stores an object.
+func (g *Gateway) Put(key, data string) {
+	g.t.Helper()
+	if _, err := g.Objects.Put(g.t.Context(), key, []byte(data), ""); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Configure stores a config of all servers that were served: settings are added to those of
+// single servers (`"approval": "off"`), rest to the file.
+func (g *Gateway) Configure(settings map[string]string, rest ...string) {
+	g.t.Helper()
+	all := map[string]string{}
+	for name := range g.ByName {
+		all[name] = settings[name]
+	}
+	g.ConfigureOnly(all, rest...)
+}
+
+// ConfigureOnly stores a config of the servers that settings names.
+func (g *Gateway) ConfigureOnly(settings map[string]string, rest ...string) {
+	g.t.Helper()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		url, more := "https://"+name+".example.com/mcp", settings[name]
+		if s := g.ByName[name]; s != nil && s.URL != "" {
+			url = s.URL
+		}
+		if more != "" {
+			more = ", " + more
+		}
+		list = append(list, fmt.Sprintf(`%q: {"url": %q%s}`, name, url, more))
+	}
+	data := "{" + strings.Join(append([]string{`"mcpServers": {` + strings.Join(list, ", ") + `}`}, rest...), ", ") + "}"
+	if _, err := config.Parse([]byte(data)); err != nil {
+		g.t.Fatalf("config of the test: %v\n%s", err, data)
+	}
+	g.Put(config.Key, data)
+}
+
+// Forbid stores a policy.
+func (g *Gateway) Forbid(rules string) {
+	g.t.Helper()
+	if _, err := policy.Parse([]byte(rules)); err != nil {
+		g.t.Fatalf("policy of the test: %v", err)
+	}
+	g.Put(policy.Key, rules)
+}
+
+// Sync runs a sync, which must work, and lets the gateway see it.
+func (g *Gateway) Sync() catalog.Report {
+	g.t.Helper()
+	report, err := g.Syncer.Sync(g.t.Context())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.States.Refresh(g.t.Context())
+	return report
+}
+
+// ID reads the id of a tool.
+func ID(t testing.TB, id string) tool.ID {
+	t.Helper()
+	out, err := tool.ParseID(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Record returns the approval record of a tool.
+func (g *Gateway) Record(id string) approval.Record {
+	g.t.Helper()
+	r, err := g.Approvals.Get(g.t.Context(), ID(g.t, id))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+// Decide applies what a person decides ("approve", "disable", "enable") to the record of a tool.
+// Calls see it at once, other requests when two seconds have passed.
+func (g *Gateway) Decide(id, decision string) {
+	g.t.Helper()
+	r, now := g.Record(id), g.Clock.Now()
+	var e approval.Entry
+	var err error
+	switch decision {
+	case "approve":
+		r, e, err = approval.Approve(r, r.CurrentHash, "ann", "", now)
+	case "disable":
+		r, e, err = approval.Disable(r, "ann", "", now)
+	case "enable":
+		r, e, err = approval.Enable(r, "ann", "", now)
+	default:
+		err = fmt.Errorf("no such decision: %q", decision)
+	}
+	if err == nil {
+		_, err = g.Approvals.Put(g.t.Context(), r, &e)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Open opens a session of the agent.
+func (g *Gateway) Open() *gateway.Session {
+	g.t.Helper()
+	s, err := g.MCP.Open(g.t.Context(), gateway.Caller{Agent: g.Agent, Header: g.Header, Path: g.Path})
+	if err != nil {
+		g.t.Fatalf("open: %v", err)
+	}
+	return s
+}
+
+// Try sends the params of a tools/call.
+func (g *Gateway) Try(ctx context.Context, params string) (json.RawMessage, error) {
+	g.t.Helper()
+	return g.Open().CallTool(ctx, json.RawMessage(params))
+}
+
+// Call calls one of the gateway's tools, with arguments in JSON.
+func (g *Gateway) Call(name, arguments string) agenttest.Result {
+	g.t.Helper()
+	raw, err := g.Try(g.t.Context(), fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
+	if err != nil {
+		g.t.Fatalf("%s %s: %v", name, arguments, err)
+	}
+	return agenttest.ReadResult(g.t, raw)
+}

@@ -1,0 +1,186 @@
+package gatewaytest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// Input schemas and annotations of a [Tool].
+const (
+	ReadOnly = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}`
+	Additive = `"inputSchema":{"type":"object"},"annotations":{"destructiveHint":false}`
+)
+
+// Tool returns a definition. more is put into it as it is; "" is an empty input schema.
+func Tool(name, description, more string) string {
+	if more == "" {
+		more = `"inputSchema":{"type":"object"}`
+	}
+	return fmt.Sprintf(`{"name":%q,"description":%q,%s}`, name, description, more)
+}
+
+// A Server is what a server behind a [Gateway] lists and answers.
+type Server struct {
+	Tools   []string                                 // definitions; a word is the name of one
+	Outcome outcome.Outcome                          // of loads; without a Status it is available
+	Answer  func(call Sent) (json.RawMessage, error) // nil: a text that names the tool
+	URL     string                                   // in the config; "": one of its name
+}
+
+// A Sent call is one that reached a server.
+type Sent struct {
+	Server, URL, Tool, Params, Meta string
+	Retry                           bool
+}
+
+// Servers are an [Upstream] of servers that a test describes. A server that it does not
+// describe lists nothing.
+type Servers struct {
+	ByName map[string]*Server
+	Slow   func(ctx context.Context, server string) // runs before each server answers a load; nil: nothing
+	Loaded []upstream.Target                        // by the last load
+
+	clock *Clock
+	mu    sync.Mutex
+	sent  []Sent
+}
+
+// Serve makes a server list these definitions from now on.
+func (s *Servers) Serve(name string, definitions ...string) *Server {
+	if s.ByName[name] == nil {
+		s.ByName[name] = &Server{}
+	}
+	s.ByName[name].Tools = definitions
+	return s.ByName[name]
+}
+
+// Sent returns and forgets the calls that reached servers.
+func (s *Servers) Sent() []Sent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.sent
+	s.sent = nil
+	return out
+}
+
+// LoadAll implements [catalog.Loader].
+func (s *Servers) LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
+	s.Loaded = nil
+	out := make([]outcome.Outcome, len(targets))
+	for i, target := range targets {
+		if s.Slow != nil {
+			s.Slow(ctx, target.ID)
+		}
+		if out[i].ServerID = target.ID; ctx.Err() != nil {
+			continue
+		}
+		s.Loaded = append(s.Loaded, target)
+		out[i] = s.load(target.ID)
+		if each != nil {
+			each(out[i])
+		}
+	}
+	return out
+}
+
+func (s *Servers) load(name string) outcome.Outcome {
+	server := s.ByName[name]
+	if server == nil {
+		server = &Server{}
+	}
+	o := server.Outcome
+	o.ServerID, o.Attempts, o.Duration = name, 1, 15*time.Millisecond
+	if o.CheckedAt.IsZero() {
+		o.CheckedAt = s.clock.Wait(0)
+	}
+	if o.Status != "" && o.Status != outcome.Available {
+		return o
+	}
+	o.Status, o.HTTPStatus = outcome.Available, 200
+	for _, raw := range server.Tools {
+		if !strings.HasPrefix(raw, "{") {
+			raw = fmt.Sprintf(`{"name":%q}`, raw)
+		}
+		d, err := tool.ParseDefinition([]byte(raw))
+		if err != nil {
+			o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Reason: err.Error()})
+			continue
+		}
+		o.Tools = append(o.Tools, d)
+	}
+	return o
+}
+
+// Call implements [gateway.Upstream].
+func (s *Servers) Call(_ context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+	call := Sent{t.ID, t.URL, c.Name, string(c.Params), string(c.Meta.Raw), c.Retry}
+	s.mu.Lock()
+	s.sent = append(s.sent, call)
+	server := s.ByName[t.ID]
+	s.mu.Unlock()
+	if server != nil && server.Answer != nil {
+		return server.Answer(call)
+	}
+	return json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"%s did it"}]}`, c.Name)), nil
+}
+
+// A Clock shows the time that a test sets.
+type Clock struct {
+	mu   sync.Mutex
+	now  time.Time
+	step time.Duration // set before the first use
+}
+
+// Now returns the time, after it let a step pass.
+func (c *Clock) Now() time.Time { return c.Wait(c.step) }
+
+// Wait lets time pass, and returns the time then.
+func (c *Clock) Wait(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+// Set sets the time, and how much of it passes with every look from now on.
+func (c *Clock) Set(now time.Time, step time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now, c.step = now, step
+}
+
+// A Log keeps what was logged; one side may write while another reads.
+type Log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String returns what was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Reset forgets what was logged.
+func (l *Log) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
+}
