@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -42,7 +43,7 @@ func newBanner(out io.Writer, p *boot.Program, listens net.Addr, c serveCmd) *ba
 	if base == "" {
 		base = "http://" + listens.String()
 	}
-	b := &banner{out: out, base: base, dir: c.Dir, demo: c.Demo, shut: p.AdminShut(), each: !p.Settings.Access.Open()}
+	b := &banner{out: out, base: base, dir: c.Dir, demo: c.Demo, shut: bootadmin.Closed(p), each: !p.Settings.Access.Open()}
 	if p.Login != nil {
 		b.code = p.Login.Code
 	}

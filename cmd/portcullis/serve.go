@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -111,11 +112,7 @@ func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr net.Addr, log
 
 // serve answers requests and syncs until ctx ends.
 func (c serveCmd) serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, stdout io.Writer) error {
-	actor, err := p.Actor(ctx)
-	if err != nil {
-		return err
-	}
-	handler, err := p.Everything(actor)
+	handler, err := bootadmin.Everything(p)
 	if err != nil {
 		return err
 	}

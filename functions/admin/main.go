@@ -3,29 +3,33 @@
 package main
 
 import (
-	"context"
-	"io"
-	"os"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
 )
 
 func main() {
-	if err := run(context.Background(), os.Getenv, os.Stdout, boot.Serve); err != nil {
-		boot.Refuse(os.Stdout, err)
-		os.Exit(1)
-	}
+	boot.Main("admin", handler)
 }
 
-func run(ctx context.Context, getenv func(string) string, stdout io.Writer, serve func(boot.Handler)) error {
-	f, err := boot.Start(ctx, "admin", getenv, stdout)
-	if err != nil {
-		return err
+func handler(f *boot.Function) (boot.Handler, error) {
+	// In the place of a function's name, "in-process" makes this function sync by itself, which
+	// `sam local` needs: there is no function that it could start.
+	var sync admin.Syncer = f.Program
+	switch name := f.Settings.SyncFunction; name {
+	case "":
+		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: the function that syncs")
+	case "in-process":
+	default:
+		sync = remote{lambda.NewFromConfig(f.AWS.Config), name}
 	}
-	h, err := f.Admin()
+	h, err := bootadmin.Handler(f.Program, sync)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	serve(h)
-	return nil
+	return f.HTTP(h), nil
 }

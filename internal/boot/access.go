@@ -34,7 +34,8 @@ type Access struct {
 // Open reports whether every agent is let in. Who may use the admin API is another question.
 func (a Access) Open() bool { return slices.Equal(a.Ways, []string{identity.WayNone}) }
 
-func (a Access) takes(way string) bool { return slices.Contains(a.Ways, way) }
+// Takes reports whether callers may prove who they are in this way.
+func (a Access) Takes(way string) bool { return slices.Contains(a.Ways, way) }
 
 // bootstrapName is the setting that opens the admin API: to make the first agent tokens, or
 // where every agent is let in.
@@ -76,7 +77,7 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 	names := accessNames()
 	for _, way := range []string{identity.WayJWT, identity.WayToken, identity.WayIAM} {
 		for _, name := range names[way] {
-			if getenv(name) != "" && !a.takes(way) && (name != bootstrapName || !a.Open()) {
+			if getenv(name) != "" && !a.Takes(way) && (name != bootstrapName || !a.Open()) {
 				fault("%s is set, but PORTCULLIS_AUTH does not name %s", name, way)
 			}
 		}
@@ -85,16 +86,16 @@ func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
 	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
 		fault("%s: want the SHA-256 of a token, 64 hex digits, and never the token", bootstrapName)
 	}
-	if a.takes(identity.WayJWT) {
+	if a.Takes(identity.WayJWT) {
 		faults = append(faults, a.loadJWT(getenv, baseURL))
 		if baseURL == "" {
 			fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
 		}
 	}
-	if a.takes(identity.WayToken) {
+	if a.Takes(identity.WayToken) {
 		faults = append(faults, a.loadTokens(getenv))
 	}
-	if a.takes(identity.WayIAM) {
+	if a.Takes(identity.WayIAM) {
 		faults = append(faults, a.loadIAM(getenv))
 	}
 	return a, errors.Join(faults...)

@@ -24,8 +24,7 @@ import (
 type AWS struct {
 	Stores  Stores
 	Secrets secret.Source
-
-	config aws.Config
+	Config  aws.Config
 }
 
 // NewAWS builds the clients. It makes no call but what finding credentials
@@ -53,7 +52,7 @@ func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
 			Sessions:  dynamo.NewSessions(dynamodb.NewFromConfig(c), s.Table, nil),
 		},
 		Secrets: secretaws.New(c),
-		config:  c,
+		Config:  c,
 	}, nil
 }
 

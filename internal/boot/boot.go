@@ -59,22 +59,22 @@ type Program struct {
 	Syncer   *catalog.Syncer
 	Metrics  *metrics.Emitter
 	Log      *slog.Logger
-	Login    *login.Sessions // nil: nobody signs in with a browser here
+	Owner    *Owner           // nil: no key of a folder opens /admin
+	Login    *login.Sessions  // nil: nobody signs in with a browser here
+	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	requestID func(context.Context) string
 	now       func() time.Time
 	secrets   secret.Source
-	owner     *Owner
 
 	authOnce sync.Once
 	auth     identity.Authenticator
 	authErr  error
-	tokens   *identity.Tokens // nil: agent tokens are not taken
 }
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, owner: o.Owner}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner}
 	if p.secrets == nil {
 		p.secrets = secret.Env{}
 	}
@@ -109,7 +109,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 
 // MCP returns the handler of /mcp and of the well-known metadata.
 func (p *Program) MCP() (http.Handler, error) {
-	auth, err := p.authenticator(context.Background())
+	auth, err := p.Authenticator(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	p.States.Offer(p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)
-	p.count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
+	p.Count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
 	if s.Catalog != nil {
-		p.count(ctx, p.Metrics.Catalog(p.now().Sub(s.Catalog.Current().SyncedAt), s.Health.Config.Stale || s.Health.Policy.Stale))
+		p.Count(ctx, p.Metrics.Catalog(p.now().Sub(s.Catalog.Current().SyncedAt), s.Health.Config.Stale || s.Health.Policy.Stale))
 	}
 	return r, err
 }
@@ -140,12 +140,12 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 // observe counts how a load or a call of a server ended.
 func (p *Program) observe(ctx context.Context, e upstream.Event) {
 	if e.Status != "" { // else the caller gave up, which says nothing of the server
-		p.count(ctx, p.Metrics.Upstream(e.Server, string(e.Status), e.Reason, e.Duration))
+		p.Count(ctx, p.Metrics.Upstream(e.Server, string(e.Status), e.Reason, e.Duration))
 	}
 }
 
-// count logs a metric that could not be written; nothing else comes of it.
-func (p *Program) count(ctx context.Context, err error) {
+// Count logs a metric that could not be written; nothing else comes of it.
+func (p *Program) Count(ctx context.Context, err error) {
 	if err != nil {
 		p.Log.LogAttrs(ctx, slog.LevelWarn, "metric not written", slog.Any("error", err))
 	}

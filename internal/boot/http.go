@@ -6,17 +6,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// An Actor says who sends a request to /admin. An error refuses it.
-type Actor = func(*http.Request) (string, error)
-
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz.
-func (p *Program) Public() (http.Handler, error) { return p.public() }
-
-func (p *Program) public() (*http.ServeMux, error) {
+func (p *Program) Public() (*http.ServeMux, error) {
 	mcp, err := p.MCP()
 	if err != nil {
 		return nil, err
@@ -42,35 +36,6 @@ func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, "{\"status\":%q}", condition) // the caller has gone if this fails
-}
-
-// Admin returns the handler of /admin. sync is what POST /admin/sync runs.
-func (p *Program) Admin(actor Actor, sync admin.Syncer) http.Handler {
-	return admin.New(p.States, p.Stores.Approvals, sync, p.adminOptions(actor))
-}
-
-func (p *Program) adminOptions(actor Actor) *admin.Options {
-	o := &admin.Options{Actor: actor, Challenge: p.challenge(), Login: p.Login, BaseURL: p.Settings.BaseURL, Version: Version, Log: p.Log}
-	if p.tokens != nil {
-		o.Tokens, o.TokenKey = p.tokens.Store, p.tokens.Key
-	}
-	return o
-}
-
-// Everything returns the handler of every path, for a program that serves all of them.
-func (p *Program) Everything(actor Actor) (http.Handler, error) {
-	mux, err := p.public()
-	if err != nil {
-		return nil, err
-	}
-	handler := p.Admin(actor, p)
-	mux.Handle("/admin", handler)
-	mux.Handle("/admin/", handler)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "./admin")
-		w.WriteHeader(http.StatusFound)
-	})
-	return mux, nil
 }
 
 // browsed tells a person who opens the endpoint in a browser what it is. Clients that ask

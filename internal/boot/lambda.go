@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -17,19 +18,33 @@ import (
 // A Handler answers the events of a function.
 type Handler = lambda.Handler
 
-// initTime bounds [Program.Warm]. Lambda gives up on a start after 10 s, and begins again.
+// initTime bounds [Program.warm]. Lambda gives up on a start after 10 s, and begins again.
 const initTime = 8 * time.Second
 
 // A Function is a Program on AWS.
 type Function struct {
 	*Program
-	aws AWS
+	AWS AWS
 }
 
-// Start builds the function of this name (mcp, sync, admin), reads what the first
-// request needs and counts the start. Settings that are wrong are an
-// error; stores that do not answer are not.
-func Start(ctx context.Context, name string, getenv func(string) string, stdout io.Writer) (*Function, error) {
+// Main runs the function of this name (mcp, sync, admin) with the handler that build returns. A
+// function that cannot start says why in the log, at a level that no filter drops.
+func Main(name string, build func(*Function) (Handler, error)) {
+	f, err := start(context.Background(), name, os.Getenv, os.Stdout)
+	var h Handler
+	if err == nil {
+		h, err = build(f)
+	}
+	if err != nil {
+		newLog(os.Stdout, slog.LevelError).LogAttrs(context.Background(), slog.LevelError, "function does not start", slog.Any("error", err))
+		os.Exit(1)
+	}
+	lambda.Start(h)
+}
+
+// start reads the settings, builds the Program, reads what the first request needs and counts
+// the start. Settings that are wrong are an error; stores that do not answer are not.
+func start(ctx context.Context, name string, getenv func(string) string, stdout io.Writer) (*Function, error) {
 	began := time.Now()
 	s, err := Load(getenv)
 	if err != nil {
@@ -42,28 +57,20 @@ func Start(ctx context.Context, name string, getenv func(string) string, stdout 
 		return nil, err
 	}
 	p := New(s, clients.Stores, Options{Function: name, Metrics: out, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID})
-	p.Warm(ctx)
-	p.count(ctx, p.Metrics.ColdStart(time.Since(began)))
+	p.warm(ctx)
+	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
 	return &Function{p, clients}, nil
 }
-
-// Refuse logs why a function does not start, at a level that no filter drops.
-func Refuse(stdout io.Writer, err error) {
-	newLog(stdout, slog.LevelError).LogAttrs(context.Background(), slog.LevelError, "function does not start", slog.Any("error", err))
-}
-
-// Serve answers events with h until the environment ends.
-func Serve(h Handler) { lambda.Start(h) }
 
 // HTTP returns h as the handler of API Gateway's events.
 func (f *Function) HTTP(h http.Handler) Handler {
 	return apigw.New(h, &apigw.Options{Log: f.Log})
 }
 
-// Warm loads what the first request will read and opens the connections, side
+// warm loads what the first request will read and opens the connections, side
 // by side: starting is the one time at which a function has a whole processor.
 // What cannot be read is not fatal; requests say so and try again.
-func (p *Program) Warm(ctx context.Context) {
+func (p *Program) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, initTime)
 	defer cancel()
 	var wg sync.WaitGroup

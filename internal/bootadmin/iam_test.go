@@ -1,4 +1,4 @@
-package boot
+package bootadmin_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -15,7 +17,11 @@ import (
 // same.
 func TestASignatureCountsOnlyAsAPIGatewayVerifiedIt(t *testing.T) {
 	const arn = "arn:aws:sts::123456789012:assumed-role/ci/run"
-	s, err := Load(environ([]string{"PORTCULLIS_AUTH=iam", "PORTCULLIS_IAM_SERVERS=files", "PORTCULLIS_IAM_ADMINS=arn:aws:sts::123456789012:assumed-role/admin/*"}))
+	s, err := boot.Load(func(name string) string {
+		return map[string]string{
+			"PORTCULLIS_AUTH": "iam", "PORTCULLIS_IAM_SERVERS": "files", "PORTCULLIS_IAM_ADMINS": "arn:aws:sts::123456789012:assumed-role/admin/*",
+		}[name]
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,12 +31,8 @@ func TestASignatureCountsOnlyAsAPIGatewayVerifiedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { approvals.Close() })
-	p := New(s, Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, Options{})
-	actor, err := p.Actor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := p.Everything(actor)
+	p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, boot.Options{})
+	handler, err := bootadmin.Everything(p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestParseEvent(t *testing.T) {
+	for _, c := range []struct {
+		name, payload string
+		want          event
+		wanted        bool
+	}{
+		{"nothing", ``, event{"invoke", ""}, true},
+		{"null", `null`, event{"invoke", ""}, true},
+		{"somebody's own", `{"why":"now"}`, event{"invoke", ""}, true},
+		{"somebody's own list", `[1]`, event{"invoke", ""}, true},
+		{"a key of another type", `{"source":7}`, event{"invoke", ""}, true},
+		{"schedule", `{"source":"aws.events"}`, event{"schedule", ""}, true},
+		{"EventBridge Scheduler", `{"source":"aws.scheduler"}`, event{"schedule", ""}, true},
+		{"admin", `{"source":"portcullis.admin"}`, event{"admin", ""}, true},
+		{"config by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"config/policy.cedar"}}}`, event{"config", "config/policy.cedar"}, true},
+		{"a deletion by EventBridge", `{"source":"aws.s3","detail-type":"Object Deleted","detail":{"object":{"key":"config/policy.cedar"},"deletion-type":"Delete Marker Created"}}`, event{"config", "config/policy.cedar"}, true},
+		{"catalog by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"catalog/current.json"}}}`, event{"config", "catalog/current.json"}, false},
+		{"config by notification", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"config%2Fmcp_config.json"}}}]}`, event{"config", "config/mcp_config.json"}, true},
+		{"one of two", `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"catalog/a"}}},{"eventSource":"aws:s3","s3":{"object":{"key":"config/a"}}}]}`, event{"config", "config/a"}, true},
+		{"trial of a notification", `{"Service":"Amazon S3","Event":"s3:TestEvent"}`, event{"config", ""}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := parseEvent([]byte(c.payload))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != c.want || got.wanted() != c.wanted {
+				t.Errorf("event %+v, wanted %t; want %+v, %t", got, got.wanted(), c.want, c.wanted)
+			}
+		})
+	}
+	for _, bad := range []string{`{`, `{"Records":[{"eventSource":"aws:s3","s3":{"object":{"key":"%zz"}}}]}`} {
+		if got, err := parseEvent([]byte(bad)); err == nil {
+			t.Errorf("%s is read as %+v", bad, got)
+		}
+	}
+}
+
+// Any bytes are an event or an error; only JSON is an event.
+func FuzzParseEvent(f *testing.F) {
+	files, err := filepath.Glob("../../events/*.json")
+	if err != nil || len(files) < 4 {
+		f.Fatal(len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		e, err := parseEvent(payload)
+		if err == nil && e.trigger == "" {
+			t.Errorf("%q has no trigger", payload)
+		}
+		if err == nil && e.trigger != "config" && !e.wanted() {
+			t.Errorf("%q: only an event of an object can ask for nothing", payload)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// A result is what the sync function answers: numbers and codes, nothing that a
+// server wrote.
+type result struct {
+	Result     string   `json:"result"` // ok or skipped
+	Trigger    string   `json:"trigger"`
+	Config     string   `json:"config,omitempty"` // version of the config that was used
+	Stale      bool     `json:"config_stale,omitempty"`
+	Faults     []string `json:"config_faults,omitempty"` // why the stored config is not in use
+	OldPolicy  bool     `json:"policy_stale,omitempty"`
+	Tools      int      `json:"tools"`
+	New        int      `json:"new"`
+	Changed    int      `json:"changed"`
+	Unasked    int      `json:"unasked,omitempty"` // servers that there was no time for
+	Stored     bool     `json:"stored"`
+	Superseded bool     `json:"superseded,omitempty"`
+	DurationMS int64    `json:"duration_ms"`
+	Servers    []server `json:"servers,omitempty"`
+}
+
+// A server is one server's part of a [result].
+type server struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // an outcome's, or disabled
+	Reason string `json:"reason,omitempty"`
+	Tools  int    `json:"tools"`
+}
+
+// A handler runs a sync for each event that asks for one.
+type handler struct{ program *boot.Program }
+
+// Invoke implements [boot.Handler]. Lambda shows its error to the one who invoked, so that
+// holds no cause; the log does.
+func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	e, err := parseEvent(payload)
+	if err != nil {
+		return nil, err
+	}
+	if !e.wanted() {
+		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event asks for no sync", slog.String("trigger", e.trigger), slog.String("key", e.key))
+		h.program.Count(ctx, h.program.Metrics.Sync("skipped", 0, 0, 0))
+		return json.Marshal(result{Result: "skipped", Trigger: e.trigger})
+	}
+	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
+	r, err := h.program.Sync(ctx)
+	if err != nil {
+		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync failed", slog.Any("error", err))
+		return nil, syncFailure(err)
+	}
+	return json.Marshal(newResult(e, r))
+}
+
+// syncFailure says what of a failure the one who invoked may read.
+func syncFailure(err error) error {
+	switch {
+	case errors.Is(err, catalog.ErrRequired):
+		return errors.New("sync failed: a required server did not load; the old catalog stays")
+	case isFaults(err):
+		return errors.New("sync failed: there is no config that can be used")
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("sync failed: it ran out of time; the old catalog stays")
+	}
+	return errors.New("sync failed; the log says why")
+}
+
+func isFaults(err error) bool {
+	_, ok := errors.AsType[config.Faults](err)
+	return ok
+}
+
+func newResult(e event, r catalog.Report) result {
+	out := result{
+		Result: "ok", Trigger: e.trigger, Config: r.Config, Stale: r.ConfigErr != nil, OldPolicy: r.PolicyErr != nil,
+		Tools: r.Tools, New: r.New, Changed: r.Changed, Unasked: r.Unasked, Stored: r.Stored, Superseded: r.Superseded,
+		DurationMS: r.Duration.Milliseconds(),
+	}
+	if errors.Is(r.ConfigErr, object.ErrGone) {
+		out.Faults = []string{object.ErrGone.Error()}
+	}
+	if faults, ok := errors.AsType[config.Faults](r.ConfigErr); ok {
+		for _, f := range faults {
+			out.Faults = append(out.Faults, f.String())
+		}
+	}
+	for _, s := range r.Servers {
+		status := string(s.Outcome.Status)
+		if !s.Enabled {
+			status = "disabled"
+		}
+		out.Servers = append(out.Servers, server{s.Name, status, s.Outcome.Reason, s.Tools})
+	}
+	return out
+}

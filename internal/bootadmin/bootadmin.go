@@ -1,0 +1,110 @@
+// Package bootadmin puts the admin API in front of a gateway. It is apart from package boot, so
+// that a program without that API does not link it.
+package bootadmin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// Handler returns the handler of /admin. sync is what POST /admin/sync runs.
+func Handler(p *boot.Program, sync admin.Syncer) (http.Handler, error) {
+	auth, err := p.Authenticator(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	if p.Settings.Access.Open() {
+		auth = keyholders(p)
+	}
+	admins := identity.Admins(auth)
+	o := &admin.Options{
+		Actor: func(r *http.Request) (string, error) {
+			agent, err := admins.Authenticate(r)
+			return agent.ID, err
+		},
+		Challenge: challenge(p), Login: p.Login, BaseURL: p.Settings.BaseURL, Version: boot.Version, Log: p.Log,
+	}
+	if p.Tokens != nil {
+		o.Tokens, o.TokenKey = p.Tokens.Store, p.Tokens.Key
+	}
+	return admin.New(p.States, p.Stores.Approvals, sync, o), nil
+}
+
+// Everything returns the handler of every path, for a program that serves all of them.
+func Everything(p *boot.Program) (http.Handler, error) {
+	mux, err := p.Public()
+	if err != nil {
+		return nil, err
+	}
+	handler, err := Handler(p, p)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/admin", handler)
+	mux.Handle("/admin/", handler)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "./admin")
+		w.WriteHeader(http.StatusFound)
+	})
+	return mux, nil
+}
+
+// keys are the keys that open /admin where every agent is let in.
+type keys []identity.AdminKey
+
+// Authenticate implements [identity.Authenticator]: the bearer of one of the keys is let in.
+func (k keys) Authenticate(r *http.Request) (agent identity.Agent, err error) {
+	for _, key := range k {
+		if agent, err = key.Authenticate(r); err == nil {
+			break
+		}
+	}
+	return agent, err
+}
+
+// keyholders returns who may use /admin where every agent is let in: the bearer of the bootstrap
+// token, if one is set, and on one machine the bearer of the key in its folder.
+func keyholders(p *boot.Program) keys {
+	k := keys{{Digest: p.Settings.Access.Bootstrap, ID: identity.BootstrapAgent}}
+	if p.Owner != nil {
+		k = append(k, identity.AdminKey{Digest: token.Digest(p.Owner.Key), ID: p.Owner.Name})
+	}
+	return k
+}
+
+// Closed returns why nobody at all is let in at /admin, and how that is changed; "" if somebody is.
+func Closed(p *boot.Program) string { return challenge(p).Shut }
+
+// challenge returns what a caller is told who may not use /admin.
+func challenge(p *boot.Program) admin.Challenge {
+	a := p.Settings.Access
+	switch {
+	case p.Owner != nil && a.Open():
+		return admin.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
+	case a.Open() && a.Bootstrap != "":
+		return admin.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer"}
+	case a.Open():
+		return admin.Challenge{Shut: "/admin is shut: PORTCULLIS_AUTH=none tells nobody from anybody, so an agent could approve its own tools. " +
+			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
+	}
+	var ways []string
+	c := admin.Challenge{ScopePrefix: a.ScopeRequest + a.JWT.Claims.ScopePrefix}
+	if a.Takes(identity.WayJWT) {
+		ways = append(ways, "an access token of "+a.JWT.Issuer+" whose holder is an admin")
+		c.Metadata = p.Settings.BaseURL + "/.well-known/oauth-protected-resource/mcp"
+	}
+	if a.Takes(identity.WayToken) {
+		ways = append(ways, `an agent token that was made with "admin": true`)
+	}
+	if a.Takes(identity.WayIAM) {
+		ways = append(ways, "a request signed by one of PORTCULLIS_IAM_ADMINS")
+	}
+	c.Send = strings.Join(ways, ", or ")
+	return c
+}
