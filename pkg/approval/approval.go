@@ -202,18 +202,3 @@ type Store interface {
 	// be that of a line, in their order, at most limit.
 	Audit(ctx context.Context, server string, after Place, limit int) ([]Entry, error)
 }
-
-// AllChanges returns every page of [Store.Changes].
-func AllChanges(ctx context.Context, s Store, since time.Time) ([]Decision, error) {
-	var all []Decision
-	for after := ""; ; {
-		page, next, err := s.Changes(ctx, since, after)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if after = next; after == "" {
-			return all, nil
-		}
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -197,7 +198,7 @@ func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
 	}
 	w.sync()
 	wantState(t, w, "fs:read: pending", "git:log: pending")
-	since, err := approval.AllChanges(t.Context(), w.approvals, w.load().CreatedAt())
+	since, err := approvaltest.AllChanges(t.Context(), w.approvals, w.load().CreatedAt())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,77 +2,12 @@ package state
 
 import (
 	"encoding/json"
-	"maps"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
-
-// lag is how late a distributed index may show a decision.
-const lag = 10 * time.Second
-
-// An overlay is what people decided since the catalog was made. It is
-// immutable: apply and rebase return another one.
-type overlay struct {
-	from      time.Time // it is complete for decisions since then
-	newest    time.Time // when the newest decision was made, not before from
-	decisions map[tool.ID]approval.Decision
-}
-
-// apply returns the overlay with decisions in it; itself if none was new. One that is
-// held at the same or a later revision changes nothing.
-func (o *overlay) apply(decisions []approval.Decision) *overlay {
-	next := *o
-	copied := false
-	for _, d := range decisions {
-		if d.DecidedAt.After(next.newest) {
-			next.newest = d.DecidedAt
-		}
-		if held, ok := next.decisions[d.ID]; ok && held.Rev >= d.Rev {
-			continue
-		}
-		if !copied {
-			next.decisions = make(map[tool.ID]approval.Decision, len(o.decisions)+len(decisions))
-			maps.Copy(next.decisions, o.decisions)
-			copied = true
-		}
-		next.decisions[d.ID] = d
-	}
-	if !copied && next.newest.Equal(o.newest) {
-		return o
-	}
-	return &next
-}
-
-// rebase returns the overlay for a new catalog: decisions that the catalog has
-// are dropped. nil begins one. The catalog must not be from before the overlay.
-func (o *overlay) rebase(snap *catalog.Snapshot) *overlay {
-	made := snap.CreatedAt()
-	if o == nil {
-		return &overlay{from: made, newest: made}
-	}
-	next := &overlay{from: o.from, newest: o.newest, decisions: map[tool.ID]approval.Decision{}}
-	if made.After(next.newest) {
-		next.newest = made
-	}
-	for id, d := range o.decisions {
-		i, ok := snap.Find(id)
-		if !ok && d.DecidedAt.Before(made.Add(-lag)) {
-			continue // the catalog has no such tool; if one comes, a later catalog brings its record
-		}
-		if ok {
-			if held := snap.Tool(i).Approval; held != nil && held.Rev >= d.Rev {
-				continue
-			}
-		}
-		next.decisions[id] = d
-	}
-	return next
-}
 
 // A decision is what people decided about one tool, as facts, and which text
 // of it may be shown while it is locked.
@@ -85,7 +20,7 @@ type decision struct {
 
 // decide returns the decision about every tool, by number. If unknown is true, nothing is
 // known of what people decided.
-func decide(inv *inventory, over *overlay, unknown bool) []decision {
+func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision {
 	out := make([]decision, len(inv.rows))
 	for i, r := range inv.rows {
 		if r.server < 0 {
@@ -96,25 +31,13 @@ func decide(inv *inventory, over *overlay, unknown bool) []decision {
 			out[i] = decision{current: approval.Mode(server.Approval) == approval.Off}
 			continue
 		}
-		record, last := over.record(t.ID, t.Approval), t.ApprovedRaw
+		record, last := since.Record(t.ID, t.Approval), t.ApprovedRaw
 		if record != nil && (t.Approval == nil || record.ApprovedHash != t.Approval.ApprovedHash) {
 			last = nil // the text is not at hand
 		}
 		out[i] = newDecision(record, last, server, t.Definition.Hash)
 	}
 	return out
-}
-
-// record returns the tool's record as it is with what was decided since the catalog was
-// made, whose record is known.
-func (o *overlay) record(id tool.ID, known *approval.Record) *approval.Record {
-	d, ok := o.decisions[id]
-	if !ok || known != nil && d.Rev <= known.Rev {
-		return known
-	}
-	r := d.Over(known)
-	r.UpdatedAt = time.Time{} // of the older one
-	return r
 }
 
 // factsAt returns what is decided about a tool, by its record in the store (nil: there is

@@ -30,18 +30,3 @@ func (d deadline) earlier(now time.Time, at time.Time) deadline {
 
 // wall returns what the wall clock showed at t.
 func wall(t time.Time) time.Time { return t.Round(0) }
-
-// asOf returns t, the time of an earlier event on this machine, as the wall clock would
-// show it at now. If the clock was set back since, that is earlier than it did show; the zero
-// time: it cannot be told.
-func asOf(now, t time.Time) time.Time {
-	age := now.Sub(t)
-	if age < 0 {
-		return time.Time{}
-	}
-	shown := wall(now).Add(-age)
-	if w := wall(t); w.Before(shown) {
-		return w
-	}
-	return shown
-}

@@ -98,7 +98,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 		Config:    part(src.config),
 		Policy:    part(src.policy),
 		Catalog:   Part{InUse: src.snap != nil, ReadAt: src.snapAt, Err: src.snapErr, Stale: src.snapErr != nil},
-		Approvals: Part{InUse: src.overlay != nil, ReadAt: src.approvalsAt, Err: src.approvalsErr, Stale: src.approvalsErr != nil},
+		Approvals: Part{InUse: src.snap != nil, ReadAt: src.feed.ReadAt, Err: src.feed.Err, Stale: src.feed.Err != nil},
 		Expired:   src.expired(now, o.ApprovalHold),
 		Lost:      src.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
@@ -113,8 +113,8 @@ func (src *sources) health(now time.Time, o Options) Health {
 		out.Sync.At, out.Sync.Failed = cur.SyncedAt, cur.Failed
 		out.Restored, out.Rebuilt = cur.Restored, cur.Rebuilt
 	}
-	if src.overlay != nil && !src.overlay.newest.IsZero() {
-		out.Approvals.Version = src.overlay.newest.UTC().Format(time.RFC3339Nano)
+	if d := src.feed.Decisions; d != nil && !d.Newest.IsZero() {
+		out.Approvals.Version = d.Newest.UTC().Format(time.RFC3339Nano)
 	}
 	return out
 }

@@ -117,7 +117,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 		l.readObjects(readCtx, &next, now)
 		cancel()
 	}
-	if all || next.approvalsDue.over(now) || next.overlay == nil {
+	if all || next.approvalsDue.over(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
 		l.readApprovals(readCtx, &next, now)
 		cancel()
@@ -159,9 +159,7 @@ func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time) {
 	}
 }
 
-// readApprovals reads what people decided since the catalog was made, or the last read. If the
-// time is over before all pages are read, the next request goes on where this one ended:
-// else more decisions than one request has the time for would never be known.
+// readApprovals reads what people decided since the catalog was made, or the last read.
 func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time) {
 	if src.snap == nil {
 		return // there are no tools to decide about
@@ -171,26 +169,13 @@ func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time)
 	if src.unchecked {
 		wg.Go(func() { src.checkStore(ctx, l.approvals) })
 	}
-	p := src.pass
-	if p.after == "" {
-		p = pass{began: now, since: src.since(now)}
+	progress := src.feed.Read(ctx, l.approvals, now)
+	switch {
+	case src.feed.Err == nil:
+		src.approvalsDue = after(src.feed.Began, l.o.ApprovalTTL)
+	case progress: // the next request goes on
+		src.approvalsDue = after(now, l.o.ApprovalTTL)
+	default:
+		src.approvalsDue = after(now, max(l.o.Retry, l.o.ApprovalTTL))
 	}
-	retry := max(l.o.Retry, l.o.ApprovalTTL)
-	for {
-		decisions, next, err := l.approvals.Changes(ctx, p.since, p.after)
-		if src.approvalsErr = err; err != nil {
-			src.pass, src.approvalsDue = p, after(now, retry)
-			return
-		}
-		src.overlay = src.overlay.apply(decisions)
-		if p.after, retry = next, l.o.ApprovalTTL; next == "" {
-			break
-		}
-	}
-	src.pass = pass{}
-	src.approvalsAt, src.readTo = now, p.began
-	if p.began.After(src.knownAt) {
-		src.knownAt = p.began
-	}
-	src.approvalsDue = after(p.began, l.o.ApprovalTTL)
 }

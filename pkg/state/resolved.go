@@ -3,6 +3,7 @@ package state
 import (
 	"slices"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -21,7 +22,7 @@ type resolved struct {
 	bound     *toolset.Bound
 	boundErr  error
 	decisions []decision
-	overlay   *overlay
+	decided   *approval.Decisions
 	views     cache[*View]
 }
 
@@ -30,7 +31,7 @@ type inputs struct {
 	inventory *inventory
 	cache     *policyCache
 	snap      *catalog.Snapshot
-	overlay   *overlay
+	decided   *approval.Decisions
 	unknown   bool // what people decided
 }
 
@@ -39,7 +40,7 @@ func resolve(in inputs, prev *resolved, prevIn inputs) *resolved {
 	if prev != nil && in == prevIn {
 		return prev
 	}
-	r := &resolved{inventory: in.inventory, cache: in.cache, snap: in.snap, overlay: in.overlay, views: cache[*View]{max: cacheSize(in.snap.Len())}}
+	r := &resolved{inventory: in.inventory, cache: in.cache, snap: in.snap, decided: in.decided, views: cache[*View]{max: cacheSize(in.snap.Len())}}
 	if prev != nil && in.inventory == prevIn.inventory && in.snap == prevIn.snap {
 		r.servers, r.counts, r.bound, r.boundErr = prev.servers, prev.counts, prev.bound, prev.boundErr
 	} else {
@@ -47,10 +48,10 @@ func resolve(in inputs, prev *resolved, prevIn inputs) *resolved {
 		r.counts = countServers(r.servers)
 		r.bound, r.boundErr = toolset.Compile(in.inventory.cfg, in.inventory.universe(r.servers))
 	}
-	if prev != nil && in.inventory == prevIn.inventory && in.overlay == prevIn.overlay && in.unknown == prevIn.unknown {
+	if prev != nil && in.inventory == prevIn.inventory && in.decided == prevIn.decided && in.unknown == prevIn.unknown {
 		r.decisions = prev.decisions
 	} else {
-		r.decisions = decide(in.inventory, in.overlay, in.unknown)
+		r.decisions = decide(in.inventory, in.decided, in.unknown)
 	}
 	return r
 }

@@ -25,12 +25,7 @@ type sources struct {
 	lost      bool // the approval store does not have what the catalog knows of it
 	unchecked bool // that was not looked at since the catalog was
 
-	overlay      *overlay // nil: there was no catalog yet
-	approvalsErr error
-	approvalsAt  time.Time // last read that worked
-	readTo       time.Time // when it began, zero if the overlay began anew since
-	pass         pass      // a read that is not at its end yet
-	knownAt      time.Time // as of when people's decisions are known, by either way
+	feed approval.Feed // what people decided since the catalog was made
 
 	configDue    deadline
 	approvalsDue deadline
@@ -38,13 +33,6 @@ type sources struct {
 	inventory *inventory
 	cache     *policyCache
 	inputs    inputs // what the last state was computed from
-}
-
-// A pass is a read of decisions, page by page.
-type pass struct {
-	began time.Time
-	since time.Time
-	after string // "": nothing is read yet
 }
 
 func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
@@ -72,17 +60,19 @@ func (src *sources) readCatalog(ctx context.Context, objects object.Store, now t
 	src.snapErr, src.snapAt = nil, now
 }
 
-// takeCatalog goes on with snap, which brings people's decisions as of the sync that
-// made it. One that is older than what was held begins the overlay anew.
+// takeCatalog goes on with snap, which brings people's decisions as of the sync that made it.
 func (src *sources) takeCatalog(snap *catalog.Snapshot, now time.Time) {
-	made := snap.CreatedAt()
-	if src.overlay != nil && made.Before(src.overlay.from) {
-		src.overlay, src.readTo, src.knownAt, src.pass = nil, time.Time{}, time.Time{}, pass{}
-	}
-	src.snap, src.overlay = snap, src.overlay.rebase(snap)
-	if known := now.Add(-max(wall(now).Sub(made), 0)); known.After(src.knownAt) {
-		src.knownAt = known
-	}
+	src.snap = snap
+	src.feed.Rebase(snap.CreatedAt(), now, func(id tool.ID) (rev int64, listed bool) {
+		i, listed := snap.Find(id)
+		if !listed {
+			return 0, false
+		}
+		if r := snap.Tool(i).Approval; r != nil {
+			rev = r.Rev
+		}
+		return rev, true
+	})
 }
 
 // checkStore looks whether the approval store still has a record that was written lately, of
@@ -111,26 +101,9 @@ func (src *sources) checkStore(ctx context.Context, approvals approval.Store) {
 	}
 }
 
-// since returns where the next read of decisions begins: a little before the catalog was
-// made or the last read, whichever is later. A catalog that is made in the future does not
-// count: one of the clocks is wrong, and it cannot be told which.
-func (src *sources) since(now time.Time) time.Time {
-	var known time.Time
-	if !src.readTo.IsZero() {
-		known = asOf(now, src.readTo)
-	}
-	if made := src.snap.CreatedAt(); made.After(known) && !made.After(wall(now)) {
-		known = made
-	}
-	if known.IsZero() {
-		return known
-	}
-	return known.Add(-lag)
-}
-
 // expired reports whether people's decisions were last known too long ago.
 func (src *sources) expired(now time.Time, hold time.Duration) bool {
-	return src.approvalsErr != nil && now.Sub(src.knownAt) > hold
+	return src.feed.Err != nil && now.Sub(src.feed.KnownAt) > hold
 }
 
 // nextDue returns when something has to be looked at again.
@@ -140,8 +113,8 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 		return due
 	}
 	due = due.earlier(now, src.approvalsDue.at)
-	if src.approvalsErr != nil && !src.inputs.unknown {
-		due = due.earlier(now, src.knownAt.Add(o.ApprovalHold+1))
+	if src.feed.Err != nil && !src.inputs.unknown {
+		due = due.earlier(now, src.feed.KnownAt.Add(o.ApprovalHold+1))
 	}
 	return due
 }
@@ -159,7 +132,7 @@ func (src *sources) build(now time.Time, o Options, prev *State) *State {
 	if src.cache == nil || src.cache.inventory != src.inventory || src.cache.policy != s.Policy {
 		src.cache = newPolicyCache(src.inventory, s.Policy)
 	}
-	next := inputs{src.inventory, src.cache, src.snap, src.overlay, src.lost || src.expired(now, o.ApprovalHold)}
+	next := inputs{src.inventory, src.cache, src.snap, src.feed.Decisions, src.lost || src.expired(now, o.ApprovalHold)}
 	s.resolved = resolve(next, prev.resolved, src.inputs)
 	src.inputs = next
 	s.Health.Servers, s.Health.Selection = s.resolved.counts, s.resolved.boundErr

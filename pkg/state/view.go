@@ -102,7 +102,7 @@ func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 // decision counts at once. What the store lost of what was known before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	t := v.r.snap.Tool(i)
-	disabled, approved := factsAt(r, v.r.overlay.record(t.ID, t.Approval), v.Server(i).Config, t.Definition.Hash)
+	disabled, approved := factsAt(r, v.r.decided.Record(t.ID, t.Approval), v.Server(i).Config, t.Definition.Hash)
 	return v.facts(i, v.Verdict(i), disabled, approved)
 }
 

@@ -140,6 +140,21 @@ func (m *Mem) Changes(ctx context.Context, since time.Time, after string) ([]app
 	return decided, "", nil
 }
 
+// AllChanges returns every page of [approval.Store.Changes].
+func AllChanges(ctx context.Context, s approval.Store, since time.Time) ([]approval.Decision, error) {
+	var all []approval.Decision
+	for after := ""; ; {
+		page, next, err := s.Changes(ctx, since, after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if after = next; after == "" {
+			return all, nil
+		}
+	}
+}
+
 // Put implements [approval.Store].
 func (m *Mem) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	if m.OnPut != nil {

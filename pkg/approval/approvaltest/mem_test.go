@@ -66,3 +66,16 @@ func TestMemHooksFailReads(t *testing.T) {
 		}
 	}
 }
+
+func TestClock(t *testing.T) {
+	c := &approvaltest.Clock{Begin: time.Now()}
+	before := c.Now()
+	c.Wall -= time.Hour
+	c.Monotonic += time.Minute
+	if got := c.Now().Sub(before); got != time.Minute {
+		t.Errorf("%v have passed by the monotonic clock, want a minute", got)
+	}
+	if got := c.Now().Round(0).Sub(before.Round(0)); got != -time.Hour {
+		t.Errorf("%v have passed by the wall clock, want an hour back", got)
+	}
+}

@@ -177,3 +177,32 @@ func peek(t *testing.T, s approval.Store) {
 		}
 	}
 }
+
+// feedFollows reads decisions as they are made, among them one that is shown late.
+func feedFollows(t *testing.T, s approval.Store) {
+	all := decided(t, s, 10)
+	put(t, s, undecided(tool.ID{Server: "github", Name: "new"}), nil)
+	now := start.Add(time.Minute)
+	var f approval.Feed
+	follows := func(want []approval.Decision) {
+		t.Helper()
+		f.Read(t.Context(), s, now)
+		if f.Err != nil || f.Decisions.Len() != len(want) {
+			t.Fatalf("the feed has %d decisions, %v; want %d", f.Decisions.Len(), f.Err, len(want))
+		}
+		for _, d := range want {
+			same(t, "the feed's record", f.Decisions.Record(d.ID, nil).Decision(), d)
+		}
+	}
+	f.Rebase(all[4].DecidedAt.Add(10*time.Second), now, func(tool.ID) (int64, bool) { return 0, true })
+	follows(all[4:])
+	late := record(tool.ID{Server: "github", Name: "late"})
+	late.DecidedAt = now.Add(-10 * time.Second)
+	again := get(t, s, all[5].ID)
+	again.DecidedAt, again.Disabled = now.Add(time.Second), false
+	now = now.Add(2 * time.Second)
+	all = append(all, put(t, s, late, nil).Decision(), put(t, s, again, nil).Decision())
+	follows(append([]approval.Decision{all[4]}, all[6:]...))
+	f.Rebase(now, now, func(id tool.ID) (int64, bool) { return get(t, s, id).Rev, true })
+	follows(all[11:]) // the read begins before the catalog was made
+}

@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"changes hold nothing that nobody decided about", changesUndecided},
 		{"a write that decides nothing leaves a decision its place", changesInPlace},
 		{"4,000 decisions of one moment come in one answer", changesMany},
+		{"a feed follows decisions, also one that is shown late", feedFollows},
 		{"what a newer program wrote is kept", keepsUnknown},
 		{"audit is newest first, at most limit, by server", auditOrder},
 		{"audit goes on after a place", auditPages},
@@ -146,7 +147,7 @@ func get(t *testing.T, s approval.Store, id tool.ID) approval.Record {
 
 func changes(t *testing.T, s approval.Store, since time.Time) []approval.Decision {
 	t.Helper()
-	rs, err := approval.AllChanges(t.Context(), s, since)
+	rs, err := AllChanges(t.Context(), s, since)
 	if err != nil {
 		t.Fatalf("Changes(%v): %v", since, err)
 	}

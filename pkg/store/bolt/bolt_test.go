@@ -77,7 +77,7 @@ func TestTimesGrowWhateverTheClockSays(t *testing.T) {
 			t.Errorf("decision %d: updated %v after %v, decided %v after %v", i, next.UpdatedAt, last.UpdatedAt, next.DecidedAt, last.DecidedAt)
 		}
 		last = next
-		got, err := approval.AllChanges(t.Context(), s, last.DecidedAt)
+		got, err := approvaltest.AllChanges(t.Context(), s, last.DecidedAt)
 		if err != nil {
 			t.Fatal(err)
 		}

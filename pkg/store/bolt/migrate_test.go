@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -62,7 +63,7 @@ func decidedAt(name string) time.Time {
 
 func decisions(t *testing.T, s approval.Store) []string {
 	t.Helper()
-	ds, err := approval.AllChanges(t.Context(), s, time.Time{})
+	ds, err := approvaltest.AllChanges(t.Context(), s, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

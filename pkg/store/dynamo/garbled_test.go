@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -113,7 +114,7 @@ func TestGarbledPageIsReadAgainAlone(t *testing.T) {
 			}
 			return http.StatusOK, body
 		}
-		all, err := approval.AllChanges(t.Context(), w.store(), time.Time{})
+		all, err := approvaltest.AllChanges(t.Context(), w.store(), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

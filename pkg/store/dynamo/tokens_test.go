@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
@@ -48,7 +48,7 @@ func TestTokensOnAnEmulator(t *testing.T) {
 		if _, err := dynamo.NewTokens(client(endpoint, http.DefaultTransport), name).PutToken(t.Context(), tok); err != nil {
 			t.Fatal(err)
 		}
-		changed, err := approval.AllChanges(t.Context(), dynamo.New(client(endpoint, http.DefaultTransport), name, nil), time.Time{})
+		changed, err := approvaltest.AllChanges(t.Context(), dynamo.New(client(endpoint, http.DefaultTransport), name, nil), time.Time{})
 		if err != nil || len(changed) != 0 {
 			t.Errorf("Changes = %v, %v; want nothing", changed, err)
 		}

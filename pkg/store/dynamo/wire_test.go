@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -107,7 +108,7 @@ func TestEachCallIsOneRequest(t *testing.T) {
 	s := w.store()
 	_, get := s.Get(t.Context(), waiting.ID())
 	_, records := s.Records(t.Context(), "s")
-	_, changes := approval.AllChanges(t.Context(), s, time.Time{})
+	_, changes := approvaltest.AllChanges(t.Context(), s, time.Time{})
 	_, put := s.Put(t.Context(), waiting, nil)
 	_, both := s.Put(t.Context(), waiting, line)
 	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 10)
@@ -247,7 +248,7 @@ func TestThrottlingWithoutABudgetEndsToo(t *testing.T) {
 		w := &wire{answer: func(string, request) (int, string) {
 			return http.StatusBadRequest, fault("ThrottlingException")
 		}}
-		if _, err := approval.AllChanges(t.Context(), w.store(), time.Time{}); err == nil || len(w.calls) != 12 {
+		if _, err := approvaltest.AllChanges(t.Context(), w.store(), time.Time{}); err == nil || len(w.calls) != 12 {
 			t.Errorf("Changes = %v after %d requests, want an error after 12", err, len(w.calls))
 		}
 	})
@@ -331,7 +332,7 @@ func TestEveryPageIsRead(t *testing.T) {
 		return http.StatusOK, `{"Items":[` + items + `]` + last + `}`
 	}
 	s := w.store()
-	decisions, changes := approval.AllChanges(t.Context(), s, time.Time{})
+	decisions, changes := approvaltest.AllChanges(t.Context(), s, time.Time{})
 	records, err := s.Records(t.Context(), "s")
 	if err := errors.Join(changes, err); err != nil {
 		t.Fatal(err)
@@ -363,7 +364,7 @@ func TestABrokenItemIsAnErrorThatNamesIt(t *testing.T) {
 	}}
 	_, get := w.store().Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, records := w.store().Records(t.Context(), "s")
-	_, changes := approval.AllChanges(t.Context(), w.store(), time.Time{})
+	_, changes := approvaltest.AllChanges(t.Context(), w.store(), time.Time{})
 	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes} {
 		if err == nil || !strings.Contains(err.Error(), `"TOOL#t"`) {
 			t.Errorf("%s = %v, want an error that names the item", name, err)
