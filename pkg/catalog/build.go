@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -124,8 +125,8 @@ func (e *encoder) appendPart(row, raw, part []byte) []byte {
 
 func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	d := t.Definition
-	signature, lossy := tool.Signature(d.InputSchema, d.OutputSchema)
-	for _, s := range []string{t.id, d.Title, d.Description, signature, string(d.Hash), d.Annotations.Title} {
+	text, lossy := signature.Of(d.InputSchema, d.OutputSchema)
+	for _, s := range []string{t.id, d.Title, d.Description, text, string(d.Hash), d.Annotations.Title} {
 		b = e.appendText(b, s)
 	}
 	b = e.appendJSON(b, d.Raw)

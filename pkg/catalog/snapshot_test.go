@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -112,10 +113,10 @@ func TestSnapshotGivesBackWhatItWasBuiltFrom(t *testing.T) {
 			if diff := cmp.Diff(want.Definition, got.Definition); diff != "" {
 				t.Errorf("definition (-want +got):\n%s", diff)
 			}
-			signature, lossy := tool.Signature(want.Definition.InputSchema, want.Definition.OutputSchema)
-			if got.Signature != signature || got.Lossy != lossy {
+			text, lossy := signature.Of(want.Definition.InputSchema, want.Definition.OutputSchema)
+			if got.Signature != text || got.Lossy != lossy {
 				t.Errorf("%s: signature %q, lossy %v; want %q, %v",
-					got.ID, got.Signature, got.Lossy, signature, lossy)
+					got.ID, got.Signature, got.Lossy, text, lossy)
 			}
 			if diff := cmp.Diff(withoutDefinitions(want.Record), got.Approval); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)

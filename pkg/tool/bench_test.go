@@ -38,16 +38,3 @@ func BenchmarkCanonicalJSON(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkSignature(b *testing.B) {
-	d, err := tool.ParseDefinition([]byte(benchmarked))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if s, _ := tool.Signature(d.InputSchema, nil); s == "()" {
-			b.Fatal("no parameters")
-		}
-	}
-}

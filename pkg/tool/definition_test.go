@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -198,8 +199,8 @@ func ExampleParseDefinition() {
 		fmt.Println(err)
 		return
 	}
-	signature, lossy := tool.Signature(d.InputSchema, d.OutputSchema)
-	fmt.Println(tool.ID{Server: "github", Name: d.Name}, signature, lossy)
+	text, lossy := signature.Of(d.InputSchema, d.OutputSchema)
+	fmt.Println(tool.ID{Server: "github", Name: d.Name}, text, lossy)
 	fmt.Println(tool.FirstSentence(d.Description), d.Annotations.Tier())
 	// Output:
 	// github:search_code (q: string, limit?: integer) false

@@ -122,24 +122,3 @@ func FuzzParseDefinition(f *testing.F) {
 		}
 	})
 }
-
-func FuzzSignature(f *testing.F) {
-	for _, s := range []string{
-		`{}`, of(`{"enum":["a",1]}`), of(`{"$ref":"#"}`), of(`{"allOf":[{"anyOf":[{}]}]}`), `{"$ref":"#/properties/a","properties":{"a":{"$ref":"#"}}}`,
-		of(`{"prefixItems":[{},true],"items":{"type":["null"]}}`), `[[[]]]`, `{"properties":7,"required":{},"anyOf":1}`, `nul`, "",
-	} {
-		f.Add([]byte(s), []byte(s))
-	}
-	f.Fuzz(func(t *testing.T, input, output []byte) {
-		got, _ := tool.Signature(input, output)
-		if n := utf8.RuneCountInString(got); n > maxSignature {
-			t.Errorf("%d characters: %s", n, got)
-		}
-		if strings.ContainsAny(got, "\n\r\t\x00\x1b\u202e") || !utf8.ValidString(got) {
-			t.Errorf("not one clean line: %q", got)
-		}
-		if !strings.HasPrefix(got, "(") {
-			t.Errorf("no parameters: %q", got)
-		}
-	})
-}

@@ -72,3 +72,29 @@ func FuzzFirstSentence(f *testing.F) {
 		}
 	})
 }
+
+// longPause is a description of the greatest length whose first sentence never begins.
+func longPause() string {
+	return strings.Repeat("a b ", 199) + "c:" + strings.Repeat("\n", tool.MaxDefinition)
+}
+
+func TestEmptyLinesAfterAnIntroductionAreSkipped(t *testing.T) {
+	for description, want := range map[string]string{
+		"Returns:\n\n \n\t\n the page. More.": "Returns: the page.",
+		"Returns:" + strings.Repeat("\n", 9):  "Returns:",
+		"\n\n\nReturns:\n\nit":                "Returns: it",
+	} {
+		if got := tool.FirstSentence(description); got != want {
+			t.Errorf("FirstSentence(%q) = %q, want %q", description, got, want)
+		}
+	}
+}
+
+// BenchmarkFirstSentence reads what takes longest within the limits of a definition. A
+// search reads up to 60 descriptions.
+func BenchmarkFirstSentence(b *testing.B) {
+	description := longPause()
+	for b.Loop() {
+		tool.FirstSentence(description)
+	}
+}

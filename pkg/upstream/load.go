@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -212,10 +213,10 @@ func (l *listing) take(raw json.RawMessage) {
 
 // checkReferences refuses a definition of which a part lies elsewhere.
 func checkReferences(d tool.Definition) error {
-	if err := tool.CheckReferences(d.InputSchema); err != nil {
+	if err := signature.CheckReferences(d.InputSchema); err != nil {
 		return fmt.Errorf("the input schema %w", err)
 	}
-	if err := tool.CheckReferences(d.OutputSchema); err != nil {
+	if err := signature.CheckReferences(d.OutputSchema); err != nil {
 		return fmt.Errorf("the output schema %w", err)
 	}
 	return nil

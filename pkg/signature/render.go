@@ -1,4 +1,4 @@
-package tool
+package signature
 
 import (
 	"slices"
@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	maxLiteral = 40  // characters of one literal or property name
-	maxSteps   = 400 // schemas that one renderer looks at: references can multiply them
-	wide       = 64  // members that make a schema count for one more
+	maxSteps = 400 // schemas that one renderer looks at: references can multiply them
+	wide     = 64  // members that make a schema count for one more
 )
 
 // A renderer writes one schema at one scale.
@@ -20,7 +19,7 @@ type renderer struct {
 	open  []*node // targets of the references that are being followed
 }
 
-// A expr is a rendered type. loose says that it needs parentheses beside
+// An expr is a rendered type. loose says that it needs parentheses beside
 // an operator that binds more tightly.
 type expr struct {
 	text  string
@@ -35,6 +34,12 @@ func (e expr) tight() string {
 }
 
 const anything = "any"
+
+// lose returns e as all that can be said of a schema that says more.
+func (r *renderer) lose(e string) expr {
+	r.lossy = true
+	return expr{text: e}
+}
 
 // restricts reports whether a keyword refuses values of the type that is shown.
 func restricts(key string) bool {
@@ -61,14 +66,13 @@ func (r *renderer) render(s *node, depth int) expr {
 		return expr{text: anything}
 	case s.is(false):
 		return expr{text: "never"}
-	case !s.object || r.steps > maxSteps:
-		r.lossy = true
-		return expr{text: anything}
+	case !s.object() || r.steps > maxSteps:
+		return r.lose(anything)
 	}
 	r.lossy = r.lossy || slices.ContainsFunc(s.keys, restricts)
 	e := r.shape(s, depth)
 	if s.get("nullable").is(true) {
-		return union([]expr{e, {text: "null"}})
+		return join([]expr{e, {text: "null"}}, "|")
 	}
 	return e
 }
@@ -80,31 +84,32 @@ func (r *renderer) shape(s *node, depth int) expr {
 		return r.reference(s, depth)
 	case s.has("const"):
 		return r.literals([]*node{s.get("const")})
-	case s.get("enum") != nil && s.get("enum").array:
-		return r.literals(s.get("enum").kids)
+	case s.get("enum").array():
+		return r.literals(s.list("enum"))
 	}
 	var parts []expr
 	if s.has("properties", "required") {
 		parts = append(parts, r.object(s, depth))
 	}
-	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
-		if e, ok := r.combination(s.get(key), key == "allOf", depth); ok {
+	for _, key := range combinations() {
+		if e, ok := r.combination(s.list(key), key == "allOf", depth); ok {
 			parts = append(parts, e)
 		}
 	}
 	if len(parts) == 0 {
 		return r.typed(s, depth)
 	}
-	return intersection(parts)
+	return join(parts, "&")
 }
+
+func combinations() []string { return []string{"anyOf", "oneOf", "allOf"} }
 
 // reference follows a "$ref" inside the document. One that leads back into itself is
 // cut off where it does.
 func (r *renderer) reference(s *node, depth int) expr {
-	target := r.root.pointer(s.get("$ref").text())
+	target := r.root.pointer(s.string("$ref"))
 	if target == nil || slices.Contains(r.open, target) {
-		r.lossy = true
-		return expr{text: anything}
+		return r.lose(anything)
 	}
 	if s.has("type", "properties", "required", "enum", "const", "items", "anyOf", "oneOf", "allOf") {
 		r.lossy = true // 2020-12 adds these to the target
@@ -116,12 +121,9 @@ func (r *renderer) reference(s *node, depth int) expr {
 
 // combination renders anyOf and oneOf (any) and allOf (all). It returns false where there
 // is none, or where its members only restrict what stands beside them.
-func (r *renderer) combination(list *node, all bool, depth int) (expr, bool) {
-	if list == nil || !list.array || len(list.kids) == 0 {
-		return expr{}, false
-	}
+func (r *renderer) combination(list []*node, all bool, depth int) (expr, bool) {
 	var parts []expr
-	for _, kid := range list.kids {
+	for _, kid := range list {
 		if !shows(kid) {
 			r.lossy = true
 			continue
@@ -129,17 +131,17 @@ func (r *renderer) combination(list *node, all bool, depth int) (expr, bool) {
 		parts = append(parts, r.render(kid, depth))
 	}
 	switch {
-	case all && len(parts) > 0:
-		return intersection(parts), true
-	case len(parts) < len(list.kids):
-		return expr{}, false // one that is not shown may be anything
+	case len(parts) == 0, !all && len(parts) < len(list): // one that is not shown may be anything
+		return expr{}, false
+	case all:
+		return join(parts, "&"), true
 	}
-	return union(parts), true
+	return join(parts, "|"), true
 }
 
 // shows reports whether a schema says what a value looks like.
 func shows(s *node) bool {
-	if s == nil || !s.object {
+	if !s.object() {
 		return s.is(true) || s.is(false)
 	}
 	return len(s.keys) == 0 ||
@@ -148,61 +150,53 @@ func shows(s *node) bool {
 
 // typed goes by "type", or by the keywords that belong to one type.
 func (r *renderer) typed(s *node, depth int) expr {
-	t := s.get("type")
-	var names []string
-	switch {
-	case t == nil:
-		switch {
-		case s.has("items", "prefixItems"):
-			names = []string{"array"}
-		case s.has("additionalProperties"):
-			names = []string{"object"}
-		default:
-			return expr{text: anything}
-		}
-	case t.array:
+	var parts []expr
+	switch t := s.get("type"); {
+	case t.array():
 		for _, kid := range t.kids {
-			names = append(names, kid.text())
+			parts = append(parts, r.named(kid, s, depth))
 		}
-	default:
-		names = []string{t.text()}
+	case t != nil:
+		return r.named(t, s, depth)
+	case s.has("items", "prefixItems"):
+		return r.array(s, depth)
+	case s.has("additionalProperties"):
+		return r.object(s, depth)
 	}
-	parts := make([]expr, 0, len(names))
-	for _, name := range names {
-		parts = append(parts, r.named(name, s, depth))
-	}
-	return union(parts)
+	return join(parts, "|")
 }
 
-func (r *renderer) named(name string, s *node, depth int) expr {
-	switch name {
+// named renders a schema of which t names the type.
+func (r *renderer) named(t, s *node, depth int) expr {
+	if t.kind != '"' {
+		return r.lose(anything)
+	}
+	switch t.text {
 	case "string":
 		r.lossy = r.lossy || s.has("format")
-		return expr{text: name}
+		return expr{text: t.text}
 	case "number", "integer", "boolean", "null":
-		return expr{text: name}
+		return expr{text: t.text}
 	case "array":
 		return r.array(s, depth)
 	case "object":
 		return r.object(s, depth)
 	}
-	r.lossy = true
-	return expr{text: anything}
+	return r.lose(anything)
 }
 
 func (r *renderer) array(s *node, depth int) expr {
 	first, rest := s.get("prefixItems"), s.get("items")
-	if first == nil && rest != nil && rest.array {
+	if first == nil && rest.array() {
 		first, rest = rest, s.get("additionalItems")
 	}
-	if first == nil || !first.array {
+	if !first.array() {
 		return expr{text: r.render(rest, depth).tight() + "[]"}
 	}
 	var list []string
 	for _, kid := range first.kids {
 		if len(list) == max(1, r.scale.members) {
-			r.lossy = true
-			list = append(list, more)
+			list = append(list, r.lose(more).text)
 			break
 		}
 		list = append(list, r.render(kid, depth).text)
@@ -213,19 +207,10 @@ func (r *renderer) array(s *node, depth int) expr {
 	return expr{text: "[" + strings.Join(list, ", ") + "]"}
 }
 
-// union joins types with "|", each once.
-func union(parts []expr) expr {
-	return join(parts, "|")
-}
-
-// intersection joins types with "&".
-func intersection(parts []expr) expr {
-	return join(parts, "&")
-}
-
+// join joins types with "|" or "&", each once. No type at all is any.
 func join(parts []expr, operator string) expr {
 	var list []string
-	var only expr
+	only := expr{text: anything}
 	for _, p := range parts {
 		text := p.text
 		if operator == "&" {
@@ -236,11 +221,8 @@ func join(parts []expr, operator string) expr {
 			only = p
 		}
 	}
-	switch {
-	case len(list) == 0:
-		return expr{text: anything}
-	case len(list) == 1:
-		return only
+	if len(list) > 1 {
+		return expr{text: strings.Join(list, operator), loose: true}
 	}
-	return expr{text: strings.Join(list, operator), loose: true}
+	return only
 }

@@ -1,4 +1,9 @@
-package tool
+// Package signature reads the JSON Schemas of a tool: it prints them as one line in the
+// manner of TypeScript, and refuses those of which a part lies elsewhere.
+//
+// An agent that sees twenty tools at once needs to know how each is called, not what
+// all their schemas say; the whole schema is one request away.
+package signature
 
 import (
 	"encoding/json"
@@ -33,16 +38,15 @@ func scales() []scale {
 // parameter anybody can.
 const worthRequired = maxParameters * 2 / 3
 
-// Signature returns how a tool is called, in the manner of TypeScript, such as
-// "(owner: string, labels?: string[]) → {url: string}", from its schemas;
-// either may be nil. Required parameters come first, else the order is that of the schema.
-// The length is bounded, whatever the schema.
+// Of returns how a tool is called, such as "(owner: string, labels?: string[]) → {url: string}",
+// from its schemas; either may be nil. Required parameters come first, else the order is that of
+// the schema. The length is bounded, whatever the schema.
 //
 // lossy reports that it does not say everything: an enum, object or list that is cut off,
 // a reference that does not resolve inside the document (none is fetched), or a rule that
 // has no form here, such as a maximum. Of the schema's own text only property names
 // and enum literals come out, never a description.
-func Signature(input, output json.RawMessage) (sig string, lossy bool) {
+func Of(input, output json.RawMessage) (sig string, lossy bool) {
 	sig, lossy = parameters(input)
 	if output == nil {
 		return sig, lossy
@@ -55,23 +59,23 @@ func parameters(schema json.RawMessage) (string, bool) {
 	if schema == nil {
 		return "()", false
 	}
-	root, err := parseNode(schema)
+	root, err := parse(schema)
 	if err != nil {
 		return "(" + more + ")", true
 	}
 	scales := scales()
 	for _, s := range scales[:4] {
 		r := &renderer{root: root, scale: s}
-		must, may := r.parameters()
-		if text := "(" + strings.Join(slices.Concat(must, may), ", ") + ")"; utf8.RuneCountInString(text) <= maxParameters {
-			return text, r.lossy
+		required, optional := r.parameters()
+		if text := strings.Join(slices.Concat(required, optional), ", "); utf8.RuneCountInString(text) <= maxParameters-2 {
+			return "(" + text + ")", r.lossy
 		}
 	}
 	var list []string
 	for _, s := range scales[2:] {
-		must, may := (&renderer{root: root, scale: s}).parameters()
-		list = slices.Concat(must, may)
-		if utf8.RuneCountInString(strings.Join(must, ", ")) <= worthRequired {
+		required, optional := (&renderer{root: root, scale: s}).parameters()
+		list = slices.Concat(required, optional)
+		if utf8.RuneCountInString(strings.Join(required, ", ")) <= worthRequired {
 			break
 		}
 	}
@@ -92,13 +96,13 @@ func fit(list []string, room int) string {
 }
 
 func result(schema json.RawMessage) (string, bool) {
-	root, err := parseNode(schema)
+	root, err := parse(schema)
 	if err != nil {
-		return "any", true
+		return anything, true
 	}
 	for _, s := range scales() {
+		s.depth++ // the result is an object itself
 		r := &renderer{root: root, scale: s}
-		r.scale.depth++ // the result is an object itself
 		if text := r.render(root, 0).text; utf8.RuneCountInString(text) <= maxResult {
 			return text, r.lossy
 		}

@@ -1,14 +1,13 @@
-package tool
+package signature
 
 import (
 	"slices"
 	"strings"
 )
 
-// parameters returns the parameters of a tool, one text each: those that must be given and
-// those that may. A schema that is not a plain object is one text: the type of all
-// arguments together.
-func (r *renderer) parameters() (must, may []string) {
+// parameters returns the parameters of a tool, one text each. A schema that is not a plain
+// object is one text: the type of all arguments together.
+func (r *renderer) parameters() (required, optional []string) {
 	s := r.root
 	if !r.plain(s) {
 		e := r.render(s, -1)
@@ -20,32 +19,30 @@ func (r *renderer) parameters() (must, may []string) {
 	r.lossy = r.lossy || slices.ContainsFunc(s.keys, restricts)
 	for _, p := range r.properties(s) {
 		if text := r.property(p, 0); p.required {
-			must = append(must, text)
+			required = append(required, text)
 		} else {
-			may = append(may, text)
+			optional = append(optional, text)
 		}
 	}
-	if extra := s.get("additionalProperties"); extra != nil && extra.object && len(extra.keys) > 0 {
-		may = append(may, "[key: string]: "+r.render(extra, 0).text)
+	if extra := s.get("additionalProperties"); extra.object() && len(extra.keys) > 0 {
+		optional = append(optional, "[key: string]: "+r.render(extra, 0).text)
 	}
-	return must, may
+	return required, optional
 }
 
 // plain reports whether an object's members are all in its own keywords. Combinations
 // that only restrict those, such as "one of these two is required", are left out.
 func (r *renderer) plain(s *node) bool {
-	if !s.object || s.has("$ref", "const", "enum") {
+	if !s.object() || s.has("$ref", "const", "enum") {
 		return false
 	}
-	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
-		list := s.get(key)
-		if list == nil {
-			continue
+	for _, key := range combinations() {
+		if list := s.get(key); list != nil {
+			if slices.ContainsFunc(list.kids, shows) {
+				return false
+			}
+			r.lossy = true
 		}
-		if slices.ContainsFunc(list.kids, shows) {
-			return false
-		}
-		r.lossy = true
 	}
 	return true
 }
@@ -55,21 +52,17 @@ func (r *renderer) object(s *node, depth int) expr {
 	extra := s.get("additionalProperties")
 	open := extra != nil && !extra.is(false)
 	switch {
-	case len(properties) == 0 && !open:
-		return expr{text: "object"}
-	case len(properties) == 0 && (extra.is(true) || len(extra.keys) == 0):
+	case len(properties) == 0 && (!open || extra.is(true) || len(extra.keys) == 0):
 		return expr{text: "object"}
 	case depth >= r.scale.depth || r.scale.members == 0:
-		r.lossy = true
-		return expr{text: "object"}
+		return r.lose("object")
 	case len(properties) == 0:
 		return expr{text: "Record<string, " + r.render(extra, depth+1).text + ">"}
 	}
 	var list []string
 	for _, p := range properties {
 		if len(list) == r.scale.members {
-			r.lossy = true
-			list = append(list, more)
+			list = append(list, r.lose(more).text)
 			break
 		}
 		list = append(list, r.property(p, depth+1))
@@ -98,34 +91,31 @@ func (r *renderer) property(p property, depth int) string {
 // properties returns the properties of an object schema, the required ones first. One that is
 // required and not described may be anything.
 func (r *renderer) properties(s *node) []property {
-	required := map[string]bool{}
-	var names []string
-	if list := s.get("required"); list != nil && list.array {
-		r.steps += len(list.kids) / wide
-		for _, kid := range list.kids {
-			if name, ok := kid.scalar.(string); ok && !required[name] {
-				required[name] = true
-				names = append(names, name)
-			}
+	list := s.list("required")
+	r.steps += len(list) / wide
+	described := map[string]bool{} // what is required, and whether it is described
+	for _, kid := range list {
+		if kid.kind == '"' {
+			described[kid.text] = false
 		}
 	}
-	var must, may []property
-	described := map[string]bool{}
-	if list := s.get("properties"); list != nil && list.object {
-		r.steps += len(list.keys) / wide
-		for i, name := range list.keys {
-			described[name] = true
-			if p := (property{name, list.kids[i], required[name]}); p.required {
-				must = append(must, p)
+	var required, optional []property
+	if p := s.get("properties"); p.object() {
+		r.steps += len(p.keys) / wide
+		for i, name := range p.keys {
+			if _, ok := described[name]; ok {
+				described[name] = true
+				required = append(required, property{name, p.kids[i], true})
 			} else {
-				may = append(may, p)
+				optional = append(optional, property{name, p.kids[i], false})
 			}
 		}
 	}
-	for _, name := range names {
-		if !described[name] {
-			must = append(must, property{name, nil, true})
+	for _, kid := range list {
+		if known, ok := described[kid.text]; ok && !known && kid.kind == '"' {
+			described[kid.text] = true
+			required = append(required, property{kid.text, nil, true})
 		}
 	}
-	return append(must, may...)
+	return append(required, optional...)
 }

@@ -1,57 +1,47 @@
-package tool
+package signature
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
+// maxLiteral is how many characters of one literal or property name are shown.
+const maxLiteral = 40
+
 // literals renders an enum.
 func (r *renderer) literals(values []*node) expr {
+	if len(values) == 0 {
+		return expr{text: "never"}
+	}
 	var list []expr
 	for i, v := range values {
 		if i == r.scale.literals && len(values) > i+1 {
-			r.lossy = true
-			list = append(list, expr{text: more})
+			list = append(list, r.lose(more))
 			break
 		}
-		list = append(list, expr{text: r.literal(v)})
+		list = append(list, r.literal(v))
 	}
-	if len(list) == 0 {
-		return expr{text: "never"}
-	}
-	return union(list)
+	return join(list, "|")
 }
 
-func (r *renderer) literal(v *node) string {
-	switch x := v.scalar.(type) {
-	case string:
-		return r.quote(x)
-	case json.Number:
-		if len(x) > maxLiteral {
-			r.lossy = true
-			return "number"
+func (r *renderer) literal(v *node) expr {
+	switch v.kind {
+	case '"':
+		return expr{text: r.quote(v.text)}
+	case '0':
+		if len(v.text) > maxLiteral {
+			return r.lose("number")
 		}
-		return x.String()
-	case bool:
-		if x {
-			return "true"
-		}
-		return "false"
+		return expr{text: v.text}
+	case '[':
+		return r.lose("any[]")
+	case '{':
+		return r.lose("object")
+	case 't', 'f', 'n':
+		return expr{text: v.kind.String()}
 	}
-	switch {
-	case v.array:
-		r.lossy = true
-		return "any[]"
-	case v.object:
-		r.lossy = true
-		return "object"
-	case v.cut:
-		r.lossy = true
-		return anything
-	}
-	return "null"
+	return r.lose(anything)
 }
 
 // name renders a property name, in quotes if it is no identifier.
@@ -74,8 +64,7 @@ func (r *renderer) quote(s string) string {
 	n := 0
 	for _, c := range s {
 		if n++; n > maxLiteral {
-			r.lossy = true
-			out.WriteString(more)
+			out.WriteString(r.lose(more).text)
 			break
 		}
 		switch {

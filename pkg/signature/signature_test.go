@@ -1,14 +1,16 @@
-package tool_test
+package signature_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -20,11 +22,32 @@ func of(schema string) string {
 	return `{"type":"object","properties":{"a":` + schema + `},"required":["a"]}`
 }
 
-func TestSignatureOfParameters(t *testing.T) {
-	for _, tc := range []struct {
-		name, schema, want string
-		lossy              bool
-	}{
+// A row is a schema and what is printed of it.
+type row struct {
+	name, schema, want string
+	lossy              bool
+}
+
+// check prints each schema: as that of the result if want says so, else as that of the parameters.
+func check(t *testing.T, rows []row) {
+	for _, tc := range rows {
+		t.Run(tc.name, func(t *testing.T) {
+			var schemas [2]json.RawMessage // "": none
+			if strings.HasPrefix(tc.want, "() →") {
+				schemas[1] = json.RawMessage(tc.schema)
+			} else if tc.schema != "" {
+				schemas[0] = json.RawMessage(tc.schema)
+			}
+			got, lossy := signature.Of(schemas[0], schemas[1])
+			if got != tc.want || lossy != tc.lossy {
+				t.Errorf("Of(%s) = %s, %v; want %s, %v", tc.schema, got, lossy, tc.want, tc.lossy)
+			}
+		})
+	}
+}
+
+func TestOfParameters(t *testing.T) {
+	check(t, []row{
 		{"no schema", ``, `()`, false},
 		{"an empty schema", `{}`, `()`, false},
 		{"an object without properties", `{"type":"object","properties":{},"additionalProperties":false}`, `()`, false},
@@ -85,28 +108,14 @@ func TestSignatureOfParameters(t *testing.T) {
 		{"not", of(`{"type":"string","not":{"const":"x"}}`), `(a: string)`, true},
 		{"no object at all", `[]`, `()`, true},
 		{"no JSON at all", `{`, `(…)`, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var in json.RawMessage
-			if tc.schema != "" {
-				in = json.RawMessage(tc.schema)
-			}
-			got, lossy := tool.Signature(in, nil)
-			if got != tc.want || lossy != tc.lossy {
-				t.Errorf("Signature(%s) = %s, %v; want %s, %v", tc.schema, got, lossy, tc.want, tc.lossy)
-			}
-		})
-	}
+	})
 }
 
-func TestSignatureFollowsReferencesInsideTheDocument(t *testing.T) {
+func TestOfReferences(t *testing.T) {
 	with := func(property, defs string) string {
 		return `{"type":"object","properties":{"a":` + property + `},"required":["a"],"$defs":` + defs + `}`
 	}
-	for _, tc := range []struct {
-		name, schema, want string
-		lossy              bool
-	}{
+	check(t, []row{
 		{"a definition", with(`{"$ref":"#/$defs/T"}`, `{"T":{"type":"string"}}`), `(a: string)`, false},
 		{"beside a description", with(`{"$ref":"#/$defs/T","description":"d"}`, `{"T":{"type":"string"}}`), `(a: string)`, false},
 		{"beside another rule", with(`{"$ref":"#/$defs/T","enum":["x"]}`, `{"T":{"type":"string"}}`), `(a: string)`, true},
@@ -124,37 +133,21 @@ func TestSignatureFollowsReferencesInsideTheDocument(t *testing.T) {
 		{"an anchor", with(`{"$ref":"#T"}`, `{"T":{"$anchor":"T","type":"string"}}`), `(a: any)`, true},
 		{"the network is never asked", with(`{"$ref":"https://example.com/s.json#/T"}`, `{}`), `(a: any)`, true},
 		{"nor a file", with(`{"$ref":"other.json"}`, `{}`), `(a: any)`, true},
+		{"a pointer that ends in a slash", with(`{"$ref":"#/$defs/"}`, `{"":{"type":"string"}}`), `(a: string)`, false},
 		{"no text", with(`{"$ref":7}`, `{}`), `(a: any)`, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, lossy := tool.Signature(json.RawMessage(tc.schema), nil)
-			if got != tc.want || lossy != tc.lossy {
-				t.Errorf("Signature(%s) = %s, %v; want %s, %v", tc.schema, got, lossy, tc.want, tc.lossy)
-			}
-		})
-	}
+	})
 }
 
-func TestSignatureOfResults(t *testing.T) {
-	for _, tc := range []struct {
-		name, schema, want string
-		lossy              bool
-	}{
+func TestOfResults(t *testing.T) {
+	check(t, []row{
 		{"an object", `{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`, `() → {url: string}`, false},
 		{"any object", `{"type":"object"}`, `() → object`, false},
 		{"too much", `{"properties":{"` + strings.Repeat("x", 30) + `":{"type":"string"},"` + strings.Repeat("y", 30) + `":{"type":"string"}}}`, `() → object`, true},
 		{"no JSON", `{`, `() → any`, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, lossy := tool.Signature(nil, json.RawMessage(tc.schema))
-			if got != tc.want || lossy != tc.lossy {
-				t.Errorf("Signature(nil, %s) = %s, %v; want %s, %v", tc.schema, got, lossy, tc.want, tc.lossy)
-			}
-		})
-	}
+	})
 }
 
-func TestSignatureIsBounded(t *testing.T) {
+func TestOfLength(t *testing.T) {
 	list := func(n int, format string) string {
 		parts := make([]string, n)
 		for i := range parts {
@@ -181,12 +174,12 @@ func TestSignatureIsBounded(t *testing.T) {
 			"(data: {time: string, value: number}[], optional00?: string, optional01?: string, optional02?: string, optional03?: string, …)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, lossy := tool.Signature(json.RawMessage(tc.schema), json.RawMessage(tc.schema))
+			got, lossy := signature.Of(json.RawMessage(tc.schema), json.RawMessage(tc.schema))
 			if !lossy {
-				t.Errorf("Signature = %s, not lossy", got)
+				t.Errorf("Of = %s, not lossy", got)
 			}
 			if n := utf8.RuneCountInString(got); n > maxSignature {
-				t.Errorf("Signature has %d characters: %s", n, got)
+				t.Errorf("Of has %d characters: %s", n, got)
 			}
 			if parameters, _, _ := strings.Cut(got, " → "); tc.want != "" && parameters != tc.want {
 				t.Errorf("parameters = %s, want %s", parameters, tc.want)
@@ -195,19 +188,9 @@ func TestSignatureIsBounded(t *testing.T) {
 	}
 }
 
-func TestSignatureIsDeterministic(t *testing.T) {
-	schema := json.RawMessage(of(`{"anyOf":[{"type":"object","properties":{"b":{},"a":{}}},{"enum":["z","y"]}]}`))
-	first, _ := tool.Signature(schema, schema)
-	for range 20 {
-		if again, _ := tool.Signature(schema, schema); again != first {
-			t.Fatalf("Signature = %s, then %s", first, again)
-		}
-	}
-}
-
-// TestResultsOfRealToolsAreShort holds five compact results to 350 tokens,
+// TestOfRealTools holds five compact results to 350 tokens,
 // at four characters a token, on the mean of a catalog of real tools.
-func TestResultsOfRealToolsAreShort(t *testing.T) {
+func TestOfRealTools(t *testing.T) {
 	dir := os.Getenv("PORTCULLIS_DATA")
 	if dir == "" {
 		t.Skip("PORTCULLIS_DATA names no folder with real tools")
@@ -230,9 +213,9 @@ func TestResultsOfRealToolsAreShort(t *testing.T) {
 	}
 	characters, lossies := 0, 0
 	for _, x := range catalog.Tools {
-		signature, lossy := tool.Signature(x.InputSchema, nil)
+		text, lossy := signature.Of(x.InputSchema, nil)
 		result := map[string]any{
-			"name": x.Server + ":" + x.Tool, "server": x.Server, "signature": signature,
+			"name": x.Server + ":" + x.Tool, "server": x.Server, "signature": text,
 			"description": tool.FirstSentence(x.Description), "call_with": "call_tool_destructive",
 		}
 		if lossy {
@@ -249,5 +232,80 @@ func TestResultsOfRealToolsAreShort(t *testing.T) {
 	t.Logf("%d tools: five results have %.0f tokens on the mean; %d signatures are lossy", len(catalog.Tools), tokens, lossies)
 	if tokens > 350 {
 		t.Errorf("five results have %.0f tokens on the mean, want at most 350", tokens)
+	}
+}
+
+// wideSchema is a schema of the greatest length that is taken: 190 parameters that all
+// refer to one object of 11,000 members.
+func wideSchema() json.RawMessage {
+	var b strings.Builder
+	b.WriteString(`{"$defs":{"x":{"properties":{`)
+	for i := range 11_000 {
+		fmt.Fprintf(&b, `"k%05d":1,`, i)
+	}
+	b.WriteString(`"last":1}}},"properties":{`)
+	for i := range 190 {
+		fmt.Fprintf(&b, `"p%d":{"$ref":"#/$defs/x"},`, i)
+	}
+	b.WriteString(`"q":{}}}`)
+	return json.RawMessage(b.String())
+}
+
+// A sync makes the signature of every tool again: one server's schemas must not keep it
+// from the others. What is allocated stands for the work, which no clock can measure here.
+func TestOfWideObject(t *testing.T) {
+	schema := wideSchema()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	signature.Of(schema, nil)
+	runtime.ReadMemStats(&after)
+	const most = 200 << 20
+	if n := after.TotalAlloc - before.TotalAlloc; n > most {
+		t.Errorf("%d bytes were allocated, at most %d are the schema's worth", n, most)
+	}
+	if sig, lossy := signature.Of(schema, nil); !lossy || len(sig) > 200 {
+		t.Errorf("Of = %q, lossy %v", sig, lossy)
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	for _, s := range []string{
+		`{}`, of(`{"enum":["a",1]}`), of(`{"$ref":"#"}`), of(`{"allOf":[{"anyOf":[{}]}]}`), `{"$ref":"#/properties/a","properties":{"a":{"$ref":"#"}}}`,
+		of(`{"prefixItems":[{},true],"items":{"type":["null"]}}`), `[[[]]]`, `{"properties":7,"required":{},"anyOf":1}`, `nul`, "",
+	} {
+		f.Add([]byte(s), []byte(s))
+	}
+	f.Add([]byte(of(`{"anyOf":[{"type":"object","properties":{"b":{},"a":{}}},{"enum":["z","y"]}]}`)), []byte(`{}`))
+	f.Fuzz(func(t *testing.T, input, output []byte) {
+		got, lossy := signature.Of(input, output)
+		if again, l := signature.Of(input, output); again != got || l != lossy {
+			t.Errorf("Of = %s, %v, then %s, %v", got, lossy, again, l)
+		}
+		if n := utf8.RuneCountInString(got); n > maxSignature {
+			t.Errorf("%d characters: %s", n, got)
+		}
+		if strings.ContainsAny(got, "\n\r\t\x00\x1b\u202e") || !utf8.ValidString(got) {
+			t.Errorf("not one clean line: %q", got)
+		}
+		if !strings.HasPrefix(got, "(") {
+			t.Errorf("no parameters: %q", got)
+		}
+	})
+}
+
+func BenchmarkOf(b *testing.B) {
+	for name, schema := range map[string]json.RawMessage{
+		"usual": json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":"What to search for"},
+			"state":{"type":"string","enum":["open","closed","all"]},"labels":{"type":"array","items":{"type":"string"}},
+			"page":{"type":"integer","default":1},"sort":{"anyOf":[{"enum":["created","updated"]},{"type":"null"}]},
+			"range":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"}}}},"required":["query"]}`),
+		"hostile": wideSchema(), // the aim is 100 ms
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				signature.Of(schema, nil)
+			}
+		})
 	}
 }

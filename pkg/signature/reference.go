@@ -1,4 +1,4 @@
-package tool
+package signature
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // CheckReferences refuses a schema of which a part lies elsewhere. What was approved
@@ -19,7 +21,7 @@ func CheckReferences(schema json.RawMessage) error {
 	if !mayRefer(schema) {
 		return nil
 	}
-	root, err := parseNode(schema)
+	root, err := parse(schema)
 	if err != nil {
 		return err
 	}
@@ -30,25 +32,11 @@ func CheckReferences(schema json.RawMessage) error {
 // mayRefer reports whether a schema is worth a walk. Every keyword that matters begins with a
 // dollar sign, which may be escaped; most schemas have none but that of a published dialect.
 func mayRefer(schema []byte) bool {
-	const key = `"$`
-	if bytes.Contains(schema, []byte(`\u0024`)) {
-		return true
+	keywords := bytes.Count(schema, []byte(`"$`))
+	for _, published := range []string{`:"http`, `:"https`, `: "http`, `: "https`} {
+		keywords -= bytes.Count(schema, []byte(`"$schema"`+published+`://json-schema.org/`))
 	}
-	for rest := schema; ; {
-		i := bytes.Index(rest, []byte(key))
-		if i < 0 {
-			return false
-		}
-		rest = rest[i+len(key):]
-		value, ok := bytes.CutPrefix(rest, []byte(`schema"`))
-		if !ok {
-			return true
-		}
-		value = bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte(":")), " \t\r\n")
-		if end := bytes.IndexByte(value[min(1, len(value)):], '"'); end < 0 || value[0] != '"' || !published(string(value[1:1+end])) {
-			return true
-		}
-	}
+	return keywords > 0 || bytes.Contains(schema, []byte(`\u0024`))
 }
 
 // References is a walk over the parts of a schema. It enters each part twice at most.
@@ -57,22 +45,23 @@ type references struct {
 	seen map[*node]bool // parts, by whether they have another base
 }
 
-var errTooDeep = errors.New("is nested too deeply to be checked for references")
-
 // schema checks n as a schema. rebased says that an $id above it, not at the root, gives
 // references in it another base.
 func (w *references) schema(n *node, rebased bool) error {
 	switch before, known := w.seen[n]; {
-	case n.cut:
-		return errTooDeep
+	case n.kind == 0:
+		return errors.New("is nested too deeply to be checked for references")
 	case known && (before || !rebased):
 		return nil
 	}
 	w.seen[n] = rebased
-	if n.array {
+	if n.array() {
 		return w.each(n.kids, rebased)
 	}
-	rebased = rebased || n != w.root && (another(n.get("$id").text()) || strings.Contains(n.get("id").text(), ":"))
+	if n != w.root { // an $id that begins with # names a place in its own document
+		id := n.string("$id")
+		rebased = rebased || id != "" && !strings.HasPrefix(id, "#") || strings.Contains(n.string("id"), ":")
+	}
 	for i, key := range n.keys {
 		if err := w.keyword(key, n.kids[i], rebased); err != nil {
 			return err
@@ -93,47 +82,42 @@ func (w *references) each(parts []*node, rebased bool) error {
 func (w *references) keyword(key string, value *node, rebased bool) error {
 	switch key {
 	case "$ref", "$dynamicRef", "$recursiveRef":
-		ref, ok := value.scalar.(string)
-		switch {
-		case !ok:
-			return w.schema(value, rebased)
-		case !strings.HasPrefix(ref, "#"):
-			return fmt.Errorf("has a %s to %q; a schema may refer to parts of itself only (#…), since what lies elsewhere could change after it was approved", key, short(ref))
-		case rebased:
-			return fmt.Errorf("has a %s %q below an $id of its own, which makes it point elsewhere", key, short(ref))
-		}
-		if target := w.root.pointer(ref); target != nil {
-			return w.schema(target, rebased)
+		if value.kind == '"' {
+			return w.reference(key, value.text, rebased)
 		}
 	case "$schema":
-		if s := value.text(); s != "" && !published(s) {
-			return fmt.Errorf("is written in the dialect %q, which is none of the published ones", short(s))
+		if s := value.text; value.kind == '"' && s != "" && !published(s) {
+			return fmt.Errorf("is written in the dialect %s, which is none of the published ones", text.Quote(s, maxQuoted))
 		}
+		return nil
 	case "const", "enum", "default", "example", "examples": // data
+		return nil
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		if value.object { // by names of anybody's choice
+		if value.object() { // by names of anybody's choice
 			return w.each(value.kids, rebased)
 		}
-		return w.schema(value, rebased)
-	default:
-		return w.schema(value, rebased)
+	}
+	return w.schema(value, rebased)
+}
+
+// maxQuoted is how many characters of a reference a message repeats.
+const maxQuoted = 80
+
+func (w *references) reference(key, ref string, rebased bool) error {
+	switch {
+	case !strings.HasPrefix(ref, "#"):
+		return fmt.Errorf("has a %s to %s; a schema may refer to parts of itself only (#…), since what lies elsewhere could change after it was approved", key, text.Quote(ref, maxQuoted))
+	case rebased:
+		return fmt.Errorf("has a %s %s below an $id of its own, which makes it point elsewhere", key, text.Quote(ref, maxQuoted))
+	}
+	if target := w.root.pointer(ref); target != nil {
+		return w.schema(target, rebased)
 	}
 	return nil
 }
-
-// another reports whether an $id is more than the name of a place in its own document.
-func another(id string) bool { return id != "" && !strings.HasPrefix(id, "#") }
 
 // published reports whether a $schema names a dialect that every validator carries with it.
 func published(dialect string) bool {
 	_, rest, ok := strings.Cut(dialect, "://")
 	return ok && (strings.HasPrefix(rest, "json-schema.org/") || strings.HasPrefix(rest, "spec.openapis.org/"))
-}
-
-// short cuts what a server wrote to a length that a message can bear.
-func short(s string) string {
-	if len(s) <= 80 {
-		return s
-	}
-	return strings.ToValidUTF8(s[:80], "") + "…"
 }
