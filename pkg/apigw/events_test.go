@@ -16,7 +16,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
@@ -36,12 +38,18 @@ func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
 }
 
-func (g gate) CallTool(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
+func (g gate) CallTool(_ context.Context, r mcp.Request) (json.RawMessage, error) {
 	header, err := json.Marshal(g.caller.Header)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(string(header) + " " + g.caller.Traceparent + " " + string(params))
+	var params rawjson.Object
+	if r.Meta != nil {
+		params.Add("_meta", r.Meta)
+	}
+	params.Add("name", rawjson.Quote(r.Name))
+	params.Add("arguments", r.Arguments)
+	text, err := json.Marshal(string(header) + " " + g.caller.Traceparent + " " + string(params.Bytes()))
 	return json.RawMessage(`{"content":[{"type":"text","text":` + string(text) + `}]}`), err
 }
 

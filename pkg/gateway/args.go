@@ -2,15 +2,12 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -30,9 +27,9 @@ func readArguments(toolName string, raw json.RawMessage, known ...string) *argum
 	if raw == nil || string(raw) == "null" {
 		return a
 	}
-	list, err := members(raw)
+	list, err := rawjson.Split(raw, rawjson.Lenient)
 	if err != nil {
-		a.faultf("arguments %s", err)
+		a.faultf("arguments must be a JSON object")
 		return a
 	}
 	for _, m := range list {
@@ -44,19 +41,6 @@ func readArguments(toolName string, raw json.RawMessage, known ...string) *argum
 		}
 	}
 	return a
-}
-
-// members splits a JSON object. It is strict, because what is checked here and what another
-// reader acts on must be the same.
-func members(raw json.RawMessage) (rawjson.Object, error) {
-	o, err := rawjson.Split(raw, rawjson.Strict)
-	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, rawjson.ErrDuplicateName) {
-		return nil, fmt.Errorf("has the key %s twice", quote(e.JSONPointer.LastToken()))
-	}
-	if err != nil {
-		return nil, errors.New("must be a JSON object in valid UTF-8")
-	}
-	return o, nil
 }
 
 func (a *arguments) faultf(format string, args ...any) {

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -33,90 +33,54 @@ func tierOf(name string) (tool.Tier, bool) {
 	return tool.Destructive, false
 }
 
-// CallTool answers tools/call; params is its params object as it was sent. The
+// CallTool answers tools/call; r is as [mcp.Parse] has checked it. The
 // result of an upstream tool is returned as its server sent it. An error is an
-// [*Error], or says that ctx ended.
-func (s *Session) CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+// [*mcp.Error], or says that ctx ended.
+func (s *Session) CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	raw, err := s.callTool(ctx, params)
-	if _, told := errors.AsType[*Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+	raw, err := s.callTool(ctx, r)
+	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
 		// What was sent upstream has an answer of its own by now.
 		return s.refuse("The gateway ran out of time before it had an answer. Nothing was sent to a server: call again.")
 	}
 	return raw, err
 }
 
-func (s *Session) callTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
-	p, fault := readParams(params)
-	if fault != nil {
-		return nil, fault
-	}
+func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
 	if s.down {
 		return s.refuse(downText(s.st.Health))
 	}
 	if s.direct {
-		i, ok := s.findDirect(p.name)
+		i, ok := s.findDirect(r.Name)
 		if !ok {
-			return nil, unknownTool(p.name)
+			return nil, unknownTool(r.Name)
 		}
-		return s.call(ctx, i, tool.Destructive, params)
+		return s.call(ctx, i, tool.Destructive, r)
 	}
-	if tier, ok := tierOf(p.name); ok {
-		return s.callVariant(ctx, tier, p)
+	if tier, ok := tierOf(r.Name); ok {
+		return s.callVariant(ctx, tier, r)
 	}
-	switch p.name {
+	switch r.Name {
 	case retrieveTools:
-		return s.retrieve(ctx, p.arguments)
+		return s.retrieve(ctx, r.Arguments)
 	case describeTools:
-		return s.describe(p.arguments)
+		return s.describe(r.Arguments)
 	case upstreamServers:
-		return s.listServers(p.arguments)
+		return s.listServers(r.Arguments)
 	}
-	return nil, unknownTool(p.name)
+	return nil, unknownTool(r.Name)
 }
 
-// params are those of a tools/call, as far as the gateway reads them.
-type params struct {
-	name      string
-	arguments json.RawMessage // nil: none
-	rest      rawjson.Object  // all others, such as requestState; without _meta
-}
-
-func readParams(raw json.RawMessage) (params, *Error) {
-	list, err := members(raw)
-	if err != nil {
-		return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: params " + err.Error() + "."}
-	}
-	var p params
-	for _, m := range list {
-		switch m.Name {
-		case "name":
-			if m.Value[0] != '"' || json.Unmarshal(m.Value, &p.name) != nil {
-				return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: name must be a string."}
-			}
-		case "arguments":
-			p.arguments = m.Value
-		case "_meta":
-		default:
-			p.rest.Add(m.Name, m.Value)
-		}
-	}
-	if p.name == "" {
-		return params{}, &Error{Code: codeInvalidParams, Message: "Invalid params: name is missing."}
-	}
-	return p, nil
-}
-
-func unknownTool(name string) *Error {
-	return &Error{Code: codeInvalidParams, Message: "Unknown tool: " + quote(name)}
+func unknownTool(name string) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + quote(name)}
 }
 
 // callVariant answers one of the three tools that call others.
-func (s *Session) callVariant(ctx context.Context, tier tool.Tier, p params) (json.RawMessage, error) {
-	a := readArguments(p.name, p.arguments, "name", "args")
+func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r.Name, r.Arguments, "name", "args")
 	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
-	args := a.object("args")
+	r.Arguments = a.object("args")
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
 	}
@@ -125,18 +89,12 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, p params) (js
 	if err != nil || !ok {
 		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")
 	}
-	return s.call(ctx, i, tier, p.upstream(args))
+	return s.call(ctx, i, tier, r)
 }
 
-// upstream returns the params that the upstream server gets: the tool's own
-// arguments, and whatever else the caller sent beside the name.
-func (p params) upstream(args json.RawMessage) json.RawMessage {
-	return append(rawjson.Object{{Name: "arguments", Value: args}}, p.rest...).Bytes()
-}
-
-// call sends a tool's call upstream, if the tool is open and the caller may use
-// its tier. as is the tier of the variant by which it was called.
-func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.RawMessage) (json.RawMessage, error) {
+// call sends a tool's call upstream, if the tool is not locked and the caller may use
+// its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
+func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
 	if status := s.statusNow(ctx, i); status != lock.None {
 		if err := ctx.Err(); err != nil {
@@ -149,13 +107,13 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
 	}
 	if !slices.Contains(s.caller.Agent.Tiers, tier) {
-		return nil, &Error{
+		return nil, &mcp.Error{
 			Code: http.StatusForbidden, Status: http.StatusForbidden,
 			Message: "This agent may not call " + tier.String() + " tools, and " + strconv.Quote(id.String()) + " is one. It needs the scope " + tier.String() + ".",
 			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tier.String()}},
 		}
 	}
-	if fault := s.checkHeaders(i, params); fault != nil {
+	if fault := s.checkHeaders(i, r.Arguments); fault != nil {
 		return nil, fault
 	}
 	server := s.view.Server(i).Config
@@ -165,12 +123,14 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, params json.Raw
 	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
 	hints := s.view.Hints(i)
 	raw, err := s.g.up.Call(ctx, catalog.Target(server, s.view.Server(i).Outcome), upstream.Call{
-		Owner:  session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID},
-		Name:   id.Name,
-		Params: params,
-		Meta:   upstream.CallMeta{Raw: s.caller.Meta, Traceparent: s.caller.Traceparent},
-		Schema: s.view.Tool(i).Definition.InputSchema,
-		Retry:  isTrue(hints.ReadOnlyHint) || isTrue(hints.IdempotentHint),
+		Owner:       session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID},
+		Name:        id.Name,
+		Arguments:   r.Arguments,
+		Rest:        r.Rest,
+		Meta:        r.Meta,
+		Traceparent: s.caller.Traceparent,
+		Schema:      s.view.Tool(i).Definition.InputSchema,
+		Retry:       isTrue(hints.ReadOnlyHint) || isTrue(hints.IdempotentHint),
 	})
 	if err != nil {
 		return s.failed(ctx, server.Name, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -174,8 +175,8 @@ func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
 		t.Errorf("read: %s", r.Text)
 	}
 	y.calls()
-	_, err := y.open().CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`))
-	e, ok := errors.AsType[*gateway.Error](err)
+	_, err := y.open().CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`))
+	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Status != 403 || !strings.Contains(e.Message, "It needs the scope destructive") {
 		t.Fatalf("destructive: %v", err)
 	}
@@ -196,14 +197,14 @@ func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
 	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
 	y := zoo(t)
 	y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
-	raw, err := y.open().CallTool(t.Context(), json.RawMessage(
+	raw, err := y.open().CallTool(t.Context(), parse(t,
 		`{"_meta":{"progressToken":1},"requestState":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"inputResponses":{"q1":{"n":9007199254740993}}}`))
 	if err != nil || string(raw) != answer {
 		t.Errorf("got %s, %v; want the server's bytes", raw, err)
 	}
 	want := []sent{{
 		Server: "docs", URL: "https://docs.example.com/mcp", Tool: "read_document", Retry: true,
-		Params: `{"arguments":` + args + `,"requestState":"opaque \u00e9","inputResponses":{"q1":{"n":9007199254740993}}}`,
+		Params: `{"arguments":` + args + `,"requestState":"opaque \u00e9","inputResponses":{"q1":{"n":9007199254740993}}}`, Meta: `{"progressToken":1}`,
 	}}
 	if diff := cmp.Diff(want, y.calls()); diff != "" {
 		t.Error(diff)
@@ -215,11 +216,11 @@ func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
 
 func TestTheCallersMetadataGoesBesideTheCall(t *testing.T) {
 	y := zoo(t)
-	s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Meta: json.RawMessage(`{"x/y":1}`), Traceparent: "00-1"})
+	s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Traceparent: "00-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`)); err != nil {
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`)); err != nil {
 		t.Fatal(err)
 	}
 	want := []sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}
@@ -305,20 +306,12 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 		}
 	}
 	for params, want := range map[string]string{
-		`{"name":"nope"}`:                `Unknown tool: "nope"`,
-		`{"name":"docs__read_document"}`: `Unknown tool: "docs__read_document"`,
-		`{}`:                             "name is missing",
-		`{"name":null}`:                  "name must be a string",
+		`{"name":"nope"}`:                             `Unknown tool: "nope"`,
+		`{"name":"docs__read_document"}`:              `Unknown tool: "docs__read_document"`,
 		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 80) + `…"`,
-		`[]`: "params must be a JSON object",
-		``:   "params must be a JSON object",
-		`{"name":"call_tool_read","arguments":{"name":"docs:read_document","name":"x"}}`:           `has the key "name" twice`,
-		`{"name":"call_tool_read","arguments":{"name":"docs:read_document","args":{"a":1,"a":2}}}`: `has the key "a" twice`,
-		"{\"name\":\"\xff\"}":                  "params must be a JSON object in valid UTF-8",
-		`{"name":"retrieve_tools","name":"x"}`: "twice",
 	} {
-		_, err := y.open().CallTool(t.Context(), json.RawMessage(params))
-		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 || !strings.Contains(e.Message, want) {
+		_, err := y.open().CallTool(t.Context(), parse(t, params))
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: %v, want -32602 %q", params, err, want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -49,7 +49,7 @@ func TestSearchModeListsTheMenuOnOnePage(t *testing.T) {
 	}
 	for _, cursor := range []string{"x", "YWZ0ZXI6YQ"} {
 		_, err := y.open().ListTools(t.Context(), cursor)
-		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 {
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}
@@ -84,14 +84,14 @@ func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
 	}
 
 	const params = `{"name":"s__odd","arguments":{"n":9007199254740993},"requestState":"r","_meta":{"k":1}}`
-	if _, err := y.open().CallTool(t.Context(), json.RawMessage(params)); err != nil {
+	if _, err := y.open().CallTool(t.Context(), parse(t, params)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q}`, longName))); err != nil {
+	if _, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q}`, longName))); err != nil {
 		t.Fatal(err)
 	}
 	sentNow := y.calls()
-	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != params || sentNow[1].Tool != long {
+	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != `{"arguments":{"n":9007199254740993},"requestState":"r"}` || sentNow[0].Meta != `{"k":1}` || sentNow[1].Tool != long {
 		t.Errorf("sent %+v", sentNow)
 	}
 	for name, status := range map[string]string{"s__shut": "disabled_by_config", "w__waits": "pending_approval"} {
@@ -101,8 +101,8 @@ func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"odd", "s:odd", "s__none", "retrieve_tools", "call_tool_read", "S__odd"} {
-		_, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{}}`, name)))
-		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 || e.Message != fmt.Sprintf("Unknown tool: %q", name) {
+		_, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q,"arguments":{}}`, name)))
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 || e.Message != fmt.Sprintf("Unknown tool: %q", name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -121,8 +121,8 @@ func TestDirectModeIsHeldToScopeAndTier(t *testing.T) {
 		t.Errorf("%d tools in a scope of one server", len(list))
 	}
 	for name, status := range map[string]int{"docs__delete_document": 403, "user__share_document": 0, "docs__none": 0} {
-		_, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q}`, name)))
-		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Status != status {
+		_, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q}`, name)))
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Status != status {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -170,7 +170,7 @@ func TestALongListComesInPages(t *testing.T) {
 		}
 	}
 	_, err := y.open().ListTools(t.Context(), "bm90IG1pbmU")
-	if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 {
+	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
 		t.Errorf("a cursor of another's making: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestOneServerCanDoWithoutPrefix(t *testing.T) {
 		t.Error(r.Text)
 	}
 	for _, name := range []string{"s__act", "none", "s:act"} {
-		if _, err := y.open().CallTool(t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q}`, name))); err == nil {
+		if _, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q}`, name))); err == nil {
 			t.Errorf("%s exists", name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -52,7 +53,7 @@ func ExampleGateway() {
 		fmt.Println(err)
 		return
 	}
-	raw, _ := s.CallTool(ctx, json.RawMessage(`{"name": "retrieve_tools", "arguments": {"query": "delete a file", "include_disabled": true}}`))
+	raw, _ := s.CallTool(ctx, mcp.Request{Name: "retrieve_tools", Arguments: json.RawMessage(`{"query": "delete a file", "include_disabled": true}`)})
 	var answer struct{ Content []struct{ Text string } }
 	_ = json.Unmarshal(raw, &answer)
 	fmt.Println(answer.Content[0].Text)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -27,7 +28,7 @@ func (s *Session) remembered(i int) (outcome.Outcome, bool) {
 // failed renders a call that the tool did not answer.
 func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
 	if own, ok := errors.AsType[*upstream.RPCError](err); ok {
-		return nil, &Error{Code: int(own.Code), Message: own.Message, Data: own.Data, Err: err}
+		return nil, &mcp.Error{Code: int(own.Code), Message: own.Message, Data: own.Data, Err: err}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads how it ended
 		return nil, ctx.Err()

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -19,8 +19,8 @@ func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
 	y.servers["docs"].answer = func(sent) (json.RawMessage, error) {
 		return nil, &upstream.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
 	}
-	_, err := y.open().CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
-	e, ok := errors.AsType[*gateway.Error](err)
+	_, err := y.open().CallTool(t.Context(), parse(t, `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
+	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Code != -32002 || e.Message != "no such <document>" || string(e.Data) != `{"id":9007199254740993}` || e.Status != 0 {
 		t.Errorf("got %+v", err)
 	}
@@ -74,7 +74,7 @@ func TestACallWhoseTimeEndsBeforeItIsSentSaysSo(t *testing.T) {
 	y.approvals.OnGet = func(ctx context.Context, _ tool.ID) error { <-ctx.Done(); return ctx.Err() }
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	raw, err := s.CallTool(ctx, json.RawMessage(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
+	raw, err := s.CallTool(ctx, parse(t, `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
 	if err != nil || !strings.Contains(string(raw), "Nothing was sent to a server: call again.") || len(y.calls()) != 0 {
 		t.Errorf("%s, %v", raw, err)
 	}

@@ -4,16 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
-
-// codeHeaderMismatch is MCP's code for headers that do not say what the body says.
-const codeHeaderMismatch = -32020
 
 // checkHeaders holds the headers by which a caller repeats arguments against the arguments:
 // what stands between may have let the call pass because of them. In search mode the tools that are
 // listed ask for none, and in the handshake protocols there are none.
-func (s *Session) checkHeaders(i int, params json.RawMessage) *Error {
+func (s *Session) checkHeaders(i int, arguments json.RawMessage) *mcp.Error {
 	if !s.direct || !s.caller.Modern {
 		return nil
 	}
@@ -21,20 +19,16 @@ func (s *Session) checkHeaders(i int, params json.RawMessage) *Error {
 	if err != nil || len(wanted) == 0 {
 		return nil //nolint:nilerr // a schema with an error is refused by the sync; the call says why
 	}
-	p, fault := readParams(params)
-	if fault != nil {
-		return fault
-	}
 	for _, w := range wanted {
 		values := s.caller.Header.Values(w.Header)
-		_, given := w.Value(p.arguments)
+		_, given := w.Value(arguments)
 		switch {
 		case !given && len(values) == 0:
 		case len(values) == 0:
 			return mismatch("Header mismatch: " + w.Header + " is missing. The tool wants this argument repeated as a header; list the tools again.")
 		default:
 			for _, v := range values {
-				if text, ok := tool.DecodeHeader(v); !ok || !w.Agrees(text, p.arguments) {
+				if text, ok := tool.DecodeHeader(v); !ok || !w.Agrees(text, arguments) {
 					return mismatch("Header mismatch: " + w.Header + " does not say what the argument says.")
 				}
 			}
@@ -43,6 +37,6 @@ func (s *Session) checkHeaders(i int, params json.RawMessage) *Error {
 	return nil
 }
 
-func mismatch(message string) *Error {
-	return &Error{Code: codeHeaderMismatch, Status: http.StatusBadRequest, Message: message}
+func mismatch(message string) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeHeaderMismatch, Status: http.StatusBadRequest, Message: message}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -61,7 +62,7 @@ func TestACallerWhoGoesAwayLeavesNoWarning(t *testing.T) {
 			defer cancel()
 			prepare(y, cancel)
 			y.log.Reset()
-			_, err := y.open().CallTool(ctx, json.RawMessage(call))
+			_, err := y.open().CallTool(ctx, parse(t, call))
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("CallTool = %v, want canceled", err)
 			}
@@ -104,14 +105,14 @@ func TestHeadersThatRepeatArgumentsMustAgreeWithThem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = s.CallTool(t.Context(), json.RawMessage(`{"name":"a__run","arguments":`+tt.args+`}`))
+				_, err = s.CallTool(t.Context(), parse(t, `{"name":"a__run","arguments":`+tt.args+`}`))
 				return err
 			}
 			err := call(true)
 			if called := len(y.calls()) > 0; called != (tt.refused == "") {
 				t.Errorf("called: %v, %v", called, err)
 			}
-			e, ok := errors.AsType[*gateway.Error](err)
+			e, ok := errors.AsType[*mcp.Error](err)
 			if ok != (tt.refused != "") || ok && (e.Code != -32020 || e.Status != 400 || !strings.Contains(e.Message, tt.refused)) {
 				t.Errorf("CallTool = %+v, want a mismatch of %q", err, tt.refused)
 			}
@@ -131,7 +132,7 @@ func TestSearchModeHasNoHeadersToAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CallTool(t.Context(), json.RawMessage(`{"name":"call_tool_destructive","arguments":{"name":"a:run","args":{"region":"eu"}}}`)); err != nil || len(y.calls()) != 1 {
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"a:run","args":{"region":"eu"}}}`)); err != nil || len(y.calls()) != 1 {
 		t.Errorf("CallTool = %v", err)
 	}
 }

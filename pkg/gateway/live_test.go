@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -85,13 +86,14 @@ func (s *street) call(params string) (json.RawMessage, error) {
 	session, err := s.gateway.Open(s.t.Context(), gateway.Caller{
 		Agent:       identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}},
 		Header:      header,
-		Meta:        json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":{},"vendor/x":9007199254740993}`),
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return session.CallTool(s.t.Context(), json.RawMessage(params))
+	r := parse(s.t, params)
+	r.Meta = json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":{},"vendor/x":9007199254740993}`)
+	return session.CallTool(s.t.Context(), r)
 }
 
 func definitions(list ...string) []json.RawMessage {
@@ -139,7 +141,7 @@ func TestCallsReachLiveServersOfBothErasUnchanged(t *testing.T) {
 				t.Errorf("the server's own header or the caller's _meta is missing: %s", got[0].Params)
 			}
 			_, err = s.call(fmt.Sprintf(`{"name":"call_tool_read","arguments":{"name":"%s:look"}}`, name))
-			if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32050 || e.Message != "not today" || string(e.Data) != `{"n":9007199254740993}` {
+			if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32050 || e.Message != "not today" || string(e.Data) != `{"n":9007199254740993}` {
 				t.Errorf("the server's error became %v", err)
 			}
 		})

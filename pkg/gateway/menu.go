@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // The gateway's own tools in search mode.
@@ -61,7 +63,7 @@ func menu() []string {
 
 // ListTools returns the result of tools/list: in search mode the six tools, in
 // direct mode the callable ones themselves. cursor is what the page before
-// gave as nextCursor. An error is an [*Error].
+// gave as nextCursor. An error is an [*mcp.Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
 		return nil, downError(s.st, nil)
@@ -85,6 +87,6 @@ func (s *Session) list(definitions []string, next string) (json.RawMessage, erro
 	}{json.RawMessage("[" + strings.Join(definitions, ",") + "]"), next, menuTTL, s.meta()})
 }
 
-func badCursor() *Error {
-	return &Error{Code: codeInvalidParams, Message: "Invalid cursor: list the tools from the start."}
+func badCursor() *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Invalid cursor: list the tools from the start."}
 }

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // warehouse is a gateway whose tools are open, denied, waiting, switched off, not offered and out
@@ -46,7 +46,7 @@ func (y *yard) shown() map[string]bool {
 	y.t.Helper()
 	s, err := y.gateway.Open(y.t.Context(), gateway.Caller{Agent: y.agent, Header: y.header, Path: y.path})
 	if err != nil {
-		if e, ok := errors.AsType[*gateway.Error](err); !ok || e.Code != -32602 {
+		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
 			y.t.Errorf("%s %v is refused by %v", y.path, y.header, err)
 		}
 		return nil
@@ -74,7 +74,7 @@ func (y *yard) shown() map[string]bool {
 		if direct {
 			name, args = strings.Replace(id, ":", "__", 1), `{}`
 		}
-		raw, err := s.CallTool(y.t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)))
+		raw, err := s.CallTool(y.t.Context(), parse(y.t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)))
 		exists := err == nil && !strings.Contains(string(raw), "was not found")
 		switch {
 		case exists && direct:

@@ -1,11 +1,11 @@
 package gateway_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/policy/policytest"
 )
 
@@ -26,9 +26,9 @@ func BenchmarkRetrieveUnderPolicy(b *testing.B) {
 	for _, copies := range []int{1, 19} {
 		y := town(b, copies)
 		y.agent.Claims = map[string]any{"groups": []any{"operators"}, "data": "public", "clearance": 4.0}
-		var params []json.RawMessage
+		var params []mcp.Request
 		for _, q := range queries {
-			params = append(params, json.RawMessage(fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q}}`, q)))
+			params = append(params, parse(b, fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q}}`, q)))
 		}
 		for _, bb := range []struct {
 			name, rules string

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -158,9 +159,9 @@ func TestFiveCompactResultsAreShort(t *testing.T) {
 func benchmarkRetrieve(b *testing.B, copies int, more string) { retrieveFrom(b, town(b, copies), more) }
 
 func retrieveFrom(b *testing.B, y *yard, more string) {
-	var params []json.RawMessage
+	var params []mcp.Request
 	for _, q := range queries {
-		params = append(params, json.RawMessage(fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q%s}}`, q, more)))
+		params = append(params, parse(b, fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q%s}}`, q, more)))
 	}
 	y.open()
 	b.ReportAllocs()
@@ -194,7 +195,7 @@ func BenchmarkServers10000(b *testing.B) {
 	y := town(b, 19)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := y.open().CallTool(b.Context(), json.RawMessage(`{"name":"upstream_servers","arguments":{}}`)); err != nil {
+		if _, err := y.open().CallTool(b.Context(), parse(b, `{"name":"upstream_servers","arguments":{}}`)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -216,7 +217,7 @@ func BenchmarkCall527(b *testing.B) {
 	y := town(b, 1)
 	first := ""
 	y.eachTool(func(id string) { first = id })
-	params := json.RawMessage(fmt.Sprintf(`{"name":"call_tool_destructive","arguments":{"name":%q}}`, first))
+	params := parse(b, fmt.Sprintf(`{"name":"call_tool_destructive","arguments":{"name":%q}}`, first))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := y.open().CallTool(b.Context(), params); err != nil {

@@ -18,7 +18,7 @@ type reply struct {
 // call calls one of the gateway's tools; arguments is JSON.
 func (y *yard) call(name, arguments string) reply {
 	y.t.Helper()
-	raw, err := y.open().CallTool(y.t.Context(), json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)))
+	raw, err := y.open().CallTool(y.t.Context(), parse(y.t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)))
 	if err != nil {
 		y.t.Fatalf("%s %s: %v", name, arguments, err)
 	}

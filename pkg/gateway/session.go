@@ -10,14 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
-
-// codeInvalidParams is JSON-RPC's. Refusals of the gateway's own have their HTTP
-// status as code, which lies outside the range that JSON-RPC reserves.
-const codeInvalidParams = -32602
 
 // A Session is what one request sees. It is for one request and one goroutine.
 type Session struct {
@@ -31,7 +28,7 @@ type Session struct {
 	down   bool // there is nothing to answer from
 }
 
-// Open resolves the state and the selection of one request. The error is an [*Error].
+// Open resolves the state and the selection of one request. The error is an [*mcp.Error].
 func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	req, err := toolset.ParseRequest(c.Path, c.Header)
 	if err != nil {
@@ -53,7 +50,7 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 }
 
 // selectionError renders why a selection cannot be served.
-func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error) *Error {
+func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error) *mcp.Error {
 	e, ok := errors.AsType[*toolset.Error](err)
 	if !ok {
 		g.o.Log.LogAttrs(ctx, slog.LevelError, "operator's selection cannot be used", slog.Any("error", err))
@@ -64,8 +61,8 @@ func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error
 		UnknownTools    []string           `json:"unknown_tools"`
 		Conflicts       []toolset.Conflict `json:"conflicts"`
 	}{notNil(e.UnknownToolsets), notNil(e.UnknownTools), notNil(e.Conflicts)})
-	return &Error{
-		Code: codeInvalidParams, Message: e.Message, Data: data,
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Message: e.Message, Data: data,
 		Status: e.Status, RetryAfter: e.RetryAfter, Err: err,
 	}
 }
@@ -78,8 +75,8 @@ func notNil[T any](s []T) []T {
 	return s
 }
 
-func downError(st *state.State, cause error) *Error {
-	return &Error{
+func downError(st *state.State, cause error) *mcp.Error {
+	return &mcp.Error{
 		Code: http.StatusServiceUnavailable, Message: downText(st.Health),
 		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second, Err: cause,
 	}

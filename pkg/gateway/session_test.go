@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -45,7 +46,7 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			t.Errorf("%s: instructions %q", stage, got)
 		}
 		for _, params := range calls {
-			raw, err := s.CallTool(t.Context(), json.RawMessage(params))
+			raw, err := s.CallTool(t.Context(), parse(t, params))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +55,7 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			}
 		}
 		_, err := s.ListTools(t.Context(), "")
-		e, ok := errors.AsType[*gateway.Error](err)
+		e, ok := errors.AsType[*mcp.Error](err)
 		if missing := stage != "no catalog yet"; missing != ok || ok && (e.Status != http.StatusServiceUnavailable || e.RetryAfter <= 0 || e.Code == -32603) {
 			t.Errorf("%s: tools/list gives %v", stage, err)
 		}
@@ -120,7 +121,7 @@ func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
 			h.Set(k, v)
 		}
 		_, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Path: tt.path, Header: h})
-		e, ok := errors.AsType[*gateway.Error](err)
+		e, ok := errors.AsType[*mcp.Error](err)
 		if !ok || e.Code != -32602 || e.Status != tt.status || tt.data != "" && string(e.Data) != tt.data || !strings.Contains(e.Message, tt.say) {
 			t.Errorf("%s: %+v", tt.name, err)
 		}
@@ -145,7 +146,7 @@ func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
 		}
 	}
 	for _, params := range append(calls[:2:2], calls[3], `{"name":"call_tool_read","arguments":{"name":"docs:none"}}`) {
-		raw, err := y.open().CallTool(t.Context(), json.RawMessage(params))
+		raw, err := y.open().CallTool(t.Context(), parse(t, params))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +157,7 @@ func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("tools/list", list)
-	raw, err := y.open().CallTool(t.Context(), json.RawMessage(calls[2]))
+	raw, err := y.open().CallTool(t.Context(), parse(t, calls[2]))
 	if err != nil || strings.Contains(string(raw), "ignored") {
 		t.Errorf("an upstream result was changed: %s, %v", raw, err)
 	}
@@ -254,7 +255,7 @@ func TestManyAgentsAtOnce(t *testing.T) {
 					return
 				}
 				for _, params := range calls {
-					if _, err := s.CallTool(t.Context(), json.RawMessage(params)); err != nil {
+					if _, err := s.CallTool(t.Context(), parse(t, params)); err != nil {
 						t.Error(err)
 					}
 				}

@@ -24,6 +24,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -140,7 +141,11 @@ func (y *yard) LoadAll(_ context.Context, targets []upstream.Target, each func(o
 
 // Call makes a yard the upstream of its gateway.
 func (y *yard) Call(_ context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
-	s := sent{t.ID, t.URL, c.Name, string(c.Params), string(c.Meta.Raw), c.Retry}
+	params := append(rawjson.Object{{Name: "arguments", Value: c.Arguments}}, c.Rest...)
+	if c.Arguments == nil {
+		params = c.Rest
+	}
+	s := sent{t.ID, t.URL, c.Name, string(params.Bytes()), string(c.Meta), c.Retry}
 	y.mu.Lock()
 	y.sent = append(y.sent, s)
 	srv := y.servers[t.ID]

@@ -6,16 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-)
-
-// What a result is, as resultType says.
-const (
-	resultComplete = `"complete"`
-	resultAsks     = `"input_required"`
 )
 
 // A tool's text for input that nobody can give.
@@ -28,8 +20,8 @@ const (
 
 // undeclared refuses a result that asks its client for what the client has not declared that it
 // can give; nil if it may ask. meta is that of the request.
-func undeclared(inputRequests, meta json.RawMessage) *gateway.Error {
-	has := field(meta, mcp.MetaKeyClientCapabilities)
+func undeclared(inputRequests, meta json.RawMessage) *mcp.Error {
+	has := field(meta, mcp.MetaClientCapabilities)
 	missing := map[string]map[string]struct{}{}
 	lacks := func(capability, part string) {
 		if missing[capability] == nil {
@@ -73,8 +65,8 @@ func undeclared(inputRequests, meta json.RawMessage) *gateway.Error {
 		return nil
 	}
 	data, _ := json.Marshal(map[string]any{"requiredCapabilities": missing}) // texts alone cannot fail
-	return &gateway.Error{
-		Code: mcp.CodeMissingRequiredClientCapabilities,
+	return &mcp.Error{
+		Code: mcp.CodeMissingCapability,
 		Message: "The tool asks its client for input, and this client has not declared that it can give it: " +
 			strings.Join(slices.Sorted(maps.Keys(missing)), ", ") + ". What the tool did before it asked is not known.",
 		Data: data,

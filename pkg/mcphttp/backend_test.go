@@ -14,7 +14,9 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // A backend serves fixed definitions, and answers a call with what the test says. It
@@ -25,7 +27,7 @@ type backend struct {
 	outputs      bool // each tool has an output schema
 	openErr      error
 	listErr      error
-	call         func(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
 
 	mu      sync.Mutex
 	callers []gateway.Caller
@@ -59,14 +61,28 @@ func (b *backend) ListTools(_ context.Context, cursor string) (json.RawMessage, 
 	return json.RawMessage(b.tools), b.listErr
 }
 
-func (b *backend) CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
+func (b *backend) CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	params := paramsOf(r)
 	b.mu.Lock()
-	b.params = append(b.params, string(params))
+	b.params = append(b.params, params)
 	b.mu.Unlock()
 	if b.call != nil {
-		return b.call(ctx, params)
+		return b.call(ctx, r)
 	}
-	return json.RawMessage(`{"content":[{"type":"text","text":"ok"}],"echo":` + string(params) + `}`), nil
+	return json.RawMessage(`{"content":[{"type":"text","text":"ok"}],"echo":` + params + `}`), nil
+}
+
+// paramsOf writes what a call holds: the name, the arguments, all others, _meta.
+func paramsOf(r mcp.Request) string {
+	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(r.Name)}}
+	if r.Arguments != nil {
+		o.Add("arguments", r.Arguments)
+	}
+	o = append(o, r.Rest...)
+	if r.Meta != nil {
+		o.Add("_meta", r.Meta)
+	}
+	return string(o.Bytes())
 }
 
 // touched reports whether anything reached the backend's tools.
@@ -77,8 +93,8 @@ func (b *backend) touched() bool {
 }
 
 // answers makes a call function of one result.
-func answers(result string) func(context.Context, json.RawMessage) (json.RawMessage, error) {
-	return func(context.Context, json.RawMessage) (json.RawMessage, error) {
+func answers(result string) func(context.Context, mcp.Request) (json.RawMessage, error) {
+	return func(context.Context, mcp.Request) (json.RawMessage, error) {
 		return json.RawMessage(result), nil
 	}
 }

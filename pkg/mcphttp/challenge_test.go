@@ -4,13 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 )
 
 func TestACallThatNeedsMoreNamesTheScope(t *testing.T) {
-	refused := &gateway.Error{Code: 403, Status: 403, Message: "no", Err: &identity.Error{Kind: identity.Scope, Scopes: []string{"destructive"}}}
+	refused := &mcp.Error{Code: 403, Status: 403, Message: "no", Err: &identity.Error{Kind: identity.Scope, Scopes: []string{"destructive"}}}
 	inEachEra(t, func(t *testing.T, e era) {
 		h := newHandler(t, &backend{call: fails(refused)}, &mcphttp.Options{BaseURL: "https://gw.example", Resource: &mcphttp.Resource{ScopePrefix: "gate/"}})
 		got := send(h, e.request(t, "tools/call", `"name":"x"`))

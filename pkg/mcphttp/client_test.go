@@ -14,20 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // known answers the calls of two tools and refuses others.
-func known(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		Name      string
-		Arguments json.RawMessage
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
-		return nil, err
-	}
+func known(_ context.Context, p mcp.Request) (json.RawMessage, error) {
 	switch p.Name {
 	case "echo":
 		text, err := json.Marshal(string(p.Arguments))
@@ -35,14 +28,14 @@ func known(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
 	case "fail":
 		return json.RawMessage(`{"content":[{"type":"text","text":"Tool is disabled and not callable."}],"isError":true,"structuredContent":{}}`), nil
 	}
-	return nil, &gateway.Error{Code: -32602, Message: fmt.Sprintf("unknown tool %q", p.Name)}
+	return nil, &mcp.Error{Code: -32602, Message: fmt.Sprintf("unknown tool %q", p.Name)}
 }
 
 // connect opens a session of the official Go client.
-func connect(t *testing.T, url, version string) *mcp.ClientSession {
+func connect(t *testing.T, url, version string) *sdk.ClientSession {
 	t.Helper()
-	c := mcp.NewClient(&mcp.Implementation{Name: "t", Version: "1"}, nil)
-	s, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, nil)
+	s, err := c.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}, &sdk.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,18 +58,18 @@ func TestOfficialGoClientWorksInEachEra(t *testing.T) {
 			if err != nil || len(list.Tools) != 2 || list.CacheScope != "private" {
 				t.Fatalf("list: %+v, %v", list, err)
 			}
-			call, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"n":1}`)})
+			call, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"n":1}`)})
 			if err != nil || call.IsError {
 				t.Fatalf("call: %+v, %v", call, err)
 			}
-			if d := cmp.Diff(`{"n":1}`, call.Content[0].(*mcp.TextContent).Text); d != "" {
+			if d := cmp.Diff(`{"n":1}`, call.Content[0].(*sdk.TextContent).Text); d != "" {
 				t.Errorf("call (-want +got):\n%s", d)
 			}
-			blocked, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "fail"})
+			blocked, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "fail"})
 			if err != nil || !blocked.IsError {
 				t.Errorf("blocked: %+v, %v", blocked, err)
 			}
-			_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "none"})
+			_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "none"})
 			if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != -32602 || e.Message != `unknown tool "none"` {
 				t.Errorf("unknown: %v", err)
 			}

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // origins are the web origins whose pages may call, in the form that browsers
@@ -42,7 +42,7 @@ func (o origins) allow(origin string) bool {
 
 // checkOrigin refuses pages of other sites, and tells the browser that this one
 // may read the answer. A page cannot leave Origin out of a POST.
-func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *gateway.Error {
+func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error {
 	values := r.Header.Values("Origin")
 	if len(values) == 0 {
 		return nil

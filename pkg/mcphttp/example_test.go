@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 )
 
@@ -27,7 +28,7 @@ func (clock) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}`), nil
 }
 
-func (clock) CallTool(context.Context, json.RawMessage) (json.RawMessage, error) {
+func (clock) CallTool(context.Context, mcp.Request) (json.RawMessage, error) {
 	return json.RawMessage(`{"content":[{"type":"text","text":"12:00"}]}`), nil
 }
 

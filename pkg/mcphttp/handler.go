@@ -12,10 +12,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -26,7 +27,7 @@ type handler struct {
 	opts    Options
 	origins origins
 
-	sdk        *mcp.Server
+	sdk        *sdk.Server
 	rpc        http.Handler
 	bodies     budget
 	serverInfo []byte // as it stands in _meta
@@ -35,7 +36,7 @@ type handler struct {
 // An exchange is one request and what became of it.
 type exchange struct {
 	path     string // after /mcp
-	msg      message
+	msg      mcp.Request
 	read     bool // the body was
 	modern   bool
 	agent    string
@@ -45,7 +46,7 @@ type exchange struct {
 
 	mu      sync.Mutex      // the SDK answers in another goroutine
 	raw     json.RawMessage // the backend's result
-	refused *gateway.Error  // the backend's error
+	refused *mcp.Error      // the backend's error
 }
 
 const endpointPrefix = "/mcp"
@@ -83,14 +84,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !x.read {
 			leave(w, r)
 		}
-		writeError(w, x.msg.id, err, code)
+		writeError(w, x.msg.ID, err, code)
 	}
 	h.record(r.Context(), x, err, code)
 }
 
 // serve takes the steps of one request in order. What it refuses it has not
 // written yet.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (refused *gateway.Error) {
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (refused *mcp.Error) {
 	defer func() {
 		if p := recover(); p != nil {
 			refused = panicked(p)
@@ -101,7 +102,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (re
 		return refuse(http.StatusNotFound, "not found")
 	}
 	if err := h.checkOrigin(w, r); err != nil {
-		x.msg.id = peekID(w, r)
+		x.msg.ID = peekID(w, r)
 		return err
 	}
 	switch r.Method {
@@ -118,7 +119,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (re
 	}
 	agent, denied := h.auth.Authenticate(r) // before the body, which costs memory and time
 	if denied != nil {
-		x.msg.id = peekID(w, r)
+		x.msg.ID = peekID(w, r)
 		return h.challenge(w, x.path, denied)
 	}
 	x.agent = agent.ID
@@ -127,38 +128,38 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, x *exchange) (re
 		return err
 	}
 	x.read = true
-	if x.msg, err = parse(body); err != nil {
+	if x.msg, err = mcp.Parse(body); err != nil {
 		return err
 	}
 	return h.serveMessage(w, r, x, agent)
 }
 
 // serveMessage answers an authenticated caller's message.
-func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, x *exchange, agent identity.Agent) *gateway.Error {
+func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, x *exchange, agent identity.Agent) *mcp.Error {
 	ver, err := version(r.Header)
 	if err != nil {
 		return err
 	}
-	x.modern = ver >= modernVersion
+	x.modern = ver >= mcp.VersionModern
 	header, err := sdkHeader(r.Header, ver)
 	if err != nil {
 		return err
 	}
-	if x.msg.method == "" { // a client's answer to a request that was never made
+	if x.msg.Method == "" { // a client's answer to a request that was never made
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
 	if err := admit(x.msg, x.modern); err != nil {
 		return err
 	}
-	if x.msg.isNotification() && !notifications[x.msg.method] {
+	if x.msg.IsNotification() && !notifications[x.msg.Method] {
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
-	if x.msg.method == methodListen && !accepts(r.Header, "text/event-stream") {
+	if x.msg.Method == mcp.MethodListen && !accepts(r.Header, "text/event-stream") {
 		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
 	}
-	if served[x.msg.method] {
+	if served[x.msg.Method] {
 		if err := h.open(r, x, agent); err != nil {
 			return err
 		}
@@ -167,14 +168,13 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, x *exchan
 }
 
 // open asks the backend for the caller's view.
-func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *gateway.Error {
+func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *mcp.Error {
 	ctx, cancel := context.WithDeadline(r.Context(), x.deadline)
 	defer cancel()
 	s, err := h.backend.Open(ctx, gateway.Caller{
 		Agent:       agent,
 		Path:        x.path,
 		Header:      callerHeaders(r.Header),
-		Meta:        x.msg.meta,
 		Modern:      x.modern,
 		Traceparent: r.Header.Get("Traceparent"),
 	})
@@ -187,32 +187,32 @@ func (h *handler) open(r *http.Request, x *exchange, agent identity.Agent) *gate
 
 // ask hands the message to the SDK and writes its answer, with the client's id and
 // the backend's bytes in it.
-func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, header http.Header) *gateway.Error {
+func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, header http.Header) *mcp.Error {
 	in := r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	in.Header = header
-	body := x.msg.forSDK()
+	body := forSDK(x.msg)
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	rec := &recorder{header: http.Header{}}
 	h.rpc.ServeHTTP(rec, in)
 
 	raw, refused := x.outcome()
-	if refused != nil && !x.msg.isNotification() { // nobody waits to hear what the SDK missed before it
+	if refused != nil && !x.msg.IsNotification() { // nobody waits to hear what the SDK missed before it
 		return refused
 	}
 	if err := rec.refusal(); err != nil {
 		return err
 	}
 	if raw != nil {
-		writeJSON(w, http.StatusOK, envelope(x.msg.id, "result", raw))
+		writeJSON(w, http.StatusOK, envelope(x.msg.ID, "result", raw))
 		return nil
 	}
 	rest, ok := rec.result()
 	switch {
 	case ok:
-		writeJSON(w, http.StatusOK, append([]byte(`{"jsonrpc":"2.0","id":`+string(x.msg.id)+`,`), rest...))
-	case rec.status == http.StatusAccepted, x.msg.isNotification(): // the SDK's session may end before it has said so
+		writeJSON(w, http.StatusOK, append([]byte(`{"jsonrpc":"2.0","id":`+string(x.msg.ID)+`,`), rest...))
+	case rec.status == http.StatusAccepted, x.msg.IsNotification(): // the SDK's session may end before it has said so
 		w.WriteHeader(http.StatusAccepted)
-	case x.msg.method == methodListen && rec.status == http.StatusOK:
+	case x.msg.Method == mcp.MethodListen && rec.status == http.StatusOK:
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write(rec.body.Bytes()) // a client that is gone reads nothing
 	default: // the request ended before its answer was there
@@ -222,11 +222,11 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, heade
 }
 
 // record leaves one line and one count. Neither holds arguments or results.
-func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, code int) {
+func (h *handler) record(ctx context.Context, x *exchange, err *mcp.Error, code int) {
 	id, took := h.opts.RequestID(ctx), time.Since(x.start)
 	attrs := []slog.Attr{
-		slog.String("method", cut(x.msg.method)),
-		slog.String("tool", cut(x.msg.name)),
+		slog.String("method", cut(x.msg.Method)),
+		slog.String("tool", cut(x.msg.Name)),
 		slog.String("agent", x.agent),
 		slog.Bool("modern", x.modern),
 		slog.Duration("took", took),
@@ -244,17 +244,17 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 			attrs = append(attrs, slog.Any("error", err.Err))
 		}
 		_, tools := errors.AsType[*upstream.RPCError](err.Err) // the tool's own answer: nothing failed here
-		switch failed = code >= http.StatusInternalServerError || err.Code == codeInternal && !tools; {
+		switch failed = code >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools; {
 		case failed:
 			level = slog.LevelError
-		case x.msg.method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
+		case x.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
 			level = slog.LevelDebug // whoever tries paths and methods says nothing of MCP
 		}
 	}
 	h.opts.Log.LogAttrs(ctx, level, "mcp request", attrs...)
 	_ = h.opts.Metrics.Request(metrics.Request{ // a lost count stops no request
-		Method:    cut(x.msg.method),
-		Tool:      cut(x.msg.name),
+		Method:    cut(x.msg.Method),
+		Tool:      cut(x.msg.Name),
 		Agent:     x.agent,
 		RequestID: id,
 		Duration:  took,
@@ -264,7 +264,7 @@ func (h *handler) record(ctx context.Context, x *exchange, err *gateway.Error, c
 
 // gone reports whether a request came to nothing because its client went away: while it was
 // served, or before it was sent whole.
-func (x *exchange) gone(ctx context.Context, err *gateway.Error) bool {
+func (x *exchange) gone(ctx context.Context, err *mcp.Error) bool {
 	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err.Err, context.Canceled) ||
 		!x.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }

@@ -8,34 +8,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Header names of MCP, in canonical form.
-const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-)
-
-// modernVersion is the first version without a handshake. Versions are dates, so
-// they compare as strings.
-const modernVersion = "2026-07-28"
-
 // offered are the protocol versions that clients are told of, newest first. 2024-11-05 is not
 // spoken: its HTTP transport is another one.
-var offered = []string{modernVersion, "2025-11-25", "2025-06-18"}
+var offered = []string{mcp.VersionModern, mcp.VersionLegacy, mcp.Version20250618}
 
 // silentVersion is the version that a request speaks which names none. It is spoken, so that
 // such clients are served, and not offered: it has batches, which are refused.
-const silentVersion = "2025-03-26"
+const silentVersion = mcp.Version20250326
 
 // checkMedia holds the request to JSON in and out. A browser sends other content
 // types without asking first, so this too keeps pages of other sites out.
-func checkMedia(h http.Header) *gateway.Error {
+func checkMedia(h http.Header) *mcp.Error {
 	media, _, err := mime.ParseMediaType(strings.Join(h.Values("Content-Type"), ", "))
 	if err != nil || media != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "content type must be application/json")
@@ -68,15 +57,15 @@ func accepts(h http.Header, media string) bool {
 
 // version returns the protocol version that the request names; "" stands for one that names
 // none, as a client does that has not negotiated yet, and for the version that this means.
-func version(h http.Header) (string, *gateway.Error) {
-	v, err := single(h, headerVersion)
+func version(h http.Header) (string, *mcp.Error) {
+	v, err := single(h, mcp.HeaderVersion)
 	if err != nil || v == "" || v == silentVersion {
 		return "", err
 	}
 	if !slices.Contains(offered, v) {
-		data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: offered, Requested: v})
-		return "", &gateway.Error{
-			Code:    mcp.CodeUnsupportedProtocolVersion,
+		data, _ := json.Marshal(sdk.UnsupportedProtocolVersionData{Supported: offered, Requested: v})
+		return "", &mcp.Error{
+			Code:    mcp.CodeVersion,
 			Message: "unsupported protocol version",
 			Data:    data,
 			Status:  http.StatusBadRequest,
@@ -87,7 +76,7 @@ func version(h http.Header) (string, *gateway.Error) {
 
 // single returns the one value of a header on which a check depends. Two lines that
 // differ would let one reader check the first and another act on the second.
-func single(h http.Header, name string) (string, *gateway.Error) {
+func single(h http.Header, name string) (string, *mcp.Error) {
 	values := h.Values(name)
 	for _, v := range values {
 		if v != values[0] {
@@ -100,8 +89,8 @@ func single(h http.Header, name string) (string, *gateway.Error) {
 	return values[0], nil
 }
 
-func mismatch(format string, args ...any) *gateway.Error {
-	return &gateway.Error{
+func mismatch(format string, args ...any) *mcp.Error {
+	return &mcp.Error{
 		Code:    mcp.CodeHeaderMismatch,
 		Message: fmt.Sprintf(format, args...),
 		Status:  http.StatusBadRequest,
@@ -114,31 +103,31 @@ func mismatch(format string, args ...any) *gateway.Error {
 // It refuses an Accept header without SSE although it answers in JSON, and a
 // Last-Event-ID, which some clients send with every request; and it compares Mcp-Name with the
 // body without decoding it first.
-func sdkHeader(h http.Header, version string) (http.Header, *gateway.Error) {
+func sdkHeader(h http.Header, version string) (http.Header, *mcp.Error) {
 	out := http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json, text/event-stream"},
 	}
 	if version != "" {
-		out.Set(headerVersion, version)
+		out.Set(mcp.HeaderVersion, version)
 	}
-	method, err := single(h, headerMethod)
+	method, err := single(h, mcp.HeaderMethod)
 	if err != nil {
 		return nil, err
 	}
-	name, err := single(h, headerName)
+	name, err := single(h, mcp.HeaderName)
 	if err != nil {
 		return nil, err
 	}
 	name, ok := tool.DecodeHeader(name)
 	if !ok {
-		return nil, mismatch("header %s is not encoded as it must be", headerName)
+		return nil, mismatch("header %s is not encoded as it must be", mcp.HeaderName)
 	}
 	if method != "" {
-		out[headerMethod] = []string{method}
+		out[mcp.HeaderMethod] = []string{method}
 	}
 	if name != "" {
-		out[headerName] = []string{name}
+		out[mcp.HeaderName] = []string{name}
 	}
 	return out, nil
 }

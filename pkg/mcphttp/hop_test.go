@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -123,7 +123,7 @@ func TestAClientThatGoesAwayIsNoFailure(t *testing.T) {
 		var log logbook
 		var counts strings.Builder
 		ctx, cancel := context.WithCancel(t.Context())
-		b := &backend{call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
 			cancel()
 			if e.isModern() {
 				<-ctx.Done()
@@ -163,11 +163,11 @@ func TestAnErrorOfAToolIsNoFailureOfTheGateway(t *testing.T) {
 	for name, theirs := range map[string]bool{"of the tool": true, "of the gateway": false} {
 		var log logbook
 		var counts strings.Builder
-		fails := &gateway.Error{Code: -32603, Message: "row 7 is gone", Err: errors.New("boom")}
+		fails := &mcp.Error{Code: -32603, Message: "row 7 is gone", Err: errors.New("boom")}
 		if theirs {
 			fails.Err = &upstream.RPCError{Code: -32603, Message: "row 7 is gone"}
 		}
-		b := &backend{call: func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, fails }}
+		b := &backend{call: func(context.Context, mcp.Request) (json.RawMessage, error) { return nil, fails }}
 		h := newHandler(t, b, &mcphttp.Options{Log: log.logger(), Metrics: metrics.New(&counts, "mcp", nil)})
 		send(h, modern.request(t, "tools/call", `"name":"x"`)).wantError(t, 200, -32603, "7")
 		if failed := strings.Contains(log.String(), `"level":"ERROR"`); failed == theirs || strings.Contains(counts.String(), `"Errors":0`) != theirs {

@@ -19,16 +19,17 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 )
 
 // A Backend knows the tools. It is safe for concurrent use.
 type Backend interface {
-	// Open answers for one request of one caller. A *[gateway.Error] is
+	// Open answers for one request of one caller. A *[mcp.Error] is
 	// rendered for the client; any other error is for the log, and the client
 	// reads "internal error".
 	Open(ctx context.Context, c gateway.Caller) (Session, error)
@@ -43,10 +44,9 @@ type Session interface {
 	// Cursor is "" for the first page.
 	ListTools(ctx context.Context, cursor string) (json.RawMessage, error)
 
-	// CallTool takes the params object of tools/call as the client sent it
-	// and returns the result object. A *[gateway.Error] is a protocol error;
+	// CallTool takes a checked tools/call and returns the result object. A *[mcp.Error] is a protocol error;
 	// what the model should read and act on is a result with isError.
-	CallTool(ctx context.Context, params json.RawMessage) (json.RawMessage, error)
+	CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error)
 
 	// DeclaresOutput reports whether the definition that ListTools gives of the tool of
 	// this name has an output schema.
@@ -108,9 +108,9 @@ func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, erro
 	}
 	h.origins = origins
 	h.sdk = h.newServer()
-	h.rpc = mcp.NewStreamableHTTPHandler(
-		func(*http.Request) *mcp.Server { return h.sdk },
-		&mcp.StreamableHTTPOptions{
+	h.rpc = sdk.NewStreamableHTTPHandler(
+		func(*http.Request) *sdk.Server { return h.sdk },
+		&sdk.StreamableHTTPOptions{
 			Stateless:                    true,
 			JSONResponse:                 true,
 			PropagateRequestCancellation: true,

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // A recorder holds what the SDK answers until it is known what of it the client may
@@ -44,14 +44,14 @@ func (r *recorder) result() ([]byte, bool) {
 
 // refusal returns the SDK's error, nil if it answered with a result. Its text goes
 // through where it is about the protocol; what it says of its own types does not.
-func (r *recorder) refusal() *gateway.Error {
+func (r *recorder) refusal() *mcp.Error {
 	if !strings.HasPrefix(r.header.Get("Content-Type"), "application/json") {
 		if r.status < 400 {
 			return nil
 		}
 		e := refuse(r.status, strings.TrimSpace(r.body.String()))
 		if r.status == http.StatusBadRequest {
-			e.Code = codeInvalidRequest
+			e.Code = mcp.CodeInvalidRequest
 		}
 		return e
 	}
@@ -69,9 +69,9 @@ func (r *recorder) refusal() *gateway.Error {
 		return nil
 	}
 	if e.Code == 0 || strings.Contains(e.Message, "unmarshaling") {
-		e = &wireError{Code: codeInvalidParams, Message: "invalid params"}
+		e = &wireError{Code: mcp.CodeInvalidParams, Message: "invalid params"}
 	}
-	out := &gateway.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+	out := &mcp.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	if r.status != http.StatusOK {
 		out.Status = r.status
 	}

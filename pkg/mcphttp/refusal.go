@@ -11,32 +11,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // refuse makes a refusal of the HTTP exchange. JSON-RPC keeps -32768 to -32000 for
 // itself, so the code is the status.
-func refuse(status int, msg string) *gateway.Error {
-	return &gateway.Error{Code: status, Message: msg, Status: status}
+func refuse(status int, msg string) *mcp.Error {
+	return &mcp.Error{Code: status, Message: msg, Status: status}
+}
+
+func badRequest(code int, msg string) *mcp.Error {
+	return &mcp.Error{Code: code, Message: msg, Status: http.StatusBadRequest}
 }
 
 // internal hides a cause from the caller.
-func internal(err error) *gateway.Error {
-	return &gateway.Error{Code: codeInternal, Message: "internal error", Err: err}
+func internal(err error) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeInternal, Message: "internal error", Err: err}
 }
 
 // panicked makes an internal error of a recovered panic. It is called while the stack
 // still stands.
-func panicked(p any) *gateway.Error {
+func panicked(p any) *mcp.Error {
 	return internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 }
 
 // visible returns the part of err that a caller may read.
-func visible(err error) *gateway.Error {
-	if e, ok := errors.AsType[*gateway.Error](err); ok {
+func visible(err error) *mcp.Error {
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
 		return e
 	}
 	return internal(err)
@@ -44,7 +46,7 @@ func visible(err error) *gateway.Error {
 
 // status returns the HTTP status of a JSON-RPC error. The stateless protocol gives
 // some codes a status of their own; the handshake protocols answer 200.
-func status(e *gateway.Error, modern bool) int {
+func status(e *mcp.Error, modern bool) int {
 	switch {
 	case e.Status != 0:
 		return e.Status
@@ -52,9 +54,9 @@ func status(e *gateway.Error, modern bool) int {
 		return http.StatusOK
 	}
 	switch e.Code {
-	case codeMethodNotFound:
+	case mcp.CodeMethodNotFound:
 		return http.StatusNotFound
-	case codeInvalidParams, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities, mcp.CodeHeaderMismatch:
+	case mcp.CodeInvalidParams, mcp.CodeVersion, mcp.CodeMissingCapability, mcp.CodeHeaderMismatch:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
@@ -70,7 +72,7 @@ type wireError struct {
 // writeError is the one place where refusals become answers. Even a 401 carries a
 // JSON-RPC body with the request's id: some clients end their whole session at a
 // plain one.
-func writeError(w http.ResponseWriter, id json.RawMessage, e *gateway.Error, status int) {
+func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status int) {
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
@@ -106,12 +108,12 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 }
 
 // challenge turns a failed authentication into a refusal, and sets WWW-Authenticate.
-func (h *handler) challenge(w http.ResponseWriter, path string, err error) *gateway.Error {
+func (h *handler) challenge(w http.ResponseWriter, path string, err error) *mcp.Error {
 	refused, ok := errors.AsType[*identity.Error](err)
 	if !ok {
 		refused = &identity.Error{}
 	}
-	var e *gateway.Error
+	var e *mcp.Error
 	switch refused.Kind {
 	case identity.Unavailable:
 		e = refuse(http.StatusServiceUnavailable, "the credentials cannot be checked at the moment")

@@ -17,14 +17,15 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 )
 
 func TestErrorsOfTheBackendKeepCodeMessageAndData(t *testing.T) {
-	unknown := &gateway.Error{Code: -32602, Message: `unknown tool "x" <&>`, Data: json.RawMessage(`{"n":9007199254740993}`)}
-	own := &gateway.Error{Code: 1234, Message: "of the upstream"}
-	busy := &gateway.Error{Code: -32602, Message: "no tools left", Status: 503, RetryAfter: 1500 * time.Millisecond}
+	unknown := &mcp.Error{Code: -32602, Message: `unknown tool "x" <&>`, Data: json.RawMessage(`{"n":9007199254740993}`)}
+	own := &mcp.Error{Code: 1234, Message: "of the upstream"}
+	busy := &mcp.Error{Code: -32602, Message: "no tools left", Status: 503, RetryAfter: 1500 * time.Millisecond}
 	inEachEra(t, func(t *testing.T, e era) {
 		status := 200
 		if e.isModern() {
@@ -47,12 +48,12 @@ func TestErrorsOfTheBackendKeepCodeMessageAndData(t *testing.T) {
 	})
 }
 
-func fails(err error) func(context.Context, json.RawMessage) (json.RawMessage, error) {
-	return func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, err }
+func fails(err error) func(context.Context, mcp.Request) (json.RawMessage, error) {
+	return func(context.Context, mcp.Request) (json.RawMessage, error) { return nil, err }
 }
 
 func TestSelectionIsRefusedBeforeAnythingIsAsked(t *testing.T) {
-	refused := &gateway.Error{Code: -32602, Message: "unknown toolset", Status: 400, Data: json.RawMessage(`{"unknown_toolsets":["zap"]}`)}
+	refused := &mcp.Error{Code: -32602, Message: "unknown toolset", Status: 400, Data: json.RawMessage(`{"unknown_toolsets":["zap"]}`)}
 	for _, method := range []string{"tools/list", "tools/call", "initialize", "server/discover"} {
 		e, params := legacy, `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"},"name":"x"`
 		if method == "server/discover" {
@@ -75,7 +76,7 @@ func TestOtherErrorsAreForTheLogAlone(t *testing.T) {
 	for name, b := range map[string]*backend{
 		"open":         {openErr: secret},
 		"list":         {listErr: secret},
-		"panic":        {call: func(context.Context, json.RawMessage) (json.RawMessage, error) { panic(secret) }},
+		"panic":        {call: func(context.Context, mcp.Request) (json.RawMessage, error) { panic(secret) }},
 		"broken":       {call: answers(`{"content":[`), tools: `{"tools":[`},
 		"list as list": {call: answers(`[]`), tools: `[]`},
 		"meta no map":  {call: answers(`{"_meta":5}`), tools: `{"_meta":5}`},
@@ -115,7 +116,7 @@ func TestAPanicIsAnAnswerToo(t *testing.T) {
 func TestLateCallsAreGivenUp(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
-			b := &backend{call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}}
@@ -135,7 +136,7 @@ func TestTheRequestsDeadlineReachesTheBackend(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			var left time.Duration
-			b := &backend{call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
 				d, _ := ctx.Deadline()
 				left = time.Until(d)
 				return json.RawMessage(`{"content":[]}`), nil
@@ -156,7 +157,7 @@ func TestTheRequestsDeadlineReachesTheBackend(t *testing.T) {
 func TestDisconnectCancelsInTheStatelessProtocolAlone(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		began, ended := make(chan struct{}), make(chan error, 1)
-		b := &backend{call: func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+		b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
 			close(began)
 			select {
 			case <-ctx.Done():
@@ -426,7 +427,7 @@ func TestNobodyFillsTheLogOrTheCounts(t *testing.T) {
 	} {
 		var log logbook
 		var counts bytes.Buffer
-		h := newHandler(t, &backend{call: fails(&gateway.Error{Code: -32000, Message: long})}, &mcphttp.Options{
+		h := newHandler(t, &backend{call: fails(&mcp.Error{Code: -32000, Message: long})}, &mcphttp.Options{
 			Log: log.logger(), Metrics: metrics.New(&counts, "mcp", nil),
 		})
 		send(h, post(t, body))

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
@@ -19,10 +20,16 @@ const maxQuoted = 6<<20 - 16<<10
 
 // A rawResult stands in the SDK's answer for the bytes that the backend gave. They
 // are put in later: the encoder would drop white space and copy them thrice.
-type rawResult struct{ mcp.ResultBase }
+type rawResult struct{ sdk.ResultBase }
 
 // MarshalJSON returns a placeholder.
 func (*rawResult) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+
+// What a result is, as resultType says.
+const (
+	resultComplete = `"` + mcp.ResultComplete + `"`
+	resultAsks     = `"` + mcp.ResultInputRequired + `"`
+)
 
 // A decorator adds to a result what the protocol wants beside what the backend gave.
 type decorator struct {
@@ -80,7 +87,7 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 	meta, err := rawjson.Split(o.Get("_meta"), rawjson.Lenient)
 	if !d.modern {
 		changed := o.Delete("resultType")
-		if err != nil || !meta.Delete(mcp.MetaKeyServerInfo) {
+		if err != nil || !meta.Delete(mcp.MetaServerInfo) {
 			return changed, nil // no object, or nothing in it
 		}
 		if o.Delete("_meta"); len(meta) > 0 {
@@ -92,7 +99,7 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 	if v := o.Get("_meta"); err != nil && v != nil && string(v) != "null" {
 		return false, fmt.Errorf("_meta of a result: %w", err)
 	}
-	if meta.Set(mcp.MetaKeyServerInfo, d.serverInfo) {
+	if meta.Set(mcp.MetaServerInfo, d.serverInfo) {
 		changed = o.Set("_meta", meta.Bytes())
 	}
 	return changed, nil
@@ -126,7 +133,7 @@ var errTooLong = errors.New("answer is over the limit")
 // exceeded returns the limit, in bytes, that an answer with this result would exceed: limit
 // itself, or that of the answer as a string; 0 if it can be sent.
 func exceeded(result json.RawMessage, limit int) int {
-	const around = maxID + 64 // the envelope
+	const around = mcp.MaxID + 64 // the envelope
 	if len(result)+around > limit {
 		return limit
 	}

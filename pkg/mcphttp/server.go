@@ -10,32 +10,23 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-)
-
-// The methods that are served.
-const (
-	methodInitialize = "initialize"
-	methodPing       = "ping"
-	methodDiscover   = "server/discover"
-	methodList       = "tools/list"
-	methodCall       = "tools/call"
-	methodListen     = "subscriptions/listen"
 )
 
 // served says of each method of MCP that is offered whether it needs a session.
 // What is not here does not exist: the SDK would answer an empty list of
 // prompts to a client that was told of none.
 var served = map[string]bool{
-	methodInitialize: true,
-	methodDiscover:   true,
-	methodList:       true,
-	methodCall:       true,
-	methodPing:       false,
-	methodListen:     false,
+	mcp.MethodInitialize: true,
+	mcp.MethodDiscover:   true,
+	mcp.MethodListTools:  true,
+	mcp.MethodCallTool:   true,
+	mcp.MethodPing:       false,
+	mcp.MethodListen:     false,
 }
 
 // notifications are those that the SDK takes. Others are taken too, and dropped:
@@ -47,14 +38,14 @@ var notifications = map[string]bool{
 
 // newServer returns the one server for all requests. Making one for each, with its
 // tools in it, costs milliseconds and megabytes at a hundred tools.
-func (h *handler) newServer() *mcp.Server {
-	impl := &mcp.Implementation{Name: h.opts.Name, Version: h.opts.Version}
-	s := mcp.NewServer(impl, &mcp.ServerOptions{
+func (h *handler) newServer() *sdk.Server {
+	impl := &sdk.Implementation{Name: h.opts.Name, Version: h.opts.Version}
+	s := sdk.NewServer(impl, &sdk.ServerOptions{
 		// No listChanged: nothing runs between requests that could tell of a
 		// change, and a subscription ends at once and in good order.
-		Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 		SupportedProtocolVersions: offered,
-		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
 			c.CacheScope = "private"
 		},
 		Logger: slog.New(warnings{h.opts.Log.Handler()}),
@@ -70,8 +61,8 @@ var errNoExchange = errors.New("no exchange in the context")
 
 // answer takes the tools' methods out of the SDK's hands. It runs in a goroutine of
 // the SDK, where nothing else would catch a panic.
-func (h *handler) answer(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+func (h *handler) answer(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (res sdk.Result, err error) {
 		x, ok := ctx.Value(exchangeKey{}).(*exchange)
 		if !ok {
 			return nil, errNoExchange
@@ -85,7 +76,7 @@ func (h *handler) answer(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}()
 		switch method {
-		case methodList, methodCall:
+		case mcp.MethodListTools, mcp.MethodCallTool:
 			raw, err := h.tools(ctx, x)
 			if err != nil {
 				return nil, err
@@ -95,11 +86,11 @@ func (h *handler) answer(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		res, err = next(ctx, method, req)
 		switch r := res.(type) {
-		case *mcp.InitializeResult:
+		case *sdk.InitializeResult:
 			if r != nil {
 				r.Instructions = x.session.Instructions()
 			}
-		case *mcp.DiscoverResult:
+		case *sdk.DiscoverResult:
 			if r != nil {
 				r.Instructions = x.session.Instructions()
 			}
@@ -114,17 +105,17 @@ func (h *handler) tools(ctx context.Context, x *exchange) (json.RawMessage, erro
 	// its end: there a client that disconnects has not cancelled.
 	ctx, cancel := context.WithDeadline(ctx, x.deadline)
 	defer cancel()
-	d := decorator{list: x.msg.method == methodList, modern: x.modern, serverInfo: h.serverInfo, meta: x.msg.meta}
-	d.checked = !d.list && !x.modern && x.session.DeclaresOutput(x.msg.name)
+	d := decorator{list: x.msg.Method == mcp.MethodListTools, modern: x.modern, serverInfo: h.serverInfo, meta: x.msg.Meta}
+	d.checked = !d.list && !x.modern && x.session.DeclaresOutput(x.msg.Name)
 	var raw json.RawMessage
 	var err error
 	if d.list {
-		raw, err = x.session.ListTools(ctx, x.msg.cursor)
+		raw, err = x.session.ListTools(ctx, x.msg.Cursor)
 	} else {
-		raw, err = x.session.CallTool(ctx, x.msg.params)
+		raw, err = x.session.CallTool(ctx, x.msg)
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
-	if _, refused := errors.AsType[*gateway.Error](err); late && !refused && !d.list { // how far it got is not known
+	if _, refused := errors.AsType[*mcp.Error](err); late && !refused && !d.list { // how far it got is not known
 		raw, err = gateway.Failed("", &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{
 			Status: outcome.Transient, Reason: outcome.ReasonTimeout, Duration: time.Since(x.start),
 		}}, nil)
@@ -170,29 +161,29 @@ func (x *exchange) keep(raw json.RawMessage) {
 }
 
 // outcome returns what the backend gave.
-func (x *exchange) outcome() (json.RawMessage, *gateway.Error) {
+func (x *exchange) outcome() (json.RawMessage, *mcp.Error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.raw, x.refused
 }
 
 // admit refuses what is not served before anything is asked of the backend.
-func admit(m message, modern bool) *gateway.Error {
-	isNote := strings.HasPrefix(m.method, "notifications/")
+func admit(m mcp.Request, modern bool) *mcp.Error {
+	isNote := strings.HasPrefix(m.Method, "notifications/")
 	switch {
-	case m.isNotification() != isNote:
+	case m.IsNotification() != isNote:
 		if isNote {
-			return badRequest(codeInvalidRequest, "a notification has no id")
+			return badRequest(mcp.CodeInvalidRequest, "a notification has no id")
 		}
-		return badRequest(codeInvalidRequest, "a request needs an id")
+		return badRequest(mcp.CodeInvalidRequest, "a request needs an id")
 	case isNote:
 		return nil
 	}
-	if _, ok := served[m.method]; !ok || m.method == methodListen && !modern {
-		return &gateway.Error{Code: codeMethodNotFound, Message: "method not found"}
+	if _, ok := served[m.Method]; !ok || m.Method == mcp.MethodListen && !modern {
+		return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
 	}
-	if m.method == methodCall && m.name == "" {
-		return &gateway.Error{Code: codeInvalidParams, Message: "params.name is required"}
+	if m.Method == mcp.MethodCallTool && m.Name == "" {
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.name is required"}
 	}
 	return nil
 }

@@ -159,9 +159,10 @@ func (o *Object) Delete(name string) bool {
 }
 
 // Bytes writes the object. Members that were split stand as they stood.
-func (o Object) Bytes() json.RawMessage { return o.Append(make([]byte, 0, o.size())) }
+func (o Object) Bytes() json.RawMessage { return o.Append(make([]byte, 0, o.Size())) }
 
-func (o Object) size() int {
+// Size returns about how many bytes the object is written with.
+func (o Object) Size() int {
 	n := 2
 	for _, m := range o {
 		n += max(len(m.raw), len(m.Name)+len(m.Value)+8) + 1

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -37,7 +38,7 @@ func (o *operation) answer(ctx context.Context, s mcpSession, resp *http.Respons
 		body.Add("error", []byte(`{"code":-32601,"message":"the client has no such method"}`))
 	}
 	if s.id == "" { // the request on the stream may be the one that opens the session
-		if s.id = resp.Header.Get(sessionHeader); !validSession(s.id) {
+		if s.id = resp.Header.Get(mcp.HeaderSession); !validSession(s.id) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -20,14 +21,14 @@ func benchServer(b *testing.B) *upstreamtest.Server {
 
 // BenchmarkCall compares a call through the client with the same bytes sent by net/http alone.
 func BenchmarkCall(b *testing.B) {
-	params := json.RawMessage(`{"arguments":{"text":"a text of the usual length, as agents send it"}}`)
+	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
 	b.Run("client", func(b *testing.B) {
 		s := benchServer(b)
 		c := New(&Options{AllowNets: loopback()})
 		defer c.Close()
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "echo", Params: params}); err != nil {
+			if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "echo", Arguments: arguments}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -35,7 +36,7 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("net/http", func(b *testing.B) {
 		s := benchServer(b)
 		c := New(nil)
-		m, err := c.callMessage(mcpSession{modern: true, version: versionModern}, Call{Name: "echo", Params: params})
+		m, err := c.callMessage(mcpSession{modern: true, version: mcp.VersionModern}, Call{Name: "echo", Arguments: arguments})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func BenchmarkCall(b *testing.B) {
 				b.Fatal(err)
 			}
 			for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-				"Mcp-Method": "tools/call", "Mcp-Name": "echo", "Mcp-Protocol-Version": versionModern} {
+				"Mcp-Method": "tools/call", "Mcp-Name": "echo", "Mcp-Protocol-Version": mcp.VersionModern} {
 				req.Header.Set(name, value)
 			}
 			resp, err := http.DefaultClient.Do(req)

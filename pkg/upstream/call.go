@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -76,7 +77,7 @@ func (o *operation) callWithRetry(caller, own context.Context, call Call) (resul
 		if err != nil && own.Err() != nil {
 			o.cancelUpstream(own)
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != codeVersion && out.Reason != outcome.ReasonAborted {
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != mcp.CodeVersion && out.Reason != outcome.ReasonAborted {
 			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own answer
 		} else if errors.Is(err, errTooLong) && o.sentCall() {
 			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: out.HTTPStatus} // the server is well
@@ -91,36 +92,24 @@ func (o *operation) sentCall() bool { return o.session != nil && o.last != nil &
 
 // callMessage builds a tools/call for session s.
 func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
-	params, p, err := c.callParams(s, call)
-	if err != nil {
-		return message{}, err
-	}
-	m := message{method: "tools/call", params: params, name: call.Name, header: http.Header{}}
+	p := passOn(call)
+	m := message{method: mcp.MethodCallTool, params: c.callParams(s, call, p), name: call.Name, header: http.Header{}}
 	if p.traceparent != "" {
 		m.header.Set("Traceparent", p.traceparent)
 	}
 	if p.tracestate != "" {
 		m.header.Set("Tracestate", p.tracestate)
 	}
-	if s.modern {
-		err = mirror(m.header, call)
+	if !s.modern {
+		return m, nil
 	}
-	return m, err
-}
-
-// mirror repeats arguments as headers where the tool's schema asks for it.
-func mirror(h http.Header, call Call) error {
-	bound, err := tool.HeaderParams(call.Schema)
-	if err != nil || len(bound) == 0 {
-		return err
-	}
-	arguments := rawjson.Get(call.Params, "arguments")
+	bound, err := tool.HeaderParams(call.Schema) // arguments that the tool's schema wants repeated as headers
 	for _, b := range bound {
-		if s, ok := b.Value(arguments); ok {
-			h.Set(b.Header, tool.EncodeHeader(s))
+		if v, ok := b.Value(call.Arguments); ok {
+			m.header.Set(b.Header, tool.EncodeHeader(v))
 		}
 	}
-	return nil
+	return m, err
 }
 
 // notProcessed reports whether an exchange proves that the server did not begin the call: no
@@ -172,5 +161,5 @@ func (o *operation) cancelUpstream(ctx context.Context) {
 		{Name: "reason", Value: rawjson.Quote("the caller no longer waits")},
 	}
 	// Best effort: the call has failed already, and that is what is reported.
-	_ = o.notify(ctx, *o.session, "notifications/cancelled", params.Bytes())
+	_ = o.notify(ctx, *o.session, mcp.NotificationCancelled, params)
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
@@ -112,10 +113,10 @@ func rules() []rule {
 		{outcome.Permanent, outcome.ReasonEgressProxy, status(http.StatusProxyAuthRequired)},
 
 		// A JSON-RPC error says more than the 400 or 404 that it came with.
-		{outcome.Permanent, outcome.ReasonProtocol, rpc(codeMethodNotFound, codeParse, codeInvalidRequest, codeInvalidParams, codeHeaderMismatch, codeMissingCapability)},
-		{outcome.Permanent, outcome.ReasonVersion, rpc(codeVersion)},
+		{outcome.Permanent, outcome.ReasonProtocol, rpc(mcp.CodeMethodNotFound, mcp.CodeParse, mcp.CodeInvalidRequest, mcp.CodeInvalidParams, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability)},
+		{outcome.Permanent, outcome.ReasonVersion, rpc(mcp.CodeVersion)},
 		{outcome.Permanent, outcome.ReasonVersion, protocol(outcome.ReasonVersion)},
-		{outcome.Transient, outcome.ReasonUpstreamError, rpc(codeInternal)},
+		{outcome.Transient, outcome.ReasonUpstreamError, rpc(mcp.CodeInternal)},
 		{outcome.Permanent, outcome.ReasonUpstreamError, has[*RPCError]},
 
 		{outcome.Permanent, outcome.ReasonNotFound, status(http.StatusNotFound)},

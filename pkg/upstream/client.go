@@ -75,20 +75,18 @@ type Event struct {
 
 // A Call is one tools/call.
 type Call struct {
-	Owner  session.Owner   // whose session with the server it is made on
-	Name   string          // of the tool, as its server knows it
-	Params json.RawMessage // the params object as the caller sent it; its name is replaced, its arguments pass untouched
-	Meta   CallMeta        // the caller's metadata
+	Owner     session.Owner   // whose session with the server it is made on
+	Name      string          // of the tool, as its server knows it
+	Arguments json.RawMessage // they pass untouched; nil: none
+	Rest      rawjson.Object  // the further members of the caller's params, such as requestState
+
+	// Meta is the caller's _meta object, nil if there is none. What concerns only the caller's
+	// connection (protocol version, client info, progress, log level) is not passed on.
+	Meta        json.RawMessage
+	Traceparent string // of the caller's HTTP request, used if Meta has none
+
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
 	Retry  bool            // the tool is read-only or idempotent: trying it twice does no harm
-}
-
-// CallMeta is the metadata of the caller's own request. What concerns only the
-// caller and the gateway (protocol version, client info, progress, log level) is not passed on.
-type CallMeta struct {
-	Raw         json.RawMessage // the caller's _meta object; nil: that of Params
-	Traceparent string          // of the caller's HTTP request, used if Raw has none
-	Tracestate  string
 }
 
 // An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but

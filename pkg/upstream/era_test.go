@@ -53,7 +53,7 @@ func TestLoadAndCallInEveryShapeOfServer(t *testing.T) {
 				t.Fatalf("Load = %+v, want it available at the first attempt with one tool", out)
 			}
 			for range 2 {
-				got, err := c.Call(t.Context(), target, Call{Name: "echo", Params: json.RawMessage(`{"arguments":{"text":"hi"}}`)})
+				got, err := c.Call(t.Context(), target, Call{Name: "echo", Arguments: json.RawMessage(`{"text":"hi"}`)})
 				if err != nil || !strings.Contains(string(got), `"arguments":{"text":"hi"}`) {
 					t.Fatalf("Call = %s, %v", got, err)
 				}

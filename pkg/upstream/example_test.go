@@ -25,7 +25,7 @@ func Example() {
 	fmt.Println(out.Status, out.Tools[0].Name)
 
 	s.FailOn("tools/call", 1, upstreamtest.Status(503, "")) // tried again: it was not processed
-	result, err := c.Call(context.Background(), target, upstream.Call{Name: "greet", Params: json.RawMessage(`{"arguments":{"name":"Ada"}}`)})
+	result, err := c.Call(context.Background(), target, upstream.Call{Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)})
 	fmt.Println(string(result), err)
 
 	s.Fail(upstreamtest.Status(403, ""))

@@ -8,6 +8,7 @@ import (
 	"net/http/httptrace"
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // maxEvidence is how much of a body is kept as evidence, in bytes.
@@ -41,7 +42,7 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		return r.Transport.RoundTrip(req)
 	}
-	x := &exchange{session: req.Header.Get(sessionHeader) != ""}
+	x := &exchange{session: req.Header.Get(mcp.HeaderSession) != ""}
 	*last = x
 	var conn *egress.Conn
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {

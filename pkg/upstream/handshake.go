@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
-
-const sessionHeader = "Mcp-Session-Id"
 
 // handshake finds out how to speak to the server: server/discover first, which a
 // server of the stateless era must know, then initialize. A server that is remembered to be of
@@ -25,13 +24,13 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 		}
 	}
 	o.asked = o.c.o.Now()
-	s := mcpSession{modern: true, version: versionModern}
-	result, err := o.send(ctx, s, message{method: "server/discover", params: o.c.listParams(s, nil)})
-	if rpc, ok := errors.AsType[*RPCError](err); ok && (rpc.Code == codeVersion || !modernCode(rpc.Code)) {
+	s := mcpSession{modern: true, version: mcp.VersionModern}
+	result, err := o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
+	if rpc, ok := errors.AsType[*RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
 		var d struct {
 			Supported []string `json:"supported"`
 		}
-		if rpc.Code == codeVersion {
+		if rpc.Code == mcp.CodeVersion {
 			_ = json.Unmarshal(rpc.Data, &d) // what does not read supports nothing known
 		}
 		return o.fallBack(ctx, d.Supported)
@@ -49,7 +48,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	if json.Unmarshal(result, &d) != nil {
 		return nil, brokenProtocol("server/discover: the result is not one")
 	}
-	if !slices.Contains(d.Supported, versionModern) {
+	if !slices.Contains(d.Supported, mcp.VersionModern) {
 		return o.fallBack(ctx, d.Supported)
 	}
 	_, s.tools = d.Capabilities["tools"]
@@ -87,11 +86,11 @@ func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSessi
 // initialize opens a session of the handshake era.
 func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	params := rawjson.Object{
-		{Name: "protocolVersion", Value: rawjson.Quote(versionLegacy)},
+		{Name: "protocolVersion", Value: rawjson.Quote(mcp.VersionLegacy)},
 		{Name: "capabilities", Value: json.RawMessage("{}")},
 		{Name: "clientInfo", Value: o.c.info},
 	}
-	result, err := o.send(ctx, mcpSession{}, message{method: "initialize", params: params.Bytes()})
+	result, err := o.send(ctx, mcpSession{}, message{method: mcp.MethodInitialize, params: params})
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +104,12 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	if !slices.Contains(legacyVersions(), r.Version) {
 		return nil, &protocolError{outcome.ReasonVersion, "initialize: the server chose a protocol version that the gateway does not know"}
 	}
-	s := mcpSession{version: r.Version, id: o.last.header.Get(sessionHeader)}
+	s := mcpSession{version: r.Version, id: o.last.header.Get(mcp.HeaderSession)}
 	if !validSession(s.id) {
 		return nil, brokenProtocol("initialize: the session id is not one")
 	}
 	_, s.tools = r.Capabilities["tools"]
-	if err := o.notify(ctx, s, "notifications/initialized", []byte("{}")); err != nil {
+	if err := o.notify(ctx, s, mcp.NotificationInitialized, nil); err != nil {
 		if s.id != "" {
 			o.c.endLater(o.t, &s) // or it would stay open, and the next attempt opens another
 		}

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -20,16 +21,16 @@ type greeting struct {
 }
 
 // sdkServer is a server of the official SDK with one tool.
-func sdkServer(o *mcp.StreamableHTTPOptions) http.Handler {
-	s := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "greet", Description: "Says hello."}, func(_ context.Context, _ *mcp.CallToolRequest, in greeting) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Name}}}, nil, nil
+func sdkServer(o *sdk.StreamableHTTPOptions) http.Handler {
+	s := sdk.NewServer(&sdk.Implementation{Name: "sdk", Version: "1"}, nil)
+	sdk.AddTool(s, &sdk.Tool{Name: "greet", Description: "Says hello."}, func(_ context.Context, _ *sdk.CallToolRequest, in greeting) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hello " + in.Name}}}, nil, nil
 	})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, o)
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
 }
 
 func TestOfficialServersAreLoadedAndCalled(t *testing.T) {
-	for name, o := range map[string]*mcp.StreamableHTTPOptions{
+	for name, o := range map[string]*sdk.StreamableHTTPOptions{
 		"stateless, JSON":         {Stateless: true, JSONResponse: true},
 		"stateless, events":       {Stateless: true},
 		"sessions, JSON":          {JSONResponse: true},
@@ -47,17 +48,17 @@ func TestOfficialServersAreLoadedAndCalled(t *testing.T) {
 					t.Fatalf("Load = %s %s (%s) after %d attempts, %d tools", out.Status, out.Reason, out.Error, out.Attempts, len(out.Tools))
 				}
 			}
-			got, err := c.Call(t.Context(), target, Call{Name: "greet", Params: json.RawMessage(`{"arguments":{"name":"Ada"}}`)})
+			got, err := c.Call(t.Context(), target, Call{Name: "greet", Arguments: json.RawMessage(`{"name":"Ada"}`)})
 			if err != nil || !strings.Contains(string(got), "hello Ada") {
 				t.Errorf("Call = %s, %v", got, err)
 			}
 			// Arguments of the wrong type are for the agent to mend, whichever way the server says so.
-			got, err = c.Call(t.Context(), target, Call{Name: "greet", Params: json.RawMessage(`{"arguments":{"name":7}}`)})
-			if rpc, ok := errors.AsType[*RPCError](err); !strings.Contains(string(got), `"isError":true`) && (!ok || rpc.Code != codeInvalidParams) {
+			got, err = c.Call(t.Context(), target, Call{Name: "greet", Arguments: json.RawMessage(`{"name":7}`)})
+			if rpc, ok := errors.AsType[*RPCError](err); !strings.Contains(string(got), `"isError":true`) && (!ok || rpc.Code != mcp.CodeInvalidParams) {
 				t.Errorf("Call with wrong arguments = %s, %v", got, err)
 			}
 			_, err = c.Call(t.Context(), target, Call{Name: "none"})
-			if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Code != codeInvalidParams {
+			if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Code != mcp.CodeInvalidParams {
 				t.Errorf("Call of a tool that does not exist = %v, want the server's error", err)
 			}
 		})
@@ -73,8 +74,8 @@ func TestOfficialClientUnderstandsTheTestServer(t *testing.T) {
 		s := upstreamtest.New(t, o)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-		session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: s.URL, DisableStandaloneSSE: true}, nil)
+		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+		session, err := client.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: s.URL, DisableStandaloneSSE: true}, nil)
 		if err != nil {
 			t.Fatalf("%+v: connect: %v", o, err)
 		}
@@ -85,7 +86,7 @@ func TestOfficialClientUnderstandsTheTestServer(t *testing.T) {
 			}
 			n++
 		}
-		res, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "tool_aa", Arguments: map[string]any{"x": 1}})
+		res, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "tool_aa", Arguments: map[string]any{"x": 1}})
 		if err != nil || res.IsError || n != 3 {
 			t.Errorf("era %d: %d tools, call %+v, %v", o.Era, n, res, err)
 		}

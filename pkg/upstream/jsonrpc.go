@@ -6,28 +6,17 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
-)
-
-// The JSON-RPC error codes that mean something to the gateway.
-const (
-	codeParse             = -32700
-	codeInvalidRequest    = -32600
-	codeMethodNotFound    = -32601
-	codeInvalidParams     = -32602
-	codeInternal          = -32603
-	codeHeaderMismatch    = -32020
-	codeMissingCapability = -32021
-	codeVersion           = -32022
 )
 
 // standard tells the codes that JSON-RPC and MCP define.
 func standard(code int64) bool {
-	return code == codeParse || code <= codeInvalidRequest && code >= codeInternal || modernCode(code)
+	return code == mcp.CodeParse || code <= mcp.CodeInvalidRequest && code >= mcp.CodeInternal || modernCode(code)
 }
 
 // modernCode tells the codes that only a server of the stateless era sends.
-func modernCode(code int64) bool { return code <= codeHeaderMismatch && code >= codeVersion }
+func modernCode(code int64) bool { return code <= mcp.CodeHeaderMismatch && code >= mcp.CodeVersion }
 
 // A reply is a JSON-RPC response. Result is a JSON object, exactly as it came.
 type reply struct {
@@ -124,9 +113,9 @@ func splitForeign(raw []byte) (rawjson.Object, error) {
 	return rawjson.Split(raw, rawjson.Lenient)
 }
 
-// request builds a JSON-RPC request; id 0 makes it a notification.
-func request(id int64, method string, params json.RawMessage) []byte {
-	b := make([]byte, 0, len(params)+len(method)+64)
+// request writes a JSON-RPC request; id 0 makes it a notification.
+func request(id int64, method string, params rawjson.Object) []byte {
+	b := make([]byte, 0, params.Size()+len(method)+64)
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != 0 {
 		b = append(b, `"id":`...)
@@ -136,6 +125,5 @@ func request(id int64, method string, params json.RawMessage) []byte {
 	b = append(b, `"method":"`...)
 	b = append(b, method...)
 	b = append(b, `","params":`...)
-	b = append(b, params...)
-	return append(b, '}')
+	return append(params.Append(b), '}')
 }

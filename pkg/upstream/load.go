@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
@@ -118,7 +119,7 @@ func (l *load) list() (listing, error) {
 	var began *mcpSession
 	for page := 1; page <= maxPages; page++ {
 		result, err := l.do(ctx, func(on mcpSession) (message, error) {
-			return message{method: "tools/list", params: l.c.listParams(on, cursor)}, nil
+			return message{method: mcp.MethodListTools, params: l.c.listParams(on, cursor)}, nil
 		})
 		if page == 1 {
 			began = l.session
@@ -128,7 +129,7 @@ func (l *load) list() (listing, error) {
 			found, cursor, page = listing{}, nil, 0
 			continue
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == codeMethodNotFound && page == 1 && l.session != nil && !l.session.tools {
+		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && !l.session.tools {
 			return listing{}, nil // the server offers no tools, and said so
 		}
 		if err != nil {

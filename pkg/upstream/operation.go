@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
@@ -175,7 +176,7 @@ func once(done *bool) bool {
 // the other era after an earlier operation had found out its era.
 func (o *operation) wrongEra(err error) bool {
 	if rpc, ok := errors.AsType[*RPCError](err); ok {
-		return rpc.Code == codeVersion || modernCode(rpc.Code) && !o.session.modern
+		return rpc.Code == mcp.CodeVersion || modernCode(rpc.Code) && !o.session.modern
 	}
 	status, ok := errors.AsType[*statusError](err)
 	return ok && !o.shook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)

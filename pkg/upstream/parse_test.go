@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
@@ -136,20 +137,25 @@ func FuzzCallParams(f *testing.F) {
 	f.Add([]byte(`{"arguments":{"a":"b"}}`), []byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`))
 	c := New(nil)
 	f.Fuzz(func(t *testing.T, params, schema []byte) {
-		m, err := c.callMessage(mcpSession{modern: true, version: versionModern}, Call{Name: "tool", Params: params, Schema: schema})
+		r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + string(params) + `}`))
+		if refused != nil {
+			return
+		}
+		m, err := c.callMessage(mcpSession{modern: true, version: mcp.VersionModern},
+			Call{Name: "tool", Arguments: r.Arguments, Rest: r.Rest, Meta: r.Meta, Schema: schema})
 		if err != nil {
 			return
 		}
 		var got map[string]json.RawMessage
-		if err := json.Unmarshal(m.params, &got); err != nil {
-			t.Fatalf("params %s: %v", m.params, err)
+		if err := json.Unmarshal(m.params.Bytes(), &got); err != nil {
+			t.Fatalf("params %s: %v", m.params.Bytes(), err)
 		}
 		if string(got["name"]) != `"tool"` {
 			t.Errorf("name = %s", got["name"])
 		}
 		for key := range got {
 			if key != "name" && strings.EqualFold(key, "name") {
-				t.Errorf("params %s have %q beside the name", m.params, key)
+				t.Errorf("params %s have %q beside the name", m.params.Bytes(), key)
 			}
 		}
 		for name, values := range m.header {

@@ -4,20 +4,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-)
-
-// The protocol versions that this client speaks.
-const (
-	versionModern = "2026-07-28"
-	versionLegacy = "2025-11-25" // offered with initialize
 )
 
 // legacyVersions are the handshake versions that are taken from a server, the
 // newest first. The last was made for another transport, but servers that name it
 // answer the same two requests.
 func legacyVersions() []string {
-	return []string{versionLegacy, "2025-06-18", "2025-03-26", "2024-11-05"}
+	return []string{mcp.VersionLegacy, mcp.Version20250618, mcp.Version20250326, mcp.Version20241105}
 }
 
 // An mcpSession is what a handshake agreed on: how to speak to one server.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
@@ -38,7 +39,7 @@ func TestSessionsEnd(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if got := s.Sessions(); len(got) != 1 || got[0] != s.Calls()[2].Header.Get(sessionHeader) {
+			if got := s.Sessions(); len(got) != 1 || got[0] != s.Calls()[2].Header.Get(mcp.HeaderSession) {
 				t.Errorf("open are %v, want b's alone", got)
 			}
 			time.Sleep(idleSession)
@@ -179,8 +180,8 @@ func TestSessionIDsAreToldToNobody(t *testing.T) {
 // What is kept may be of another version, or garbled: it is not sent to a server.
 func TestKeptSessionsAreChecked(t *testing.T) {
 	for name, kept := range map[string]session.Session{
-		"no id":              {Version: versionLegacy},
-		"no header":          {ID: secret.New("a\r\nX: y"), Version: versionLegacy},
+		"no id":              {Version: mcp.VersionLegacy},
+		"no header":          {ID: secret.New("a\r\nX: y"), Version: mcp.VersionLegacy},
 		"an unknown version": {ID: secret.New("x"), Version: "2031-01-01"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestKeptSessionsAreChecked(t *testing.T) {
 				t.Errorf("%d handshakes, want 2", n)
 			}
 			for _, r := range d.Requests() {
-				if got := r.Header.Get(sessionHeader); got != "" && !slices.Contains(d.Sessions(), got) {
+				if got := r.Header.Get(mcp.HeaderSession); got != "" && !slices.Contains(d.Sessions(), got) {
 					t.Errorf("%q was sent", got)
 				}
 			}
@@ -211,10 +212,10 @@ func BenchmarkCallOnASession(b *testing.B) {
 	s := upstreamtest.New(b, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: []json.RawMessage{echoTool()}, Forget: true})
 	c := New(&Options{AllowNets: loopback()})
 	defer c.Close()
-	params := json.RawMessage(`{"arguments":{"text":"a text of the usual length, as agents send it"}}`)
+	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Owner: owner("a"), Name: "echo", Params: params}); err != nil {
+		if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Owner: owner("a"), Name: "echo", Arguments: arguments}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
@@ -61,7 +62,7 @@ func (d *desk) target() Target { return Target{ID: "desk", URL: d.URL} }
 func owner(agent string) session.Owner { return session.Owner{Way: "jwt", Agent: agent} }
 
 func (d *desk) try(c *Client, agent, tool, text string) (string, error) {
-	raw, err := c.Call(d.t.Context(), d.target(), Call{Owner: owner(agent), Name: tool, Params: json.RawMessage(fmt.Sprintf(`{"arguments":{"text":%q}}`, text))})
+	raw, err := c.Call(d.t.Context(), d.target(), Call{Owner: owner(agent), Name: tool, Arguments: json.RawMessage(fmt.Sprintf(`{"text":%q}`, text))})
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +111,7 @@ func (d *desk) deleted() []string {
 	var out []string
 	for _, r := range d.Requests() {
 		if r.Verb == http.MethodDelete {
-			out = append(out, r.Header.Get(sessionHeader))
+			out = append(out, r.Header.Get(mcp.HeaderSession))
 		}
 	}
 	return out
@@ -136,9 +137,9 @@ func TestAgentsSessions(t *testing.T) {
 		d.write(c, "b", "of b")
 		d.reads(c, "a", "of a")
 		d.reads(c, "b", "of b")
-		list := d.Received("tools/list")[0].Header.Get(sessionHeader)
+		list := d.Received("tools/list")[0].Header.Get(mcp.HeaderSession)
 		for _, r := range d.Calls() {
-			if r.Header.Get(sessionHeader) == list {
+			if r.Header.Get(mcp.HeaderSession) == list {
 				t.Errorf("%s was sent on the session of the load", r.Body)
 			}
 		}
@@ -272,7 +273,7 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 		if _, err := c.Call(t.Context(), target, Call{Owner: owner("a"), Name: "read"}); err != nil {
 			t.Fatal(err)
 		}
-		return d.Calls()[len(d.Calls())-1].Header.Get(sessionHeader)
+		return d.Calls()[len(d.Calls())-1].Header.Get(mcp.HeaderSession)
 	}
 	first, second := client(), client()
 	before := call(first)

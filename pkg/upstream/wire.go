@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -21,7 +23,7 @@ const maxResponse = outcome.MaxResult
 // A message is what is sent in one exchange.
 type message struct {
 	method string
-	params json.RawMessage
+	params rawjson.Object
 	name   string      // of the tool, for Mcp-Name; "": none
 	header http.Header // further headers, e.g. the trace's; may be nil
 }
@@ -61,7 +63,7 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 }
 
 // notify sends a notification.
-func (o *operation) notify(ctx context.Context, s mcpSession, method string, params json.RawMessage) error {
+func (o *operation) notify(ctx context.Context, s mcpSession, method string, params rawjson.Object) error {
 	resp, err := o.post(ctx, s, message{method: method}, request(0, method, params))
 	if err != nil {
 		return err
@@ -87,9 +89,9 @@ func (o *operation) post(ctx context.Context, s mcpSession, m message, body []by
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if s.modern {
-		req.Header.Set("Mcp-Method", m.method)
+		req.Header.Set(mcp.HeaderMethod, m.method)
 		if m.name != "" {
-			req.Header.Set("Mcp-Name", tool.EncodeHeader(m.name))
+			req.Header.Set(mcp.HeaderName, tool.EncodeHeader(m.name))
 		}
 	}
 	return o.c.http.Do(req)
@@ -104,10 +106,10 @@ func (c *Client) address(req *http.Request, ep *endpoint, s mcpSession) {
 	}
 	req.Header.Set("User-Agent", c.agent)
 	if s.version != "" {
-		req.Header.Set("Mcp-Protocol-Version", s.version)
+		req.Header.Set(mcp.HeaderVersion, s.version)
 	}
 	if s.id != "" {
-		req.Header.Set(sessionHeader, s.id)
+		req.Header.Set(mcp.HeaderSession, s.id)
 	}
 }
 

@@ -36,6 +36,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -214,7 +215,11 @@ func (g *Gateway) Open() *gateway.Session {
 // Try sends the params of a tools/call.
 func (g *Gateway) Try(ctx context.Context, params string) (json.RawMessage, error) {
 	g.t.Helper()
-	return g.Open().CallTool(ctx, json.RawMessage(params))
+	r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`))
+	if refused != nil {
+		return nil, refused
+	}
+	return g.Open().CallTool(ctx, r)
 }
 
 // Call calls one of the gateway's tools, with arguments in JSON.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -122,7 +123,11 @@ func (s *Servers) load(name string) outcome.Outcome {
 
 // Call implements [gateway.Upstream].
 func (s *Servers) Call(_ context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
-	call := Sent{t.ID, t.URL, c.Name, string(c.Params), string(c.Meta.Raw), c.Retry}
+	params := append(rawjson.Object{{Name: "arguments", Value: c.Arguments}}, c.Rest...)
+	if c.Arguments == nil {
+		params = c.Rest
+	}
+	call := Sent{t.ID, t.URL, c.Name, string(params.Bytes()), string(c.Meta), c.Retry}
 	s.mu.Lock()
 	s.sent = append(s.sent, call)
 	server := s.ByName[t.ID]

@@ -39,7 +39,7 @@ var floors = [][]string{
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy", "pkg/store"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome"},
-	{"pkg/lock", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress"},
+	{"pkg/lock", "pkg/mcp", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress"},
 	{"pkg/rawjson", "pkg/secret", "pkg/text"},
 }
 

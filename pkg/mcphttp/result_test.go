@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 func TestTheSDKReadsWhatWasReadHere(t *testing.T) {
@@ -19,11 +21,11 @@ func TestTheSDKReadsWhatWasReadHere(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen","params":{}}`, `{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen","params":{}}`},
 		{`{"jsonrpc":"2.0","method":"notifications/initialized","params":null}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
 	} {
-		m, err := parse([]byte(tt.body))
+		m, err := mcp.Parse([]byte(tt.body))
 		if err != nil {
 			t.Fatalf("%s: %v", tt.body, err)
 		}
-		if d := cmp.Diff(tt.want, string(m.forSDK())); d != "" {
+		if d := cmp.Diff(tt.want, string(forSDK(m))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.body, d)
 		}
 	}
@@ -53,62 +55,6 @@ func FuzzQuotedLen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, want := quotedLen(b), encodedLen(t, string(b)); got != want {
 			t.Errorf("quotedLen(%q) = %d, the encoder writes %d", b, got, want)
-		}
-	})
-}
-
-// Whatever is read as a message, encoding/json reads the same in it; and what the SDK
-// is given is one JSON object.
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`,
-		`[]`, ``, `{"id":1,"id":2}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"NAME":1}}`, "{\"a\":\"\\ud800\"}", "{} {}",
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		m, err := parse(body)
-		scan := idScan{number: -1}
-		id, _ := scan.scan(body)
-		if plain := !bytes.Contains(body, []byte(`\`)); err == nil && plain && m.method != "" && !bytes.Equal(id, m.id) {
-			t.Errorf("id %q, read in passing %q", m.id, id)
-		}
-		if id != nil && !json.Valid(id) {
-			t.Errorf("read in passing: %q", id)
-		}
-		if err != nil {
-			if err.Status != 400 || err.Message == "" {
-				t.Errorf("refused with %+v", err)
-			}
-			return
-		}
-		if m.method == "" {
-			return
-		}
-		envelope := map[string]json.RawMessage{}
-		if err := json.Unmarshal(body, &envelope); err != nil {
-			t.Fatalf("encoding/json cannot read %q: %v", body, err)
-		}
-		var method string
-		if err := json.Unmarshal(envelope["method"], &method); err != nil || method != m.method {
-			t.Errorf("method %q, encoding/json reads %q, %v", m.method, method, err)
-		}
-		if m.params == nil {
-			return
-		}
-		var params struct { // takes names in any case
-			Name any
-			Meta json.RawMessage `json:"_meta"`
-		}
-		if err := json.Unmarshal(m.params, &params); err != nil || !bytes.Equal(params.Meta, m.meta) {
-			t.Errorf("_meta %q, encoding/json reads %q, %v", m.meta, params.Meta, err)
-		}
-		if m.method == methodCall && params.Name != nil && params.Name != m.name {
-			t.Errorf("name %q, encoding/json reads %q", m.name, params.Name)
-		}
-		if sdk := m.forSDK(); !json.Valid(sdk) {
-			t.Errorf("the SDK is given %q", sdk)
 		}
 	})
 }

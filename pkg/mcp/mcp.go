@@ -1,0 +1,88 @@
+// Package mcp has the words of the Model Context Protocol: its versions, methods, headers and
+// error codes, and a client's message once it has been read and checked.
+//
+// [Parse] is the one place where a client's bytes are read. What stands behind it takes a
+// [Request] and does not look at them again: what was checked is what is sent on.
+package mcp
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Protocol versions. They are dates, and compare as strings.
+const (
+	VersionModern   = "2026-07-28" // the first without a handshake: every request describes itself
+	VersionLegacy   = "2025-11-25" // the newest with a handshake
+	Version20250618 = "2025-06-18"
+	Version20250326 = "2025-03-26"
+	Version20241105 = "2024-11-05"
+)
+
+// Methods.
+const (
+	MethodInitialize = "initialize"
+	MethodPing       = "ping"
+	MethodDiscover   = "server/discover"
+	MethodListTools  = "tools/list"
+	MethodCallTool   = "tools/call"
+	MethodListen     = "subscriptions/listen"
+
+	NotificationPrefix       = "notifications/"
+	NotificationInitialized  = NotificationPrefix + "initialized"
+	NotificationCancelled    = NotificationPrefix + "cancelled"
+	NotificationAcknowledged = NotificationPrefix + "subscriptions/acknowledged"
+)
+
+// Header names, in canonical form.
+const (
+	HeaderVersion = "Mcp-Protocol-Version"
+	HeaderSession = "Mcp-Session-Id"
+	HeaderMethod  = "Mcp-Method"
+	HeaderName    = "Mcp-Name"
+)
+
+// Keys of _meta. Those with the prefix concern one connection and are not passed on.
+const (
+	MetaPrefix             = "io.modelcontextprotocol/"
+	MetaVersion            = MetaPrefix + "protocolVersion"
+	MetaClientInfo         = MetaPrefix + "clientInfo"
+	MetaClientCapabilities = MetaPrefix + "clientCapabilities"
+	MetaServerInfo         = MetaPrefix + "serverInfo"
+	MetaSubscriptionID     = MetaPrefix + "subscriptionId"
+)
+
+// Values of resultType.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+)
+
+// Error codes of JSON-RPC 2.0 and of MCP.
+const (
+	CodeParse             = -32700
+	CodeInvalidRequest    = -32600
+	CodeMethodNotFound    = -32601
+	CodeInvalidParams     = -32602
+	CodeInternal          = -32603
+	CodeHeaderMismatch    = -32020 // headers do not say what the body says
+	CodeMissingCapability = -32021 // the client has not declared what the request needs
+	CodeVersion           = -32022 // the protocol version is not supported
+)
+
+// An Error is a refusal that the caller may read. Code, Message and Data make
+// the JSON-RPC error; Err is for the log alone.
+type Error struct {
+	Code       int             // JSON-RPC error code; a refusal that has none has its HTTP status
+	Message    string          // for the caller
+	Data       json.RawMessage // error.data; nil: none
+	Status     int             // HTTP status; 0: 200
+	RetryAfter time.Duration   // Retry-After header, rounded up to seconds; 0: none
+	Err        error           // the cause, for the log; may be nil
+}
+
+// Error returns the message for the caller.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause, which is for the log.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,39 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxPeek is how many bytes at the beginning of a message PeekID reads at most.
+const maxPeek = 64 << 10
+
+// PeekID returns the id of a message that is refused unread, nil if it does not stand near its
+// beginning. It reads no further than it must.
+func PeekID(message io.Reader) json.RawMessage {
+	d := jsontext.NewDecoder(io.LimitReader(message, maxPeek), jsontext.AllowDuplicateNames(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil
+	}
+	for {
+		name, err := d.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			return nil
+		}
+		if name.String() != "id" {
+			if d.SkipValue() != nil {
+				return nil
+			}
+			continue
+		}
+		id, err := d.ReadValue()
+		ended := err == nil && (id[0] == '"' || len(d.UnreadBuffer()) > 0) // a number may go on
+		if !ended || !validID(json.RawMessage(id)) {
+			return nil
+		}
+		return bytes.Clone(id)
+	}
+}

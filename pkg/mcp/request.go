@@ -1,0 +1,196 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// A Request is one message of a client, as [Parse] has checked it. Its raw parts are the bytes
+// that the client sent: valid JSON in UTF-8, with no name twice in an object.
+type Request struct {
+	ID     json.RawMessage // a string or an integer; nil: a notification, or a client's answer
+	Method string          // "": a client's answer
+
+	Params    bool            // there is a params object; its members are the fields below
+	Name      string          // of tools/call
+	Arguments json.RawMessage // any JSON value; nil: none
+	Cursor    string          // of tools/list
+	Meta      json.RawMessage // _meta, an object; nil: none
+	Rest      rawjson.Object  // all others, such as requestState
+}
+
+// IsNotification reports whether the message wants no answer.
+func (r Request) IsNotification() bool { return r.ID == nil }
+
+// Bounds on the parts of a message. To hold names against each other costs up to a
+// microsecond a name, and 4 MiB have room for 600,000 of them. A table of 10,000 rows with
+// ten named columns each has 100,000; the longest vectors of numbers that fit have fewer
+// than a million.
+const (
+	maxMembers  = 100_000   // names, at any depth
+	maxElements = 1_000_000 // of lists and objects together
+)
+
+// MaxID is the length of the longest id that is taken: it is sent back with every answer.
+const MaxID = 1024
+
+// Parse reads one message. With an error it returns what it made out, so that the
+// refusal can carry the id.
+//
+// The reading is strict, since servers read the same bytes with other parsers: a name given
+// twice, at any depth, could mean one thing to a check and another to whoever acts on it.
+func Parse(body []byte) (Request, *Error) {
+	var r Request
+	switch b := bytes.TrimLeft(body, " \t\r\n"); {
+	case len(b) == 0:
+		return r, refuse(CodeParse, "empty body")
+	case b[0] == '[':
+		return r, refuse(CodeInvalidRequest, "batches are not supported")
+	}
+	if tooMany(body) {
+		r.ID = PeekID(bytes.NewReader(body))
+		return r, refuse(CodeInvalidRequest, fmt.Sprintf("the message has more than %d members or %d elements", maxMembers, maxElements))
+	}
+	envelope, err := rawjson.Split(body, rawjson.Strict, "params")
+	switch {
+	case errors.Is(err, rawjson.ErrDuplicateName):
+		return r, refuse(CodeInvalidRequest, "a member name is given twice")
+	case errors.Is(err, rawjson.ErrNotObject):
+		return r, refuse(CodeInvalidRequest, "not a JSON-RPC object")
+	case err != nil:
+		return r, refuse(CodeParse, "malformed JSON")
+	}
+	return r.read(envelope)
+}
+
+func (r Request) read(envelope rawjson.Object) (Request, *Error) {
+	var version, method, answer bool
+	var badID, badParams bool
+	var params rawjson.Object
+	for _, m := range envelope {
+		switch m.Name {
+		case "jsonrpc":
+			version = string(m.Value) == `"2.0"`
+		case "id":
+			if badID = !validID(m.Value); !badID {
+				r.ID = m.Value
+			}
+		case "method":
+			method = true
+			r.Method = rawjson.Text(m.Value)
+		case "params":
+			r.Params, params = m.Value[0] == '{', m.Members
+			badParams = !r.Params && string(m.Value) != "null"
+		case "result", "error":
+			answer = true
+		}
+	}
+	switch {
+	case badID:
+		return r, refuse(CodeInvalidRequest, "id must be a string or an integer")
+	case !version:
+		return r, refuse(CodeInvalidRequest, `jsonrpc must be "2.0"`)
+	case method == answer, method && r.Method == "":
+		return r, refuse(CodeInvalidRequest, "not a request and not a response")
+	case answer && r.ID == nil:
+		return r, refuse(CodeInvalidRequest, "a response without an id")
+	case answer:
+		return Request{}, nil
+	case badParams:
+		return r, refuse(CodeInvalidParams, "params must be an object")
+	}
+	return r.readParams(params)
+}
+
+// paramNames are the members of params that have a meaning here, to the gateway or to a server.
+var paramNames = []string{"name", "arguments", "_meta", "cursor", "inputResponses", "requestState"}
+
+func (r Request) readParams(params rawjson.Object) (Request, *Error) {
+	for _, m := range params {
+		for _, known := range paramNames {
+			// encoding/json takes "Name" for "name"; others do not.
+			if m.Name != known && strings.EqualFold(m.Name, known) {
+				return r, refuse(CodeInvalidParams, "a name in params differs from a known one in case alone")
+			}
+		}
+		ok := true
+		switch {
+		case m.Name == "_meta":
+			r.Meta, ok = m.Value, m.Value[0] == '{'
+		case m.Name == "name" && r.Method == MethodCallTool:
+			r.Name, ok = rawjson.Text(m.Value), m.Value[0] == '"'
+		case m.Name == "arguments" && r.Method == MethodCallTool:
+			r.Arguments = m.Value
+		case m.Name == "cursor" && r.Method == MethodListTools:
+			r.Cursor, ok = rawjson.Text(m.Value), m.Value[0] == '"' || string(m.Value) == "null"
+		default:
+			r.Rest.Add(m.Name, m.Value)
+		}
+		if !ok {
+			return r, refuse(CodeInvalidParams, "params."+m.Name+" has the wrong type")
+		}
+	}
+	return r, nil
+}
+
+func refuse(code int, message string) *Error {
+	return &Error{Code: code, Message: message, Status: http.StatusBadRequest}
+}
+
+// validID holds ids to what MCP allows: a string or an integer, not null.
+func validID(v json.RawMessage) bool {
+	if len(v) > MaxID {
+		return false
+	}
+	if v[0] == '"' {
+		return true
+	}
+	digits := bytes.TrimPrefix(v, []byte("-"))
+	return len(digits) > 0 && len(bytes.Trim(digits, "0123456789")) == 0
+}
+
+// tooMany reports whether a message has more parts than are looked at. It follows strings
+// alone, at a fraction of what parsing costs; most messages are too short to have so many.
+func tooMany(body []byte) bool {
+	const least = len(`"":0,`)
+	if len(body) < maxMembers*least {
+		return false
+	}
+	names, elements := 0, 0
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '"':
+			i = endOfString(body, i+1)
+		case ':':
+			names++
+		case ',':
+			elements++
+		}
+	}
+	return names > maxMembers || elements > maxElements
+}
+
+// endOfString returns where the string ends that begins before i.
+func endOfString(body []byte, i int) int {
+	for i < len(body) {
+		n := bytes.IndexByte(body[i:], '"')
+		if n < 0 {
+			break
+		}
+		end, escapes := i+n, 0
+		for end-escapes > i && body[end-escapes-1] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return end
+		}
+		i = end + 1
+	}
+	return len(body)
+}

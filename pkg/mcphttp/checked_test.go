@@ -1,0 +1,159 @@
+package mcphttp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A server is an MCP server of the stateless protocol that keeps the last call which it received.
+type server struct {
+	*httptest.Server
+	header http.Header
+	call   json.RawMessage // params; nil: none
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params json.RawMessage
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	result := `{"resultType":"complete","content":[]}`
+	switch m.Method {
+	case "server/discover":
+		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+	case "tools/list":
+		result = `{"resultType":"complete","tools":[{"name":"read","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}},{"name":"rm","inputSchema":{"type":"object"}}]}`
+	case "tools/call":
+		s.header, s.call = r.Header, m.Params
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// lookups are approvals that keep which tool they were last asked about: that is the one whose
+// lock was checked.
+type lookups struct {
+	*approvaltest.Mem
+	last tool.ID
+}
+
+func (l *lookups) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
+	l.last = id
+	return l.Mem.Get(ctx, id)
+}
+
+// gatewayTo returns the handler of a gateway with one server behind it.
+func gatewayTo(t testing.TB, s *server, settings string) (http.Handler, *lookups) {
+	t.Helper()
+	nets, err := egress.ParseNets("127.0.0.0/8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := upstream.New(&upstream.Options{AllowNets: nets})
+	t.Cleanup(up.Close)
+	var objects objecttest.Mem
+	approvals := &lookups{Mem: &approvaltest.Mem{}}
+	if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{"s":{"url":"`+s.URL+`"}},"gateway":`+settings+`}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := catalog.NewSyncer(&objects, approvals, up, nil).Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g := gateway.New(state.New(&objects, approvals, nil), approvals, up, nil)
+	return newHandler(t, opens{g}, nil), approvals
+}
+
+// opens is a gateway as a backend.
+type opens struct{ *gateway.Gateway }
+
+func (o opens) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	c.Agent = identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
+	return o.Gateway.Open(ctx, c)
+}
+
+// FuzzCheckedIsSent sends bodies through the handler, the gateway and the upstream client. Of
+// what reaches the server, the name is that of the tool whose lock was checked, in the body and in
+// the header, and the arguments are the bytes of the client's message.
+func FuzzCheckedIsSent(f *testing.F) {
+	for _, params := range []string{
+		`{"name":"s__read","arguments":{"n":9007199254740993, "z":1.0,"a":"\u00e9\/"}}`, `{"na\u006de":"s__rm","argument\u0073":[1]}`,
+		`{"name":"s__read","Name":"s__rm"}`, `{"name":"s__read","name":"s__rm"}`, `{"arguments":{"name":"rm"},"name":"s__read","task":{},"requestState":"x"}`,
+		`{"name":"call_tool_read","arguments":{"name":"s:read","args":{"a":[{"b":1e400}]}}}`,
+		`{"name":"call_tool_destructive","arguments":{"args": {"x":"\ud83d\ude00"} ,"name":"s:rm"},"_meta":{"progressToken":1,"x/y":2}}`,
+		`{"name":"call_tool_read","arguments":{"name":"s:read","args":{"a":1,"a":2}}}`, `{"name":"call_tool_read","arguments":{"name":"s:read","Name":"s:rm"}}`,
+	} {
+		f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`))
+	}
+	s := &server{}
+	s.Server = httptest.NewServer(s)
+	f.Cleanup(s.Close)
+	direct, directChecks := gatewayTo(f, s, `{"mode":"direct"}`)
+	search, searchChecks := gatewayTo(f, s, `{}`)
+	for h, name := range map[http.Handler]string{direct: "s__read", search: "call_tool_read"} {
+		s.call = nil
+		if send(h, legacy.request(f, "tools/call", `"name":"`+name+`","arguments":{"name":"s:read"}`)); s.call == nil {
+			f.Fatal(name + " does not reach the server")
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var m struct { // as a reader sees it that knows nothing of the gateway's
+			Params struct {
+				Name      any
+				Arguments json.RawMessage
+			}
+		}
+		_ = json.Unmarshal(body, &m)
+		var wrapped struct{ Args json.RawMessage }
+		_ = json.Unmarshal(m.Params.Arguments, &wrapped)
+		if wrapped.Args == nil || string(wrapped.Args) == "null" {
+			wrapped.Args = json.RawMessage("{}")
+		}
+		for _, way := range []struct {
+			h         http.Handler
+			checks    *lookups
+			arguments json.RawMessage
+		}{{direct, directChecks, m.Params.Arguments}, {search, searchChecks, wrapped.Args}} {
+			s.call, way.checks.last = nil, tool.ID{}
+			got := send(way.h, post(t, string(body)))
+			if s.call == nil {
+				continue
+			}
+			var sent map[string]json.RawMessage
+			if err := json.Unmarshal(s.call, &sent); err != nil || got.status != http.StatusOK {
+				t.Fatalf("%q: sent %s, %v; answered %d", body, s.call, err, got.status)
+			}
+			checked := way.checks.last.Name
+			if name, _ := tool.DecodeHeader(s.header.Get("Mcp-Name")); checked == "" || name != checked || string(sent["name"]) != `"`+checked+`"` {
+				t.Errorf("%q: checked %q, sent the name %s and the header %q", body, checked, sent["name"], name)
+			}
+			if !bytes.Equal(sent["arguments"], way.arguments) {
+				t.Errorf("%q: sent the arguments %s, the client gave %s", body, sent["arguments"], way.arguments)
+			}
+		}
+	})
+}
