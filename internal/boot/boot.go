@@ -126,8 +126,7 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	if err != nil {
 		result = "failed"
 	}
-	p.States.NoteSync(r.Failure(err))
-	p.States.Offer(p.Syncer.Catalog())
+	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)
 	p.Count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))

@@ -36,8 +36,8 @@ func TestHealth(t *testing.T) {
 		r := into[admin.Health](h, path, "")
 		want := []admin.Reason{{
 			Code: "config_refused", Status: "degraded",
-			Message: "config/mcp_config.json has 2 faults and is not used. The one that was read last stays in use.",
-			Action:  "The operator mends the file; it is taken as soon as it is stored.",
+			Message: "config/mcp_config.json has 2 faults and is not used. The last good one stays in use.",
+			Action:  "Fix the file. It takes effect once it is stored.",
 		}}
 		since := r.Reasons[0].Since
 		r.Reasons[0].Since = time.Time{}

@@ -133,17 +133,6 @@ func warnings(file string, faults config.Faults) []string {
 	return out
 }
 
-// NoteSync tells the loader how a sync in this process ended: what could not be
-// stored, because there is no space left for it, is known here alone. nil: it worked.
-func (l *Loader) NoteSync(f *catalog.Failure) {
-	if held := l.failed.Load(); f != nil && held != nil {
-		kept := *f
-		kept.Since = held.Since
-		f = &kept
-	}
-	l.failed.Store(f)
-}
-
 // failure returns the newer of two failures, unless a sync has worked since.
 func (s Syncs) failure(own *catalog.Failure) *catalog.Failure {
 	f := s.Failed

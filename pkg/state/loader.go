@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -32,23 +33,12 @@ func (o *Options) withDefaults() Options {
 	if out.Now == nil {
 		out.Now = time.Now
 	}
-	if out.Log == nil {
-		out.Log = slog.New(slog.DiscardHandler)
-	}
-	for _, d := range []struct {
-		value *time.Duration
-		def   time.Duration
-	}{
-		{&out.ConfigTTL, 30 * time.Second},
-		{&out.ApprovalTTL, 2 * time.Second},
-		{&out.ApprovalHold, 60 * time.Second},
-		{&out.Retry, 5 * time.Second},
-		{&out.Timeout, 2 * time.Second},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.def
-		}
-	}
+	out.Log = cmp.Or(out.Log, slog.New(slog.DiscardHandler))
+	out.ConfigTTL = cmp.Or(out.ConfigTTL, 30*time.Second)
+	out.ApprovalTTL = cmp.Or(out.ApprovalTTL, 2*time.Second)
+	out.ApprovalHold = cmp.Or(out.ApprovalHold, 60*time.Second)
+	out.Retry = cmp.Or(out.Retry, 5*time.Second)
+	out.Timeout = cmp.Or(out.Timeout, 2*time.Second)
 	return out
 }
 
@@ -63,9 +53,8 @@ type Loader struct {
 	state atomic.Pointer[State]
 	due   atomic.Pointer[deadline] // when to look again; set before state
 
-	failed atomic.Pointer[catalog.Failure] // of the last sync in this process; nil: it worked, or there was none
-
-	offered atomic.Pointer[catalog.Snapshot] // by a sync in this process; nil: nothing new
+	failed atomic.Pointer[catalog.Failure]  // of the last sync in this process; nil: it worked, or there was none
+	synced atomic.Pointer[catalog.Snapshot] // by a sync in this process; nil: nothing new
 
 	read sources // guarded by turn
 }
@@ -85,9 +74,19 @@ func (l *Loader) Load(ctx context.Context) *State {
 	return l.refresh(ctx, false)
 }
 
-// Offer gives the loader a catalog that this process holds already, so that it need not read
-// and hold another copy. It is used if it is the one in the store.
-func (l *Loader) Offer(s *catalog.Snapshot) { l.offered.Store(s) }
+// SyncEnded tells the loader how a sync in this process ended. What could not be stored,
+// because there is no space left for it, is known here alone; nil: it worked. The catalog that
+// the sync holds, or nil, is used if it is the one in the store, so that the process needs no
+// second copy.
+func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
+	if last := l.failed.Load(); f != nil && last != nil {
+		kept := *f
+		kept.Since = last.Since
+		f = &kept
+	}
+	l.failed.Store(f)
+	l.synced.Store(snap)
+}
 
 // Refresh is [Loader.Load] that looks at everything again, whatever its age.
 func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, true) }
@@ -150,7 +149,7 @@ func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time) {
 	var wg sync.WaitGroup
 	wg.Go(func() { src.config = catalog.ConfigFile.Load(ctx, l.objects, src.config, now) })
 	wg.Go(func() { src.policy = catalog.PolicyFile.Load(ctx, l.objects, src.policy, now) })
-	wg.Go(func() { src.readCatalog(ctx, l.objects, now, l.offered.Swap(nil)) })
+	wg.Go(func() { src.readCatalog(ctx, l.objects, now, l.synced.Swap(nil)) })
 	wg.Wait()
 	src.unchecked = true
 	src.configDue = after(now, l.o.ConfigTTL)

@@ -26,8 +26,8 @@ const (
 type Reason struct {
 	Code      string    // stable: config_refused, servers_down, …
 	Condition Condition // what it makes of the gateway
-	Message   string    // what is the matter, and what follows from it
-	Action    string    // who does what next
+	Message   string    // what is wrong, and what follows from it
+	Action    string    // what to do about it
 	Since     time.Time // when it began or, if that is not known, was first seen by this process
 }
 
@@ -47,23 +47,28 @@ func (h Health) Condition() Condition {
 //
 // A new fact has its place here: a field of [Health], and the reason that it makes.
 func (h Health) Reasons() []Reason {
-	out := slices.Concat(
-		h.configReasons(), h.policyReasons(), h.catalogReasons(), h.approvalReasons(), h.syncReasons(), h.serverReasons(),
-	)
+	var out reasons
+	h.config(&out)
+	h.policy(&out)
+	h.catalog(&out)
+	h.approvals(&out)
+	h.sync(&out)
+	h.servers(&out)
 	for i, r := range out {
 		if at, ok := h.first[r.Code]; ok && r.Since.IsZero() {
 			out[i].Since = at
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Reason) int { return severity(a) - severity(b) })
-	return out
+	failing := slices.DeleteFunc(slices.Clone(out), func(r Reason) bool { return r.Condition != Failing })
+	degraded := slices.DeleteFunc(out, func(r Reason) bool { return r.Condition == Failing })
+	return append(failing, degraded...)
 }
 
-func severity(r Reason) int {
-	if r.Condition == Failing {
-		return 0
-	}
-	return 1
+// reasons are those that were found so far.
+type reasons []Reason
+
+func (rs *reasons) add(code string, c Condition, message, action string) {
+	*rs = append(*rs, Reason{Code: code, Condition: c, Message: message, Action: action})
 }
 
 // firstSeen returns when each reason of now was seen first: by the Health before, or now.
@@ -85,166 +90,130 @@ func firstSeen(before, now Health) map[string]time.Time {
 	return first
 }
 
-// either is Degraded if something older is in use, else Failing.
-func either(p Part) Condition {
+// What an operator does about most reasons.
+const (
+	seeStore = "Look in the gateway's log, and check that its store can be reached."
+	seeSync  = " If this lasts, look in the log of the sync."
+	seeAdmin = "/admin/servers says why each of them failed."
+)
+
+// inUse returns the condition that a part is in, and what is in use in its place; none says
+// what follows if that is nothing.
+func inUse(p Part, none string) (c Condition, text string) {
 	if p.InUse {
-		return Degraded
+		return Degraded, " The last good one stays in use."
 	}
-	return Failing
+	return Failing, " No earlier one is known, so " + none + "."
 }
 
-const seeLog = "The operator looks at the log of the gateway, and whether its store can be reached."
+// file adds why one of the operator's files is not in use as it is stored. name begins the
+// codes, none says what follows if nothing is in use, and empty how to have no such file.
+func (rs *reasons) file(name, key string, p Part, none, empty string) {
+	c, use := inUse(p, none)
+	switch faults, bad := errors.AsType[config.Faults](p.Err); {
+	case bad:
+		rs.add(name+"_refused", c, key+" has "+text.Count(len(faults), "fault")+" and is not used."+use,
+			"Fix the file. It takes effect once it is stored.")
+	case missing(p.Err):
+		rs.add(name+"_gone", c, key+" is gone."+use, "Put the file back. "+empty)
+	default:
+		rs.add(name+"_unread", c, key+" cannot be read."+use, seeStore)
+	}
+}
 
-func (h Health) configReasons() (out []Reason) {
-	p := h.Config
+func (h Health) config(rs *reasons) {
 	if h.Selection != nil {
-		out = append(out, Reason{
-			Code: "selection_unusable", Condition: Failing,
-			Message: `What "tools" in ` + config.Key + " selects cannot be used with the tools that the servers list, so no request is answered.",
-			Action:  `The operator mends "tools" in the file. The fault: ` + h.Selection.Error() + ".",
-		})
+		rs.add("selection_unusable", Failing,
+			`What "tools" in `+config.Key+` selects does not fit the tools that the servers list, so no request is answered.`,
+			`Fix "tools" in the file. The fault: `+h.Selection.Error()+".")
 	}
-	if p.Err == nil && p.InUse {
-		return out
-	}
-	r := Reason{Condition: either(p)}
-	use := "The one that was read last stays in use."
-	if !p.InUse {
-		use = "None was read before, so there are no tools."
-	}
-	switch faults, bad := errors.AsType[config.Faults](p.Err); {
-	case bad:
-		r.Code, r.Message = "config_refused", config.Key+" has "+text.Count(len(faults), "fault")+" and is not used. "+use
-		r.Action = "The operator mends the file; it is taken as soon as it is stored."
-	case missing(p.Err) && p.InUse:
-		r.Code, r.Message = "config_gone", config.Key+" is gone. "+use
-		r.Action = `The operator puts the file back. To have no servers, store one that holds {"mcpServers": {}}.`
-	case missing(p.Err):
-		r.Code, r.Message = "config_missing", "There is no "+config.Key+", so there are no servers and no tools."
-		r.Action = "The operator stores one; it is taken as soon as it is stored."
-	default:
-		r.Code, r.Message, r.Action = "config_unread", config.Key+" cannot be read. "+use, seeLog
-	}
-	return append(out, r)
-}
-
-func (h Health) policyReasons() []Reason {
-	p := h.Policy
-	if p.Err == nil {
-		return nil
-	}
-	r := Reason{Condition: either(p)}
-	use := "The one that was read last stays in use."
-	if !p.InUse {
-		use = "None was read before, so every tool is locked as disabled_unknown."
-	}
-	switch faults, bad := errors.AsType[config.Faults](p.Err); {
-	case bad:
-		r.Code, r.Message = "policy_refused", policy.Key+" has "+text.Count(len(faults), "fault")+" and is not used. "+use
-		r.Action = "The operator mends the file; it is taken as soon as it is stored."
-	case missing(p.Err):
-		r.Code, r.Message = "policy_gone", policy.Key+" is gone. "+use
-		r.Action = "The operator puts the file back. To deny nothing, store an empty file."
-	default:
-		r.Code, r.Message, r.Action = "policy_unread", policy.Key+" cannot be read. "+use, seeLog
-	}
-	return []Reason{r}
-}
-
-func (h Health) catalogReasons() []Reason {
-	p := h.Catalog
-	if p.Err == nil || missing(p.Err) && !h.Config.InUse { // without a config there is nothing to sync
-		return nil
-	}
-	r := Reason{Condition: either(p)}
-	use := "The one that was read last stays in use."
-	if !p.InUse {
-		use = "None was read before, so no tool is known."
-	}
-	switch {
+	switch p := h.Config; {
+	case p.Err == nil && p.InUse:
 	case missing(p.Err) && !p.InUse:
-		r.Code, r.Message = "catalog_missing", "No sync has worked yet, so no tool is known."
-		r.Action = "Wait for the first sync. If this lasts, the operator looks at the log of the sync."
-	case errors.Is(p.Err, catalog.ErrUnusable):
-		r.Code, r.Message = "catalog_unusable", "The stored tool catalog is damaged or of another version. "+use
-		r.Action = "The next sync replaces it. If this lasts, the operator looks at the log of the sync."
+		rs.add("config_missing", Failing, "There is no "+config.Key+", so there are no servers and no tools.",
+			"Store one. It takes effect once it is stored.")
 	default:
-		r.Code, r.Message, r.Action = "catalog_unread", "The stored tool catalog cannot be read. "+use, seeLog
+		rs.file("config", config.Key, p, "there are no tools", `To have no servers, store {"mcpServers": {}}.`)
 	}
-	return []Reason{r}
 }
 
-func (h Health) approvalReasons() (out []Reason) {
+func (h Health) policy(rs *reasons) {
+	if h.Policy.Err != nil {
+		rs.file("policy", policy.Key, h.Policy, "every tool is locked as disabled_unknown", "To deny nothing, store an empty file.")
+	}
+}
+
+func (h Health) catalog(rs *reasons) {
+	p := h.Catalog
+	c, use := inUse(p, "there are no tools")
+	switch {
+	case p.Err == nil, missing(p.Err) && !h.Config.InUse: // without a config there is nothing to sync
+	case missing(p.Err) && !p.InUse:
+		rs.add("catalog_missing", c, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
+	case errors.Is(p.Err, catalog.ErrUnusable):
+		rs.add("catalog_unusable", c, "The stored tool catalog is damaged, or another version wrote it."+use, "The next sync replaces it."+seeSync)
+	default:
+		rs.add("catalog_unread", c, "The stored tool catalog cannot be read."+use, seeStore)
+	}
+}
+
+func (h Health) approvals(rs *reasons) {
 	switch {
 	case h.Expired:
-		out = append(out, Reason{
-			Code: "approvals_unread", Condition: Failing, Action: seeLog,
-			Message: "The approval records have not been readable for so long that tools are locked as disabled_unknown. Every call is refused.",
-		})
+		rs.add("approvals_unread", Failing,
+			"The approval records could not be read for so long that tools are locked as disabled_unknown. Every call is refused.", seeStore)
 	case h.Approvals.Err != nil:
-		out = append(out, Reason{
-			Code: "approvals_unread", Condition: Degraded, Action: seeLog,
-			Message: "The approval records cannot be read. Searches go by what was read last; calls are refused.",
-		})
+		rs.add("approvals_unread", Degraded, "The approval records cannot be read. Searches go by what was read last; calls are refused.", seeStore)
 	}
 	if h.Lost {
-		out = append(out, Reason{
-			Code: "approvals_lost", Condition: Degraded,
-			Message: "The approval store lost records that the tool catalog knows, or was set back to an older state. Tools are shown as disabled_unknown; a call is let through only if neither the store nor the catalog locks the tool.",
-			Action:  "The next sync puts the records back. If this lasts, the operator looks at the log of the sync.",
-		})
+		rs.add("approvals_lost", Degraded,
+			"The approval store lost records that the tool catalog knows, or was set back to an older state. "+
+				"Tools are shown as disabled_unknown; a call goes through only if neither the store nor the catalog locks its tool.",
+			"The next sync puts the records back."+seeSync)
 	}
 	if h.Restored > 0 {
-		out = append(out, Reason{
-			Code: "approvals_restored", Condition: Degraded,
-			Message: text.Count(h.Restored, "approval record") + " had been lost from the store and came back from the tool catalog. Where the store had another version, the stricter of the two holds.",
-			Action: "An admin says which holds: POST /admin/approvals/restore for what the catalog knew, POST /admin/approvals/accept for what the store had (what it lacked waits for approval). " +
-				"On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.",
-		})
+		rs.add("approvals_restored", Degraded,
+			text.Count(h.Restored, "approval record")+" had been lost from the store and came back from the tool catalog. "+
+				"Where the store had another version, the stricter of the two holds.",
+			"Decide which version holds: POST /admin/approvals/restore for what the catalog knew, "+
+				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.")
 	}
 	if n := len(h.Rebuilt); n > 0 {
-		out = append(out, Reason{
-			Code: "tools_rebuilt", Condition: Degraded,
-			Message: "The stored tool catalog could not be used, and " + text.Count(n, "server") + " did not load since: " + text.List(h.Rebuilt, maxServersNamed) +
-				". Their tools are those of the approval records, locked as those say.",
-			Action: "The operator looks at /admin/servers, which says how each one failed. The tools are replaced when the server loads.",
-		})
+		rs.add("tools_rebuilt", Degraded,
+			"The stored tool catalog could not be used, and "+text.Count(n, "server")+" did not load since: "+text.List(h.Rebuilt, maxServersNamed)+
+				". Their tools come from the approval records, and are locked as those say.",
+			seeAdmin+" The tools are replaced when the server loads.")
 	}
-	return out
 }
 
-func (h Health) syncReasons() []Reason {
+func (h Health) sync(rs *reasons) {
 	s := h.Sync
-	if f := s.Failed; f != nil && f.Reason != catalog.FailedConfig {
-		r := Reason{Code: "sync_failed", Condition: Degraded, Since: f.Since}
-		why := "a store could not be read or written"
-		r.Action = "The operator looks at the log of the sync, and whether the stores can be reached."
-		switch f.Reason {
-		case catalog.FailedRequired:
-			why = "a required server did not load (" + strings.Join(f.Servers, ", ") + ")"
-			r.Action = `The operator mends that server, or takes "required" from it in ` + config.Key + "."
-		case catalog.FailedTime:
-			why = "it ran out of time"
-			r.Action = "The operator looks in the log of the sync for servers that hang, and disables them."
-		case catalog.FailedDisk:
-			why = "there is no space left on the disk"
-			r.Action = "The operator frees space; the next sync goes on by itself."
+	f := s.Failed
+	if f == nil || f.Reason == catalog.FailedConfig {
+		if age := h.At.Sub(s.At); s.Every > 0 && !s.At.IsZero() && age > missedSyncs*s.Every {
+			rs.add("catalog_old", Degraded,
+				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and one is due every "+minutes(s.Every)+". The tools are those of the last one.",
+				"Check that syncs are started, and look in their log.")
+			(*rs)[len(*rs)-1].Since = s.At
 		}
-		r.Message = "The last sync failed: " + why + ". The tools are those of the last sync that worked."
-		if s.At.IsZero() {
-			r.Message = "The last sync failed: " + why + ". None has worked yet."
-		}
-		return []Reason{r}
+		return
 	}
-	if age := h.At.Sub(s.At); s.Every > 0 && !s.At.IsZero() && age > missedSyncs*s.Every {
-		return []Reason{{
-			Code: "catalog_old", Condition: Degraded, Since: s.At,
-			Message: "No sync has ended for more than " + minutes(missedSyncs*s.Every) + ", and one is due every " + minutes(s.Every) +
-				". The tools are those of the last one.",
-			Action: "The operator looks whether syncs are started, and at their log.",
-		}}
+	why, action := "a store could not be read or written", "Look in the log of the sync, and check that the stores can be reached."
+	switch f.Reason {
+	case catalog.FailedRequired:
+		why = "a required server did not load (" + strings.Join(f.Servers, ", ") + ")"
+		action = `Fix that server, or remove "required" from it in ` + config.Key + "."
+	case catalog.FailedTime:
+		why, action = "it ran out of time", "Look in the log of the sync for servers that hang, and disable them."
+	case catalog.FailedDisk:
+		why, action = "there is no space left on the disk", "Free some space. The next sync goes on by itself."
 	}
-	return nil
+	tools := ". The tools are those of the last sync that succeeded."
+	if s.At.IsZero() {
+		tools = ". None has succeeded yet."
+	}
+	rs.add("sync_failed", Degraded, "The last sync failed: "+why+tools, action)
+	(*rs)[len(*rs)-1].Since = f.Since
 }
 
 func minutes(d time.Duration) string { return text.Count(int((d+time.Minute-1)/time.Minute), "minute") }
@@ -252,40 +221,28 @@ func minutes(d time.Duration) string { return text.Count(int((d+time.Minute-1)/t
 // maxServersNamed is how many servers a reason names.
 const maxServersNamed = 5
 
-func (h Health) serverReasons() (out []Reason) {
+func (h Health) servers(rs *reasons) {
 	if !h.Config.InUse || !h.Catalog.InUse {
-		return nil
+		return
 	}
-	s := h.Servers
-	r := Reason{Condition: Degraded}
-	switch {
+	switch s := h.Servers; {
 	case s.Configured == 0:
-		r.Code, r.Message = "no_servers", config.Key+" names no server, so there are no tools."
-		r.Action = `The operator adds a server to "mcpServers".`
+		rs.add("no_servers", Degraded, config.Key+" names no server, so there are no tools.", `Add a server to "mcpServers".`)
 	case s.Enabled == 0:
-		r.Code, r.Message = "servers_off", "No server is switched on ("+text.Count(s.Configured, "server")+" configured), so no tool is callable."
-		r.Action = `The operator sets "enabled" of a server to true.`
+		rs.add("servers_off", Degraded, "No server is enabled ("+text.Count(s.Configured, "server")+" configured), so no tool is callable.",
+			`Set "enabled" of a server to true.`)
 	case s.Available == 0 && s.Tried == s.Enabled:
-		r.Code, r.Message = "servers_down", "No server could be loaded ("+text.Count(s.Enabled, "server")+" switched on). "
+		tools := "None of their tools is known."
 		if s.Tools > 0 {
-			r.Message += "Their last known tools are found, and calls of them fail."
-		} else {
-			r.Message += "None of their tools is known."
+			tools = "Their last known tools are found, but calls of them fail."
 		}
-		r.Action = "The operator looks at /admin/servers, which says how each one failed."
+		rs.add("servers_down", Degraded, "No server could be loaded ("+text.Count(s.Enabled, "server")+" enabled). "+tools, seeAdmin)
 	case s.Tools == 0:
-		r.Code, r.Message = "catalog_empty", "The servers list no tool ("+text.Count(s.Available, "server")+" loaded)."
-		r.Action = "The operator looks at /admin/servers, and at what the servers list."
+		rs.add("catalog_empty", Degraded, "The servers list no tool ("+text.Count(s.Available, "server")+" loaded).", "See /admin/servers, and check what the servers list.")
 	}
-	if r.Code != "" {
-		out = append(out, r)
+	if refused := h.Servers.Refused; len(refused) > 0 {
+		rs.add("tools_refused", Degraded,
+			text.Count(len(refused), "server")+" listed tools that the gateway does not take: "+text.List(refused, maxServersNamed)+".",
+			"/admin/servers names each tool and says why. The server's owner has to fix it.")
 	}
-	if n := len(s.Refused); n > 0 {
-		out = append(out, Reason{
-			Code: "tools_refused", Condition: Degraded,
-			Message: text.Count(n, "server") + " listed tools that are not taken: " + text.List(s.Refused, maxServersNamed) + ".",
-			Action:  "The operator looks at /admin/servers, which names each tool and says why; the server's owner mends it.",
-		})
-	}
-	return out
 }

@@ -7,51 +7,61 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
+// inputs are what a state is computed from; equal inputs give an equal one.
+type inputs struct {
+	cfg     *config.Config
+	policy  *policy.Policy // nil: unknown
+	snap    *catalog.Snapshot
+	decided *approval.Decisions
+	unknown bool // nothing is known of what people decided
+}
+
 // resolved is everything that views are computed from. It is immutable, but for the
 // views that it keeps.
 type resolved struct {
+	inputs
 	inventory *inventory
 	cache     *policyCache
-	snap      *catalog.Snapshot
 	servers   []Server
 	counts    Servers
 	bound     *toolset.Bound
 	boundErr  error
-	decisions []decision
-	decided   *approval.Decisions
+	decisions []decision // by tool
 	views     cache[*View]
 }
 
-// inputs are what a resolved state is computed from; equal inputs give an equal result.
-type inputs struct {
-	inventory *inventory
-	cache     *policyCache
-	snap      *catalog.Snapshot
-	decided   *approval.Decisions
-	unknown   bool // what people decided
-}
-
-// resolve computes what in stands for, and takes from prev whatever has not changed.
-func resolve(in inputs, prev *resolved, prevIn inputs) *resolved {
-	if prev != nil && in == prevIn {
+// resolve computes a state, and takes from prev, which may be nil, whatever has not changed.
+func resolve(in inputs, prev *resolved) *resolved {
+	if prev == nil {
+		prev = &resolved{}
+	}
+	if in == prev.inputs {
 		return prev
 	}
-	r := &resolved{inventory: in.inventory, cache: in.cache, snap: in.snap, decided: in.decided, views: cache[*View]{max: cacheSize(in.snap.Len())}}
-	if prev != nil && in.inventory == prevIn.inventory && in.snap == prevIn.snap {
-		r.servers, r.counts, r.bound, r.boundErr = prev.servers, prev.counts, prev.bound, prev.boundErr
-	} else {
-		r.servers = in.inventory.servers(in.snap)
-		r.counts = countServers(r.servers)
-		r.bound, r.boundErr = toolset.Compile(in.inventory.cfg, in.inventory.universe(r.servers))
+	r := &resolved{
+		inputs: in, inventory: prev.inventory, cache: prev.cache, decisions: prev.decisions,
+		servers: prev.servers, counts: prev.counts, bound: prev.bound, boundErr: prev.boundErr,
+		views: cache[*View]{max: cacheSize(in.snap.Len())},
 	}
-	if prev != nil && in.inventory == prevIn.inventory && in.decided == prevIn.decided && in.unknown == prevIn.unknown {
-		r.decisions = prev.decisions
-	} else {
-		r.decisions = decide(in.inventory, in.decided, in.unknown)
+	tools := in.cfg != prev.cfg || in.snap.SHA256() != prev.snap.SHA256()
+	if tools {
+		r.inventory = newInventory(in.cfg, in.snap)
+	}
+	if tools || in.policy != prev.policy {
+		r.cache = newPolicyCache(r.inventory, in.policy)
+	}
+	if tools || in.snap != prev.snap {
+		r.servers = r.inventory.servers(in.snap)
+		r.counts = countServers(r.servers)
+		r.bound, r.boundErr = toolset.Compile(in.cfg, r.inventory.universe(r.servers))
+	}
+	if tools || in.decided != prev.decided || in.unknown != prev.unknown {
+		r.decisions = decide(r.inventory, in.decided, in.unknown)
 	}
 	return r
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// sources is what a Loader read last, good or not, and what was made of it.
+// sources is what a Loader read last, good or not.
 type sources struct {
 	config object.Source[config.Config]
 	policy object.Source[policy.Policy]
@@ -29,10 +29,6 @@ type sources struct {
 
 	configDue    deadline
 	approvalsDue deadline
-
-	inventory *inventory
-	cache     *policyCache
-	inputs    inputs // what the last state was computed from
 }
 
 func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
@@ -43,11 +39,11 @@ func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
 
-// readCatalog reads the catalog. offered is one that another part of the process holds; nil: none.
-func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, offered *catalog.Snapshot) {
+// readCatalog reads the catalog. synced is one that a sync in this process holds; nil: none.
+func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, synced *catalog.Snapshot) {
 	have := src.snap
-	if offered != nil && (have == nil || offered.SHA256() != have.SHA256() && offered.CreatedAt().After(have.CreatedAt())) {
-		have = offered
+	if synced != nil && (have == nil || synced.SHA256() != have.SHA256() && synced.CreatedAt().After(have.CreatedAt())) {
+		have = synced
 	}
 	snap, err := catalog.Load(ctx, objects, have)
 	if err != nil {
@@ -113,28 +109,20 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 		return due
 	}
 	due = due.earlier(now, src.approvalsDue.at)
-	if src.feed.Err != nil && !src.inputs.unknown {
+	if src.feed.Err != nil && !src.lost && !src.expired(now, o.ApprovalHold) {
 		due = due.earlier(now, src.feed.KnownAt.Add(o.ApprovalHold+1))
 	}
 	return due
 }
 
-// build makes the state out of what is held, and takes over what still holds
-// from the one before.
+// build makes the state out of what was read, and takes over what still holds from prev.
 func (src *sources) build(now time.Time, o Options, prev *State) *State {
 	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
 	if !src.ready() {
 		return s
 	}
-	if src.inventory == nil || src.inventory.cfg != s.Config || src.inventory.snap.SHA256() != src.snap.SHA256() {
-		src.inventory = newInventory(s.Config, src.snap)
-	}
-	if src.cache == nil || src.cache.inventory != src.inventory || src.cache.policy != s.Policy {
-		src.cache = newPolicyCache(src.inventory, s.Policy)
-	}
-	next := inputs{src.inventory, src.cache, src.snap, src.feed.Decisions, src.lost || src.expired(now, o.ApprovalHold)}
-	s.resolved = resolve(next, prev.resolved, src.inputs)
-	src.inputs = next
+	unknown := src.lost || src.expired(now, o.ApprovalHold)
+	s.resolved = resolve(inputs{s.Config, s.Policy, src.snap, src.feed.Decisions, unknown}, prev.resolved)
 	s.Health.Servers, s.Health.Selection = s.resolved.counts, s.resolved.boundErr
 	s.Health.Warnings = append(s.Health.Warnings, s.resolved.warnings()...)
 	return s

@@ -31,14 +31,6 @@ type View struct {
 // agent's scope. It must not be changed.
 func (v *View) Tools() tool.Set { return v.tools }
 
-// Len returns the number of tools in the catalog, visible or not.
-func (v *View) Len() int {
-	if v.r == nil {
-		return 0
-	}
-	return v.r.snap.Len()
-}
-
 // Callable returns those of [View.Tools] that are not locked, as of the state. It must not be
 // changed.
 func (v *View) Callable() tool.Set {

@@ -233,7 +233,7 @@ func (s *shop) search(after time.Duration) (*state.State, bill) {
 func (s *shop) locked(st *state.State) int {
 	v := st.View(identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}})
 	n := 0
-	for i := range v.Len() {
+	for i := range v.Tools().All() {
 		switch status := v.Status(i); status {
 		case lock.DisabledByUser:
 			n++
