@@ -19,7 +19,7 @@ import (
 
 const noteJSON = `{"type":"text","text":"Note: the tool asks for input, which this client cannot give."}`
 
-func TestRequestsOfTheServerAreAnsweredAtOnce(t *testing.T) {
+func TestServerRequests(t *testing.T) {
 	const told = `{"content":[{"type":"text","text":%s}],"isError":true}`
 	for _, tt := range []struct {
 		name, method, result string
@@ -37,33 +37,28 @@ func TestRequestsOfTheServerAreAnsweredAtOnce(t *testing.T) {
 		{"no content", "elicitation/create", `{"structuredContent":{"told":%s},"isError":true}`, true, `\"code\":-32601`, `"content":[` + noteJSON + `]}`},
 		{"empty content", "roots/list", `{"x":%s,"isError":true,"content":[ ]}`, true, `\"code\":-32601`, `"content":[ ` + noteJSON + `]}`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFarm(Options{})
-				defer f.close()
-				s := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: tt.sessions, Tools: tools(1)})
-				s.FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
-				start := time.Now()
-				got, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-				if err != nil || !strings.Contains(string(got), tt.answer) || !strings.HasSuffix(string(got), tt.want) {
-					t.Errorf("Call = %s, %v; want the answer %s and the end %s", got, err, tt.answer, tt.want)
-				}
-				if !json.Valid(got) || strings.Count(string(got), `"isError":true`) > 1 {
-					t.Errorf("result %s", got)
-				}
-				if took := time.Since(start); took != 0 {
-					t.Errorf("the call took %v", took)
-				}
-			})
+		onFakeClock(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: tt.sessions})
+			f.servers[0].FailOn("tools/call", 1, upstreamtest.Ask(tt.method, tt.result))
+			start := time.Now()
+			got := f.works()
+			if !strings.Contains(got, tt.answer) || !strings.HasSuffix(got, tt.want) {
+				t.Errorf("Call = %s; want the answer %s and the end %s", got, tt.answer, tt.want)
+			}
+			if !json.Valid([]byte(got)) || strings.Count(got, `"isError":true`) > 1 {
+				t.Errorf("result %s", got)
+			}
+			if took := time.Since(start); took != 0 {
+				t.Errorf("the call took %v", took)
+			}
 		})
 	}
 }
 
-func TestAnswersThatAreNotTakenEndWithTheCall(t *testing.T) {
+func TestAnswerNotTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFarm(Options{})
-		defer f.close()
-		s := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Tools: tools(1)})
+		f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Legacy})
+		s := f.servers[0]
 		s.FailOn("tools/call", 1, upstreamtest.Ask("elicitation/create", "%s"))
 		s.FailOn("", -1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
 			if r.ContentLength > 0 && strings.Contains(lastBody(s), "-32601") {
@@ -73,10 +68,9 @@ func TestAnswersThatAreNotTakenEndWithTheCall(t *testing.T) {
 			serve.ServeHTTP(w, r)
 		})
 		start := time.Now()
-		_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-		e, ok := errors.AsType[*outcome.CallError](err)
-		if want := "No answer after 20 s. " + unknown + " " + outcome.AskedNote; !ok || e.Message("s") != want || time.Since(start) != 20*time.Second {
-			t.Errorf("Call = %v after %v, want %s", err, time.Since(start), want)
+		e := f.fails(Call{Name: "x"})
+		if want := "No answer after 20 s. " + unknown + " " + outcome.AskedNote; e.Message("s") != want || time.Since(start) != 20*time.Second {
+			t.Errorf("Call = %v after %v, want %s", e, time.Since(start), want)
 		}
 	})
 }
@@ -86,20 +80,19 @@ func lastBody(s *upstreamtest.Server) string {
 	return string(all[len(all)-1].Body)
 }
 
-func TestQuestionBeforeAnErrorOfTheServersOwn(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
-	s.FailOn("tools/call", 1, func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+func TestServerRequestBeforeAnError(t *testing.T) {
+	f := failingOn(t, "tools/call", func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write([]byte("data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"roots/list\"}\n\n" +
 			"data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"no roots\"}}\n\n"))
-	})
-	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
+	}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
+	_, err := f.call(Call{Name: "x"})
 	if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Message != "no roots. "+outcome.AskedNote {
 		t.Errorf("Call = %v", err)
 	}
 }
 
-func TestRequestsAreToldFromNotifications(t *testing.T) {
+func TestAsked(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:               `1 ping`,
 		`{"jsonrpc":"2.0","id":"a\u00e9","method":"x/y"}`:        `"a\u00e9" x/y`,
@@ -118,7 +111,7 @@ func TestRequestsAreToldFromNotifications(t *testing.T) {
 }
 
 // A server of the official SDK that asks its client whatever it can is not waited for.
-func TestOfficialServersThatAskAreNotWaitedFor(t *testing.T) {
+func TestOfficialServersThatAsk(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
 	add := func(name string, ask func(context.Context, *mcp.ServerSession) error) {
 		mcp.AddTool(server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
@@ -139,7 +132,7 @@ func TestOfficialServersThatAskAreNotWaitedFor(t *testing.T) {
 	})
 	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	defer s.Close()
-	c := quick(t, Options{})
+	c := newClient(t, Options{})
 	defer c.Close()
 	for name, want := range map[string]string{"ping": "went well", "roots": `"isError":true`, "elicit": `"isError":true`} {
 		start := time.Now()

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -14,27 +12,30 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-func benchServer(b *testing.B) *upstreamtest.Server {
+func benchServer(b *testing.B, o upstreamtest.Options) *upstreamtest.Server {
 	b.Helper()
-	return upstreamtest.New(b, upstreamtest.Options{Era: upstreamtest.Modern, Tools: []json.RawMessage{echoTool()}, Forget: true})
+	o.Tools, o.Forget = []json.RawMessage{echoTool()}, true
+	return upstreamtest.New(b, o)
 }
 
 // BenchmarkCall compares a call through the client with the same bytes sent by net/http alone.
 func BenchmarkCall(b *testing.B) {
 	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
-	b.Run("client", func(b *testing.B) {
-		s := benchServer(b)
-		c := New(&Options{AllowNets: loopback()})
-		defer c.Close()
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "echo", Arguments: arguments}); err != nil {
-				b.Fatal(err)
+	for name, o := range map[string]upstreamtest.Options{"client": {Era: upstreamtest.Modern}, "client, on a session": {Era: upstreamtest.Legacy, Sessions: true}} {
+		b.Run(name, func(b *testing.B) {
+			s := benchServer(b, o)
+			c := New(&Options{AllowNets: loopback()})
+			defer c.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Owner: owner("a"), Name: "echo", Arguments: arguments}); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
 	b.Run("net/http", func(b *testing.B) {
-		s := benchServer(b)
+		s := benchServer(b, upstreamtest.Options{Era: upstreamtest.Modern})
 		c := New(nil)
 		m, err := c.callMessage(mcpSession{modern: true, version: mcp.VersionModern}, Call{Name: "echo", Arguments: arguments})
 		if err != nil {
@@ -65,14 +66,7 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkTake takes 527 real definitions into a listing, and the part of it that looks for references.
 func BenchmarkTake(b *testing.B) {
-	dir := os.Getenv("PORTCULLIS_DATA")
-	if dir == "" {
-		b.Skip("PORTCULLIS_DATA is not set: it names the folder with the real tools")
-	}
-	catalog, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	catalog := realCatalog(b)
 	listings := map[string]*listing{}
 	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
@@ -99,19 +93,9 @@ func BenchmarkTake(b *testing.B) {
 	})
 }
 
-// BenchmarkLoadAll loads 70 servers with 527 tools, or as many small ones where the data is not at hand.
+// BenchmarkLoadAll loads 70 servers with 527 tools.
 func BenchmarkLoadAll(b *testing.B) {
-	catalog := map[string][]json.RawMessage{}
-	if dir := os.Getenv("PORTCULLIS_DATA"); dir != "" {
-		var err error
-		if catalog, err = upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json")); err != nil {
-			b.Fatal(err)
-		}
-	} else {
-		for i := range 70 {
-			catalog[string(rune('a'+i/26))+string(rune('a'+i%26))] = tools(8)
-		}
-	}
+	catalog := realCatalog(b)
 	var targets []Target
 	for name, s := range upstreamtest.Fleet(b, catalog, upstreamtest.Options{Era: upstreamtest.Modern, Forget: true}) {
 		targets = append(targets, Target{ID: name, URL: s.URL})

@@ -6,29 +6,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A server that hangs once costs one attempt's 5 s, not the whole load.
-func TestAnAttemptEndsAfterFiveSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFarm(Options{Jitter: func(time.Duration) time.Duration { return 0 }})
-		defer f.close()
-		s := f.add(t, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(3)})
-		s.FailTimes(1, upstreamtest.Hang())
-		start := time.Now()
-		out := f.client.Load(t.Context(), f.targets[0])
-		if took := time.Since(start); out.Status != outcome.Available || out.Attempts != 2 || len(out.Tools) != 3 || took != 5250*time.Millisecond {
-			t.Errorf("Load = %s %s after %d attempts in %v, want it available after 2 in 5.25s", out.Status, out.Reason, out.Attempts, took)
-		}
-	})
-}
-
-func TestResponsesOfFourMebibytesAreTakenAndNotOneByteMore(t *testing.T) {
+func TestLongestResponse(t *testing.T) {
 	const limit = 4 << 20
 	response := func(before, after string, size int) *http.Response {
 		body := before + strings.Repeat("x", size-len(before)-len(after)) + after
@@ -51,7 +32,7 @@ func TestResponsesOfFourMebibytesAreTakenAndNotOneByteMore(t *testing.T) {
 	}
 }
 
-func TestEvidenceIsTheFirstFourKibibytes(t *testing.T) {
+func TestRecordedBody(t *testing.T) {
 	for size, whole := range map[int]bool{0: true, 4096: true, 4097: false, 10000: false} {
 		x := &exchange{}
 		text := strings.Repeat("ab", size/2) + strings.Repeat("c", size%2)

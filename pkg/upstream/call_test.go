@@ -9,21 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// failed returns the outcome of a call that failed.
-func failed(t *testing.T, err error) outcome.Outcome {
-	t.Helper()
-	ce, ok := errors.AsType[*outcome.CallError](err)
-	if !ok {
-		t.Fatalf("error = %v, want a *outcome.CallError", err)
-	}
-	return ce.Outcome
-}
-
-func TestCallIsTriedAgainOnlyWhereThatIsSafe(t *testing.T) {
+func TestCallRetries(t *testing.T) {
 	reset, limited, busy := upstreamtest.Reset(), upstreamtest.Status(429, ""), upstreamtest.Status(503, "")
 	flags := func(f string) upstreamtest.Fault { return upstreamtest.Status(503, "", "X-Envoy-Response-Flags", f) }
 	for _, tt := range []struct {
@@ -54,25 +45,21 @@ func TestCallIsTriedAgainOnlyWhereThatIsSafe(t *testing.T) {
 		{"Retry-After beyond the time left", upstreamtest.Status(429, "", "Retry-After", "60"), true, "", 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
-			c := quick(t, Options{})
-			target := Target{ID: "s", URL: s.URL, BehindProxy: tt.proxy}
-			c.Load(t.Context(), target)
-			s.FailOn("tools/call", 1, tt.fault)
-			_, err := c.Call(t.Context(), target, Call{Name: "tool_aa", Retry: tt.retry})
-			if (err == nil) != tt.ok || len(s.Calls()) != tt.calls {
-				t.Errorf("Call = %v after %d calls received, want ok %t after %d", err, len(s.Calls()), tt.ok, tt.calls)
+			f := newFixture(t, Options{}, upstreamtest.Options{})
+			f.targets[0].BehindProxy = tt.proxy
+			f.load()
+			f.servers[0].FailOn("tools/call", 1, tt.fault)
+			_, err := f.call(Call{Name: "x", Retry: tt.retry})
+			if n := len(f.servers[0].Calls()); (err == nil) != tt.ok || n != tt.calls {
+				t.Errorf("Call = %v after %d calls received, want ok %t after %d", err, n, tt.ok, tt.calls)
 			}
 		})
 	}
-}
-
-func TestCallThatFailedInTheHandshakeIsTriedAgain(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
-	s.FailOn("server/discover", 1, upstreamtest.Reset())
-	if _, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "tool_aa"}); err != nil {
-		t.Errorf("Call = %v, want it to go through: it was not sent before", err)
-	}
+	t.Run("of a handshake that failed", func(t *testing.T) {
+		f := newFixture(t, Options{}, upstreamtest.Options{})
+		f.servers[0].FailOn("server/discover", 1, upstreamtest.Reset())
+		f.works()
+	})
 }
 
 func TestCallDeadlines(t *testing.T) {
@@ -87,31 +74,20 @@ func TestCallDeadlines(t *testing.T) {
 		{"at most 20 s", time.Minute, 0, 20 * time.Second},
 		{"before the caller's", 0, 8 * time.Second, 7500 * time.Millisecond},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFarm(Options{})
-				defer f.close()
-				s := f.add(t, upstreamtest.Options{Era: upstreamtest.Modern})
-				s.FailOn("tools/call", -1, upstreamtest.Hang())
-				f.targets[0].Timeout = tt.timeout
-				ctx := t.Context()
-				if tt.deadline > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-					defer cancel()
-				}
-				start := time.Now()
-				_, err := f.client.Call(ctx, f.targets[0], Call{Name: "x", Retry: true})
-				out := failed(t, err)
-				if out.Status != outcome.Transient || out.Reason != outcome.ReasonTimeout || time.Since(start) != tt.want {
-					t.Errorf("Call ended as %s %s after %v, want timeout after %v", out.Status, out.Reason, time.Since(start), tt.want)
-				}
-			})
+		onFakeClock(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+			f.servers[0].FailOn("tools/call", -1, upstreamtest.Hang())
+			f.targets[0].Timeout = tt.timeout
+			start := time.Now()
+			_, err := f.Call(within(t, tt.deadline), f.targets[0], Call{Name: "x", Retry: true})
+			if out := callError(t, err).Outcome; out.Status != transient || out.Reason != outcome.ReasonTimeout || time.Since(start) != tt.want {
+				t.Errorf("Call ended as %s %s after %v, want timeout after %v", out.Status, out.Reason, time.Since(start), tt.want)
+			}
 		})
 	}
 }
 
-func TestCancellationReachesTheServer(t *testing.T) {
+func TestCallCancellation(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		o      upstreamtest.Options
@@ -120,115 +96,108 @@ func TestCancellationReachesTheServer(t *testing.T) {
 		{"stateless era: the connection closes", upstreamtest.Options{Era: upstreamtest.Modern}, 0},
 		{"handshake era: notifications/cancelled", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true}, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFarm(Options{})
-				defer f.close()
-				stopped := make(chan struct{})
-				tt.o.Call = func(ctx context.Context, _ upstreamtest.Call) (json.RawMessage, error) {
-					<-ctx.Done()
-					close(stopped)
-					return nil, ctx.Err()
+		onFakeClock(t, tt.name, func(t *testing.T) {
+			stopped := make(chan struct{})
+			tt.o.Call = func(ctx context.Context, _ upstreamtest.Call) (json.RawMessage, error) {
+				<-ctx.Done()
+				close(stopped)
+				return nil, ctx.Err()
+			}
+			f := newFixture(t, Options{}, tt.o)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err := f.Call(ctx, f.targets[0], Call{Name: "slow"})
+			if out := callError(t, err).Outcome; out.Reason != outcome.ReasonAborted || out.Recorded() {
+				t.Errorf("Call ended as %q %s, want aborted", out.Status, out.Reason)
+			}
+			<-stopped
+			synctest.Wait()
+			s := f.servers[0]
+			notices := s.Received("notifications/cancelled")
+			if s.Cancelled() != 1 || len(notices) != tt.notice {
+				t.Fatalf("%d calls were cancelled at the server by %d notices, want 1 by %d", s.Cancelled(), len(notices), tt.notice)
+			}
+			for _, n := range notices {
+				if id := string(s.Calls()[0].ID); !strings.Contains(string(n.Params), `"requestId":`+id+`,`) || n.Header.Get(mcp.HeaderSession) == "" {
+					t.Errorf("notice %s with %v does not name request %s and its session", n.Params, n.Header, id)
 				}
-				s := f.add(t, tt.o)
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(time.Second, cancel)
-				_, err := f.client.Call(ctx, f.targets[0], Call{Name: "slow"})
-				if out := failed(t, err); out.Reason != outcome.ReasonAborted || out.Recorded() {
-					t.Errorf("Call ended as %q %s, want aborted", out.Status, out.Reason)
-				}
-				<-stopped
-				synctest.Wait()
-				if s.Cancelled() != 1 {
-					t.Errorf("%d calls were cancelled at the server, want 1", s.Cancelled())
-				}
-				notices := s.Received("notifications/cancelled")
-				if len(notices) != tt.notice {
-					t.Fatalf("%d notices of it, want %d", len(notices), tt.notice)
-				}
-				if tt.notice == 1 {
-					if id := string(s.Calls()[0].ID); !strings.Contains(string(notices[0].Params), `"requestId":`+id+`,`) {
-						t.Errorf("notice %s does not name request %s", notices[0].Params, id)
-					}
-					if notices[0].Header.Get("Mcp-Session-Id") == "" {
-						t.Error("the notice bears no session id")
-					}
-				}
-			})
+			}
 		})
 	}
 }
 
-func TestBreakerSparesAServerThatKeepsFailing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFarm(Options{})
-		defer f.close()
-		s := f.add(t, upstreamtest.Options{Tools: tools(1)})
-		other := f.add(t, upstreamtest.Options{Tools: tools(1)})
-		call := func() error {
-			_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-			return err
-		}
+func TestCallBreaker(t *testing.T) {
+	onFakeClock(t, "spares a server that keeps failing", func(t *testing.T) {
+		f := newFixture(t, Options{}, upstreamtest.Options{}, upstreamtest.Options{})
+		s, other := f.servers[0], f.servers[1]
 		s.FailOn("tools/call", 5, upstreamtest.Status(500, ""))
 		for range 5 {
-			if out := failed(t, call()); out.Reason != outcome.ReasonHTTP5xx {
+			if out := f.fails(Call{Name: "x"}).Outcome; out.Reason != outcome.ReasonHTTP5xx {
 				t.Fatalf("Call ended as %s", out.Reason)
 			}
 		}
-		out := failed(t, call())
-		if out.Status != outcome.Transient || out.Reason != outcome.ReasonBreakerOpen || out.RetryAfter != 30*time.Second || out.Attempts != 0 || len(s.Calls()) != 5 {
+		out := f.fails(Call{Name: "x"}).Outcome
+		if out.Status != transient || out.Reason != outcome.ReasonBreakerOpen || out.RetryAfter != 30*time.Second || out.Attempts != 0 || len(s.Calls()) != 5 {
 			t.Errorf("sixth call = %+v, %d received; want it not made", out, len(s.Calls()))
 		}
-		if _, err := f.client.Call(t.Context(), f.targets[1], Call{Name: "tool_aa"}); err != nil || len(other.Calls()) != 1 {
+		if _, err := f.Call(t.Context(), f.targets[1], Call{Name: "x"}); err != nil || len(other.Calls()) != 1 {
 			t.Errorf("the other server suffers too: %v", err)
 		}
 		time.Sleep(30 * time.Second)
-		if err := call(); err != nil {
-			t.Errorf("call after 30 s = %v, want it made and well", err)
-		}
-		if err := call(); err != nil {
-			t.Errorf("call after the recovery = %v", err)
-		}
+		f.works()
+		f.works()
 	})
+	t.Run("closes with a load that succeeds", func(t *testing.T) {
+		f := newFixture(t, Options{}, upstreamtest.Options{})
+		f.servers[0].FailOn("tools/call", 5, upstreamtest.Status(500, ""))
+		for range 6 {
+			f.fails(Call{Name: "x"})
+		}
+		f.available()
+		f.works()
+	})
+	for name, plan := range map[string]func(*fixture){
+		"counts resets":         func(f *fixture) { f.servers[0].FailOn("tools/call", -1, upstreamtest.Reset()) },
+		"counts HTTP 500":       func(f *fixture) { f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(500, "")) },
+		"counts handshakes":     func(f *fixture) { f.servers[0].FailOn("server/discover", -1, upstreamtest.Hang()) },
+		"counts no connections": func(f *fixture) { f.dial(f.Client, unanswered) },
+	} {
+		onFakeClock(t, name, func(t *testing.T) {
+			f := newFixture(t, Options{}, upstreamtest.Options{})
+			plan(f)
+			for i := range breakAfter {
+				if out := f.fails(Call{Name: "x"}).Outcome; out.Reason == outcome.ReasonBreakerOpen {
+					t.Fatalf("the breaker is open after %d calls", i)
+				}
+			}
+			if out := f.fails(Call{Name: "x"}).Outcome; out.Reason != outcome.ReasonBreakerOpen {
+				t.Errorf("Call ended as %s, want the breaker open", out.Reason)
+			}
+		})
+	}
 }
 
-func TestLoadThatSucceedsClosesTheBreaker(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
-	c := quick(t, Options{})
-	target := Target{ID: "s", URL: s.URL}
-	s.FailOn("tools/call", 5, upstreamtest.Status(500, ""))
-	for range 6 {
-		_, _ = c.Call(t.Context(), target, Call{Name: "tool_aa"})
-	}
-	if c.Load(t.Context(), target).Status != outcome.Available {
-		t.Fatal("Load failed")
-	}
-	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
-		t.Errorf("Call after the server was loaded = %v", err)
-	}
-}
-
-func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
+func TestBreaker(t *testing.T) {
 	now := time.Now()
-	fail := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonHTTP5xx}
+	fail := outcome.Outcome{Status: transient, Reason: outcome.ReasonHTTP5xx}
 	for _, tt := range []struct {
-		name     string
-		verdicts []outcome.Outcome
-		open     bool
+		name string
+		ends []outcome.Outcome
+		open bool
 	}{
 		{"four failures", []outcome.Outcome{fail, fail, fail, fail}, false},
 		{"five failures", []outcome.Outcome{fail, fail, fail, fail, fail}, true},
 		{"a success between", []outcome.Outcome{fail, fail, fail, {Status: outcome.Available}, fail, fail}, false},
-		{"limits do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: outcome.Transient, Reason: outcome.ReasonRateLimited}}, false},
-		{"denials do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: outcome.Denied}}, false},
+		{"limits do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: transient, Reason: outcome.ReasonRateLimited}}, false},
+		{"denials do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: denied}}, false},
 		{"aborts do not count", []outcome.Outcome{fail, fail, fail, fail, {Reason: outcome.ReasonAborted}}, false},
-		{"permanent failures do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: outcome.Permanent}}, false},
-		{"a denial between does not help", []outcome.Outcome{fail, fail, {Status: outcome.Denied}, fail, fail, fail}, true},
+		{"permanent failures do not count", []outcome.Outcome{fail, fail, fail, fail, {Status: permanent}}, false},
+		{"a denial between does not help", []outcome.Outcome{fail, fail, {Status: denied}, fail, fail, fail}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b breaker
-			for _, v := range tt.verdicts {
-				b.report(now, v)
+			for _, out := range tt.ends {
+				b.report(now, out)
 			}
 			if _, ok := b.admit(now); ok == tt.open {
 				t.Errorf("admitted %t, want open %t", ok, tt.open)
@@ -262,7 +231,7 @@ func TestBreakerCountsTransientFailuresInARow(t *testing.T) {
 	})
 }
 
-func TestUpstreamErrorsPassThrough(t *testing.T) {
+func TestCallUpstreamErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		o    upstreamtest.Options
@@ -276,80 +245,75 @@ func TestUpstreamErrorsPassThrough(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const data = `{"n":9007199254740993,"z":[1.0]}`
-			tt.o.Call = func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
-				return nil, &upstreamtest.RPCError{Code: tt.code, Message: "no such city: Ångström", Data: json.RawMessage(data)}
-			}
-			s := upstreamtest.New(t, tt.o)
-			c := quick(t, Options{})
-			_, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "weather", Retry: true})
+			tt.o.Call = failing(tt.code, "no such city: Ångström", data)
+			f := newFixture(t, Options{}, tt.o)
+			_, err := f.call(Call{Name: "weather", Retry: true})
 			rpc, ok := errors.AsType[*RPCError](err)
-			if !ok || rpc.Code != int64(tt.code) || rpc.Message != "no such city: Ångström" || string(rpc.Data) != data {
-				t.Errorf("Call = %#v, want the server's own error", err)
-			}
-			if n := len(s.Calls()); n != 1 {
-				t.Errorf("%d calls were received, want 1", n)
+			if !ok || rpc.Code != int64(tt.code) || rpc.Message != "no such city: Ångström" || string(rpc.Data) != data || len(f.servers[0].Calls()) != 1 {
+				t.Errorf("Call = %#v after %d calls, want the server's own error after 1", err, len(f.servers[0].Calls()))
 			}
 		})
 	}
 }
 
-func TestCredentialIsRefreshedSilentlyOnce(t *testing.T) {
+// failing answers calls with an error of the server's own.
+func failing(code int, message, data string) func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
+	return func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
+		return nil, &upstreamtest.RPCError{Code: code, Message: message, Data: json.RawMessage(data)}
+	}
+}
+
+// A credential that was replaced is looked up again, once and silently.
+func TestCallCredentialRotation(t *testing.T) {
 	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Legacy, Sessions: true}} {
-		o.Token, o.Tools = "first", tools(1)
-		s := upstreamtest.New(t, o)
+		o.Token = "first"
 		current, asked := "first", 0
-		c := quick(t, Options{Secrets: secretsFunc(func(_ context.Context, ref string) (string, error) {
+		f := newFixture(t, Options{Secrets: secretsFunc(func(ref string) (string, error) {
 			asked++
 			if ref != "secretsmanager:github" {
 				t.Errorf("asked for %q", ref)
 			}
 			return current, nil
-		})})
-		target := Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer ${secretsmanager:github}"}}
-		for range 2 {
-			if out := c.Load(t.Context(), target); out.Status != outcome.Available {
-				t.Fatalf("Load = %+v", out)
-			}
-		}
+		})}, o)
+		s := f.servers[0]
+		f.targets[0].Headers = map[string]string{"Authorization": "Bearer ${secretsmanager:github}"}
+		f.available()
+		f.available()
 		if asked != 1 {
 			t.Errorf("the secret was asked for %d times, want once", asked)
 		}
 		current = "second"
 		s.SetToken("second")
-		if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
-			t.Errorf("Call after the rotation = %v", err)
-		}
+		f.works()
 		if asked != 2 {
 			t.Errorf("the secret was asked for %d times, want twice", asked)
 		}
 		s.SetToken("third") // and the secret is the old one still
 		s.ForgetRequests()
-		_, err := c.Call(t.Context(), target, Call{Name: "tool_aa", Retry: true})
-		if out := failed(t, err); out.Status != outcome.Denied || out.Reason != outcome.ReasonAuthRequired || s.Total() != 1 {
+		if out := f.fails(Call{Name: "x", Retry: true}).Outcome; out.Status != denied || out.Reason != outcome.ReasonAuthRequired || s.Total() != 1 {
 			t.Errorf("Call = %s %s after %d requests, want denied after one", out.Status, out.Reason, s.Total())
 		}
 	}
 }
 
-func TestCallReportsAPanic(t *testing.T) {
-	c := quick(t, Options{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })})
-	_, err := c.Call(t.Context(), Target{ID: "s", URL: "http://127.0.0.1:1/", Headers: map[string]string{"A": "${env:X}"}}, Call{Name: "x"})
-	if out := failed(t, err); out.Status != outcome.Permanent || out.Reason != outcome.ReasonInternal {
+func TestCallPanic(t *testing.T) {
+	f := newFixture(t, Options{Secrets: secretsFunc(func(string) (string, error) { panic("boom") })}, upstreamtest.Options{})
+	f.targets[0].Headers = map[string]string{"A": "${env:X}"}
+	if out := f.fails(Call{Name: "x"}).Outcome; out.Status != permanent || out.Reason != outcome.ReasonInternal {
 		t.Errorf("Call ended as %s %s, want permanent internal", out.Status, out.Reason)
 	}
 }
 
-func TestConfiguredHeadersDoNotReplaceTheProtocols(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(1)})
-	target := Target{ID: "s", URL: s.URL, Headers: map[string]string{
+// No configured header replaces one of the protocol's.
+func TestCallConfiguredHeaders(t *testing.T) {
+	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+	f.targets[0].Headers = map[string]string{
 		"content-type": "text/plain", "accept": "*/*", "mcp-method": "tools/list", "mcp-protocol-version": "1", "mcp-session-id": "stolen",
 		"mcp-name": "other", "X-Team": "blue",
-	}}
-	if _, err := quick(t, Options{}).Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
-		t.Fatalf("Call = %v", err)
 	}
-	h := s.Calls()[0].Header
-	if h.Get("X-Team") != "blue" || h.Get("Mcp-Session-Id") != "" || len(h.Values("Mcp-Name")) != 1 {
+	f.works()
+	s := f.servers[0]
+	if h := s.Calls()[0].Header; h.Get("X-Team") != "blue" || h.Get(mcp.HeaderSession) != "" || len(h.Values("Mcp-Name")) != 1 {
 		t.Errorf("headers = %v", h)
 	}
 	if d := s.Received("server/discover")[0].Header; d.Get("Mcp-Name") != "" {
@@ -357,24 +321,18 @@ func TestConfiguredHeadersDoNotReplaceTheProtocols(t *testing.T) {
 	}
 }
 
-func TestCallWorksAgainWhenTheServerIsBack(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
-	c := quick(t, Options{})
-	target := Target{ID: "s", URL: s.URL}
+func TestCallServerThatIsBack(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{})
+	f := &fixture{Client: newClient(t, Options{}), t: t, servers: []*upstreamtest.Server{s}, targets: []Target{{ID: "s", URL: s.URL}}}
 	s.Refuse()
-	if out := c.Load(t.Context(), target); out.Reason != outcome.ReasonRefused {
-		t.Fatalf("Load = %+v", out)
-	}
+	f.loads(permanent, outcome.ReasonRefused)
 	for range 10 {
-		_, err := c.Call(t.Context(), target, Call{Name: "tool_aa"})
-		if out := failed(t, err); out.Reason != outcome.ReasonRefused {
+		if out := f.fails(Call{Name: "x"}).Outcome; out.Reason != outcome.ReasonRefused {
 			t.Fatalf("Call while it is down ended as %s", out.Reason)
 		}
 	}
 	if err := s.Return(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err != nil {
-		t.Errorf("Call after it came back = %v", err)
-	}
+	f.works()
 }

@@ -188,7 +188,7 @@ func TestClassifyAuthorizationOutage(t *testing.T) {
 	})
 }
 
-func TestClassifyIsNotMisledByText(t *testing.T) {
+func TestClassifyForeignText(t *testing.T) {
 	checkVerdicts(t, []verdict{
 		{"a 403 from a URL that contains timeout",
 			evidence{err: &url.Error{Op: "Post", URL: "https://a.example/timeout", Err: &statusError{status: 403}}, exchange: answered(403, "")}, denied, forbidden},

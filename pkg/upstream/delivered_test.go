@@ -3,11 +3,10 @@ package upstream
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -19,21 +18,15 @@ const (
 	notCarried = "The call was not carried out"
 )
 
-// callFailing makes a call that ends in an error, of a tool whose server fails on it as f says.
-func callFailing(t *testing.T, target Target, o upstreamtest.Options, f upstreamtest.Fault, call Call) *outcome.CallError {
+// failingOn returns a fixture whose server fails on a method.
+func failingOn(t *testing.T, method string, fault upstreamtest.Fault, o upstreamtest.Options) *fixture {
 	t.Helper()
-	s := upstreamtest.New(t, o)
-	s.FailOn("tools/call", -1, f)
-	target.ID, target.URL = "s", s.URL
-	_, err := quick(t, Options{}).Call(t.Context(), target, call)
-	failed, ok := errors.AsType[*outcome.CallError](err)
-	if !ok {
-		t.Fatalf("Call = %v, want a *outcome.CallError", err)
-	}
-	return failed
+	f := newFixture(t, Options{}, o)
+	f.servers[0].FailOn(method, -1, fault)
+	return f
 }
 
-func TestFailedCallSaysWhetherItMayHaveTakenEffect(t *testing.T) {
+func TestCallDelivered(t *testing.T) {
 	status := upstreamtest.Status
 	for _, tt := range []struct {
 		name      string
@@ -71,7 +64,7 @@ func TestFailedCallSaysWhetherItMayHaveTakenEffect(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, repeatable := range []bool{false, true} {
-				e := callFailing(t, Target{}, upstreamtest.Options{Era: upstreamtest.Modern}, tt.fault, Call{Name: "x", Retry: repeatable})
+				e := failingOn(t, "tools/call", tt.fault, upstreamtest.Options{Era: upstreamtest.Modern}).fails(Call{Name: "x", Retry: repeatable})
 				got, want := e.Message("s"), notCarried
 				switch {
 				case tt.delivered && repeatable:
@@ -85,166 +78,105 @@ func TestFailedCallSaysWhetherItMayHaveTakenEffect(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCallThatWasNotSentSaysSo(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		fault upstreamtest.Fault // of the handshake
-	}{
-		{"handshake reset", upstreamtest.Reset()},
-		{"handshake 500", upstreamtest.Status(500, "")},
-		{"handshake not MCP", upstreamtest.HTML()},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := upstreamtest.New(t, upstreamtest.Options{})
-			s.FailOn("server/discover", -1, tt.fault)
-			_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-			e, ok := errors.AsType[*outcome.CallError](err)
-			if !ok || e.Delivered || !strings.Contains(e.Message("s"), notCarried) || len(s.Calls()) != 0 {
-				t.Errorf("Call = %v", err)
-			}
-		})
-	}
-	t.Run("refused", func(t *testing.T) {
-		s := upstreamtest.New(t, upstreamtest.Options{})
-		s.Refuse()
-		_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-		if e, ok := errors.AsType[*outcome.CallError](err); !ok || e.Delivered || !strings.Contains(e.Message("s"), notCarried) {
-			t.Errorf("Call = %v", err)
+	t.Run("once is for good", func(t *testing.T) { // what one attempt may have done, no later attempt takes back
+		f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+		f.servers[0].FailOn("tools/call", 1, upstreamtest.Reset())
+		f.servers[0].FailOn("tools/call", -1, upstreamtest.Status(429, ""))
+		if e := f.fails(Call{Name: "x", Retry: true}); !e.Delivered || len(f.servers[0].Calls()) != 3 {
+			t.Errorf("Call = %v after %d calls, want it delivered", e, len(f.servers[0].Calls()))
 		}
 	})
 }
 
-// What one attempt may have done, no later attempt takes back.
-func TestAnAttemptThatWasDeliveredStaysSo(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern})
-	s.FailOn("tools/call", 1, upstreamtest.Reset())
-	s.FailOn("tools/call", -1, upstreamtest.Status(429, ""))
-	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x", Retry: true})
-	if e, ok := errors.AsType[*outcome.CallError](err); !ok || !e.Delivered || len(s.Calls()) != 3 {
-		t.Errorf("Call = %v after %d calls, want it delivered", err, len(s.Calls()))
-	}
-}
-
-func TestCallThatOutlivesItsTime(t *testing.T) {
-	for _, era := range []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFarm(Options{})
-			defer f.close()
-			s := f.add(t, upstreamtest.Options{Era: era, Sessions: era == upstreamtest.Legacy, Tools: tools(1)})
-			s.FailOn("tools/call", 8, upstreamtest.Hang())
-			for range 8 { // more than open the breaker, were they counted
-				_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-				e, ok := errors.AsType[*outcome.CallError](err)
-				if !ok || !e.Delivered || e.Outcome.Reason != outcome.ReasonTimeout || e.Message("s") != "No answer after 20 s. "+unknown {
-					t.Fatalf("Call = %v, want it delivered and unanswered", err)
-				}
-			}
-			if _, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"}); err != nil || len(s.Calls()) != 9 {
-				t.Errorf("Call after slow ones = %v, %d received; want it made and well", err, len(s.Calls()))
-			}
-		})
-	}
-}
-
-func TestBreakerStillCountsAServerThatIsGone(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		plan  func(*farm, *upstreamtest.Server)
-		calls int
-	}{
-		{"resets", func(_ *farm, s *upstreamtest.Server) { s.FailOn("tools/call", -1, upstreamtest.Reset()) }, 5},
-		{"500", func(_ *farm, s *upstreamtest.Server) { s.FailOn("tools/call", -1, upstreamtest.Status(500, "")) }, 5},
-		{"hangs in the handshake", func(_ *farm, s *upstreamtest.Server) { s.FailOn("server/discover", -1, upstreamtest.Hang()) }, 5},
-		{"no connection in time", func(f *farm, _ *upstreamtest.Server) {
-			transport := f.client.dialer.Transport()
-			transport.DialContext = unanswered
-			f.client.http.Transport = recorder{transport}
-		}, 5},
+func TestCallNotSent(t *testing.T) {
+	for name, fault := range map[string]upstreamtest.Fault{
+		"reset": upstreamtest.Reset(), "500": upstreamtest.Status(500, ""), "not MCP": upstreamtest.HTML(), "no connection": nil,
+		"too large": func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(make([]byte, maxResponse+1)) // a client that is gone reads no answer
+		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFarm(Options{})
-				defer f.close()
-				tt.plan(f, f.add(t, upstreamtest.Options{Tools: tools(1)}))
-				for i := range tt.calls {
-					if out := failed(t, callOnce(t, f)); out.Reason == outcome.ReasonBreakerOpen {
-						t.Fatalf("the breaker is open after %d calls", i)
-					}
-				}
-				if out := failed(t, callOnce(t, f)); out.Reason != outcome.ReasonBreakerOpen {
-					t.Errorf("Call ended as %s, want the breaker open", out.Reason)
-				}
-			})
+		t.Run(name, func(t *testing.T) {
+			f := failingOn(t, "server/discover", fault, upstreamtest.Options{})
+			if fault == nil {
+				f.servers[0].Refuse()
+			}
+			e := f.fails(Call{Name: "x"})
+			if e.Delivered || !strings.Contains(e.Message("s"), notCarried) || len(f.servers[0].Calls()) != 0 {
+				t.Errorf("Call = %v", e)
+			}
+			if name == "too large" && (e.Outcome.Reason != outcome.ReasonProtocol || e.Outcome.Status != permanent) {
+				t.Errorf("Call = %v, want a permanent failure", e)
+			}
 		})
 	}
 }
 
-func callOnce(t *testing.T, f *farm) error {
-	_, err := f.client.Call(t.Context(), f.targets[0], Call{Name: "tool_aa"})
-	return err
+// A call that outlives our time is a slow tool: the breaker does not count it.
+func TestCallUnanswered(t *testing.T) {
+	for name, o := range map[string]upstreamtest.Options{"stateless": {Era: upstreamtest.Modern}, "handshake": {Era: upstreamtest.Legacy, Sessions: true}} {
+		onFakeClock(t, name, func(t *testing.T) {
+			f := newFixture(t, Options{}, o)
+			f.servers[0].FailOn("tools/call", 8, upstreamtest.Hang())
+			for range 8 { // more than open the breaker, were they counted
+				e := f.fails(Call{Name: "x"})
+				if !e.Delivered || e.Outcome.Reason != outcome.ReasonTimeout || e.Message("s") != "No answer after 20 s. "+unknown {
+					t.Fatalf("Call = %v, want it delivered and unanswered", e)
+				}
+			}
+			if f.works(); len(f.servers[0].Calls()) != 9 {
+				t.Errorf("%d calls were received, want 9", len(f.servers[0].Calls()))
+			}
+		})
+	}
 }
 
-func TestResultThatIsTooLarge(t *testing.T) {
+// unanswered dials a network that drops everything.
+func unanswered(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestCallTooLargeResult(t *testing.T) {
 	for name, o := range map[string]upstreamtest.Options{
 		"JSON": {Era: upstreamtest.Modern}, "event stream": {Era: upstreamtest.Legacy, Sessions: true, SSE: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.Tools = tools(1)
 			o.Call = func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
 				return json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("x", maxResponse) + `"}]}`), nil
 			}
-			s := upstreamtest.New(t, o)
-			c := quick(t, Options{})
-			target := Target{ID: "s", URL: s.URL}
+			f := newFixture(t, Options{}, o)
 			for range breakAfter + 1 {
-				_, err := c.Call(t.Context(), target, Call{Name: "tool_aa", Retry: true})
-				e, ok := errors.AsType[*outcome.CallError](err)
-				if !ok || e.Outcome.Status != outcome.Available || e.Outcome.Reason != outcome.ReasonTooLarge || !e.Delivered || e.Outcome.Attempts != 1 {
-					t.Fatalf("Call = %v, want it delivered, too large, at the first attempt", err)
+				e := f.fails(Call{Name: "x", Retry: true})
+				if e.Outcome.Status != outcome.Available || e.Outcome.Reason != outcome.ReasonTooLarge || !e.Delivered || e.Outcome.Attempts != 1 {
+					t.Fatalf("Call = %v, want it delivered, too large, at the first attempt", e)
 				}
 				if got := e.Message("s"); got != "The tool ran, but its result is too large to pass on (over 4 MiB). Ask for less; do not repeat a write." {
 					t.Errorf("message = %q", got)
 				}
 			}
-			if n := len(s.Calls()); n != breakAfter+1 {
+			if n := len(f.servers[0].Calls()); n != breakAfter+1 {
 				t.Errorf("%d calls were received, want each once", n)
 			}
-			if out := c.Load(t.Context(), target); out.Status != outcome.Available {
-				t.Errorf("Load = %s %s", out.Status, out.Reason)
-			}
+			f.available()
 		})
 	}
 }
 
-// An answer that is too long in the handshake says nothing of a tool that ran.
-func TestHandshakeThatIsTooLarge(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{})
-	s.FailOn("server/discover", -1, func(_ *upstreamtest.Server, w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(make([]byte, maxResponse+1)) // a client that is gone reads no answer
-	})
-	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-	if e, ok := errors.AsType[*outcome.CallError](err); !ok || e.Delivered || e.Outcome.Reason != outcome.ReasonProtocol || e.Outcome.Status != outcome.Permanent {
-		t.Errorf("Call = %v, want a permanent failure that was not delivered", err)
-	}
-}
-
 // A program is not told when to come again where the text says that this is of no use.
-func TestOnlyWhatMayHelpIsToldWhen(t *testing.T) {
+func TestCallRetryAfter(t *testing.T) {
 	for code, want := range map[int]int{401: 0, 403: 0, 404: 0, 429: 60, 503: 60} {
-		e := callFailing(t, Target{}, upstreamtest.Options{Era: upstreamtest.Modern}, upstreamtest.Status(code, "", "Retry-After", "60"), Call{Name: "x"})
-		if got := e.RetryAfter(); got != want {
-			t.Errorf("%d: RetryAfter = %d, want %d; %s", code, got, want, e.Message("s"))
+		f := failingOn(t, "tools/call", upstreamtest.Status(code, "", "Retry-After", "60"), upstreamtest.Options{Era: upstreamtest.Modern})
+		if e := f.fails(Call{Name: "x"}); e.RetryAfter() != want {
+			t.Errorf("%d: RetryAfter = %d, want %d; %s", code, e.RetryAfter(), want, e.Message("s"))
 		}
 	}
 }
 
-func TestASessionThatIsLostAtOnceIsNoMissingServer(t *testing.T) {
+// A session that is lost at once is no missing server.
+func TestCallLostSession(t *testing.T) {
 	for _, sessions := range []bool{true, false} {
-		o := upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: sessions, Tools: tools(1)}
-		e := callFailing(t, Target{}, o, upstreamtest.Status(404, ""), Call{Name: "tool_aa"})
+		e := failingOn(t, "tools/call", upstreamtest.Status(404, ""), upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: sessions}).fails(Call{Name: "x"})
 		got := e.Message("s")
 		if lost := strings.Contains(got, "does not know the session"); lost != sessions || strings.Contains(got, "nothing at its address") == sessions ||
 			!strings.Contains(got, notCarried) || e.Delivered {

@@ -29,7 +29,7 @@ func sdkServer(o *sdk.StreamableHTTPOptions) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
 }
 
-func TestOfficialServersAreLoadedAndCalled(t *testing.T) {
+func TestOfficialServers(t *testing.T) {
 	for name, o := range map[string]*sdk.StreamableHTTPOptions{
 		"stateless, JSON":         {Stateless: true, JSONResponse: true},
 		"stateless, events":       {Stateless: true},
@@ -39,7 +39,7 @@ func TestOfficialServersAreLoadedAndCalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(sdkServer(o))
 			defer s.Close()
-			c := quick(t, Options{})
+			c := newClient(t, Options{})
 			defer c.Close()
 			target := Target{ID: "sdk", URL: s.URL}
 			for range 2 {
@@ -65,8 +65,8 @@ func TestOfficialServersAreLoadedAndCalled(t *testing.T) {
 	}
 }
 
-// TestOfficialClientUnderstandsTheTestServer holds the test server to what a client made elsewhere expects.
-func TestOfficialClientUnderstandsTheTestServer(t *testing.T) {
+// TestOfficialClient holds the test server to what a client made elsewhere expects.
+func TestOfficialClient(t *testing.T) {
 	for _, o := range []upstreamtest.Options{
 		{Era: upstreamtest.Modern}, {Era: upstreamtest.Modern, SSE: true}, {Era: upstreamtest.Legacy}, {Era: upstreamtest.Legacy, Sessions: true, SSE: true}, {},
 	} {

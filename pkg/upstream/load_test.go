@@ -5,272 +5,143 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// farm is a set of servers on a network in memory, and a client on it.
-type farm struct {
-	net     upstreamtest.Network
-	client  *Client
-	servers []*upstreamtest.Server
-	targets []Target
-}
-
-func newFarm(o Options) *farm {
-	f := &farm{}
-	f.client = inMemory(&f.net, o)
-	return f
-}
-
-func (f *farm) add(t *testing.T, o upstreamtest.Options) *upstreamtest.Server {
-	t.Helper()
-	host := fmt.Sprintf("server%d:80", len(f.servers))
-	o.Listener = f.net.Listen(host)
-	s, err := upstreamtest.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.servers = append(f.servers, s)
-	f.targets = append(f.targets, Target{ID: strings.TrimSuffix(host, ":80"), URL: "http://" + host + "/mcp"})
-	return s
-}
-
-// close ends everything inside the bubble.
-func (f *farm) close() {
-	f.client.Close()
-	for _, s := range f.servers {
-		s.Close()
-	}
-}
-
 func TestLoadTimes(t *testing.T) {
+	const sec, ms = time.Second, time.Millisecond
+	hang, timeout := upstreamtest.Hang(), outcome.ReasonTimeout
 	for _, tt := range []struct {
 		name     string
 		deadline time.Duration // of the caller; 0: none
+		method   string        // that fails
+		times    int           // -1: for ever
 		fault    upstreamtest.Fault
+		pages    int
 		reason   string
 		attempts int
 		took     time.Duration
 	}{
-		{"an attempt has 5 s, a server 10 s", 0, upstreamtest.Hang(), outcome.ReasonTimeout, 2, 10 * time.Second},
-		{"the caller's deadline less 500 ms", 4 * time.Second, upstreamtest.Hang(), outcome.ReasonTimeout, 1, 3500 * time.Millisecond},
-		{"no time at all", 300 * time.Millisecond, upstreamtest.Hang(), outcome.ReasonTimeout, 1, 0},
-		{"slow, but in time", 0, upstreamtest.Slow(4 * time.Second), "", 1, 4 * time.Second},
-		{"three quick failures", 0, upstreamtest.Status(500, ""), outcome.ReasonHTTP5xx, 3, 750 * time.Millisecond},
-		{"a limit that does not fit", 0, upstreamtest.Status(429, "", "Retry-After", "30"), outcome.ReasonRateLimited, 1, 0},
+		{"an attempt has 5 s, a server 10 s", 0, "server/discover", -1, hang, 1, timeout, 2, 10 * sec},
+		{"one attempt that hangs", 0, "server/discover", 1, hang, 3, "", 2, 5250 * ms},
+		{"the caller's deadline less 500 ms", 4 * sec, "server/discover", -1, hang, 1, timeout, 1, 3500 * ms},
+		{"no time at all", 300 * ms, "server/discover", -1, hang, 1, timeout, 1, 0},
+		{"slow, but in time", 0, "server/discover", -1, upstreamtest.Slow(4 * sec), 1, "", 1, 4 * sec},
+		{"three quick failures", 0, "server/discover", -1, upstreamtest.Status(500, ""), 1, outcome.ReasonHTTP5xx, 3, 750 * ms},
+		{"a limit that does not fit", 0, "server/discover", -1, upstreamtest.Status(429, "", "Retry-After", "30"), 1, outcome.ReasonRateLimited, 1, 0},
+		{"ten pages of 4 s", 0, "tools/list", -1, upstreamtest.Slow(4 * sec), 10, "", 1, 40 * sec},
+		{"60 s for all pages", 0, "tools/list", -1, upstreamtest.Slow(4 * sec), 20, timeout, 1, time.Minute},
+		{"the caller's deadline before the last page", 30 * sec, "tools/list", -1, upstreamtest.Slow(4 * sec), 20, timeout, 1, 29500 * ms},
+		{"a page of 6 s", 0, "tools/list", -1, upstreamtest.Slow(6 * sec), 2, timeout, 2, 10 * sec},
+		{"a second page that hangs once", 0, "tools/list", -1, second(hang), 3, "", 2, 5250 * ms},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFarm(Options{Jitter: func(time.Duration) time.Duration { return 0 }})
-				defer f.close()
-				f.add(t, upstreamtest.Options{Era: upstreamtest.Modern}).FailOn("server/discover", -1, tt.fault)
-				ctx := t.Context()
-				if tt.deadline > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-					defer cancel()
-				}
-				start := time.Now()
-				out := f.client.Load(ctx, f.targets[0])
-				took := time.Since(start)
-				if out.Reason != tt.reason || out.Attempts != tt.attempts || took != tt.took {
-					t.Errorf("Load = %s %s, %d attempts in %v; want %s, %d in %v", out.Status, out.Reason, out.Attempts, took, tt.reason, tt.attempts, tt.took)
-				}
-				if out.Duration != took || !out.CheckedAt.Equal(time.Now()) {
-					t.Errorf("Duration = %v, CheckedAt = %v; want %v, now", out.Duration, out.CheckedAt, took)
-				}
-				if strings.HasPrefix(tt.name, "a limit") && out.RetryAfter != 30*time.Second {
-					t.Errorf("RetryAfter = %v, want 30s", out.RetryAfter)
-				}
-			})
+		onFakeClock(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{Jitter: noJitter}, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(tt.pages), PageSize: 1})
+			f.servers[0].FailOn(tt.method, tt.times, tt.fault)
+			start := time.Now()
+			out := f.Load(within(t, tt.deadline), f.targets[0])
+			took := time.Since(start)
+			if out.Reason != tt.reason || out.Attempts != tt.attempts || took != tt.took || out.Reason == "" && len(out.Tools) != tt.pages {
+				t.Errorf("Load = %s %s, %d attempts in %v, %d tools; want %s, %d in %v", out.Status, out.Reason, out.Attempts, took, len(out.Tools), tt.reason, tt.attempts, tt.took)
+			}
+			if out.Duration != took || !out.CheckedAt.Equal(time.Now()) {
+				t.Errorf("Duration = %v, CheckedAt = %v; want %v, now", out.Duration, out.CheckedAt, took)
+			}
+			if tt.reason == outcome.ReasonRateLimited && out.RetryAfter != 30*sec {
+				t.Errorf("RetryAfter = %v, want 30s", out.RetryAfter)
+			}
 		})
 	}
 }
 
-func TestAbortedLoadIsNotRecorded(t *testing.T) {
+// second makes the second request fail.
+func second(fault upstreamtest.Fault) upstreamtest.Fault {
+	n := 0
+	return func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, serve http.Handler) {
+		if n++; n == 2 {
+			fault(s, w, r, serve)
+			return
+		}
+		serve.ServeHTTP(w, r)
+	}
+}
+
+func TestLoadAborted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFarm(Options{})
-		defer f.close()
-		s := f.add(t, upstreamtest.Options{})
-		s.Fail(upstreamtest.Hang())
+		f := newFixture(t, Options{}, upstreamtest.Options{})
+		f.servers[0].Fail(upstreamtest.Hang())
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(fmt.Errorf("shutting down")) })
-		out := f.client.Load(ctx, f.targets[0])
+		out := f.Load(ctx, f.targets[0])
 		if out.Recorded() || out.Reason != outcome.ReasonAborted || out.Message("s") != "" {
 			t.Errorf("Load = %+v, want it aborted and not recorded", out)
 		}
 	})
 }
 
-func TestLoadLeavesBehindWhatIgnoresItsDeadline(t *testing.T) {
+// What ignores its deadline is left behind.
+func TestLoadStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		f := newFarm(Options{Secrets: secretsFunc(func(context.Context, string) (string, error) {
+		f := newFixture(t, Options{Secrets: secretsFunc(func(string) (string, error) {
 			<-release
-			return "", secret.ErrNotFound
-		})})
-		defer f.close()
-		f.add(t, upstreamtest.Options{})
+			return "", io.EOF
+		})}, upstreamtest.Options{})
 		f.targets[0].Headers = map[string]string{"X-Key": "${env:STUCK}"}
 		start := time.Now()
-		out := f.client.Load(t.Context(), f.targets[0])
-		if out.Status != outcome.Transient || out.Reason != outcome.ReasonTimeout || time.Since(start) > 11*time.Second {
-			t.Errorf("Load = %s %s after %v, want a timeout at about 10 s", out.Status, out.Reason, time.Since(start))
+		f.loads(transient, outcome.ReasonTimeout)
+		if took := time.Since(start); took > 11*time.Second {
+			t.Errorf("Load took %v, want about 10 s", took)
 		}
 		close(release)
 		synctest.Wait()
 	})
 }
 
-func TestLoadAllKeepsServersApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFarm(Options{Secrets: secretsFunc(func(context.Context, string) (string, error) { panic("boom") })})
-		defer f.close()
-		for i := range 12 {
-			s := f.add(t, upstreamtest.Options{Tools: tools(2)})
-			switch i {
-			case 0:
-				s.Fail(upstreamtest.Hang())
-			case 1:
-				f.targets[i].Headers = map[string]string{"X-Key": "${env:PANIC}"}
-			case 2:
-				s.Fail(upstreamtest.Status(403, ""))
-			}
-		}
-		var order []string
-		var at []time.Duration
-		start := time.Now()
-		outs := f.client.LoadAll(t.Context(), f.targets, func(o outcome.Outcome) {
-			order = append(order, o.ServerID)
-			at = append(at, time.Since(start))
-		})
-		if len(outs) != 12 || len(order) != 12 {
-			t.Fatalf("%d outcomes, %d told, want 12", len(outs), len(order))
-		}
-		for i, o := range outs {
-			want := outcome.Available
-			switch i {
-			case 0:
-				want = outcome.Transient
-			case 1:
-				want = outcome.Permanent
-			case 2:
-				want = outcome.Denied
-			}
-			if o.ServerID != f.targets[i].ID || o.Status != want {
-				t.Errorf("outcome %d is of %s: %s %s, want %s", i, o.ServerID, o.Status, o.Reason, want)
-			}
-		}
-		if order[11] != "server0" || at[10] > 500*time.Millisecond {
-			t.Errorf("the others ended at %v, the last was %s; want only the hanging one to be late", at[10], order[11])
-		}
-		if _, n := byStatus(outs); n != 18 {
-			t.Errorf("%d tools, want 18", n)
-		}
-	})
-}
-
-func TestLoadAllHoldsItsConcurrencyAndJitter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var wrong atomic.Int64
-		f := newFarm(Options{Concurrency: 8, Jitter: func(limit time.Duration) time.Duration {
-			if limit != 50*time.Millisecond {
-				wrong.Add(1)
-			}
-			return limit / 2
-		}})
-		defer f.close()
-		var mu sync.Mutex
-		var now, most int
-		count := func(d int) {
-			mu.Lock()
-			defer mu.Unlock()
-			now += d
-			most = max(most, now)
-		}
-		front := func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				count(1)
-				time.Sleep(time.Second)
-				count(-1)
-				next.ServeHTTP(w, r)
-			})
-		}
-		for range 24 {
-			f.add(t, upstreamtest.Options{Era: upstreamtest.Modern, Front: front})
-		}
-		start := time.Now()
-		outs := f.client.LoadAll(t.Context(), f.targets, nil)
-		for _, o := range outs {
-			if o.Status != outcome.Available {
-				t.Errorf("%s: %s %s", o.ServerID, o.Status, o.Reason)
-			}
-		}
-		// 3 rounds of 2 requests of 1 s, each after a jitter of 25 ms.
-		if took := time.Since(start); most != 8 || took != 3*(2*time.Second+25*time.Millisecond) {
-			t.Errorf("%d at once, %v in all, want 8 and 6.075s", most, took)
-		}
-		if n := wrong.Load(); n != 0 {
-			t.Errorf("%d jitters are not below 50ms", n)
-		}
-	})
-}
-
-func TestBadToolsDoNotFailTheirServer(t *testing.T) {
+// One bad tool does not fail its server.
+func TestLoadBadTools(t *testing.T) {
 	good := `{"name":"good","inputSchema":{"type":"object"}}`
-	list := []json.RawMessage{
-		json.RawMessage(good),
-		json.RawMessage(`{"name":"bad name"}`),
-		json.RawMessage(`{"name":"twice","name":"twice"}`),
-		json.RawMessage(`{"name":"good","description":"another"}`),
-		json.RawMessage(`"text"`),
-		json.RawMessage(`{"name":"header","inputSchema":{"type":"object","properties":{"n":{"type":"number","x-mcp-header":"N"}}}}`),
-		json.RawMessage(`{"name":"` + strings.Repeat("long", 100) + `"}`),
-		json.RawMessage(`{"name":"elsewhere","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://evil.example/a.json"}}}}`),
-		json.RawMessage(`{"name":"output","outputSchema":{"type":"object","$dynamicRef":"other.json#a"}}`),
+	list := []json.RawMessage{json.RawMessage(good)}
+	refused := []struct{ raw, name, reason string }{
+		{`{"name":"bad name"}`, `"bad name"`, ""},
+		{`{"name":"twice","name":"twice"}`, `"twice"`, ""},
+		{`{"name":"good","description":"another"}`, `"good"`, "the server lists another tool of that name"},
+		{`"text"`, `""`, ""},
+		{`{"name":"header","inputSchema":{"type":"object","properties":{"n":{"type":"number","x-mcp-header":"N"}}}}`, `"header"`, ""},
+		{`{"name":"` + strings.Repeat("long", 100) + `"}`, `"longlong`, ""},
+		{`{"name":"elsewhere","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://evil.example/a.json"}}}}`, `"elsewhere"`,
+			`the input schema has a $ref to "https://evil.example/a.json"`},
+		{`{"name":"output","outputSchema":{"type":"object","$dynamicRef":"other.json#a"}}`, `"output"`, "the output schema has a $dynamicRef"},
 	}
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: list})
-	out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
-	if out.Status != outcome.Available || len(out.Tools) != 1 || string(out.Tools[0].Raw) != good {
-		t.Fatalf("Load = %s %s, tools %v", out.Status, out.Reason, out.Tools)
+	for _, r := range refused {
+		list = append(list, json.RawMessage(r.raw))
 	}
-	if len(out.Refused) != 8 {
-		t.Fatalf("refused %+v, want 8", out.Refused)
+	out := newFixture(t, Options{}, upstreamtest.Options{Tools: list}).available()
+	if len(out.Tools) != 1 || string(out.Tools[0].Raw) != good || len(out.Refused) != len(refused) {
+		t.Fatalf("Load takes %v and refuses %+v, want all refused but the first", out.Tools, out.Refused)
 	}
-	for i, want := range []string{`"bad name"`, `"twice"`, `"good"`, `""`, `"header"`, `"longlong`, `"elsewhere"`, `"output"`} {
+	for i, want := range refused {
 		r := out.Refused[i]
-		if !strings.HasPrefix(r.Name, want) || r.Reason == "" || len(r.Name) > 128 || len(r.Reason) > 256 {
-			t.Errorf("refusal %d = %+v, want %s with a reason", i, r, want)
+		if !strings.HasPrefix(r.Name, want.name) || r.Reason == "" || !strings.HasPrefix(r.Reason, want.reason) || len(r.Name) > 128 || len(r.Reason) > 256 {
+			t.Errorf("refusal %d = %+v, want %s because %q", i, r, want.name, want.reason)
 		}
-	}
-	if want := "another tool of that name"; !strings.Contains(out.Refused[2].Reason, want) {
-		t.Errorf("duplicate refused because %q, want %q", out.Refused[2].Reason, want)
-	}
-	if want := `the input schema has a $ref to "https://evil.example/a.json"`; !strings.HasPrefix(out.Refused[6].Reason, want) {
-		t.Errorf("reference refused because %q, want %q", out.Refused[6].Reason, want)
-	}
-	if want := `the output schema has a $dynamicRef`; !strings.HasPrefix(out.Refused[7].Reason, want) {
-		t.Errorf("reference refused because %q, want %q", out.Refused[7].Reason, want)
 	}
 }
 
-func TestDefinitionsKeepTheirBytes(t *testing.T) {
+func TestLoadKeepsBytes(t *testing.T) {
 	raw := `{ "zeta":1e2, "name":"exact" ,"x":{"b":9007199254740993,"a":[1.0,1.50]},"inputSchema":{"type":"object","é":"\u00e9\/"}}`
 	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Legacy, SSE: true}} {
 		o.Tools = []json.RawMessage{json.RawMessage(raw)}
-		s := upstreamtest.New(t, o)
-		out := quick(t, Options{}).Load(t.Context(), Target{ID: "s", URL: s.URL})
+		out := newFixture(t, Options{}, o).load()
 		if len(out.Tools) != 1 || string(out.Tools[0].Raw) != raw {
 			t.Errorf("definition = %s %s, want the bytes %s", out.Status, out.Error, raw)
 		}
@@ -279,23 +150,17 @@ func TestDefinitionsKeepTheirBytes(t *testing.T) {
 
 func TestErrorsAndLogsHoldTheCauseAndNoSecret(t *testing.T) {
 	const token, query, password = "t0p-secret-token", "api_key=query-secret", "pass-word-secret"
-	echo := func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
-		http.Error(w, fmt.Sprintf("database is down; you sent %v to %s", r.Header, r.URL), http.StatusInternalServerError)
-	}
-	s := upstreamtest.New(t, upstreamtest.Options{})
-	s.Fail(echo)
 	log, text := logged()
-	c := quick(t, Options{Log: log, Secrets: secretsFunc(func(context.Context, string) (string, error) { return token, nil })})
-	target := Target{
-		ID:      "s",
-		URL:     strings.Replace(s.URL, "http://", "http://someone:"+password+"@", 1) + "?" + query,
-		Headers: map[string]string{"X-Token": "Bearer ${ssm:/x}", "X-Plain": "plain-header-value"},
-	}
-	out := c.Load(t.Context(), target)
-	s.Refuse()
-	refused := c.Load(t.Context(), target)
-	_, callErr := c.Call(t.Context(), target, Call{Name: "t"})
-	for _, got := range []string{out.Error, refused.Error, callErr.Error(), text.String()} {
+	f := newFixture(t, Options{Log: log, Secrets: secretsFunc(func(string) (string, error) { return token, nil })}, upstreamtest.Options{})
+	f.servers[0].Fail(func(_ *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		http.Error(w, fmt.Sprintf("database is down; you sent %v to %s", r.Header, r.URL), http.StatusInternalServerError)
+	})
+	f.targets[0].URL = strings.Replace(f.targets[0].URL, "http://", "http://someone:"+password+"@", 1) + "?" + query
+	f.targets[0].Headers = map[string]string{"X-Token": "Bearer ${ssm:/x}", "X-Plain": "plain-header-value"}
+	out := f.load()
+	f.servers[0].Refuse()
+	refused, failed := f.load(), f.fails(Call{Name: "t"})
+	for _, got := range []string{out.Error, refused.Error, failed.Error(), text.String()} {
 		for _, secret := range []string{token, query, "query-secret", password, "plain-header-value", "someone"} {
 			if strings.Contains(got, secret) {
 				t.Errorf("%q is in %s", secret, got)
@@ -312,22 +177,20 @@ func TestErrorsAndLogsHoldTheCauseAndNoSecret(t *testing.T) {
 	}
 	for line := range bytes.Lines(text.Bytes()) {
 		var m map[string]any
-		if json.Unmarshal(line, &m) != nil || m["server"] != "s" || m["status"] == nil || m["reason"] == nil {
+		if json.Unmarshal(line, &m) != nil || m["server"] != "server0" || m["status"] == nil || m["reason"] == nil {
 			t.Errorf("log line %s", line)
 		}
 	}
 }
 
-func TestObserveIsToldOfEveryEnd(t *testing.T) {
+func TestObserve(t *testing.T) {
 	var events []Event
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
-	c := quick(t, Options{Observe: func(_ context.Context, e Event) { events = append(events, e) }})
-	target := Target{ID: "s", URL: s.URL}
-	c.Load(t.Context(), target)
-	s.Fail(upstreamtest.Status(403, ""))
-	_, _ = c.Call(t.Context(), target, Call{Name: "tool_aa"})
+	f := newFixture(t, Options{Observe: func(_ context.Context, e Event) { events = append(events, e) }}, upstreamtest.Options{})
+	f.available()
+	f.servers[0].Fail(upstreamtest.Status(403, ""))
+	f.fails(Call{Name: "x"})
 	if len(events) != 2 || events[0].Op != "load" || events[0].Status != outcome.Available || events[1].Op != "call" ||
-		events[1].Status != outcome.Denied || events[1].Reason != outcome.ReasonForbidden || events[1].HTTPStatus != 403 || events[1].Attempts != 1 {
+		events[1].Status != denied || events[1].Reason != forbidden || events[1].HTTPStatus != 403 || events[1].Attempts != 1 {
 		t.Errorf("events = %+v", events)
 	}
 	for _, e := range events {

@@ -33,23 +33,23 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 	// says nothing.
 	loading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	type result struct {
-		i int
-		o outcome.Outcome
-	}
-	ended, calm := make(chan result, len(targets)), make(chan int, len(targets))
-	met := make(chan string, len(targets)*c.limits.attempts) // reasons of attempts
-	timers := make([]*time.Timer, len(targets))
+	events := make(chan func(), len(targets)*(c.limits.attempts+2)) // what goroutines have to tell this one
 	out := make([]outcome.Outcome, len(targets))
-	p := pace{most: c.o.Concurrency, limit: min(c.limits.burst, c.o.Concurrency), young: map[int]bool{}}
+	p := newPace(c.o.Concurrency, c.limits.burst)
 	over := ctx.Done()
 	for next := 0; ; {
 		for next < len(targets) && over != nil && p.start(next) {
 			i := next
-			timers[i] = time.AfterFunc(settled, func() { calm <- i })
+			calm := time.AfterFunc(settled, func() { events <- func() { delete(p.starting, i) } })
 			go func() {
 				sleep(loading, c.o.Jitter(c.limits.start))
-				ended <- result{i, c.load(loading, targets[i], func(o outcome.Outcome) { met <- o.Reason })}
+				o := c.load(loading, targets[i], func(o outcome.Outcome) { events <- func() { p.met(o.Reason) } })
+				events <- func() {
+					calm.Stop()
+					p.end(i, o.Status)
+					out[i] = o
+					each(o)
+				}
 			}()
 			next++
 		}
@@ -61,15 +61,8 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 			return out
 		}
 		select {
-		case r := <-ended:
-			timers[r.i].Stop()
-			p.end(r.i, r.o.Status)
-			out[r.i] = r.o
-			each(r.o)
-		case reason := <-met:
-			p.met(reason)
-		case i := <-calm:
-			delete(p.young, i)
+		case event := <-events:
+			event()
 		case <-over:
 			over = nil
 			cancel()
@@ -79,21 +72,25 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 
 // A pace says how many loads may go on at once.
 type pace struct {
-	most    int          // in all
-	limit   int          // of those that began just now; it grows while all is well
-	fixed   bool         // it grows no more
-	young   map[int]bool // those that began just now
-	well    int          // how many have loaded since it grew
-	running int
+	most     int          // in all
+	limit    int          // of those that began just now; it grows while all is well
+	fixed    bool         // it grows no more
+	starting map[int]bool // those that began just now
+	well     int          // how many have loaded since it grew
+	running  int
+}
+
+func newPace(most, limit int) pace {
+	return pace{most: most, limit: min(limit, most), starting: map[int]bool{}}
 }
 
 // start reports whether load i may begin, which it then has.
 func (p *pace) start(i int) bool {
-	if p.running >= p.most || len(p.young) >= p.limit {
+	if p.running >= p.most || len(p.starting) >= p.limit {
 		return false
 	}
 	p.running++
-	p.young[i] = true
+	p.starting[i] = true
 	return true
 }
 
@@ -110,7 +107,7 @@ func (p *pace) met(reason string) {
 // end takes the end of load i. A round of loads that end well makes room for one more.
 func (p *pace) end(i int, status outcome.Status) {
 	p.running--
-	delete(p.young, i)
+	delete(p.starting, i)
 	if status != outcome.Available || p.fixed {
 		return
 	}

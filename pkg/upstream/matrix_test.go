@@ -101,11 +101,6 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// A secretsFunc is a store of secrets.
-type secretsFunc func(ctx context.Context, ref string) (string, error)
-
-func (f secretsFunc) Secret(ctx context.Context, ref string) (string, error) { return f(ctx, ref) }
-
 func withSecrets(f secretsFunc) func(*testing.T) scene {
 	return func(t *testing.T) scene {
 		s := upstreamtest.New(t, upstreamtest.Options{})
@@ -155,7 +150,7 @@ func matrix() []matrixRow {
 		{"scheme ftp", nothing(Target{ID: "s", URL: "ftp://127.0.0.1/mcp"}), 0, permanent, outcome.ReasonConfig},
 		{"no host", nothing(Target{ID: "s", URL: "https:///mcp"}), 0, permanent, outcome.ReasonConfig},
 		{"address blocked", nothing(Target{ID: "s", URL: "https://10.0.0.1/mcp"}), 0, permanent, outcome.ReasonConfig},
-		{"secret missing", withSecrets(func(context.Context, string) (string, error) { return "", fmt.Errorf("x: %w", secret.ErrNotFound) }), 0, permanent, outcome.ReasonConfig},
+		{"secret missing", withSecrets(func(string) (string, error) { return "", fmt.Errorf("x: %w", secret.ErrNotFound) }), 0, permanent, outcome.ReasonConfig},
 		{"hangs", hanging(always(upstreamtest.Hang())), 3, transient, outcome.ReasonTimeout},
 		{"hangs in the TLS handshake", hanging(rawPeer("https", silent)), 3, transient, outcome.ReasonTimeout},
 		{"name server silent", hanging(named(func(string, int) ([]netip.Addr, bool) { return nil, false })), 0, transient, outcome.ReasonDNSTimeout},
@@ -207,8 +202,8 @@ func matrix() []matrixRow {
 		{"−32022", onList(upstreamtest.RPC(-32022, "no")), 2, permanent, outcome.ReasonVersion},
 		{"−32603", onList(upstreamtest.RPC(-32603, "no")), 3, transient, outcome.ReasonUpstreamError},
 		{"code 1234", onList(upstreamtest.RPC(1234, "no")), 1, permanent, outcome.ReasonUpstreamError},
-		{"credential refused", withSecrets(func(context.Context, string) (string, error) { return "", errors.New("access denied") }), 0, denied, outcome.ReasonCredentialMissing},
-		{"panic", withSecrets(func(context.Context, string) (string, error) { panic("boom") }), 0, permanent, outcome.ReasonInternal},
+		{"credential refused", withSecrets(func(string) (string, error) { return "", errors.New("access denied") }), 0, denied, outcome.ReasonCredentialMissing},
+		{"panic", withSecrets(func(string) (string, error) { panic("boom") }), 0, permanent, outcome.ReasonInternal},
 	}
 }
 
@@ -268,7 +263,7 @@ func TestFaultMatrix(t *testing.T) {
 	for _, row := range matrix() {
 		t.Run(row.fault, func(t *testing.T) {
 			sc := row.scene(t)
-			c := quick(t, Options{})
+			c := newClient(t, Options{})
 			if sc.hangs {
 				c.limits.attempt, c.dialer.Timeout = 400*time.Millisecond, 200*time.Millisecond
 			}

@@ -22,7 +22,7 @@ func TestCallParams(t *testing.T) {
 		want    string
 	}{
 		{"nothing but the name", legacy, Call{Name: "t"}, `{"name":"t"}`},
-		{"metadata of the leg", modern, Call{Name: "t"}, `{"name":"t","_meta":{` + own + `{}}}`},
+		{"metadata of the session", modern, Call{Name: "t"}, `{"name":"t","_meta":{` + own + `{}}}`},
 		{"arguments byte for byte", legacy,
 			Call{Name: "t", Arguments: json.RawMessage(`{"n":9007199254740993, "z":1.0,"a":"\u00e9\/","a":2}`)},
 			`{"name":"t","arguments":{"n":9007199254740993, "z":1.0,"a":"\u00e9\/","a":2}}`},
@@ -30,7 +30,7 @@ func TestCallParams(t *testing.T) {
 			Call{Name: "t", Rest: split(`{"inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2]}`)},
 			`{"name":"t","inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2],"_meta":{` + own + `{}}}`},
 		{"no task", modern, Call{Name: "t", Rest: split(`{"task":{"ttl":1},"Task":{}}`), Arguments: json.RawMessage(`{}`)}, `{"name":"t","arguments":{},"_meta":{` + own + `{}}}`},
-		{"the caller's own leg stays here", modern,
+		{"the caller's own session stays here", modern,
 			Call{Name: "t", Meta: json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"1","io.modelcontextprotocol/clientInfo":{"name":"x"},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,"com.example/k":{"b":1,"a":[ ]}}`)},
 			`{"name":"t","_meta":{` + own + `{},"com.example/k":{"b":1,"a":[ ]}}}`},
 		{"capabilities without tasks and user interfaces", modern,
@@ -67,19 +67,18 @@ func split(object string) rawjson.Object {
 	return o
 }
 
-func TestTraceIsContinuedInHeadersToo(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern, Tools: tools(1)})
-	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL},
-		Call{Name: "tool_aa", Meta: json.RawMessage(`{"traceparent":"` + trace + `","tracestate":"a=b"}`)})
+func TestTraceHeaders(t *testing.T) {
+	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+	_, err := f.call(Call{Name: "tool_aa", Meta: json.RawMessage(`{"traceparent":"` + trace + `","tracestate":"a=b"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := s.Calls()[0].Header; h.Get("Traceparent") != trace || h.Get("Tracestate") != "a=b" {
+	if h := f.servers[0].Calls()[0].Header; h.Get("Traceparent") != trace || h.Get("Tracestate") != "a=b" {
 		t.Errorf("headers = %v", h)
 	}
 }
 
-func TestResultsKeepTheirBytes(t *testing.T) {
+func TestCallKeepsBytes(t *testing.T) {
 	for _, result := range []string{
 		`{"content":[{"type":"hologram","depth":9007199254740993,"x":1.0}],"zeta":1, "alpha":[1e2],"isError":false}`,
 		`{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"b":1,"a":2}}},"requestState":"a\u002bb"}`,
@@ -87,36 +86,32 @@ func TestResultsKeepTheirBytes(t *testing.T) {
 		`{}`,
 	} {
 		for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Modern, SSE: true}, {Era: upstreamtest.Legacy}} {
-			s := upstreamtest.New(t, o)
-			s.FailOn("tools/call", -1, upstreamtest.Result(result))
-			got, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x"})
-			if err != nil || string(got) != result {
-				t.Errorf("Call = %s, %v; want the bytes %s", got, err, result)
+			if got := failingOn(t, "tools/call", upstreamtest.Result(result), o).works(); got != result {
+				t.Errorf("Call = %s; want the bytes %s", got, result)
 			}
 		}
 	}
 }
 
-func TestNameHeaderIsEncodedWhereNeeded(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern})
-	if _, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "wetter für Köln"}); err != nil {
+func TestNameHeader(t *testing.T) {
+	if _, err := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern}).call(Call{Name: "wetter für Köln"}); err != nil {
 		t.Errorf("Call of a name that needs encoding = %v", err)
 	}
 }
 
-func TestParametersBecomeHeadersWhereTheSchemaAsks(t *testing.T) {
+func TestParameterHeaders(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{
 		"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"dry":{"type":"boolean","x-mcp-header":"Dry"},
 		"deep":{"type":"object","properties":{"er":{"type":"string","x-mcp-header":"Deeper"}}},
 		"none":{"type":"string","x-mcp-header":"None"},"null":{"type":"string","x-mcp-header":"Null"},"big":{"type":"integer","x-mcp-header":"Big"},
 		"wrong":{"type":"string","x-mcp-header":"Wrong"}}}`)
-	s := upstreamtest.New(t, upstreamtest.Options{Era: upstreamtest.Modern})
-	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL}, Call{Name: "x", Schema: schema, Arguments: json.RawMessage(
+	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+	_, err := f.call(Call{Name: "x", Schema: schema, Arguments: json.RawMessage(
 		`{"region":"Köln","n":42.0,"dry":false,"deep":{"er":"a b"},"null":null,"big":9007199254740993,"wrong":[1]}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := s.Calls()[0].Header
+	h := f.servers[0].Calls()[0].Header
 	for name, want := range map[string]string{
 		"Region": "=?base64?S8O2bG4=?=", "N": "42", "Dry": "false", "Deeper": "a b", "None": "", "Null": "", "Big": "", "Wrong": "",
 	} {

@@ -1,8 +1,6 @@
 package upstream
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"strings"
@@ -11,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-func TestRedactTakesSecretsOut(t *testing.T) {
+func TestRedact(t *testing.T) {
 	secrets := []string{"s3cr3t/+value", "Bearer tok en", `qu"ote`, "abc", "longer-secret", "longer-secret-still"}
 	for in, want := range map[string]string{
 		"plain text":                                  "plain text",
@@ -54,8 +52,8 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-func TestHeadersAreResolvedAndChecked(t *testing.T) {
-	c := quick(t, Options{Secrets: secretsFunc(func(_ context.Context, ref string) (string, error) {
+func TestResolveHeaders(t *testing.T) {
+	c := newClient(t, Options{Secrets: secretsFunc(func(ref string) (string, error) {
 		return map[string]string{"env:A": "a-value", "env:BREAK": "a\r\nX: y"}[ref], nil
 	})})
 	for value, want := range map[string]string{
@@ -74,7 +72,7 @@ func TestHeadersAreResolvedAndChecked(t *testing.T) {
 	}
 }
 
-func TestUpstreamErrorsQuoteNoSecret(t *testing.T) {
+func TestUpstreamErrorsHideSecrets(t *testing.T) {
 	const message = "the token sk-s3cr3t/1 is not known"
 	for in, want := range map[string]string{
 		`{"header":"Bearer sk-s3cr3t/1","n":9007199254740993,"z":[1.0]}`:       `{"header":"[secret]","n":9007199254740993,"z":[1.0]}`,
@@ -83,11 +81,9 @@ func TestUpstreamErrorsQuoteNoSecret(t *testing.T) {
 		`12345678`:        `12345678`,
 		`null`:            `null`,
 	} {
-		s := upstreamtest.New(t, upstreamtest.Options{Call: func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
-			return nil, &upstreamtest.RPCError{Code: -32000, Message: message, Data: json.RawMessage(in)}
-		}})
-		headers := map[string]string{"Authorization": "Bearer sk-s3cr3t/1", "X-Tenant": "12345678"}
-		_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL, Headers: headers}, Call{Name: "echo"})
+		f := newFixture(t, Options{}, upstreamtest.Options{Call: failing(-32000, message, in)})
+		f.targets[0].Headers = map[string]string{"Authorization": "Bearer sk-s3cr3t/1", "X-Tenant": "12345678"}
+		_, err := f.call(Call{Name: "echo"})
 		rpc, ok := errors.AsType[*RPCError](err)
 		if !ok || rpc.Message != "the token [secret] is not known" || string(rpc.Data) != want {
 			t.Errorf("Call = %#v, want the error with data %s", err, want)
@@ -95,7 +91,7 @@ func TestUpstreamErrorsQuoteNoSecret(t *testing.T) {
 	}
 }
 
-func TestLogHoldsTheBeginningOfALongUpstreamError(t *testing.T) {
+func TestLongUpstreamError(t *testing.T) {
 	if n := len((&RPCError{Code: 1, Message: strings.Repeat("long ", 1<<20)}).Error()); n > 400 {
 		t.Errorf("the error's text has %d bytes", n)
 	}

@@ -17,7 +17,7 @@ import (
 
 const hushed = `tok/en+"s3cr3t"&value`
 
-func TestSecretsAreTakenOutOfResultsHoweverTheyAreWritten(t *testing.T) {
+func TestScrubber(t *testing.T) {
 	s := newScrubber([]string{"Bearer " + hushed, hushed})
 	b64 := base64.StdEncoding
 	quotedBy := func(v any) string {
@@ -63,7 +63,7 @@ func TestSecretsAreTakenOutOfResultsHoweverTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestResultsWithoutASecretAreTheSameBytes(t *testing.T) {
+func TestScrubberKeepsBytes(t *testing.T) {
 	s := newScrubber([]string{"Bearer " + hushed, hushed, "short"})
 	for _, in := range []string{
 		``, `{}`, `{"a":"short","b":"Bearer"}`, `{"a":"tok/en+"}`, `{"n":12345678}`, `{"a":"s3cr3t"}`, `{"a":"tok/en+'s3cr3t'&value"}`,
@@ -97,7 +97,7 @@ func echoing(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
 		text, base64.StdEncoding.EncodeToString(headers), headers), nil
 }
 
-func TestNoResultShowsTheServersCredential(t *testing.T) {
+func TestResultsHideCredentials(t *testing.T) {
 	const token, password = "ghp_0123456789abcdef/+x", "correct horse battery"
 	for name, tt := range map[string]struct {
 		headers map[string]string
@@ -113,13 +113,13 @@ func TestNoResultShowsTheServersCredential(t *testing.T) {
 	} {
 		for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Legacy, SSE: true}} {
 			o.Call = echoing
-			s := upstreamtest.New(t, o)
-			c := quick(t, Options{Secrets: secretsFunc(func(context.Context, string) (string, error) { return token, nil })})
-			got, err := c.Call(t.Context(), Target{ID: "s", URL: s.URL, Headers: tt.headers}, Call{Name: "echo"})
-			if err != nil || !json.Valid(got) || !bytes.Contains(got, []byte(`"n":9007199254740993`)) {
-				t.Fatalf("%s: Call = %s, %v", name, got, err)
+			f := newFixture(t, Options{Secrets: secretsFunc(func(string) (string, error) { return token, nil })}, o)
+			f.targets[0].Headers = tt.headers
+			got := f.works()
+			if !json.Valid([]byte(got)) || !strings.Contains(got, `"n":9007199254740993`) {
+				t.Fatalf("%s: Call = %s", name, got)
 			}
-			everything := string(got) + unfolded(t, got)
+			everything := got + unfolded(t, []byte(got))
 			for _, secret := range tt.hidden {
 				if strings.Contains(everything, secret) {
 					t.Errorf("%s: %q is in %s", name, secret, everything)
@@ -130,7 +130,7 @@ func TestNoResultShowsTheServersCredential(t *testing.T) {
 					t.Errorf("%s: %q is missing in %s", name, text, everything)
 				}
 			}
-			if len(tt.hidden) > 0 && strings.Count(string(got), secretMark) < 3 {
+			if len(tt.hidden) > 0 && strings.Count(got, secretMark) < 3 {
 				t.Errorf("%s: %s marks fewer than three places", name, got)
 			}
 		}
@@ -154,13 +154,12 @@ func unfolded(t *testing.T, result json.RawMessage) string {
 	return r.Content[0].Text + string(blob) + fmt.Sprint(r.StructuredContent)
 }
 
-func TestNoErrorOfTheServersOwnShowsItsCredentialEncoded(t *testing.T) {
+func TestErrorsHideEncodedCredentials(t *testing.T) {
 	const token = "ghp_0123456789abcdef"
 	encoded := base64.StdEncoding.EncodeToString([]byte("x:" + token))
-	s := upstreamtest.New(t, upstreamtest.Options{Call: func(context.Context, upstreamtest.Call) (json.RawMessage, error) {
-		return nil, &upstreamtest.RPCError{Code: 7, Message: "no " + encoded, Data: json.RawMessage(`{"a":"` + encoded + `"}`)}
-	}})
-	_, err := quick(t, Options{}).Call(t.Context(), Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer " + token}}, Call{Name: "x"})
+	f := newFixture(t, Options{}, upstreamtest.Options{Call: failing(7, "no "+encoded, `{"a":"`+encoded+`"}`)})
+	f.targets[0].Headers = map[string]string{"Authorization": "Bearer " + token}
+	_, err := f.call(Call{Name: "x"})
 	rpc, ok := errors.AsType[*RPCError](err)
 	if !ok || !strings.Contains(rpc.Message, secretMark) || !strings.Contains(string(rpc.Data), secretMark) {
 		t.Errorf("Call = %#v", err)

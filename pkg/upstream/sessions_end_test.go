@@ -1,180 +1,151 @@
 package upstream
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 func TestSessionsEnd(t *testing.T) {
-	t.Run("after half an hour without use, by themselves", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFarm(Options{})
-			s := f.add(t, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: tools(1)})
-			defer s.Close()
-			defer f.client.Close()
-			if out := f.client.Load(t.Context(), f.targets[0]); out.Status != outcome.Available {
-				t.Fatalf("Load = %+v", out)
-			}
-			for _, agent := range []string{"a", "b"} {
-				if _, err := f.client.Call(t.Context(), f.targets[0], Call{Owner: owner(agent), Name: "tool_aa"}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			time.Sleep(idleSession - time.Minute)
-			if _, err := f.client.Call(t.Context(), f.targets[0], Call{Owner: owner("b"), Name: "tool_aa"}); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(2 * time.Minute)
-			synctest.Wait()
-			if got := s.Sessions(); len(got) != 1 || got[0] != s.Calls()[2].Header.Get(mcp.HeaderSession) {
-				t.Errorf("open are %v, want b's alone", got)
-			}
-			time.Sleep(idleSession)
-			synctest.Wait()
-			if got := s.Sessions(); len(got) != 0 || f.client.sweeper != nil {
-				t.Errorf("open are %v, want none, and nothing left to look for", got)
-			}
-		})
-	})
-	t.Run("by the instance that sees last that nobody uses them", func(t *testing.T) {
-		d := newDesk(t, upstreamtest.Options{})
-		first, second := d.instance(), d.instance()
-		d.write(first, "a", "of a")
-		d.reads(second, "a", "of a")
-		d.open(1)
-		for range 4 {
-			d.pass(15 * time.Minute)
-			d.reads(second, "a", "of a")
+	withNotebook(t, "after half an hour without use, by themselves", func(t *testing.T, n *notebook) {
+		n.available()
+		n.reads(n.Client, "a", "")
+		n.reads(n.Client, "b", "")
+		time.Sleep(idleSession - time.Minute)
+		n.reads(n.Client, "b", "")
+		time.Sleep(2 * time.Minute)
+		n.open(1)
+		if got := n.Sessions(); !slices.Contains(got, n.Calls()[2].Header.Get(mcp.HeaderSession)) {
+			t.Errorf("open are %v, want b's alone", got)
 		}
-		first.sweep() // it has not seen the session for an hour, but the store has
-		d.until("first has forgotten it", func() bool { return first.sessions.len() == 0 && d.store.Ops()["Delete"] == 1 })
-		d.reads(second, "a", "of a")
-		d.pass(keepFor)
-		second.sweep()
-		d.open(0)
+		time.Sleep(idleSession)
+		n.open(0)
+		if n.sweeper != nil {
+			t.Error("sessions are looked for although there are none")
+		}
 	})
-}
-
-func TestSessionsGoWith(t *testing.T) {
-	t.Run("no instance while the store keeps them", func(t *testing.T) {
-		d := newDesk(t, upstreamtest.Options{})
-		first, second := d.instance(), d.instance()
-		d.write(first, "a", "of a")
+	withNotebook(t, "by the instance that sees last that nobody uses them", func(t *testing.T, n *notebook) {
+		first, second := n.instance(), n.instance()
+		n.write(first, "a", "of a")
+		n.reads(second, "a", "of a")
+		n.open(1)
+		for range 4 {
+			time.Sleep(15 * time.Minute)
+			n.reads(second, "a", "of a")
+		}
+		// first has not seen the session for an hour, but the store has.
+		if first.sessions.len() != 0 || n.store.Ops()["Delete"] != 1 {
+			t.Errorf("%d sessions are remembered, %v", first.sessions.len(), n.store.Ops())
+		}
+		n.reads(second, "a", "of a")
+		time.Sleep(keepFor + sweepEvery)
+		n.open(0)
+	})
+	withNotebook(t, "with no instance while the store keeps them", func(t *testing.T, n *notebook) {
+		first, second := n.instance(), n.instance()
+		n.write(first, "a", "of a")
 		first.EndSessions(t.Context())
-		d.reads(second, "a", "of a")
+		n.reads(second, "a", "of a")
 	})
-	t.Run("a handshake that fails at its end", func(t *testing.T) {
-		d := newDesk(t, upstreamtest.Options{})
-		d.FailOn("notifications/initialized", 1, upstreamtest.Status(400, "no"))
-		c := d.alone()
-		if _, err := d.try(c, "a", "read", ""); err == nil {
+	withNotebook(t, "with a handshake that fails at its end", func(t *testing.T, n *notebook) {
+		n.FailOn("notifications/initialized", 1, upstreamtest.Status(400, "no"))
+		if _, err := n.try(n.Client, owner("a"), "read", ""); err == nil {
 			t.Error("Call = nil, want an error")
 		}
-		d.open(0)
-		d.reads(c, "a", "")
+		n.open(0)
+		n.reads(n.Client, "a", "")
 	})
-	t.Run("the program", func(t *testing.T) {
-		d := newDesk(t, upstreamtest.Options{})
-		c := d.alone()
-		if out := c.Load(t.Context(), d.target()); out.Status != outcome.Available {
-			t.Fatalf("Load = %+v", out)
-		}
+	withNotebook(t, "with the program", func(t *testing.T, n *notebook) {
+		n.available()
 		for i := range 40 {
-			d.reads(c, fmt.Sprint(i), "")
+			n.reads(n.Client, fmt.Sprint(i), "")
 		}
-		c.EndSessions(t.Context())
-		if got := d.Sessions(); len(got) != 0 {
+		n.Client.EndSessions(t.Context())
+		if got := n.Sessions(); len(got) != 0 {
 			t.Errorf("open are %v, want none", got)
 		}
 	})
-	t.Run("the program, in bounded time, whatever the server does", func(t *testing.T) {
-		d := newDesk(t, upstreamtest.Options{})
-		c := d.alone()
-		d.reads(c, "a", "")
-		d.Fail(upstreamtest.Hang())
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
+	withNotebook(t, "with the program, in bounded time, whatever the server does", func(t *testing.T, n *notebook) {
+		n.reads(n.Client, "a", "")
+		n.Fail(upstreamtest.Hang())
 		began := time.Now()
-		c.EndSessions(ctx)
-		if took := time.Since(began); took > endTimeout {
+		n.Client.EndSessions(within(t, 50*time.Millisecond))
+		if took := time.Since(began); took != 50*time.Millisecond {
 			t.Errorf("EndSessions took %v", took)
 		}
 	})
-	t.Run("the room that others need", func(t *testing.T) {
-		d := newDesk(t, upstreamtest.Options{})
-		c := d.alone()
-		c.sessions.max = 2
-		d.write(c, "a", "of a")
-		d.write(c, "b", "of b")
-		d.reads(c, "a", "of a")
-		d.reads(c, "c", "")
-		d.reads(c, "a", "of a")
-		d.open(2)
-		d.reads(c, "b", "") // it was used least lately
+	withNotebook(t, "for the room that others need", func(_ *testing.T, n *notebook) {
+		n.Client.sessions.max = 2
+		n.write(n.Client, "a", "of a")
+		n.write(n.Client, "b", "of b")
+		n.reads(n.Client, "a", "of a")
+		n.reads(n.Client, "c", "")
+		n.reads(n.Client, "a", "of a")
+		n.open(2)
+		n.reads(n.Client, "b", "") // it was used least lately
 	})
 }
 
 // A crowd of agents does not take memory without bound.
-func TestSlotsAreBounded(t *testing.T) {
+func TestSessionCacheIsBounded(t *testing.T) {
 	x := sessionCache{max: maxSessions}
-	l := &mcpSession{id: "x"}
 	now := time.Now()
-	busy, _ := x.acquire(entryKey{Key: session.Key{Server: "busy"}}, now)
+	key := func(agent string) entryKey { return entryKey{Key: session.Key{Server: "s", Owner: owner(agent)}} }
+	busy, _ := x.acquire(key("busy"), now)
 	for i := range 10_000 {
-		s, out := x.acquire(entryKey{Key: session.Key{Server: "s", Owner: owner(fmt.Sprint(i))}}, now)
-		s.set(l, Target{}, now, time.Time{}, time.Time{})
-		x.release(s)
+		e, out := x.acquire(key(fmt.Sprint(i)), now)
+		e.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
+		x.release(e)
 		if out == busy {
-			t.Fatal("a slot in use went")
+			t.Fatal("a session in use went")
 		}
 	}
 	if n := x.len(); n > maxSessions {
-		t.Errorf("%d slots are kept, want at most %d", n, maxSessions)
+		t.Errorf("%d sessions are kept, want at most %d", n, maxSessions)
 	}
-	if again, _ := x.acquire(entryKey{Key: session.Key{Server: "busy"}}, now); again != busy {
-		t.Error("a slot in use was forgotten")
+	if again, _ := x.acquire(key("busy"), now); again != busy {
+		t.Error("a session in use was forgotten")
 	}
 }
 
 // A session id lets its bearer speak as the agent, so nothing tells it on.
-func TestSessionIDsAreToldToNobody(t *testing.T) {
-	d := newDesk(t, upstreamtest.Options{})
-	log, text := logged()
-	d.store.Fail = func(op string) error { return errors.New("down") }
-	c := quick(t, Options{Sessions: &d.store, Log: log})
-	d.reads(c, "a", "")
-	id := d.Sessions()[0]
-	d.FailOn("tools/call", 1, upstreamtest.RPC(-32000, "bad session "+id))
-	_, err := c.Call(t.Context(), d.target(), Call{Owner: owner("a"), Name: "read"})
-	if rpc, ok := errors.AsType[*RPCError](err); !ok || strings.Contains(rpc.Message, id) {
-		t.Errorf("Call = %v, want an error without the id", err)
-	}
-	d.FailOn("tools/call", 1, upstreamtest.Result(`{"content":[{"type":"text","text":"Mcp-Session-Id: `+id+`"}],"n":9007199254740993}`))
-	raw, err := c.Call(t.Context(), d.target(), Call{Owner: owner("a"), Name: "read"})
-	if want := `{"content":[{"type":"text","text":"Mcp-Session-Id: [secret]"}],"n":9007199254740993}`; err != nil || string(raw) != want {
-		t.Errorf("Call = %s, %v; want %s", raw, err, want)
-	}
-	d.FailOn("tools/call", 1, upstreamtest.Status(403, strings.Repeat("x", 239)+" session "+id+" is not yours"))
-	if _, err = c.Call(t.Context(), d.target(), Call{Owner: owner("a"), Name: "read"}); err == nil || strings.Contains(err.Error(), id[:8]) {
-		t.Errorf("Call = %v, want an error without the id", err)
-	}
-	c.EndSessions(t.Context())
-	if strings.Contains(text.String(), id[:8]) {
-		t.Errorf("the id is in the log:\n%s", text)
-	}
+func TestSessionIDsAreSecret(t *testing.T) {
+	withNotebook(t, "in errors, results and logs", func(t *testing.T, n *notebook) {
+		log, text := logged()
+		n.store.Fail = func(string) error { return errors.New("down") }
+		c := n.client(Options{Sessions: &n.store, Log: log})
+		n.reads(c, "a", "")
+		id := n.Sessions()[0]
+		failing := func(fault upstreamtest.Fault) (json.RawMessage, error) {
+			n.FailOn("tools/call", 1, fault)
+			return c.Call(t.Context(), n.target(), Call{Owner: owner("a"), Name: "read"})
+		}
+		_, err := failing(upstreamtest.RPC(-32000, "bad session "+id))
+		if rpc, ok := errors.AsType[*RPCError](err); !ok || strings.Contains(rpc.Message, id) {
+			t.Errorf("Call = %v, want an error without the id", err)
+		}
+		raw, err := failing(upstreamtest.Result(`{"content":[{"type":"text","text":"Mcp-Session-Id: ` + id + `"}],"n":9007199254740993}`))
+		if want := `{"content":[{"type":"text","text":"Mcp-Session-Id: [secret]"}],"n":9007199254740993}`; err != nil || string(raw) != want {
+			t.Errorf("Call = %s, %v; want %s", raw, err, want)
+		}
+		_, err = failing(upstreamtest.Status(403, strings.Repeat("x", 239)+" session "+id+" is not yours"))
+		if err == nil || strings.Contains(err.Error(), id[:8]) {
+			t.Errorf("Call = %v, want an error without the id", err)
+		}
+		c.EndSessions(t.Context())
+		if strings.Contains(text.String(), id[:8]) {
+			t.Errorf("the id is in the log:\n%s", text)
+		}
+	})
 }
 
 // What is kept may be of another version, or garbled: it is not sent to a server.
@@ -184,22 +155,19 @@ func TestKeptSessionsAreChecked(t *testing.T) {
 		"no header":          {ID: secret.New("a\r\nX: y"), Version: mcp.VersionLegacy},
 		"an unknown version": {ID: secret.New("x"), Version: "2031-01-01"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, upstreamtest.Options{})
-			kept.Expires = d.clock().Add(time.Hour)
-			k := session.Key{Server: "desk", URL: d.URL, Owner: owner("a")}
-			if _, err := d.store.Put(t.Context(), k, kept, secret.Text{}); err != nil {
+		withNotebook(t, name, func(t *testing.T, n *notebook) {
+			kept.Expires = time.Now().Add(time.Hour)
+			k := session.Key{Server: n.target().ID, URL: n.target().URL, Owner: owner("a")}
+			if _, err := n.store.Put(t.Context(), k, kept, secret.Text{}); err != nil {
 				t.Fatal(err)
 			}
-			c := d.instance()
-			d.reads(c, "b", "")
-			d.reads(c, "a", "")
-			d.reads(c, "a", "")
-			if n := len(d.Received("initialize")); n != 2 {
-				t.Errorf("%d handshakes, want 2", n)
-			}
-			for _, r := range d.Requests() {
-				if got := r.Header.Get(mcp.HeaderSession); got != "" && !slices.Contains(d.Sessions(), got) {
+			c := n.instance()
+			n.reads(c, "b", "")
+			n.reads(c, "a", "")
+			n.reads(c, "a", "")
+			n.handshakes(2)
+			for _, r := range n.Requests() {
+				if got := r.Header.Get(mcp.HeaderSession); got != "" && !slices.Contains(n.Sessions(), got) {
 					t.Errorf("%q was sent", got)
 				}
 			}
@@ -207,34 +175,23 @@ func TestKeptSessionsAreChecked(t *testing.T) {
 	}
 }
 
-// BenchmarkCallOnASession is a call of one of many agents, on a session.
-func BenchmarkCallOnASession(b *testing.B) {
-	s := upstreamtest.New(b, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: []json.RawMessage{echoTool()}, Forget: true})
-	c := New(&Options{AllowNets: loopback()})
-	defer c.Close()
-	arguments := json.RawMessage(`{"text":"a text of the usual length, as agents send it"}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := c.Call(b.Context(), Target{ID: "s", URL: s.URL}, Call{Owner: owner("a"), Name: "echo", Arguments: arguments}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkSlot is what finding the agent's session costs a call.
-func BenchmarkSlot(b *testing.B) {
+// BenchmarkSessionCache is what finding the agent's session costs a call.
+func BenchmarkSessionCache(b *testing.B) {
 	x := sessionCache{max: maxSessions}
 	now := time.Now()
-	for i := range maxSessions {
-		s, _ := x.acquire(entryKey{Key: session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner(fmt.Sprint("agent-", i))}}, now)
-		s.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
-		x.release(s)
+	key := func(i int) entryKey {
+		return entryKey{Key: session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner(fmt.Sprint("agent-", i))}}
 	}
-	k := entryKey{Key: session.Key{Server: "s", URL: "https://mcp.example.com/s/mcp", Owner: owner("agent-512")}}
+	for i := range maxSessions {
+		e, _ := x.acquire(key(i), now)
+		e.set(&mcpSession{id: "x"}, Target{}, now, time.Time{}, time.Time{})
+		x.release(e)
+	}
+	k := key(512)
 	b.ReportAllocs()
 	for b.Loop() {
-		s, _ := x.acquire(k, now)
-		s.open(now)
-		x.release(s)
+		e, _ := x.acquire(k, now)
+		e.open(now)
+		x.release(e)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// TestNamesThatResolveToBlockedAddressesAreRefused resolves real names through a name server;
+// TestBlockedNames resolves real names through a name server;
 // whether one was dialed, the loopback listener at its port would tell.
-func TestNamesThatResolveToBlockedAddressesAreRefused(t *testing.T) {
+func TestBlockedNames(t *testing.T) {
 	var conns atomic.Int64
 	addr := upstreamtest.Peer(t, func(net.Conn) { conns.Add(1) })
 	_, port, err := net.SplitHostPort(addr)
@@ -50,7 +50,7 @@ func TestNamesThatResolveToBlockedAddressesAreRefused(t *testing.T) {
 	}
 }
 
-func TestRuntimeAddressIsRefusedByNameToo(t *testing.T) {
+func TestBlockedRuntime(t *testing.T) {
 	var conns atomic.Int64
 	addr := upstreamtest.Peer(t, func(net.Conn) { conns.Add(1) })
 	_, port, err := net.SplitHostPort(addr)
@@ -73,9 +73,9 @@ func TestRuntimeAddressIsRefusedByNameToo(t *testing.T) {
 	}
 }
 
-// TestRebindingIsRefused answers a name with an allowed address first and with a blocked one
+// TestBlockedRebinding answers a name with an allowed address first and with a blocked one
 // afterwards, as an attacker's name server does between a check and its use.
-func TestRebindingIsRefused(t *testing.T) {
+func TestBlockedRebinding(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 	_, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
@@ -121,7 +121,7 @@ func TestRebindingIsRefused(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreNotFollowed(t *testing.T) {
+func TestRedirects(t *testing.T) {
 	inner := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
 	for to, want := range map[string]string{
 		inner.URL:                             outcome.ReasonRedirect, // allowed, and still not followed
@@ -139,7 +139,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	} {
 		s := upstreamtest.New(t, upstreamtest.Options{})
 		s.Fail(upstreamtest.Redirect(to))
-		c := quick(t, Options{RuntimeAPI: "127.0.0.1:9001"})
+		c := newClient(t, Options{RuntimeAPI: "127.0.0.1:9001"})
 		out := c.Load(t.Context(), Target{ID: "s", URL: s.URL, Headers: map[string]string{"Authorization": "Bearer sesame"}})
 		if out.Status != outcome.Permanent || out.Reason != want {
 			t.Errorf("redirect to %q = %s %s, want permanent %s", to, out.Status, out.Reason, want)
@@ -150,7 +150,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+func TestNoProxyOfTheEnvironment(t *testing.T) {
 	proxy := upstreamtest.New(t, upstreamtest.Options{})
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://"+proxy.Addr())
@@ -158,20 +158,20 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	if new(egress.Dialer).Transport().Proxy != nil {
 		t.Error("the transport has a proxy")
 	}
-	c := quick(t, Options{AllowNets: append(loopback(), netip.MustParsePrefix("255.255.255.255/32"))})
+	c := newClient(t, Options{AllowNets: append(loopback(), netip.MustParsePrefix("255.255.255.255/32"))})
 	out := c.Load(t.Context(), Target{ID: "s", URL: "http://255.255.255.255:9/mcp"})
 	if out.Status == outcome.Available || proxy.Total() != 0 {
 		t.Errorf("Load = %s, %d requests went to the proxy", out.Status, proxy.Total())
 	}
 }
 
-func TestCertificatesComeFromTheGivenAuthorities(t *testing.T) {
+func TestCertificateAuthorities(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{TLS: true, Tools: tools(1)})
 	target := Target{ID: "s", URL: s.URL}
-	if out := quick(t, Options{RootCAs: s.Roots()}).Load(t.Context(), target); out.Status != outcome.Available {
+	if out := newClient(t, Options{RootCAs: s.Roots()}).Load(t.Context(), target); out.Status != outcome.Available {
 		t.Errorf("Load with the server's authority = %s %s (%s)", out.Status, out.Reason, out.Error)
 	}
-	if out := quick(t, Options{}).Load(t.Context(), target); out.Status != outcome.Permanent || out.Reason != outcome.ReasonTLS || s.Total() != 2 {
+	if out := newClient(t, Options{}).Load(t.Context(), target); out.Status != outcome.Permanent || out.Reason != outcome.ReasonTLS || s.Total() != 2 {
 		t.Errorf("Load with the system's authorities = %s %s after %d requests, want tls and none", out.Status, out.Reason, s.Total()-2)
 	}
 }

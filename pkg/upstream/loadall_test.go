@@ -1,0 +1,361 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// trouble gives the i-th of 70 servers its fault, if it has one: 5 hang, 5 reset, 5 answer 500
+// once, 5 deny, 5 refuse, and 45 are well.
+func trouble(s *upstreamtest.Server, i int) {
+	switch i / 5 {
+	case 0:
+		s.Fail(upstreamtest.Hang())
+	case 1:
+		s.Fail(upstreamtest.Reset())
+	case 2:
+		s.FailTimes(1, upstreamtest.Status(500, "starting"))
+	case 3:
+		s.Fail(upstreamtest.Status(403, "RBAC: access denied"))
+	case 4:
+		s.Refuse()
+	}
+}
+
+// loadAll loads all servers, and returns how long that took, the available ones and all.
+func (f *fixture) loadAll() (outs []outcome.Outcome, well, all time.Duration) {
+	start := time.Now()
+	outs = f.LoadAll(f.t.Context(), f.targets, func(o outcome.Outcome) {
+		if o.Status == outcome.Available {
+			well = time.Since(start)
+		}
+	})
+	return outs, well, time.Since(start)
+}
+
+func TestLoadAllInTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{Jitter: func(limit time.Duration) time.Duration { return limit / 2 }})
+		for i := range 70 {
+			trouble(f.add(upstreamtest.Options{Tools: tools(8), Era: []upstreamtest.Era{upstreamtest.Modern, upstreamtest.Legacy}[i%2], Sessions: i%4 == 1}), i)
+		}
+		outs, well, all := f.loadAll()
+		want := []outcome.Outcome{{Status: transient, Attempts: 2}, {Status: transient, Attempts: 3}, {Status: outcome.Available, Attempts: 2},
+			{Status: denied, Attempts: 1}, {Status: permanent, Attempts: 1}}
+		for i, o := range outs {
+			want := append(want, slices.Repeat([]outcome.Outcome{{Status: outcome.Available, Attempts: 1}}, 9)...)[i/5]
+			n := map[outcome.Status]int{outcome.Available: 8}[want.Status]
+			if o.ServerID != f.targets[i].ID || o.Status != want.Status || o.Attempts != want.Attempts || len(o.Tools) != n {
+				t.Errorf("%s = %s %s after %d attempts with %d tools, want %s after %d with %d", f.targets[i].ID, o.Status, o.Reason, o.Attempts, len(o.Tools), want.Status, want.Attempts, n)
+			}
+			if want.Status == denied && len(f.servers[i].Requests()) != 1 {
+				t.Errorf("%s was asked %d times after it had denied", o.ServerID, len(f.servers[i].Requests())-1)
+			}
+		}
+		if len(outs) != 70 || all > 10500*time.Millisecond || well > 4*time.Second {
+			t.Errorf("%d outcomes in %v, the last healthy one after %v; want no more than one hanging server's 10 s and what the rest needs", len(outs), all, well)
+		}
+		t.Logf("70 servers, 25 in trouble: all after %v, the 50 available ones after %v (fake clock)", all, well)
+	})
+}
+
+// One authorization service that is cold at first, bears eight checks of 75 to 150 ms at once,
+// gives each 200 ms, and fails closed, stands before 70 servers.
+func TestLoadAllColdAuthorizationService(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		burst    int
+		authz    *upstreamtest.Authz
+		late     int // checks that do not end in time; -1: any number
+		requests int // 0: any number
+		ok       func(ids map[outcome.Status][]string) bool
+	}{
+		{"eight at first and retry: every server loads", burst, &upstreamtest.Authz{Cold: 8}, 8, 0, func(ids map[outcome.Status][]string) bool { return len(ids[outcome.Available]) == 70 }},
+		{"one that is warm and slower than the fleet grows", burst, &upstreamtest.Authz{}, -1, 0, func(ids map[outcome.Status][]string) bool { return len(ids[outcome.Available]) == 70 }},
+		{"without a bound it fails", 70, &upstreamtest.Authz{Cold: 8}, -1, 0, func(ids map[outcome.Status][]string) bool { return len(ids[transient]) > 0 }},
+		{"a clean no is not tried again", burst, &upstreamtest.Authz{Deny: true, Parallel: 70}, -1, 70, func(ids map[outcome.Status][]string) bool { return len(ids[denied]) == 70 }},
+	} {
+		onFakeClock(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{Concurrency: 70, Jitter: New(nil).o.Jitter}, slices.Repeat([]upstreamtest.Options{{Tools: tools(3), Era: upstreamtest.Modern, Front: tt.authz.Front}}, 70)...)
+			f.limits.burst = tt.burst
+			outs, _, _ := f.loadAll()
+			ids, _ := byStatus(outs)
+			checks, late := tt.authz.Counts()
+			t.Logf("%d checks, %d of them not in time, %d servers transient", checks, late, len(ids[transient]))
+			requests := 0
+			for _, s := range f.servers {
+				requests += len(s.Requests())
+			}
+			if !tt.ok(ids) || tt.late >= 0 && late != tt.late || tt.requests > 0 && requests != tt.requests {
+				t.Errorf("%v after %d requests, %d checks were late, want %d", ids, requests, late, tt.late)
+			}
+		})
+	}
+}
+
+func TestLoadAllKeepsServersApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, Options{Secrets: secretsFunc(func(string) (string, error) { panic("boom") })},
+			slices.Repeat([]upstreamtest.Options{{Tools: tools(2)}}, 12)...)
+		f.servers[0].Fail(upstreamtest.Hang())
+		f.targets[1].Headers = map[string]string{"X-Key": "${env:PANIC}"}
+		f.servers[2].Fail(upstreamtest.Status(403, ""))
+		var order []string
+		var at []time.Duration
+		start := time.Now()
+		outs := f.LoadAll(t.Context(), f.targets, func(o outcome.Outcome) {
+			order = append(order, o.ServerID)
+			at = append(at, time.Since(start))
+		})
+		want := append([]outcome.Status{transient, permanent, denied}, slices.Repeat([]outcome.Status{outcome.Available}, 9)...)
+		for i, o := range outs {
+			if o.ServerID != f.targets[i].ID || o.Status != want[i] {
+				t.Errorf("outcome %d is of %s: %s %s, want %s", i, o.ServerID, o.Status, o.Reason, want[i])
+			}
+		}
+		if len(order) != 12 || order[11] != "server0" || at[10] > 500*time.Millisecond {
+			t.Errorf("the others ended at %v, in the order %v; want only the hanging one to be late", at, order)
+		}
+		if _, n := byStatus(outs); n != 18 || len(outs) != 12 {
+			t.Errorf("%d tools of %d servers, want 18 of 12", n, len(outs))
+		}
+	})
+}
+
+func TestLoadAllConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var wrong atomic.Int64
+		var mu sync.Mutex
+		var now, most int
+		count := func(d int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now += d
+			most = max(most, now)
+		}
+		front := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				count(1)
+				time.Sleep(time.Second)
+				count(-1)
+				next.ServeHTTP(w, r)
+			})
+		}
+		f := newFixture(t, Options{Concurrency: 8, Jitter: func(limit time.Duration) time.Duration {
+			if limit != 50*time.Millisecond {
+				wrong.Add(1)
+			}
+			return limit / 2
+		}}, slices.Repeat([]upstreamtest.Options{{Era: upstreamtest.Modern, Front: front}}, 24)...)
+		outs, _, took := f.loadAll()
+		ids, _ := byStatus(outs)
+		// 3 rounds of 2 requests of 1 s, each after a jitter of 25 ms.
+		if len(ids[outcome.Available]) != 24 || most != 8 || took != 3*(2*time.Second+25*time.Millisecond) {
+			t.Errorf("%v: %d at once, %v in all, want 8 and 6.075s", ids, most, took)
+		}
+		if n := wrong.Load(); n != 0 {
+			t.Errorf("%d jitters are not below 50ms", n)
+		}
+	})
+}
+
+func TestPace(t *testing.T) {
+	p := newPace(64, 8)
+	started := 0
+	start := func() (n int) {
+		for p.start(started) {
+			started++
+			n++
+		}
+		return n
+	}
+	if n := start(); n != 8 {
+		t.Errorf("%d begin at once, want 8", n)
+	}
+	for i := range 8 {
+		p.end(i, outcome.Available)
+	}
+	if n := start(); n != 9 {
+		t.Errorf("after eight have loaded %d begin, want 9", n)
+	}
+	delete(p.starting, 8) // it hangs
+	if n := start(); n != 1 {
+		t.Errorf("beside one that hangs %d more begin, want 1", n)
+	}
+	p.met(outcome.ReasonRateLimited)
+	if p.limit != 8 || p.fixed {
+		t.Errorf("the limit is %d, fixed %t, after a server was busy, want 8", p.limit, p.fixed)
+	}
+	p.met(outcome.ReasonAuthzUnavailable)
+	for i := range 100 {
+		p.end(i, outcome.Available)
+	}
+	if p.limit != 8 {
+		t.Errorf("the limit is %d after an overloaded service, want it to stay 8", p.limit)
+	}
+	p = newPace(10, 10)
+	for i := range 12 {
+		if ok := p.start(i); ok != (i < 10) {
+			t.Errorf("load %d begins: %t", i, ok)
+		}
+		delete(p.starting, i)
+	}
+}
+
+// hangs reports whether the i-th server of manyHanging never answers: 240 do not.
+func hangs(i int) bool { return i%31 >= 7 }
+
+// manyHanging returns a fixture with 310 servers.
+func manyHanging(t *testing.T) *fixture {
+	f := newFixture(t, Options{}, slices.Repeat([]upstreamtest.Options{{Tools: tools(2), Era: upstreamtest.Modern}}, 310)...)
+	for i, s := range f.servers {
+		if hangs(i) {
+			s.Fail(upstreamtest.Hang())
+		}
+	}
+	return f
+}
+
+func TestLoadAllManyHanging(t *testing.T) {
+	onFakeClock(t, "all are asked", func(t *testing.T) {
+		outs, _, took := manyHanging(t).loadAll()
+		ids, n := byStatus(outs)
+		t.Logf("310 servers, 240 hanging: %v (fake clock)", took)
+		if hung := len(ids[transient]); n != 70*2 || hung != 240 || took > time.Minute {
+			t.Errorf("%d tools, %d transient, after %v; want 140, 240, and no more than a minute", n, hung, took)
+		}
+	})
+	onFakeClock(t, "those that failed before come last and are asked once", func(t *testing.T) {
+		f := manyHanging(t)
+		var sick, well []Target
+		for i, target := range f.targets {
+			if target.Once = hangs(i); target.Once {
+				sick = append(sick, target)
+			} else {
+				well = append(well, target)
+			}
+		}
+		f.targets = append(well, sick...)
+		outs, healthy, all := f.loadAll()
+		t.Logf("the healthy ones after %v, all after %v (fake clock)", healthy, all)
+		if _, n := byStatus(outs); n != 140 || healthy > time.Second {
+			t.Errorf("%d tools, the last after %v", n, healthy)
+		}
+		for _, o := range outs[len(well):] {
+			if o.Attempts != 1 {
+				t.Errorf("%s was asked %d times", o.ServerID, o.Attempts)
+			}
+		}
+	})
+	// What has answered by the deadline is kept; of the others nothing is said.
+	onFakeClock(t, "beyond the deadline", func(t *testing.T) {
+		f := manyHanging(t)
+		start := time.Now()
+		told := 0
+		outs := f.LoadAll(within(t, 12*time.Second), f.targets, func(outcome.Outcome) { told++ })
+		if took := time.Since(start); took > 13*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for i, o := range outs {
+			if o.ServerID != f.targets[i].ID {
+				t.Errorf("outcome %d is of %q", i, o.ServerID)
+			}
+			if o.Status == outcome.Available && hangs(i) || o.Status != outcome.Available && o.Status != "" && !hangs(i) {
+				t.Errorf("%s is %s %s", o.ServerID, o.Status, o.Reason)
+			}
+		}
+		if ids, _ := byStatus(outs); len(ids[outcome.Available]) < 20 || len(ids[""]) < 50 || len(ids[transient]) < 8 || told != 310 {
+			t.Errorf("%v, %d told of", ids, told)
+		}
+	})
+	// A server that answers after the end of all loads is not said to be slow.
+	onFakeClock(t, "cut short", func(t *testing.T) {
+		log, lines := logged()
+		f := newFixture(t, Options{Log: log}, upstreamtest.Options{})
+		f.servers[0].Fail(upstreamtest.Hang())
+		if o := f.LoadAll(within(t, 2*time.Second), f.targets, nil)[0]; o.Recorded() || o.ServerID != "server0" {
+			t.Errorf("outcome = %+v, want none", o)
+		}
+		if strings.Contains(lines.String(), `"level":"WARN"`) {
+			t.Errorf("it is logged:\n%s", lines)
+		}
+	})
+}
+
+// realCatalog returns the tools of 70 real servers, or skips.
+func realCatalog(t testing.TB) map[string][]json.RawMessage {
+	t.Helper()
+	dir := os.Getenv("PORTCULLIS_DATA")
+	if dir == "" {
+		t.Skip("PORTCULLIS_DATA is not set: it names the folder with the real tools")
+	}
+	catalog, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog
+}
+
+// TestLoadAllRealCatalog serves the tools of 70 real servers and loads them all, byte for byte.
+func TestLoadAllRealCatalog(t *testing.T) {
+	catalog := realCatalog(t)
+	var targets []Target
+	for name, s := range upstreamtest.Fleet(t, catalog, upstreamtest.Options{PageSize: 5}) {
+		targets = append(targets, Target{ID: name, URL: s.URL})
+	}
+	outs := newClient(t, Options{}).LoadAll(t.Context(), targets, nil)
+	for _, o := range outs {
+		if o.Status != outcome.Available || len(o.Refused) != 0 || len(o.Tools) != len(catalog[o.ServerID]) {
+			t.Errorf("%s = %s %s, %d tools, refused %v", o.ServerID, o.Status, o.Reason, len(o.Tools), o.Refused)
+			continue
+		}
+		for i, d := range o.Tools {
+			if string(d.Raw) != string(catalog[o.ServerID][i]) {
+				t.Errorf("%s: tool %d is not the bytes that were served", o.ServerID, i)
+			}
+		}
+	}
+	if _, n := byStatus(outs); len(outs) != 70 || n != 527 {
+		t.Errorf("%d servers with %d tools, want 70 with 527", len(outs), n)
+	}
+}
+
+func TestReadCatalog(t *testing.T) {
+	def := `{"name":"a","x":[9007199254740993, 1.0]}`
+	for name, file := range map[string]string{
+		"list": `[` + def + `]`, "object": ` {"tools":[` + def + `]}`,
+		"by server": `{"tools":[{"server":"s","tool":"a","x":[9007199254740993, 1.0]}]}`,
+	} {
+		path := filepath.Join(t.TempDir(), "catalog.json")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := upstreamtest.ReadCatalog(path)
+		server := map[bool]string{true: "s"}[name == "by server"]
+		if err != nil || fmt.Sprintf("%s", got[server]) != "["+def+"]" {
+			t.Errorf("%s: ReadCatalog = %s, %v", name, got, err)
+		}
+	}
+	if _, err := upstreamtest.ReadCatalog("no such file"); err == nil {
+		t.Error("a file that is not there is read")
+	}
+	if raw := upstreamtest.Tool("n", "d \"q\"", `{"readOnlyHint":true}`, "a", "b"); !json.Valid(raw) {
+		t.Errorf("Tool = %s", raw)
+	}
+	if got := string(New(nil).info); got != `{"name":"portcullis","version":"0.0.0"}` {
+		t.Errorf("info = %s", got)
+	}
+}
