@@ -64,7 +64,7 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 		defer servers.Close()
 	}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
-		Function: "local", Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner,
+		Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner,
 	})
 	return c.serve(ctx, p, listener, servers, env.stdout)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
@@ -50,8 +51,8 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !e.wanted() {
-		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event asks for no sync", slog.String("trigger", e.trigger), slog.String("key", e.key))
-		h.program.Count(ctx, h.program.Metrics.Sync("skipped", 0, 0, 0))
+		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event asks for no sync",
+			append([]slog.Attr{slog.String("trigger", e.trigger), slog.String("key", e.key)}, h.program.Metrics.Sync(metrics.Run{Result: "skipped"})...)...)
 		return json.Marshal(result{Result: "skipped", Trigger: e.trigger})
 	}
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))

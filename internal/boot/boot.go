@@ -2,7 +2,6 @@ package boot
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -32,8 +31,7 @@ type Stores struct {
 
 // Options are what differs between the programs. The zero value works.
 type Options struct {
-	Function  string                       // dimension of the metrics: mcp, sync, admin, local
-	Metrics   io.Writer                    // nil: no metrics
+	Function  string                       // dimension of the metrics: mcp, sync, admin; "": no metrics
 	Log       *slog.Logger                 // nil: none
 	Secrets   secret.Source                // nil: those of the environment
 	RequestID func(context.Context) string // nil: none
@@ -57,7 +55,7 @@ type Program struct {
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
 	Syncer   *catalog.Syncer
-	Metrics  *metrics.Emitter
+	Metrics  *metrics.Meter // nil: none
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Login    *login.Sessions  // nil: nobody signs in with a browser here
@@ -90,19 +88,15 @@ func New(s Settings, stores Stores, o Options) *Program {
 			p.Login = login.New(o.Owner.Key, o.Owner.Name, p.now)
 		}
 	}
-	if o.Metrics != nil {
-		p.Metrics = metrics.New(o.Metrics, o.Function, p.now)
+	if o.Function != "" {
+		p.Metrics = metrics.New(o.Function, p.now)
 	}
 	p.Upstream = upstream.New(&upstream.Options{
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 		Concurrency: s.Concurrency,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})
-	g := &gateway.Options{BaseURL: s.BaseURL, Log: p.Log, Now: p.now}
-	if p.Metrics != nil {
-		g.Recorder = p.Metrics
-	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, g)
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.BaseURL, Recorder: p.Metrics, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }
@@ -122,31 +116,31 @@ func (p *Program) MCP() (http.Handler, error) {
 // Sync runs one sync, counts it and lets requests see it at once.
 func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	r, err := p.Syncer.Sync(ctx)
-	result := "ok"
-	if err != nil {
-		result = "failed"
-	}
 	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)
-	p.Count(ctx, p.Metrics.Sync(result, len(r.Servers), r.Tools, r.Duration))
-	if s.Catalog != nil {
-		p.Count(ctx, p.Metrics.Catalog(p.now().Sub(s.Catalog.Current().SyncedAt), s.Health.Config.Stale || s.Health.Policy.Stale))
+	run := metrics.Run{Result: "ok", Servers: len(r.Servers), Tools: r.Tools, Took: r.Duration}
+	if err != nil {
+		run.Result = "failed"
 	}
+	if s.Catalog != nil {
+		run.Catalog = &metrics.Catalog{Age: p.now().Sub(s.Catalog.Current().SyncedAt), Stale: s.Health.Config.Stale || s.Health.Policy.Stale}
+	}
+	p.Count(ctx, p.Metrics.Sync(run))
 	return r, err
 }
 
 // observe counts how a load or a call of a server ended.
 func (p *Program) observe(ctx context.Context, e upstream.Event) {
 	if e.Status != "" { // else the caller gave up, which says nothing of the server
-		p.Count(ctx, p.Metrics.Upstream(e.Server, string(e.Status), e.Reason, e.Duration))
+		p.Count(ctx, p.Metrics.Upstream(ctx, e.Server, string(e.Status), e.Reason, e.Duration))
 	}
 }
 
-// Count logs a metric that could not be written; nothing else comes of it.
-func (p *Program) Count(ctx context.Context, err error) {
-	if err != nil {
-		p.Log.LogAttrs(ctx, slog.LevelWarn, "metric not written", slog.Any("error", err))
+// Count logs metrics that have no line to go with.
+func (p *Program) Count(ctx context.Context, counted []slog.Attr) {
+	if counted != nil {
+		p.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
 	}
 }
 

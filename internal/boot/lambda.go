@@ -50,13 +50,12 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if err != nil {
 		return nil, err
 	}
-	out := &lines{w: stdout}
-	log := newLog(out, s.LogLevel)
+	log := newLog(stdout, s.LogLevel)
 	clients, err := NewAWS(ctx, s, log)
 	if err != nil {
 		return nil, err
 	}
-	p := New(s, clients.Stores, Options{Function: name, Metrics: out, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID})
+	p := New(s, clients.Stores, Options{Function: name, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID})
 	p.warm(ctx)
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
 	return &Function{p, clients}, nil
@@ -84,16 +83,4 @@ func (p *Program) warm(ctx context.Context) {
 		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
 	})
 	wg.Wait()
-}
-
-// lines keeps a log line and a metrics line from being written into each other.
-type lines struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }

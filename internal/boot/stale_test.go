@@ -2,6 +2,7 @@ package boot
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestASyncCountsAFileThatIsNotInUse(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p := New(Settings{}, Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, Options{Function: "sync", Metrics: out})
+			p := New(Settings{}, Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, Options{Function: "sync", Log: newLog(out, slog.LevelInfo)})
 			put(config.Key, config1)
 			if c.name != "no policy" {
 				put(policy.Key, policy1)

@@ -32,7 +32,7 @@ func (s *Session) lock(i int, status lock.Status) locked {
 // blocked answers the call of a locked tool. Nothing went upstream.
 func (s *Session) blocked(ctx context.Context, i int, status lock.Status) (json.RawMessage, error) {
 	l := s.lock(i, status)
-	s.g.record(ctx, func(r Recorder) error { return r.Blocked(s.caller.Agent.ID, l.Name, string(status)) })
+	s.g.o.Recorder.Blocked(ctx, l.Name, string(status))
 	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", l.Name), slog.String("status", string(status)),
 		slog.Any("rules", s.view.Verdict(i).Rules))

@@ -120,7 +120,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	if o, ok := s.remembered(i); ok {
 		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta())
 	}
-	s.g.record(ctx, func(r Recorder) error { return r.Call(s.caller.Agent.ID, id.String(), tier.String()) })
+	s.g.o.Recorder.Call(ctx, id.String(), tier.String())
 	hints := s.view.Hints(i)
 	raw, err := s.g.up.Call(ctx, catalog.Target(server, s.view.Server(i).Outcome), upstream.Call{
 		Owner:       session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID},

@@ -77,7 +77,7 @@ func TestBlockedCallsReadLikeThis(t *testing.T) {
 	} {
 		checkAnswer(t, file, y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
 	}
-	if diff := cmp.Diff("blocked tester denied:shred_document disabled_by_config", find(y.counts.take(), "shred")); diff != "" {
+	if diff := cmp.Diff("blocked denied:shred_document disabled_by_config", find(y.counts.take(), "shred")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -209,7 +209,7 @@ func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
 	if diff := cmp.Diff(want, y.calls()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"call tester docs:read_document read"}, y.counts.take()); diff != "" {
+	if diff := cmp.Diff([]string{"call docs:read_document read"}, y.counts.take()); diff != "" {
 		t.Error(diff)
 	}
 }

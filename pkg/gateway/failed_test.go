@@ -135,15 +135,3 @@ func TestAWarmRequestReadsTheStoresOnceAndACallTwice(t *testing.T) {
 		}
 	}
 }
-
-func TestALostCountStopsNoRequest(t *testing.T) {
-	y := zoo(t)
-	y.counts.err = errors.New("stdout is gone")
-	y.search(`{"query":"document"}`)
-	if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
-		t.Error(r.Text)
-	}
-	if !strings.Contains(y.log.String(), "stdout is gone") {
-		t.Error("the log does not say that counts are lost")
-	}
-}

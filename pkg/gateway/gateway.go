@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -34,18 +35,17 @@ type Approvals interface {
 	Get(ctx context.Context, id tool.ID) (approval.Record, error)
 }
 
-// A Recorder counts what agents do; *metrics.Emitter is one. An error of it is
-// logged, and the request goes on.
+// A Recorder counts what agents do; *metrics.Meter is one.
 type Recorder interface {
 	// Discovery is a search: whether it asked for locked tools, and whether
 	// its answer said that there are some.
-	Discovery(agent string, includeDisabled, nudged bool) error
+	Discovery(ctx context.Context, includeDisabled, nudged bool)
 
 	// Call is a call that went upstream.
-	Call(agent, tool, tier string) error
+	Call(ctx context.Context, tool, tier string)
 
 	// Blocked is a call of a locked tool.
-	Blocked(agent, tool, status string) error
+	Blocked(ctx context.Context, tool, status string)
 }
 
 // Options are the knobs of a [Gateway]. The zero value works.
@@ -80,6 +80,9 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	if g.o.Log == nil {
 		g.o.Log = slog.New(slog.DiscardHandler)
 	}
+	if g.o.Recorder == nil {
+		g.o.Recorder = (*metrics.Meter)(nil)
+	}
 	if g.o.Now == nil {
 		g.o.Now = time.Now
 	}
@@ -93,14 +96,4 @@ func Link(base string, id tool.ID) string {
 		return ""
 	}
 	return base + "/admin/tools/" + url.PathEscape(id.Server) + "/" + url.PathEscape(id.Name)
-}
-
-// record counts something, and logs that it could not be.
-func (g *Gateway) record(ctx context.Context, count func(Recorder) error) {
-	if g.o.Recorder == nil {
-		return
-	}
-	if err := count(g.o.Recorder); err != nil {
-		g.o.Log.LogAttrs(ctx, slog.LevelWarn, "metric not written", slog.Any("error", err))
-	}
 }

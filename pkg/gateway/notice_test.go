@@ -62,7 +62,7 @@ func TestNotice(t *testing.T) {
 			if flagged := y.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, tt.query)); flagged.Notice != "" {
 				t.Errorf("%q: notice %q with the flag", tt.query, flagged.Notice)
 			}
-			counted := []string{fmt.Sprintf("discovery tester disabled=false nudged=%v", want != ""), "discovery tester disabled=true nudged=false"}
+			counted := []string{fmt.Sprintf("discovery disabled=false nudged=%v", want != ""), "discovery disabled=true nudged=false"}
 			if diff := cmp.Diff(counted, y.counts.take()); diff != "" {
 				t.Error(diff)
 			}

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -95,14 +96,12 @@ func (f found) names() (callable []string, locked map[string]string) {
 type counts struct {
 	mu  sync.Mutex
 	all []string
-	err error
 }
 
-func (c *counts) add(format string, args ...any) error {
+func (c *counts) add(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, fmt.Sprintf(format, args...))
-	return c.err
 }
 
 func (c *counts) take() []string {
@@ -113,12 +112,10 @@ func (c *counts) take() []string {
 	return out
 }
 
-func (c *counts) Discovery(agent string, includeDisabled, nudged bool) error {
-	return c.add("discovery %s disabled=%v nudged=%v", agent, includeDisabled, nudged)
+func (c *counts) Discovery(_ context.Context, includeDisabled, nudged bool) {
+	c.add("discovery disabled=%v nudged=%v", includeDisabled, nudged)
 }
-func (c *counts) Call(agent, tool, tier string) error {
-	return c.add("call %s %s %s", agent, tool, tier)
-}
-func (c *counts) Blocked(agent, tool, status string) error {
-	return c.add("blocked %s %s %s", agent, tool, status)
+func (c *counts) Call(_ context.Context, tool, tier string) { c.add("call %s %s", tool, tier) }
+func (c *counts) Blocked(_ context.Context, tool, status string) {
+	c.add("blocked %s %s", tool, status)
 }

@@ -120,9 +120,7 @@ func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMe
 		nudge = lockedBetter(index.Outranking(query, locked, callable, opts))
 		out.Notice = nudge
 	}
-	s.g.record(ctx, func(r Recorder) error {
-		return r.Discovery(s.caller.Agent.ID, withLocked, nudge != "")
-	})
+	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
 	return s.own(out)
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -69,6 +68,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
+	r = r.WithContext(h.opts.Metrics.Begin(r.Context()))
 	x := &exchange{start: time.Now()}
 	x.deadline = x.start.Add(h.opts.Timeout)
 	if d, ok := r.Context().Deadline(); ok && d.Before(x.deadline) {
@@ -221,7 +221,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, x *exchange, heade
 	return nil
 }
 
-// record leaves one line and one count. Neither holds arguments or results.
+// record leaves one line, with what was counted. It holds no arguments and no results.
 func (h *handler) record(ctx context.Context, x *exchange, err *mcp.Error, code int) {
 	id, took := h.opts.RequestID(ctx), time.Since(x.start)
 	attrs := []slog.Attr{
@@ -251,15 +251,12 @@ func (h *handler) record(ctx context.Context, x *exchange, err *mcp.Error, code 
 			level = slog.LevelDebug // whoever tries paths and methods says nothing of MCP
 		}
 	}
-	h.opts.Log.LogAttrs(ctx, level, "mcp request", attrs...)
-	_ = h.opts.Metrics.Request(metrics.Request{ // a lost count stops no request
-		Method:    cut(x.msg.Method),
-		Tool:      cut(x.msg.Name),
-		Agent:     x.agent,
-		RequestID: id,
-		Duration:  took,
-		Failed:    failed,
-	})
+	counted := h.opts.Metrics.Request(ctx, took, failed)
+	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count
+		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
+		counted = nil
+	}
+	h.opts.Log.LogAttrs(ctx, level, "mcp request", append(attrs, counted...)...)
 }
 
 // gone reports whether a request came to nothing because its client went away: while it was

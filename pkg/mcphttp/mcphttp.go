@@ -77,7 +77,7 @@ type Options struct {
 	Timeout     time.Duration // of one request's work; 0: 25 s
 
 	RequestID func(context.Context) string // the platform's id of a request, for log and metrics; nil: none
-	Metrics   *metrics.Emitter             // nil: none
+	Metrics   *metrics.Meter               // nil: none
 	Log       *slog.Logger                 // nil: discard
 }
 

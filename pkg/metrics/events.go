@@ -1,125 +1,95 @@
 package metrics
 
-import "time"
+import (
+	"context"
+	"log/slog"
+	"time"
+)
 
-// A Request is one answered HTTP request of the MCP endpoint.
-type Request struct {
-	Method    string // JSON-RPC method; a property
-	Tool      string // tool that was called, "" for none; a property
-	Agent     string // a property
-	RequestID string // a property
-	Duration  time.Duration
-	Failed    bool // a 5xx, or a JSON-RPC internal error
+// Request counts a request that [Meter.Begin] began: failed is a 5xx, or a JSON-RPC internal
+// error. It returns all that was counted in the request, for its log line.
+func (m *Meter) Request(ctx context.Context, took time.Duration, failed bool) []slog.Attr {
+	l := lineOf(ctx)
+	l.add(nil, slog.Attr{}, count("Requests", 1), count("Errors", number(failed)), milliseconds("Latency", took))
+	return m.attrs(l)
 }
 
-// Request records requests, errors and latency.
-func (e *Emitter) Request(r Request) error {
-	failed := 0.0
-	if r.Failed {
-		failed = 1
-	}
-	return e.Emit(Event{
-		Metrics: []Metric{
-			{"Requests", Count, 1},
-			{"Errors", Count, failed},
-			{"Latency", Milliseconds, float64(r.Duration.Microseconds()) / 1000},
-		},
-		Properties: properties("method", r.Method, "tool", r.Tool, "agent", r.Agent, "request_id", r.RequestID),
-	})
-}
-
-// Discovery records one search: whether it asked for locked tools, and
-// whether the answer nudged the agent towards them.
-func (e *Emitter) Discovery(agent string, includeDisabled, nudged bool) error {
-	var m []Metric
+// Discovery counts one search of a request: whether it asked for locked tools, and
+// whether the answer pointed the agent to them.
+func (m *Meter) Discovery(ctx context.Context, includeDisabled, nudged bool) {
+	l := lineOf(ctx)
 	if includeDisabled {
-		m = append(m, Metric{"IncludeDisabled", Count, 1})
+		l.add(nil, slog.Attr{}, count("IncludeDisabled", 1))
 	}
 	if nudged {
-		m = append(m, Metric{"Nudges", Count, 1})
+		l.add(nil, slog.Attr{}, count("Nudges", 1))
 	}
-	if m == nil {
-		return nil
-	}
-	return e.Emit(Event{Metrics: m, Properties: properties("agent", agent)})
 }
 
-// Call records a tool call that went upstream, by tier.
-func (e *Emitter) Call(agent, tool, tier string) error {
-	return e.Emit(Event{
-		Metrics:    []Metric{{"ToolCalls", Count, 1}},
-		Dimensions: []Field{{"Tier", tier}},
-		Properties: properties("agent", agent, "tool", tool),
-	})
+// Call counts a tool call that goes upstream, by tier. The line names the tool as target.
+func (m *Meter) Call(ctx context.Context, tool, tier string) {
+	lineOf(ctx).add([]slog.Attr{slog.String("Tier", tier)}, slog.String("target", tool), count("ToolCalls", 1))
 }
 
-// Blocked records a call of a locked tool, by lock status. The tool's name is
-// a property: the saved query "which locked tools do agents ask for" reads it.
-func (e *Emitter) Blocked(agent, tool, status string) error {
-	return e.Emit(Event{
-		Metrics:    []Metric{{"BlockedCalls", Count, 1}},
-		Dimensions: []Field{{"LockStatus", status}},
-		Properties: properties("agent", agent, "tool", tool),
-	})
+// Blocked counts a call of a locked tool, by lock status. The line names the tool as target,
+// by which the saved query "which locked tools do agents ask for" groups.
+func (m *Meter) Blocked(ctx context.Context, tool, status string) {
+	lineOf(ctx).add([]slog.Attr{slog.String("LockStatus", status)}, slog.String("target", tool), count("BlockedCalls", 1))
 }
 
-// Upstream records how a load or a call of a server ended. An available
-// server has no reason; it is counted under "none".
-func (e *Emitter) Upstream(server, status, reason string, took time.Duration) error {
+// Upstream counts how a load or a call of a server ended; without a reason, under "none". It
+// returns attributes for a line of its own where ctx is no request's, or its line has a server.
+func (m *Meter) Upstream(ctx context.Context, server, status, reason string, took time.Duration) []slog.Attr {
 	if reason == "" {
 		reason = "none"
 	}
-	return e.Emit(Event{
-		Metrics: []Metric{
-			{"UpstreamOutcomes", Count, 1},
-			{"UpstreamDuration", Milliseconds, float64(took.Microseconds()) / 1000},
-		},
-		Dimensions: []Field{{"Status", status}, {"Reason", reason}},
-		Properties: properties("server", server),
-	})
-}
-
-// Catalog records how old the catalog in use is and whether the config in use is a
-// stale one.
-func (e *Emitter) Catalog(age time.Duration, configStale bool) error {
-	stale := 0.0
-	if configStale {
-		stale = 1
+	count := func(l *line) bool {
+		return l.add([]slog.Attr{slog.String("Status", status), slog.String("Reason", reason)}, slog.String("server", server),
+			count("UpstreamOutcomes", 1), milliseconds("UpstreamDuration", took))
 	}
-	return e.Emit(Event{Metrics: []Metric{
-		{"CatalogAge", Seconds, age.Seconds()},
-		{"ConfigStale", Count, stale},
-	}})
-}
-
-// ColdStart records one start of a function's environment.
-func (e *Emitter) ColdStart(took time.Duration) error {
-	return e.Emit(Event{Metrics: []Metric{
-		{"ColdStarts", Count, 1},
-		{"InitDuration", Milliseconds, float64(took.Microseconds()) / 1000},
-	}})
-}
-
-// Sync records one sync run; result is "ok", "failed" or "skipped".
-func (e *Emitter) Sync(result string, servers, tools int, took time.Duration) error {
-	return e.Emit(Event{
-		Metrics: []Metric{
-			{"SyncRuns", Count, 1},
-			{"SyncDuration", Milliseconds, float64(took.Microseconds()) / 1000},
-			{"SyncServers", Count, float64(servers)},
-			{"SyncTools", Count, float64(tools)},
-		},
-		Dimensions: []Field{{"Result", result}},
-	})
-}
-
-// properties pairs names with values and leaves the empty ones out.
-func properties(pairs ...string) []Field {
-	var out []Field
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			out = append(out, Field{pairs[i], pairs[i+1]})
-		}
+	if l := lineOf(ctx); l != nil && count(l) {
+		return nil
 	}
-	return out
+	own := &line{}
+	count(own)
+	return m.attrs(own)
+}
+
+// ColdStart returns the attributes of the line of a start of a function's environment.
+func (m *Meter) ColdStart(took time.Duration) []slog.Attr {
+	l := &line{}
+	l.add(nil, slog.Attr{}, count("ColdStarts", 1), milliseconds("InitDuration", took))
+	return m.attrs(l)
+}
+
+// A Run is one sync.
+type Run struct {
+	Result         string // ok, failed or skipped
+	Servers, Tools int
+	Took           time.Duration
+	Catalog        *Catalog // in use after it; nil: none
+}
+
+// A Catalog says how old the catalog in use is, and whether config or policy in use is a stale one.
+type Catalog struct {
+	Age   time.Duration
+	Stale bool
+}
+
+// Sync returns the attributes of the line of a sync.
+func (m *Meter) Sync(r Run) []slog.Attr {
+	l := &line{}
+	l.add([]slog.Attr{slog.String("Result", r.Result)}, slog.Attr{}, count("SyncRuns", 1), milliseconds("SyncDuration", r.Took),
+		count("SyncServers", float64(r.Servers)), count("SyncTools", float64(r.Tools)))
+	if c := r.Catalog; c != nil {
+		l.add(nil, slog.Attr{}, value{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
+	}
+	return m.attrs(l)
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -1,182 +1,131 @@
-// Package metrics writes usage metrics as CloudWatch embedded metric format:
-// one JSON line on standard output for each event, which the platform turns
-// into metrics without a call or an agent.
+// Package metrics puts usage metrics on log lines, in CloudWatch's embedded metric format: the
+// platform turns the member "_aws" of a JSON line into metrics without a call or an agent.
 //
 // Every distinct value of a dimension is a metric that is billed, so dimensions
 // are taken from bounded sets only (function, tier, status, reason). Names of
-// tools, agents and servers go on the line as properties, where Logs Insights
+// tools, agents and servers are ordinary members of the line, where Logs Insights
 // can query them.
 //
 // Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 package metrics
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
+	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
-// Namespace is the CloudWatch namespace of every metric.
-const Namespace = "Portcullis"
+// namespace is the CloudWatch namespace of every metric.
+const namespace = "Portcullis"
 
-// A Unit is a CloudWatch unit.
-type Unit string
+// maxMember is the longest member that somebody else wrote, in bytes.
+const maxMember = 256
 
-// The units in use.
-const (
-	Count        Unit = "Count"
-	Milliseconds Unit = "Milliseconds"
-	Seconds      Unit = "Seconds"
-)
-
-// Limits of the format.
-const (
-	maxMetrics    = 100
-	maxDimensions = 30
-	maxValue      = 1024 // bytes of a dimension's value
-	maxProperty   = 256  // bytes of a property that somebody else wrote
-)
-
-// A Metric is one number of an event.
-type Metric struct {
-	Name  string
-	Unit  Unit
-	Value float64
-}
-
-// A Field is a dimension or a property of an event.
-type Field struct {
-	Name  string
-	Value string
-}
-
-// An Event is one line: numbers, the bounded dimensions under which they are
-// kept, and properties that can only be queried.
-type Event struct {
-	Metrics    []Metric
-	Dimensions []Field
-	Properties []Field
-}
-
-// An Emitter writes events. A nil Emitter writes nothing. It is safe for
-// concurrent use.
-type Emitter struct {
-	mu       sync.Mutex
-	w        io.Writer
+// A Meter counts what a function does. A nil Meter counts nothing. It is safe for concurrent use.
+type Meter struct {
 	function string
 	now      func() time.Time
 }
 
-// New returns an Emitter on w whose metrics have the dimension Function. A nil
-// now is time.Now.
-func New(w io.Writer, function string, now func() time.Time) *Emitter {
+// New returns a Meter whose metrics have the dimension Function. A nil now is time.Now.
+func New(function string, now func() time.Time) *Meter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Emitter{w: w, function: function, now: now}
+	return &Meter{function, now}
 }
 
-// Emit writes e as one line. A failed write is dropped: counting a request
-// must never fail it. An event that breaks the format is a fault of this
-// program and is returned, for tests; callers in the request path ignore it.
-func (e *Emitter) Emit(ev Event) error {
-	if e == nil {
+// A line is what one log line counts. A nil line counts nothing.
+type line struct {
+	mu      sync.Mutex
+	sets    []*set
+	members []slog.Attr
+}
+
+// A set is the metrics of one set of dimensions.
+type set struct {
+	Namespace  string
+	Dimensions [][]string
+	Metrics    []definition
+}
+
+type definition struct{ Name, Unit string }
+
+type value struct {
+	name, unit string
+	value      float64
+}
+
+func count(name string, n float64) value { return value{name, "Count", n} }
+
+func milliseconds(name string, d time.Duration) value {
+	return value{name, "Milliseconds", float64(d.Microseconds()) / 1000}
+}
+
+// add counts values under dimensions beside Function, and reports whether it did: the values of
+// one name stand on a line only once. property is a member that is no dimension; its value may
+// be somebody else's text.
+func (l *line) add(dimensions []slog.Attr, property slog.Attr, values ...value) bool {
+	if l == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.ContainsFunc(l.members, func(m slog.Attr) bool { return m.Key == values[0].name }) {
+		return false
+	}
+	s := &set{Namespace: namespace, Dimensions: [][]string{{"Function"}}}
+	if i := slices.IndexFunc(l.sets, func(s *set) bool { return len(s.Dimensions[0]) == 1 }); i >= 0 && len(dimensions) == 0 {
+		s = l.sets[i]
+	} else {
+		l.sets = append(l.sets, s)
+	}
+	for _, d := range dimensions {
+		s.Dimensions[0] = append(s.Dimensions[0], d.Key)
+	}
+	l.members = append(l.members, dimensions...)
+	if property.Key != "" {
+		l.members = append(l.members, slog.String(property.Key, text.Clip(property.Value.String(), maxMember)))
+	}
+	for _, v := range values {
+		s.Metrics = append(s.Metrics, definition{v.name, v.unit})
+		l.members = append(l.members, slog.Float64(v.name, v.value))
+	}
+	return true
+}
+
+// attrs returns the line's members; none if nothing was counted.
+func (m *Meter) attrs(l *line) []slog.Attr {
+	if m == nil || l == nil {
 		return nil
 	}
-	line, err := e.encode(ev)
-	if err != nil {
-		return err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sets == nil {
+		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_, err = e.w.Write(line)
-	return err
+	header := struct {
+		Timestamp         int64 // milliseconds since 1970
+		CloudWatchMetrics []*set
+	}{m.now().UnixMilli(), l.sets}
+	return append([]slog.Attr{slog.String("Function", m.function)}, append(l.members, slog.Any("_aws", header))...)
 }
 
-type definition struct {
-	Name string `json:"Name"`
-	Unit Unit   `json:"Unit"`
+type lineKey struct{}
+
+// Begin returns a context for one request, in which everything is counted for one line.
+func (m *Meter) Begin(ctx context.Context) context.Context {
+	if m == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, lineKey{}, &line{})
 }
 
-type directive struct {
-	Namespace  string       `json:"Namespace"`
-	Dimensions [][]string   `json:"Dimensions"`
-	Metrics    []definition `json:"Metrics"`
-}
-
-type header struct {
-	Timestamp         int64       `json:"Timestamp"` // milliseconds since 1970
-	CloudWatchMetrics []directive `json:"CloudWatchMetrics"`
-}
-
-func (e *Emitter) encode(ev Event) ([]byte, error) {
-	dims := append([]Field{{"Function", e.function}}, ev.Dimensions...)
-	if len(ev.Metrics) == 0 || len(ev.Metrics) > maxMetrics || len(dims) > maxDimensions {
-		return nil, fmt.Errorf("event with %d metrics and %d dimensions is outside the format", len(ev.Metrics), len(dims))
-	}
-	now := e.now()
-	head := header{now.UnixMilli(), []directive{{Namespace: Namespace, Dimensions: [][]string{{}}}}}
-	var line object
-	line.add("level", "INFO")
-	line.add("timestamp", now.UTC().Format(time.RFC3339Nano))
-	for _, d := range dims {
-		if d.Value == "" || len(d.Value) > maxValue {
-			return nil, fmt.Errorf("dimension %q has a value of %d bytes", d.Name, len(d.Value))
-		}
-		head.CloudWatchMetrics[0].Dimensions[0] = append(head.CloudWatchMetrics[0].Dimensions[0], d.Name)
-		line.add(d.Name, d.Value)
-	}
-	for _, m := range ev.Metrics {
-		head.CloudWatchMetrics[0].Metrics = append(head.CloudWatchMetrics[0].Metrics, definition{m.Name, m.Unit})
-		line.add(m.Name, m.Value)
-	}
-	for _, p := range ev.Properties {
-		if len(p.Value) > maxProperty {
-			p.Value = p.Value[:maxProperty]
-		}
-		line.add(p.Name, p.Value)
-	}
-	line.add("_aws", head)
-	return line.bytes()
-}
-
-// An object is a JSON object under construction whose keys keep their order,
-// so that a line reads the same each time, and do not repeat.
-type object struct {
-	buf  bytes.Buffer
-	keys []string
-	err  error
-}
-
-func (o *object) add(key string, value any) {
-	if slices.Contains(o.keys, key) {
-		o.err = fmt.Errorf("field %q stands twice in one event", key)
-		return
-	}
-	k, err := json.Marshal(key)
-	if err == nil {
-		var v []byte
-		if v, err = json.Marshal(value); err == nil {
-			if len(o.keys) > 0 {
-				o.buf.WriteByte(',')
-			}
-			o.buf.Write(k)
-			o.buf.WriteByte(':')
-			o.buf.Write(v)
-			o.keys = append(o.keys, key)
-			return
-		}
-	}
-	o.err = err
-}
-
-func (o *object) bytes() ([]byte, error) {
-	if o.err != nil {
-		return nil, o.err
-	}
-	return append(append([]byte{'{'}, o.buf.Bytes()...), '}', '\n'), nil
+func lineOf(ctx context.Context) *line {
+	l, _ := ctx.Value(lineKey{}).(*line)
+	return l
 }

@@ -2,13 +2,17 @@ package metrics_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/test/golden"
@@ -16,27 +20,42 @@ import (
 
 func fixed() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC) }
 
+// print writes what was counted as a line of the functions' log.
+func print(t *testing.T, out *bytes.Buffer, counted []slog.Attr, more ...slog.Attr) {
+	t.Helper()
+	r := slog.NewRecord(fixed(), slog.LevelInfo, "metrics", 0)
+	r.AddAttrs(append(more, counted...)...)
+	h := slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: lambdacontext.ReplaceAttr})
+	if err := h.Handle(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The golden file pins every event as the platform reads it.
 func TestEventsMatchGolden(t *testing.T) {
 	var out bytes.Buffer
-	e := metrics.New(&out, "mcp", fixed)
-	for _, err := range []error{
-		e.Request(metrics.Request{Method: "tools/call", Tool: "retrieve_tools", Agent: "ci", RequestID: "r-1", Duration: 12500 * time.Microsecond}),
-		e.Request(metrics.Request{Method: "tools/list", Failed: true}),
-		e.Discovery("ci", true, true),
-		e.Discovery("ci", false, false),
-		e.Call("ci", "notes:get_note", "read"),
-		e.Blocked("ci", "notes:delete_note", "disabled_by_config"),
-		e.Upstream("notes", "available", "", 80*time.Millisecond),
-		e.Upstream("tickets", "transient", "timeout", 5*time.Second),
-		e.Catalog(90*time.Second, true),
-		e.ColdStart(120 * time.Millisecond),
-		e.Sync("ok", 70, 527, 3*time.Second),
-	} {
-		if err != nil {
-			t.Fatal(err)
+	m := metrics.New("mcp", fixed)
+	request := func(took time.Duration, failed bool, do ...func(ctx context.Context)) {
+		ctx := m.Begin(t.Context())
+		for _, count := range do {
+			count(ctx)
 		}
+		print(t, &out, m.Request(ctx, took, failed), slog.String("agent", "ci"))
 	}
+	request(0, true)
+	request(12500*time.Microsecond, false, func(ctx context.Context) { m.Discovery(ctx, true, true) })
+	request(12500*time.Microsecond, false, func(ctx context.Context) { m.Discovery(ctx, false, false) })
+	request(time.Millisecond, false, func(ctx context.Context) { m.Blocked(ctx, "notes:delete_note", "disabled_by_config") })
+	request(90*time.Millisecond, false, func(ctx context.Context) { m.Call(ctx, "notes:get_note", "read") }, func(ctx context.Context) {
+		if own := m.Upstream(ctx, "notes", "available", "", 80*time.Millisecond); own != nil {
+			t.Errorf("a request's server has a line of its own: %v", own)
+		}
+	})
+	print(t, &out, m.Upstream(t.Context(), "notes", "available", "", 80*time.Millisecond))
+	print(t, &out, m.Upstream(t.Context(), "tickets", "transient", "timeout", 5*time.Second))
+	print(t, &out, m.ColdStart(120*time.Millisecond))
+	print(t, &out, m.Sync(metrics.Run{Result: "ok", Servers: 70, Tools: 527, Took: 3 * time.Second, Catalog: &metrics.Catalog{Age: 90 * time.Second, Stale: true}}))
+	print(t, &out, m.Sync(metrics.Run{Result: "skipped"}))
 	golden.Check(t, filepath.Join("testdata", "events.jsonl"), out.String())
 }
 
@@ -72,6 +91,9 @@ func TestLinesKeepTheFormat(t *testing.T) {
 			t.Errorf("%s: wrong time or level", l)
 		}
 		for _, d := range line.AWS.CloudWatchMetrics {
+			if d.Namespace != "Portcullis" || len(d.Dimensions) != 1 || len(d.Metrics) == 0 || len(d.Metrics) > 100 {
+				t.Errorf("%s: %+v is outside the format", l, d)
+			}
 			for _, name := range d.Dimensions[0] {
 				if v, ok := fields[name].(string); !ok || v == "" || !bounded[name] {
 					t.Errorf("%s: dimension %q is unbounded or has no text", l, name)
@@ -86,37 +108,45 @@ func TestLinesKeepTheFormat(t *testing.T) {
 	}
 }
 
-func TestEventsOutsideTheFormatAreRefused(t *testing.T) {
-	one := []metrics.Metric{{Name: "Requests", Unit: metrics.Count, Value: 1}}
-	for name, ev := range map[string]metrics.Event{
-		"no metric":           {},
-		"empty dimension":     {Metrics: one, Dimensions: []metrics.Field{{Name: "Tier"}}},
-		"over-long dimension": {Metrics: one, Dimensions: []metrics.Field{{Name: "Tier", Value: strings.Repeat("x", 1025)}}},
-		"repeated field":      {Metrics: one, Properties: []metrics.Field{{Name: "Requests", Value: "2"}}},
-		"101 metrics":         {Metrics: make([]metrics.Metric, 101)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			if err := metrics.New(&out, "mcp", fixed).Emit(ev); err == nil || out.Len() > 0 {
-				t.Errorf("Emit = %v and wrote %d bytes, want an error and nothing", err, out.Len())
+func TestMeter(t *testing.T) {
+	m := metrics.New("mcp", fixed)
+	t.Run("a name stands on a line once", func(t *testing.T) {
+		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
+		m.Upstream(ctx, "notes", "available", "", time.Second)
+		print(t, out, m.Upstream(ctx, "tickets", "transient", "timeout", time.Second))
+		m.Call(ctx, "notes:a", "read")
+		m.Call(ctx, "notes:b", "write")
+		print(t, out, m.Request(ctx, time.Second, false))
+		for _, member := range []string{`"UpstreamDuration":`, `"Status":`, `"server":`} {
+			for line := range strings.Lines(out.String()) {
+				if strings.Count(line, member) != 1 {
+					t.Errorf("%s stands %d times in %s", member, strings.Count(line, member), line)
+				}
 			}
-		})
-	}
-}
-
-func TestLongPropertiesAreCut(t *testing.T) {
-	var out bytes.Buffer
-	if err := metrics.New(&out, "mcp", fixed).Call("a", strings.Repeat("n", 5000), "read"); err != nil {
-		t.Fatal(err)
-	}
-	if out.Len() > 1000 {
-		t.Errorf("line has %d bytes", out.Len())
-	}
-}
-
-func TestNilEmitterWritesNothing(t *testing.T) {
-	var e *metrics.Emitter
-	if err := e.Call("a", "b", "read"); err != nil {
-		t.Error(err)
-	}
+		}
+		if strings.Count(out.String(), `"ToolCalls":`) != 1 || strings.Count(out.String(), `"Tier":`) != 1 || strings.Count(out.String(), `"target":`) != 1 {
+			t.Errorf("a second count of the same name is on the line: %s", out)
+		}
+	})
+	t.Run("long names are cut", func(t *testing.T) {
+		ctx, out := m.Begin(t.Context()), &bytes.Buffer{}
+		m.Call(ctx, strings.Repeat("n", 5000), "read")
+		if print(t, out, m.Request(ctx, 0, false)); out.Len() > 1000 {
+			t.Errorf("line has %d bytes", out.Len())
+		}
+	})
+	t.Run("outside of a request", func(t *testing.T) {
+		m.Call(t.Context(), "notes:get_note", "read")
+		if got := m.Request(t.Context(), 0, false); got != nil {
+			t.Errorf("it counts %v", got)
+		}
+	})
+	t.Run("nil", func(t *testing.T) {
+		var m *metrics.Meter
+		ctx := m.Begin(t.Context())
+		m.Call(ctx, "a", "read")
+		if got := append(m.Request(ctx, 0, false), m.Upstream(ctx, "s", "available", "", 0)...); got != nil {
+			t.Errorf("it counts %v", got)
+		}
+	})
 }

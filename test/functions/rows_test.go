@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -24,13 +25,13 @@ type house struct {
 	*world
 	program *boot.Program
 	handler http.Handler
-	metrics *failing
+	log     *failing
 
 	mu  sync.Mutex
 	now time.Time
 }
 
-// failing is where metrics go; it can refuse them.
+// failing is where the log goes, with the metrics; it can refuse them.
 type failing struct {
 	mu   sync.Mutex
 	err  error
@@ -49,7 +50,7 @@ func (f *failing) Write(p []byte) (int, error) {
 
 func (w *world) open(t *testing.T) *house {
 	t.Helper()
-	h := &house{world: w, metrics: &failing{}, now: time.Now()}
+	h := &house{world: w, log: &failing{}, now: time.Now()}
 	t.Setenv("AWS_ENDPOINT_URL", w.proxy.URL)
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
@@ -64,7 +65,7 @@ func (w *world) open(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Metrics: h.metrics, Secrets: aws.Secrets, Now: h.clock})
+	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Log: slog.New(slog.NewJSONHandler(h.log, nil)), Secrets: aws.Secrets, Now: h.clock})
 	if h.handler, err = h.program.Public(); err != nil {
 		t.Fatal(err)
 	}
@@ -195,9 +196,9 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 	})
 	t.Run("a lost metric stops no request", func(t *testing.T) {
 		h := open(t)
-		h.metrics.err = errors.New("no space left")
-		if r := h.call(t, "call_tool_read", searchTool); r.IsError || h.metrics.lost == 0 {
-			t.Errorf("a call answers %+v, with %d metrics lost", r, h.metrics.lost)
+		h.log.err = errors.New("no space left")
+		if r := h.call(t, "call_tool_read", searchTool); r.IsError || h.log.lost == 0 {
+			t.Errorf("a call answers %+v, with %d log lines lost", r, h.log.lost)
 		}
 	})
 	t.Run("an upstream that fails takes its own tools along", func(t *testing.T) {
