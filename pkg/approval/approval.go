@@ -149,6 +149,12 @@ type Entry struct {
 	Written time.Time `json:"-"` // when the store wrote the line; set by the store
 }
 
+// Line returns e as a store keeps it beside r, the record that was just written.
+func (r Record) Line(e Entry) Entry {
+	e.Rev, e.Written = r.Rev, r.UpdatedAt
+	return e
+}
+
 // A Place is where a line stands in the audit of a server: they are sorted by when they were
 // written, the newest first, and those of one moment by tool, from z to a. The zero
 // Place is before all of them.

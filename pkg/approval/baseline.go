@@ -78,6 +78,16 @@ func BaselineKey(identity string, kind Kind) string {
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
 }
 
+// AppendOld appends b, as an earlier version of the program stored it, in the present form; one
+// without a URL is left out.
+func (b Baseline) AppendOld(all []Baseline) []Baseline {
+	if b.URL == "" {
+		return all
+	}
+	b.Identity, b.Kind = Identity(b.URL), Tools
+	return append(all, b)
+}
+
 // Key returns the key of b.
 func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
 

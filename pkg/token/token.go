@@ -90,6 +90,29 @@ func (t Token) Next() Token {
 	return t
 }
 
+// Encode checks t and returns it as [Token.Next] makes it, and as a store keeps that: without
+// LastUsed, which lies beside it, so that noting a use never collides with a revocation.
+func (t Token) Encode() (next Token, data []byte, err error) {
+	if err := t.Check(); err != nil {
+		return Token{}, nil, err
+	}
+	kept := t.Next()
+	kept.LastUsed = time.Time{}
+	data, err = rawjson.Marshal(kept, kept.Unknown)
+	return t.Next(), data, err
+}
+
+// Decode returns the token of which Encode made data. lastUsed is a time in RFC 3339; "": never.
+func Decode(data []byte, lastUsed string) (t Token, err error) {
+	if t.Unknown, err = rawjson.Unmarshal(data, &t); err != nil {
+		return Token{}, err
+	}
+	if lastUsed != "" {
+		t.LastUsed, err = time.Parse(time.RFC3339Nano, lastUsed)
+	}
+	return t, err
+}
+
 // Live reports whether t lets anybody in at the given time. One in a form that this program
 // does not know does not: what it says to narrow itself would not be heard.
 func (t Token) Live(now time.Time) bool {

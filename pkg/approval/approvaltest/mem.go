@@ -187,9 +187,7 @@ func (m *Mem) put(ctx context.Context, r approval.Record, e *approval.Entry) (ap
 	}
 	m.records[r.ID()] = r
 	if e != nil {
-		kept := *e
-		kept.Rev, kept.Written = r.Rev, r.UpdatedAt
-		m.audit = append(m.audit, kept)
+		m.audit = append(m.audit, r.Line(*e))
 	}
 	return clone(r), nil
 }

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // note writes an audit line, and takes away those of its server that are too old.
@@ -19,11 +19,7 @@ func (s *Store) note(tx *bbolt.Tx, e approval.Entry) error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	if err := lines.Put(auditKey(e.Place()), data); err != nil {
+	if err := putJSON(lines, auditKey(e.Place()), e); err != nil {
 		return err
 	}
 	return s.trim(lines)
@@ -68,6 +64,7 @@ func auditKey(p approval.Place) []byte { return append(timeKey(p.Written), p.Too
 
 // Audit implements [approval.Store].
 func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
+	defer store.Wrap(&err, "audit of %q", server)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		b := tx.Bucket(audit).Bucket([]byte(server))
 		if b == nil {
@@ -89,8 +86,5 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Place, 
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("audit of %q: %w", server, err)
-	}
-	return lines, nil
+	return lines, err
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -62,7 +64,7 @@ type stored struct {
 // Open opens or creates the file at path, with the default options if o is nil. If
 // another process holds the file it says so after two seconds. A file that is damaged, or
 // empty, is [ErrDamaged], and stays as it is.
-func Open(path string, o *Options) (*Store, error) {
+func Open(path string, o *Options) (_ *Store, err error) {
 	s := &Store{guard: guard{path: path}}
 	if o != nil {
 		s.o = *o
@@ -70,18 +72,18 @@ func Open(path string, o *Options) (*Store, error) {
 	if s.o.Now == nil {
 		s.o.Now = time.Now
 	}
-	err := intact(path)
-	if err == nil {
+	defer store.Wrap(&err, "open approvals %q", path)
+	if err = intact(path); err == nil {
 		err = s.run(func() (err error) {
 			s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
 			return err
 		})
 	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, fmt.Errorf("open approvals %q: another process holds the file; stop that one first, or use another folder", path)
+		return nil, errors.New("another process holds the file; stop that one first, or use another folder")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open approvals %q: %w", path, err)
+		return nil, err
 	}
 	err = s.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{records, decisions, audit, baselines, firsts, tokens, tokenUses} {
@@ -96,7 +98,7 @@ func Open(path string, o *Options) (*Store, error) {
 	})
 	if err != nil {
 		_ = s.Close() // the first error is the one to tell
-		return nil, fmt.Errorf("open approvals %q: %w", path, err)
+		return nil, err
 	}
 	return s, nil
 }
@@ -106,14 +108,12 @@ func (s *Store) Close() error { return s.close() }
 
 // Get implements [approval.Store].
 func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err error) {
+	defer store.Wrap(&err, "get approval %q", id)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		r, err = get(tx, id.String())
 		return err
 	})
-	if err != nil {
-		return approval.Record{}, fmt.Errorf("get approval %q: %w", id, err)
-	}
-	return r, nil
+	return r, err
 }
 
 // Peek implements [approval.Store].
@@ -121,6 +121,7 @@ func (s *Store) Peek(ctx context.Context, id tool.ID) (approval.Record, error) {
 
 // Records implements [approval.Store].
 func (s *Store) Records(ctx context.Context, server string) (all []approval.Record, err error) {
+	defer store.Wrap(&err, "approvals of %q", server)
 	prefix := []byte(tool.ID{Server: server}.String())
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(records).Cursor()
@@ -133,16 +134,14 @@ func (s *Store) Records(ctx context.Context, server string) (all []approval.Reco
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("approvals of %q: %w", server, err)
-	}
-	return all, nil
+	return all, err
 }
 
 // Changes implements [approval.Store].
 func (s *Store) Changes(ctx context.Context, since time.Time, after string) (decided []approval.Decision, next string, err error) {
+	defer store.Wrap(&err, "changes of approvals")
 	if after != "" { // there is one page
-		return nil, "", fmt.Errorf("changes of approvals: no page after %q", after)
+		return nil, "", fmt.Errorf("no page after %q", after)
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(decisions).Cursor()
@@ -156,20 +155,16 @@ func (s *Store) Changes(ctx context.Context, since time.Time, after string) (dec
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, "", fmt.Errorf("changes of approvals: %w", err)
-	}
-	return decided, "", nil
+	return decided, "", err
 }
 
 // Put implements [approval.Store].
-func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (next approval.Record, err error) {
+	defer store.Wrap(&err, "put approval %q", r.ID())
 	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
-		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
+		return next, err
 	}
-	read := r // a batch may run the function again
-	err := s.update(func(tx *bbolt.Tx) error {
-		r = read
+	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
 		held, err := get(tx, r.ID().String())
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return err
@@ -177,21 +172,28 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		if held.Rev != r.Rev {
 			return approval.ErrConflict
 		}
-		r = r.Next(s.o.Now())
-		if err := move(tx, held, r); err != nil {
+		next = r.Next(s.o.Now())
+		if err := move(tx, held, next); err != nil {
 			return err
 		}
-		if err := put(tx, r); err != nil || e == nil {
+		if err := put(tx, next); err != nil || e == nil {
 			return err
 		}
-		line := *e
-		line.Rev, line.Written = r.Rev, r.UpdatedAt
-		return s.note(tx, line)
+		return s.note(tx, next.Line(*e))
 	})
 	if err != nil {
-		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
+		return approval.Record{}, err
 	}
-	return r, nil
+	return next, nil
+}
+
+// putJSON writes v as JSON.
+func putJSON(b *bbolt.Bucket, key []byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, data)
 }
 
 // put writes the record.

@@ -25,6 +25,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // lockName is the file that writers of the folder lock; lockPoll is how often
@@ -52,63 +53,55 @@ var _ object.Store = (*Store)(nil)
 func New(root string) *Store { return &Store{root: root, swept: map[string]bool{}} }
 
 // Get implements [object.Store].
-func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {
+func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Object, err error) {
+	defer store.Wrap(&err, "get object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+		return object.Object{}, err
 	}
 	root, err := os.OpenRoot(s.root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, object.ErrNotFound)
+		return object.Object{}, object.ErrNotFound
 	}
 	if err != nil {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+		return object.Object{}, err
 	}
 	defer func() { _ = root.Close() }()
 	data, err := read(root, key)
 	if err != nil {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+		return object.Object{}, err
 	}
 	o := object.Object{Data: data, ETag: object.Version(data)}
 	if o.ETag == ifNoneMatch {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, object.ErrNotModified)
+		return object.Object{}, object.ErrNotModified
 	}
 	return o, nil
 }
 
 // Put implements [object.Store]. Writers of the folder, in whatever process,
 // take turns: between the look at the old version and the rename none comes in.
-func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (string, error) {
+func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
+	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
-		return "", fmt.Errorf("put object %q: %w", key, err)
+		return "", err
 	}
-	if err := s.put(ctx, key, data, ifMatch); err != nil {
-		return "", fmt.Errorf("put object %q: %w", key, err)
-	}
-	return object.Version(data), nil
-}
-
-// Delete implements [object.Store]. It takes its turn as a writer.
-func (s *Store) Delete(ctx context.Context, key string) error {
-	err := cmp.Or(ctx.Err(), object.CheckKey(key))
-	if err == nil {
-		err = s.locked(ctx, func(root *os.Root) error { return remove(root, key) })
-	}
-	if err != nil {
-		return fmt.Errorf("delete object %q: %w", key, err)
-	}
-	return nil
-}
-
-func (s *Store) put(ctx context.Context, key string, data []byte, ifMatch string) error {
 	if err := os.MkdirAll(s.root, 0o700); err != nil {
-		return err
+		return "", err
 	}
-	return s.locked(ctx, func(root *os.Root) error {
+	return object.Version(data), s.locked(ctx, func(root *os.Root) error {
 		if err := s.sweep(root, path.Dir(key)); err != nil {
 			return err
 		}
 		return write(root, key, data, ifMatch)
 	})
+}
+
+// Delete implements [object.Store]. It takes its turn as a writer.
+func (s *Store) Delete(ctx context.Context, key string) (err error) {
+	defer store.Wrap(&err, "delete object %q", key)
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return err
+	}
+	return s.locked(ctx, func(root *os.Root) error { return remove(root, key) })
 }
 
 // locked runs f while no other writer of the folder does anything; not at all if there

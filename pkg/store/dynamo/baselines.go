@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 var _ approval.Baselines = (*Store)(nil)
@@ -21,35 +22,29 @@ var _ approval.Baselines = (*Store)(nil)
 const maxReaders = 16
 
 // Baseline implements [approval.Baselines].
-func (s *Store) Baseline(ctx context.Context, identity string, kind approval.Kind) (approval.Baseline, error) {
-	b, err := s.readBaseline(ctx, baselineKey(approval.BaselineKey(identity, kind)))
-	if err != nil {
-		return approval.Baseline{}, fmt.Errorf("baseline of %q: %w", identity, err)
-	}
-	return b, nil
+func (s *Store) Baseline(ctx context.Context, identity string, kind approval.Kind) (b approval.Baseline, err error) {
+	defer store.Wrap(&err, "baseline of %q", identity)
+	return read(ctx, s, baselineKey(approval.BaselineKey(identity, kind)), decodeBaseline)
 }
 
-func (s *Store) readBaseline(ctx context.Context, key item) (approval.Baseline, error) {
-	return read(ctx, s, key, func(it item) (b approval.Baseline, err error) {
-		if err = json.Unmarshal([]byte(textOf(it["baseline"])), &b); err != nil {
-			err = broken(it, err)
-		}
-		return b, err
-	})
+func decodeBaseline(it item) (b approval.Baseline, err error) {
+	if err = json.Unmarshal([]byte(textOf(it["baseline"])), &b); err != nil {
+		err = broken(it, err)
+	}
+	return b, err
 }
 
 // PutBaseline implements [approval.Baselines].
-func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) error {
+func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) (err error) {
+	defer store.Wrap(&err, "put baseline of %q", b.Server)
 	data, err := json.Marshal(b)
 	if err := cmp.Or(ctx.Err(), b.Check(), err); err != nil {
-		return fmt.Errorf("put baseline of %q: %w", b.Server, err)
+		return err
 	}
 	it := baselineKey(b.Key())
 	it["baseline"] = text(string(data))
-	if _, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: it}, s.options); err != nil {
-		return fmt.Errorf("put baseline of %q: %w", b.Server, s.explain(err))
-	}
-	return nil
+	_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: it}, s.options)
+	return s.explain(err)
 }
 
 // OldBaselines implements [approval.Baselines].
@@ -60,17 +55,13 @@ func (s *Store) OldBaselines(ctx context.Context, servers []string) ([]approval.
 	g.SetLimit(maxReaders)
 	for _, server := range servers {
 		g.Go(func() error {
-			b, err := s.readBaseline(ctx, item{"PK": text(recordPK + server), "SK": text("BASELINE")})
-			if errors.Is(err, approval.ErrNotFound) || err == nil && b.URL == "" {
-				return nil
-			}
-			if err != nil {
+			b, err := read(ctx, s, item{"PK": text(recordPK + server), "SK": text("BASELINE")}, decodeBaseline)
+			if err != nil && !errors.Is(err, approval.ErrNotFound) {
 				return fmt.Errorf("old baseline of %q: %w", server, err)
 			}
-			b.Identity, b.Kind = approval.Identity(b.URL), approval.Tools
 			mu.Lock()
 			defer mu.Unlock()
-			found = append(found, b)
+			found = b.AppendOld(found)
 			return nil
 		})
 	}

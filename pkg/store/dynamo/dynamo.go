@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,6 +28,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -78,41 +80,33 @@ func New(db api, table string, o *Options) *Store {
 type item = map[string]types.AttributeValue
 
 // Get implements [approval.Store].
-func (s *Store) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
-	r, err := read(ctx, s, recordKey(id), decode)
-	if err != nil {
-		return approval.Record{}, fmt.Errorf("get approval %q: %w", id, err)
-	}
-	return r, nil
+func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err error) {
+	defer store.Wrap(&err, "get approval %q", id)
+	return read(ctx, s, recordKey(id), decode)
 }
 
 // Peek implements [approval.Store]. It takes half the units of Get, and may be late.
-func (s *Store) Peek(ctx context.Context, id tool.ID) (approval.Record, error) {
-	r, err := readItem(ctx, s, recordKey(id), false, decode)
-	if err != nil {
-		return approval.Record{}, fmt.Errorf("peek at approval %q: %w", id, err)
-	}
-	return r, nil
+func (s *Store) Peek(ctx context.Context, id tool.ID) (r approval.Record, err error) {
+	defer store.Wrap(&err, "peek at approval %q", id)
+	return readItem(ctx, s, recordKey(id), false, decode)
 }
 
 // Records implements [approval.Store].
-func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, error) {
-	all, err := query(ctx, s, &dynamodb.QueryInput{
+func (s *Store) Records(ctx context.Context, server string) (all []approval.Record, err error) {
+	defer store.Wrap(&err, "approvals of %q", server)
+	return query(ctx, s, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("PK = :pk AND begins_with(SK, :tool)"),
 		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":tool": text(recordSK)},
 		ConsistentRead:            aws.Bool(true),
 	}, decode)
-	if err != nil {
-		return nil, fmt.Errorf("approvals of %q: %w", server, err)
-	}
-	return all, nil
 }
 
 // Changes implements [approval.Store].
-func (s *Store) Changes(ctx context.Context, since time.Time, after string) ([]approval.Decision, string, error) {
+func (s *Store) Changes(ctx context.Context, since time.Time, after string) (decided []approval.Decision, next string, err error) {
+	defer store.Wrap(&err, "changes of approvals")
 	from, err := decodeMark(after)
 	if err != nil {
-		return nil, "", fmt.Errorf("changes of approvals: %w", err)
+		return nil, "", err
 	}
 	in := &dynamodb.QueryInput{
 		TableName: &s.table, IndexName: aws.String(feedIndex),
@@ -121,25 +115,16 @@ func (s *Store) Changes(ctx context.Context, since time.Time, after string) ([]a
 		ExclusiveStartKey:         from,
 	}
 	p, err := again(func() (page[approval.Decision], error) { return queryPage(ctx, s, in, decodeDecision) })
-	if err != nil {
-		return nil, "", fmt.Errorf("changes of approvals: %w", err)
-	}
-	return p.items, encodeMark(p.next), nil
+	return p.items, encodeMark(p.next), err
 }
 
-// Put implements [approval.Store]. If the answer to a write is lost, the client
-// asks again, and the table refuses: the revision has changed, by that very
-// write. So each write carries an id, and a refused one looks whose the record is, as does
-// one whose answer cannot be read.
-func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
-	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
-		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
-	}
-	next := r.Next(s.o.Now())
-	id := rand.Text()
+// Put implements [approval.Store].
+func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (_ approval.Record, err error) {
+	defer store.Wrap(&err, "put approval %q", r.ID())
+	next, id := r.Next(s.o.Now()), rand.Text()
 	up, err := encode(next, id)
-	if err != nil {
-		return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
+	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e), err); err != nil {
+		return approval.Record{}, err
 	}
 	up.TableName, up.ConditionExpression = &s.table, aws.String("attribute_not_exists(PK)")
 	if r.Rev > 0 {
@@ -152,26 +137,22 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 			ExpressionAttributeNames: up.ExpressionAttributeNames, ExpressionAttributeValues: up.ExpressionAttributeValues,
 		}, s.options)
 	} else {
-		err = s.putBoth(ctx, up, next, *e)
+		err = s.putBoth(ctx, up, next, next.Line(*e))
 	}
-	if err != nil {
-		err = s.explain(err)
-		if !errors.Is(err, approval.ErrConflict) && !garbled(err) || !s.wrote(ctx, r.ID(), id) {
-			return approval.Record{}, fmt.Errorf("put approval %q: %w", r.ID(), err)
-		}
+	if err := s.written(ctx, up.Key, id, err); err != nil {
+		return approval.Record{}, err
 	}
 	return next, nil
 }
 
 // putBoth writes the record and its audit line in one transaction.
 func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Record, e approval.Entry) error {
-	e.Rev = r.Rev
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
 	audit := types.Put{TableName: &s.table, Item: item{
-		"PK": text("AUDIT#" + r.Server), "SK": text(auditKey(approval.Place{Written: r.UpdatedAt, Tool: r.Tool})),
+		"PK": text("AUDIT#" + r.Server), "SK": text(auditKey(e.Place())),
 		"entry": text(string(line)),
 	}}
 	if s.o.KeepAudit > 0 {
@@ -183,15 +164,23 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 	return err
 }
 
-// wrote reports whether the record that the table holds is the one of the write with
-// the given id. If that cannot be told the write counts as refused, and the caller reads again.
-func (s *Store) wrote(ctx context.Context, id tool.ID, writeID string) bool {
-	held, err := read(ctx, s, recordKey(id), writeIDOf)
-	return err == nil && held == writeID
+// written returns what err, of a write with an id, says of it. If the answer to a write is
+// lost, the client asks again, and the table refuses: the revision has changed, by that very
+// write. So each write carries an id, and a refused one looks whose the item is, as does one
+// whose answer cannot be read. If that cannot be told the write counts as refused, and the caller
+// reads again.
+func (s *Store) written(ctx context.Context, key item, id string, err error) error {
+	if err = s.explain(err); errors.Is(err, approval.ErrConflict) || garbled(err) {
+		if held, unread := read(ctx, s, key, writeIDOf); unread == nil && held == id {
+			return nil
+		}
+	}
+	return err
 }
 
 // Audit implements [approval.Store].
-func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) ([]approval.Entry, error) {
+func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
+	defer store.Wrap(&err, "audit of %q", server)
 	if limit <= 0 {
 		return nil, ctx.Err()
 	}
@@ -206,11 +195,7 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Place, 
 		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :after")
 		in.ExpressionAttributeValues[":after"] = text(auditKey(after))
 	}
-	lines, err := query(ctx, s, in, decodeEntry)
-	if err != nil {
-		return nil, fmt.Errorf("audit of %q: %w", server, err)
-	}
-	return lines, nil
+	return query(ctx, s, in, decodeEntry)
 }
 
 // options sets the retries of one call.
@@ -221,13 +206,9 @@ func (s *Store) explain(err error) error {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return fmt.Errorf("table %q, or its index %q, does not exist: %w", s.table, feedIndex, err)
 	}
-	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		return approval.ErrConflict
-	}
-	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
-		return approval.ErrConflict
-	}
-	if hasReason(err, "ConditionalCheckFailed", "TransactionConflict") {
+	_, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
+	_, raced := errors.AsType[*types.TransactionConflictException](err)
+	if refused || raced || hasReason(err, "ConditionalCheckFailed", "TransactionConflict") {
 		return approval.ErrConflict
 	}
 	return err
@@ -236,15 +217,7 @@ func (s *Store) explain(err error) error {
 // hasReason reports whether err is a cancelled transaction with one of the codes.
 func hasReason(err error, codes ...string) bool {
 	cancelled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	if !ok {
-		return false
-	}
-	for _, reason := range cancelled.CancellationReasons {
-		for _, code := range codes {
-			if aws.ToString(reason.Code) == code {
-				return true
-			}
-		}
-	}
-	return false
+	return ok && slices.ContainsFunc(cancelled.CancellationReasons, func(r types.CancellationReason) bool {
+		return slices.Contains(codes, aws.ToString(r.Code))
+	})
 }

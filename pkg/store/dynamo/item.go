@@ -88,12 +88,7 @@ func decode(it item) (r approval.Record, err error) {
 	if r.Unknown, err = rawjson.Unmarshal([]byte(textOf(it["record"])), &r); err != nil {
 		return approval.Record{}, broken(it, err)
 	}
-	if b, ok := it["approved"].(*types.AttributeValueMemberB); ok {
-		r.Approved = b.Value
-	}
-	if b, ok := it["current"].(*types.AttributeValueMemberB); ok {
-		r.Current = b.Value
-	}
+	r.Approved, r.Current = bytesOf(it["approved"]), bytesOf(it["current"])
 	return r, nil
 }
 
@@ -101,18 +96,14 @@ func decode(it item) (r approval.Record, err error) {
 func decodeDecision(it item) (approval.Decision, error) {
 	server, isRecord := strings.CutPrefix(textOf(it["PK"]), recordPK)
 	name, isTool := strings.CutPrefix(textOf(it["SK"]), recordSK)
-	at, err := time.Parse(timeLayout, textOf(it["decided_at"]))
-	rev, isNumber := it["rev"].(*types.AttributeValueMemberN)
+	at, timeErr := time.Parse(timeLayout, textOf(it["decided_at"]))
+	rev, revErr := numberOf(it["rev"])
 	disabled, isBool := it["disabled"].(*types.AttributeValueMemberBOOL)
-	if err != nil || !isRecord || !isTool || !isNumber || !isBool {
+	if err := errors.Join(timeErr, revErr); err != nil || !isRecord || !isTool || !isBool {
 		return approval.Decision{}, broken(it, errors.Join(errors.New("it is no decision"), err))
 	}
-	n, err := strconv.ParseInt(rev.Value, 10, 64)
-	if err != nil {
-		return approval.Decision{}, broken(it, err)
-	}
 	return approval.Decision{
-		ID: tool.ID{Server: server, Name: name}, Rev: n, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
+		ID: tool.ID{Server: server, Name: name}, Rev: rev, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
 		ApprovedHash: tool.Hash(textOf(it["approved_hash"])), CurrentHash: tool.Hash(textOf(it["current_hash"])), DecidedAt: at,
 	}, nil
 }
@@ -175,6 +166,23 @@ func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{V
 
 func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// numberOf returns the number of v.
+func numberOf(v types.AttributeValue) (int64, error) {
+	n, ok := v.(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, errors.New("it is no number")
+	}
+	return strconv.ParseInt(n.Value, 10, 64)
+}
+
+// bytesOf returns the bytes of v, nil if it has none.
+func bytesOf(v types.AttributeValue) []byte {
+	if b, ok := v.(*types.AttributeValueMemberB); ok {
+		return b.Value
+	}
+	return nil
 }
 
 // textOf returns the string of v, "" if it is none.

@@ -1,10 +1,10 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // sessionAPI is what Sessions calls beside a Store's calls.
@@ -30,7 +31,7 @@ type sessionAPI interface {
 // credential would hide the id, and let guesses at that credential be tried on each item.
 type Sessions struct {
 	db sessionAPI
-	s  *Store // for its reads
+	s  *Store
 }
 
 var _ session.Store = (*Sessions)(nil)
@@ -42,31 +43,30 @@ func NewSessions(db sessionAPI, table string, now func() time.Time) *Sessions {
 }
 
 // Get implements [session.Store].
-func (x *Sessions) Get(ctx context.Context, k session.Key) (session.Session, error) {
+func (x *Sessions) Get(ctx context.Context, k session.Key) (_ session.Session, err error) {
+	defer store.Wrap(&err, "get session of %q", k.Server)
 	s, err := read(ctx, x.s, sessionKey(k), decodeSession)
-	if errors.Is(err, approval.ErrNotFound) {
-		err = session.ErrNotFound
-	}
-	if err == nil && !s.Expires.After(x.s.o.Now()) {
-		err = session.ErrNotFound
-	}
 	if err != nil {
-		return session.Session{}, fmt.Errorf("get session of %q: %w", k.Server, err)
+		return session.Session{}, as(err, approval.ErrNotFound, session.ErrNotFound)
+	}
+	if !s.Expires.After(x.s.o.Now()) {
+		return session.Session{}, session.ErrNotFound
 	}
 	return s, nil
 }
 
 // Put implements [session.Store]. A write whose answer was lost is made again by the
 // client, and finds its own session, which it may replace.
-func (x *Sessions) Put(ctx context.Context, k session.Key, s session.Session, old secret.Text) (session.Session, error) {
+func (x *Sessions) Put(ctx context.Context, k session.Key, s session.Session, old secret.Text) (kept session.Session, err error) {
+	defer store.Wrap(&err, "put session of %q", k.Server)
 	if err := ctx.Err(); err != nil {
-		return session.Session{}, fmt.Errorf("put session of %q: %w", k.Server, err)
+		return session.Session{}, err
 	}
 	it := sessionKey(k)
 	it["session_id"] = text(s.ID.Reveal())
 	it["protocol_version"] = text(s.Version)
 	it["expires_at"] = number(s.Expires.Unix())
-	_, err := x.db.PutItem(ctx, &dynamodb.PutItemInput{
+	_, err = x.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &x.s.table, Item: it,
 		ConditionExpression: aws.String("attribute_not_exists(PK) OR session_id IN (:own, :old) OR expires_at <= :now"),
 		ExpressionAttributeValues: item{
@@ -77,50 +77,39 @@ func (x *Sessions) Put(ctx context.Context, k session.Key, s session.Session, ol
 	if err == nil {
 		return s, nil
 	}
-	var kept session.Session
 	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		if kept, err = decodeSession(refused.Item); err == nil {
-			err = session.ErrConflict
-		}
-	} else {
-		err = x.s.explain(err)
+		kept, err = decodeSession(refused.Item)
+		return kept, cmp.Or(err, session.ErrConflict)
 	}
-	return kept, fmt.Errorf("put session of %q: %w", k.Server, err)
+	return session.Session{}, x.s.explain(err)
 }
 
 // Delete implements [session.Store].
-func (x *Sessions) Delete(ctx context.Context, k session.Key, s session.Session) error {
+func (x *Sessions) Delete(ctx context.Context, k session.Key, s session.Session) (err error) {
+	defer store.Wrap(&err, "delete session of %q", k.Server)
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("delete session of %q: %w", k.Server, err)
+		return err
 	}
-	_, err := x.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+	_, err = x.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &x.s.table, Key: sessionKey(k),
 		ConditionExpression:                 aws.String("session_id = :own AND expires_at <= :expires"),
 		ExpressionAttributeValues:           item{":own": text(s.ID.Reveal()), ":expires": number(s.Expires.Unix())},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, x.s.options)
-	if err == nil {
+	refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+	switch {
+	case !ok:
+		return x.s.explain(err)
+	case textOf(refused.Item["session_id"]) != s.ID.Reveal():
 		return nil
 	}
-	if refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		if textOf(refused.Item["session_id"]) != s.ID.Reveal() {
-			return nil
-		}
-		err = session.ErrConflict
-	} else {
-		err = x.s.explain(err)
-	}
-	return fmt.Errorf("delete session of %q: %w", k.Server, err)
+	return session.ErrConflict
 }
 
 func decodeSession(it item) (session.Session, error) {
-	expires, ok := it["expires_at"].(*types.AttributeValueMemberN)
-	if !ok {
-		return session.Session{}, broken(it, errors.New("it has no expiry"))
-	}
-	seconds, err := strconv.ParseInt(expires.Value, 10, 64)
+	seconds, err := numberOf(it["expires_at"])
 	if err != nil {
-		return session.Session{}, broken(it, err)
+		return session.Session{}, broken(it, fmt.Errorf("expires_at: %w", err))
 	}
 	return session.Session{
 		ID: secret.New(textOf(it["session_id"])), Version: textOf(it["protocol_version"]), Expires: time.Unix(seconds, 0).UTC(),

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // writeID is the user metadata (x-amz-meta-…) that tells one write from another.
@@ -46,9 +47,10 @@ var _ object.Store = (*Store)(nil)
 func New(client api, bucket string) *Store { return &Store{client, bucket} }
 
 // Get implements [object.Store].
-func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, error) {
+func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Object, err error) {
+	defer store.Wrap(&err, "get object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, err)
+		return object.Object{}, err
 	}
 	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: &key}
 	if ifNoneMatch != "" {
@@ -56,12 +58,12 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object
 	}
 	out, err := s.s3.GetObject(ctx, in)
 	if err != nil {
-		return object.Object{}, fmt.Errorf("get object %q: %w", key, s.explain(err))
+		return object.Object{}, s.explain(err)
 	}
 	defer func() { _ = out.Body.Close() }()
 	data, err := io.ReadAll(out.Body)
 	if err != nil {
-		return object.Object{}, fmt.Errorf("get object %q: read the body: %w", key, err)
+		return object.Object{}, fmt.Errorf("read the body: %w", err)
 	}
 	return object.Object{Data: data, ETag: aws.ToString(out.ETag)}, nil
 }
@@ -69,9 +71,10 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (object.Object
 // Put implements [object.Store]. If the answer to a conditional write is
 // lost, the client asks again, and S3 refuses: the object has changed, by that
 // very write. So each write carries an id, and a refused one looks whose the object is.
-func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (string, error) {
+func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
+	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
-		return "", fmt.Errorf("put object %q: %w", key, err)
+		return "", err
 	}
 	id := rand.Text()
 	in := &s3.PutObjectInput{
@@ -98,22 +101,21 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 			return etag, nil
 		}
 	}
-	return "", fmt.Errorf("put object %q: %w", key, err)
+	return "", err
 }
 
 // Delete implements [object.Store]. In a bucket that keeps versions the object becomes an
 // old one, and goes when the bucket's rules say so.
-func (s *Store) Delete(ctx context.Context, key string) error {
-	err := cmp.Or(ctx.Err(), object.CheckKey(key))
-	if err == nil {
-		if _, err = s.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key}); err != nil {
-			err = s.explain(err)
-		}
+func (s *Store) Delete(ctx context.Context, key string) (err error) {
+	defer store.Wrap(&err, "delete object %q", key)
+	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, object.ErrNotFound) {
-		return fmt.Errorf("delete object %q: %w", key, err)
+	_, err = s.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.bucket, Key: &key})
+	if err = s.explain(err); errors.Is(err, object.ErrNotFound) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // wrote reports whether the object at key is the one of the write with the
