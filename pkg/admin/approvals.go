@@ -64,20 +64,18 @@ func (a *api) settle(ctx context.Context, deed string, how catalog.Settlement) (
 
 // stored returns the tool's record as it is in the store. One that the store lost is put back
 // first: whoever decides must not decide about less than was decided already.
-func (a *api) stored(ctx context.Context, id tool.ID) (approval.Record, error) {
+func (a *api) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	r, err := a.approvals.Get(ctx, id)
 	held := &r
 	if errors.Is(err, approval.ErrNotFound) {
 		held = nil
 	} else if err != nil {
-		return r, err
+		return nil, err
 	}
-	snap := a.states.Load(ctx).Catalog
-	if snap == nil {
-		return r, err
+	if snap := a.states.Load(ctx).Catalog; snap != nil {
+		if i, ok := snap.Find(id); ok && snap.Lost(i, held) {
+			return catalog.Recover(ctx, a.approvals, snap, i, held, a.o.Now)
+		}
 	}
-	if i, ok := snap.Find(id); ok && snap.Lost(i, held) {
-		return catalog.Recover(ctx, a.approvals, snap, i, held, a.o.Now)
-	}
-	return r, err
+	return held, err
 }

@@ -56,28 +56,29 @@ func enabling(seen Seen, note string) decision {
 }
 
 // decide carries out d on the tool's record, and returns the record as it is then.
-func (a *api) decide(ctx context.Context, v *state.View, id tool.ID, d decision) (approval.Record, error) {
+func (a *api) decide(ctx context.Context, v *state.View, id tool.ID, d decision) (*approval.Record, error) {
 	i, listed := v.Find(id)
 	if listed && d.opens && v.Verdict(i).Denied == lock.Yes {
-		return approval.Record{}, problem(http.StatusConflict, "an operator's rule denies this tool; only the operator can change that")
+		return nil, problem(http.StatusConflict, "an operator's rule denies this tool; only the operator can change that")
 	}
 	r, err := a.stored(ctx, id)
 	switch {
 	case errors.Is(err, approval.ErrNotFound) && listed:
-		return approval.Record{}, problem(http.StatusConflict, "the tool has no approval record yet; the next sync makes one")
+		return nil, problem(http.StatusConflict, "the tool has no approval record yet; the next sync makes one")
 	case errors.Is(err, approval.ErrNotFound):
-		return approval.Record{}, problem(http.StatusNotFound, "no tool of this name is known")
+		return nil, problem(http.StatusNotFound, "no tool of this name is known")
 	case err != nil:
-		return approval.Record{}, err
+		return nil, err
 	}
-	next, entry, err := d.apply(r, actorOf(ctx), a.o.Now())
+	next, entry, err := d.apply(*r, actorOf(ctx), a.o.Now())
 	if err != nil {
-		return approval.Record{}, err // what was seen changed, which says more than that the record did
+		return nil, err // what was seen changed, which says more than that the record did
 	}
 	if d.seen.Rev != 0 && d.seen.Rev != r.Rev {
-		return approval.Record{}, problem(http.StatusConflict, moved(r))
+		return nil, problem(http.StatusConflict, moved(*r))
 	}
-	return a.approvals.Put(ctx, next, &entry)
+	after, err := a.approvals.Put(ctx, next, &entry)
+	return &after, err
 }
 
 // moved says to somebody who saw an earlier revision how the record is now. Whoever changed it
@@ -99,7 +100,7 @@ func (a *api) decideAndShow(ctx context.Context, id tool.ID, d decision) (Tool, 
 	if err != nil {
 		return Tool{}, a.fail(ctx, d.deed, err)
 	}
-	return a.show(a.states.Refresh(ctx).View(a.o.Agent), id, &r), nil
+	return a.show(a.states.Refresh(ctx).View(a.o.Agent), id, r), nil
 }
 
 type approveInput struct {
@@ -191,7 +192,7 @@ func (a *api) approveServer(ctx context.Context, in *approveServerInput) (*appro
 				out.Body.Tools[n] = a.notApproved(ctx, t.Name, err)
 				return nil
 			}
-			records[n] = &r
+			records[n] = r
 			return nil
 		})
 	}

@@ -3,11 +3,11 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strconv"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -79,31 +79,35 @@ func (r *run) readApprovals(ctx context.Context) error {
 			asked[s.Name] = true
 		}
 	}
-	var mu sync.Mutex
+	return each(ctx, maps.Keys(asked), func(ctx context.Context, name string) error {
+		records, err := r.approvals.Records(ctx, name)
+		if err != nil {
+			return fmt.Errorf("read approvals: %w", err)
+		}
+		for _, held := range records {
+			r.remember(&held)
+		}
+		return nil
+	})
+}
+
+// each calls do for every item, [maxWriters] at once. It stops at the first that fails.
+func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context, T) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
-	for name := range asked {
-		g.Go(func() error {
-			records, err := r.approvals.Records(ctx, name)
-			if err != nil {
-				return fmt.Errorf("read approvals: %w", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, held := range records {
-				r.remember(held)
-			}
-			return nil
-		})
+	for item := range items {
+		g.Go(func() error { return do(ctx, item) })
 	}
 	return g.Wait()
 }
 
-func (r *run) remember(held approval.Record) {
+func (r *run) remember(held *approval.Record) {
 	if bytes.Equal(held.Approved, held.Current) {
 		held.Approved = held.Current // one copy in memory: most records are approved as they are
 	}
-	r.records[held.ID()] = &held
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records[held.ID()] = held
 }
 
 // A sighting is a tool whose record is due for a write.
@@ -194,55 +198,31 @@ func (r *run) sightings(l *list, first bool, from string, room int) (due []sight
 	return due
 }
 
-// recordAll writes the records that are due, [maxWriters] at once. It stops at
-// the first that fails: the store is gone, and the next run goes on from here.
+// recordAll writes the records that are due. If one fails the store is gone, and the next run
+// goes on from here.
 func (r *run) recordAll(ctx context.Context, due []sighting) error {
-	var mu sync.Mutex
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxWriters)
-	for _, d := range due {
-		g.Go(func() error {
-			before, after, err := r.record(ctx, d)
-			if err != nil {
-				return fmt.Errorf("record %q: %w", d.seen.ID, err)
+	return each(ctx, slices.Values(due), func(ctx context.Context, d sighting) error {
+		var before *approval.Record
+		after, err := approval.Update(ctx, r.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
+			before = held
+			next, entry, changed := approval.Observe(held, d.seen)
+			if !changed {
+				return nil, nil, nil
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			r.remember(after)
-			switch {
-			case before == nil:
-				d.list.counts.New++
-			case before.CurrentHash != after.CurrentHash:
-				d.list.counts.Changed++
-			}
-			return nil
+			return &next, entry, nil
 		})
-	}
-	return g.Wait()
-}
-
-// record writes what [approval.Observe] says, again from what is stored if
-// another writer came first, and returns the record before and after.
-func (r *run) record(ctx context.Context, d sighting) (before *approval.Record, after approval.Record, err error) {
-	before = d.held
-	for range maxTries {
-		next, entry, changed := approval.Observe(before, d.seen)
-		if !changed {
-			return before, next, nil
+		if err != nil {
+			return fmt.Errorf("record %q: %w", d.seen.ID, err)
 		}
-		after, err = r.approvals.Put(ctx, next, entry)
-		if !errors.Is(err, approval.ErrConflict) {
-			return before, after, err
-		}
-		stored, err := r.approvals.Get(ctx, d.seen.ID)
+		r.remember(after)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		switch {
-		case err == nil:
-			before = &stored
-		case errors.Is(err, approval.ErrNotFound):
-			before = nil
-		default:
-			return nil, approval.Record{}, err
+		case before == nil:
+			d.list.counts.New++
+		case before.CurrentHash != after.CurrentHash:
+			d.list.counts.Changed++
 		}
-	}
-	return nil, approval.Record{}, fmt.Errorf("%d times: %w", maxTries, approval.ErrConflict)
+		return nil
+	})
 }

@@ -3,15 +3,13 @@ package catalog
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -89,36 +87,24 @@ func (r *run) recoverLost(ctx context.Context) error {
 	if r.base == nil {
 		return nil
 	}
-	var due []int
+	due := map[int]*approval.Record{} // what the store has, by the tool's number
 	for i := range r.base.Len() {
-		if r.base.Lost(i, r.records[r.base.ID(i)]) {
-			due = append(due, i)
+		if held := r.records[r.base.ID(i)]; r.base.Lost(i, held) {
+			due[i] = held
 		}
 	}
 	if len(due) == 0 {
 		return nil
 	}
 	clear(r.baselines) // they may be lost as well
-	var mu sync.Mutex
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxWriters)
-	for _, i := range due {
-		g.Go(func() error {
-			id := r.base.ID(i)
-			mu.Lock()
-			held := r.records[id]
-			mu.Unlock()
-			after, err := Recover(gctx, r.approvals, r.base, i, held, r.o.Now)
-			if err != nil {
-				return fmt.Errorf("recover %q: %w", id, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
+	err := each(ctx, maps.Keys(due), func(ctx context.Context, i int) error {
+		after, err := Recover(ctx, r.approvals, r.base, i, due[i], r.o.Now)
+		if err == nil {
 			r.remember(after)
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	r.report.Recovered += len(due)
@@ -182,27 +168,19 @@ func (r *run) rebuilt() []string {
 
 // Recover puts back the record of tool i, which the store of approvals lost, and returns
 // what the store has then. held is what it has now; nil: nothing.
-func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, held *approval.Record, now func() time.Time) (approval.Record, error) {
-	known := s.Record(i)
-	for range maxTries {
+func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, held *approval.Record, now func() time.Time) (*approval.Record, error) {
+	id, known := s.ID(i), s.Record(i)
+	after, err := approval.Update(ctx, approvals, id, held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
+		if !approval.IsLost(held, known) {
+			return nil, nil, nil // another one put it back
+		}
 		next, entry := approval.Recover(held, known, now())
-		after, err := approvals.Put(ctx, next, &entry)
-		if !errors.Is(err, approval.ErrConflict) {
-			return after, err
-		}
-		stored, err := approvals.Get(ctx, s.ID(i))
-		switch {
-		case errors.Is(err, approval.ErrNotFound):
-			held = nil
-		case err != nil:
-			return approval.Record{}, err
-		case !approval.IsLost(&stored, known):
-			return stored, nil // another one put it back
-		default:
-			held = &stored
-		}
+		return &next, &entry, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("recover %q: %w", id, err)
 	}
-	return approval.Record{}, fmt.Errorf("%d times: %w", maxTries, approval.ErrConflict)
+	return after, nil
 }
 
 // A Settlement says which of two versions of a recovered record holds.
@@ -211,16 +189,13 @@ type Settlement func(r approval.Record, actor string, now time.Time) (approval.R
 // Settle lets what the catalog ([approval.KeepRestored]) or the store ([approval.AcceptStore])
 // had decided hold for every record that the store lost, whether a sync has put it back
 // already or not, and returns those records, by id. An error may come after some were settled.
-func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) ([]approval.Record, error) {
+func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) (settled []approval.Record, err error) {
 	var mu sync.Mutex
-	var settled []approval.Record
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxWriters)
-	for _, server := range s.Servers() {
+	var lost []*approval.Record
+	err = each(ctx, slices.Values(s.Servers()), func(ctx context.Context, server Server) error {
 		records, err := approvals.Records(ctx, server.Name)
 		if err != nil {
-			err = errors.Join(err, g.Wait()) // first: it waits for who adds to settled
-			return settled, err
+			return err
 		}
 		held := make(map[string]*approval.Record, len(records))
 		for _, r := range records {
@@ -228,52 +203,55 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 		}
 		for i := server.First; i < server.First+server.Tools; i++ {
 			if name := s.ID(i).Name; s.Lost(i, held[name]) {
-				after, err := Recover(ctx, approvals, s, i, held[name], now)
-				if err != nil {
-					err = errors.Join(fmt.Errorf("recover %q: %w", s.ID(i), err), g.Wait())
-					return settled, err
-				}
-				held[name] = &after
-			}
-		}
-		for _, r := range held {
-			if r.Lost == nil {
-				continue
-			}
-			g.Go(func() error {
-				after, err := settle(ctx, approvals, *r, how, actor, now)
-				if err != nil || after == nil {
+				if held[name], err = Recover(ctx, approvals, s, i, held[name], now); err != nil {
 					return err
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				settled = append(settled, *after)
-				return nil
-			})
+			}
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range held {
+			if r.Lost != nil {
+				lost = append(lost, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	err := g.Wait()
+	err = each(ctx, slices.Values(lost), func(ctx context.Context, r *approval.Record) error {
+		after, err := settle(ctx, approvals, r, how, actor, now)
+		if err != nil || after == nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		settled = append(settled, *after)
+		return nil
+	})
 	slices.SortFunc(settled, func(a, b approval.Record) int { return strings.Compare(a.ID().String(), b.ID().String()) })
 	return settled, err
 }
 
 // settle settles one record, unless somebody else did; then it returns nil.
-func settle(ctx context.Context, approvals approval.Store, r approval.Record, how Settlement, actor string, now func() time.Time) (*approval.Record, error) {
-	for range maxTries {
-		next, entry, err := how(r, actor, now())
-		if err != nil {
-			return nil, err
+func settle(ctx context.Context, approvals approval.Store, r *approval.Record, how Settlement, actor string, now func() time.Time) (*approval.Record, error) {
+	mine := false
+	after, err := approval.Update(ctx, approvals, r.ID(), r, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
+		switch mine = held != nil && held.Lost != nil; {
+		case held == nil:
+			return nil, nil, approval.ErrNotFound
+		case !mine:
+			return nil, nil, nil
 		}
-		after, err := approvals.Put(ctx, next, &entry)
-		if !errors.Is(err, approval.ErrConflict) {
-			return &after, err
-		}
-		if r, err = approvals.Get(ctx, r.ID()); err != nil {
-			return nil, err
-		}
-		if r.Lost == nil {
-			return nil, nil
-		}
+		next, entry, err := how(*held, actor, now())
+		return &next, &entry, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle %q: %w", r.ID(), err)
 	}
-	return nil, fmt.Errorf("settle %q %d times: %w", r.ID(), maxTries, approval.ErrConflict)
+	if !mine {
+		return nil, nil
+	}
+	return after, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -35,6 +36,8 @@ type run struct {
 	records map[tool.ID]*approval.Record // as they were read or written last
 	made    map[string][]ToolInput       // tools of servers that did not load, if base cannot tell them
 	report  Report
+
+	mu sync.Mutex // guards records and the counts of lists while records are read or written
 }
 
 // A list is what a run knows of one server.
