@@ -111,12 +111,11 @@ func (s *Session) named(name string) []int {
 		}
 		return out
 	}
-	for k := range len(name) {
-		if strings.HasPrefix(name[k:], separator) {
-			add(tool.ID{Server: name[:k], Name: name[k+len(separator):]})
-		}
+	ids, cut := tool.ParseDirect(name)
+	for _, id := range ids {
+		add(id)
 	}
-	if len(out) == 0 && len(name) == longest {
+	if len(out) == 0 && cut {
 		for i := range s.sel.Tools.All() { // a name that was cut does not say where it came from
 			if s.directName(s.view.ID(i)) == name {
 				out = append(out, i)
@@ -126,12 +125,6 @@ func (s *Session) named(name string) []int {
 	slices.Sort(out)
 	return out
 }
-
-// What a name in direct mode is put together with, and the length to which it is cut.
-const (
-	separator = "__"
-	longest   = 64
-)
 
 // A cursor is the id after which the next page begins, so that it stays right
 // when tools come and go.

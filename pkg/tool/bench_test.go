@@ -1,9 +1,7 @@
-package tool_test
+package tool
 
 import (
 	"testing"
-
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const benchmarked = `{"name":"search_issues","description":"Search issues. Takes the query syntax of the site.","inputSchema":{"type":"object",
@@ -15,7 +13,7 @@ const benchmarked = `{"name":"search_issues","description":"Search issues. Takes
 func BenchmarkParseDefinition(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tool.ParseDefinition([]byte(benchmarked)); err != nil {
+		if _, err := ParseDefinition([]byte(benchmarked)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -24,7 +22,7 @@ func BenchmarkParseDefinition(b *testing.B) {
 func BenchmarkReadDefinition(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tool.ReadDefinition([]byte(benchmarked)); err != nil {
+		if _, err := ReadDefinition([]byte(benchmarked)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -33,7 +31,7 @@ func BenchmarkReadDefinition(b *testing.B) {
 func BenchmarkCanonicalJSON(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tool.CanonicalJSON([]byte(benchmarked)); err != nil {
+		if _, err := canonicalJSON([]byte(benchmarked)); err != nil {
 			b.Fatal(err)
 		}
 	}

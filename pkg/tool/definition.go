@@ -1,15 +1,12 @@
 package tool
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // MaxDefinition is the longest definition that is taken, in bytes.
@@ -42,7 +39,7 @@ func ParseDefinition(raw []byte) (Definition, error) {
 	if len(raw) > MaxDefinition {
 		return Definition{}, fmt.Errorf("definition has %d bytes, at most %d are allowed", len(raw), MaxDefinition)
 	}
-	canonical, err := CanonicalJSON(raw)
+	canonical, err := canonicalJSON(raw)
 	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}
@@ -60,112 +57,53 @@ func ParseDefinition(raw []byte) (Definition, error) {
 // does not work out the hash.
 func ReadDefinition(raw []byte) (Definition, error) {
 	d := Definition{Raw: raw}
-	err := members(raw, func(key string, value json.RawMessage) error {
-		switch key {
-		case "name":
-			return readString(key, value, &d.Name)
-		case "title":
-			return readString(key, value, &d.Title)
-		case "description":
-			return readString(key, value, &d.Description)
-		case "inputSchema":
-			return readObject(key, value, &d.InputSchema)
-		case "outputSchema":
-			return readObject(key, value, &d.OutputSchema)
-		case "annotations":
-			return readAnnotations(value, &d.Annotations)
-		}
-		return nil
-	})
-	if err != nil {
-		return Definition{}, fmt.Errorf("definition: %w", err)
+	o, err := rawjson.Split(raw, rawjson.Lenient, "annotations")
+	if err == nil {
+		a := &d.Annotations
+		err = read(o, "", map[string]any{
+			"name": &d.Name, "title": &d.Title, "description": &d.Description,
+			"inputSchema": &d.InputSchema, "outputSchema": &d.OutputSchema,
+			"annotations": map[string]any{
+				"title": &a.Title, "readOnlyHint": &a.ReadOnlyHint, "destructiveHint": &a.DestructiveHint,
+				"idempotentHint": &a.IdempotentHint, "openWorldHint": &a.OpenWorldHint,
+			},
+		})
 	}
-	if err := ValidName(d.Name); err != nil {
+	if err == nil {
+		err = ValidName(d.Name)
+	}
+	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}
 	return d, nil
 }
 
-// readAnnotations goes by exact key: encoding/json would fold case, and take a
-// "READONLYHINT" that no client reads for the hint that opens the read tier.
-func readAnnotations(raw json.RawMessage, a *Annotations) error {
-	var object json.RawMessage
-	if err := readObject("annotations", raw, &object); err != nil || object == nil {
-		return err
-	}
-	return members(object, func(key string, value json.RawMessage) error {
-		switch key {
-		case "title":
-			return readString("annotations.title", value, &a.Title)
-		case "readOnlyHint":
-			return readBool(key, value, &a.ReadOnlyHint)
-		case "destructiveHint":
-			return readBool(key, value, &a.DestructiveHint)
-		case "idempotentHint":
-			return readBool(key, value, &a.IdempotentHint)
-		case "openWorldHint":
-			return readBool(key, value, &a.OpenWorldHint)
+// read sets the fields that an object has members for; a null sets nothing. It goes by exact
+// names: encoding/json would fold case, and take a "READONLYHINT" that no client reads for
+// the hint that opens the read tier.
+func read(o rawjson.Object, within string, fields map[string]any) error {
+	for _, m := range o {
+		to, ok := fields[m.Name]
+		if !ok || string(m.Value) == "null" {
+			continue
 		}
-		return nil
-	})
-}
-
-var errNotObject = errors.New("not a JSON object")
-
-// members calls f with each member of a JSON object, in the order in which
-// they stand. The value is a sub-slice of raw. A key that stands twice comes twice.
-func members(raw []byte, f func(key string, value json.RawMessage) error) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != jsontext.KindBeginObject {
-		return errNotObject
-	}
-	for d.PeekKind() != jsontext.KindEndObject {
-		t, err := d.ReadToken()
-		if err != nil {
-			return err
+		kind := "an object"
+		switch to := to.(type) {
+		case *string:
+			kind, ok = "a string", json.Unmarshal(m.Value, to) == nil
+		case **bool:
+			kind, ok = "a boolean", json.Unmarshal(m.Value, to) == nil
+		case *json.RawMessage:
+			*to, ok = m.Value, m.Value[0] == '{'
+		case map[string]any:
+			ok = m.Value[0] == '{'
+			if err := read(m.Members, within+m.Name+".", to); err != nil {
+				return err
+			}
 		}
-		name := t.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		end := int(d.InputOffset())
-		if err := f(name, raw[end-len(value):end:end]); err != nil {
-			return err
+		if !ok {
+			return fmt.Errorf("%q is not %s", within+m.Name, kind)
 		}
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return errNotObject
-	}
-	return nil
-}
-
-func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
-
-func readString(key string, raw json.RawMessage, to *string) error {
-	if err := json.Unmarshal(raw, to); err != nil {
-		return fmt.Errorf("%q is not a string", key)
-	}
-	return nil
-}
-
-func readBool(key string, raw json.RawMessage, to **bool) error {
-	if err := json.Unmarshal(raw, to); err != nil {
-		return fmt.Errorf("annotation %q is not a boolean", key)
-	}
-	return nil
-}
-
-func readObject(key string, raw json.RawMessage, to *json.RawMessage) error {
-	switch {
-	case isNull(raw):
-		return nil
-	case raw[0] != '{':
-		return fmt.Errorf("%q is not an object", key)
-	}
-	*to = raw
 	return nil
 }

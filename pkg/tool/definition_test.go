@@ -1,4 +1,4 @@
-package tool_test
+package tool
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 func TestParseDefinition(t *testing.T) {
@@ -18,18 +17,18 @@ func TestParseDefinition(t *testing.T) {
 		"annotations":{"title":"Coffee","readOnlyHint":false,"destructiveHint":false,"openWorldHint":true,"vendor":[1]},
 		"outputSchema":{"type":"object"},"title":"Make coffee","_meta":{"k":1.50},"icons":[]}`)
 	before := bytes.Clone(in)
-	got, err := tool.ParseDefinition(in)
+	got, err := ParseDefinition(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := tool.Definition{
+	want := Definition{
 		Raw:          before,
 		Name:         "make_coffee",
 		Title:        "Make coffee",
 		Description:  "Café",
 		InputSchema:  json.RawMessage(`{ "type" : "object","x":9007199254740993 }`),
 		OutputSchema: json.RawMessage(`{"type":"object"}`),
-		Annotations: tool.Annotations{
+		Annotations: Annotations{
 			Title: "Coffee", ReadOnlyHint: new(false), DestructiveHint: new(false), OpenWorldHint: new(true),
 		},
 		Hash: "9c1fff6f26b3efd4245d371396a49d4c3ac2de95564ce25049151653a4b95b6f",
@@ -46,25 +45,25 @@ func TestParseDefinition(t *testing.T) {
 	}
 }
 
-func TestParseDefinitionTakesWhatServersLeaveOut(t *testing.T) {
+func TestParseDefinitionAbsentFields(t *testing.T) {
 	for _, in := range []string{
 		`{"name":"a"}`,
 		`{"name":"a","description":null,"title":null,"inputSchema":null,"outputSchema":null,"annotations":null}`,
 		`{"name":"a","annotations":{"readOnlyHint":null,"title":null}}`,
 	} {
-		got, err := tool.ParseDefinition([]byte(in))
+		got, err := ParseDefinition([]byte(in))
 		if err != nil {
 			t.Errorf("ParseDefinition(%s) = %v", in, err)
 			continue
 		}
-		if diff := cmp.Diff(tool.Definition{Raw: json.RawMessage(in), Name: "a", Hash: got.Hash}, got); diff != "" {
+		if diff := cmp.Diff(Definition{Raw: json.RawMessage(in), Name: "a", Hash: got.Hash}, got); diff != "" {
 			t.Errorf("ParseDefinition(%s) (-want +got):\n%s", in, diff)
 		}
 	}
 }
 
-func TestParseDefinitionGoesByExactKeys(t *testing.T) {
-	got, err := tool.ParseDefinition([]byte(
+func TestParseDefinitionKeyCase(t *testing.T) {
+	got, err := ParseDefinition([]byte(
 		`{"name":"a","NAME":"b","Description":"no","InputSchema":{},"annotations":{"READONLYHINT":true,"readonlyhint":true}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,7 @@ func TestParseDefinitionGoesByExactKeys(t *testing.T) {
 	if got.Name != "a" || got.Description != "" || got.InputSchema != nil {
 		t.Errorf("definition = %+v, took a key of another case", got)
 	}
-	if got.Annotations.Tier() != tool.Destructive {
+	if got.Annotations.Tier() != Destructive {
 		t.Errorf("a hint that no client reads opened the tier %v", got.Annotations.Tier())
 	}
 }
@@ -96,14 +95,14 @@ func TestParseDefinitionRefuses(t *testing.T) {
 		{"a hint that is text", `{"name":"a","annotations":{"readOnlyHint":"true"}}`},
 		{"a hint that is a number", `{"name":"a","annotations":{"destructiveHint":0}}`},
 		{"an annotation title that is a number", `{"name":"a","annotations":{"title":1}}`},
-		{"one byte too many", `{"name":"a","description":"` + strings.Repeat("x", tool.MaxDefinition-28) + `"}`},
+		{"one byte too many", `{"name":"a","description":"` + strings.Repeat("x", MaxDefinition-28) + `"}`},
 	}...) {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := tool.ParseDefinition([]byte(tc.in))
+			got, err := ParseDefinition([]byte(tc.in))
 			if err == nil {
 				t.Fatalf("ParseDefinition(%.80s) = %.80v, want an error", tc.in, got)
 			}
-			if diff := cmp.Diff(tool.Definition{}, got); diff != "" {
+			if diff := cmp.Diff(Definition{}, got); diff != "" {
 				t.Errorf("a refused definition is not empty:\n%s", diff)
 			}
 			if len(err.Error()) > 300 {
@@ -111,17 +110,17 @@ func TestParseDefinitionRefuses(t *testing.T) {
 			}
 		})
 	}
-	whole := `{"name":"a","description":"` + strings.Repeat("x", tool.MaxDefinition-29) + `"}`
-	if _, err := tool.ParseDefinition([]byte(whole)); err != nil || len(whole) != tool.MaxDefinition {
+	whole := `{"name":"a","description":"` + strings.Repeat("x", MaxDefinition-29) + `"}`
+	if _, err := ParseDefinition([]byte(whole)); err != nil || len(whole) != MaxDefinition {
 		t.Errorf("a definition of %d bytes: %v, want it taken", len(whole), err)
 	}
 }
 
 func TestHash(t *testing.T) {
 	const base = `{"name":"a","description":"d","inputSchema":{"type":"object","maximum":9007199254740993},"annotations":{"readOnlyHint":true}}`
-	hash := func(in string) tool.Hash {
+	hash := func(in string) Hash {
 		t.Helper()
-		d, err := tool.ParseDefinition([]byte(in))
+		d, err := ParseDefinition([]byte(in))
 		if err != nil {
 			t.Fatalf("ParseDefinition(%s): %v", in, err)
 		}
@@ -167,13 +166,13 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func TestReadDefinitionReadsWhatParseDefinitionTook(t *testing.T) {
+func TestReadDefinition(t *testing.T) {
 	in := []byte(`{"name":"a","description":"d","inputSchema":{"type":"object"}}`)
-	parsed, err := tool.ParseDefinition(in)
+	parsed, err := ParseDefinition(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := tool.ReadDefinition(in)
+	read, err := ReadDefinition(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,14 +181,14 @@ func TestReadDefinitionReadsWhatParseDefinitionTook(t *testing.T) {
 		t.Errorf("the two differ (-parsed +read):\n%s", diff)
 	}
 	for _, in := range []string{"", "{", `{"name":"a"}x`, `{"name":`, `[]`} {
-		if got, err := tool.ReadDefinition([]byte(in)); err == nil {
+		if got, err := ReadDefinition([]byte(in)); err == nil {
 			t.Errorf("ReadDefinition(%s) = %+v, want an error", in, got)
 		}
 	}
 }
 
 func ExampleParseDefinition() {
-	d, err := tool.ParseDefinition([]byte(`{
+	d, err := ParseDefinition([]byte(`{
 		"name": "search_code",
 		"description": "Search code. Uses the index of the default branch.",
 		"inputSchema": {"type": "object", "properties": {"q": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["q"]},
@@ -200,8 +199,8 @@ func ExampleParseDefinition() {
 		return
 	}
 	text, lossy := signature.Of(d.InputSchema, d.OutputSchema)
-	fmt.Println(tool.ID{Server: "github", Name: d.Name}, text, lossy)
-	fmt.Println(tool.FirstSentence(d.Description), d.Annotations.Tier())
+	fmt.Println(ID{Server: "github", Name: d.Name}, text, lossy)
+	fmt.Println(FirstSentence(d.Description), d.Annotations.Tier())
 	// Output:
 	// github:search_code (q: string, limit?: integer) false
 	// Search code. read

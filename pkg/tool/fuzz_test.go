@@ -1,13 +1,13 @@
-package tool_test
+package tool
 
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 func FuzzParseID(f *testing.F) {
@@ -15,7 +15,7 @@ func FuzzParseID(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
-		id, err := tool.ParseID(in)
+		id, err := ParseID(in)
 		if err != nil {
 			return
 		}
@@ -24,6 +24,9 @@ func FuzzParseID(f *testing.F) {
 		}
 		if len(id.Direct()) > 64 {
 			t.Errorf("Direct() of %q has %d bytes", in, len(id.Direct()))
+		}
+		if ids, cut := ParseDirect(id.Direct()); !cut && !slices.Contains(ids, id) {
+			t.Errorf("ParseDirect(%q) = %v, want %v among them", id.Direct(), ids, id)
 		}
 	})
 }
@@ -36,7 +39,7 @@ func FuzzMatchGlob(f *testing.F) {
 		if len(pattern)+len(name) > 1<<10 {
 			return
 		}
-		if got, want := tool.MatchGlob(pattern, name), slowMatch(pattern, name); got != want {
+		if got, want := MatchGlob(pattern, name), slowMatch(pattern, name); got != want {
 			t.Errorf("MatchGlob(%q, %q) = %v, want %v", pattern, name, got, want)
 		}
 	})
@@ -71,20 +74,38 @@ func FuzzCanonicalJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, err := tool.CanonicalJSON(in)
+		got, err := canonicalJSON(in)
 		if err != nil {
 			return
 		}
 		if !json.Valid(got) || !utf8.Valid(got) {
-			t.Fatalf("CanonicalJSON(%q) = %q, which is not JSON", in, got)
+			t.Fatalf("canonicalJSON(%q) = %q, which is not JSON", in, got)
 		}
-		again, err := tool.CanonicalJSON(got)
+		again, err := canonicalJSON(got)
 		if err != nil || !bytes.Equal(again, got) {
-			t.Errorf("CanonicalJSON(%q) = %q, %v; want no change", got, again, err)
+			t.Errorf("canonicalJSON(%q) = %q, %v; want no change", got, again, err)
 		}
-		spaced, err := tool.CanonicalJSON(append([]byte(" \n"), in...))
+		spaced, err := canonicalJSON(append([]byte(" \n"), in...))
 		if err != nil || !bytes.Equal(spaced, got) {
 			t.Errorf("white space changed %q into %q, %v", got, spaced, err)
+		}
+	})
+}
+
+// FuzzCanonicalNumber holds that two different numbers never have one form: approvals bind to its hash.
+func FuzzCanonicalNumber(f *testing.F) {
+	for _, s := range []string{"0", "-0.0", "1e2", "1E-3", "9007199254740993", "0.1", "5e-324", "2.2250738585072011e-308", "1.7976931348623157e308", "1e400"} {
+		f.Add(s, s+"0")
+		f.Add(s, "9007199254740992")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, okX := new(big.Rat).SetString(a)
+		y, okY := new(big.Rat).SetString(b)
+		if !okX || !okY || !json.Valid([]byte("["+a+","+b+"]")) {
+			return
+		}
+		if x.Cmp(y) != 0 && canonicalNumber(a) == canonicalNumber(b) {
+			t.Errorf("%s becomes %s, %s becomes %s", a, canonicalNumber(a), b, canonicalNumber(b))
 		}
 	})
 }
@@ -99,7 +120,7 @@ func FuzzParseDefinition(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		before := bytes.Clone(in)
-		d, err := tool.ParseDefinition(in)
+		d, err := ParseDefinition(in)
 		if !bytes.Equal(in, before) {
 			t.Fatal("the definition was changed")
 		}
@@ -109,7 +130,7 @@ func FuzzParseDefinition(f *testing.F) {
 		if !bytes.Equal(d.Raw, in) {
 			t.Errorf("Raw = %q, want %q", d.Raw, in)
 		}
-		if err := tool.ValidName(d.Name); err != nil {
+		if err := ValidName(d.Name); err != nil {
 			t.Errorf("took the name %q", d.Name)
 		}
 		for _, schema := range []json.RawMessage{d.InputSchema, d.OutputSchema} {

@@ -6,8 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A server may ask for parameters to be repeated as HTTP headers, by the keyword
@@ -26,78 +30,63 @@ type HeaderParam struct {
 }
 
 // HeaderParams returns what an input schema asks for.
-func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
-	if !bytes.Contains(schema, []byte(headerKeyword)) {
-		return nil, nil
+func HeaderParams(schema json.RawMessage) (found []HeaderParam, err error) {
+	if bytes.Contains(schema, []byte(headerKeyword)) {
+		err = headerParamsAt(schema, nil, &found)
 	}
-	var found []HeaderParam
-	seen := map[string]bool{}
-	err := headerParamsAt(schema, nil, func(b HeaderParam) error {
-		if folded := strings.ToLower(b.Header); seen[folded] {
-			return fmt.Errorf("%s %q stands twice", headerKeyword, strings.TrimPrefix(b.Header, paramPrefix))
-		} else {
-			seen[folded] = true
-		}
-		found = append(found, b)
-		return nil
-	})
 	return found, err
 }
 
 // headerParamsAt walks one schema that is reachable by properties alone.
-func headerParamsAt(schema json.RawMessage, path []string, found func(HeaderParam) error) error {
+func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam) error {
 	if len(path) > 32 {
 		return errors.New("the schema is nested too deeply")
 	}
-	var kind string
-	var header, properties json.RawMessage
-	err := members(schema, func(name string, value json.RawMessage) error {
-		switch name {
-		case headerKeyword:
-			header = value
-		case "type":
-			kind = stringOf(value)
-		case "properties":
-			properties = value
+	o, err := rawjson.Split(schema, rawjson.Lenient)
+	if errors.Is(err, rawjson.ErrNotObject) {
+		return nil // true and false are schemas too
+	}
+	if err != nil {
+		return err
+	}
+	for _, m := range o {
+		switch m.Name {
+		case headerKeyword, "type", "properties":
 		case "default", "const", "enum", "examples", "example", "title", "description": // data, not schema
 		default:
-			if mentions(value) {
+			// A property that is only called so is no use of the keyword, but such a schema
+			// is not worth telling apart.
+			if bytes.Contains(m.Value, []byte(`"`+headerKeyword+`"`)) {
 				return fmt.Errorf("%s stands where no argument can be read from", headerKeyword)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		if len(schema) > 0 && schema[0] != '{' {
-			return nil // true and false are schemas too
-		}
-		return err
 	}
-	if header != nil {
-		name := stringOf(header)
+	if header := o.Get(headerKeyword); header != nil {
+		name, kind := rawjson.Text(header), rawjson.Text(o.Get("type"))
+		p := HeaderParam{paramPrefix + name, slices.Clone(path)}
 		switch {
 		case len(path) == 0:
 			return fmt.Errorf("%s stands on the arguments as a whole", headerKeyword)
 		case !IsHeaderName(name):
-			return fmt.Errorf("%s %s is not the name of a header", headerKeyword, header[:min(len(header), 64)])
+			return fmt.Errorf("%s %s is not the name of a header", headerKeyword, text.Clip(string(header), 64))
 		case kind != "string" && kind != "integer" && kind != "boolean":
 			return fmt.Errorf("%s stands on a parameter that is no string, integer or boolean", headerKeyword)
+		case slices.ContainsFunc(*found, func(other HeaderParam) bool { return strings.EqualFold(other.Header, p.Header) }):
+			return fmt.Errorf("%s %q stands twice", headerKeyword, name)
 		}
-		if err := found(HeaderParam{paramPrefix + name, append([]string(nil), path...)}); err != nil {
+		*found = append(*found, p)
+	}
+	properties, err := rawjson.Split(o.Get("properties"), rawjson.Lenient)
+	if err != nil {
+		return nil // no object: no properties
+	}
+	for _, p := range properties {
+		if err := headerParamsAt(p.Value, append(path, p.Name), found); err != nil {
 			return err
 		}
 	}
-	if properties == nil || properties[0] != '{' {
-		return nil
-	}
-	return members(properties, func(name string, value json.RawMessage) error {
-		return headerParamsAt(value, append(path, name), found)
-	})
+	return nil
 }
-
-// mentions tells a schema part that uses the keyword at any depth. A property that is
-// only called so is no use of it, but such a schema is not worth telling apart.
-func mentions(raw json.RawMessage) bool { return bytes.Contains(raw, []byte(`"`+headerKeyword+`"`)) }
 
 // IsHeaderName reports whether s can be the name of an HTTP header.
 func IsHeaderName(s string) bool {
@@ -113,7 +102,7 @@ func (b HeaderParam) Value(arguments json.RawMessage) (s string, ok bool) {
 	case len(at) == 0:
 		return "", false
 	case at[0] == '"':
-		return stringOf(at), true
+		return rawjson.Text(at), true
 	case string(at) == "true", string(at) == "false":
 		return string(at), true
 	}
@@ -128,20 +117,10 @@ func (b HeaderParam) number(arguments json.RawMessage) bool {
 
 // find returns the argument, nil if there is none.
 func (b HeaderParam) find(arguments json.RawMessage) json.RawMessage {
-	at := arguments
 	for _, key := range b.path {
-		var next json.RawMessage
-		if at == nil || members(at, func(name string, value json.RawMessage) error {
-			if name == key {
-				next = value
-			}
-			return nil
-		}) != nil {
-			return nil
-		}
-		at = next
+		arguments = rawjson.Get(arguments, key)
 	}
-	return at
+	return arguments
 }
 
 // integer reads a JSON number that is a whole one that every reader can hold.
@@ -186,13 +165,4 @@ func DecodeHeader(s string) (text string, ok bool) {
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(s[len(encodedPrefix) : len(s)-len(encodedSuffix)])
 	return string(b), err == nil
-}
-
-// stringOf returns the string that raw is, or "".
-func stringOf(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-func TestHeadersAreEncodedWhereNeededAndDecodedAgain(t *testing.T) {
+func TestEncodeHeader(t *testing.T) {
 	for name, want := range map[string]string{
 		"get_weather": "get_weather", "a,b": "a,b", "": "", "in side": "in side",
 		"Hello, 世界": "=?base64?SGVsbG8sIOS4lueVjA==?=", " padded ": "=?base64?IHBhZGRlZCA=?=",
@@ -33,7 +33,7 @@ func TestHeadersAreEncodedWhereNeededAndDecodedAgain(t *testing.T) {
 	}
 }
 
-func TestHeaderKeywordIsRefusedWhereItBreaksTheRules(t *testing.T) {
+func TestHeaderParams(t *testing.T) {
 	for schema, ok := range map[string]bool{
 		`{"type":"object"}`: true,
 		`{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}`:                                                   true,
@@ -58,7 +58,7 @@ func TestHeaderKeywordIsRefusedWhereItBreaksTheRules(t *testing.T) {
 	}
 }
 
-func TestAHeaderAgreesWithItsArgument(t *testing.T) {
+func TestHeaderParamAgrees(t *testing.T) {
 	params, err := tool.HeaderParams(json.RawMessage(`{"properties":{"o":{"properties":{"v":{"type":"string","x-mcp-header":"V"}}}}}`))
 	if err != nil || len(params) != 1 || params[0].Header != "Mcp-Param-V" {
 		t.Fatalf("HeaderParams = %+v, %v", params, err)

@@ -25,6 +25,9 @@ func TestFirstSentence(t *testing.T) {
 		{"a numbered list ends it", "Get the weather\n1. for a city", "Get the weather"},
 		{"a list that it introduces does not", "Returns:\n- the price. And more", "Returns: - the price."},
 		{"leading lines without text", "\n\n  Get it. Now", "Get it."},
+		{"empty lines after an introduction are skipped", "Returns:\n\n \n\t\n the page. More.", "Returns: the page."},
+		{"nothing but empty lines after it", "Returns:" + strings.Repeat("\n", 9), "Returns:"},
+		{"empty lines before and after it", "\n\n\nReturns:\n\nit", "Returns: it"},
 		{"full stops of other scripts", "查询余票信息。仅支持前十条。", "查询余票信息。"},
 		{"a number", "Takes 1.5 seconds. Done.", "Takes 1.5 seconds."},
 		{"a domain", "Reads example.com pages. Done.", "Reads example.com pages."},
@@ -76,18 +79,6 @@ func FuzzFirstSentence(f *testing.F) {
 // longPause is a description of the greatest length whose first sentence never begins.
 func longPause() string {
 	return strings.Repeat("a b ", 199) + "c:" + strings.Repeat("\n", tool.MaxDefinition)
-}
-
-func TestEmptyLinesAfterAnIntroductionAreSkipped(t *testing.T) {
-	for description, want := range map[string]string{
-		"Returns:\n\n \n\t\n the page. More.": "Returns: the page.",
-		"Returns:" + strings.Repeat("\n", 9):  "Returns:",
-		"\n\n\nReturns:\n\nit":                "Returns: it",
-	} {
-		if got := tool.FirstSentence(description); got != want {
-			t.Errorf("FirstSentence(%q) = %q, want %q", description, got, want)
-		}
-	}
 }
 
 // BenchmarkFirstSentence reads what takes longest within the limits of a definition. A

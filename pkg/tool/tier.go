@@ -1,6 +1,10 @@
 package tool
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // A Tier is the strongest thing that a tool may do. The zero Tier is
 // [Destructive]: a tool about which nothing is known may do anything.
@@ -13,27 +17,23 @@ const (
 	Read
 )
 
+func tierNames() []string { return []string{"destructive", "write", "read"} }
+
 // String returns "destructive", "write" or "read".
 func (t Tier) String() string {
-	switch t {
-	case Destructive:
-		return "destructive"
-	case Write:
-		return "write"
-	case Read:
-		return "read"
+	if t > Read {
+		return fmt.Sprintf("tier(%d)", uint8(t))
 	}
-	return fmt.Sprintf("tier(%d)", uint8(t))
+	return tierNames()[t]
 }
 
 // ParseTier reads what [Tier.String] prints.
 func ParseTier(s string) (Tier, error) {
-	for t := Destructive; t <= Read; t++ {
-		if s == t.String() {
-			return t, nil
-		}
+	t := slices.Index(tierNames(), s)
+	if t < 0 {
+		return Destructive, fmt.Errorf("tier %q is not read, write or destructive", s)
 	}
-	return Destructive, fmt.Errorf("tier %q is not read, write or destructive", s)
+	return Tier(t), nil
 }
 
 // MarshalText returns the tier's name, or an error if t is none of the three.
@@ -67,20 +67,13 @@ type Annotations struct {
 
 // Override returns a with every hint that o gives in the place of a's own.
 func (a Annotations) Override(o Annotations) Annotations {
-	if o.Title != "" {
-		a.Title = o.Title
+	return Annotations{
+		Title:           cmp.Or(o.Title, a.Title),
+		ReadOnlyHint:    cmp.Or(o.ReadOnlyHint, a.ReadOnlyHint),
+		DestructiveHint: cmp.Or(o.DestructiveHint, a.DestructiveHint),
+		IdempotentHint:  cmp.Or(o.IdempotentHint, a.IdempotentHint),
+		OpenWorldHint:   cmp.Or(o.OpenWorldHint, a.OpenWorldHint),
 	}
-	for _, h := range []struct{ to, from **bool }{
-		{&a.ReadOnlyHint, &o.ReadOnlyHint},
-		{&a.DestructiveHint, &o.DestructiveHint},
-		{&a.IdempotentHint, &o.IdempotentHint},
-		{&a.OpenWorldHint, &o.OpenWorldHint},
-	} {
-		if *h.from != nil {
-			*h.to = *h.from
-		}
-	}
-	return a
 }
 
 // Tier returns what the hints allow to assume: Read only if the tool says that it is

@@ -10,9 +10,10 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // maxDirect is the longest name that every MCP client takes.
@@ -47,11 +48,14 @@ func (id ID) Compare(other ID) int {
 	return strings.Compare(id.String(), other.String())
 }
 
+// separator stands between server and tool in a name of direct mode.
+const separator = "__"
+
 // Direct returns the name that the tool has in direct mode: "server__tool". Some
 // clients break on the whole list if one name is over 64 bytes, so a longer one is
 // its first 55 bytes, "_", and the first 8 hex digits of the SHA-256 of "server:tool".
 func (id ID) Direct() string {
-	s := id.Server + "__" + id.Name
+	s := id.Server + separator + id.Name
 	if len(s) <= maxDirect {
 		return s
 	}
@@ -59,10 +63,17 @@ func (id ID) Direct() string {
 	return s[:55] + "_" + hex.EncodeToString(sum[:4])
 }
 
-var (
-	errEmptyName = errors.New("tool name is empty")
-	errEmptyGlob = errors.New("glob is empty")
-)
+// ParseDirect returns the ids whose name in direct mode is name, as far as it can be read:
+// one for each "__" in it. cut reports that it may also be the name of an id that is too
+// long to be read out of it.
+func ParseDirect(name string) (ids []ID, cut bool) {
+	for i := range name {
+		if strings.HasPrefix(name[i:], separator) {
+			ids = append(ids, ID{name[:i], name[i+len(separator):]})
+		}
+	}
+	return ids, len(name) == maxDirect
+}
 
 // maxName is the longest tool name, in bytes.
 const maxName = 128
@@ -71,63 +82,42 @@ const maxName = 128
 // name is shown to agents before anybody approved it, so it may not carry a sentence; and
 // it stands in the paths where people decide, out of which those two lead.
 func ValidName(s string) error {
-	switch {
-	case s == "":
-		return errEmptyName
-	case len(s) > maxName:
-		return fmt.Errorf("tool name %q… has %d bytes, at most %d are allowed", s[:32], len(s), maxName)
-	case s == ".", s == "..":
-		return fmt.Errorf("tool name %q would not survive in a URL's path", s)
+	if s == "." || s == ".." {
+		return fmt.Errorf("tool name %q cannot be part of a URL's path", s)
 	}
-	for i := range len(s) {
-		if !nameByte(s[i]) {
-			return fmt.Errorf("tool name %q holds a character that is not one of A-Z a-z 0-9 _ . -", s)
-		}
-	}
-	return nil
-}
-
-func nameByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '.' || c == '-'
-}
-
-// MatchGlob reports whether name matches pattern, in which "*" stands for any
-// run of bytes, also an empty one; every other byte stands for itself.
-// It takes time linear in the product of the lengths, whatever the pattern.
-func MatchGlob(pattern, name string) bool {
-	p, n := 0, 0
-	star, mark := -1, 0 // the last "*", and where in name its run ends so far
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pattern) && pattern[p] == name[n]:
-			p++
-			n++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return valid("tool name", s, "_.-")
 }
 
 // ValidGlob returns an error if pattern is empty, longer than 128 bytes, or holds a
 // byte that is neither "*" nor allowed in a name.
-func ValidGlob(pattern string) error {
+func ValidGlob(pattern string) error { return valid("glob", pattern, "_.-*") }
+
+// valid returns an error if s is not 1 to 128 letters, digits and bytes of marks.
+func valid(what, s, marks string) error {
 	switch {
-	case pattern == "":
-		return errEmptyGlob
-	case len(pattern) > maxName:
-		return fmt.Errorf("glob %q… has %d bytes, at most %d are allowed", pattern[:32], len(pattern), maxName)
+	case s == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(s) > maxName:
+		return fmt.Errorf("%s %s has %d bytes, at most %d are allowed", what, text.Quote(s, 32), len(s), maxName)
 	}
-	for i := range len(pattern) {
-		if c := pattern[i]; c != '*' && !nameByte(c) {
-			return fmt.Errorf("glob %q holds a character that is not one of A-Z a-z 0-9 _ . - *", pattern)
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(marks, r) {
+			return fmt.Errorf("%s %q holds a character other than A-Z, a-z, 0-9 and %s", what, s, marks)
 		}
 	}
 	return nil
+}
+
+// MatchGlob reports whether name matches pattern, in which "*" stands for any
+// run of bytes, also an empty one; every other byte stands for itself.
+func MatchGlob(pattern, name string) bool {
+	part, rest, star := strings.Cut(pattern, "*")
+	name, ok := strings.CutPrefix(name, part)
+	for star && ok {
+		if part, rest, star = strings.Cut(rest, "*"); !star {
+			return strings.HasSuffix(name, part)
+		}
+		_, name, ok = strings.Cut(name, part)
+	}
+	return ok && name == ""
 }

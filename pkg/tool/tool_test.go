@@ -36,7 +36,7 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-func TestIDsSortByTheirText(t *testing.T) {
+func TestIDCompare(t *testing.T) {
 	ids := []tool.ID{{"b", "a"}, {"a-b", "a"}, {"a", "z"}, {"a", "b"}, {"ab", "a"}}
 	slices.SortFunc(ids, tool.ID.Compare)
 	var got []string
@@ -73,6 +73,22 @@ func TestDirect(t *testing.T) {
 	long := strings.Repeat("n", 80)
 	if a, b := (tool.ID{Server: "s", Name: long + "a"}).Direct(), (tool.ID{Server: "s", Name: long + "b"}).Direct(); a == b {
 		t.Errorf("two long names share the alias %q", a)
+	}
+}
+
+func TestParseDirect(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	for name, want := range map[string][]tool.ID{
+		"github__create_issue": {{"github", "create_issue"}},
+		"a__b__c":              {{"a", "b__c"}, {"a__b", "c"}},
+		"a___b":                {{"a", "_b"}, {"a_", "b"}},
+		"create_issue":         nil,
+		"ab__" + long:          {{"ab", long}},
+	} {
+		ids, cut := tool.ParseDirect(name)
+		if !slices.Equal(ids, want) || cut != (len(name) == 64) {
+			t.Errorf("ParseDirect(%q) = %v, %v; want %v", name, ids, cut, want)
+		}
 	}
 }
 
