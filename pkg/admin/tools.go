@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -188,7 +187,7 @@ func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		t := v.Tool(i)
 		status := lock.Classify(v.FactsAt(i, r))
 		out.Status = statusText(status)
-		out.Remediation = lock.Remediation(status, gateway.Link(a.o.BaseURL, id))
+		out.Remediation = lock.Remediation(status, approval.Link(a.o.BaseURL, id))
 		out.Denial = denialOf(v.Verdict(i))
 		out.Tier, out.Annotations, out.Signature = v.Tier(i), v.Hints(i), t.Signature
 		out.Hash, out.Definition = string(t.Definition.Hash), t.Definition.Raw

@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 )
 
-// A locked says why a tool is locked and what unlocks it. It is the
+// A lockInfo says why a tool is locked and what unlocks it. It is the
 // _meta["dev.portcullis/lock"] of a blocked call.
-type locked struct {
+type lockInfo struct {
 	Name        string      `json:"name"`
 	Status      lock.Status `json:"status"`
 	Remediation string      `json:"remediation"`
@@ -19,11 +20,11 @@ type locked struct {
 	Link        string      `json:"link,omitempty"` // only where the user can unlock it
 }
 
-func (s *Session) lock(i int, status lock.Status) locked {
+func (s *Session) lockInfo(i int, status lock.Status) lockInfo {
 	id := s.view.ID(i)
-	l := locked{Name: id.String(), Status: status, Note: s.note(i, status)}
+	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status)}
 	if status == lock.DisabledByUser || status == lock.PendingApproval {
-		l.Link = Link(s.g.o.BaseURL, id)
+		l.Link = approval.Link(s.g.o.BaseURL, id)
 	}
 	l.Remediation = lock.Remediation(status, l.Link)
 	return l
@@ -31,7 +32,7 @@ func (s *Session) lock(i int, status lock.Status) locked {
 
 // blocked answers the call of a locked tool. Nothing went upstream.
 func (s *Session) blocked(ctx context.Context, i int, status lock.Status) (json.RawMessage, error) {
-	l := s.lock(i, status)
+	l := s.lockInfo(i, status)
 	s.g.o.Recorder.Blocked(ctx, l.Name, string(status))
 	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", l.Name), slog.String("status", string(status)),

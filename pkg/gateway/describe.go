@@ -43,7 +43,7 @@ func (s *Session) describe(raw json.RawMessage) (json.RawMessage, error) {
 		}
 		out.Tools = append(out.Tools, s.described(i))
 	}
-	return s.own(out)
+	return s.answer(out)
 }
 
 func (s *Session) described(i int) described {
@@ -55,7 +55,7 @@ func (s *Session) described(i int) described {
 		d.Definition = present(t.Definition, "", s.view.Hints(i))
 		return d
 	}
-	l := s.lock(i, status)
+	l := s.lockInfo(i, status)
 	text := s.view.Description(i, status)
 	d.Status, d.Description, d.Remediation, d.Note, d.Link = status, &text, l.Remediation, l.Note, l.Link
 	return d

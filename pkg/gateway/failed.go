@@ -27,8 +27,8 @@ func (s *Session) remembered(i int) (outcome.Outcome, bool) {
 
 // failed renders a call that the tool did not answer.
 func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
-	if own, ok := errors.AsType[*upstream.RPCError](err); ok {
-		return nil, &mcp.Error{Code: int(own.Code), Message: own.Message, Data: own.Data, Err: err}
+	if rpc, ok := errors.AsType[*upstream.RPCError](err); ok {
+		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads how it ended
 		return nil, ctx.Err()
@@ -53,14 +53,14 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 // the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
 // call may have taken effect; without it, it did not. meta holds further members and may be nil.
 func Failed(server string, e *outcome.CallError, meta map[string]any) (json.RawMessage, error) {
-	type trouble struct {
+	type failure struct {
 		Server     string         `json:"server,omitempty"`
 		Status     outcome.Status `json:"status"`
 		Reason     string         `json:"reason"`
 		Delivered  bool           `json:"delivered,omitempty"`
 		RetryAfter int            `json:"retry_after,omitempty"` // seconds
 	}
-	all := map[string]any{"dev.portcullis/upstream": trouble{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
+	all := map[string]any{"dev.portcullis/upstream": failure{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
 	maps.Copy(all, meta)
 	return result(e.Message(server), true, all)
 }

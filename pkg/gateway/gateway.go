@@ -12,7 +12,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"net/url"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -87,13 +86,4 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 		g.o.Now = time.Now
 	}
 	return g
-}
-
-// Link returns the address of the page where a person decides about a tool;
-// "" if base is.
-func Link(base string, id tool.ID) string {
-	if base == "" {
-		return ""
-	}
-	return base + "/admin/tools/" + url.PathEscape(id.Server) + "/" + url.PathEscape(id.Name)
 }

@@ -16,7 +16,7 @@ const (
 )
 
 // How long a client may keep a list of tools, in milliseconds. The six tools change with the
-// gateway's version alone; in direct mode a tool that was locked stays listed for so long,
+// gateway's version alone; in direct mode a tool that was locked since is still in a kept list,
 // and is refused when it is called.
 const (
 	menuTTL   = 300_000
@@ -26,7 +26,7 @@ const (
 // menu returns the definitions of the six tools. Every agent pays for each
 // word of them in every conversation; a test holds their size.
 //
-// alwaysLoad asks clients that defer tools not to hide the gate itself.
+// alwaysLoad asks clients that defer tools not to hide these six.
 func menu() []string {
 	const (
 		tail = `,"_meta":{"anthropic/alwaysLoad":true}}`
@@ -74,17 +74,11 @@ func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage
 	if cursor != "" {
 		return nil, badCursor()
 	}
-	return s.list(menu(), "")
-}
-
-// list finishes a page of tools/list.
-func (s *Session) list(definitions []string, next string) (json.RawMessage, error) {
 	return marshal(struct {
-		Tools      json.RawMessage `json:"tools"`
-		NextCursor string          `json:"nextCursor,omitempty"`
-		TTL        int             `json:"ttlMs"`
-		Meta       map[string]any  `json:"_meta,omitempty"`
-	}{json.RawMessage("[" + strings.Join(definitions, ",") + "]"), next, menuTTL, s.meta()})
+		Tools json.RawMessage `json:"tools"`
+		TTL   int             `json:"ttlMs"`
+		Meta  map[string]any  `json:"_meta,omitempty"`
+	}{json.RawMessage("[" + strings.Join(menu(), ",") + "]"), menuTTL, s.meta()})
 }
 
 func badCursor() *mcp.Error {

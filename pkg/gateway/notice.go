@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,8 @@ const (
 	serversHint = "upstream_servers says why."
 )
 
-// lockedMatches says that nothing but locked tools match.
-func lockedMatches(n int) string {
+// noticeLocked says that nothing but locked tools match.
+func noticeLocked(n int) string {
 	switch n {
 	case 0:
 		return ""
@@ -25,8 +26,8 @@ func lockedMatches(n int) string {
 	return text.Count(n, "matching tool") + " are locked: " + unlockHint
 }
 
-// lockedBetter says that locked tools match better than what was found.
-func lockedBetter(n int) string {
+// noticeBetter says that locked tools match better than what was found.
+func noticeBetter(n int) string {
 	switch n {
 	case 0:
 		return ""
@@ -36,15 +37,15 @@ func lockedBetter(n int) string {
 	return text.Count(n, "locked tool") + " match better than these: include_disabled: true shows them, why they are locked, and who can unlock them."
 }
 
-// absent says why there may be nothing to find although nothing is wrong with the query;
+// unsearched says why there may be nothing to find although nothing is wrong with the query;
 // "" if everything that could be searched was.
-func (s *Session) absent() string {
-	return joined(append([]string{s.absentServers()}, olderSentences(s.st.Health)...)...)
+func (s *Session) unsearched() string {
+	return joined(append([]string{s.unsearchedServers()}, olderSentences(s.st.Health)...)...)
 }
 
-// absentServers says which of the servers that exist for this request could not be searched.
+// unsearchedServers says which of the servers that exist for this request could not be searched.
 // A request that narrows what it is offered down to nothing was refused before.
-func (s *Session) absentServers() string {
+func (s *Session) unsearchedServers() string {
 	servers := s.servers()
 	enabled, away := 0, 0
 	for _, srv := range servers {
@@ -62,72 +63,60 @@ func (s *Session) absentServers() string {
 		return "Your one server is unavailable: " + serversHint
 	case away > 0 && away == enabled:
 		return "None of your " + text.Count(enabled, "server") + " is available: " + serversHint
-	case away == 1:
-		return "1 of your " + text.Count(enabled, "server") + " is unavailable and may have what you look for: " + serversHint
 	case away > 0:
-		return strconv.Itoa(away) + " of your " + text.Count(enabled, "server") + " are unavailable and may have what you look for: " + serversHint
+		verb := "are"
+		if away == 1 {
+			verb = "is"
+		}
+		return strconv.Itoa(away) + " of your " + text.Count(enabled, "server") + " " + verb + " unavailable and may have what you look for: " + serversHint
 	case s.sel.Tools.Len() > 0:
 		return ""
 	case enabled == 0:
-		return "No server that you may use is switched on: ask the gateway's operator."
+		return "No server that you may use is enabled: ask the gateway's operator."
 	}
 	return "No server that you may use lists a tool."
 }
 
-// olderSentences say what a search goes by that is not the newest. They hold nothing
+// olderSentences say which parts of what a search uses are not the newest. They hold nothing
 // that depends on who asks.
 func olderSentences(h state.Health) []string {
 	var out []string
 	for _, r := range h.Reasons() {
 		switch r.Code {
 		case "config_refused", "config_gone", "config_unread":
-			out = append(out, "The gateway goes on with an older configuration, since the newest cannot be used: its operator has to mend it.")
+			out = append(out, "The gateway uses an older configuration, because the newest cannot be used: its operator has to fix it.")
 		case "sync_failed", "catalog_old", "catalog_unread", "catalog_unusable":
 			if !h.Sync.At.IsZero() {
-				out = append(out, "The list of tools is of "+h.Sync.At.UTC().Format("2006-01-02 15:04")+" UTC: newer tools are not known here.")
+				out = append(out, "The list of tools is from "+h.Sync.At.UTC().Format("2006-01-02 15:04")+" UTC: newer tools are not in it.")
 			}
 		}
 	}
-	if len(out) > 1 && out[0] == out[1] {
-		out = out[:1]
-	}
-	return out
+	return slices.Compact(out)
 }
 
 // downText says why there is nothing to answer from, by the worst reason.
 func downText(h state.Health) string {
-	const (
-		nothing = " No tool is known, and nothing was called. "
-		wait    = "Try again shortly, and tell the gateway's operator if it lasts."
-	)
-	code := ""
+	why, then := "cannot read its configuration or its list of tools", "Try again shortly, and tell the gateway's operator if it lasts."
 	if reasons := h.Reasons(); len(reasons) > 0 {
-		code = reasons[0].Code
-	}
-	switch code {
-	case "config_missing":
-		return "This gateway has no configuration yet." + nothing + "Its operator has to store one."
-	case "config_refused":
-		return "This gateway's configuration has faults and cannot be used." + nothing + "Its operator has to mend it."
-	case "config_unread":
-		return "This gateway cannot read its configuration." + nothing + wait
-	case "catalog_missing":
-		return "This gateway has not loaded the tools of its servers yet." + nothing + wait
-	case "catalog_unread", "catalog_unusable":
-		return "This gateway cannot read its list of tools." + nothing + wait
-	case "selection_unusable":
-		return "What this gateway's operator chose to offer cannot be offered as it is configured." + nothing + "The operator has to mend it."
-	}
-	return "This gateway cannot read its configuration or its list of tools." + nothing + wait
-}
-
-// joined puts sentences one after the other.
-func joined(sentences ...string) string {
-	var out []string
-	for _, s := range sentences {
-		if s != "" {
-			out = append(out, s)
+		switch reasons[0].Code {
+		case "config_missing":
+			why, then = "has no configuration yet", "Its operator has to store one."
+		case "config_refused":
+			why, then = "cannot use its configuration, which has faults", "Its operator has to fix it."
+		case "config_unread":
+			why = "cannot read its configuration"
+		case "catalog_missing":
+			why = "has not loaded the tools of its servers yet"
+		case "catalog_unread", "catalog_unusable":
+			why = "cannot read its list of tools"
+		case "selection_unusable":
+			why, then = "cannot offer the tools that its configuration selects", "Its operator has to fix it."
 		}
 	}
-	return strings.Join(out, " ")
+	return "This gateway " + why + ". No tool is known, and nothing was called. " + then
+}
+
+// joined puts sentences one after the other; empty ones are left out.
+func joined(sentences ...string) string {
+	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
 }

@@ -142,7 +142,7 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 		{"no server is configured", "There is no server here that you may use: ask the gateway's operator.", func(y *yard) { y.start("") }},
 		{"no server is in scope", "There is no server here that you may use: ask the gateway's operator.",
 			func(y *yard) { y.serves("a", act); y.start(""); y.agent.Servers = []string{"b"} }},
-		{"none is switched on", "No server that you may use is switched on: ask the gateway's operator.",
+		{"none is switched on", "No server that you may use is enabled: ask the gateway's operator.",
 			func(y *yard) { y.serves("a"); y.start(`"enabled":false`) }},
 		{"no tool is listed", "No server that you may use lists a tool.", func(y *yard) { y.serves("a"); y.start("") }},
 		{"a locked tool matches, and a server is away",
@@ -152,9 +152,9 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 				y.serves("b").outcome = down
 				y.start(`"disabled_tools":["*"]`)
 			}},
-		{"a refused config", "The gateway goes on with an older configuration, since the newest cannot be used: its operator has to mend it.",
+		{"a refused config", "The gateway uses an older configuration, because the newest cannot be used: its operator has to fix it.",
 			func(y *yard) { y.serves("a", act); y.start(""); y.store(config.Key, "{") }},
-		{"failing syncs", "The list of tools is of 2026-11-20 12:00 UTC: newer tools are not known here.",
+		{"failing syncs", "The list of tools is from 2026-11-20 12:00 UTC: newer tools are not in it.",
 			func(y *yard) {
 				y.serves("a", act)
 				y.start("")

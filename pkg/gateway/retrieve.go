@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -14,8 +16,8 @@ const (
 	maxDisabled = 10
 )
 
-// A found is one callable match of retrieve_tools.
-type found struct {
+// A match is one callable tool that retrieve_tools found.
+type match struct {
 	Name        string          `json:"name"`
 	Server      string          `json:"server"`
 	Signature   string          `json:"signature"`
@@ -33,8 +35,8 @@ type scoreParts struct {
 	Semantic float64 `json:"semantic"`
 }
 
-// A barred is one locked match.
-type barred struct {
+// A lockedMatch is one locked tool that retrieve_tools found.
+type lockedMatch struct {
 	Name        string      `json:"name"`
 	Server      string      `json:"server"`
 	Description string      `json:"description"` // "" if it may not be shown
@@ -42,39 +44,13 @@ type barred struct {
 	Note        string      `json:"note,omitempty"` // what the operator has to say
 }
 
-// remedies holds one text for each status that a search shows.
-type remedies struct {
-	ServerDisabled   string `json:"server_disabled,omitempty"`
-	DisabledByConfig string `json:"disabled_by_config,omitempty"`
-	DisabledByUser   string `json:"disabled_by_user,omitempty"`
-	PendingApproval  string `json:"pending_approval,omitempty"`
-	DisabledUnknown  string `json:"disabled_unknown,omitempty"`
-}
-
-// set gives the status its text.
-func (r *remedies) set(s lock.Status, text string) {
-	switch s {
-	case lock.ServerDisabled:
-		r.ServerDisabled = text
-	case lock.DisabledByConfig:
-		r.DisabledByConfig = text
-	case lock.DisabledByUser:
-		r.DisabledByUser = text
-	case lock.PendingApproval:
-		r.PendingApproval = text
-	case lock.DisabledUnknown:
-		r.DisabledUnknown = text
-	case lock.None:
-	}
-}
-
-// retrieved is the answer of retrieve_tools.
-type retrieved struct {
-	Tools       []found   `json:"tools"`
-	Total       int       `json:"total"`
-	Disabled    []barred  `json:"disabled,omitempty"`
-	Remediation *remedies `json:"remediation,omitempty"`
-	Notice      string    `json:"notice,omitempty"`
+// matches is the answer of retrieve_tools.
+type matches struct {
+	Tools       []match         `json:"tools"`
+	Total       int             `json:"total"`
+	Disabled    []lockedMatch   `json:"disabled,omitempty"`
+	Remediation json.RawMessage `json:"remediation,omitempty"` // one text for each status in Disabled
+	Notice      string          `json:"notice,omitempty"`
 }
 
 // retrieve answers retrieve_tools.
@@ -100,33 +76,33 @@ func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMe
 	}
 	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
 	query := index.Query(text)
-	open := index.Rank(query, callable, limit, opts)
-	out := retrieved{Tools: make([]found, len(open.Hits)), Total: open.Total}
-	for n, hit := range open.Hits {
-		out.Tools[n] = s.found(hit, full)
+	best := index.Rank(query, callable, limit, opts)
+	out := matches{Tools: make([]match, len(best.Hits)), Total: best.Total}
+	for n, hit := range best.Hits {
+		out.Tools[n] = s.match(hit, full)
 	}
 	nudge := ""
 	switch {
 	case withLocked:
-		shut := index.Rank(query, locked, min(limit, maxDisabled), opts)
-		out.Disabled, out.Remediation = s.barred(shut.Hits, full)
-		if open.Total+shut.Total == 0 {
-			out.Notice = s.absent()
+		best := index.Rank(query, locked, min(limit, maxDisabled), opts)
+		out.Disabled, out.Remediation = s.lockedMatches(best.Hits, full)
+		if out.Total+best.Total == 0 {
+			out.Notice = s.unsearched()
 		}
-	case open.Total == 0:
-		nudge = lockedMatches(index.Rank(query, locked, 0, opts).Total)
-		out.Notice = joined(nudge, s.absent())
+	case out.Total == 0:
+		nudge = noticeLocked(index.Rank(query, locked, 0, opts).Total)
+		out.Notice = joined(nudge, s.unsearched())
 	case s.st.Config.Gateway.Notice == "best" && locked.Len() > 0:
-		nudge = lockedBetter(index.Outranking(query, locked, callable, opts))
+		nudge = noticeBetter(index.Outranking(query, locked, callable, opts))
 		out.Notice = nudge
 	}
 	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
-	return s.own(out)
+	return s.answer(out)
 }
 
-func (s *Session) found(hit search.Hit, full bool) found {
+func (s *Session) match(hit search.Hit, full bool) match {
 	t := s.view.Tool(hit.Doc)
-	f := found{
+	m := match{
 		Name:        t.ID.String(),
 		Server:      t.ID.Server,
 		Signature:   t.Signature,
@@ -135,18 +111,18 @@ func (s *Session) found(hit search.Hit, full bool) found {
 		CallWith:    variant(s.view.Tier(hit.Doc)),
 	}
 	if full {
-		f.Description, f.InputSchema = t.Definition.Description, t.Definition.InputSchema
-		f.Score, f.ScoreParts = &hit.Score, &scoreParts{hit.Lexical, hit.Semantic}
+		m.Description, m.InputSchema = t.Definition.Description, t.Definition.InputSchema
+		m.Score, m.ScoreParts = &hit.Score, &scoreParts{hit.Lexical, hit.Semantic}
 	}
-	return f
+	return m
 }
 
-// barred lists locked matches, with one remedy for each status among them.
-func (s *Session) barred(hits []search.Hit, full bool) ([]barred, *remedies) {
+// lockedMatches returns the entries of locked tools, and an object with the remediation of each
+// status among them, in the order of their precedence; nil, nil if there are no hits.
+func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch, remediation json.RawMessage) {
 	if len(hits) == 0 {
 		return nil, nil
 	}
-	var out []barred
 	links := map[lock.Status]string{}
 	for _, hit := range hits {
 		id, status := s.view.ID(hit.Doc), s.view.Status(hit.Doc)
@@ -154,23 +130,25 @@ func (s *Session) barred(hits []search.Hit, full bool) ([]barred, *remedies) {
 		if !full {
 			text = tool.FirstSentence(text)
 		}
-		out = append(out, barred{
+		out = append(out, lockedMatch{
 			Name: id.String(), Server: id.Server, Description: text, Status: status, Note: s.note(hit.Doc, status),
 		})
-		link := Link(s.g.o.BaseURL, id)
+		link := approval.Link(s.g.o.BaseURL, id)
 		if _, again := links[status]; again && link != "" {
 			link = s.g.o.BaseURL + "/admin/tools?status=" + string(status)
 		}
 		links[status] = link
 	}
-	r := &remedies{}
-	for status, link := range links {
-		r.set(status, lock.Remediation(status, link))
+	var texts rawjson.Object
+	for _, status := range lock.Statuses() {
+		if link, ok := links[status]; ok {
+			texts.Add(string(status), rawjson.Quote(lock.Remediation(status, link)))
+		}
 	}
-	return out, r
+	return out, texts.Bytes()
 }
 
-// note returns what the operator has to say of a denied tool.
+// note returns what the operator says about denying a tool.
 func (s *Session) note(i int, status lock.Status) string {
 	if status != lock.DisabledByConfig {
 		return ""

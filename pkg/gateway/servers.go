@@ -10,8 +10,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// A listed is one server in the answer of upstream_servers.
-type listed struct {
+// A serverEntry is one server in the answer of upstream_servers.
+type serverEntry struct {
 	Name     string       `json:"name"`
 	Enabled  bool         `json:"enabled"`
 	Status   string       `json:"status"`
@@ -24,11 +24,11 @@ type listed struct {
 // twenty thousand tokens to an agent.
 const maxListed = 50
 
-// A listing is the answer of upstream_servers.
-type listing struct {
-	Servers []listed `json:"servers"`
-	Total   int      `json:"total"`          // of all pages
-	Next    string   `json:"next,omitempty"` // what after asks for the page that follows; "": there is none
+// A serverPage is the answer of upstream_servers.
+type serverPage struct {
+	Servers []serverEntry `json:"servers"`
+	Total   int           `json:"total"`          // of all pages
+	Next    string        `json:"next,omitempty"` // "after" of the page that follows; "": there is none
 }
 
 // listServers answers upstream_servers.
@@ -47,35 +47,29 @@ func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
 		return s.refuse(fault)
 	}
 	servers := s.servers()
-	byName := func(srv state.Server, name string) int { return cmp.Compare(srv.Config.Name, name) }
-	if operation == "get" {
-		i, ok := slices.BinarySearchFunc(servers, name, byName)
-		if !ok {
-			return s.refuse("Server " + quote(name) + " was not found. upstream_servers with operation list names all there are.")
-		}
-		return s.own(listing{Servers: s.listedAll(servers[i : i+1]), Total: 1})
+	at, found := slices.BinarySearchFunc(servers, cmp.Or(name, after), func(srv state.Server, name string) int {
+		return cmp.Compare(srv.Config.Name, name)
+	})
+	out := serverPage{Total: len(servers)}
+	switch {
+	case operation == "get" && !found:
+		return s.refuse("Server " + quote(name) + " was not found. upstream_servers with operation list names all there are.")
+	case operation == "get":
+		servers, out.Total = servers[at:at+1], 1
+	case found:
+		servers = servers[at+1:]
+	default:
+		servers = servers[at:]
 	}
-	out := listing{Total: len(servers)}
-	from, found := slices.BinarySearchFunc(servers, after, byName)
-	if found {
-		from++
+	if len(servers) > maxListed {
+		servers = servers[:maxListed]
+		out.Next = servers[maxListed-1].Config.Name
 	}
-	page := servers[from:]
-	if len(page) > maxListed {
-		page = page[:maxListed]
-		out.Next = page[maxListed-1].Config.Name
-	}
-	out.Servers = s.listedAll(page)
-	return s.own(out)
-}
-
-// listedAll returns the entries of servers.
-func (s *Session) listedAll(servers []state.Server) []listed {
-	out := make([]listed, len(servers))
+	out.Servers = make([]serverEntry, len(servers))
 	for i, srv := range servers {
-		out[i] = s.listed(srv)
+		out.Servers[i] = s.serverEntry(srv)
 	}
-	return out
+	return s.answer(out)
 }
 
 // servers returns the servers that exist for this request, by name.
@@ -89,18 +83,18 @@ func (s *Session) servers() []state.Server {
 	return out
 }
 
-func (s *Session) listed(srv state.Server) listed {
-	l := listed{Name: srv.Config.Name, Enabled: srv.Config.Enabled, Toolsets: s.sel.ServerToolsets(srv.Config.Name)}
+func (s *Session) serverEntry(srv state.Server) serverEntry {
+	e := serverEntry{Name: srv.Config.Name, Enabled: srv.Config.Enabled, Toolsets: s.sel.ServerToolsets(srv.Config.Name)}
 	out := srv.Outcome
 	switch {
 	case !srv.Config.Enabled:
-		l.Status = "disabled"
+		e.Status = "disabled"
 	case out.Status == "":
 		out.Status = outcome.Transient // configured since the last sync: the next one loads it
 		fallthrough
 	default:
-		l.Status = string(out.Status)
-		l.Message = out.Message(srv.Config.Name)
+		e.Status = string(out.Status)
+		e.Message = out.Message(srv.Config.Name)
 	}
 	var counts lock.Counts
 	for i := srv.First; i < srv.First+srv.Tools; i++ {
@@ -109,7 +103,7 @@ func (s *Session) listed(srv state.Server) listed {
 		}
 	}
 	if counts.Locked() > 0 {
-		l.Tools = &counts
+		e.Tools = &counts
 	}
-	return l
+	return e
 }

@@ -1,17 +1,18 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
@@ -60,20 +61,15 @@ func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error
 		UnknownToolsets []string           `json:"unknown_toolsets"`
 		UnknownTools    []string           `json:"unknown_tools"`
 		Conflicts       []toolset.Conflict `json:"conflicts"`
-	}{notNil(e.UnknownToolsets), notNil(e.UnknownTools), notNil(e.Conflicts)})
+	}{orEmpty(e.UnknownToolsets), orEmpty(e.UnknownTools), orEmpty(e.Conflicts)})
 	return &mcp.Error{
 		Code: mcp.CodeInvalidParams, Message: e.Message, Data: data,
 		Status: e.Status, RetryAfter: e.RetryAfter, Err: err,
 	}
 }
 
-// notNil makes an empty list print as [].
-func notNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
+// orEmpty returns s, or a list that prints as [] in place of nil.
+func orEmpty[T any](s []T) []T { return append([]T{}, s...) }
 
 func downError(st *state.State, cause error) *mcp.Error {
 	return &mcp.Error{
@@ -85,18 +81,15 @@ func downError(st *state.State, cause error) *mcp.Error {
 // maxNamed is how many servers the instructions name.
 const maxNamed = 40
 
-// Instructions say in two lines what can be found behind the gate.
+// Instructions returns two lines on what can be found behind the gateway.
 func (s *Session) Instructions() string {
 	var names []string
 	for _, srv := range s.servers() {
 		names = append(names, srv.Config.Name)
 	}
-	list := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	switch n := len(names); {
-	case n == 0:
-		list = "no server yet"
-	case n > maxNamed:
-		list = fmt.Sprintf("%s and %d more (upstream_servers lists them)", list, n-maxNamed)
+	list := cmp.Or(text.List(names, maxNamed), "no server yet")
+	if len(names) > maxNamed {
+		list += " (upstream_servers lists them)"
 	}
 	if s.direct {
 		return "Gateway to the tools of: " + list + ".\n" +
@@ -128,14 +121,14 @@ func (s *Session) meta() map[string]any {
 	return map[string]any{"dev.portcullis/ignored": s.sel.Ignored}
 }
 
-// own finishes an answer of the gateway's own.
-func (s *Session) own(v any) (json.RawMessage, error) {
-	text, err := marshal(v)
+// answer returns the result of one of the gateway's own tools.
+func (s *Session) answer(v any) (json.RawMessage, error) {
+	raw, err := marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}
-	return result(string(text), false, s.meta())
+	return result(string(raw), false, s.meta())
 }
 
-// refuse finishes an answer that the agent should read and act on.
+// refuse returns a result that the agent should read and act on.
 func (s *Session) refuse(text string) (json.RawMessage, error) { return result(text, true, s.meta()) }

@@ -16,7 +16,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 var calls = []string{
@@ -35,7 +34,7 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			want = "This gateway has no configuration yet. No tool is known, and nothing was called. Its operator has to store one."
 		case "config refused":
 			y.store("config/mcp_config.json", `{"mcpServers": {"s": {}}}`)
-			want = "This gateway's configuration has faults and cannot be used. No tool is known, and nothing was called. Its operator has to mend it."
+			want = "This gateway cannot use its configuration, which has faults. No tool is known, and nothing was called. Its operator has to fix it."
 		case "no catalog yet":
 			y.configure(nil)
 			y.wait(30e9)
@@ -229,15 +228,6 @@ func TestInstructionsNameTheServersOfTheSelection(t *testing.T) {
 	y.sync()
 	if got := y.open().Instructions(); !strings.Contains(got, "s39 and 10 more (upstream_servers lists them)") || strings.Contains(got, "s40") {
 		t.Errorf("50 servers: %q", got)
-	}
-}
-
-func TestLinksEscapeWhatANameMayHold(t *testing.T) {
-	if got := gateway.Link("https://x.example", tool.ID{Server: "a b/c", Name: "d.e"}); got != "https://x.example/admin/tools/a%20b%2Fc/d.e" {
-		t.Error(got)
-	}
-	if got := gateway.Link("", tool.ID{Server: "a", Name: "b"}); got != "" {
-		t.Error(got)
 	}
 }
 
