@@ -3,15 +3,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/probetest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -26,18 +26,6 @@ type guarded struct {
 	vault    *upstreamtest.Server
 }
 
-// freeAddress returns an address of loopback that nobody listens on. The program must know
-// its port before it listens: the audience of the issuer's tokens is made of it.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 	t.Helper()
 	g := &guarded{issuer: identitytest.Start(t), root: token.New()}
@@ -49,7 +37,7 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 		upstreamtest.Tool(probetest.Secret, "it is a secret", `{"readOnlyHint":true}`, "path"),
 		upstreamtest.Tool(probetest.Long, "it is a secret", `{"readOnlyHint":true}`, "path"),
 	}})
-	dir, addr := t.TempDir(), freeAddress(t)
+	dir, addr := t.TempDir(), local.Addr(t) // the audience of the issuer's tokens is made of it
 	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
 	g.audience = "http://" + addr + "/mcp"
 	all := map[string]string{
@@ -73,38 +61,22 @@ func (g *guarded) mint(body string) (text, id string) {
 }
 
 // send sends a request as it is.
-func (g *guarded) send(t *testing.T, r probetest.Request) probetest.Answer {
+func (g *guarded) send(t *testing.T, r probetest.Request) agenttest.Answer {
 	t.Helper()
-	if r.Path == "" {
-		r.Path = "/mcp"
-	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.base+r.Path, strings.NewReader(r.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
-	resp, err := clientFrom(r.Source).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return probetest.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}
+	return g.probe().Send(t, r)
 }
 
-// clientFrom returns a client whose connections come from an address of this machine.
-func clientFrom(source string) *http.Client {
-	if source == "" {
-		return http.DefaultClient
+func (g *guarded) probe() probetest.Gateway {
+	return probetest.Gateway{URL: g.base, From: from, Issuer: g.issuer, Audience: g.audience}
+}
+
+// from returns a transport whose connections come from an address of this machine.
+func from(address string) http.RoundTripper {
+	if address == "" {
+		return http.DefaultTransport
 	}
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	return &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
 }
 
 const filesToken = `{"name":"ci","servers":["files"],"tiers":["read","write","destructive"],"days":1}`
@@ -113,7 +85,8 @@ func TestTheGateStaysShut(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, mode, nil)
-			w := probetest.World{Send: g.send, Issuer: g.issuer, Audience: g.audience, Direct: mode == "direct"}
+			w := g.probe()
+			w.Direct = mode == "direct"
 			w.Agent, _ = g.mint(filesToken)
 			var id string
 			w.Revoked, id = g.mint(filesToken)

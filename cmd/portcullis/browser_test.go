@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // browser opens a headless Chromium that talks to nobody but the page's own server.
@@ -23,11 +25,7 @@ func browser(t *testing.T) context.Context {
 		path, _ = exec.LookPath("chromium")
 	}
 	if path == "" {
-		const reason = "no browser: neither PORTCULLIS_CHROMIUM nor chromium on the PATH (`make browser` installs it)"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
+		local.Missing(t, "no browser: neither PORTCULLIS_CHROMIUM nor chromium on the PATH (`make browser` installs it)")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -20,20 +21,8 @@ type town struct {
 
 func newTown(t testing.TB, settings string) *town {
 	t.Helper()
-	data := os.Getenv("PORTCULLIS_DATA")
-	if data == "" {
-		t.Skip("PORTCULLIS_DATA is not set: the folder of real tool catalogs")
-	}
-	catalog, err := upstreamtest.ReadCatalog(filepath.Join(data, "livemcp", "tools.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := map[string][]json.RawMessage{}
-	for name, tools := range catalog {
-		named[strings.ReplaceAll(name, " ", "-")] = tools
-	}
 	dir := t.TempDir()
-	w := &town{servers: upstreamtest.Fleet(t, named, upstreamtest.Options{Forget: true})}
+	w := &town{servers: upstreamtest.Fleet(t, local.Tools(t), upstreamtest.Options{Forget: true})}
 	writeConfig(t, dir, w.config(settings))
 	w.program = start(t, dir)
 	return w

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -176,27 +175,8 @@ func TestProgramThatStartsBesideDeadServersKeepsItsCatalog(t *testing.T) {
 	}
 }
 
-// liveTools reads the real tools, or skips the test. One server's name has
-// spaces, which a config refuses.
-func liveTools(t testing.TB) map[string][]json.RawMessage {
-	t.Helper()
-	data := os.Getenv("PORTCULLIS_DATA")
-	if data == "" {
-		t.Skip("PORTCULLIS_DATA is not set: the folder with livemcp/tools.json")
-	}
-	tools, err := upstreamtest.ReadCatalog(filepath.Join(data, "livemcp", "tools.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string][]json.RawMessage{}
-	for server, defs := range tools {
-		out[strings.ReplaceAll(server, " ", "-")] = defs
-	}
-	return out
-}
-
 func TestSyncOfRealTools(t *testing.T) {
-	tools := liveTools(t)
+	tools := local.Tools(t)
 	f := newFleet(t, tools)
 	rep, s := f.sync()
 	f.holds(s, tools)
@@ -222,7 +202,7 @@ func TestFaultyFleetLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for servers that hang")
 	}
-	tools := liveTools(t)
+	tools := local.Tools(t)
 	f := newFleet(t, tools)
 	f.sync()
 	faults := []struct {
@@ -260,7 +240,7 @@ func TestFaultyFleetLosesNothing(t *testing.T) {
 }
 
 func BenchmarkFirstSync(b *testing.B) {
-	tools := liveTools(b)
+	tools := local.Tools(b)
 	var rep catalog.Report
 	for b.Loop() {
 		b.StopTimer()
@@ -272,7 +252,7 @@ func BenchmarkFirstSync(b *testing.B) {
 }
 
 func BenchmarkUnchangedSync(b *testing.B) {
-	f := newFleet(b, liveTools(b))
+	f := newFleet(b, local.Tools(b))
 	f.sync()
 	for b.Loop() {
 		f.sync()
@@ -282,7 +262,7 @@ func BenchmarkUnchangedSync(b *testing.B) {
 // BenchmarkOpenStored is what a process pays before its first answer: reading the stored
 // catalog from a folder and opening it.
 func BenchmarkOpenStored(b *testing.B) {
-	f := newFleet(b, liveTools(b))
+	f := newFleet(b, local.Tools(b))
 	_, s := f.sync()
 	b.ReportAllocs()
 	for b.Loop() {

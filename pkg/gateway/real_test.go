@@ -4,28 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // town is a gateway with the 527 real tools of 70 servers, copies times over.
 func town(t testing.TB, copies int) *yard {
 	t.Helper()
-	dir := os.Getenv("PORTCULLIS_DATA")
-	if dir == "" {
-		t.Skip("PORTCULLIS_DATA names no folder with real tools")
-	}
-	all, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := local.Tools(t)
 	y := newYard(t)
 	for c := range copies {
 		for server, list := range all {
@@ -33,7 +24,6 @@ func town(t testing.TB, copies int) *yard {
 			for _, raw := range list {
 				definitions = append(definitions, string(raw))
 			}
-			server = strings.ReplaceAll(server, " ", "-") // a server's name has none
 			if c > 0 {
 				server = fmt.Sprintf("%s-%02d", server, c)
 			}

@@ -5,28 +5,23 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
 	"github.com/portcullis-mcp/portcullis/pkg/search/words"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // realDocs returns the tools of real servers.
 func realDocs(tb testing.TB) []Doc {
 	tb.Helper()
-	data := os.Getenv("PORTCULLIS_DATA")
-	if data == "" {
-		tb.Skip("PORTCULLIS_DATA does not name the folder with the real tools")
-	}
 	var catalog struct {
 		Tools []struct {
 			Server, Tool, Description string
 			InputSchema               json.RawMessage
 		}
 	}
-	readJSON(tb, filepath.Join(data, "livemcp", "tools.json"), &catalog)
+	readJSON(tb, local.Data(tb, "livemcp/tools.json"), &catalog)
 	out := make([]Doc, len(catalog.Tools))
 	for i, t := range catalog.Tools {
 		out[i] = Doc{Name: t.Tool, Server: t.Server, Description: t.Description, Schema: t.InputSchema}

@@ -2,19 +2,17 @@ package search
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // publicSets loads the sets that parameters are chosen by. They are not part of
 // this repository.
 func publicSets(t testing.TB) []*judgedSet {
 	t.Helper()
-	data := os.Getenv("PORTCULLIS_DATA")
-	if data == "" {
-		t.Skip("PORTCULLIS_DATA does not name the folder with the public query sets")
-	}
+	data := local.Data(t, ".")
 	dev := filepath.Join(data, "retrieval-dev")
 	sets := []*judgedSet{loadSet(t, "the 47", filepath.Join(dev, "tools.json"), filepath.Join(dev, "golden.json"))}
 	for _, name := range []string{"bfcl", "metatool", "toolalpaca"} {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // maxSignature is what the two parts and the arrow may have together.
@@ -191,11 +191,7 @@ func TestOfLength(t *testing.T) {
 // TestOfRealTools holds five compact results to 350 tokens,
 // at four characters a token, on the mean of a catalog of real tools.
 func TestOfRealTools(t *testing.T) {
-	dir := os.Getenv("PORTCULLIS_DATA")
-	if dir == "" {
-		t.Skip("PORTCULLIS_DATA names no folder with real tools")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "livemcp", "tools.json"))
+	b, err := os.ReadFile(local.Data(t, "livemcp/tools.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

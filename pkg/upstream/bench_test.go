@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkTake takes 527 real definitions into a listing, and the part of it that looks for references.
 func BenchmarkTake(b *testing.B) {
-	catalog := realCatalog(b)
+	catalog := local.Tools(b)
 	listings := map[string]*listing{}
 	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
@@ -95,7 +96,7 @@ func BenchmarkTake(b *testing.B) {
 
 // BenchmarkLoadAll loads 70 servers with 527 tools.
 func BenchmarkLoadAll(b *testing.B) {
-	catalog := realCatalog(b)
+	catalog := local.Tools(b)
 	var targets []Target
 	for name, s := range upstreamtest.Fleet(b, catalog, upstreamtest.Options{Era: upstreamtest.Modern, Forget: true}) {
 		targets = append(targets, Target{ID: name, URL: s.URL})

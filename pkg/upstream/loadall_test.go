@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -295,23 +296,9 @@ func TestLoadAllManyHanging(t *testing.T) {
 	})
 }
 
-// realCatalog returns the tools of 70 real servers, or skips.
-func realCatalog(t testing.TB) map[string][]json.RawMessage {
-	t.Helper()
-	dir := os.Getenv("PORTCULLIS_DATA")
-	if dir == "" {
-		t.Skip("PORTCULLIS_DATA is not set: it names the folder with the real tools")
-	}
-	catalog, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return catalog
-}
-
 // TestLoadAllRealCatalog serves the tools of 70 real servers and loads them all, byte for byte.
 func TestLoadAllRealCatalog(t *testing.T) {
-	catalog := realCatalog(t)
+	catalog := local.Tools(t)
 	var targets []Target
 	for name, s := range upstreamtest.Fleet(t, catalog, upstreamtest.Options{PageSize: 5}) {
 		targets = append(targets, Target{ID: name, URL: s.URL})

@@ -18,6 +18,7 @@ type Client struct {
 	T         testing.TB
 	URL       string            // of the gateway, without a path
 	Transport http.RoundTripper // nil: the network
+	Check     func(Answer)      // is shown every answer; nil: nobody
 	Admin     string            // credentials that /admin is sent, unless a request has others; "": none
 }
 
@@ -75,7 +76,11 @@ func (c *Client) Do(method, path, body string, header http.Header) Answer {
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	return Answer{resp.StatusCode, resp.Header, string(data)}
+	a := Answer{resp.StatusCode, resp.Header, string(data)}
+	if c.Check != nil {
+		c.Check(a)
+	}
+	return a
 }
 
 // Ask sends a request as [Client.Send] does, which must be answered with the status, and reads

@@ -1,7 +1,5 @@
 // Package emulator gives tests an AWS to talk to: the one at AWS_ENDPOINT_URL
 // or else a MiniStack of their own, on loopback, for as long as the test runs.
-//
-// It knows no AWS SDK, so that any room may use it.
 package emulator
 
 import (
@@ -18,12 +16,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 const (
 	endpointEnv  = "AWS_ENDPOINT_URL"     // an emulator that runs already
 	ministackEnv = "PORTCULLIS_MINISTACK" // the path of the program `ministack`
-	startLimit   = time.Minute            // a start takes two seconds on an idle machine
 )
 
 // keeper starts the emulator ($0, its log $1), waits until its own standard input
@@ -44,11 +46,7 @@ func Start(t testing.TB) string {
 	program := os.Getenv(ministackEnv)
 	_, err := exec.LookPath(program)
 	if err != nil {
-		why := fmt.Sprintf("no AWS emulator: %s is not set, and %s=%q is no program (`make ministack` installs it)", endpointEnv, ministackEnv, program)
-		if os.Getenv("CI") == "true" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		local.Missing(t, fmt.Sprintf("no AWS emulator: %s is not set, and %s=%q is no program (`make ministack` installs it)", endpointEnv, ministackEnv, program))
 	}
 	for range 3 { // another process may take the port before the emulator does
 		var endpoint string
@@ -62,10 +60,7 @@ func Start(t testing.TB) string {
 
 // run starts MiniStack on a free port and returns when it answers.
 func run(t testing.TB, program string) (string, error) {
-	address, err := freeAddress(t.Context())
-	if err != nil {
-		return "", err
-	}
+	address := local.Addr(t)
 	endpoint := "http://" + address
 	_, port, _ := net.SplitHostPort(address)
 	folder := t.TempDir()
@@ -87,43 +82,35 @@ func run(t testing.TB, program string) (string, error) {
 		_ = stdin.Close()
 		_ = cmd.Wait() // it ends by a signal, which is an error
 	}
-	if err := ready(t.Context(), endpoint); err != nil {
+	client := http.Client{Timeout: 5 * time.Second}
+	if !local.Comes(func() bool {
+		answer, err := client.Get(endpoint + "/_ministack/health")
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err == nil && answer.StatusCode == http.StatusOK
+	}) {
 		stop()
 		said, _ := os.ReadFile(log)
-		return "", fmt.Errorf("start %s: %w; it said:\n%s", program, err, said)
+		return "", fmt.Errorf("start %s: no answer after %v; it said:\n%s", program, local.Patience, said)
 	}
 	t.Cleanup(stop)
 	return endpoint, nil
 }
 
-// ready waits until the emulator answers.
-func ready(ctx context.Context, endpoint string) error {
-	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/_ministack/health", nil)
-	if err != nil {
-		return err
+// Config is what clients of an emulator need.
+func Config(endpoint string) aws.Config {
+	return aws.Config{
+		Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+		}),
 	}
-	client := http.Client{Timeout: 5 * time.Second}
-	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		var answer *http.Response
-		if answer, err = client.Do(ask); err == nil {
-			_, _ = io.Copy(io.Discard, answer.Body)
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(answer.Status)
-		}
-	}
-	return fmt.Errorf("not ready after %v: %w", startLimit, err)
 }
 
-// freeAddress returns a loopback address at which nothing listens.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+// S3 returns a client of an emulator.
+func S3(endpoint string) *s3.Client {
+	return s3.NewFromConfig(Config(endpoint), func(o *s3.Options) { o.UsePathStyle = true })
 }
 
 // A Lossy is an HTTP transport that loses answers: the request arrives and is

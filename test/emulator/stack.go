@@ -9,11 +9,9 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
-)
 
-// stackLimit is how long a stack may take.
-const stackLimit = 2 * time.Minute
+	"github.com/portcullis-mcp/portcullis/test/local"
+)
 
 // Deploy makes a CloudFormation stack of the template file and returns its
 // outputs. So a driver is tested on what infra/ deploys, not on a copy of it.
@@ -34,23 +32,18 @@ func Deploy(t testing.TB, endpoint, stack, template string, parameters map[strin
 	if _, err := cloudFormation(t, endpoint, form); err != nil {
 		t.Fatalf("deploy %s: %v", template, err)
 	}
-	for end := time.Now().Add(stackLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	outputs := map[string]string{}
+	local.Until(t, "the stack "+stack+" is made", func() bool {
 		s, err := cloudFormation(t, endpoint, url.Values{"Action": {"DescribeStacks"}, "StackName": {stack}})
-		switch {
-		case err != nil:
-			t.Fatalf("deploy %s: %v", template, err)
-		case s.Status == "CREATE_COMPLETE":
-			outputs := map[string]string{}
-			for _, o := range s.Outputs {
-				outputs[o.Key] = o.Value
-			}
-			return outputs
-		case s.Status != "CREATE_IN_PROGRESS":
-			t.Fatalf("deploy %s: %s: %s", template, s.Status, s.Reason)
+		if err != nil || s.Status != "CREATE_COMPLETE" && s.Status != "CREATE_IN_PROGRESS" {
+			t.Fatalf("deploy %s: %v: %s: %s", template, err, s.Status, s.Reason)
 		}
-	}
-	t.Fatalf("deploy %s: not done after %v", template, stackLimit)
-	return nil
+		for _, o := range s.Outputs {
+			outputs[o.Key] = o.Value
+		}
+		return s.Status == "CREATE_COMPLETE"
+	})
+	return outputs
 }
 
 // A stackState is the part of CloudFormation's answer that Deploy reads.
@@ -94,14 +87,11 @@ func Destroy(t testing.TB, endpoint, stack string) {
 	if _, err := cloudFormation(t, endpoint, url.Values{"Action": {"DeleteStack"}, "StackName": {stack}}); err != nil {
 		t.Fatalf("delete stack %s: %v", stack, err)
 	}
-	for end := time.Now().Add(stackLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	local.Until(t, "the stack "+stack+" is gone", func() bool {
 		s, err := cloudFormation(t, endpoint, url.Values{"Action": {"DescribeStacks"}, "StackName": {stack}})
-		switch {
-		case err != nil, s.Status == "DELETE_COMPLETE": // a stack that is gone cannot be described
-			return
-		case s.Status != "DELETE_IN_PROGRESS":
+		if err == nil && s.Status != "DELETE_COMPLETE" && s.Status != "DELETE_IN_PROGRESS" {
 			t.Fatalf("delete stack %s: %s: %s", stack, s.Status, s.Reason)
 		}
-	}
-	t.Fatalf("delete stack %s: not done after %v", stack, stackLimit)
+		return err != nil || s.Status == "DELETE_COMPLETE" // a stack that is gone cannot be described
+	})
 }

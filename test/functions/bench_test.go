@@ -20,25 +20,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
-	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // catalogOf stores a catalog of n real tools, each server's as often as needed, and the
-// config that goes with it, and returns the environment of a function on them.
-func catalogOf(b *testing.B, endpoint string, n int) map[string]string {
+// config that goes with it.
+func catalogOf(b *testing.B, endpoint, programs string, n int) *lambdatest.Stack {
 	b.Helper()
-	data := os.Getenv("PORTCULLIS_DATA")
-	if data == "" {
-		b.Skip("PORTCULLIS_DATA is not set: the folder of real tool catalogs")
-	}
-	real, err := upstreamtest.ReadCatalog(filepath.Join(data, "livemcp", "tools.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	real := local.Tools(b)
 	in, servers, total := catalog.Input{}, map[string]any{}, 0
 	for round := 0; total < n; round++ {
 		for _, name := range slices.Sorted(maps.Keys(real)) {
-			server := catalog.ServerInput{Name: fmt.Sprintf("s%d-%s", round, serverName(name)), Enabled: true}
+			server := catalog.ServerInput{Name: fmt.Sprintf("s%d-%s", round, name), Enabled: true}
 			for _, raw := range real[name] {
 				d, err := tool.ParseDefinition(raw)
 				if err != nil || total == n {
@@ -51,24 +44,9 @@ func catalogOf(b *testing.B, endpoint string, n int) map[string]string {
 			servers[server.Name] = map[string]string{"url": "https://" + server.Name + ".example.com/mcp", "approval": "off"}
 		}
 	}
-	name := fmt.Sprintf("bench-%d-%d", n, time.Now().UnixNano())
-	outputs := emulator.Deploy(b, endpoint, name, dataYAML, map[string]string{"DeletionProtection": "false"})
-	env := map[string]string{
-		"AWS_ENDPOINT_URL": endpoint, "PORTCULLIS_BUCKET": outputs["BucketName"], "PORTCULLIS_TABLE": outputs["TableName"], "PORTCULLIS_AUTH": "none",
-	}
-	store(b, env, in, servers)
-	return env
-}
-
-// serverName makes a server's name out of a catalog's heading.
-func serverName(heading string) string {
-	out := []byte(heading)
-	for i, c := range out {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
-			out[i] = '-'
-		}
-	}
-	return string(bytes.Trim(out, "-"))
+	stack := lambdatest.NewStack(b, endpoint, programs, map[string]string{"PORTCULLIS_AUTH": "none"})
+	store(b, stack.Env, in, servers)
+	return stack
 }
 
 func store(b *testing.B, env map[string]string, in catalog.Input, servers map[string]any) {
@@ -105,13 +83,13 @@ func BenchmarkStart(b *testing.B) {
 	endpoint, programs := emulator.Start(b), lambdatest.Build(b, "../..", "mcp")
 	for _, n := range []int{527, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			env := catalogOf(b, endpoint, n)
+			stack := catalogOf(b, endpoint, programs, n)
 			var ready, first []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				f := lambdatest.Start(b, filepath.Join(programs, "mcp"), env)
+				f := stack.Start(b, "mcp")
 				ready = append(ready, f.Started)
-				if r := call(b, f, "retrieve_tools", benchQuery); r.IsError {
+				if r := f.Call("retrieve_tools", benchQuery); r.IsError {
 					b.Fatal(r.Text)
 				}
 				first = append(first, time.Since(began))
@@ -128,11 +106,11 @@ func BenchmarkWarm(b *testing.B) {
 	endpoint, programs := emulator.Start(b), lambdatest.Build(b, "../..", "mcp")
 	for _, n := range []int{527, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			f := lambdatest.Start(b, filepath.Join(programs, "mcp"), catalogOf(b, endpoint, n))
+			f := catalogOf(b, endpoint, programs, n).Start(b, "mcp")
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				if r := call(b, f, "retrieve_tools", benchQuery); r.IsError {
+				if r := f.Call("retrieve_tools", benchQuery); r.IsError {
 					b.Fatal(r.Text)
 				}
 				took = append(took, time.Since(began))

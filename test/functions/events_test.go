@@ -18,7 +18,7 @@ import (
 // TestFunctions runs the built functions under a runtime API, with S3 and DynamoDB on an
 // emulator. Its parts share what is slow to make.
 func TestFunctions(t *testing.T) {
-	g := newGround(t)
+	g := newSuite(t)
 	t.Run("sync takes what starts it", g.syncTakesEvents)
 	t.Run("mcp answers every event", g.mcpAnswersEvents)
 	t.Run("people decide", g.peopleDecide)
@@ -29,11 +29,12 @@ func TestFunctions(t *testing.T) {
 	t.Run("calls of AWS", g.callsOfAWS)
 	t.Run("stores fail before the start", g.failBeforeStart)
 	t.Run("stores fail during requests", g.failDuringRequests)
+	t.Run("strangers are refused", g.refusesStrangers)
 }
 
-func (g ground) syncTakesEvents(t *testing.T) {
-	w := g.world(t)
-	f := w.start(t, "sync")
+func (g suite) syncTakesEvents(t *testing.T) {
+	w := g.fixture(t)
+	f := w.Start(t, "sync")
 	for _, c := range []struct{ event, trigger, result string }{
 		{"schedule.json", "schedule", "ok"},
 		{"s3-config.json", "config", "ok"},
@@ -46,7 +47,7 @@ func (g ground) syncTakesEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := f.Invoke(payload)
-		w.wantQuiet(t, a.Payload)
+		w.wantQuiet(t, string(a.Payload))
 		var got struct {
 			Result, Trigger string
 			Tools           int
@@ -58,23 +59,23 @@ func (g ground) syncTakesEvents(t *testing.T) {
 	first := f.Invoke(nil)
 	checkGolden(t, "sync.json", map[string]any{"answer": masked(t, first.Payload), "lines": linesOf(t, first)})
 
-	w.configure(`{"mcpServers":{"github":{"url":"` + w.github.URL + `","oops":1}}}`)
+	w.Configure(`{"mcpServers":{"github":{"url":"` + w.github.URL + `","oops":1}}}`)
 	stale := f.Invoke([]byte(`{}`))
 	if !strings.Contains(string(stale.Payload), `"config_stale":true`) || !strings.Contains(string(stale.Payload), "oops") {
 		t.Errorf("a config with a fault is answered with %s", stale.Payload)
 	}
-	w.configure(strings.Replace(`{"mcpServers":{"gone":{"url":"URL","required":true}}}`, "URL", "http://127.0.0.1:1/mcp", 1))
+	w.Configure(strings.Replace(`{"mcpServers":{"gone":{"url":"URL","required":true}}}`, "URL", "http://127.0.0.1:1/mcp", 1))
 	failed := f.Invoke([]byte(`{}`))
 	if !failed.Failed || !strings.Contains(string(failed.Payload), "required server") {
 		t.Errorf("a required server that is gone is answered with %s", failed.Payload)
 	}
-	w.wantQuiet(t, failed.Payload)
+	w.wantQuiet(t, string(failed.Payload))
 }
 
-func (g ground) mcpAnswersEvents(t *testing.T) {
-	w := g.world(t)
-	w.sync(t)
-	f := w.start(t, "mcp")
+func (g suite) mcpAnswersEvents(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	f := w.Start(t, "mcp")
 	for _, folder := range []string{"http", "rest"} {
 		files, err := filepath.Glob(filepath.Join(events, folder, "*.json"))
 		if err != nil || len(files) < 9 {
@@ -86,17 +87,17 @@ func (g ground) mcpAnswersEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := f.Invoke(payload)
-			w.wantQuiet(t, a.Payload)
+			w.wantQuiet(t, string(a.Payload))
 			checkGolden(t, filepath.Join(folder, filepath.Base(file)), map[string]any{
 				"answer": masked(t, a.Payload), "failed": a.Failed, "lines": linesOf(t, a),
 			})
 		}
 	}
-	health := ask(t, f, "/healthz", "")
+	health := f.Send("/healthz", "")
 	if health.Status != 200 || health.Body != `{"status":"ok"}` {
 		t.Errorf("/healthz = %+v, want ok and nothing else", health)
 	}
-	if strings.Contains(f.Output(), secret) {
+	if strings.Contains(f.Output(), upstreamSecret) {
 		t.Error("the log holds the secret")
 	}
 	if n := strings.Count(f.Output(), `"ColdStarts":1`); n != 1 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 const (
@@ -18,63 +19,63 @@ var faults = map[string]lambdatest.Fault{"gone": lambdatest.Gone, "slow": lambda
 
 // A function that starts while a store fails starts all the same, lets nothing through,
 // and serves as soon as the store is back.
-func (g ground) failBeforeStart(t *testing.T) {
+func (g suite) failBeforeStart(t *testing.T) {
 	for name, fault := range faults {
 		t.Run("S3 "+name, func(t *testing.T) {
 			t.Parallel()
-			g.world(t).startWithoutS3(t, fault)
+			g.fixture(t).startWithoutS3(t, fault)
 		})
 		t.Run("DynamoDB "+name, func(t *testing.T) {
 			t.Parallel()
-			g.world(t).startWithoutDynamoDB(t, fault)
+			g.fixture(t).startWithoutDynamoDB(t, fault)
 		})
 	}
 }
 
-func (w *world) startWithoutS3(t *testing.T, fault lambdatest.Fault) {
-	w.sync(t)
+func (w *fixture) startWithoutS3(t *testing.T, fault lambdatest.Fault) {
+	w.Sync(t)
 	w.proxy.Set("s3", fault)
-	f := w.start(t, "mcp")
+	f := w.Start(t, "mcp")
 	if f.Started > 9*time.Second {
 		t.Errorf("it took %v to start; Lambda gives up after 10 s", f.Started)
 	}
-	r := call(t, f, "call_tool_read", searchTool)
-	w.wantQuiet(t, []byte(r.Text))
+	r := f.Call("call_tool_read", searchTool)
+	w.wantQuiet(t, r.Text)
 	if !r.IsError || len(w.github.Calls()) > 0 {
 		t.Errorf("a call without a config answers %+v", r)
 	}
 	if fault != lambdatest.Slow { // each of these waits for the store as long as a request may
-		if r := call(t, f, "retrieve_tools", search); !r.IsError {
+		if r := f.Call("retrieve_tools", search); !r.IsError {
 			t.Errorf("discovery without a config answers %+v", r)
 		}
-		if r := ask(t, f, "/healthz", ""); r.Status != http.StatusServiceUnavailable {
+		if r := f.Send("/healthz", ""); r.Status != http.StatusServiceUnavailable {
 			t.Errorf("/healthz = %d %s", r.Status, r.Body)
 		}
 	}
 	w.proxy.Set("s3", lambdatest.None)
-	eventually(t, "it serves once S3 is back", func() bool { return !call(t, f, "retrieve_tools", search).IsError })
+	local.Until(t, "it serves once S3 is back", func() bool { return !f.Call("retrieve_tools", search).IsError })
 }
 
-func (w *world) startWithoutDynamoDB(t *testing.T, fault lambdatest.Fault) {
-	w.sync(t)
+func (w *fixture) startWithoutDynamoDB(t *testing.T, fault lambdatest.Fault) {
+	w.Sync(t)
 	w.proxy.Set("dynamodb", fault)
-	f := w.start(t, "mcp")
+	f := w.Start(t, "mcp")
 	w.wantRefused(t, f)
 	// The catalog holds the approvals as of its sync, which was less than a minute ago.
-	if r := call(t, f, "retrieve_tools", search); r.IsError || !strings.Contains(r.Text, `"github:search_issues"`) {
+	if r := f.Call("retrieve_tools", search); r.IsError || !strings.Contains(r.Text, `"github:search_issues"`) {
 		t.Errorf("discovery without the table answers %+v", r)
 	}
 	w.proxy.Set("dynamodb", lambdatest.None)
-	eventually(t, "calls go through once DynamoDB is back", func() bool { return !call(t, f, "call_tool_read", searchTool).IsError })
+	local.Until(t, "calls go through once DynamoDB is back", func() bool { return !f.Call("call_tool_read", searchTool).IsError })
 }
 
 // wantRefused checks that a call is refused because nobody can say whether it is approved,
 // and that it does not reach its server.
-func (w *world) wantRefused(t *testing.T, f *lambdatest.Function) {
+func (w *fixture) wantRefused(t *testing.T, f *lambdatest.Function) {
 	t.Helper()
 	w.github.ForgetRequests()
-	r := call(t, f, "call_tool_read", searchTool)
-	w.wantQuiet(t, []byte(r.Text))
+	r := f.Call("call_tool_read", searchTool)
+	w.wantQuiet(t, r.Text)
 	if !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
 		t.Errorf("a call whose approval cannot be read answers %+v", r)
 	}
@@ -84,21 +85,21 @@ func (w *world) wantRefused(t *testing.T, f *lambdatest.Function) {
 }
 
 // failDuringRequests takes stores away from functions that run.
-func (g ground) failDuringRequests(t *testing.T) {
+func (g suite) failDuringRequests(t *testing.T) {
 	for name, fault := range faults {
 		t.Run("DynamoDB "+name, func(t *testing.T) {
 			t.Parallel()
-			w := g.world(t)
-			w.sync(t)
-			f := w.start(t, "mcp")
-			call(t, f, "call_tool_read", searchTool)
+			w := g.fixture(t)
+			w.Sync(t)
+			f := w.Start(t, "mcp")
+			f.Call("call_tool_read", searchTool)
 			w.proxy.Set("dynamodb", fault)
 			w.wantRefused(t, f)
-			if r := call(t, f, "retrieve_tools", search); r.IsError || !strings.Contains(r.Text, `"github:search_issues"`) {
+			if r := f.Call("retrieve_tools", search); r.IsError || !strings.Contains(r.Text, `"github:search_issues"`) {
 				t.Errorf("discovery by what is held answers %+v", r)
 			}
 			w.proxy.Set("dynamodb", lambdatest.None)
-			if r := call(t, f, "call_tool_read", searchTool); r.IsError {
+			if r := f.Call("call_tool_read", searchTool); r.IsError {
 				t.Errorf("a call after DynamoDB is back answers %+v", r)
 			}
 		})
@@ -108,46 +109,34 @@ func (g ground) failDuringRequests(t *testing.T) {
 			}
 			t.Run("sync without "+service+" "+name, func(t *testing.T) {
 				t.Parallel()
-				g.world(t).syncWithout(t, service, fault)
+				g.fixture(t).syncWithout(t, service, fault)
 			})
 		}
 	}
 	t.Run("people read no cause", func(t *testing.T) {
 		t.Parallel()
-		w := g.world(t)
-		w.sync(t)
-		f := w.start(t, "admin")
+		w := g.fixture(t)
+		w.Sync(t)
+		f := w.Start(t, "admin")
 		w.proxy.Set("dynamodb", lambdatest.Throttled)
-		r := ask(t, f, "/admin/tools/mail/send_mail", "")
-		w.wantQuiet(t, []byte(r.Body))
+		r := f.Send("/admin/tools/mail/send_mail", "")
+		w.wantQuiet(t, r.Body)
 		if r.Status < 500 {
 			t.Errorf("a tool whose record cannot be read is shown: %d %s", r.Status, r.Body)
 		}
 	})
 }
 
-func (w *world) syncWithout(t *testing.T, service string, fault lambdatest.Fault) {
-	f := w.start(t, "sync")
+func (w *fixture) syncWithout(t *testing.T, service string, fault lambdatest.Fault) {
+	f := w.Start(t, "sync")
 	w.proxy.Set(service, fault)
 	a := f.Invoke([]byte(`{}`))
 	w.proxy.Set(service, lambdatest.None)
-	w.wantQuiet(t, a.Payload)
+	w.wantQuiet(t, string(a.Payload))
 	if !a.Failed || !strings.Contains(a.Output, `"Result":"failed"`) {
 		t.Errorf("a sync without %s answers %s", service, a.Payload)
 	}
 	if again := f.Invoke([]byte(`{}`)); again.Failed {
 		t.Errorf("a sync after %s is back answers %s", service, again.Payload)
 	}
-}
-
-// eventually waits for what takes the TTL of a failed read: 5 s.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for range 100 {
-		if done() {
-			return
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	t.Fatalf("it never came true that %s", what)
 }

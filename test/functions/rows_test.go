@@ -2,13 +2,9 @@ package functions_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -16,19 +12,19 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 )
 
-// A house is the whole gateway in this process, on the real drivers, with a clock of its own:
+// An inProcess is the whole gateway in this process, on the real drivers, with a clock of its own:
 // what happens after a minute is not waited for.
-type house struct {
-	*world
+type inProcess struct {
+	*fixture
+	agenttest.Client
 	program *boot.Program
-	handler http.Handler
 	log     *failing
-
-	mu  sync.Mutex
-	now time.Time
+	clock   gatewaytest.Clock
 }
 
 // failing is where the log goes, with the metrics; it can refuse them.
@@ -48,81 +44,41 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *world) open(t *testing.T) *house {
+func (w *fixture) open(t *testing.T) *inProcess {
 	t.Helper()
-	h := &house{world: w, log: &failing{}, now: time.Now()}
+	h := &inProcess{fixture: w, log: &failing{}}
+	h.clock.Set(time.Now(), 0)
 	t.Setenv("AWS_ENDPOINT_URL", w.proxy.URL)
 	t.Setenv("AWS_REGION", "us-east-1")
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	s, err := boot.Load(func(name string) string { return w.env[name] })
+	s, err := boot.Load(func(name string) string { return w.Env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.AllowNets = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	p := boot.New(s, boot.Stores{}, boot.Options{})
 	aws, err := boot.NewAWS(t.Context(), s, p.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Log: slog.New(slog.NewJSONHandler(h.log, nil)), Secrets: aws.Secrets, Now: h.clock})
-	if h.handler, err = h.program.Public(); err != nil {
+	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Log: slog.New(slog.NewJSONHandler(h.log, nil)), Secrets: aws.Secrets, Now: h.clock.Now})
+	handler, err := h.program.Public()
+	if err != nil {
 		t.Fatal(err)
 	}
+	h.Client = agenttest.Client{T: t, URL: lambdatest.BaseURL, Transport: agenttest.InProcess(handler), Check: func(a agenttest.Answer) { w.wantQuiet(t, a.Body) }}
 	return h
 }
 
-func (h *house) clock() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.now
-}
-
-func (h *house) pass(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.now = h.now.Add(d)
-}
-
-func (h *house) send(t *testing.T, path, body string) *httptest.ResponseRecorder {
-	t.Helper()
-	method, sent := http.MethodGet, io.Reader(nil)
-	if body != "" {
-		method, sent = http.MethodPost, strings.NewReader(body)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), method, "https://gate.example.com"+path, sent)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	rec := httptest.NewRecorder()
-	h.handler.ServeHTTP(rec, r)
-	h.wantQuiet(t, rec.Body.Bytes())
-	return rec
-}
-
-func (h *house) call(t *testing.T, name, args string) result {
-	t.Helper()
-	rec := h.send(t, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","arguments":`+args+`}}`)
-	var a struct {
-		Result struct {
-			Content []struct{ Text string }
-			IsError bool
-		}
-	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &a); err != nil || len(a.Result.Content) == 0 {
-		t.Fatalf("%s: %d %s (%v)", name, rec.Code, rec.Body, err)
-	}
-	return result{a.Result.Content[0].Text, a.Result.IsError}
-}
-
 // wantReasons checks what is wrong, and that /healthz says whether anything is.
-func (h *house) wantReasons(t *testing.T, codes ...string) {
+func (h *inProcess) wantReasons(t *testing.T, codes ...string) {
 	t.Helper()
 	want := `{"status":"ok"}`
 	if len(codes) > 0 {
 		want = `{"status":"degraded"}`
 	}
-	if rec := h.send(t, "/healthz", ""); rec.Code != http.StatusOK || rec.Body.String() != want {
-		t.Errorf("/healthz = %d %s, want %s", rec.Code, rec.Body, want)
+	if a := h.Send("/healthz", ""); a.Status != http.StatusOK || a.Body != want {
+		t.Errorf("/healthz = %d %s, want %s", a.Status, a.Body, want)
 	}
 	var got []string
 	for _, r := range h.program.States.Load(t.Context()).Health.Reasons() {
@@ -136,13 +92,13 @@ func (h *house) wantReasons(t *testing.T, codes ...string) {
 // TestStoresThatFailKeepTheGateShut goes through what fails, row by row, where a row
 // needs more time than a test has.
 func TestStoresThatFailKeepTheGateShut(t *testing.T) {
-	g := newGround(t)
-	open := func(t *testing.T) *house {
-		h := g.world(t).open(t)
+	g := newSuite(t)
+	open := func(t *testing.T) *inProcess {
+		h := g.fixture(t).open(t)
 		if _, err := h.program.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := h.call(t, "call_tool_read", searchTool); r.IsError {
+		if r := h.Call("call_tool_read", searchTool); r.IsError {
 			t.Fatalf("nothing fails yet, and a call answers %+v", r)
 		}
 		return h
@@ -151,45 +107,45 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 		t.Run("an older config and catalog go on while S3 is "+name, func(t *testing.T) {
 			h := open(t)
 			h.proxy.Set("s3", fault)
-			h.pass(time.Minute)
-			if r := h.call(t, "call_tool_read", searchTool); r.IsError {
+			h.clock.Wait(time.Minute)
+			if r := h.Call("call_tool_read", searchTool); r.IsError {
 				t.Errorf("a call answers %+v", r)
 			}
 			h.wantReasons(t, "config_unread", "policy_unread", "catalog_unread")
 			h.proxy.Set("s3", lambdatest.None)
-			h.pass(time.Minute)
+			h.clock.Wait(time.Minute)
 			h.wantReasons(t)
 		})
 		t.Run("approvals are gone by for a minute while DynamoDB is "+name, func(t *testing.T) {
 			h := open(t)
 			h.proxy.Set("dynamodb", fault)
-			h.pass(30 * time.Second)
-			if r := h.call(t, "retrieve_tools", search); !strings.Contains(r.Text, `"call_with":"call_tool_read"`) {
+			h.clock.Wait(30 * time.Second)
+			if r := h.Call("retrieve_tools", search); !strings.Contains(r.Text, `"call_with":"call_tool_read"`) {
 				t.Errorf("after half a minute discovery answers %+v", r)
 			}
-			h.pass(45 * time.Second)
-			if r := h.call(t, "retrieve_tools", search); strings.Contains(r.Text, "call_with") || !strings.Contains(r.Text, "disabled_unknown") {
+			h.clock.Wait(45 * time.Second)
+			if r := h.Call("retrieve_tools", search); strings.Contains(r.Text, "call_with") || !strings.Contains(r.Text, "disabled_unknown") {
 				t.Errorf("after more than a minute discovery answers %+v", r)
 			}
-			if r := h.call(t, "call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
+			if r := h.Call("call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
 				t.Errorf("a call answers %+v", r)
 			}
 		})
 	}
 	t.Run("a policy that does not parse, with none held, locks everything", func(t *testing.T) {
-		w := g.world(t)
-		w.sync(t)
-		w.put("config/policy.cedar", "forbid (")
+		w := g.fixture(t)
+		w.Sync(t)
+		w.Put("config/policy.cedar", "forbid (")
 		h := w.open(t)
-		if r := h.call(t, "call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
+		if r := h.Call("call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "disabled_unknown") {
 			t.Errorf("a call answers %+v", r)
 		}
 	})
 	t.Run("a config with a fault does not replace a good one", func(t *testing.T) {
 		h := open(t)
-		h.configure(`{"mcpServers":{}, "oops":1}`)
-		h.pass(time.Minute)
-		if r := h.call(t, "call_tool_read", searchTool); r.IsError {
+		h.Configure(`{"mcpServers":{}, "oops":1}`)
+		h.clock.Wait(time.Minute)
+		if r := h.Call("call_tool_read", searchTool); r.IsError {
 			t.Errorf("a call answers %+v", r)
 		}
 		h.wantReasons(t, "config_refused")
@@ -197,17 +153,17 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 	t.Run("a lost metric stops no request", func(t *testing.T) {
 		h := open(t)
 		h.log.err = errors.New("no space left")
-		if r := h.call(t, "call_tool_read", searchTool); r.IsError || h.log.lost == 0 {
+		if r := h.Call("call_tool_read", searchTool); r.IsError || h.log.lost == 0 {
 			t.Errorf("a call answers %+v, with %d log lines lost", r, h.log.lost)
 		}
 	})
 	t.Run("an upstream that fails takes its own tools along", func(t *testing.T) {
 		h := open(t)
 		h.github.Refuse()
-		if r := h.call(t, "call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "github") {
+		if r := h.Call("call_tool_read", searchTool); !r.IsError || !strings.Contains(r.Text, "github") {
 			t.Errorf("a call of the server that is gone answers %+v", r)
 		}
-		if r := h.call(t, "call_tool_write", `{"name":"mail:send_mail","args":{}}`); !strings.Contains(r.Text, "pending_approval") {
+		if r := h.Call("call_tool_write", `{"name":"mail:send_mail","args":{}}`); !strings.Contains(r.Text, "pending_approval") {
 			t.Errorf("a call of another server's tool answers %+v", r)
 		}
 	})
@@ -215,8 +171,8 @@ func TestStoresThatFailKeepTheGateShut(t *testing.T) {
 
 // A caller who goes away is no failure of the stores.
 func TestSyncEndsWithItsCaller(t *testing.T) {
-	g := newGround(t)
-	h := g.world(t).open(t)
+	g := newSuite(t)
+	h := g.fixture(t).open(t)
 	h.proxy.Set("dynamodb", lambdatest.Slow)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()

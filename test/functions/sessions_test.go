@@ -1,7 +1,6 @@
 package functions_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,22 +21,9 @@ const (
 // whether it is on then.
 func (a agent) toggle(t *testing.T, f *lambdatest.Function, what string) bool {
 	t.Helper()
-	event, err := json.Marshal(map[string]any{
-		"version": "2.0", "rawPath": "/mcp",
-		"headers": map[string]string{
-			"host": "gate.example.com", "content-type": "application/json", "accept": "application/json, text/event-stream",
-			"authorization": "AWS4-HMAC-SHA256 Credential=x, SignedHeaders=host, Signature=y",
-		},
-		"body": `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_write","arguments":{"name":"everything:toggle-` + what + `","args":{}}}}`,
-		"requestContext": map[string]any{
-			"stage": "$default", "authorizer": map[string]any{"iam": map[string]any{"userArn": string(a)}},
-			"http": map[string]any{"method": http.MethodPost, "path": "/mcp", "sourceIp": "203.0.113.7"},
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := read(t, f.Invoke(event))
+	f.Authorizer = map[string]any{"iam": map[string]any{"userArn": string(a)}}
+	r := f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_write","arguments":{"name":"everything:toggle-`+what+`","args":{}}}}`,
+		"Authorization: AWS4-HMAC-SHA256 Credential=x, SignedHeaders=host, Signature=y")
 	started, stopped := strings.Contains(r.Body, "Started simulated"), strings.Contains(r.Body, "Stopped simulated")
 	if r.Status != http.StatusOK || started == stopped {
 		t.Fatalf("toggle-%s answers %d %s", what, r.Status, r.Body)
@@ -47,13 +33,13 @@ func (a agent) toggle(t *testing.T, f *lambdatest.Function, what string) bool {
 
 // Two agents use a server that keeps things by session, through two instances of the
 // function: what one left there, it meets again on both, and the other on neither.
-func (g ground) agentsKeepApart(t *testing.T) {
+func (g suite) agentsKeepApart(t *testing.T) {
 	url := testclients.ServerEverything(t)
-	w := g.world(t)
-	w.configure(`{"mcpServers":{"everything":{"url":"` + url + `"}}}`)
-	w.sync(t)
+	w := g.fixture(t)
+	w.Configure(`{"mcpServers":{"everything":{"url":"` + url + `"}}}`)
+	w.Sync(t)
 	iam := []string{"PORTCULLIS_AUTH", "iam", "PORTCULLIS_BOOTSTRAP_SHA256", "", "PORTCULLIS_IAM_SERVERS", "*", "PORTCULLIS_IAM_TIERS", "read,write"}
-	first, second := w.start(t, "mcp", iam...), w.start(t, "mcp", iam...)
+	first, second := w.Start(t, "mcp", iam...), w.Start(t, "mcp", iam...)
 	const logging, updates = "simulated-logging", "subscriber-updates"
 	for i, step := range []struct {
 		who  agent

@@ -1,7 +1,6 @@
 package infra
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -15,6 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -34,7 +36,7 @@ func TestDeployedStack(t *testing.T) {
 	if !strings.Contains(said, "config/mcp_config.json  version ") {
 		t.Errorf("push-config said %q", said)
 	}
-	eventually(t, "the push of a config starts a sync", func() bool { return s.synced() == 1 })
+	local.Until(t, "the push of a config starts a sync", func() bool { return s.synced() == 1 })
 
 	agent := s.client(t.Context())
 	defer agent.Close()
@@ -48,8 +50,8 @@ func TestDeployedStack(t *testing.T) {
 	}
 
 	var tool struct{ Hash string }
-	s.admin(200, "/tools/mail/send_mail", "", &tool)
-	s.admin(200, "/tools/mail/send_mail/approve", `{"hash":"`+tool.Hash+`"}`, &struct{}{})
+	s.Ask(200, "/admin/tools/mail/send_mail", nil, &tool)
+	s.Ask(200, "/admin/tools/mail/send_mail/approve", `{"hash":"`+tool.Hash+`"}`, nil)
 	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
 		t.Errorf("after it is approved the call answers %s", text)
 	}
@@ -58,11 +60,11 @@ func TestDeployedStack(t *testing.T) {
 
 	server.SetTools(append(tools, upstreamtest.Tool("read_mail", "Read the mails.", `{"readOnlyHint":true}`)))
 	var started struct{ Pending bool }
-	s.admin(202, "/sync", "{}", &started)
+	s.Ask(202, "/admin/sync", "{}", &started)
 	if !started.Pending {
 		t.Error("a sync that was only started is not called pending")
 	}
-	eventually(t, "the sync that a person asked for runs", func() bool { return s.synced() == 2 })
+	local.Until(t, "the sync that a person asked for runs", func() bool { return s.synced() == 2 })
 
 	before := s.outputs
 	s.deploy(parameters + "MemorySize=512")
@@ -79,7 +81,7 @@ func TestDeployedStack(t *testing.T) {
 	var audit struct {
 		Entries []struct{ Action, Actor string }
 	}
-	s.admin(200, "/audit", "", &audit)
+	s.Ask(200, "/admin/audit", nil, &audit)
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
 		t.Errorf("after a second deploy the audit is %s", text)
 	}
@@ -110,21 +112,9 @@ func (s *stack) describe() string {
 // checkPath checks the address that `make local-deploy` prints, for clients that set no host.
 func (s *stack) checkPath() {
 	s.t.Helper()
-	address := s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default/mcp"
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, address, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), `"retrieve_tools"`) {
-		s.t.Errorf("%s answers %d %s (%v)", address, answer.StatusCode, body, err)
+	c := agenttest.Client{T: s.t, URL: s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default"}
+	if a := c.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); a.Status != http.StatusOK || !strings.Contains(a.Body, `"retrieve_tools"`) {
+		s.t.Errorf("%s answers %d %s", c.URL, a.Status, a.Body)
 	}
 }
 
@@ -144,13 +134,7 @@ func (s *stack) folder(url string) string {
 
 // synced returns how many tools the stored catalog holds; -1 if there is none.
 func (s *stack) synced() int {
-	client := s3.NewFromConfig(aws.Config{
-		Region: "us-east-1", BaseEndpoint: &s.endpoint,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		}),
-	}, func(o *s3.Options) { o.UsePathStyle = true })
-	o, err := client.GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current.json")})
+	o, err := emulator.S3(s.endpoint).GetObject(s.t.Context(), &s3.GetObjectInput{Bucket: aws.String(s.outputs["BucketName"]), Key: aws.String("catalog/current.json")})
 	if err != nil {
 		return -1
 	}

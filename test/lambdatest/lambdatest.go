@@ -21,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
 // Limits of a test; the real ones are shorter.
@@ -52,7 +54,10 @@ func Build(t testing.TB, module string, names ...string) string {
 
 // A Function is a running function.
 type Function struct {
-	Started time.Duration // from its exec to its first question for an event
+	agenttest.Client // of a function that a [Stack] started
+
+	Started    time.Duration  // from its exec to its first question for an event
+	Authorizer map[string]any // in the context of the requests that come through Client; nil: none
 
 	t      testing.TB
 	cmd    *exec.Cmd

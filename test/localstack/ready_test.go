@@ -3,9 +3,8 @@ package localstack
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"net/http"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 const (
@@ -37,34 +37,27 @@ func beside(t *testing.T, variable, name string) string {
 	t.Helper()
 	program := filepath.Join(filepath.Dir(os.Getenv(variable)), name)
 	if _, err := exec.LookPath(program); os.Getenv(variable) == "" || err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s names no program: %v", variable, err)
-		}
-		t.Skipf("%s names no program: %v (`make ministack sam` installs them)", variable, err)
+		local.Missing(t, fmt.Sprintf("%s names no program: %v (`make ministack sam` installs them)", variable, err))
 	}
 	return program
 }
 
-// world is what the hook leaves on an emulator.
-type world struct {
+// stores is what the hook leaves on an emulator.
+type stores struct {
 	bucket    *s3.Client
 	objects   *s3store.Store
 	approvals *dynamo.Store
 }
 
-func at(endpoint string) world {
-	credentials := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-	})
-	bucket := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true, Credentials: credentials, HTTPClient: http.DefaultClient})
-	table := dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials})
-	return world{bucket, s3store.New(bucket, "portcullis-data"), dynamo.New(table, "portcullis", nil)}
+func at(endpoint string) stores {
+	bucket, table := emulator.S3(endpoint), dynamodb.NewFromConfig(emulator.Config(endpoint))
+	return stores{bucket, s3store.New(bucket, "portcullis-data"), dynamo.New(table, "portcullis", nil)}
 }
 
 // versions returns every version of every object, the newest first for each key.
-func (w world) versions(t *testing.T) []string {
+func (s stores) versions(t *testing.T) []string {
 	t.Helper()
-	list, err := w.bucket.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: aws.String("portcullis-data")})
+	list, err := s.bucket.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: aws.String("portcullis-data")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,19 +69,19 @@ func (w world) versions(t *testing.T) []string {
 }
 
 // check holds what is there against the files of the example.
-func (w world) check(t *testing.T) {
+func (s stores) check(t *testing.T) {
 	t.Helper()
 	for _, key := range []string{config.Key, policy.Key} {
 		want, err := os.ReadFile(filepath.Join(home, "example", filepath.FromSlash(key)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := w.objects.Get(t.Context(), key, "")
+		o, err := s.objects.Get(t.Context(), key, "")
 		if err != nil || !bytes.Equal(o.Data, want) {
 			t.Errorf("the bucket has %s %q (%v), want the example's %q", key, o.Data, err, want)
 		}
 	}
-	if _, err := w.approvals.Baseline(t.Context(), "https://mcp.deepwiki.com/mcp", approval.Tools); !errors.Is(err, approval.ErrNotFound) {
+	if _, err := s.approvals.Baseline(t.Context(), "https://mcp.deepwiki.com/mcp", approval.Tools); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("the table answers %v, want %v", err, approval.ErrNotFound)
 	}
 }
@@ -97,7 +90,7 @@ func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
 	python := beside(t, "PORTCULLIS_MINISTACK", "python") // has boto3
 	t.Setenv("AWS_ENDPOINT_URL", "")                      // an emulator of its own: the data of one that is in use would be replaced
 	endpoint := emulator.Start(t)
-	w := at(endpoint)
+	s := at(endpoint)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -113,24 +106,24 @@ func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
 
 	// LocalStack executes the text of a Python hook with no globals: not even its own path is known.
 	run("-c", `import sys; exec(open(sys.argv[1], "rb").read(), {})`, hook)
-	w.check(t)
-	before := w.versions(t)
+	s.check(t)
+	before := s.versions(t)
 	run(hook)
-	w.check(t)
-	if after := w.versions(t); len(before) != 2 || len(after) != len(before) || after[0] != before[0] || after[1] != before[1] {
+	s.check(t)
+	if after := s.versions(t); len(before) != 2 || len(after) != len(before) || after[0] != before[0] || after[1] != before[1] {
 		t.Errorf("after a second run the versions are %q, were %q", after, before)
 	}
 
-	o, err := w.objects.Get(t.Context(), config.Key, "")
+	o, err := s.objects.Get(t.Context(), config.Key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	mine := []byte(`{"mcpServers": {}}`)
-	if _, err := w.objects.Put(t.Context(), config.Key, mine, o.ETag); err != nil {
+	if _, err := s.objects.Put(t.Context(), config.Key, mine, o.ETag); err != nil {
 		t.Fatal(err)
 	}
 	run(hook)
-	if o, err := w.objects.Get(t.Context(), config.Key, ""); err != nil || !bytes.Equal(o.Data, mine) {
+	if o, err := s.objects.Get(t.Context(), config.Key, ""); err != nil || !bytes.Equal(o.Data, mine) {
 		t.Errorf("a config that somebody pushed became %q (%v)", o.Data, err)
 	}
 }

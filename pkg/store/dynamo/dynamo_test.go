@@ -1,7 +1,6 @@
 package dynamo_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -25,13 +23,7 @@ const template = "../../../infra/data.yaml"
 
 // client returns the real client, at an endpoint of the test's.
 func client(endpoint string, transport http.RoundTripper) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: &endpoint,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		}),
-		HTTPClient: &http.Client{Transport: transport},
-	})
+	return dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: transport} })
 }
 
 // TestOnAnEmulator runs against the table that infra/data.yaml makes, a new one each time.

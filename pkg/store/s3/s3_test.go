@@ -1,7 +1,6 @@
 package s3_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -22,15 +20,11 @@ import (
 
 // client returns the real client, at an endpoint of the test's.
 func client(endpoint string, transport http.RoundTripper) *awss3.Client {
-	return awss3.New(awss3.Options{
-		Region: "us-east-1", BaseEndpoint: &endpoint, UsePathStyle: true,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		}),
-		HTTPClient: &http.Client{Transport: transport},
-		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+	return awss3.NewFromConfig(emulator.Config(endpoint), func(o *awss3.Options) {
+		o.UsePathStyle, o.HTTPClient = true, &http.Client{Transport: transport}
+		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
 			o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return time.Millisecond, nil })
-		}),
+		})
 	})
 }
 

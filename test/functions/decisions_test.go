@@ -2,7 +2,6 @@ package functions_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,60 +10,56 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // A person approves in one function, and an agent calls in another.
-func (g ground) peopleDecide(t *testing.T) {
-	w := g.world(t)
-	w.sync(t)
-	mcp, admin := w.start(t, "mcp"), w.start(t, "admin")
+func (g suite) peopleDecide(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	mcp, admin := w.Start(t, "mcp"), w.Start(t, "admin")
 	const send = `{"name":"mail:send_mail","args":{"to":"ann"}}`
-	if r := call(t, mcp, "call_tool_write", send); !r.IsError || !strings.Contains(r.Text, "pending_approval") || !strings.Contains(r.Text, "https://gate.example.com/admin/tools/mail/send_mail") {
+	if r := mcp.Call("call_tool_write", send); !r.IsError || !strings.Contains(r.Text, "pending_approval") || !strings.Contains(r.Text, "https://gate.example.com/admin/tools/mail/send_mail") {
 		t.Fatalf("a tool that nobody approved answers %+v", r)
 	}
 	found := func() bool {
-		return strings.Contains(call(t, mcp, "retrieve_tools", `{"query":"send a mail"}`).Text, `"mail:send_mail"`)
+		return strings.Contains(mcp.Call("retrieve_tools", `{"query":"send a mail"}`).Text, `"mail:send_mail"`)
 	}
 	if found() {
 		t.Error("a search shows a tool that nobody approved")
 	}
-	for _, credentials := range []string{"", "Bearer " + token.New().Reveal()} { // the agent follows the link that it was given
+	for _, credentials := range []string{"", token.New().Reveal()} { // the agent follows the link that it was given
+		stranger := admin.Client
+		stranger.Admin = credentials
 		for path, body := range map[string]string{"/admin": "", "/admin/tools/mail/send_mail": "", "/admin/tools/mail/send_mail/approve": `{"hash":"` + strings.Repeat("0", 64) + `"}`} {
-			if r := askAs(t, admin, credentials, path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
+			if r := stranger.Send(path, body); r.Status != http.StatusUnauthorized || !strings.Contains(r.Body, "PORTCULLIS_BOOTSTRAP_SHA256") {
 				t.Errorf("%s is answered %d %s to a stranger", path, r.Status, r.Body)
 			}
 		}
 	}
-	shut := w.start(t, "admin", "PORTCULLIS_BOOTSTRAP_SHA256", "")
+	shut := w.Start(t, "admin", "PORTCULLIS_BOOTSTRAP_SHA256", "")
 	for _, path := range []string{"/admin", "/admin/login", "/admin/tools/mail/send_mail"} {
-		if r := ask(t, shut, path, ""); r.Status != http.StatusForbidden || !strings.Contains(r.Body, "BootstrapSha256") {
+		if r := shut.Send(path, ""); r.Status != http.StatusForbidden || !strings.Contains(r.Body, "BootstrapSha256") {
 			t.Errorf("where no key is set %s is answered %d %s", path, r.Status, r.Body)
 		}
 	}
-	page := ask(t, admin, "/admin/tools/mail/send_mail", "")
 	var shown struct{ Hash string }
-	if err := json.Unmarshal([]byte(page.Body), &shown); err != nil || page.Status != http.StatusOK {
-		t.Fatalf("%d %s (%v)", page.Status, page.Body, err)
-	}
-	if r := ask(t, admin, "/admin/tools/mail/send_mail/approve", `{"hash":"`+shown.Hash+`"}`); r.Status != http.StatusOK {
-		t.Fatalf("approve: %d %s", r.Status, r.Body)
-	}
+	admin.Ask(http.StatusOK, "/admin/tools/mail/send_mail", nil, &shown)
+	admin.Ask(http.StatusOK, "/admin/tools/mail/send_mail/approve", `{"hash":"`+shown.Hash+`"}`, nil)
 	decided := time.Now()
-	if r := call(t, mcp, "call_tool_write", send); r.IsError || r.Text != "send_mail" {
+	if r := mcp.Call("call_tool_write", send); r.IsError || r.Text != "send_mail" {
 		t.Errorf("the approved tool answers %+v", r)
 	}
-	for !found() && time.Since(decided) < 10*time.Second { // approvals are looked at again after 2 s
-		time.Sleep(100 * time.Millisecond)
-	}
+	local.Until(t, "a search shows the approved tool", found) // approvals are looked at again after 2 s
 	if took := time.Since(decided); took > 4*time.Second {
 		t.Errorf("a search shows the approved tool after %v", took)
 	}
-	if r := ask(t, admin, "/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
+	if r := admin.Send("/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
 		t.Errorf("the audit names nobody: %s", r.Body)
 	}
 	// The emulator of this test has no such function, as if somebody had deleted it.
-	started := ask(t, admin, "/admin/sync", "{}")
-	w.wantQuiet(t, []byte(started.Body))
+	started := admin.Send("/admin/sync", "{}")
+	w.wantQuiet(t, started.Body)
 	if started.Status != http.StatusInternalServerError || !strings.Contains(admin.Output(), "start the sync function") {
 		t.Errorf("a sync function that is missing is answered with %d %s", started.Status, started.Body)
 	}
@@ -72,7 +67,7 @@ func (g ground) peopleDecide(t *testing.T) {
 
 // A function that would let everybody in by mistake, or that has nowhere to keep things,
 // does not start, and says all that is wrong.
-func (g ground) startNeedsSettings(t *testing.T) {
+func (g suite) startNeedsSettings(t *testing.T) {
 	for _, c := range []struct {
 		function string
 		env      map[string]string
@@ -102,9 +97,9 @@ func (g ground) startNeedsSettings(t *testing.T) {
 
 // Reserved concurrency keeps a second sync from running beside the first. Should two
 // run all the same, the conditional put keeps one catalog, and neither fails.
-func (g ground) twoSyncs(t *testing.T) {
-	w := g.world(t)
-	functions := []*lambdatest.Function{w.start(t, "sync"), w.start(t, "sync")}
+func (g suite) twoSyncs(t *testing.T) {
+	w := g.fixture(t)
+	functions := []*lambdatest.Function{w.Start(t, "sync"), w.Start(t, "sync")}
 	for range 3 {
 		w.github.SetTools(nil) // an empty list resets nothing, but it is another catalog
 		answers := make([]lambdatest.Answer, len(functions))
@@ -119,29 +114,28 @@ func (g ground) twoSyncs(t *testing.T) {
 			}
 		}
 	}
-	if r := call(t, w.start(t, "mcp"), "upstream_servers", `{"operation":"list"}`); r.IsError || !strings.Contains(r.Text, `"github"`) {
+	if r := w.Start(t, "mcp").Call("upstream_servers", `{"operation":"list"}`); r.IsError || !strings.Contains(r.Text, `"github"`) {
 		t.Errorf("after two syncs at once: %+v", r)
 	}
 }
 
 // adminSyncs asks an admin function that has no other one to start, as under `sam local`, for a sync.
 // It is told where the emulator is, past the proxy: the role of a deployed one does not cover that.
-func (g ground) adminSyncs(t *testing.T) {
-	w := g.world(t)
-	admin := w.start(t, "admin", "PORTCULLIS_SYNC_FUNCTION", "in-process", "AWS_ENDPOINT_URL", w.endpoint)
-	r := ask(t, admin, "/admin/sync", "{}")
+func (g suite) adminSyncs(t *testing.T) {
+	w := g.fixture(t)
+	admin := w.Start(t, "admin", "PORTCULLIS_SYNC_FUNCTION", "in-process", "AWS_ENDPOINT_URL", w.Endpoint)
 	var report struct{ Tools int }
-	if err := json.Unmarshal([]byte(r.Body), &report); err != nil || r.Status != http.StatusOK || report.Tools != 5 {
-		t.Errorf("POST /admin/sync: %d %s (%v)", r.Status, r.Body, err)
+	if admin.Ask(http.StatusOK, "/admin/sync", "{}", &report); report.Tools != 5 {
+		t.Errorf("POST /admin/sync: %d tools, want 5", report.Tools)
 	}
 }
 
 // callsOfAWS counts what a warm request costs.
-func (g ground) callsOfAWS(t *testing.T) {
-	w := g.world(t)
-	w.sync(t)
-	f := w.start(t, "mcp")
-	call(t, f, "retrieve_tools", `{"query":"search issues"}`)
+func (g suite) callsOfAWS(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	f := w.Start(t, "mcp")
+	f.Call("retrieve_tools", `{"query":"search issues"}`)
 	for _, c := range []struct {
 		name, args string
 		most       int
@@ -149,16 +143,19 @@ func (g ground) callsOfAWS(t *testing.T) {
 		{"retrieve_tools", `{"query":"search issues","include_disabled":true}`, 1},
 		{"call_tool_read", `{"name":"github:search_issues","args":{"query":"x"}}`, 2},
 	} {
-		time.Sleep(2100 * time.Millisecond) // approvals are looked at again after 2 s: the dearer case
+		var dear map[string]int
+		local.Until(t, "approvals are looked at again", func() bool { // after 2 s: the dearer case
+			w.proxy.Calls()
+			if r := f.Call(c.name, c.args); r.IsError {
+				t.Fatalf("%s: %+v", c.name, r)
+			}
+			dear = w.proxy.Calls()
+			return dear["dynamodb Query"] > 0
+		})
 		if w.proxy.Checked() == 0 {
 			t.Error("no call was held against a role")
 		}
-		w.proxy.Calls()
-		if r := call(t, f, c.name, c.args); r.IsError {
-			t.Fatalf("%s: %+v", c.name, r)
-		}
-		dear := w.proxy.Calls()
-		call(t, f, c.name, c.args)
+		f.Call(c.name, c.args)
 		cheap := w.proxy.Calls()
 		delete(dear, "ssm GetParameter") // once for each environment
 		if n := total(dear); n == 0 || n > c.most {

@@ -3,9 +3,7 @@ package infra
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,7 +16,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 const root = "../.."
@@ -31,11 +31,7 @@ func sam(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("PORTCULLIS_SAM")
 	if _, err := exec.LookPath(program); err != nil {
-		why := fmt.Sprintf("no SAM CLI: PORTCULLIS_SAM=%q is no program (`make sam` installs it)", program)
-		if os.Getenv("CI") == "true" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		local.Missing(t, fmt.Sprintf("no SAM CLI: PORTCULLIS_SAM=%q is no program (`make sam` installs it)", program))
 	}
 	return program
 }
@@ -57,12 +53,13 @@ func command(t *testing.T, env []string, name string, args ...string) string {
 
 // A stack is the whole of template.yaml on an emulator.
 type stack struct {
-	t        *testing.T
-	endpoint string
-	name     string
-	env      []string
-	build    string
-	outputs  map[string]string
+	agenttest.Client // at /admin
+	t                *testing.T
+	endpoint         string
+	name             string
+	env              []string
+	build            string
+	outputs          map[string]string
 }
 
 func newStack(t *testing.T) *stack {
@@ -96,6 +93,7 @@ func (s *stack) deploy(parameters string) {
 	if s.outputs["McpUrl"] == "" || s.outputs["BucketName"] == "" {
 		s.t.Fatalf("outputs are %v; make deploy said:\n%s", s.outputs, out)
 	}
+	s.Client = agenttest.Client{T: s.t, URL: strings.TrimSuffix(s.outputs["AdminUrl"], "/admin"), Transport: s, Admin: adminToken.Reveal()}
 }
 
 // RoundTrip implements [http.RoundTripper]: an emulated API is told by its host, whose
@@ -123,54 +121,8 @@ func (s *stack) client(ctx context.Context) *mcp.ClientSession {
 func (s *stack) call(session *mcp.ClientSession, name string, args map[string]any) (text string, isError bool) {
 	s.t.Helper()
 	r, err := session.CallTool(s.t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
-	if err != nil {
-		s.t.Fatalf("%s: %v", name, err)
+	if err != nil || len(r.Content) == 0 {
+		s.t.Fatalf("%s: %v: %+v", name, err, r)
 	}
-	if len(r.Content) == 0 {
-		s.t.Fatalf("%s: no content", name)
-	}
-	block, ok := r.Content[0].(*mcp.TextContent)
-	if !ok {
-		s.t.Fatalf("%s: content is %T", name, r.Content[0])
-	}
-	return block.Text, r.IsError
-}
-
-// admin asks the admin API as who may use it, and reads the answer into out.
-func (s *stack) admin(want int, path, body string, out any) {
-	s.t.Helper()
-	method := http.MethodGet
-	if body != "" {
-		method = http.MethodPost
-	}
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.outputs["AdminUrl"]+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+adminToken.Reveal())
-	answer, err := (&http.Client{Transport: s}).Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != want {
-		s.t.Fatalf("%s %s: %d %s (%v), want %d", method, path, answer.StatusCode, data, err, want)
-	}
-	if err := json.Unmarshal(data, out); err != nil {
-		s.t.Fatalf("%s: %v", data, err)
-	}
-}
-
-// eventually waits for what happens in its own time.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for range 300 {
-		if done() {
-			return
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	t.Fatalf("it never came true that %s", what)
+	return r.Content[0].(*mcp.TextContent).Text, r.IsError
 }

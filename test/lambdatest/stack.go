@@ -1,0 +1,137 @@
+package lambdatest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+)
+
+// BaseURL is where the functions of a [Stack] are reached.
+const BaseURL = "https://gate.example.com"
+
+// A Stack is a bucket and a table of infra/data.yaml on an emulator, and functions on them.
+type Stack struct {
+	Endpoint string // of the emulator
+	Programs string // folder of the built functions
+	Bucket   string
+	Env      map[string]string // of each function
+	Admin    string            // credentials for /admin
+
+	t testing.TB
+}
+
+// NewStack makes a stack. env is added to what the functions need.
+func NewStack(t testing.TB, endpoint, programs string, env map[string]string) *Stack {
+	t.Helper()
+	outputs := emulator.Deploy(t, endpoint, fmt.Sprintf("test-%d", time.Now().UnixNano()), repo.Path("infra/data.yaml"), map[string]string{"DeletionProtection": "false"})
+	s := &Stack{Endpoint: endpoint, Programs: programs, Bucket: outputs["BucketName"], t: t, Env: map[string]string{
+		"AWS_ENDPOINT_URL": endpoint, "PORTCULLIS_BUCKET": outputs["BucketName"], "PORTCULLIS_TABLE": outputs["TableName"],
+		"PORTCULLIS_BASE_URL": BaseURL, "PORTCULLIS_ALLOW_NETS": "127.0.0.0/8", "PORTCULLIS_SYNC_FUNCTION": "portcullis-sync",
+	}}
+	maps.Copy(s.Env, env)
+	return s
+}
+
+// Configure stores a config.
+func (s *Stack) Configure(data string) { s.Put("config/mcp_config.json", data) }
+
+// Put stores an object.
+func (s *Stack) Put(key, data string) {
+	s.t.Helper()
+	_, err := emulator.S3(s.Endpoint).PutObject(s.t.Context(), &s3.PutObjectInput{Bucket: &s.Bucket, Key: &key, Body: strings.NewReader(data)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Parameter stores a secret.
+func (s *Stack) Parameter(name, value string) {
+	s.t.Helper()
+	_, err := ssm.NewFromConfig(emulator.Config(s.Endpoint)).PutParameter(s.t.Context(), &ssm.PutParameterInput{
+		Name: &name, Value: &value, Type: types.ParameterTypeSecureString, Overwrite: aws.Bool(true),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Start starts one of the functions (mcp, sync, admin), with pairs of variables over the environment.
+func (s *Stack) Start(t testing.TB, name string, pairs ...string) *Function {
+	t.Helper()
+	env := maps.Clone(s.Env)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	f := Start(t, filepath.Join(s.Programs, name), env)
+	f.Client = agenttest.Client{T: t, URL: BaseURL, Transport: f.From(""), Admin: s.Admin}
+	return f
+}
+
+// Sync runs a sync, which must work.
+func (s *Stack) Sync(t testing.TB) {
+	t.Helper()
+	if a := s.Start(t, "sync").Invoke([]byte(`{}`)); a.Failed {
+		t.Fatalf("sync: %s", a.Payload)
+	}
+}
+
+// From returns a transport that hands requests to the function as events of an HTTP API that
+// come from an address, or from any if that is "".
+func (f *Function) From(address string) http.RoundTripper { return transport{f, address} }
+
+type transport struct {
+	*Function
+	address string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	headers := map[string]string{"host": r.URL.Host}
+	for name, values := range r.Header {
+		headers[strings.ToLower(name)] = strings.Join(values, ",")
+	}
+	event, err := json.Marshal(map[string]any{
+		"version": "2.0", "rawPath": r.URL.Path, "rawQueryString": r.URL.RawQuery, "headers": headers, "body": string(body),
+		"requestContext": map[string]any{
+			"stage": "$default", "authorizer": f.Authorizer,
+			"http": map[string]any{"method": r.Method, "path": r.URL.Path, "sourceIp": cmp.Or(f.address, "203.0.113.7")},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := f.Invoke(event)
+	var out struct {
+		StatusCode int
+		Headers    map[string]string
+		Body       string
+	}
+	if err := json.Unmarshal(answer.Payload, &out); err != nil || answer.Failed {
+		return nil, fmt.Errorf("answer %s: %w", answer.Payload, err)
+	}
+	h := http.Header{}
+	for name, value := range out.Headers {
+		h.Set(name, value)
+	}
+	return &http.Response{StatusCode: out.StatusCode, Header: h, Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
+}

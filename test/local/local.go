@@ -1,0 +1,87 @@
+// Package local has what tests need of the machine that they run on: a free port, real data,
+// and patience with other processes.
+package local
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// Missing skips a test that needs what is not there. Where CI=true the test fails instead: what
+// was not tested is not known to work.
+func Missing(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// Addr returns a loopback address at which nothing listened a moment ago.
+func Addr(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// Patience is how long [Until] waits at most.
+const Patience = 2 * time.Minute
+
+// Until waits for what another process or goroutine does in its own time.
+func Until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	if !Comes(done) {
+		t.Fatalf("after %v it is not true that %s", Patience, what)
+	}
+}
+
+// Comes waits until done, and reports whether it was before [Patience] ended.
+func Comes(done func() bool) bool {
+	ticks, end := time.NewTicker(20*time.Millisecond), time.NewTimer(Patience)
+	defer ticks.Stop()
+	defer end.Stop()
+	for !done() {
+		select {
+		case <-ticks.C:
+		case <-end.C:
+			return false
+		}
+	}
+	return true
+}
+
+// Data returns the path of a file below the folder that PORTCULLIS_DATA names. Without that
+// the test is skipped.
+func Data(t testing.TB, name string) string {
+	t.Helper()
+	folder := os.Getenv("PORTCULLIS_DATA")
+	if folder == "" {
+		t.Skip("PORTCULLIS_DATA is not set: the folder of real tool catalogs and query sets")
+	}
+	return filepath.Join(folder, filepath.FromSlash(name))
+}
+
+// Tools returns the definitions of 527 real tools by the names of their 70 servers.
+func Tools(t testing.TB) map[string][]json.RawMessage {
+	t.Helper()
+	all, err := upstreamtest.ReadCatalog(Data(t, "livemcp/tools.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]json.RawMessage{}
+	for name, tools := range all {
+		out[strings.ReplaceAll(name, " ", "-")] = tools // a server's name has no blank
+	}
+	return out
+}
