@@ -66,7 +66,7 @@ func (s Status) TTL() time.Duration {
 
 // A Refusal is a listed tool that the gateway does not take, and why.
 type Refusal struct {
-	Name   string `json:"name"` // quoted and cut to 128 bytes
+	Name   string `json:"name"` // quoted and cut to 100 characters
 	Reason string `json:"reason"`
 }
 

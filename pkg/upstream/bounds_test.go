@@ -22,12 +22,12 @@ func TestLongestResponse(t *testing.T) {
 		want error
 	}{{"at the limit", limit, nil}, {"one byte over", limit + 1, errTooLong}} {
 		r, err := jsonReply(response(before, after, tt.size), 1)
-		if !errors.Is(err, tt.want) || err == nil && len(r.result) != tt.size-len(before)-len(after)+len(`{"x":""}`) {
-			t.Errorf("JSON %s: %d bytes, %v; want %v", tt.name, len(r.result), err, tt.want)
+		if !errors.Is(err, tt.want) || err == nil && len(r) != tt.size-len(before)-len(after)+len(`{"x":""}`) {
+			t.Errorf("JSON %s: %d bytes, %v; want %v", tt.name, len(r), err, tt.want)
 		}
 		r, err = streamReply(response("data: "+before, after+"\n\n", tt.size), 1, time.Second, nil)
-		if !errors.Is(err, tt.want) || (err == nil) != (len(r.result) > 0) {
-			t.Errorf("event stream %s: %d bytes, %v; want %v", tt.name, len(r.result), err, tt.want)
+		if !errors.Is(err, tt.want) || (err == nil) != (len(r) > 0) {
+			t.Errorf("event stream %s: %d bytes, %v; want %v", tt.name, len(r), err, tt.want)
 		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A Target is one server to load or to call.
@@ -99,7 +100,7 @@ type RPCError struct {
 
 // Error is for the log: a message of megabytes is cut.
 func (e *RPCError) Error() string {
-	return fmt.Sprintf("upstream error %d: %s", e.Code, cut([]byte(e.Message), 256))
+	return fmt.Sprintf("upstream error %d: %s", e.Code, text.Clip(e.Message, 256))
 }
 
 // A Client loads and calls upstream servers. It is safe for concurrent use and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // The errors below are the faults that this package finds itself. Their types
@@ -47,14 +48,14 @@ func brokenProtocol(format string, args ...any) error {
 // exchange to say: the status may have been another one's before a retry.
 type statusError struct {
 	status int
-	body   []byte // what was kept of it
+	body   string // what was kept of it
 }
 
 func (e *statusError) Error() string {
-	if len(e.body) == 0 {
+	if e.body == "" {
 		return fmt.Sprintf("http status %d", e.status)
 	}
-	return fmt.Sprintf("http status %d, body %q", e.status, cut(e.body, 256))
+	return fmt.Sprintf("http status %d, body %s", e.status, text.Quote(e.body, 256))
 }
 
 // A panicError is a panic, recovered.
@@ -64,10 +65,3 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // errStreamEnded is an event stream without the reply that it was opened for.
 var errStreamEnded = errors.New("event stream ended without the reply")
-
-func cut(b []byte, n int) []byte {
-	if len(b) > n {
-		return b[:n]
-	}
-	return b
-}

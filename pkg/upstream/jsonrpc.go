@@ -10,12 +10,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
-// standard tells the codes that JSON-RPC and MCP define.
+// standard reports whether JSON-RPC or MCP define a code.
 func standard(code int64) bool {
 	return code == mcp.CodeParse || code <= mcp.CodeInvalidRequest && code >= mcp.CodeInternal || modernCode(code)
 }
 
-// modernCode tells the codes that only a server of the stateless era sends.
+// modernCode reports whether only a server of the stateless era sends a code.
 func modernCode(code int64) bool { return code <= mcp.CodeHeaderMismatch && code >= mcp.CodeVersion }
 
 // A reply is a JSON-RPC response. Result is a JSON object, exactly as it came.
@@ -25,8 +25,10 @@ type reply struct {
 	err    *RPCError
 }
 
-// errNotReply is a valid JSON-RPC message of another kind: a notification or a request.
-var errNotReply = errors.New("not a JSON-RPC response")
+var (
+	errNotReply   = brokenProtocol("the answer is not a response") // a notification or a request
+	errOtherReply = brokenProtocol("the answer is to another request")
+)
 
 // parseReply reads one JSON-RPC message. It returns errNotReply for one that is
 // no response, and a [protocolError] for all that is no JSON-RPC.
@@ -96,7 +98,7 @@ func parseRPCError(raw json.RawMessage) (*RPCError, error) {
 	return e, nil
 }
 
-// is says whether the reply answers request id. An error may have no id,
+// is reports whether the reply answers request id. An error may have no id,
 // where the server could not read it.
 func (r reply) is(id int64) bool {
 	return string(r.id) == strconv.FormatInt(id, 10)

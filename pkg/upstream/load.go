@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -201,7 +202,10 @@ func (l *listing) take(raw json.RawMessage) {
 	}
 	if err != nil {
 		if len(l.refused) < maxRefused {
-			l.refused = append(l.refused, outcome.Refusal{Name: shownName(raw), Reason: string(cut([]byte(err.Error()), 256))})
+			l.refused = append(l.refused, outcome.Refusal{
+				Name:   text.Quote(rawjson.Text(rawjson.Get(raw, "name")), 100), // what does not read has no name
+				Reason: text.Clip(err.Error(), 240),
+			})
 		}
 		return
 	}
@@ -221,10 +225,4 @@ func checkReferences(d tool.Definition) error {
 		return fmt.Errorf("the output schema %w", err)
 	}
 	return nil
-}
-
-// shownName returns the name that a refused definition gives itself, quoted and cut.
-func shownName(raw json.RawMessage) string {
-	name := rawjson.Text(rawjson.Get(raw, "name")) // what does not read has no name
-	return string(cut(fmt.Appendf(nil, "%q", name), 128))
 }

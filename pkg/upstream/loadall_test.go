@@ -261,8 +261,11 @@ func TestLoadAllManyHanging(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLoadAllDeadline(t *testing.T) {
 	// What has answered by the deadline is kept; of the others nothing is said.
-	onFakeClock(t, "beyond the deadline", func(t *testing.T) {
+	onFakeClock(t, "among many that hang", func(t *testing.T) {
 		f := manyHanging(t)
 		start := time.Now()
 		told := 0

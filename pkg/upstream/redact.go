@@ -2,8 +2,8 @@ package upstream
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
-	"strings"
 )
 
 // secretMark stands for every text that is taken out of an error.
@@ -53,34 +53,13 @@ func redact(s string, values []string) string {
 	return redactURLs(newRedactor(values).text(s))
 }
 
+var (
+	urlUser  = regexp.MustCompile("(://)[^/\\s\"'<>`\\\\]*@")
+	urlQuery = regexp.MustCompile("(://[^?\\s\"'<>`\\\\]*[?])[^\\s\"'<>`\\\\]*")
+)
+
 // redactURLs cuts user info and query out of everything that looks like a URL.
 func redactURLs(s string) string {
-	var out strings.Builder
-	for {
-		i := strings.Index(s, "://")
-		if i < 0 {
-			out.WriteString(s)
-			return out.String()
-		}
-		out.WriteString(s[:i+3])
-		s = s[i+3:]
-		end := strings.IndexAny(s, " \t\r\n\"'<>`\\")
-		if end < 0 {
-			end = len(s)
-		}
-		rest := s[:end]
-		s = s[end:]
-		host, path, hasPath := strings.Cut(rest, "/")
-		if at := strings.LastIndex(host, "@"); at >= 0 {
-			host = secretMark + host[at:]
-		}
-		if hasPath {
-			host += "/" + path
-		}
-		plain, _, hasQuery := strings.Cut(host, "?")
-		out.WriteString(plain)
-		if hasQuery {
-			out.WriteString("?" + secretMark)
-		}
-	}
+	s = urlUser.ReplaceAllString(s, "${1}"+secretMark+"@")
+	return urlQuery.ReplaceAllString(s, "${1}"+secretMark)
 }

@@ -263,27 +263,29 @@ func TestSessionEndsWithItsCredential(t *testing.T) {
 	})
 }
 
-func TestSessionsCostTheStore(t *testing.T) {
-	t.Run("nothing where the server has none", func(t *testing.T) {
-		for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Both}, {Era: upstreamtest.Legacy}} {
-			store := new(sessiontest.Mem)
-			f := newFixture(t, Options{}, o)
-			for range 2 {
-				f.Client = f.client(Options{Sessions: store})
-				for i := range 20 {
-					if _, err := f.call(Call{Owner: owner(fmt.Sprint(i % 3)), Name: "tool_aa"}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if n := f.sessions.len(); n != 0 {
-					t.Errorf("era %d: %d sessions are remembered", o.Era, n)
+// A server that gives no session ids costs no memory and no question to the store.
+func TestSessionsCostNothing(t *testing.T) {
+	for _, o := range []upstreamtest.Options{{Era: upstreamtest.Modern}, {Era: upstreamtest.Both}, {Era: upstreamtest.Legacy}} {
+		store := new(sessiontest.Mem)
+		f := newFixture(t, Options{}, o)
+		for range 2 {
+			f.Client = f.client(Options{Sessions: store})
+			for i := range 20 {
+				if _, err := f.call(Call{Owner: owner(fmt.Sprint(i % 3)), Name: "tool_aa"}); err != nil {
+					t.Fatal(err)
 				}
 			}
-			if ops := store.Ops(); ops["Get"]+ops["Put"]+ops["Delete"] != 0 {
-				t.Errorf("era %d: the store was asked for %v, want nothing", o.Era, ops)
+			if n := f.sessions.len(); n != 0 {
+				t.Errorf("era %d: %d sessions are remembered", o.Era, n)
 			}
 		}
-	})
+		if ops := store.Ops(); ops["Get"]+ops["Put"]+ops["Delete"] != 0 {
+			t.Errorf("era %d: the store was asked for %v, want nothing", o.Era, ops)
+		}
+	}
+}
+
+func TestSessionsCostTheStore(t *testing.T) {
 	withNotebook(t, "one read for an instance that the catalog tells of them, and no handshake", func(_ *testing.T, n *notebook) {
 		out := n.available()
 		n.write(n.instance(), "a", "of a")

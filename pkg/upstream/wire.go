@@ -40,26 +40,15 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 	if resp.StatusCode/100 != 2 {
 		return nil, o.refusal(resp, o.requestID)
 	}
-	var r reply
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch media {
-	case "application/json":
-		r, err = jsonReply(resp, o.requestID)
-	case "text/event-stream":
-		r, err = streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.answer(ctx, s, resp, data) })
-	default:
-		if resp.StatusCode == http.StatusAccepted || resp.StatusCode == http.StatusNoContent {
-			return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
-		}
-		return nil, &protocolError{outcome.ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
+	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
+	case media == "application/json":
+		return jsonReply(resp, o.requestID)
+	case media == "text/event-stream":
+		return streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.answer(ctx, s, resp, data) })
+	case resp.StatusCode == http.StatusAccepted, resp.StatusCode == http.StatusNoContent:
+		return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case r.err != nil:
-		return nil, r.err
-	}
-	return r.result, nil
+	return nil, &protocolError{outcome.ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
 }
 
 // notify sends a notification.
@@ -131,11 +120,11 @@ func (o *operation) refusal(resp *http.Response, id int64) error {
 
 // status returns the error for an HTTP status, with the beginning of the body.
 func (o *operation) status(code int) error {
-	var body []byte
+	e := &statusError{status: code}
 	if o.last != nil {
-		body = []byte(redact(string(o.last.body), o.secrets()))
+		e.body = redact(string(o.last.body), o.secrets())
 	}
-	return &statusError{code, cut(body, 256)}
+	return e
 }
 
 var errTooLong = brokenProtocol("the response is longer than %d bytes", maxResponse)
@@ -153,49 +142,50 @@ func readAll(resp *http.Response) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func jsonReply(resp *http.Response, id int64) (reply, error) {
+// replyTo reads the reply to request id: its result, or the server's own error.
+func replyTo(id int64, raw []byte) (json.RawMessage, error) {
+	r, err := parseReply(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case !r.is(id) && !r.anonymous():
+		return nil, errOtherReply
+	case r.err != nil:
+		return nil, r.err
+	}
+	return r.result, nil
+}
+
+func jsonReply(resp *http.Response, id int64) (json.RawMessage, error) {
 	body, err := readAll(resp)
 	if err != nil {
-		return reply{}, err
+		return nil, err
 	}
-	r, err := parseReply(body)
-	switch {
-	case errors.Is(err, errNotReply):
-		return reply{}, brokenProtocol("the answer is not a response")
-	case err != nil:
-		return reply{}, err
-	case !r.is(id) && !r.anonymous():
-		return reply{}, brokenProtocol("the answer is to another request")
-	}
-	return r, nil
+	return replyTo(id, body)
 }
 
 // streamReply reads events up to the reply. Messages of the server's own, requests and
 // notifications, go to other.
-func streamReply(resp *http.Response, id int64, rest time.Duration, other func(data []byte)) (reply, error) {
-	var found reply
+func streamReply(resp *http.Response, id int64, rest time.Duration, other func(data []byte)) (result json.RawMessage, err error) {
 	limited := &io.LimitedReader{R: resp.Body, N: maxResponse + 1}
-	err := events(limited, func(data []byte) (bool, error) {
-		r, err := parseReply(data)
+	err = events(limited, func(data []byte) (bool, error) {
+		result, err = replyTo(id, data)
 		switch {
 		case errors.Is(err, errNotReply):
 			other(data)
 			return false, nil
-		case err != nil:
-			return false, err
-		case !r.is(id) && !r.anonymous():
+		case errors.Is(err, errOtherReply):
 			return false, nil
 		}
-		found = r
-		return true, nil
+		return true, err
 	})
-	switch {
-	case limited.N == 0:
-		return reply{}, errTooLong
-	case err == nil:
+	if limited.N == 0 {
+		return nil, errTooLong
+	}
+	if _, own := errors.AsType[*RPCError](err); own || err == nil {
 		drain(resp, limited, rest)
 	}
-	return found, err
+	return result, err
 }
 
 // drain reads a stream to its end, which follows the reply as a rule. Its connection
