@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -13,37 +14,19 @@ const secretMark = "[secret]"
 // no secrets, and taking them out would make an error unreadable.
 const minSecret = 4
 
-// urlSecrets returns the parts of a URL that often carry a credential.
-func urlSecrets(u *url.URL) []string {
-	var out []string
+// urlSecrets returns the parts of a URL that often carry a credential, and those that are one
+// by their place or name.
+func urlSecrets(u *url.URL) (values, credentials []string) {
 	if u.User != nil {
 		password, _ := u.User.Password()
-		out = append(out, u.User.String(), u.User.Username(), password)
+		values, credentials = []string{u.User.String(), u.User.Username(), password}, []string{password}
 	}
-	if u.RawQuery != "" {
-		out = append(out, u.RawQuery)
-		for _, values := range u.Query() {
-			out = append(out, values...)
-		}
+	query := u.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		values = append(values, query[name]...)
+		credentials = append(credentials, slices.DeleteFunc(query[name], func(v string) bool { return !isSecret(name, v) })...)
 	}
-	return out
-}
-
-// urlCredentials returns the parts of a URL that are credentials by their place or name.
-func urlCredentials(u *url.URL) []string {
-	var out []string
-	if password, ok := u.User.Password(); ok {
-		out = append(out, password)
-	}
-	for name, values := range u.Query() {
-		for _, v := range values {
-			if isSecret(name, v) {
-				out = append(out, v)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
+	return append(values, u.RawQuery), credentials
 }
 
 // redact takes what must not be shown out of a text that may repeat anything: an

@@ -35,7 +35,8 @@ func (c *Client) resolve(ctx context.Context, t Target) (*endpoint, error) {
 		return nil, &configError{msg: "the URL is not one of https or http with a host"}
 	}
 	u.Fragment, u.RawFragment = "", ""
-	ep := &endpoint{url: u, header: http.Header{}, values: urlSecrets(u), secrets: urlCredentials(u)}
+	ep := &endpoint{url: u, header: http.Header{}}
+	ep.values, ep.secrets = urlSecrets(u)
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		if err := c.addHeader(ctx, ep, name, t.Headers[name]); err != nil {
 			return nil, err
@@ -57,17 +58,10 @@ func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string
 		return &configError{msg: fmt.Sprintf("the value of header %q holds a control character", name)}
 	}
 	ep.header.Set(name, resolved)
-	ep.values = append(ep.values, resolved)
-	_, credential, ok := strings.Cut(resolved, " ")
-	if ok {
-		ep.values = append(ep.values, credential)
-	}
+	_, credential, _ := strings.Cut(resolved, " ")
+	ep.values = append(ep.values, resolved, credential)
 	if isSecret(name, resolved) {
-		ep.secrets = append(ep.secrets, resolved)
-		if ok {
-			ep.secrets = append(ep.secrets, credential)
-			ep.secrets = append(ep.secrets, basic(resolved)...)
-		}
+		ep.secrets = append(append(ep.secrets, resolved, credential), basic(resolved)...)
 	}
 	return nil
 }

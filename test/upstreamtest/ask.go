@@ -1,9 +1,10 @@
 package upstreamtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // Ask makes a server of the handshake era ask its client something, by a request on the
@@ -27,7 +28,7 @@ func Ask(method, result string) Fault {
 		select {
 		case answer := <-came:
 			if n := len(answer); n > 0 {
-				result := fmt.Sprintf(result, mustJSON(string(answer)))
+				result := fmt.Sprintf(result, rawjson.Quote(string(answer)))
 				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", req.ID, result)
 			}
 		case <-s.closed:
@@ -39,17 +40,12 @@ func Ask(method, result string) Fault {
 // takeAnswer hands a client's answer to the request that waits for it, and reports
 // whether the body was one.
 func (s *Server) takeAnswer(body []byte) bool {
-	var m struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if json.Unmarshal(body, &m) != nil {
-		return false
-	}
+	id := string(rawjson.Get(body, "id"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	came := s.asked[string(m.ID)]
+	came := s.asked[id]
 	if came != nil {
-		delete(s.asked, string(m.ID))
+		delete(s.asked, id)
 		came <- body
 	}
 	return came != nil

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // ReadCatalog reads a file of tool definitions and returns them by server. The file
@@ -43,41 +46,29 @@ func ReadCatalog(path string) (map[string][]json.RawMessage, error) {
 
 // definition turns an entry into a definition, without its server.
 func definition(raw json.RawMessage) (server string, def json.RawMessage, err error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	fields, err := rawjson.Split(raw, rawjson.Lenient)
+	if err != nil {
 		return "", nil, err
 	}
-	if s, ok := fields["server"]; ok {
-		if err := json.Unmarshal(s, &server); err != nil {
-			return "", nil, err
-		}
-	}
-	name, ok := fields["tool"]
-	if !ok {
+	server = rawjson.Text(fields.Get("server"))
+	name := fields.Get("tool")
+	if name == nil {
 		return server, raw, nil
 	}
-	delete(fields, "server")
-	delete(fields, "tool")
-	keys := make([]string, 0, len(fields))
-	for k := range fields {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	b := append([]byte(`{"name":`), name...)
-	for _, k := range keys {
-		b = fmt.Appendf(b, ",%q:%s", k, fields[k])
-	}
-	return server, append(b, '}'), nil
+	fields.Delete("server")
+	fields.Delete("tool")
+	slices.SortFunc(fields, func(a, b rawjson.Member) int { return strings.Compare(a.Name, b.Name) })
+	return server, slices.Insert(fields, 0, rawjson.Member{Name: "name", Value: name}).Bytes(), nil
 }
 
 // Tool returns a small definition: an object of optional strings, and annotations if there are any.
 func Tool(name, description, annotations string, params ...string) json.RawMessage {
-	b := fmt.Appendf(nil, `{"name":%s,"description":%s,"inputSchema":{"type":"object","properties":{`, mustJSON(name), mustJSON(description))
+	b := fmt.Appendf(nil, `{"name":%s,"description":%s,"inputSchema":{"type":"object","properties":{`, rawjson.Quote(name), rawjson.Quote(description))
 	for i, p := range params {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = fmt.Appendf(b, `%s:{"type":"string"}`, mustJSON(p))
+		b = fmt.Appendf(b, `%s:{"type":"string"}`, rawjson.Quote(p))
 	}
 	b = append(b, "}}"...)
 	if annotations != "" {

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-const modernVersion = "2026-07-28"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
 
 // answer serves one request of either era.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +38,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case req == nil || req.Method == "":
 		writeError(w, http.StatusBadRequest, nil, &RPCError{Code: -32700, Message: "parse error"})
 	default:
-		version := metaString(req.Params, "io.modelcontextprotocol/protocolVersion")
+		version := rawjson.Text(meta(req.Params, mcp.MetaVersion))
 		if s.o.Era != Legacy && (version != "" || s.o.Era == Modern) {
 			s.modern(w, r, req, version)
 		} else {
@@ -61,8 +62,9 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, req *Request, ve
 	}
 	switch req.Method {
 	case "server/discover":
+		versions, _ := json.Marshal(s.supported()) // strings always marshal
 		s.result(w, req, fmt.Appendf(nil, `{"resultType":"complete","supportedVersions":%s,"capabilities":%s,"instructions":%s,"ttlMs":0,"cacheScope":"private"}`,
-			mustJSON(s.supported()), s.capabilities(), mustJSON(s.o.Instructions)))
+			versions, s.capabilities(), rawjson.Quote(s.o.Instructions)))
 	case "tools/list":
 		s.listTools(w, req, true)
 	case "tools/call":
@@ -88,14 +90,14 @@ func checkModern(r *http.Request, req *Request, version string) *RPCError {
 	switch {
 	case r.Header.Get("Mcp-Protocol-Version") == "", r.Header.Get("Mcp-Protocol-Version") != version:
 		return mismatch("MCP-Protocol-Version")
-	case version != modernVersion:
+	case version != mcp.VersionModern:
 		return &RPCError{Code: -32022, Message: "unsupported protocol version",
-			Data: fmt.Appendf(nil, `{"supported":[%q],"requested":%q}`, modernVersion, version)}
+			Data: fmt.Appendf(nil, `{"supported":[%q],"requested":%q}`, mcp.VersionModern, version)}
 	case r.Header.Get("Mcp-Method") != req.Method:
 		return mismatch("Mcp-Method")
 	case req.Method == "tools/call" && name != req.Tool:
 		return mismatch("Mcp-Name")
-	case metaRaw(req.Params, "io.modelcontextprotocol/clientCapabilities") == nil:
+	case meta(req.Params, mcp.MetaClientCapabilities) == nil:
 		return &RPCError{Code: -32602, Message: "missing clientCapabilities"}
 	}
 	return nil
@@ -103,9 +105,9 @@ func checkModern(r *http.Request, req *Request, version string) *RPCError {
 
 func (s *Server) supported() []string {
 	if s.o.Era == Modern {
-		return []string{modernVersion}
+		return []string{mcp.VersionModern}
 	}
-	return append([]string{modernVersion}, s.o.Versions...)
+	return append([]string{mcp.VersionModern}, s.o.Versions...)
 }
 
 func (s *Server) capabilities() string {
@@ -148,15 +150,13 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 }
 
 func (s *Server) initialize(w http.ResponseWriter, req *Request) {
-	var p struct {
-		Version string `json:"protocolVersion"`
-	}
-	if json.Unmarshal(req.Params, &p) != nil || p.Version == "" {
+	version := rawjson.Text(rawjson.Get(req.Params, "protocolVersion"))
+	if version == "" {
 		writeError(w, http.StatusOK, req.ID, &RPCError{Code: -32602, Message: "invalid params"})
 		return
 	}
-	if !slices.Contains(s.o.Versions, p.Version) {
-		p.Version = s.o.Versions[0]
+	if !slices.Contains(s.o.Versions, version) {
+		version = s.o.Versions[0]
 	}
 	if s.o.Sessions {
 		s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *Server) initialize(w http.ResponseWriter, req *Request) {
 		w.Header().Set("Mcp-Session-Id", id)
 	}
 	s.result(w, req, fmt.Appendf(nil, `{"protocolVersion":%s,"capabilities":%s,"serverInfo":{"name":"upstreamtest","version":"1"},"instructions":%s}`,
-		mustJSON(p.Version), s.capabilities(), mustJSON(s.o.Instructions)))
+		rawjson.Quote(version), s.capabilities(), rawjson.Quote(s.o.Instructions)))
 }
 
 // endSession answers DELETE.
@@ -190,17 +190,14 @@ func (s *Server) listTools(w http.ResponseWriter, req *Request, modern bool) {
 		writeError(w, http.StatusNotFound, req.ID, &RPCError{Code: -32601, Message: "method not found"})
 		return
 	}
-	var p struct {
-		Cursor string `json:"cursor"`
-	}
-	_ = json.Unmarshal(req.Params, &p) // no params: the first page
+	cursor := rawjson.Text(rawjson.Get(req.Params, "cursor")) // "": the first page
 	s.mu.Lock()
 	tools := s.tools
 	s.mu.Unlock()
 	from := 0
-	if p.Cursor != "" {
+	if cursor != "" {
 		var err error
-		if from, err = strconv.Atoi(strings.TrimPrefix(p.Cursor, "at ")); err != nil || from < 0 || from > len(tools) {
+		if from, err = strconv.Atoi(strings.TrimPrefix(cursor, "at ")); err != nil || from < 0 || from > len(tools) {
 			writeError(w, http.StatusOK, req.ID, &RPCError{Code: -32602, Message: "invalid cursor"})
 			return
 		}
@@ -209,34 +206,25 @@ func (s *Server) listTools(w http.ResponseWriter, req *Request, modern bool) {
 	if s.o.PageSize > 0 {
 		to = min(to, from+s.o.PageSize)
 	}
-	var b bytes.Buffer
-	b.WriteString(`{"tools":[`)
-	b.Write(bytes.Join(raws(tools[from:to]), []byte(",")))
-	b.WriteByte(']')
+	b := []byte(`{"tools":[`)
+	for i, tool := range tools[from:to] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, tool...)
+	}
+	b = append(b, ']')
 	if to < len(tools) {
-		fmt.Fprintf(&b, `,"nextCursor":"at %d"`, to)
+		b = fmt.Appendf(b, `,"nextCursor":"at %d"`, to)
 	}
 	if modern {
-		b.WriteString(`,"resultType":"complete","ttlMs":0,"cacheScope":"private"`)
+		b = append(b, `,"resultType":"complete","ttlMs":0,"cacheScope":"private"`...)
 	}
-	b.WriteByte('}')
-	s.result(w, req, b.Bytes())
-}
-
-func raws(m []json.RawMessage) [][]byte {
-	out := make([][]byte, len(m))
-	for i := range m {
-		out[i] = m[i]
-	}
-	return out
+	s.result(w, req, append(b, '}'))
 }
 
 func (s *Server) callTool(w http.ResponseWriter, r *http.Request, req *Request, modern bool) {
-	var p struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	_ = json.Unmarshal(req.Params, &p) // no arguments
-	result, err := s.o.Call(r.Context(), Call{req.Tool, p.Arguments, req.Params, r.Header, modern})
+	result, err := s.o.Call(r.Context(), Call{req.Tool, rawjson.Get(req.Params, "arguments"), req.Params, r.Header, modern})
 	if err == nil {
 		s.result(w, req, result)
 		return
@@ -279,30 +267,10 @@ func writeError(w http.ResponseWriter, status int, id json.RawMessage, e *RPCErr
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s%s}}`, id, e.Code, mustJSON(e.Message), data)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s%s}}`, id, e.Code, rawjson.Quote(e.Message), data)
 }
 
-// metaRaw returns a member of the params' _meta, nil if absent.
-func metaRaw(params json.RawMessage, key string) json.RawMessage {
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	if json.Unmarshal(params, &p) != nil {
-		return nil
-	}
-	return p.Meta[key]
-}
-
-func metaString(params json.RawMessage, key string) string {
-	var s string
-	_ = json.Unmarshal(metaRaw(params, key), &s) // "" if it is no string
-	return s
-}
-
-func mustJSON(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings and lists of them always marshal
-	}
-	return b
+// meta returns a member of the params' _meta, nil if absent.
+func meta(params json.RawMessage, key string) json.RawMessage {
+	return rawjson.Get(rawjson.Get(params, "_meta"), key)
 }

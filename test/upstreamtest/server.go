@@ -21,6 +21,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // An Era says which generations of the protocol a server speaks.
@@ -297,22 +299,10 @@ func (s *Server) recording(next http.Handler) http.Handler {
 
 // read takes the body apart.
 func (r *Request) read() {
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	if json.Unmarshal(r.Body, &m) != nil {
-		return
-	}
-	r.ID, r.Method, r.Params = m.ID, m.Method, m.Params
-	if m.Method == "tools/call" {
-		var p struct {
-			Name string `json:"name"`
-		}
-		if json.Unmarshal(m.Params, &p) == nil {
-			r.Tool = p.Name
-		}
+	m, _ := rawjson.Split(r.Body, rawjson.Lenient) // what does not read is no request
+	r.ID, r.Method, r.Params = m.Get("id"), rawjson.Text(m.Get("method")), m.Get("params")
+	if r.Method == "tools/call" {
+		r.Tool = rawjson.Text(rawjson.Get(r.Params, "name"))
 	}
 }
 
