@@ -99,16 +99,20 @@ func TestSearchQuality(t *testing.T) {
 func writeFigures(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `# Search quality
 
-Written by `+"`make bench-search`"+` and held against the code by a test: nothing here is edited by hand. The parameters of the ranking have to stand up to this page; why
-they are what they are says [design/search.md](design/search.md).
+Written by `+"`make bench-search`"+` and held against the code by a test: nothing here is edited by hand.
+The parameters of the ranking have to stand up to this page; why they are what they are says
+[design/search.md](design/search.md).
 
-Four public query sets: the 47 (45 tools of 7 MCP servers, graded), bfcl (943 tools, 600 queries), metatool (199, 597), toolalpaca (94, 209). R@k is the share
-of a query's labelled tools among the first k, MRR 1/rank of the first one within 10. The objective is the mean over the sets of (R@5 + MRR + nDCG@10)/3. In brackets: the
-middle 95 % of 2,000 paired bootstrap resamples of the queries within each set.
+Four public query sets: the 47 (45 tools of 7 MCP servers, graded), bfcl (943 tools, 600 queries),
+metatool (199, 597), toolalpaca (94, 209). R@k is the share of a query's labelled tools among the
+first k, MRR 1/rank of the first one within 10. The objective is the mean over the sets of (R@5 +
+MRR + nDCG@10)/3. In brackets: the middle 95 % of 2,000 paired bootstrap resamples of the queries
+within each set.
 
 ## Figures
 
-R@1 R@5 R@10 MRR nDCG@10 of each set, and the objective. Without a least cosine for a match, but for the last row.
+R@1 R@5 R@10 MRR nDCG@10 of each set, and the objective. Without a least cosine for a match, but for
+the last row.
 
 | ranking |`)
 	for _, s := range sets {
@@ -164,7 +168,8 @@ func writeTypos(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 ## One typing error in every query
 
-In a random word of at least four letters, one letter is left out, added, replaced, or swapped with the next.
+In a random word of at least four letters, one letter is left out, added, replaced, or swapped with
+the next.
 
 | ranking | clean | with the error | change of the objective | change of R@5 |
 |---|---|---|---|---|
@@ -198,7 +203,8 @@ func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprintf(w, `
 ## The share of meaning, λ
 
-The rule: of all values within one standard error of the best (%.3f, by bootstrap), the smallest or simplest will do; a better figure among them is chance.
+The rule: of all values within one standard error of the best (%.3f, by bootstrap), the smallest or
+simplest will do; a better figure among them is chance.
 
 | λ |`, se)
 	for _, s := range sets {
@@ -234,8 +240,10 @@ func writeThresholds(w *bytes.Buffer, sets []*judgedSet) {
 	fmt.Fprint(w, `
 ## The least cosine of a match by meaning
 
-A document without a word of the query matches from this cosine on. Lower finds more of what small catalogs have; higher keeps a query about something else from
-matching. The false matches are counted on the 45 tools for the queries of the three other sets: matches a query beyond those by words.
+A document without a word of the query matches from this cosine on. Lower finds more of what small
+catalogs have; higher keeps a query about something else from matching. The false matches are
+counted on the 45 tools for the queries of the three other sets: matches a query beyond those by
+words.
 
 | least cosine |`)
 	for _, s := range sets {
