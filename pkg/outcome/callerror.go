@@ -57,7 +57,7 @@ func (e *CallError) message(serverID string) string {
 		return e.happened(serverID) + " The call was sent and may have taken effect; check before calling again."
 	case e.Session && e.Outcome.Reason == ReasonNotFound: // there is something at its address
 		return "MCP server '" + serverID + "' does not know the session that it has just opened. The call was not carried out. You may try once more; " +
-			"if this happens again, its owner has to mend it: often several copies of a server share an address, and each knows its own sessions alone."
+			"if this happens again, its owner has to fix it: often several copies of a server share one address, and each knows only its own sessions."
 	case e.Outcome.Status == Permanent, e.Outcome.Status == Denied:
 		return e.Outcome.Message(serverID) + " The call was not carried out."
 	}

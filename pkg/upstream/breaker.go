@@ -21,7 +21,7 @@ type breaker struct {
 	probing  bool      // one call is finding out whether the server is back
 }
 
-// admit says whether a call may be made at now; if not, how long to wait.
+// admit reports whether a call may be made at now; if not, how long to wait.
 func (b *breaker) admit(now time.Time) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -92,7 +92,7 @@ func (o *operation) sentCall() bool { return o.session != nil && o.last != nil &
 
 // callMessage builds a tools/call for session s.
 func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
-	p := passOn(call)
+	p := forwardMeta(call)
 	m := message{method: mcp.MethodCallTool, params: c.callParams(s, call, p), name: call.Name, header: http.Header{}}
 	if p.traceparent != "" {
 		m.header.Set("Traceparent", p.traceparent)
@@ -112,15 +112,15 @@ func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	return m, err
 }
 
-// notProcessed reports whether an exchange proves that the server did not begin the call: no
-// connection was had, or it was turned away at the door. Envoy says 503 also for
+// notProcessed reports whether an exchange proves that the server did not begin the call: there
+// was no connection, or it was rejected unread. Envoy says 503 also for
 // a connection that broke after the call was sent, so behind it a 503 needs its word. A 503
-// with a JSON-RPC message is from behind the door, from a server that has read the call.
+// with a JSON-RPC message is from a server that has read the call.
 func notProcessed(x *exchange, proxy string) bool {
 	switch {
 	case x == nil || !x.sent:
 		return true
-	case atTheDoor(x.status):
+	case rejectedUnread(x.status):
 		// What an authorization proxy says of a time-out may be about the server.
 		return !(&evidence{exchange: x, proxy: proxy}).authorizationOut()
 	case x.status != http.StatusServiceUnavailable, x.maybeRPC():
@@ -132,9 +132,9 @@ func notProcessed(x *exchange, proxy string) bool {
 	return proxy != "envoy" || len(x.envoyFlags()) > 0 || len(x.header.Values("X-Envoy-Upstream-Service-Time")) > 0
 }
 
-// atTheDoor reports whether an HTTP status means that the request was refused as such. 400, 408,
+// rejectedUnread reports whether an HTTP status means that the request was refused as such. 400, 408,
 // 409 and 422 are not among them: servers also answer so when a tool failed half-way.
-func atTheDoor(status int) bool {
+func rejectedUnread(status int) bool {
 	switch status {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 		http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,

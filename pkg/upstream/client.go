@@ -229,7 +229,7 @@ func (c *Client) ended(ctx context.Context, name string, t Target, start time.Ti
 	if o.Status == outcome.Available || !o.Recorded() {
 		level = slog.LevelDebug
 	}
-	c.o.Log.LogAttrs(ctx, level, "upstream asked", slog.String("op", name),
+	c.o.Log.LogAttrs(ctx, level, "upstream operation", slog.String("op", name),
 		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
 		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
 		slog.Int("tools", len(o.Tools)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))

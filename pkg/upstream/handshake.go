@@ -23,7 +23,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 			return s, err
 		}
 	}
-	o.asked = o.c.o.Now()
+	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern}
 	result, err := o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
 	if rpc, ok := errors.AsType[*RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
@@ -59,12 +59,12 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 // handshake era refuse a method that they do not know.
 func unknownMethod(err error) bool {
 	status, ok := errors.AsType[*statusError](err)
-	return ok && status.status/100 == 4 && !ofTheWay(status.status)
+	return ok && status.status/100 == 4 && !intermediaryStatus(status.status)
 }
 
-// ofTheWay reports whether an HTTP status is one that a proxy on the way sets too: a denial, a
+// intermediaryStatus reports whether an HTTP status is one that a proxy on the way sets too: a denial, a
 // limit or a timeout.
-func ofTheWay(status int) bool {
+func intermediaryStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
 		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons:
@@ -79,7 +79,7 @@ func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSessi
 	if len(supported) > 0 && !slices.ContainsFunc(legacyVersions(), func(v string) bool { return slices.Contains(supported, v) }) {
 		return nil, &protocolError{outcome.ReasonVersion, "the server supports no protocol version that the gateway knows"}
 	}
-	o.server.foundLegacy(o.asked)
+	o.server.foundLegacy(o.askedModern)
 	return o.initialize(ctx)
 }
 

@@ -22,7 +22,7 @@ const (
 	maxPages   = 64       // of one tools/list
 	maxListing = 16 << 20 // bytes of all its pages
 	maxTools   = 10_000   // that all its pages list
-	maxRefused = 100      // refusals that are told one by one
+	maxRefused = 100      // refusals that are listed
 )
 
 // Load lists the tools of one server, with retries: at most 3 attempts, in 10 s until a first

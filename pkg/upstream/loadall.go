@@ -12,9 +12,9 @@ const (
 	// the servers: a cold authorization service bears so many.
 	burst = 8
 
-	// settled is when a load is no part of a burst any more: it has got past whatever
+	// burstTime is when a load is no part of a burst any more: it has got past whatever
 	// stands before its server, or hangs.
-	settled = time.Second
+	burstTime = time.Second
 )
 
 // LoadAll loads the targets in their order and returns their outcomes in that order. At most
@@ -35,12 +35,12 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 	defer cancel()
 	events := make(chan func(), len(targets)*(c.limits.attempts+2)) // what goroutines have to tell this one
 	out := make([]outcome.Outcome, len(targets))
-	p := newPace(c.o.Concurrency, c.limits.burst)
+	p := newPacer(c.o.Concurrency, c.limits.burst)
 	over := ctx.Done()
 	for next := 0; ; {
 		for next < len(targets) && over != nil && p.start(next) {
 			i := next
-			calm := time.AfterFunc(settled, func() { events <- func() { delete(p.starting, i) } })
+			calm := time.AfterFunc(burstTime, func() { events <- func() { delete(p.starting, i) } })
 			go func() {
 				sleep(loading, c.o.Jitter(c.limits.start))
 				o := c.load(loading, targets[i], func(o outcome.Outcome) { events <- func() { p.met(o.Reason) } })
@@ -70,8 +70,8 @@ func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcom
 	}
 }
 
-// A pace says how many loads may go on at once.
-type pace struct {
+// A pacer says how many loads may go on at once.
+type pacer struct {
 	most     int          // in all
 	limit    int          // of those that began just now; it grows while all is well
 	fixed    bool         // it grows no more
@@ -80,12 +80,12 @@ type pace struct {
 	running  int
 }
 
-func newPace(most, limit int) pace {
-	return pace{most: most, limit: min(limit, most), starting: map[int]bool{}}
+func newPacer(most, limit int) pacer {
+	return pacer{most: most, limit: min(limit, most), starting: map[int]bool{}}
 }
 
 // start reports whether load i may begin, which it then has.
-func (p *pace) start(i int) bool {
+func (p *pacer) start(i int) bool {
 	if p.running >= p.most || len(p.starting) >= p.limit {
 		return false
 	}
@@ -95,7 +95,7 @@ func (p *pace) start(i int) bool {
 }
 
 // met takes the reason of one attempt, while its load may go on.
-func (p *pace) met(reason string) {
+func (p *pacer) met(reason string) {
 	switch reason {
 	case outcome.ReasonAuthzUnavailable: // many servers share the service
 		p.limit, p.fixed = min(burst, p.limit), true
@@ -105,7 +105,7 @@ func (p *pace) met(reason string) {
 }
 
 // end takes the end of load i. A round of loads that end well makes room for one more.
-func (p *pace) end(i int, status outcome.Status) {
+func (p *pacer) end(i int, status outcome.Status) {
 	p.running--
 	delete(p.starting, i)
 	if status != outcome.Available || p.fixed {

@@ -173,8 +173,8 @@ func TestLoadAllConcurrency(t *testing.T) {
 	})
 }
 
-func TestPace(t *testing.T) {
-	p := newPace(64, 8)
+func TestPacer(t *testing.T) {
+	p := newPacer(64, 8)
 	started := 0
 	start := func() (n int) {
 		for p.start(started) {
@@ -207,7 +207,7 @@ func TestPace(t *testing.T) {
 	if p.limit != 8 {
 		t.Errorf("the limit is %d after an overloaded service, want it to stay 8", p.limit)
 	}
-	p = newPace(10, 10)
+	p = newPacer(10, 10)
 	for i := range 12 {
 		if ok := p.start(i); ok != (i < 10) {
 			t.Errorf("load %d begins: %t", i, ok)

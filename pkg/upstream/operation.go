@@ -29,11 +29,11 @@ type operation struct {
 	requestID int64       // of the last request
 	delivered bool        // a request of the caller's was sent, and may have been carried out
 
-	shook, refreshed, renegotiated bool
-	reopened                       int       // times
-	asked                          time.Time // when the last handshake asked for the stateless era; zero: it did not
+	handshook, refreshed, renegotiated bool
+	reopened                           int       // times
+	askedModern                        time.Time // when the last handshake asked for the stateless era; zero: it did not
 
-	doubt *doubt // an answer that a new handshake is to explain; nil: none
+	ambiguous *ambiguity // an answer that a new handshake is to explain; nil: none
 
 	limit   time.Duration // of each step, a handshake or a request; 0: none of its own
 	expired bool          // the last step took longer
@@ -80,13 +80,13 @@ func (o *operation) do(ctx context.Context, build func(s mcpSession) (message, e
 func (o *operation) once(ctx context.Context, build func(s mcpSession) (message, error)) (json.RawMessage, error) {
 	o.session = nil
 	step, end := o.step(ctx)
-	s, err := o.settle(step)
+	s, err := o.ensureSession(step)
 	end()
 	if err != nil {
 		return nil, err
 	}
-	if d := o.doubt; d != nil {
-		if o.doubt = nil; *s == d.session { // the era was right, so the answer meant something else
+	if d := o.ambiguous; d != nil {
+		if o.ambiguous = nil; *s == d.session { // the era was right, so the answer meant something else
 			o.session, o.last = s, d.exchange
 			return nil, d.err
 		}
@@ -136,7 +136,7 @@ func (o *operation) again(ctx context.Context, err error) bool {
 		return once(&o.refreshed) && o.refresh(ctx)
 	case x.status == http.StatusNotFound && x.session && o.session != nil:
 		// Twice, if the second one was not opened here but taken over.
-		if o.reopened++; o.reopened > 2 || o.reopened == 2 && o.shook {
+		if o.reopened++; o.reopened > 2 || o.reopened == 2 && o.handshook {
 			return false
 		}
 		o.forget(false)
@@ -146,7 +146,7 @@ func (o *operation) again(ctx context.Context, err error) bool {
 			return false
 		}
 		if _, vague := errors.AsType[*statusError](err); vague && x.status == http.StatusBadRequest {
-			o.doubt = &doubt{*o.session, x, err}
+			o.ambiguous = &ambiguity{*o.session, x, err}
 		}
 		o.forget(true)
 		return true
@@ -154,10 +154,10 @@ func (o *operation) again(ctx context.Context, err error) bool {
 	return false
 }
 
-// A doubt is a 400 to a request. It is how servers turn away one of another era or of a
+// An ambiguity is a 400 to a request. It is how servers turn away one of another era or of a
 // session that is gone, and also how some report a tool that failed half-way: the request is
 // sent again only if a new handshake ends otherwise than the one before.
-type doubt struct {
+type ambiguity struct {
 	session  mcpSession
 	exchange *exchange
 	err      error
@@ -179,7 +179,7 @@ func (o *operation) wrongEra(err error) bool {
 		return rpc.Code == mcp.CodeVersion || modernCode(rpc.Code) && !o.session.modern
 	}
 	status, ok := errors.AsType[*statusError](err)
-	return ok && !o.shook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)
+	return ok && !o.handshook && slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed}, status.status)
 }
 
 // refresh looks the secrets up again, silently, and reports whether that changed the headers.

@@ -8,18 +8,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
-// A passed is the metadata of the caller that goes on to the server.
-type passed struct {
+// A forwardedMeta is the metadata of the caller that goes on to the server.
+type forwardedMeta struct {
 	members      rawjson.Object
 	capabilities json.RawMessage // nil: the caller declared none
 	traceparent  string
 	tracestate   string
 }
 
-// passOn reads the caller's _meta. What is addressed to the gateway itself stays here:
+// forwardMeta reads the caller's _meta. What is addressed to the gateway itself stays here:
 // the protocol's own fields, and the progress token, since no progress is passed back.
-func passOn(call Call) passed {
-	p := passed{traceparent: call.Traceparent}
+func forwardMeta(call Call) forwardedMeta {
+	p := forwardedMeta{traceparent: call.Traceparent}
 	meta, _ := rawjson.Split(call.Meta, rawjson.Lenient) // nil: there is none
 	for _, m := range meta {
 		switch {
@@ -39,7 +39,7 @@ func passOn(call Call) passed {
 }
 
 // checkTrace drops a trace context that is not one: it also becomes a header.
-func (p *passed) checkTrace() {
+func (p *forwardedMeta) checkTrace() {
 	if !validTraceparent(p.traceparent) {
 		p.traceparent, p.tracestate = "", ""
 	}
@@ -48,7 +48,7 @@ func (p *passed) checkTrace() {
 	}
 }
 
-// validTraceparent tells a traceparent of W3C Trace Context, version 00.
+// validTraceparent reports whether s is a traceparent of W3C Trace Context, version 00.
 func validTraceparent(s string) bool {
 	parts := strings.Split(s, "-")
 	if len(parts) != 4 || parts[0] != "00" || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
@@ -61,7 +61,7 @@ func validTraceparent(s string) bool {
 
 // meta returns the member _meta of the params of a request on session s, nil if there is nothing to
 // say.
-func (c *Client) meta(s mcpSession, p passed) rawjson.Object {
+func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 	var o rawjson.Object
 	if s.modern {
 		o.Add(mcp.MetaVersion, rawjson.Quote(s.version))
@@ -98,7 +98,7 @@ func narrow(capabilities json.RawMessage) json.RawMessage {
 
 // callParams returns the params of a tools/call on session s. All that the caller sent passes
 // byte for byte, but for the name, the metadata and a request for a task.
-func (c *Client) callParams(s mcpSession, call Call, p passed) rawjson.Object {
+func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Object {
 	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(call.Name)}}
 	if call.Arguments != nil {
 		o.Add("arguments", call.Arguments)
@@ -118,5 +118,5 @@ func (c *Client) listParams(s mcpSession, cursor json.RawMessage) rawjson.Object
 	if cursor != nil {
 		o.Add("cursor", cursor)
 	}
-	return append(o, c.meta(s, passed{})...)
+	return append(o, c.meta(s, forwardedMeta{})...)
 }

@@ -47,7 +47,7 @@ func TestCallParams(t *testing.T) {
 		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: trace + "\r\nX: y"}, `{"name":"t"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := New(nil).callParams(tt.session, tt.call, passOn(tt.call)).Bytes()
+			got := New(nil).callParams(tt.session, tt.call, forwardMeta(tt.call)).Bytes()
 			if string(got) != tt.want {
 				t.Errorf("params = %s\nwant     %s", got, tt.want)
 			}

@@ -46,7 +46,7 @@ func scrubberOf(secrets []string, counts func(string) bool) *scrubber {
 	s := &scrubber{secrets: slices.Clone(secrets)}
 	for _, secret := range secrets {
 		if counts(secret) {
-			s.forms = append(s.forms, written(secret)...)
+			s.forms = append(s.forms, encodings(secret)...)
 		}
 	}
 	slices.Sort(s.forms)
@@ -55,8 +55,8 @@ func scrubberOf(secrets []string, counts func(string) bool) *scrubber {
 	return s
 }
 
-// written returns the ways to write a secret in a text.
-func written(secret string) []string {
+// encodings returns the ways to write a secret in a text.
+func encodings(secret string) []string {
 	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	if len(secret) < minEchoed { // its base64 would be found anywhere
 		return all

@@ -15,10 +15,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-const hushed = `tok/en+"s3cr3t"&value`
+const credential = `tok/en+"s3cr3t"&value`
 
 func TestScrubber(t *testing.T) {
-	s := newScrubber([]string{"Bearer " + hushed, hushed})
+	s := newScrubber([]string{"Bearer " + credential, credential})
 	b64 := base64.StdEncoding
 	quotedBy := func(v any) string {
 		raw, err := json.Marshal(v)
@@ -27,21 +27,21 @@ func TestScrubber(t *testing.T) {
 		}
 		return string(raw)
 	}
-	inner := quotedBy(map[string]string{"Authorization": "Bearer " + hushed})
+	inner := quotedBy(map[string]string{"Authorization": "Bearer " + credential})
 	for name, tt := range map[string]struct{ in, want string }{
-		"as it is":               {`{"a":"x ` + strings.ReplaceAll(hushed, `"`, `\"`) + ` y"}`, `{"a":"x [secret] y"}`},
-		"by encoding/json":       {`{"a":` + quotedBy(hushed) + `}`, `{"a":"[secret]"}`},
+		"as it is":               {`{"a":"x ` + strings.ReplaceAll(credential, `"`, `\"`) + ` y"}`, `{"a":"x [secret] y"}`},
+		"by encoding/json":       {`{"a":` + quotedBy(credential) + `}`, `{"a":"[secret]"}`},
 		"with slashes escaped":   {`{"a":"tok\/en+\"s3cr3t\"&value"}`, `{"a":"[secret]"}`},
 		"all escaped":            {`{"a":"\u0074\u006f\u006b\u002f\u0065\u006e\u002B\u0022s3cr3t\u0022\u0026value"}`, `{"a":"[secret]"}`},
-		"as a key":               {`{` + quotedBy(hushed) + `:1}`, `{"[secret]":1}`},
+		"as a key":               {`{` + quotedBy(credential) + `:1}`, `{"[secret]":1}`},
 		"JSON inside a text":     {`{"text":` + quotedBy(inner) + `}`, `{"text":"{\"Authorization\":\"Bearer [secret]\"}"}`},
 		"JSON with slashes":      {`{"text":` + quotedBy(`{"a":"tok\/en+\"s3cr3t\"&value"}`) + `}`, `{"text":"{\"a\":\"[secret]\"}"}`},
-		"in a URL":               {`{"a":"https://x/?q=` + url.QueryEscape(hushed) + `&z"}`, `{"a":"https://x/?q=[secret]&z"}`},
-		"in a path":              {`{"a":"https://x/` + url.PathEscape(hushed) + `"}`, `{"a":"https://x/[secret]"}`},
-		"base64":                 {`{"a":"` + b64.EncodeToString([]byte(hushed)) + `"}`, `{"a":"[secret]"}`},
-		"base64url, no padding":  {`{"a":"` + base64.RawURLEncoding.EncodeToString([]byte(hushed)) + `"}`, `{"a":"[secret]"}`},
-		"twice":                  {`["` + hushed[:3] + `",` + quotedBy(hushed+hushed) + `]`, `["tok","[secret][secret]"]`},
-		"other bytes stay":       {`{ "n":9007199254740993, "é\u00e9\/":"\u00e9 ` + strings.Trim(quotedBy(hushed), `"`) + ` \/\ud83d\ude00\t", "z":[1.0 ]}`, `{ "n":9007199254740993, "é\u00e9\/":"\u00e9 [secret] \/\ud83d\ude00\t", "z":[1.0 ]}`},
+		"in a URL":               {`{"a":"https://x/?q=` + url.QueryEscape(credential) + `&z"}`, `{"a":"https://x/?q=[secret]&z"}`},
+		"in a path":              {`{"a":"https://x/` + url.PathEscape(credential) + `"}`, `{"a":"https://x/[secret]"}`},
+		"base64":                 {`{"a":"` + b64.EncodeToString([]byte(credential)) + `"}`, `{"a":"[secret]"}`},
+		"base64url, no padding":  {`{"a":"` + base64.RawURLEncoding.EncodeToString([]byte(credential)) + `"}`, `{"a":"[secret]"}`},
+		"twice":                  {`["` + credential[:3] + `",` + quotedBy(credential+credential) + `]`, `["tok","[secret][secret]"]`},
+		"other bytes stay":       {`{ "n":9007199254740993, "é\u00e9\/":"\u00e9 ` + strings.Trim(quotedBy(credential), `"`) + ` \/\ud83d\ude00\t", "z":[1.0 ]}`, `{ "n":9007199254740993, "é\u00e9\/":"\u00e9 [secret] \/\ud83d\ude00\t", "z":[1.0 ]}`},
 		"an escape is not split": {`{"a":"s3cr3t \\u0074 \u0041s3cr3t"}`, `{"a":"s3cr3t \\u0074 \u0041s3cr3t"}`},
 	} {
 		got := s.clean(json.RawMessage(tt.in))
@@ -51,11 +51,11 @@ func TestScrubber(t *testing.T) {
 	}
 	for before := range 4 {
 		for after := range 4 {
-			long := strings.Repeat("a", before) + hushed + strings.Repeat("z", after)
+			long := strings.Repeat("a", before) + credential + strings.Repeat("z", after)
 			for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 				in := `{"data":"` + enc.EncodeToString([]byte(long)) + `"}`
 				got := string(s.clean(json.RawMessage(in)))
-				if !strings.Contains(got, secretMark) || len(got)-len(secretMark) > len(in)-len(hushed) {
+				if !strings.Contains(got, secretMark) || len(got)-len(secretMark) > len(in)-len(credential) {
 					t.Errorf("%d bytes before it, %d after: clean(%s) = %s", before, after, in, got)
 				}
 			}
@@ -64,7 +64,7 @@ func TestScrubber(t *testing.T) {
 }
 
 func TestScrubberKeepsBytes(t *testing.T) {
-	s := newScrubber([]string{"Bearer " + hushed, hushed, "short"})
+	s := newScrubber([]string{"Bearer " + credential, credential, "short"})
 	for _, in := range []string{
 		``, `{}`, `{"a":"short","b":"Bearer"}`, `{"a":"tok/en+"}`, `{"n":12345678}`, `{"a":"s3cr3t"}`, `{"a":"tok/en+'s3cr3t'&value"}`,
 		`{"text":"` + strings.Repeat(`a line with \"quotes\" and \u00e9\n`, 1000) + `"}`,
@@ -169,7 +169,7 @@ func TestErrorsHideEncodedCredentials(t *testing.T) {
 // FuzzScrubber holds that what comes out is JSON, that no string of it holds the secret, and that
 // strings which never did are as they were.
 func FuzzScrubber(f *testing.F) {
-	f.Add("before ", " after", hushed, uint8(0))
+	f.Add("before ", " after", credential, uint8(0))
 	f.Add("\\", "\"", "12345678", uint8(1))
 	f.Add("é\u2028", "\x00", "<>&'+/=abcdefgh", uint8(2))
 	f.Fuzz(func(t *testing.T, before, after, secret string, way uint8) {

@@ -29,11 +29,11 @@ const (
 	maxEnds    = 1024            // and waiting for that
 )
 
-// settle returns how to send: as everybody does, or on the owner's session, which is
+// ensureSession returns how to send: as everybody does, or on the owner's session, which is
 // opened if need be. Only one handshake for an owner is under way at a time; its other
 // requests wait for it, as long as ctx lets them.
-func (o *operation) settle(ctx context.Context) (*mcpSession, error) {
-	if s := o.settled(ctx); s != nil {
+func (o *operation) ensureSession(ctx context.Context) (*mcpSession, error) {
+	if s := o.currentSession(ctx); s != nil {
 		return s, nil
 	}
 	select {
@@ -42,7 +42,7 @@ func (o *operation) settle(ctx context.Context) (*mcpSession, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if s := o.settled(ctx); s != nil {
+	if s := o.currentSession(ctx); s != nil {
 		return s, nil
 	}
 	memory, now := o.server.remembered(), o.c.o.Now()
@@ -51,12 +51,12 @@ func (o *operation) settle(ctx context.Context) (*mcpSession, error) {
 			return s, nil
 		}
 	}
-	o.shook, o.asked = true, time.Time{}
+	o.handshook, o.askedModern = true, time.Time{}
 	s, err := o.handshake(ctx, memory.Handshake && now.Sub(memory.At) < maxMemory)
 	if err != nil {
 		return nil, err
 	}
-	o.server.found(s, o.asked)
+	o.server.found(s, o.askedModern)
 	if s.id == "" {
 		return s, nil
 	}
@@ -64,9 +64,9 @@ func (o *operation) settle(ctx context.Context) (*mcpSession, error) {
 	return o.keep(ctx, s), nil
 }
 
-// settled returns the session to send on, nil if one has to be opened. From then on the
+// currentSession returns the session to send on, nil if one has to be opened. From then on the
 // operation holds the entry of its owner, until release.
-func (o *operation) settled(ctx context.Context) *mcpSession {
+func (o *operation) currentSession(ctx context.Context) *mcpSession {
 	if s := o.server.known(); s != nil {
 		return s
 	}

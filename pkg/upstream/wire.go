@@ -110,7 +110,7 @@ func (o *operation) refusal(resp *http.Response, id int64) error {
 	if err != nil && !errors.Is(err, errTooLong) {
 		return errors.Join(o.status(resp.StatusCode), err)
 	}
-	if resp.StatusCode/100 == 4 && !ofTheWay(resp.StatusCode) {
+	if resp.StatusCode/100 == 4 && !intermediaryStatus(resp.StatusCode) {
 		if r, err := parseReply(body); err == nil && r.err != nil && (r.is(id) || r.anonymous() && standard(r.err.Code)) {
 			return r.err
 		}

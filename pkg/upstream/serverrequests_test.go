@@ -92,7 +92,7 @@ func TestServerRequestBeforeAnError(t *testing.T) {
 	}
 }
 
-func TestAsked(t *testing.T) {
+func TestServerRequest(t *testing.T) {
 	for data, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:               `1 ping`,
 		`{"jsonrpc":"2.0","id":"a\u00e9","method":"x/y"}`:        `"a\u00e9" x/y`,
@@ -103,9 +103,9 @@ func TestAsked(t *testing.T) {
 		`{"id":"` + strings.Repeat("x", 300) + `","method":"p"}`: ` `,
 		`not JSON`: ` `,
 	} {
-		id, method := asked([]byte(data))
+		id, method := serverRequest([]byte(data))
 		if got := string(id) + " " + method; got != want {
-			t.Errorf("asked(%s) = %q, want %q", data, got, want)
+			t.Errorf("serverRequest(%s) = %q, want %q", data, got, want)
 		}
 	}
 }

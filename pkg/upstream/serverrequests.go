@@ -18,15 +18,15 @@ import (
 // waits for one, and a tool that is told no can end.
 
 const (
-	maxAsked     = 64              // requests of one op's servers that are answered
-	askedTimeout = 2 * time.Second // for handing in one answer
+	maxServerRequests = 64              // requests of the server during one operation that are answered
+	answerTimeout     = 2 * time.Second // for handing in one answer
 )
 
 // answer answers a request that came on the stream of resp, and takes all else for a
 // notification. The answer goes out on the same session.
 func (o *operation) answer(ctx context.Context, s mcpSession, resp *http.Response, data []byte) {
-	id, method := asked(data)
-	if id == nil || s.modern || o.answered == maxAsked {
+	id, method := serverRequest(data)
+	if id == nil || s.modern || o.answered == maxServerRequests {
 		return
 	}
 	o.answered++
@@ -43,7 +43,7 @@ func (o *operation) answer(ctx context.Context, s mcpSession, resp *http.Respons
 		}
 	}
 	defer func(x *exchange) { o.last = x }(o.last) // the evidence is that of the call
-	ctx, cancel := context.WithTimeout(ctx, askedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	// Best effort: a server that does not take the answer is bounded by the call's own time.
 	if handed, err := o.post(ctx, s, message{}, body.Bytes()); err == nil {
@@ -52,8 +52,8 @@ func (o *operation) answer(ctx context.Context, s mcpSession, resp *http.Respons
 	}
 }
 
-// asked returns the id and the method of a request; the id is nil for anything else.
-func asked(data []byte) (id json.RawMessage, method string) {
+// serverRequest returns the id and the method of a request; the id is nil for anything else.
+func serverRequest(data []byte) (id json.RawMessage, method string) {
 	o, err := rawjson.Split(data, rawjson.Lenient)
 	id, method = o.Get("id"), rawjson.Text(o.Get("method"))
 	if err != nil || method == "" || len(id) == 0 || len(id) > 256 || id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
