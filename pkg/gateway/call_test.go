@@ -15,15 +15,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	golden := strings.Builder{}
-	for name, status := range zooStatuses {
+	for name, status := range lockedTools {
 		var first string
 		for _, tier := range []string{"read", "write", "destructive"} {
-			r := y.call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
+			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
 			if first == "" {
 				first = r.Raw
 			}
@@ -47,7 +48,7 @@ func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
 				t.Errorf("%s: %s", name, r.Text)
 			}
 			user := status == "disabled_by_user" || status == "pending_approval"
-			if want := baseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "ask the user") != user {
+			if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "ask the user") != user {
 				t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
 			}
 			if (lock.Note != "") != (name == "denied:shred_document") {
@@ -56,11 +57,11 @@ func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
 		}
 		golden.WriteString(first)
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
-	if n := len(y.counts.take()); n != 3*len(zooStatuses) {
-		t.Errorf("%d blocked calls counted, want %d", n, 3*len(zooStatuses))
+	if n := len(gw.counts.take()); n != 3*len(lockedTools) {
+		t.Errorf("%d blocked calls counted, want %d", n, 3*len(lockedTools))
 	}
 	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
 		if strings.Contains(golden.String(), secret) {
@@ -70,14 +71,14 @@ func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
 }
 
 func TestBlockedCallsReadLikeThis(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	for name, file := range map[string]string{
 		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
 		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
 	} {
-		checkAnswer(t, file, y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
+		checkAnswer(t, file, gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
 	}
-	if diff := cmp.Diff("blocked denied:shred_document disabled_by_config", find(y.counts.take(), "shred")); diff != "" {
+	if diff := cmp.Diff("blocked denied:shred_document disabled_by_config", find(gw.counts.take(), "shred")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -93,21 +94,21 @@ func find(list []string, part string) string {
 
 // What the operator says of a rule belongs to the denial, not to a reason that comes before it.
 func TestANoteIsGivenOnlyWithTheDenialItExplains(t *testing.T) {
-	y := zoo(t)
-	y.forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
-	y.wait(time.Minute)
-	if r := y.call("call_tool_read", `{"name":"off:print_document"}`); !strings.Contains(r.Text, "server_disabled") || strings.Contains(r.Raw, "Paper") {
+	gw := everyStatus(t)
+	gw.Forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
+	gw.Clock.Wait(time.Minute)
+	if r := gw.Call("call_tool_read", `{"name":"off:print_document"}`); !strings.Contains(r.Text, "server_disabled") || strings.Contains(r.Raw, "Paper") {
 		t.Errorf("%s", r.Raw)
 	}
-	if f := y.search(`{"query":"print","include_disabled":true}`); len(f.Disabled) != 1 || f.Disabled[0].Note != "" {
+	if f := gw.search(`{"query":"print","include_disabled":true}`); len(f.Disabled) != 1 || f.Disabled[0].Note != "" {
 		t.Errorf("%s", f.Raw)
 	}
 }
 
 func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
-	y := zoo(t)
-	y.agent.Servers = []string{"docs", "waiting"}
-	y.header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:write_document"}}
+	gw := everyStatus(t)
+	gw.Agent.Servers = []string{"docs", "waiting"}
+	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:write_document"}}
 	shape := ""
 	for _, name := range []string{
 		"docs:nothing", "docs:write_document", "denied:purge_documents", "nowhere:read_document", "docs:Read_document", "DOCS:read_document",
@@ -118,7 +119,7 @@ func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := y.call("call_tool_"+tier, string(raw))
+			r := gw.Call("call_tool_"+tier, string(raw))
 			same := strings.Replace(r.Text, fmt.Sprintf("%q", name), "", 1)
 			if shape == "" {
 				shape = same
@@ -127,18 +128,18 @@ func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
 				t.Errorf("%q: %s", name, r.Raw)
 			}
 		}
-		d := y.call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name))
+		d := gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name))
 		if want := fmt.Sprintf(`{"tools":[],"not_found":[%q]}`, name); d.Text != want {
 			t.Errorf("describe_tools: %s, want %s", d.Text, want)
 		}
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
 }
 
 func TestTheTierIsThatOfTheToolNotOfTheVariant(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	tests := []struct {
 		variant, name string
 		instead       string // "": the call is made
@@ -154,8 +155,8 @@ func TestTheTierIsThatOfTheToolNotOfTheVariant(t *testing.T) {
 		{"destructive", "docs:delete_document", ""},
 	}
 	for _, tt := range tests {
-		r := y.call("call_tool_"+tt.variant, fmt.Sprintf(`{"name":%q}`, tt.name))
-		sent := len(y.calls())
+		r := gw.Call("call_tool_"+tt.variant, fmt.Sprintf(`{"name":%q}`, tt.name))
+		sent := len(gw.Sent())
 		if tt.instead == "" {
 			if r.IsError || sent != 1 {
 				t.Errorf("%s by %s: %s", tt.name, tt.variant, r.Raw)
@@ -169,13 +170,13 @@ func TestTheTierIsThatOfTheToolNotOfTheVariant(t *testing.T) {
 }
 
 func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
-	y := zoo(t)
-	y.agent.Tiers = []tool.Tier{tool.Read}
-	if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
+	gw := everyStatus(t)
+	gw.Agent.Tiers = []tool.Tier{tool.Read}
+	if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
 		t.Errorf("read: %s", r.Text)
 	}
-	y.calls()
-	_, err := y.open().CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`))
+	gw.Sent()
+	_, err := gw.Try(`{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"}}`)
 	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Status != 403 || !strings.Contains(e.Message, "It needs the scope destructive") {
 		t.Fatalf("destructive: %v", err)
@@ -184,10 +185,10 @@ func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
 		t.Errorf("the refusal does not carry its scope: %v", err)
 	}
 	// The lock comes first: what is shut to all says so, whoever asks.
-	if r := y.call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
+	if r := gw.Call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("locked: %s", r.Text)
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
 }
@@ -195,54 +196,54 @@ func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
 func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
 	const args = `{"big":9007199254740993, "z":1e2,"a":{"new kind":[1,null]},"esc":"\u00e9\/"}`
 	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
-	y := zoo(t)
-	y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
-	raw, err := y.open().CallTool(t.Context(), parse(t,
+	gw := everyStatus(t)
+	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	raw, err := gw.Open().CallTool(t.Context(), parse(t,
 		`{"_meta":{"progressToken":1},"requestState":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"inputResponses":{"q1":{"n":9007199254740993}}}`))
 	if err != nil || string(raw) != answer {
 		t.Errorf("got %s, %v; want the server's bytes", raw, err)
 	}
-	want := []sent{{
+	want := []gatewaytest.Sent{{
 		Server: "docs", URL: "https://docs.example.com/mcp", Tool: "read_document", Retry: true,
 		Params: `{"arguments":` + args + `,"requestState":"opaque \u00e9","inputResponses":{"q1":{"n":9007199254740993}}}`, Meta: `{"progressToken":1}`,
 	}}
-	if diff := cmp.Diff(want, y.calls()); diff != "" {
+	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"call docs:read_document read"}, y.counts.take()); diff != "" {
+	if diff := cmp.Diff([]string{"call docs:read_document read"}, gw.counts.take()); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestTheCallersMetadataGoesBesideTheCall(t *testing.T) {
-	y := zoo(t)
-	s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Traceparent: "00-1"})
+	gw := everyStatus(t)
+	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Traceparent: "00-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`)); err != nil {
 		t.Fatal(err)
 	}
-	want := []sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}
-	if diff := cmp.Diff(want, y.calls()); diff != "" {
+	want := []gatewaytest.Sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}
+	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestACallSeesADecisionAtOnce(t *testing.T) {
-	y := zoo(t)
-	y.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
 	call := func(id string) bool {
-		return !y.call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
+		return !gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)).IsError
 	}
 	if call("waiting:upload_document") {
 		t.Error("called before it was approved")
 	}
-	y.decide("waiting:upload_document", "approve")
+	gw.Decide("waiting:upload_document", "approve")
 	if !call("waiting:upload_document") {
 		t.Error("not called although it is approved")
 	}
-	y.decide("docs:delete_document", "disable")
+	gw.Decide("docs:delete_document", "disable")
 	if call("docs:delete_document") {
 		t.Error("called although it is disabled")
 	}
@@ -251,47 +252,47 @@ func TestACallSeesADecisionAtOnce(t *testing.T) {
 // The record names the definition that is approved. A call goes by the one that the
 // catalog holds, whatever else was approved.
 func TestAnApprovalOfAnotherDefinitionOpensNothing(t *testing.T) {
-	y := zoo(t)
-	y.search(`{"query":"document"}`)
-	y.serves("docs", def("delete_document", "Delete a document, and all others.", ""))
-	if _, err := y.syncer.Sync(t.Context()); err != nil {
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`)
+	gw.Serve("docs", def("delete_document", "Delete a document, and all others.", ""))
+	if _, err := gw.Syncer.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	y.decide("docs:delete_document", "approve") // the new one; the gateway still holds the old
-	if r := y.call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
+	gw.Decide("docs:delete_document", "approve") // the new one; the gateway still holds the old
+	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); !r.IsError || !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("%s", r.Raw)
 	}
-	y.wait(time.Minute)
-	if r := y.call("call_tool_destructive", `{"name":"docs:delete_document"}`); r.IsError {
+	gw.Clock.Wait(time.Minute)
+	if r := gw.Call("call_tool_destructive", `{"name":"docs:delete_document"}`); r.IsError {
 		t.Errorf("with the new catalog: %s", r.Raw)
 	}
 }
 
 func TestWithoutItsRecordNoToolIsCalled(t *testing.T) {
-	y := zoo(t)
-	y.search(`{"query":"document"}`)
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`)
 	reads := 0
-	y.approvals.OnGet = func(context.Context, tool.ID) error { reads++; return errors.New("arn:aws:dynamodb:secret is down") }
-	r := y.call("call_tool_read", `{"name":"docs:read_document"}`)
+	gw.Approvals.OnGet = func(context.Context, tool.ID) error { reads++; return errors.New("arn:aws:dynamodb:secret is down") }
+	r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`)
 	if !r.IsError || !strings.Contains(r.Text, "disabled_unknown") || strings.Contains(r.Raw, "arn:aws") || reads != 1 {
 		t.Errorf("%d reads, %s", reads, r.Raw)
 	}
-	if !strings.Contains(y.log.String(), "arn:aws") {
+	if !strings.Contains(gw.Log.String(), "arn:aws") {
 		t.Error("the log does not say why")
 	}
 	// What no decision can open does not need one.
 	for id, status := range map[string]string{"denied:purge_documents": "disabled_by_config", "off:print_document": "server_disabled"} {
-		if r := y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, id)); !strings.Contains(r.Text, status) || reads != 1 {
+		if r := gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, id)); !strings.Contains(r.Text, status) || reads != 1 {
 			t.Errorf("%s: %d reads, %s", id, reads, r.Text)
 		}
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
 }
 
 func TestBadCallsAreRefusedByName(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	for args, want := range map[string]string{
 		`{}`:          "name is missing",
 		`{"name":""}`: "name is empty",
@@ -301,7 +302,7 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 		`{"name":"docs:read_document","id":"1"}`:    `unknown argument "id": call_tool_read takes name, args`,
 		`[]`:                                        "arguments must be a JSON object",
 	} {
-		if r := y.call("call_tool_read", args); !r.IsError || !strings.Contains(r.Text, want) {
+		if r := gw.Call("call_tool_read", args); !r.IsError || !strings.Contains(r.Text, want) {
 			t.Errorf("%s: %s, want %q", args, r.Text, want)
 		}
 	}
@@ -310,12 +311,12 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 		`{"name":"docs__read_document"}`:              `Unknown tool: "docs__read_document"`,
 		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 80) + `…"`,
 	} {
-		_, err := y.open().CallTool(t.Context(), parse(t, params))
+		_, err := gw.Try(params)
 		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 || !strings.Contains(e.Message, want) {
 			t.Errorf("%s: %v, want -32602 %q", params, err, want)
 		}
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,18 +17,18 @@ import (
 const directMode = `"gateway":{"mode":"direct"}`
 
 // page reads one page of tools/list.
-func (y *yard) page(cursor string) (definitions []json.RawMessage, next string) {
-	y.t.Helper()
-	raw, err := y.open().ListTools(y.t.Context(), cursor)
+func (gw *fixture) page(cursor string) (definitions []json.RawMessage, next string) {
+	gw.T.Helper()
+	raw, err := gw.Open().ListTools(gw.T.Context(), cursor)
 	if err != nil {
-		y.t.Fatal(err)
+		gw.T.Fatal(err)
 	}
 	var l struct {
 		Tools      []json.RawMessage
 		NextCursor string
 	}
 	if err := json.Unmarshal(raw, &l); err != nil {
-		y.t.Fatalf("%s: %v", raw, err)
+		gw.T.Fatalf("%s: %v", raw, err)
 	}
 	return l.Tools, l.NextCursor
 }
@@ -42,13 +43,13 @@ func nameOf(t *testing.T, raw json.RawMessage) string {
 }
 
 func TestSearchModeListsTheMenuOnOnePage(t *testing.T) {
-	y := zoo(t)
-	list, next := y.page("")
+	gw := everyStatus(t)
+	list, next := gw.page("")
 	if len(list) != 6 || next != "" {
 		t.Errorf("%d tools, next %q", len(list), next)
 	}
 	for _, cursor := range []string{"x", "YWZ0ZXI6YQ"} {
-		_, err := y.open().ListTools(t.Context(), cursor)
+		_, err := gw.Open().ListTools(t.Context(), cursor)
 		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
@@ -58,14 +59,14 @@ func TestSearchModeListsTheMenuOnOnePage(t *testing.T) {
 func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
 	const odd = `{ "zeta":9007199254740993, "description":"a <b> \u00e9","name":"odd" ,"inputSchema":{"type":"object", "default":1e2},"annotations":{"x":1}}`
 	long := strings.Repeat("l", 80)
-	y := newYard(t)
-	y.serves("s", odd, def(long, "Long.", ""), def("shut", "Shut.", ""), def("hinted", "Hinted.", ""))
-	y.serves("w", def("waits", poison, ""))
-	y.configure(map[string]string{
+	gw := newFixture(t)
+	gw.Serve("s", odd, def(long, "Long.", ""), def("shut", "Shut.", ""), def("hinted", "Hinted.", ""))
+	gw.Serve("w", def("waits", poison, ""))
+	gw.Configure(map[string]string{
 		"s": `"disabled_tools":["shut"],"annotations":{"hinted":{"readOnlyHint":true}}`, "w": `"approval":"manual"`,
 	}, directMode)
-	y.sync()
-	list, next := y.page("")
+	gw.Sync()
+	list, next := gw.page("")
 	longName := tool.ID{Server: "s", Name: long}.Direct()
 	want := []string{
 		`{"name":"s__hinted","description":"Hinted.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`,
@@ -84,66 +85,66 @@ func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
 	}
 
 	const params = `{"name":"s__odd","arguments":{"n":9007199254740993},"requestState":"r","_meta":{"k":1}}`
-	if _, err := y.open().CallTool(t.Context(), parse(t, params)); err != nil {
+	if _, err := gw.Try(params); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q}`, longName))); err != nil {
+	if _, err := gw.Try(fmt.Sprintf(`{"name":%q}`, longName)); err != nil {
 		t.Fatal(err)
 	}
-	sentNow := y.calls()
+	sentNow := gw.Sent()
 	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != `{"arguments":{"n":9007199254740993},"requestState":"r"}` || sentNow[0].Meta != `{"k":1}` || sentNow[1].Tool != long {
 		t.Errorf("sent %+v", sentNow)
 	}
 	for name, status := range map[string]string{"s__shut": "disabled_by_config", "w__waits": "pending_approval"} {
-		r := y.call(name, `{}`)
+		r := gw.Call(name, `{}`)
 		if !r.IsError || !strings.Contains(r.Text, status) || strings.Contains(r.Text, "retrieve_tools") || r.Meta["dev.portcullis/lock"] == nil {
 			t.Errorf("%s: %s", name, r.Raw)
 		}
 	}
 	for _, name := range []string{"odd", "s:odd", "s__none", "retrieve_tools", "call_tool_read", "S__odd"} {
-		_, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q,"arguments":{}}`, name)))
+		_, err := gw.Try(fmt.Sprintf(`{"name":%q,"arguments":{}}`, name))
 		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 || e.Message != fmt.Sprintf("Unknown tool: %q", name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
 }
 
 func TestDirectModeIsHeldToScopeAndTier(t *testing.T) {
-	y := zoo(t)
-	y.configure(nil, directMode)
-	y.wait(30e9)
-	y.agent.Servers, y.agent.Tiers = []string{"docs"}, []tool.Tier{tool.Read}
-	list, _ := y.page("")
+	gw := everyStatus(t)
+	gw.Configure(nil, directMode)
+	gw.Clock.Wait(30e9)
+	gw.Agent.Servers, gw.Agent.Tiers = []string{"docs"}, []tool.Tier{tool.Read}
+	list, _ := gw.page("")
 	if len(list) != 3 {
 		t.Errorf("%d tools in a scope of one server", len(list))
 	}
 	for name, status := range map[string]int{"docs__delete_document": 403, "user__share_document": 0, "docs__none": 0} {
-		_, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q}`, name)))
+		_, err := gw.Try(fmt.Sprintf(`{"name":%q}`, name))
 		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Status != status {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if r := y.call("docs__read_document", `{}`); r.IsError {
+	if r := gw.Call("docs__read_document", `{}`); r.IsError {
 		t.Error(r.Text)
 	}
 }
 
 func TestALongListComesInPages(t *testing.T) {
-	y := newYard(t)
+	gw := newFixture(t)
 	var all []string
 	for i := range 120 {
 		all = append(all, def(fmt.Sprintf("t%03d", i), strings.Repeat("x", 100_000), ""))
 	}
-	y.serves("s", all...)
-	y.configure(nil, directMode)
-	y.sync()
+	gw.Serve("s", all...)
+	gw.Configure(nil, directMode)
+	gw.Sync()
 	var names []string
 	cursor, pages := "", 0
 	for {
-		list, next := y.page(cursor)
+		list, next := gw.page(cursor)
 		pages++
 		size := 0
 		for _, raw := range list {
@@ -157,8 +158,8 @@ func TestALongListComesInPages(t *testing.T) {
 			break
 		}
 		if cursor = next; pages == 1 {
-			y.decide("s:t060", "disable") // what comes and goes between pages moves no other tool
-			y.see()
+			gw.Decide("s:t060", "disable") // what comes and goes between pages moves no other tool
+			gw.Clock.Wait(3 * time.Second)
 		}
 	}
 	if len(names) != 119 || pages < 4 {
@@ -169,50 +170,50 @@ func TestALongListComesInPages(t *testing.T) {
 			t.Errorf("%s comes after %s", name, names[i])
 		}
 	}
-	_, err := y.open().ListTools(t.Context(), "bm90IG1pbmU")
+	_, err := gw.Open().ListTools(t.Context(), "bm90IG1pbmU")
 	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
 		t.Errorf("a cursor of another's making: %v", err)
 	}
 }
 
 func TestOneServerCanDoWithoutPrefix(t *testing.T) {
-	y := newYard(t)
-	y.serves("s", def("act", "Act.", ""), def("shut", "Shut.", ""))
-	y.configure(map[string]string{"s": `"disabled_tools":["shut"]`}, `"gateway":{"mode":"direct","prefix":false}`)
-	y.sync()
-	list, _ := y.page("")
-	if len(list) != 1 || string(list[0]) != y.servers["s"].tools[0] {
+	gw := newFixture(t)
+	gw.Serve("s", def("act", "Act.", ""), def("shut", "Shut.", ""))
+	gw.Configure(map[string]string{"s": `"disabled_tools":["shut"]`}, `"gateway":{"mode":"direct","prefix":false}`)
+	gw.Sync()
+	list, _ := gw.page("")
+	if len(list) != 1 || string(list[0]) != gw.ByName["s"].Tools[0] {
 		t.Errorf("listed %s, want the definition as its server gave it", list)
 	}
-	if r := y.call("act", `{}`); r.IsError {
+	if r := gw.Call("act", `{}`); r.IsError {
 		t.Error(r.Text)
 	}
-	if r := y.call("shut", `{}`); !r.IsError || !strings.Contains(r.Text, "disabled_by_config") {
+	if r := gw.Call("shut", `{}`); !r.IsError || !strings.Contains(r.Text, "disabled_by_config") {
 		t.Error(r.Text)
 	}
 	for _, name := range []string{"s__act", "none", "s:act"} {
-		if _, err := y.open().CallTool(t.Context(), parse(t, fmt.Sprintf(`{"name":%q}`, name))); err == nil {
+		if _, err := gw.Try(fmt.Sprintf(`{"name":%q}`, name)); err == nil {
 			t.Errorf("%s exists", name)
 		}
 	}
-	if n := len(y.calls()); n != 1 {
+	if n := len(gw.Sent()); n != 1 {
 		t.Errorf("%d calls reached the server", n)
 	}
 }
 
 // Names with underscores of their own are found under the one name that is listed.
 func TestNamesWithUnderscoresAreFound(t *testing.T) {
-	y := newYard(t)
-	y.serves("a_b", def("c__d", "C.", ""), def("_e", "E.", ""), def("f_", "F.", ""))
-	y.serves("x-", def("_y_", "Y.", ""))
-	y.configure(nil, directMode)
-	y.sync()
-	list, _ := y.page("")
+	gw := newFixture(t)
+	gw.Serve("a_b", def("c__d", "C.", ""), def("_e", "E.", ""), def("f_", "F.", ""))
+	gw.Serve("x-", def("_y_", "Y.", ""))
+	gw.Configure(nil, directMode)
+	gw.Sync()
+	list, _ := gw.page("")
 	if len(list) != 4 {
 		t.Fatalf("%d tools", len(list))
 	}
 	for _, raw := range list {
-		if r := y.call(nameOf(t, raw), `{}`); r.IsError {
+		if r := gw.Call(nameOf(t, raw), `{}`); r.IsError {
 			t.Errorf("%s: %s", raw, r.Text)
 		}
 	}

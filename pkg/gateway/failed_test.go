@@ -12,14 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
-	y := zoo(t)
-	y.servers["docs"].answer = func(sent) (json.RawMessage, error) {
+	gw := everyStatus(t)
+	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
 		return nil, &upstream.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
 	}
-	_, err := y.open().CallTool(t.Context(), parse(t, `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
+	_, err := gw.Try(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`)
 	e, ok := errors.AsType[*mcp.Error](err)
 	if !ok || e.Code != -32002 || e.Message != "no such <document>" || string(e.Data) != `{"id":9007199254740993}` || e.Status != 0 {
 		t.Errorf("got %+v", err)
@@ -27,7 +28,7 @@ func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
 }
 
 func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	tests := []struct {
 		failed outcome.CallError
 		text   string
@@ -60,8 +61,8 @@ func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		y.servers["docs"].answer = func(sent) (json.RawMessage, error) { return nil, &tt.failed }
-		r := y.call("call_tool_read", `{"name":"docs:read_document"}`)
+		gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return nil, &tt.failed }
+		r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`)
 		if !r.IsError || r.Text != tt.text || string(r.Meta["dev.portcullis/upstream"]) != tt.meta || strings.Contains(r.Raw, "secret.internal") {
 			t.Errorf("%s", r.Raw)
 		}
@@ -69,19 +70,19 @@ func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
 }
 
 func TestACallWhoseTimeEndsBeforeItIsSentSaysSo(t *testing.T) {
-	y := zoo(t)
-	s := y.open()
-	y.approvals.OnGet = func(ctx context.Context, _ tool.ID) error { <-ctx.Done(); return ctx.Err() }
+	gw := everyStatus(t)
+	s := gw.Open()
+	gw.Approvals.OnGet = func(ctx context.Context, _ tool.ID) error { <-ctx.Done(); return ctx.Err() }
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	raw, err := s.CallTool(ctx, parse(t, `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
-	if err != nil || !strings.Contains(string(raw), "Nothing was sent to a server: call again.") || len(y.calls()) != 0 {
+	if err != nil || !strings.Contains(string(raw), "Nothing was sent to a server: call again.") || len(gw.Sent()) != 0 {
 		t.Errorf("%s, %v", raw, err)
 	}
 }
 
 func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	for _, tt := range []struct {
 		status outcome.Status
 		for_   time.Duration
@@ -91,20 +92,20 @@ func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
 		{outcome.Permanent, time.Minute, "needs attention"},
 		{outcome.Denied, 30 * time.Second, "was denied"},
 	} {
-		y.servers["docs"].outcome = outcome.Outcome{Status: tt.status, Reason: "forbidden"}
-		if _, err := y.syncer.Sync(t.Context()); err != nil {
+		gw.ByName["docs"].Outcome = outcome.Outcome{Status: tt.status, Reason: "forbidden"}
+		if _, err := gw.Syncer.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		y.loader.Refresh(t.Context())
-		y.wait(tt.for_ - time.Second)
-		if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); !r.IsError || !strings.Contains(r.Text, tt.text) || len(y.calls()) != 0 {
+		gw.States.Refresh(t.Context())
+		gw.Clock.Wait(tt.for_ - time.Second)
+		if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); !r.IsError || !strings.Contains(r.Text, tt.text) || len(gw.Sent()) != 0 {
 			t.Errorf("%s, before its time is over: %s", tt.status, r.Raw)
 		}
-		if f := y.search(`{"query":"read document"}`); f.Total == 0 {
+		if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
 			t.Errorf("%s: its tools are not found any more", tt.status)
 		}
-		y.wait(time.Second)
-		if r := y.call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError || len(y.calls()) != 1 {
+		gw.Clock.Wait(time.Second)
+		if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError || len(gw.Sent()) != 1 {
 			t.Errorf("%s, after its time: %s", tt.status, r.Raw)
 		}
 	}
@@ -112,26 +113,30 @@ func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
 
 // A function is billed by the call: what a warm request may read.
 func TestAWarmRequestReadsTheStoresOnceAndACallTwice(t *testing.T) {
-	y := zoo(t)
-	y.search(`{"query":"document"}`)
+	gw := everyStatus(t)
+	reads := 0
+	gw.Objects.OnGet = func(context.Context, string) error { reads++; return nil }
+	gw.Approvals.OnGet = func(context.Context, tool.ID) error { reads++; return nil }
+	gw.Approvals.OnChanges = func(context.Context, time.Time) error { reads++; return nil }
+	gw.search(`{"query":"document"}`)
 	for _, tt := range []struct {
 		what string
 		wait time.Duration
 		do   func()
 		want int
 	}{
-		{"search within 2 s", time.Second, func() { y.search(`{"query":"document"}`) }, 0},
-		{"search", 3 * time.Second, func() { y.search(`{"query":"document","include_disabled":true}`) }, 1},
-		{"describe", 3 * time.Second, func() { y.call("describe_tools", `{"names":["docs:read_document","moved:convert_document"]}`) }, 1},
-		{"servers", 3 * time.Second, func() { y.call("upstream_servers", `{}`) }, 1},
-		{"call", 3 * time.Second, func() { y.call("call_tool_read", `{"name":"docs:read_document"}`) }, 2},
-		{"call within 2 s", time.Second, func() { y.call("call_tool_read", `{"name":"docs:read_document"}`) }, 1},
-		{"call of what is denied", 3 * time.Second, func() { y.call("call_tool_read", `{"name":"denied:purge_documents"}`) }, 1},
+		{"search within 2 s", time.Second, func() { gw.search(`{"query":"document"}`) }, 0},
+		{"search", 3 * time.Second, func() { gw.search(`{"query":"document","include_disabled":true}`) }, 1},
+		{"describe", 3 * time.Second, func() { gw.Call("describe_tools", `{"names":["docs:read_document","moved:convert_document"]}`) }, 1},
+		{"servers", 3 * time.Second, func() { gw.Call("upstream_servers", `{}`) }, 1},
+		{"call", 3 * time.Second, func() { gw.Call("call_tool_read", `{"name":"docs:read_document"}`) }, 2},
+		{"call within 2 s", time.Second, func() { gw.Call("call_tool_read", `{"name":"docs:read_document"}`) }, 1},
+		{"call of what is denied", 3 * time.Second, func() { gw.Call("call_tool_read", `{"name":"denied:purge_documents"}`) }, 1},
 	} {
-		y.wait(tt.wait)
-		y.reads = 0
-		if tt.do(); y.reads != tt.want {
-			t.Errorf("%s: %d reads, want %d", tt.what, y.reads, tt.want)
+		gw.Clock.Wait(tt.wait)
+		reads = 0
+		if tt.do(); reads != tt.want {
+			t.Errorf("%s: %d reads, want %d", tt.what, reads, tt.want)
 		}
 	}
 }

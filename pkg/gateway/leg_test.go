@@ -12,15 +12,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 func TestAListSaysHowLongItMayBeKept(t *testing.T) {
 	for mode, want := range map[string]string{"search": `"ttlMs":300000`, "direct": `"ttlMs":30000`} {
-		y := newYard(t)
-		y.serves("a", def("read", "Read.", ""))
-		y.configure(map[string]string{"a": `"approval":"off"`}, `"gateway":{"mode":"`+mode+`"}`)
-		y.sync()
-		list, err := y.open().ListTools(t.Context(), "")
+		gw := newFixture(t)
+		gw.Serve("a", def("read", "Read.", ""))
+		gw.Configure(map[string]string{"a": `"approval":"off"`}, `"gateway":{"mode":"`+mode+`"}`)
+		gw.Sync()
+		list, err := gw.Open().ListTools(t.Context(), "")
 		if err != nil || strings.Count(string(list), "ttlMs") != 1 || !strings.Contains(string(list), want) {
 			t.Errorf("%s: %s, %v; want %s", mode, list, err, want)
 		}
@@ -29,11 +30,11 @@ func TestAListSaysHowLongItMayBeKept(t *testing.T) {
 
 func TestOnlyDirectModeListsOutputSchemas(t *testing.T) {
 	for mode, want := range map[string]bool{"search": false, "direct": true} {
-		y := newYard(t)
-		y.serves("a", def("typed", "Typed.", `"inputSchema":{"type":"object"},"outputSchema":{"type":"object"}`), def("plain", "Plain.", ""))
-		y.configure(map[string]string{"a": `"approval":"off"`}, `"gateway":{"mode":"`+mode+`"}`)
-		y.sync()
-		s := y.open()
+		gw := newFixture(t)
+		gw.Serve("a", def("typed", "Typed.", `"inputSchema":{"type":"object"},"outputSchema":{"type":"object"}`), def("plain", "Plain.", ""))
+		gw.Configure(map[string]string{"a": `"approval":"off"`}, `"gateway":{"mode":"`+mode+`"}`)
+		gw.Sync()
+		s := gw.Open()
 		for name, declared := range map[string]bool{"a__typed": want, "a__plain": false, "a__none": false, "call_tool_read": false} {
 			if got := s.DeclaresOutput(name); got != declared {
 				t.Errorf("%s mode: DeclaresOutput(%s) = %v", mode, name, got)
@@ -45,29 +46,29 @@ func TestOnlyDirectModeListsOutputSchemas(t *testing.T) {
 // Whoever goes away in the middle of a call has not found a fault of the gateway's or the server's.
 func TestACallerWhoGoesAwayLeavesNoWarning(t *testing.T) {
 	const call = `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`
-	for name, prepare := range map[string]func(y *yard, leave func()){
-		"while the server works": func(y *yard, leave func()) {
-			y.servers["docs"].answer = func(sent) (json.RawMessage, error) {
+	for name, prepare := range map[string]func(gw *fixture, leave func()){
+		"while the server works": func(gw *fixture, leave func()) {
+			gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
 				leave()
 				return nil, &outcome.CallError{Outcome: outcome.Outcome{ServerID: "docs", Reason: outcome.ReasonAborted}}
 			}
 		},
-		"while the record is read": func(y *yard, leave func()) {
-			y.approvals.OnGet = func(ctx context.Context, _ tool.ID) error { leave(); return ctx.Err() }
+		"while the record is read": func(gw *fixture, leave func()) {
+			gw.Approvals.OnGet = func(ctx context.Context, _ tool.ID) error { leave(); return ctx.Err() }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			y := zoo(t)
+			gw := everyStatus(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			prepare(y, cancel)
-			y.log.Reset()
-			_, err := y.open().CallTool(ctx, parse(t, call))
+			prepare(gw, cancel)
+			gw.Log.Reset()
+			_, err := gw.Open().CallTool(ctx, parse(t, call))
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("CallTool = %v, want canceled", err)
 			}
-			if y.log.Len() > 0 {
-				t.Errorf("the log has %s", y.log)
+			if gw.Log.String() != "" {
+				t.Errorf("the log has %s", gw.Log)
 			}
 		})
 	}
@@ -96,12 +97,12 @@ func TestHeadersThatRepeatArgumentsMustAgreeWithThem(t *testing.T) {
 		{"badly encoded", `{"region":"Hello"}`, http.Header{"Mcp-Param-Region": {"=?base64?SGVsbG8?="}}, "Mcp-Param-Region"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			y := newYard(t)
-			y.serves("a", def("run", "Run.", schema))
-			y.configure(map[string]string{"a": `"approval":"off"`}, directMode)
-			y.sync()
+			gw := newFixture(t)
+			gw.Serve("a", def("run", "Run.", schema))
+			gw.Configure(map[string]string{"a": `"approval":"off"`}, directMode)
+			gw.Sync()
 			call := func(modern bool) error {
-				s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Header: tt.header, Modern: modern})
+				s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Header: tt.header, Modern: modern})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +110,7 @@ func TestHeadersThatRepeatArgumentsMustAgreeWithThem(t *testing.T) {
 				return err
 			}
 			err := call(true)
-			if called := len(y.calls()) > 0; called != (tt.refused == "") {
+			if called := len(gw.Sent()) > 0; called != (tt.refused == "") {
 				t.Errorf("called: %v, %v", called, err)
 			}
 			e, ok := errors.AsType[*mcp.Error](err)
@@ -124,15 +125,15 @@ func TestHeadersThatRepeatArgumentsMustAgreeWithThem(t *testing.T) {
 }
 
 func TestSearchModeHasNoHeadersToAgree(t *testing.T) {
-	y := newYard(t)
-	y.serves("a", def("run", "Run.", `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`))
-	y.configure(map[string]string{"a": `"approval":"off"`})
-	y.sync()
-	s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Modern: true, Header: http.Header{"Mcp-Param-Region": {"us"}}})
+	gw := newFixture(t)
+	gw.Serve("a", def("run", "Run.", `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`))
+	gw.Configure(map[string]string{"a": `"approval":"off"`})
+	gw.Sync()
+	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Modern: true, Header: http.Header{"Mcp-Param-Region": {"us"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"a:run","args":{"region":"eu"}}}`)); err != nil || len(y.calls()) != 1 {
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"a:run","args":{"region":"eu"}}}`)); err != nil || len(gw.Sent()) != 1 {
 		t.Errorf("CallTool = %v", err)
 	}
 }

@@ -8,33 +8,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 func TestTenMatchesUnlessMoreAreAskedFor(t *testing.T) {
-	y := newYard(t)
+	gw := newFixture(t)
 	var many []string
 	for i := range 60 {
 		many = append(many, def(fmt.Sprintf("copy_%02d", i), "Copy a page.", ""))
 	}
-	y.serves("s", many...)
-	y.configure(nil)
-	y.sync()
+	gw.Serve("s", many...)
+	gw.Configure(nil)
+	gw.Sync()
 	for args, want := range map[string]int{`{"query":"copy"}`: 10, `{"query":"copy","limit":1}`: 1, `{"query":"copy","limit":50}`: 50} {
-		if f := y.search(args); len(f.Tools) != want || f.Total != 60 {
+		if f := gw.search(args); len(f.Tools) != want || f.Total != 60 {
 			t.Errorf("%s: %d of %d, want %d of 60", args, len(f.Tools), f.Total, want)
 		}
 	}
 }
 
 func TestALockedToolIsDescribedInOneLineUnlessAllIsAskedFor(t *testing.T) {
-	y := newYard(t)
-	y.serves("s", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))
-	y.configure(map[string]string{"s": `"disabled_tools":["*"]`})
-	y.sync()
+	gw := newFixture(t)
+	gw.Serve("s", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))
+	gw.Configure(map[string]string{"s": `"disabled_tools":["*"]`})
+	gw.Sync()
 	for detail, want := range map[string]string{"compact": "Archive mail, all of it.", "full": "Archive mail,\nall of it. Then forget it."} {
-		f := y.search(fmt.Sprintf(`{"query":"archive","include_disabled":true,"detail":%q}`, detail))
+		f := gw.search(fmt.Sprintf(`{"query":"archive","include_disabled":true,"detail":%q}`, detail))
 		if len(f.Disabled) != 1 || f.Disabled[0].Description != want {
 			t.Errorf("%s: %s, want %q", detail, f.Raw, want)
 		}
@@ -43,6 +43,7 @@ func TestALockedToolIsDescribedInOneLineUnlessAllIsAskedFor(t *testing.T) {
 
 // A timed is an upstream that notes how long it may take.
 type timed struct {
+	*gatewaytest.Servers
 	target upstream.Target
 	left   time.Duration
 }
@@ -61,13 +62,14 @@ func TestACallHasLessTimeThanItsRequest(t *testing.T) {
 	for setting, want := range map[string]time.Duration{
 		``: 20 * time.Second, `"timeout":"3s"`: 3 * time.Second, `"timeout":"20s"`: 20 * time.Second,
 	} {
-		y := newYard(t)
-		y.serves("s", def("act", "Act.", ""))
-		y.configure(map[string]string{"s": setting})
-		y.sync()
-		up := &timed{}
-		y.gateway = gateway.New(y.loader, y.approvals, up, &gateway.Options{Now: y.clock})
-		if r := y.call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
+		gw := newFixture(t)
+		gw.Serve("s", def("act", "Act.", ""))
+		gw.Configure(map[string]string{"s": setting})
+		gw.Sync()
+		up := &timed{Servers: gw.Servers}
+		gw.Upstream = up
+		gw.Restart()
+		if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
 			t.Fatal(r.Text)
 		}
 		if up.target.Timeout != want {
@@ -80,11 +82,11 @@ func TestACallHasLessTimeThanItsRequest(t *testing.T) {
 }
 
 func TestNoTextOfOneToolTakesMoreThanALine(t *testing.T) {
-	y := newYard(t)
-	y.serves("s", def("talk", strings.Repeat("Word after word ", 100), ""))
-	y.configure(nil)
-	y.sync()
-	d := y.search(`{"query":"talk"}`).Tools[0].Description
+	gw := newFixture(t)
+	gw.Serve("s", def("talk", strings.Repeat("Word after word ", 100), ""))
+	gw.Configure(nil)
+	gw.Sync()
+	d := gw.search(`{"query":"talk"}`).Tools[0].Description
 	if n := len([]rune(d)); n > 200 || !strings.HasSuffix(d, "…") || strings.Contains(d, "\n") {
 		t.Errorf("%d characters: %q", n, d)
 	}

@@ -13,24 +13,24 @@ import (
 const byMeaning = "delete a file"
 
 // archive is a gateway with one tool that is found by meaning alone.
-func archive(t *testing.T) *yard {
-	y := newYard(t)
-	y.serves("s", def("remove_document", "Remove a document.", ""))
-	y.configure(nil)
-	return y
+func archive(t *testing.T) *fixture {
+	gw := newFixture(t)
+	gw.Serve("s", def("remove_document", "Remove a document.", ""))
+	gw.Configure(nil)
+	return gw
 }
 
 func TestTheConfigSaysWhetherMeaningCounts(t *testing.T) {
-	y := archive(t)
-	y.sync()
-	fused := y.search(fmt.Sprintf(`{"query":%q}`, byMeaning))
+	gw := archive(t)
+	gw.Sync()
+	fused := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning))
 	if fused.Total != 1 {
 		t.Fatalf("by default: %s", fused.Raw)
 	}
 	for ranking, want := range map[string]string{"fused": fused.Raw, "lexical": `{"tools":[],"total":0}`} {
-		y.configure(nil, fmt.Sprintf(`"gateway":{"ranking":%q}`, ranking))
-		y.wait(30e9)
-		if got := y.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); got.Raw != want {
+		gw.Configure(nil, fmt.Sprintf(`"gateway":{"ranking":%q}`, ranking))
+		gw.Clock.Wait(30e9)
+		if got := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); got.Raw != want {
 			t.Errorf("%s: %s, want %s", ranking, got.Raw, want)
 		}
 	}
@@ -40,27 +40,27 @@ func TestTheConfigSaysWhetherMeaningCounts(t *testing.T) {
 // score; also where its text may not be shown.
 func TestLockedToolsAreFoundByMeaning(t *testing.T) {
 	open := archive(t)
-	open.sync()
+	open.Sync()
 	if f := open.search(fmt.Sprintf(`{"query":%q,"detail":"full"}`, byMeaning)); f.Total != 1 || f.Tools[0].Score == nil || *f.Tools[0].Score <= 0 {
 		t.Fatalf("open: %s", f.Raw)
 	}
 	for _, tt := range []struct {
 		status, shown string
-		lock          func(*yard)
+		lock          func(*fixture)
 	}{
-		{"server_disabled", "Remove a document.", func(y *yard) { y.sync(); y.configure(map[string]string{"s": `"enabled":false`}) }},
-		{"disabled_by_config", "Remove a document.", func(y *yard) { y.configure(map[string]string{"s": `"disabled_tools":["*"]`}) }},
-		{"disabled_by_user", "Remove a document.", func(y *yard) { y.sync(); y.decide("s:remove_document", "disable") }},
-		{"pending_approval", "", func(y *yard) { y.configure(map[string]string{"s": `"approval":"manual"`}) }},
-		{"disabled_unknown", "", func(y *yard) { y.forbid(`forbid (principal, action, resource) when { principal.level > 1 };`) }},
+		{"server_disabled", "Remove a document.", func(gw *fixture) { gw.Sync(); gw.Configure(map[string]string{"s": `"enabled":false`}) }},
+		{"disabled_by_config", "Remove a document.", func(gw *fixture) { gw.Configure(map[string]string{"s": `"disabled_tools":["*"]`}) }},
+		{"disabled_by_user", "Remove a document.", func(gw *fixture) { gw.Sync(); gw.Decide("s:remove_document", "disable") }},
+		{"pending_approval", "", func(gw *fixture) { gw.Configure(map[string]string{"s": `"approval":"manual"`}) }},
+		{"disabled_unknown", "", func(gw *fixture) { gw.Forbid(`forbid (principal, action, resource) when { principal.level > 1 };`) }},
 	} {
-		y := archive(t)
-		tt.lock(y)
-		y.sync()
-		if f := y.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); !strings.HasPrefix(f.Notice, "1 matching tool is locked") {
+		gw := archive(t)
+		tt.lock(gw)
+		gw.Sync()
+		if f := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); !strings.HasPrefix(f.Notice, "1 matching tool is locked") {
 			t.Errorf("%s: no notice: %s", tt.status, f.Raw)
 		}
-		f := y.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, byMeaning))
+		f := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, byMeaning))
 		if len(f.Disabled) != 1 || f.Disabled[0].Status != tt.status || f.Disabled[0].Description != tt.shown {
 			t.Errorf("%s: %s", tt.status, f.Raw)
 		}
@@ -70,15 +70,15 @@ func TestLockedToolsAreFoundByMeaning(t *testing.T) {
 // Every key of a match, in order: a signature that leaves something out says so, and
 // a description is one line.
 func TestAMatchReadsLikeThis(t *testing.T) {
-	y := newYard(t)
-	y.serves("s",
+	gw := newFixture(t)
+	gw.Serve("s",
 		def("plain", "Do the thing. And more.", `"inputSchema":{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},`+
 			`"outputSchema":{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`),
 		def("vague", "Do the\n  other thing "+strings.Repeat("again and ", 30)+"so on.", `"inputSchema":{"type":"object","properties":{"to":{"type":"string","pattern":"^a"}},"required":["to"]},"annotations":{"readOnlyHint":true}`),
 	)
-	y.configure(nil)
-	y.sync()
-	r := y.call("retrieve_tools", `{"query":"thing"}`)
+	gw.Configure(nil)
+	gw.Sync()
+	r := gw.Call("retrieve_tools", `{"query":"thing"}`)
 	var got struct{ Tools []json.RawMessage }
 	if err := json.Unmarshal([]byte(r.Text), &got); err != nil || len(got.Tools) != 2 {
 		t.Fatalf("%v: %s", err, r.Text)
@@ -112,17 +112,17 @@ func TestAMatchReadsLikeThis(t *testing.T) {
 
 // Where nothing is locked the flag changes no byte.
 func TestTheFlagChangesNothingWhereNothingLockedMatches(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	for _, query := range []string{"zebra", "xyzzy plugh"} {
-		without := y.call("retrieve_tools", fmt.Sprintf(`{"query":%q}`, query))
-		with := y.call("retrieve_tools", fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query))
+		without := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q}`, query))
+		with := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query))
 		if with.Raw != without.Raw || with.Text != `{"tools":[],"total":0}` {
 			t.Errorf("%s: %s, %s", query, without.Raw, with.Raw)
 		}
 	}
-	y.agent.Servers = []string{"docs"} // nothing of it is locked
-	without := y.call("retrieve_tools", `{"query":"document"}`)
-	with := y.call("retrieve_tools", `{"query":"document","include_disabled":true}`)
+	gw.Agent.Servers = []string{"docs"} // nothing of it is locked
+	without := gw.Call("retrieve_tools", `{"query":"document"}`)
+	with := gw.Call("retrieve_tools", `{"query":"document","include_disabled":true}`)
 	if with.Raw != without.Raw || !strings.Contains(with.Text, `"total":3}`) {
 		t.Errorf("%s, %s", without.Raw, with.Raw)
 	}

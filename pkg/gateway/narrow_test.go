@@ -9,58 +9,57 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
 // warehouse is a gateway whose tools are open, denied, waiting, switched off, not offered and out
 // of scope, with names that servers share.
-func warehouse(t testing.TB, mode string) *yard {
-	y := newYard(t)
+func sharedNames(t testing.TB, mode string) *fixture {
+	gw := newFixture(t)
 	for _, name := range []string{"files", "folders", "mail", "off", "foreign"} {
-		y.serves(name, def("get", "Get one of them.", readOnly), def("create", "Create one of them.", mildly), def("delete_"+name, "Delete one of them.", ""))
+		gw.Serve(name, def("get", "Get one of them.", readOnly), def("create", "Create one of them.", mildly), def("delete_"+name, "Delete one of them.", ""))
 	}
-	y.configure(nil)
-	y.sync() // so that the tools of what is switched off are known
-	y.serves("slow", def("get", "Get one of them.", readOnly)).outcome.Status = "transient"
-	y.configure(map[string]string{"mail": `"approval":"manual"`, "off": `"enabled":false`},
+	gw.Configure(nil)
+	gw.Sync() // so that the tools of what is switched off are known
+	gw.Serve("slow", def("get", "Get one of them.", readOnly)).Outcome.Status = "transient"
+	gw.Configure(map[string]string{"mail": `"approval":"manual"`, "off": `"enabled":false`},
 		`"toolsets":{"mixed":["files:get","mail:*","foreign:get","slow:get"],"hidden":["foreign:*"]}`,
 		`"tools":{"toolsets":["files","mail","off","foreign","slow"],"enabled":["folders:create"],"disabled":["files:delete_files"]}`,
 		fmt.Sprintf(`"gateway":{"mode":%q}`, mode))
-	y.sync()
-	y.agent.Servers = []string{"files", "folders", "mail", "off", "slow"}
-	return y
+	gw.Sync()
+	gw.Agent.Servers = []string{"files", "folders", "mail", "off", "slow"}
+	return gw
 }
 
 // everyTool names all tools there are, whether they are offered or not, and some that are not.
-func (y *yard) everyTool() []string {
+func (gw *fixture) everyTool() []string {
 	var out []string
-	y.eachTool(func(id string) { out = append(out, id) })
+	gw.eachTool(func(id string) { out = append(out, id) })
 	slices.Sort(out)
 	return append(out, "files:none", "none:get", "foreign:none")
 }
 
 // shown returns what one request shows, by every means that its mode has; nil if it is refused.
 // The answers must agree with each other.
-func (y *yard) shown() map[string]bool {
-	y.t.Helper()
-	s, err := y.gateway.Open(y.t.Context(), gateway.Caller{Agent: y.agent, Header: y.header, Path: y.path})
+func (gw *fixture) shown() map[string]bool {
+	gw.T.Helper()
+	s, err := gw.MCP.Open(gw.T.Context(), gw.Caller)
 	if err != nil {
 		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 {
-			y.t.Errorf("%s %v is refused by %v", y.path, y.header, err)
+			gw.T.Errorf("%s %v is refused by %v", gw.Path, gw.Header, err)
 		}
 		return nil
 	}
 	out := map[string]bool{}
 	direct := strings.Contains(s.Instructions(), "calling one says why")
 	if direct {
-		list, _ := y.page("")
+		list, _ := gw.page("")
 		for _, raw := range list {
-			name := strings.Replace(nameOf(y.t.(*testing.T), raw), "__", ":", 1)
+			name := strings.Replace(nameOf(gw.T.(*testing.T), raw), "__", ":", 1)
 			out[name] = true
 		}
 	} else {
-		f := y.search(`{"query":"get create delete one of them","limit":50,"include_disabled":true}`)
+		f := gw.search(`{"query":"get create delete one of them","limit":50,"include_disabled":true}`)
 		open, locked := f.names()
 		for _, name := range open {
 			out[name] = true
@@ -69,23 +68,23 @@ func (y *yard) shown() map[string]bool {
 			out[name] = true
 		}
 	}
-	for _, id := range y.everyTool() {
+	for _, id := range gw.everyTool() {
 		name, args := "call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id)
 		if direct {
 			name, args = strings.Replace(id, ":", "__", 1), `{}`
 		}
-		raw, err := s.CallTool(y.t.Context(), parse(y.t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)))
+		raw, err := s.CallTool(gw.T.Context(), parse(gw.T, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)))
 		exists := err == nil && !strings.Contains(string(raw), "was not found")
 		switch {
 		case exists && direct:
 			out[id] = true // a locked one is not listed, and says why when it is called
 		case exists != out[id]:
-			y.t.Errorf("%s %v: %s is found %v and its call answers %s, %v", y.path, y.header, id, out[id], raw, err)
+			gw.T.Errorf("%s %v: %s is found %v and its call answers %s, %v", gw.Path, gw.Header, id, out[id], raw, err)
 		}
 	}
-	for _, c := range y.calls() {
+	for _, c := range gw.Sent() {
 		if id := c.Server + ":" + c.Tool; !out[id] {
-			y.t.Errorf("%s %v: %s was called, and is not shown", y.path, y.header, id)
+			gw.T.Errorf("%s %v: %s was called, and is not shown", gw.Path, gw.Header, id)
 		}
 	}
 	return out
@@ -134,16 +133,16 @@ func randomHeader(rng *rand.Rand, tools []string) (path string, h http.Header) {
 // Whatever a request says, it is shown no tool that a request without a word is not shown.
 func TestNoHeaderShowsWhatNoHeaderHides(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
-		y := warehouse(t, mode)
-		plain := y.shown()
+		gw := sharedNames(t, mode)
+		plain := gw.shown()
 		if len(plain) != 10 || plain["foreign:get"] || plain["folders:get"] {
 			t.Fatalf("%s: without headers %v are shown", mode, plain)
 		}
 		rng := rand.New(rand.NewPCG(3, 5))
 		answered, narrowed := 0, 0
 		for range 1500 {
-			y.path, y.header = randomHeader(rng, y.everyTool())
-			got := y.shown()
+			gw.Path, gw.Header = randomHeader(rng, gw.everyTool())
+			got := gw.shown()
 			if got != nil {
 				answered++
 			}
@@ -152,7 +151,7 @@ func TestNoHeaderShowsWhatNoHeaderHides(t *testing.T) {
 			}
 			for id := range got {
 				if !plain[id] {
-					t.Fatalf("%s: %s %v shows %s", mode, y.path, y.header, id)
+					t.Fatalf("%s: %s %v shows %s", mode, gw.Path, gw.Header, id)
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -18,21 +19,21 @@ import (
 )
 
 // governed is a gateway before the tools and the agents of the ten policies.
-func governed(t *testing.T) *yard {
+func governed(t *testing.T) *fixture {
 	const (
 		closed  = `"inputSchema":{"type":"object"},"annotations":{"openWorldHint":false}`
 		reads   = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"openWorldHint":false}`
 		writes  = `"inputSchema":{"type":"object"},"annotations":{"destructiveHint":false,"openWorldHint":false}`
 		browses = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}`
 	)
-	y := newYard(t)
-	y.serves("files", def("create_file", "Create a file.", writes), def("delete_file", "Delete a file.", closed), def("get_file", "Get a file.", reads))
-	y.serves("infra", def("deploy_service", "Deploy a service.", ""), def("restart_prod_db", "Restart the database.", ""), def("show_prod_db", "Show the database.", browses))
-	y.serves("payroll", def("get_salary", "Get a salary.", reads), def("set_salary", "Set a salary.", closed))
-	y.serves("web", def("fetch", "Fetch a page.", browses))
-	y.configure(nil)
-	y.sync()
-	return y
+	gw := newFixture(t)
+	gw.Serve("files", def("create_file", "Create a file.", writes), def("delete_file", "Delete a file.", closed), def("get_file", "Get a file.", reads))
+	gw.Serve("infra", def("deploy_service", "Deploy a service.", ""), def("restart_prod_db", "Restart the database.", ""), def("show_prod_db", "Show the database.", browses))
+	gw.Serve("payroll", def("get_salary", "Get a salary.", reads), def("set_salary", "Set a salary.", closed))
+	gw.Serve("web", def("fetch", "Fetch a page.", browses))
+	gw.Configure(nil)
+	gw.Sync()
+	return gw
 }
 
 func governedAgents() []identity.Agent {
@@ -55,11 +56,11 @@ type lockedView struct {
 }
 
 // agentView asks everything that an agent can ask, and holds the answers to each other.
-func agentView(t *testing.T, y *yard) (text string, locked map[string]lockedView) {
+func agentView(t *testing.T, gw *fixture) (text string, locked map[string]lockedView) {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n", y.agent.ID)
-	r := y.call("retrieve_tools", `{"query":"create delete get file deploy service restart show database salary set fetch page","limit":50,"include_disabled":true}`)
+	fmt.Fprintf(&b, "# %s\n", gw.Agent.ID)
+	r := gw.Call("retrieve_tools", `{"query":"create delete get file deploy service restart show database salary set fetch page","limit":50,"include_disabled":true}`)
 	var found struct {
 		Tools []struct {
 			Name     string
@@ -74,8 +75,8 @@ func agentView(t *testing.T, y *yard) (text string, locked map[string]lockedView
 	var open []string
 	for _, x := range found.Tools {
 		open = append(open, x.Name)
-		if c := y.call(x.CallWith, fmt.Sprintf(`{"name":%q}`, x.Name)); c.IsError {
-			t.Errorf("%s: %s is found open and answers %s", y.agent.ID, x.Name, c.Text)
+		if c := gw.Call(x.CallWith, fmt.Sprintf(`{"name":%q}`, x.Name)); c.IsError {
+			t.Errorf("%s: %s is found open and answers %s", gw.Agent.ID, x.Name, c.Text)
 		}
 	}
 	slices.Sort(open)
@@ -86,15 +87,15 @@ func agentView(t *testing.T, y *yard) (text string, locked map[string]lockedView
 		if err := json.Unmarshal(raw, &d); err != nil {
 			t.Fatal(err)
 		}
-		v := y.lockedView(d.Name)
+		v := gw.lockedView(d.Name)
 		v.search = raw
 		if v.status != d.Status || v.note != d.Note || found.Remediation[d.Status] == "" {
-			t.Errorf("%s: %s is found as %s and answers a call as %s (%s)", y.agent.ID, d.Name, raw, v.status, v.note)
+			t.Errorf("%s: %s is found as %s and answers a call as %s (%s)", gw.Agent.ID, d.Name, raw, v.status, v.note)
 		}
 		locked[d.Name] = v
 	}
 	if len(open)+len(locked) != 9 || len(found.Remediation) > len(locked) {
-		t.Errorf("%s: %d tools are open, %d locked, with %d remediations", y.agent.ID, len(open), len(locked), len(found.Remediation))
+		t.Errorf("%s: %d tools are open, %d locked, with %d remediations", gw.Agent.ID, len(open), len(locked), len(found.Remediation))
 	}
 	shown := map[string]bool{} // one tool a reason
 	for _, name := range slices.Sorted(maps.Keys(locked)) {
@@ -108,23 +109,23 @@ func agentView(t *testing.T, y *yard) (text string, locked map[string]lockedView
 	for _, status := range slices.Sorted(maps.Keys(found.Remediation)) {
 		fmt.Fprintf(&b, "remediation: %s: %s\n", status, found.Remediation[status])
 	}
-	fmt.Fprintf(&b, "servers: %s\n", y.call("upstream_servers", `{}`).Text)
+	fmt.Fprintf(&b, "servers: %s\n", gw.Call("upstream_servers", `{}`).Text)
 	return b.String(), locked
 }
 
 // lockedView describes and calls a locked tool.
-func (y *yard) lockedView(name string) lockedView {
-	y.t.Helper()
+func (gw *fixture) lockedView(name string) lockedView {
+	gw.T.Helper()
 	var d struct {
 		Tools []json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(y.call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name)).Text), &d); err != nil || len(d.Tools) != 1 {
-		y.t.Fatalf("describe %s: %v", name, err)
+	if err := json.Unmarshal([]byte(gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, name)).Text), &d); err != nil || len(d.Tools) != 1 {
+		gw.T.Fatalf("describe %s: %v", name, err)
 	}
-	r := y.call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name))
+	r := gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name))
 	var l struct{ Status, Note string }
 	if err := json.Unmarshal(r.Meta["dev.portcullis/lock"], &l); err != nil || !r.IsError {
-		y.t.Fatalf("call of %s: %s", name, r.Raw)
+		gw.T.Fatalf("call of %s: %s", name, r.Raw)
 	}
 	return lockedView{describe: d.Tools[0], call: json.RawMessage(r.Raw), status: l.Status, note: l.Note, text: r.Text}
 }
@@ -143,14 +144,14 @@ func TestTenPoliciesAsAgentsSeeThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			y := governed(t)
-			y.forbid(string(src))
-			y.wait(30e9)
+			gw := governed(t)
+			gw.Forbid(string(src))
+			gw.Clock.Wait(30e9)
 			var all strings.Builder
-			for _, y.agent = range governedAgents() {
-				text, locked := agentView(t, y)
+			for _, gw.Agent = range governedAgents() {
+				text, locked := agentView(t, gw)
 				all.WriteString(text + "\n")
-				checkRemedies(t, y.agent.ID, locked)
+				checkRemedies(t, gw.Agent.ID, locked)
 			}
 			for _, fragment := range ofTheRules(string(src)) {
 				if strings.Contains(all.String(), fragment) {
@@ -197,9 +198,9 @@ func ofTheRules(src string) []string {
 
 // The reason of one rule is not given for another, nor for a tool that a list denies.
 func TestWhoIsDeniedReadsTheReasonOfThatRule(t *testing.T) {
-	y := governed(t)
-	y.configure(map[string]string{"web": `"disabled_tools":["*"]`})
-	y.forbid(`
+	gw := governed(t)
+	gw.Configure(map[string]string{"web": `"disabled_tools":["*"]`})
+	gw.Forbid(`
 @id("one") @reason("Reason one.") @contact("one@example.com")
 forbid (principal, action, resource == Tool::"files:get_file");
 @id("two") @reason("Reason two.")
@@ -207,14 +208,14 @@ forbid (principal, action, resource == Tool::"files:delete_file");
 forbid (principal, action, resource == Tool::"files:create_file");
 @id("list") @reason("Lists speak for themselves.")
 forbid (principal, action, resource == Tool::"web:fetch");`)
-	y.wait(30e9)
+	gw.Clock.Wait(30e9)
 	for id, want := range map[string]string{
 		"files:get_file":    "Reason one. (rule one, contact one@example.com)",
 		"files:delete_file": "Reason two. (rule two)",
 		"files:create_file": "",
 		"web:fetch":         "",
 	} {
-		if v := y.lockedView(id); v.note != want || v.status != "disabled_by_config" {
+		if v := gw.lockedView(id); v.note != want || v.status != "disabled_by_config" {
 			t.Errorf("%s is %s: %q, want %q", id, v.status, v.note, want)
 		}
 	}
@@ -222,23 +223,23 @@ forbid (principal, action, resource == Tool::"web:fetch");`)
 
 // Every request of an agent, by whatever means, uses the verdicts of its first.
 func TestRequestsOfOneAgentShareItsVerdicts(t *testing.T) {
-	y := governed(t)
-	y.forbid(`forbid (principal, action, resource) when { resource.name like "delete_*" };`)
-	y.wait(30e9)
-	evaluations := func() int64 { return y.loader.Load(t.Context()).Policy.Evaluations() }
+	gw := governed(t)
+	gw.Forbid(`forbid (principal, action, resource) when { resource.name like "delete_*" };`)
+	gw.Clock.Wait(30e9)
+	evaluations := func() int64 { return gw.States.Load(t.Context()).Policy.Evaluations() }
 	everything := func() {
-		agentView(t, y)
-		y.decide("files:get_file", "disable")
-		y.see()
-		agentView(t, y)
-		y.decide("files:get_file", "enable")
-		y.see()
-		y.header = http.Header{"X-Mcp-Toolsets": {"files"}}
-		y.search(`{"query":"file"}`)
-		y.header = nil
+		agentView(t, gw)
+		gw.Decide("files:get_file", "disable")
+		gw.Clock.Wait(3 * time.Second)
+		agentView(t, gw)
+		gw.Decide("files:get_file", "enable")
+		gw.Clock.Wait(3 * time.Second)
+		gw.Header = http.Header{"X-Mcp-Toolsets": {"files"}}
+		gw.search(`{"query":"file"}`)
+		gw.Header = nil
 	}
 	for n, agent := range governedAgents() {
-		y.agent = agent
+		gw.Agent = agent
 		for range 2 {
 			everything()
 			if got, want := evaluations(), int64(9*(n+1)); got != want {

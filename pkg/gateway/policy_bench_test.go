@@ -24,8 +24,8 @@ func manyRules(b *testing.B) string {
 // A warm search without a policy, with one, and of an agent that the policy has not judged yet.
 func BenchmarkRetrieveUnderPolicy(b *testing.B) {
 	for _, copies := range []int{1, 19} {
-		y := town(b, copies)
-		y.agent.Claims = map[string]any{"groups": []any{"operators"}, "data": "public", "clearance": 4.0}
+		gw := realTools(b, copies)
+		gw.Agent.Claims = map[string]any{"groups": []any{"operators"}, "data": "public", "clearance": 4.0}
 		var params []mcp.Request
 		for _, q := range queries {
 			params = append(params, parse(b, fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q}}`, q)))
@@ -34,16 +34,16 @@ func BenchmarkRetrieveUnderPolicy(b *testing.B) {
 			name, rules string
 			fresh       bool
 		}{{"no rules", " ", false}, {"110 rules", manyRules(b), false}, {"110 rules, new agent", manyRules(b), true}} {
-			y.forbid(bb.rules)
-			y.loader.Refresh(b.Context())
-			y.open()
+			gw.Forbid(bb.rules)
+			gw.States.Refresh(b.Context())
+			gw.Open()
 			b.Run(fmt.Sprintf("%d tools/%s", 527*copies, bb.name), func(b *testing.B) {
 				n := 0
 				for b.Loop() {
 					if n++; bb.fresh {
-						y.agent.ID = fmt.Sprint("agent-", b.N, "-", n)
+						gw.Agent.ID = fmt.Sprint("agent-", b.N, "-", n)
 					}
-					if _, err := y.open().CallTool(b.Context(), params[n%len(params)]); err != nil {
+					if _, err := gw.Open().CallTool(b.Context(), params[n%len(params)]); err != nil {
 						b.Fatal(err)
 					}
 				}

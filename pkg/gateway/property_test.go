@@ -26,7 +26,7 @@ func randomTool(rng *rand.Rand, name string) string {
 func TestLockedAndForeignToolsChangeNoByteOfTheCallableAnswer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	for range 25 {
-		plain, full := newYard(t), newYard(t)
+		plain, full := newFixture(t), newFixture(t)
 		settings := map[string]string{"kfull": `"approval":"manual"`}
 		for s := range 1 + rng.IntN(3) {
 			var open []string
@@ -34,12 +34,12 @@ func TestLockedAndForeignToolsChangeNoByteOfTheCallableAnswer(t *testing.T) {
 				open = append(open, randomTool(rng, fmt.Sprint(i)))
 			}
 			name := string(rune('a'+s*5)) + "srv"
-			plain.serves(name, open...)
+			plain.Serve(name, open...)
 			shut := append([]string(nil), open...)
 			for i := range rng.IntN(5) {
 				shut = append(shut, randomTool(rng, fmt.Sprintf("_denied%d", i)))
 			}
-			full.serves(name, shut...)
+			full.Serve(name, shut...)
 			settings[name] = `"disabled_tools":["*_denied*"]`
 		}
 		var waiting, foreign []string
@@ -47,17 +47,17 @@ func TestLockedAndForeignToolsChangeNoByteOfTheCallableAnswer(t *testing.T) {
 			waiting = append(waiting, randomTool(rng, fmt.Sprintf("_w%d", i)))
 			foreign = append(foreign, randomTool(rng, fmt.Sprintf("_f%d", i)))
 		}
-		full.serves("kfull", waiting...)
-		full.serves("zforeign", foreign...)
-		plain.configure(nil)
-		full.configure(settings)
-		plain.sync()
-		full.sync()
-		full.agent.Servers = []string{"asrv", "fsrv", "ksrv", "kfull"}
+		full.Serve("kfull", waiting...)
+		full.Serve("zforeign", foreign...)
+		plain.Configure(nil)
+		full.Configure(settings)
+		plain.Sync()
+		full.Sync()
+		full.Agent.Servers = []string{"asrv", "fsrv", "ksrv", "kfull"}
 		for range 12 {
 			query := words[rng.IntN(len(words))] + " " + words[rng.IntN(len(words))]
 			args := fmt.Sprintf(`{"query":%q,"limit":%d,"read_only":%v,"detail":%q}`, query, 1+rng.IntN(12), rng.IntN(4) == 0, []string{"compact", "full"}[rng.IntN(2)])
-			want := plain.call("retrieve_tools", args)
+			want := plain.Call("retrieve_tools", args)
 			if readFound(t, want.Text).Total == 0 {
 				continue // then those that match are counted
 			}
@@ -91,23 +91,23 @@ func FuzzCallTool(f *testing.F) {
 	) {
 		f.Add([]byte(seed))
 	}
-	search, direct := zoo(f), zoo(f)
-	direct.configure(map[string]string{
+	search, direct := everyStatus(f), everyStatus(f)
+	direct.Configure(map[string]string{
 		"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`,
 	}, directMode)
-	direct.wait(60e9)
+	direct.Clock.Wait(60e9)
 	f.Fuzz(func(t *testing.T, params []byte) {
 		r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + string(params) + `}`))
 		if refused != nil || r.Name == "" {
 			return
 		}
-		for _, y := range []*yard{search, direct} {
-			y.t = t
-			raw, err := y.open().CallTool(t.Context(), r)
+		for _, gw := range []*fixture{search, direct} {
+			gw.T = t
+			raw, err := gw.Open().CallTool(t.Context(), r)
 			if err == nil && !json.Valid(raw) {
 				t.Errorf("%q: the result is no JSON: %q", params, raw)
 			}
-			for _, c := range y.calls() {
+			for _, c := range gw.Sent() {
 				if c.Server != "docs" {
 					t.Errorf("%q called %s:%s, which is locked", params, c.Server, c.Tool)
 				}
@@ -115,7 +115,7 @@ func FuzzCallTool(f *testing.F) {
 					t.Errorf("%q sent params that are no JSON: %q", params, c.Params)
 				}
 			}
-			y.counts.take()
+			gw.counts.take()
 		}
 	})
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // town is a gateway with the 527 real tools of 70 servers, copies times over.
-func town(t testing.TB, copies int) *yard {
+func realTools(t testing.TB, copies int) *fixture {
 	t.Helper()
 	all := local.Tools(t)
-	y := newYard(t)
+	gw := newFixture(t)
 	for c := range copies {
 		for server, list := range all {
 			var definitions []string
@@ -27,18 +27,18 @@ func town(t testing.TB, copies int) *yard {
 			if c > 0 {
 				server = fmt.Sprintf("%s-%02d", server, c)
 			}
-			y.serves(server, definitions...)
+			gw.Serve(server, definitions...)
 		}
 	}
-	y.configure(nil)
-	y.sync()
-	return y
+	gw.Configure(nil)
+	gw.Sync()
+	return gw
 }
 
 // everyServer gives the same settings to each.
-func (y *yard) everyServer(settings string) map[string]string {
+func (gw *fixture) everyServer(settings string) map[string]string {
 	out := map[string]string{}
-	for name := range y.servers {
+	for name := range gw.ByName {
 		out[name] = settings
 	}
 	return out
@@ -47,8 +47,8 @@ func (y *yard) everyServer(settings string) map[string]string {
 // Each lock reason in turn, on every real tool, by the means that people have: all are
 // found, each with its status, and a search that finds nothing open says so.
 func TestEachReasonOnEveryRealTool(t *testing.T) {
-	y := town(t, 1)
-	tools := y.listing(`{}`)
+	gw := realTools(t, 1)
+	tools := gw.listing(`{}`)
 	if len(tools) != 70 {
 		t.Fatalf("%d servers, want 70", len(tools))
 	}
@@ -56,39 +56,39 @@ func TestEachReasonOnEveryRealTool(t *testing.T) {
 		status string
 		apply  func()
 	}{
-		{"server_disabled", func() { y.configure(y.everyServer(`"enabled":false`)); y.sync() }},
-		{"disabled_by_config", func() { y.configure(y.everyServer(`"disabled_tools":["*"]`)); y.sync() }},
+		{"server_disabled", func() { gw.Configure(gw.everyServer(`"enabled":false`)); gw.Sync() }},
+		{"disabled_by_config", func() { gw.Configure(gw.everyServer(`"disabled_tools":["*"]`)); gw.Sync() }},
 		{"disabled_unknown", func() {
-			y.configure(nil)
-			y.forbid(`@id("broken") forbid (principal, action, resource) when { principal.level > 1 };`)
-			y.sync()
+			gw.Configure(nil)
+			gw.Forbid(`@id("broken") forbid (principal, action, resource) when { principal.level > 1 };`)
+			gw.Sync()
 		}},
 		{"disabled_by_user", func() {
-			y.forbid(` `)
-			y.eachTool(func(id string) { y.decide(id, "disable") })
-			y.sync()
+			gw.Forbid(` `)
+			gw.eachTool(func(id string) { gw.Decide(id, "disable") })
+			gw.Sync()
 		}},
 		{"pending_approval", func() {
-			y.eachTool(func(id string) { y.decide(id, "enable") })
-			for _, s := range y.servers {
-				for i, d := range s.tools {
-					s.tools[i] = strings.Replace(d, "{", `{"x-new":1,`, 1)
+			gw.eachTool(func(id string) { gw.Decide(id, "enable") })
+			for _, s := range gw.ByName {
+				for i, d := range s.Tools {
+					s.Tools[i] = strings.Replace(d, "{", `{"x-new":1,`, 1)
 				}
 			}
-			y.sync()
+			gw.Sync()
 		}},
 	}
 	for _, r := range reasons {
 		r.apply()
 		missed, found := 0, 0
-		y.eachTool(func(id string) {
+		gw.eachTool(func(id string) {
 			_, name, _ := strings.Cut(id, ":")
 			query := strings.NewReplacer("_", " ", "-", " ").Replace(name)
-			if f := y.search(fmt.Sprintf(`{"query":%q}`, query)); f.Total != 0 || !strings.Contains(f.Notice, "locked") {
+			if f := gw.search(fmt.Sprintf(`{"query":%q}`, query)); f.Total != 0 || !strings.Contains(f.Notice, "locked") {
 				missed++
 				t.Logf("%s: %q gives %s", r.status, query, f.Raw)
 			}
-			_, locked := y.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query)).names()
+			_, locked := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query)).names()
 			for other, status := range locked {
 				if status != r.status {
 					t.Fatalf("%s is %s, want %s", other, status, r.status)
@@ -109,13 +109,13 @@ func TestEachReasonOnEveryRealTool(t *testing.T) {
 }
 
 // eachTool calls f for every tool.
-func (y *yard) eachTool(f func(id string)) {
-	y.t.Helper()
-	for server, s := range y.servers {
-		for _, raw := range s.tools {
+func (gw *fixture) eachTool(f func(id string)) {
+	gw.T.Helper()
+	for server, s := range gw.ByName {
+		for _, raw := range s.Tools {
 			var d struct{ Name string }
 			if err := json.Unmarshal([]byte(raw), &d); err != nil {
-				y.t.Fatal(err)
+				gw.T.Fatal(err)
 			}
 			f(server + ":" + d.Name)
 		}
@@ -130,10 +130,10 @@ var queries = []string{
 // Five compact results stay cheap to read. These answers have 310 tokens on
 // average (o200k), 4.3 bytes each; the bound is 350 tokens.
 func TestFiveCompactResultsAreShort(t *testing.T) {
-	y := town(t, 1)
+	gw := realTools(t, 1)
 	total := 0
 	for _, q := range queries {
-		f := y.search(fmt.Sprintf(`{"query":%q,"limit":5}`, q))
+		f := gw.search(fmt.Sprintf(`{"query":%q,"limit":5}`, q))
 		if len(f.Tools) != 5 {
 			t.Errorf("%q finds %d tools", q, len(f.Tools))
 		}
@@ -146,18 +146,20 @@ func TestFiveCompactResultsAreShort(t *testing.T) {
 	}
 }
 
-func benchmarkRetrieve(b *testing.B, copies int, more string) { retrieveFrom(b, town(b, copies), more) }
+func benchmarkRetrieve(b *testing.B, copies int, more string) {
+	retrieveFrom(b, realTools(b, copies), more)
+}
 
-func retrieveFrom(b *testing.B, y *yard, more string) {
+func retrieveFrom(b *testing.B, gw *fixture, more string) {
 	var params []mcp.Request
 	for _, q := range queries {
 		params = append(params, parse(b, fmt.Sprintf(`{"name":"retrieve_tools","arguments":{"query":%q%s}}`, q, more)))
 	}
-	y.open()
+	gw.Open()
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		if _, err := y.open().CallTool(b.Context(), params[n%len(params)]); err != nil {
+		if _, err := gw.Open().CallTool(b.Context(), params[n%len(params)]); err != nil {
 			b.Fatal(err)
 		}
 		n++
@@ -173,54 +175,54 @@ func BenchmarkRetrieveDisabled527(b *testing.B) {
 func BenchmarkRetrieveThirdLocked527(b *testing.B) {
 	for _, notice := range []string{"zero", "best"} {
 		b.Run(notice, func(b *testing.B) {
-			y := town(b, 1)
-			y.configure(y.everyThird(`"disabled_tools":["*"]`), fmt.Sprintf(`"gateway":{"notice":%q}`, notice))
-			y.sync()
-			retrieveFrom(b, y, "")
+			gw := realTools(b, 1)
+			gw.Configure(gw.everyThird(`"disabled_tools":["*"]`), fmt.Sprintf(`"gateway":{"notice":%q}`, notice))
+			gw.Sync()
+			retrieveFrom(b, gw, "")
 		})
 	}
 }
 
 func BenchmarkServers10000(b *testing.B) {
-	y := town(b, 19)
+	gw := realTools(b, 19)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := y.open().CallTool(b.Context(), parse(b, `{"name":"upstream_servers","arguments":{}}`)); err != nil {
+		if _, err := gw.Try(`{"name":"upstream_servers","arguments":{}}`); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkListDirect527(b *testing.B) {
-	y := town(b, 1)
-	y.configure(nil, directMode)
-	y.sync()
+	gw := realTools(b, 1)
+	gw.Configure(nil, directMode)
+	gw.Sync()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := y.open().ListTools(b.Context(), ""); err != nil {
+		if _, err := gw.Open().ListTools(b.Context(), ""); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkCall527(b *testing.B) {
-	y := town(b, 1)
+	gw := realTools(b, 1)
 	first := ""
-	y.eachTool(func(id string) { first = id })
+	gw.eachTool(func(id string) { first = id })
 	params := parse(b, fmt.Sprintf(`{"name":"call_tool_destructive","arguments":{"name":%q}}`, first))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := y.open().CallTool(b.Context(), params); err != nil {
+		if _, err := gw.Open().CallTool(b.Context(), params); err != nil {
 			b.Fatal(err)
 		}
-		y.calls()
+		gw.Sent()
 	}
 }
 
 // everyThird gives the same settings to a third of the servers.
-func (y *yard) everyThird(settings string) map[string]string {
+func (gw *fixture) everyThird(settings string) map[string]string {
 	out := map[string]string{}
-	for n, name := range slices.Sorted(maps.Keys(y.servers)) {
+	for n, name := range slices.Sorted(maps.Keys(gw.ByName)) {
 		if n%3 == 2 {
 			out[name] = settings
 		}
@@ -231,20 +233,20 @@ func (y *yard) everyThird(settings string) map[string]string {
 // With a third of the servers locked, a search for a locked tool by its own name says so,
 // and one for a callable tool rarely does.
 func TestNoticeOnRealTools(t *testing.T) {
-	y := town(t, 1)
-	settings := y.everyThird(`"disabled_tools":["*"]`)
+	gw := realTools(t, 1)
+	settings := gw.everyThird(`"disabled_tools":["*"]`)
 	for _, setting := range []string{"best", "zero"} {
-		y.configure(settings, fmt.Sprintf(`"gateway":{"notice":%q}`, setting))
-		y.wait(time.Minute)
+		gw.Configure(settings, fmt.Sprintf(`"gateway":{"notice":%q}`, setting))
+		gw.Clock.Wait(time.Minute)
 		var noticed, all [2]int // of callable tools, of locked ones
-		y.eachTool(func(id string) {
+		gw.eachTool(func(id string) {
 			server, name, _ := strings.Cut(id, ":")
 			of := 0
 			if settings[server] != "" {
 				of = 1
 			}
 			all[of]++
-			if f := y.search(fmt.Sprintf(`{"query":%q}`, strings.NewReplacer("_", " ", "-", " ").Replace(name))); f.Notice != "" {
+			if f := gw.search(fmt.Sprintf(`{"query":%q}`, strings.NewReplacer("_", " ", "-", " ").Replace(name))); f.Notice != "" {
 				noticed[of]++
 			}
 		})

@@ -12,13 +12,13 @@ import (
 )
 
 // listing reads every page of upstream_servers as name → entry.
-func (y *yard) listing(arguments string) map[string]string {
-	y.t.Helper()
+func (gw *fixture) listing(arguments string) map[string]string {
+	gw.T.Helper()
 	out := map[string]string{}
 	for {
-		r := y.call("upstream_servers", arguments)
+		r := gw.Call("upstream_servers", arguments)
 		if r.IsError {
-			y.t.Fatalf("upstream_servers %s: %s", arguments, r.Text)
+			gw.T.Fatalf("upstream_servers %s: %s", arguments, r.Text)
 		}
 		var l struct {
 			Servers []json.RawMessage
@@ -26,18 +26,18 @@ func (y *yard) listing(arguments string) map[string]string {
 			Next    string
 		}
 		if err := json.Unmarshal([]byte(r.Text), &l); err != nil {
-			y.t.Fatal(err)
+			gw.T.Fatal(err)
 		}
 		for _, raw := range l.Servers {
 			var s struct{ Name string }
 			if err := json.Unmarshal(raw, &s); err != nil {
-				y.t.Fatal(err)
+				gw.T.Fatal(err)
 			}
 			out[s.Name] = string(raw)
 		}
 		if l.Next == "" {
 			if l.Total != len(out) {
-				y.t.Errorf("total %d of %d servers", l.Total, len(out))
+				gw.T.Errorf("total %d of %d servers", l.Total, len(out))
 			}
 			return out
 		}
@@ -46,8 +46,8 @@ func (y *yard) listing(arguments string) map[string]string {
 }
 
 func TestServersAreListedWithStatusAndCounts(t *testing.T) {
-	y := zoo(t)
-	checkAnswer(t, "upstream_servers", y.call("upstream_servers", `{"operation":"list"}`).Text)
+	gw := everyStatus(t)
+	checkAnswer(t, "upstream_servers", gw.Call("upstream_servers", `{"operation":"list"}`).Text)
 	want := map[string]string{
 		"docs":    `{"name":"docs","enabled":true,"status":"available","toolsets":["docs"]}`,
 		"denied":  `{"name":"denied","enabled":true,"status":"available","tools":{"callable":0,"disabled_by_config":2},"toolsets":["denied"]}`,
@@ -58,51 +58,51 @@ func TestServersAreListedWithStatusAndCounts(t *testing.T) {
 		"broken":  `{"name":"broken","enabled":true,"status":"available","tools":{"callable":0,"disabled_unknown":1},"toolsets":["broken"]}`,
 	}
 	for _, args := range []string{`{"operation":"list"}`, `{}`, `null`} {
-		if diff := cmp.Diff(want, y.listing(args)); diff != "" {
+		if diff := cmp.Diff(want, gw.listing(args)); diff != "" {
 			t.Errorf("%s: %s", args, diff)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"docs": want["docs"]}, y.listing(`{"operation":"get","name":"docs"}`)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"docs": want["docs"]}, gw.listing(`{"operation":"get","name":"docs"}`)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestAServersMessageIsThatOfItsOutcome(t *testing.T) {
-	y := newYard(t)
+	gw := newFixture(t)
 	for name, status := range map[string]outcome.Status{"late": outcome.Transient, "gone": outcome.Permanent, "shut": outcome.Denied} {
-		y.serves(name).outcome = outcome.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
+		gw.Serve(name).Outcome = outcome.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
 	}
-	y.configure(nil)
-	y.sync()
-	y.serves("young") // configured since
-	y.configure(nil)
-	y.wait(30e9)
+	gw.Configure(nil)
+	gw.Sync()
+	gw.Serve("young") // configured since
+	gw.Configure(nil)
+	gw.Clock.Wait(30e9)
 	want := map[string]string{
 		"late":  `{"name":"late","enabled":true,"status":"transient","message":"MCP server 'late' is starting up or briefly unavailable; it will be retried.","toolsets":["late"]}`,
 		"gone":  `{"name":"gone","enabled":true,"status":"permanent","message":"MCP server 'gone' is unavailable and needs attention: its name does not resolve. Its tools will not work until it is fixed.","toolsets":["gone"]}`,
 		"shut":  `{"name":"shut","enabled":true,"status":"denied","message":"Access to MCP server 'shut' was denied. Retrying will not help; contact its owner.","toolsets":["shut"]}`,
 		"young": `{"name":"young","enabled":true,"status":"transient","message":"MCP server 'young' is starting up or briefly unavailable; it will be retried.","toolsets":["young"]}`,
 	}
-	if diff := cmp.Diff(want, y.listing(`{}`)); diff != "" {
+	if diff := cmp.Diff(want, gw.listing(`{}`)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestServersOutsideScopeOrSelectionDoNotExist(t *testing.T) {
-	y := zoo(t)
-	y.agent.Servers = []string{"docs", "user"}
-	if got := y.listing(`{}`); len(got) != 2 {
+	gw := everyStatus(t)
+	gw.Agent.Servers = []string{"docs", "user"}
+	if got := gw.listing(`{}`); len(got) != 2 {
 		t.Errorf("scope of two shows %v", got)
 	}
-	y.header = map[string][]string{"X-Mcp-Toolsets": {"docs"}}
-	if got := y.listing(`{}`); len(got) != 1 || got["docs"] == "" {
+	gw.Header = map[string][]string{"X-Mcp-Toolsets": {"docs"}}
+	if got := gw.listing(`{}`); len(got) != 1 || got["docs"] == "" {
 		t.Errorf("a selection of docs shows %v", got)
 	}
-	y.header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:read_document"}}
-	y.agent.Servers = []string{"docs"}
+	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:read_document"}}
+	gw.Agent.Servers = []string{"docs"}
 	var shape string
 	for _, name := range []string{"user", "nowhere", "Docs"} {
-		r := y.call("upstream_servers", fmt.Sprintf(`{"operation":"get","name":%q}`, name))
+		r := gw.Call("upstream_servers", fmt.Sprintf(`{"operation":"get","name":%q}`, name))
 		same := strings.Replace(r.Raw, name, "", 1)
 		if shape == "" {
 			shape = same
@@ -114,25 +114,25 @@ func TestServersOutsideScopeOrSelectionDoNotExist(t *testing.T) {
 }
 
 func TestCountsAreThoseOfTheSelection(t *testing.T) {
-	y := newYard(t)
-	y.serves("s", def("a", "A.", ""), def("b", "B.", ""), def("c", "C.", ""), def("d", "D.", ""))
-	y.configure(map[string]string{"s": `"disabled_tools":["b","c"]`}, `"toolsets":{"Few":["s:a","s:b"]}`)
-	y.sync()
-	if got, want := y.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":2,"disabled_by_config":2},"toolsets":["few","s"]}`; got != want {
+	gw := newFixture(t)
+	gw.Serve("s", def("a", "A.", ""), def("b", "B.", ""), def("c", "C.", ""), def("d", "D.", ""))
+	gw.Configure(map[string]string{"s": `"disabled_tools":["b","c"]`}, `"toolsets":{"Few":["s:a","s:b"]}`)
+	gw.Sync()
+	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":2,"disabled_by_config":2},"toolsets":["few","s"]}`; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	y.path = "/x/few"
-	if got, want := y.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":1,"disabled_by_config":1},"toolsets":["few","s"]}`; got != want {
+	gw.Path = "/x/few"
+	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":1,"disabled_by_config":1},"toolsets":["few","s"]}`; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	y.header = map[string][]string{"X-Mcp-Exclude-Tools": {"s:b"}}
-	if got, want := y.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","toolsets":["few","s"]}`; got != want {
+	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"s:b"}}
+	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","toolsets":["few","s"]}`; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 
 func TestBadServerQueriesAreRefusedByName(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	for args, want := range map[string]string{
 		`{"operation":"drop"}`:                          `operation must be list or get, not the string "drop"`,
 		`{"operation":"get"}`:                           "name is missing",
@@ -140,7 +140,7 @@ func TestBadServerQueriesAreRefusedByName(t *testing.T) {
 		`{"server":"docs"}`:                             `unknown argument "server"`,
 		`{"operation":"get","name":"docs","after":"a"}`: "after is for operation list only",
 	} {
-		if r := y.call("upstream_servers", args); !r.IsError || !strings.Contains(r.Text, want) {
+		if r := gw.Call("upstream_servers", args); !r.IsError || !strings.Contains(r.Text, want) {
 			t.Errorf("%s: %s, want %q", args, r.Text, want)
 		}
 	}
@@ -149,16 +149,16 @@ func TestBadServerQueriesAreRefusedByName(t *testing.T) {
 // A list of many servers comes in pages of 50, each server on one of them; nothing out of
 // scope or selection shows in where a page ends.
 func TestServersComeInPages(t *testing.T) {
-	y := newYard(t)
+	gw := newFixture(t)
 	for i := range 120 {
-		y.serves(fmt.Sprintf("s%03d", i), def("act", "Act.", ""))
-		y.serves(fmt.Sprintf("s%03d-foreign", i))
+		gw.Serve(fmt.Sprintf("s%03d", i), def("act", "Act.", ""))
+		gw.Serve(fmt.Sprintf("s%03d-foreign", i))
 	}
-	y.configure(nil)
-	y.sync()
-	y.agent.Servers = nil
+	gw.Configure(nil)
+	gw.Sync()
+	gw.Agent.Servers = nil
 	for i := range 120 {
-		y.agent.Servers = append(y.agent.Servers, fmt.Sprintf("s%03d", i))
+		gw.Agent.Servers = append(gw.Agent.Servers, fmt.Sprintf("s%03d", i))
 	}
 	type page struct {
 		Servers []struct{ Name string }
@@ -171,7 +171,7 @@ func TestServersComeInPages(t *testing.T) {
 		if after != "" {
 			args = fmt.Sprintf(`{"after":%q}`, after)
 		}
-		r := y.call("upstream_servers", args)
+		r := gw.Call("upstream_servers", args)
 		var p page
 		if err := json.Unmarshal([]byte(r.Text), &p); err != nil || r.IsError {
 			t.Fatalf("after %q: %v %s", after, err, r.Raw)
@@ -198,7 +198,7 @@ func TestServersComeInPages(t *testing.T) {
 		}
 		after = *p.Next
 	}
-	if diff := cmp.Diff(y.agent.Servers, names); diff != "" {
+	if diff := cmp.Diff(gw.Agent.Servers, names); diff != "" {
 		t.Error(diff)
 	}
 	if p := ask("s069"); p.Next != nil || len(p.Servers) != 50 {

@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
 var calls = []string{
@@ -26,21 +27,21 @@ var calls = []string{
 }
 
 func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
-	y := newYard(t)
+	gw := newFixture(t)
 	for _, stage := range []string{"nothing stored", "config refused", "no catalog yet"} {
 		want := ""
 		switch stage {
 		case "nothing stored":
 			want = "This gateway has no configuration yet. No tool is known, and nothing was called. Its operator has to store one."
 		case "config refused":
-			y.store("config/mcp_config.json", `{"mcpServers": {"s": {}}}`)
+			gw.store("config/mcp_config.json", `{"mcpServers": {"s": {}}}`)
 			want = "This gateway cannot use its configuration, which has faults. No tool is known, and nothing was called. Its operator has to fix it."
 		case "no catalog yet":
-			y.configure(nil)
-			y.wait(30e9)
+			gw.Configure(nil)
+			gw.Clock.Wait(30e9)
 			want = "This gateway has not loaded the tools of its servers yet. No tool is known, and nothing was called. Try again shortly, and tell the gateway's operator if it lasts."
 		}
-		s := y.open()
+		s := gw.Open()
 		if got := s.Instructions(); !strings.Contains(got, "no server yet") {
 			t.Errorf("%s: instructions %q", stage, got)
 		}
@@ -49,7 +50,7 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := readReply(t, raw); !r.IsError || r.Text != want {
+			if r := agenttest.ReadResult(t, raw); !r.IsError || r.Text != want {
 				t.Errorf("%s: %s", stage, r.Raw)
 			}
 		}
@@ -59,25 +60,26 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			t.Errorf("%s: tools/list gives %v", stage, err)
 		}
 	}
-	if got := y.calls(); len(got) != 0 {
+	if got := gw.Sent(); len(got) != 0 {
 		t.Errorf("calls reached servers: %v", got)
 	}
 }
 
 func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
-	y := zoo(t)
-	y.search(`{"query":"document"}`)
-	y.put(policy.Key, "forbid (")
-	y.loader.Refresh(t.Context())
-	if f := y.search(`{"query":"read document"}`); f.Total == 0 {
+	gw := everyStatus(t)
+	gw.search(`{"query":"document"}`)
+	gw.Put(policy.Key, "forbid (")
+	gw.States.Refresh(t.Context())
+	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
 		t.Error("a broken policy replaced the one that was held")
 	}
-	if f := y.restart().search(`{"query":"read document"}`); f.Total == 0 {
+	gw.Restart()
+	if f := gw.search(`{"query":"read document"}`); f.Total == 0 {
 		t.Error("a broken policy replaced the last good one")
 	}
-	y.put(catalog.PolicyFile.LastGood, "") // as if none had ever been in use
-	other := y.restart()
-	f := other.search(`{"query":"read document","include_disabled":true}`)
+	gw.Put(catalog.PolicyFile.LastGood, "") // as if none had ever been in use
+	gw.Restart()
+	f := gw.search(`{"query":"read document","include_disabled":true}`)
 	for _, d := range f.Disabled {
 		if want := "disabled_unknown"; d.Status != want && !strings.HasPrefix(d.Name, "off:") && d.Name != "denied:purge_documents" {
 			t.Errorf("%s is %s, want %s", d.Name, d.Status, want)
@@ -86,21 +88,13 @@ func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
 	if f.Total != 0 || len(f.Disabled) == 0 {
 		t.Errorf("callable without a policy: %s", f.Raw)
 	}
-	if r := other.call("call_tool_read", `{"name":"docs:read_document"}`); !strings.Contains(r.Text, "disabled_unknown") {
+	if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); !strings.Contains(r.Text, "disabled_unknown") {
 		t.Errorf("call: %s", r.Text)
 	}
 }
 
-// restart returns a gateway that starts cold on the stores of y.
-func (y *yard) restart() *yard {
-	other := newYard(y.t)
-	other.servers, other.now, other.agent = y.servers, y.clock(), y.agent
-	other.use(y.objects, y.approvals)
-	return other
-}
-
 func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	tests := []struct {
 		name   string
 		path   string
@@ -119,7 +113,7 @@ func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
 		for k, v := range tt.header {
 			h.Set(k, v)
 		}
-		_, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: y.agent, Path: tt.path, Header: h})
+		_, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Path: tt.path, Header: h})
 		e, ok := errors.AsType[*mcp.Error](err)
 		if !ok || e.Code != -32602 || e.Status != tt.status || tt.data != "" && string(e.Data) != tt.data || !strings.Contains(e.Message, tt.say) {
 			t.Errorf("%s: %+v", tt.name, err)
@@ -128,8 +122,8 @@ func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
 }
 
 func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
-	y := zoo(t)
-	y.header = http.Header{"X-Mcp-Toolsets": {"docs,nope"}, "Prefer": {"handling=lenient"}}
+	gw := everyStatus(t)
+	gw.Header = http.Header{"X-Mcp-Toolsets": {"docs,nope"}, "Prefer": {"handling=lenient"}}
 	check := func(what string, raw json.RawMessage) {
 		t.Helper()
 		var r struct {
@@ -145,18 +139,18 @@ func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
 		}
 	}
 	for _, params := range append(calls[:2:2], calls[3], `{"name":"call_tool_read","arguments":{"name":"docs:none"}}`) {
-		raw, err := y.open().CallTool(t.Context(), parse(t, params))
+		raw, err := gw.Try(params)
 		if err != nil {
 			t.Fatal(err)
 		}
 		check(params, raw)
 	}
-	list, err := y.open().ListTools(t.Context(), "")
+	list, err := gw.Open().ListTools(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	check("tools/list", list)
-	raw, err := y.open().CallTool(t.Context(), parse(t, calls[2]))
+	raw, err := gw.Try(calls[2])
 	if err != nil || strings.Contains(string(raw), "ignored") {
 		t.Errorf("an upstream result was changed: %s, %v", raw, err)
 	}
@@ -164,11 +158,11 @@ func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
 
 // List, search, describe, call and counts share the one selection.
 func TestEveryToolAnswersFromTheOneSelection(t *testing.T) {
-	y := newYard(t)
-	y.serves("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
-	y.serves("folders", def("create_folder", "Create a folder for a file.", ""))
-	y.configure(nil, `"tools":{"disabled":["files:delete_file"]}`)
-	y.sync()
+	gw := newFixture(t)
+	gw.Serve("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
+	gw.Serve("folders", def("create_folder", "Create a folder for a file.", ""))
+	gw.Configure(nil, `"tools":{"disabled":["files:delete_file"]}`)
+	gw.Sync()
 	for _, tt := range []struct {
 		header   http.Header
 		path     string
@@ -181,19 +175,19 @@ func TestEveryToolAnswersFromTheOneSelection(t *testing.T) {
 		{http.Header{"X-Mcp-Exclude-Tools": {"files:delete_file"}}, "/x/files", []string{"files:create_file", "files:get_file"}, nil},
 		{nil, "/readonly", []string{"files:get_file"}, nil},
 	} {
-		y.header, y.path = tt.header, tt.path
-		f := y.search(`{"query":"file folder","include_disabled":true}`)
+		gw.Header, gw.Path = tt.header, tt.path
+		f := gw.search(`{"query":"file folder","include_disabled":true}`)
 		callable, locked := f.names()
 		for _, id := range []string{"files:create_file", "files:get_file", "files:delete_file", "folders:create_folder"} {
 			open, shut := contains(tt.callable, id), contains(tt.locked, id)
 			if contains(callable, id) != open || (locked[id] != "") != shut {
 				t.Errorf("%v %s: search has %s callable %v, locked %v", tt.header, tt.path, id, contains(callable, id), locked[id])
 			}
-			d := y.call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, id)).Text
+			d := gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, id)).Text
 			if strings.Contains(d, `"definition"`) != open || strings.Contains(d, `"status"`) != shut {
 				t.Errorf("%v %s: describe %s", tt.header, tt.path, d)
 			}
-			r := y.call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id))
+			r := gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id))
 			if r.IsError == open || strings.Contains(r.Text, "was not found") != (!open && !shut) {
 				t.Errorf("%v %s: call %s", tt.header, tt.path, r.Text)
 			}
@@ -211,35 +205,35 @@ func contains(list []string, s string) bool {
 }
 
 func TestInstructionsNameTheServersOfTheSelection(t *testing.T) {
-	y := zoo(t)
-	got := y.open().Instructions()
+	gw := everyStatus(t)
+	got := gw.Open().Instructions()
 	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "broken, denied, docs, moved, off, user, waiting.") {
 		t.Errorf("got %q", got)
 	}
-	y.agent.Servers = []string{"docs", "user"}
-	if got := y.open().Instructions(); !strings.Contains(got, "docs, user.") || strings.Contains(got, "waiting") {
+	gw.Agent.Servers = []string{"docs", "user"}
+	if got := gw.Open().Instructions(); !strings.Contains(got, "docs, user.") || strings.Contains(got, "waiting") {
 		t.Errorf("a scope of two: %q", got)
 	}
-	y = newYard(t)
+	gw = newFixture(t)
 	for i := range 50 {
-		y.serves(fmt.Sprintf("s%02d", i), def("a", "A.", ""))
+		gw.Serve(fmt.Sprintf("s%02d", i), def("a", "A.", ""))
 	}
-	y.configure(nil)
-	y.sync()
-	if got := y.open().Instructions(); !strings.Contains(got, "s39 and 10 more (upstream_servers lists them)") || strings.Contains(got, "s40") {
+	gw.Configure(nil)
+	gw.Sync()
+	if got := gw.Open().Instructions(); !strings.Contains(got, "s39 and 10 more (upstream_servers lists them)") || strings.Contains(got, "s40") {
 		t.Errorf("50 servers: %q", got)
 	}
 }
 
 func TestManyAgentsAtOnce(t *testing.T) {
-	y := zoo(t)
+	gw := everyStatus(t)
 	var wg sync.WaitGroup
 	for n := range 16 {
 		wg.Go(func() {
-			agent := y.agent
+			agent := gw.Agent
 			agent.ID = fmt.Sprint("agent-", n%4)
 			for range 20 {
-				s, err := y.gateway.Open(t.Context(), gateway.Caller{Agent: agent})
+				s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: agent})
 				if err != nil {
 					t.Error(err)
 					return
@@ -250,13 +244,13 @@ func TestManyAgentsAtOnce(t *testing.T) {
 					}
 				}
 				if n == 0 {
-					y.wait(time.Second)
+					gw.Clock.Wait(time.Second)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if n := len(y.calls()); n != 16*20 {
+	if n := len(gw.Sent()); n != 16*20 {
 		t.Errorf("%d calls reached the server, want %d", n, 16*20)
 	}
 }

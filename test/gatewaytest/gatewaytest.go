@@ -19,12 +19,11 @@
 package gatewaytest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +40,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
@@ -55,23 +55,21 @@ type Upstream interface {
 
 // A Gateway is a gateway with everything behind it.
 type Gateway struct {
-	*Servers           // behind it
-	Upstream  Upstream // how they are reached; Servers until a test sets another
-	Clock     *Clock
-	Objects   *objecttest.Mem
-	Approvals *approvaltest.Mem
-	Log       *Log
-	Options   gateway.Options // Now and Log are set by Restart
+	T              testing.TB
+	*Servers                         // behind it
+	gateway.Caller                   // who opens sessions
+	Meta           json.RawMessage   // of the caller's requests
+	Upstream       Upstream          // how servers are reached: Servers, or what a test sets
+	Live           *upstream.Options // of a client for real servers, which is the Upstream then; nil: none
+	Clock          *Clock
+	Objects        *objecttest.Mem
+	Approvals      *approvaltest.Mem
+	Log            *Log
+	Options        gateway.Options // Now and Log are set by Restart
 
 	States *state.Loader
 	Syncer *catalog.Syncer
 	MCP    *gateway.Gateway
-
-	Agent  identity.Agent // whose requests Open, Call and Search send
-	Header http.Header
-	Path   string
-
-	t testing.TB
 }
 
 // New returns a gateway with nothing stored, at noon of 20 November 2026. Its agent may see
@@ -79,17 +77,31 @@ type Gateway struct {
 func New(t testing.TB) *Gateway {
 	clock := &Clock{now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	g := &Gateway{
-		t: t, Clock: clock, Servers: &Servers{clock: clock, ByName: map[string]*Server{}},
+		T: t, Clock: clock, Servers: &Servers{clock: clock, ByName: map[string]*Server{}},
 		Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{Now: clock.Now}, Log: &Log{}, Options: gateway.Options{BaseURL: BaseURL},
-		Agent: identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}},
 	}
+	g.Agent = identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
 	g.Upstream = g.Servers
+	g.Restart()
+	return g
+}
+
+// NewLive returns a gateway that reaches real servers on loopback, at the real time.
+func NewLive(t testing.TB) *Gateway {
+	g := New(t)
+	g.Clock.Set(time.Now(), 0)
+	g.Live = &upstream.Options{Now: g.Clock.Now, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	g.Restart()
 	return g
 }
 
 // Restart begins a process anew on the stores: what is not stored is forgotten.
 func (g *Gateway) Restart() {
+	if g.Live != nil {
+		client := upstream.New(g.Live)
+		g.T.Cleanup(client.Close)
+		g.Upstream = client
+	}
 	log := slog.New(slog.NewTextHandler(g.Log, nil))
 	g.Options.Now, g.Options.Log = g.Clock.Now, log
 	g.States = state.New(g.Objects, g.Approvals, &state.Options{Now: g.Clock.Now, Log: log})
@@ -99,16 +111,16 @@ func (g *Gateway) Restart() {
 
 // Put stores an object.
 func (g *Gateway) Put(key, data string) {
-	g.t.Helper()
-	if _, err := g.Objects.Put(g.t.Context(), key, []byte(data), ""); err != nil {
-		g.t.Fatal(err)
+	g.T.Helper()
+	if _, err := g.Objects.Put(g.T.Context(), key, []byte(data), ""); err != nil {
+		g.T.Fatal(err)
 	}
 }
 
 // Configure stores a config of all servers that were served: settings are added to those of
 // single servers (`"approval": "off"`), rest to the file.
 func (g *Gateway) Configure(settings map[string]string, rest ...string) {
-	g.t.Helper()
+	g.T.Helper()
 	all := map[string]string{}
 	for name := range g.ByName {
 		all[name] = settings[name]
@@ -118,7 +130,7 @@ func (g *Gateway) Configure(settings map[string]string, rest ...string) {
 
 // ConfigureOnly stores a config of the servers that settings names.
 func (g *Gateway) ConfigureOnly(settings map[string]string, rest ...string) {
-	g.t.Helper()
+	g.T.Helper()
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		url, more := "https://"+name+".example.com/mcp", settings[name]
@@ -132,28 +144,28 @@ func (g *Gateway) ConfigureOnly(settings map[string]string, rest ...string) {
 	}
 	data := "{" + strings.Join(append([]string{`"mcpServers": {` + strings.Join(list, ", ") + `}`}, rest...), ", ") + "}"
 	if _, err := config.Parse([]byte(data)); err != nil {
-		g.t.Fatalf("config of the test: %v\n%s", err, data)
+		g.T.Fatalf("config of the test: %v\n%s", err, data)
 	}
 	g.Put(config.Key, data)
 }
 
 // Forbid stores a policy.
 func (g *Gateway) Forbid(rules string) {
-	g.t.Helper()
+	g.T.Helper()
 	if _, err := policy.Parse([]byte(rules)); err != nil {
-		g.t.Fatalf("policy of the test: %v", err)
+		g.T.Fatalf("policy of the test: %v", err)
 	}
 	g.Put(policy.Key, rules)
 }
 
 // Sync runs a sync, which must work, and lets the gateway see it.
 func (g *Gateway) Sync() catalog.Report {
-	g.t.Helper()
-	report, err := g.Syncer.Sync(g.t.Context())
+	g.T.Helper()
+	report, err := g.Syncer.Sync(g.T.Context())
 	if err != nil {
-		g.t.Fatal(err)
+		g.T.Fatal(err)
 	}
-	g.States.Refresh(g.t.Context())
+	g.States.Refresh(g.T.Context())
 	return report
 }
 
@@ -169,10 +181,10 @@ func ID(t testing.TB, id string) tool.ID {
 
 // Record returns the approval record of a tool.
 func (g *Gateway) Record(id string) approval.Record {
-	g.t.Helper()
-	r, err := g.Approvals.Get(g.t.Context(), ID(g.t, id))
+	g.T.Helper()
+	r, err := g.Approvals.Get(g.T.Context(), ID(g.T, id))
 	if err != nil {
-		g.t.Fatal(err)
+		g.T.Fatal(err)
 	}
 	return r
 }
@@ -180,7 +192,7 @@ func (g *Gateway) Record(id string) approval.Record {
 // Decide applies what a person decides ("approve", "disable", "enable") to the record of a tool.
 // Calls see it at once, other requests when two seconds have passed.
 func (g *Gateway) Decide(id, decision string) {
-	g.t.Helper()
+	g.T.Helper()
 	r, now := g.Record(id), g.Clock.Now()
 	var e approval.Entry
 	var err error
@@ -195,39 +207,49 @@ func (g *Gateway) Decide(id, decision string) {
 		err = fmt.Errorf("no such decision: %q", decision)
 	}
 	if err == nil {
-		_, err = g.Approvals.Put(g.t.Context(), r, &e)
+		_, err = g.Approvals.Put(g.T.Context(), r, &e)
 	}
 	if err != nil {
-		g.t.Fatal(err)
+		g.T.Fatal(err)
 	}
 }
 
-// Open opens a session of the agent.
+// Open opens a session of the caller.
 func (g *Gateway) Open() *gateway.Session {
-	g.t.Helper()
-	s, err := g.MCP.Open(g.t.Context(), gateway.Caller{Agent: g.Agent, Header: g.Header, Path: g.Path})
+	g.T.Helper()
+	s, err := g.MCP.Open(g.T.Context(), g.Caller)
 	if err != nil {
-		g.t.Fatalf("open: %v", err)
+		g.T.Fatalf("open: %v", err)
 	}
 	return s
 }
 
-// Try sends the params of a tools/call.
-func (g *Gateway) Try(ctx context.Context, params string) (json.RawMessage, error) {
-	g.t.Helper()
+// Request returns a tools/call with these params, which are JSON.
+func Request(t testing.TB, params string) mcp.Request {
+	t.Helper()
 	r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`))
 	if refused != nil {
-		return nil, refused
+		t.Fatalf("params %s: %v", params, refused)
 	}
-	return g.Open().CallTool(ctx, r)
+	return r
+}
+
+// Try sends the params of a tools/call.
+func (g *Gateway) Try(params string) (json.RawMessage, error) {
+	g.T.Helper()
+	r := Request(g.T, params)
+	if g.Meta != nil {
+		r.Meta = g.Meta
+	}
+	return g.Open().CallTool(g.T.Context(), r)
 }
 
 // Call calls one of the gateway's tools, with arguments in JSON.
 func (g *Gateway) Call(name, arguments string) agenttest.Result {
-	g.t.Helper()
-	raw, err := g.Try(g.t.Context(), fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
+	g.T.Helper()
+	raw, err := g.Try(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
 	if err != nil {
-		g.t.Fatalf("%s %s: %v", name, arguments, err)
+		g.T.Fatalf("%s %s: %v", name, arguments, err)
 	}
-	return agenttest.ReadResult(g.t, raw)
+	return agenttest.ReadResult(g.T, raw)
 }

@@ -6,50 +6,42 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// A reply is a tools/call result, read.
-type reply struct {
-	Raw     string
-	Text    string
-	IsError bool
-	Meta    map[string]json.RawMessage
+const (
+	readOnly = gatewaytest.ReadOnly
+	mildly   = gatewaytest.Additive
+)
+
+var (
+	def   = gatewaytest.Tool
+	parse = gatewaytest.Request
+)
+
+// A fixture is a gateway in memory that counts.
+type fixture struct {
+	*gatewaytest.Gateway
+	counts *counts
 }
 
-// call calls one of the gateway's tools; arguments is JSON.
-func (y *yard) call(name, arguments string) reply {
-	y.t.Helper()
-	raw, err := y.open().CallTool(y.t.Context(), parse(y.t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)))
-	if err != nil {
-		y.t.Fatalf("%s %s: %v", name, arguments, err)
-	}
-	return readReply(y.t, raw)
-}
-
-func readReply(t testing.TB, raw json.RawMessage) reply {
-	t.Helper()
-	var r struct {
-		Content []struct{ Type, Text string }
-		IsError bool
-		Meta    map[string]json.RawMessage `json:"_meta"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	if len(r.Content) != 1 || r.Content[0].Type != "text" {
-		t.Fatalf("%s: want one text block", raw)
-	}
-	return reply{string(raw), r.Content[0].Text, r.IsError, r.Meta}
+func newFixture(t testing.TB) *fixture {
+	gw := &fixture{gatewaytest.New(t), &counts{}}
+	gw.Options.Recorder = gw.counts
+	gw.Restart()
+	return gw
 }
 
 // search is retrieve_tools, which must not fail.
-func (y *yard) search(arguments string) found {
-	y.t.Helper()
-	r := y.call("retrieve_tools", arguments)
+func (gw *fixture) search(arguments string) found {
+	gw.T.Helper()
+	r := gw.Call("retrieve_tools", arguments)
 	if r.IsError {
-		y.t.Fatalf("retrieve_tools %s: %s", arguments, r.Text)
+		gw.T.Fatalf("retrieve_tools %s: %s", arguments, r.Text)
 	}
-	return readFound(y.t, r.Text)
+	return readFound(gw.T, r.Text)
 }
 
 // A found is an answer of retrieve_tools, read.
@@ -72,10 +64,7 @@ type found struct {
 
 func readFound(t testing.TB, text string) found {
 	t.Helper()
-	var f found
-	if err := json.Unmarshal([]byte(text), &f); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	f := agenttest.Read[found](t, text)
 	f.Raw = text
 	return f
 }
