@@ -11,8 +11,7 @@ type Counts struct {
 	DisabledUnknown  int `json:"disabled_unknown,omitempty"`
 }
 
-// Add counts one more tool with the status s. A status that is none of
-// the six counts as [DisabledUnknown].
+// Add counts one more tool with the status s. Any other string counts as [DisabledUnknown].
 func (c *Counts) Add(s Status) {
 	switch s {
 	case None:
@@ -25,8 +24,6 @@ func (c *Counts) Add(s Status) {
 		c.DisabledByUser++
 	case PendingApproval:
 		c.PendingApproval++
-	case DisabledUnknown:
-		c.DisabledUnknown++
 	default:
 		c.DisabledUnknown++
 	}

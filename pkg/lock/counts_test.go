@@ -23,7 +23,7 @@ func TestCounts(t *testing.T) {
 			`{"callable":1,"disabled_by_config":1,"disabled_by_user":1,"pending_approval":2,"server_disabled":1,"disabled_unknown":1}`,
 			6,
 		},
-		{"a status of nobody's is unknown", []lock.Status{"other"}, `{"callable":0,"disabled_unknown":1}`, 1},
+		{"a status that is none counts as unknown", []lock.Status{"other"}, `{"callable":0,"disabled_unknown":1}`, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var c lock.Counts

@@ -1,6 +1,6 @@
 // Package lock decides whether a tool is callable and, if not, the one
 // reason why. It is the only place that does: search, describe, call, counts
-// and the admin API all ask [Classify].
+// and the admin API all call [Classify].
 //
 // It is pure: facts in, status out. Gathering the facts, which can fail, is
 // the caller's work; a fact that could not be gathered is [Unknown], and a tool

@@ -1,7 +1,7 @@
 package lock_test
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,12 +53,12 @@ func matches(pattern, letters string) bool {
 	return true
 }
 
-func TestClassifyFollowsThePrecedence(t *testing.T) {
+func TestClassify(t *testing.T) {
 	all := every()
 	if len(all) != 81 {
 		t.Fatalf("%d combinations, want 3^4", len(all))
 	}
-	for letters, facts := range all {
+	for letters, f := range all {
 		var want []lock.Status
 		for _, p := range precedence {
 			if matches(p.pattern, letters) {
@@ -68,92 +68,50 @@ func TestClassifyFollowsThePrecedence(t *testing.T) {
 		if len(want) != 1 {
 			t.Fatalf("%s matches %d patterns, want 1", letters, len(want))
 		}
-		if got := lock.Classify(facts); got != want[0] {
-			t.Errorf("Classify(%s) = %q, want %q", letters, got, want[0])
+		got := lock.Classify(f)
+		if got != want[0] || lock.Classify(f) != got {
+			t.Errorf("Classify(%s) = %q, want %q each time", letters, got, want[0])
 		}
-	}
-}
-
-func TestZeroFactsAreLocked(t *testing.T) {
-	if got := lock.Classify(lock.Facts{}); got != lock.DisabledUnknown {
-		t.Errorf("Classify(zero) = %q, want %q", got, lock.DisabledUnknown)
-	}
-}
-
-func TestClassifyIsTotalAndDeterministic(t *testing.T) {
-	known := map[lock.Status]bool{lock.None: true}
-	for _, s := range lock.Statuses() {
-		known[s] = true
-	}
-	// 3 and 255 are no facts; a caller that makes them up finds the tool locked.
-	values := []lock.Fact{lock.Unknown, lock.No, lock.Yes, 3, 255}
-	for _, a := range values {
-		for _, b := range values {
-			for _, c := range values {
-				for _, d := range values {
-					f := lock.Facts{ServerEnabled: a, Denied: b, UserDisabled: c, Approved: d}
-					got := lock.Classify(f)
-					if !known[got] {
-						t.Errorf("Classify(%v) = %q, which is no status", f, got)
-					}
-					if again := lock.Classify(f); again != got {
-						t.Errorf("Classify(%v) = %q, then %q", f, got, again)
-					}
-					callable := f == lock.Facts{ServerEnabled: lock.Yes, Denied: lock.No, UserDisabled: lock.No, Approved: lock.Yes}
-					if (got == lock.None) != callable {
-						t.Errorf("Classify(%v) = %q, callable = %v", f, got, callable)
-					}
-				}
-			}
-		}
-	}
-}
-
-// What the operator denies, or may deny, is never explained by a reason that
-// the user could remove.
-func TestDenialIsNeverTheUsersToLift(t *testing.T) {
-	for letters, f := range every() {
-		if f.Denied == lock.No {
-			continue
-		}
-		switch got := lock.Classify(f); got {
-		case lock.DisabledByUser, lock.PendingApproval, lock.None:
+		// A denial, or what may be one, is never explained by what the user could remove.
+		if f.Denied != lock.No && slices.Contains([]lock.Status{lock.DisabledByUser, lock.PendingApproval, lock.None}, got) {
 			t.Errorf("Classify(%s) = %q", letters, got)
 		}
-	}
-}
-
-func TestForgettingAFactNeverUnlocks(t *testing.T) {
-	for letters, f := range every() {
-		if lock.Classify(f) == lock.None {
-			continue
-		}
-		for _, g := range []lock.Facts{
+		for _, less := range []lock.Facts{
 			{lock.Unknown, f.Denied, f.UserDisabled, f.Approved},
 			{f.ServerEnabled, lock.Unknown, f.UserDisabled, f.Approved},
 			{f.ServerEnabled, f.Denied, lock.Unknown, f.Approved},
 			{f.ServerEnabled, f.Denied, f.UserDisabled, lock.Unknown},
 		} {
-			if lock.Classify(g) == lock.None {
-				t.Errorf("%s is locked, and callable with a fact less: %v", letters, g)
+			if lock.Classify(less) == lock.None {
+				t.Errorf("%s is callable with a fact less: %v", letters, less)
+			}
+		}
+	}
+	if all["UUUU"] != (lock.Facts{}) {
+		t.Error("the zero Facts know something")
+	}
+	// 3 and 255 are no facts; a caller that makes them up finds the tool locked.
+	for _, odd := range []lock.Fact{3, 255} {
+		for _, f := range []lock.Facts{
+			{odd, lock.No, lock.No, lock.Yes}, {lock.Yes, odd, lock.No, lock.Yes}, {lock.Yes, lock.No, odd, lock.Yes}, {lock.Yes, lock.No, lock.No, odd},
+		} {
+			if got := lock.Classify(f); got != lock.DisabledUnknown {
+				t.Errorf("Classify(%v) = %q, want unknown", f, got)
 			}
 		}
 	}
 }
 
 func TestFactOf(t *testing.T) {
-	if got := lock.FactOf(true); got != lock.Yes {
-		t.Errorf("FactOf(true) = %v, want Yes", got)
-	}
-	if got := lock.FactOf(false); got != lock.No {
-		t.Errorf("FactOf(false) = %v, want No", got)
+	if lock.FactOf(true) != lock.Yes || lock.FactOf(false) != lock.No {
+		t.Errorf("FactOf = %v, %v", lock.FactOf(true), lock.FactOf(false))
 	}
 }
 
-func TestStatusesAreInPrecedenceOrder(t *testing.T) {
+func TestStatuses(t *testing.T) {
 	want := []lock.Status{"server_disabled", "disabled_by_config", "disabled_by_user", "pending_approval", "disabled_unknown"}
-	if got := fmt.Sprint(lock.Statuses()); got != fmt.Sprint(want) {
-		t.Errorf("Statuses() = %v, want %v", got, want)
+	if got := lock.Statuses(); !slices.Equal(got, want) {
+		t.Errorf("Statuses() = %v, want %v in the order of precedence", got, want)
 	}
 }
 
@@ -208,9 +166,6 @@ func TestRemediation(t *testing.T) {
 	if got := lock.Remediation(lock.None, link); got != "" {
 		t.Errorf("Remediation(None) = %q, want none", got)
 	}
-}
-
-func TestRemediationTextsDiffer(t *testing.T) {
 	seen := map[string]lock.Status{}
 	for _, s := range lock.Statuses() {
 		text := lock.Remediation(s, "")
