@@ -39,10 +39,7 @@ func BenchmarkCompile10000(b *testing.B) {
 
 func BenchmarkSelect10000(b *testing.B) {
 	u, cfg := large()
-	bound, err := toolset.Compile(cfg, u)
-	if err != nil {
-		b.Fatal(err)
-	}
+	bound := compile(b, cfg, u)
 	for _, bc := range []struct {
 		name   string
 		agent  identity.Agent
@@ -55,12 +52,8 @@ func BenchmarkSelect10000(b *testing.B) {
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				req, err := toolset.ParseRequest("", bc.header)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if sel, err := bound.Select(req, bc.agent); err != nil || sel.Tools.Len() == 0 {
-					b.Fatalf("%d tools, %v", sel.Tools.Len(), err)
+				if sel, e := choose(b, bound, bc.agent, "", bc.header); e != nil || sel.Tools.Len() == 0 {
+					b.Fatalf("%d tools, %v", sel.Tools.Len(), e)
 				}
 			}
 		})

@@ -96,46 +96,61 @@ func everyone() identity.Agent { return identity.Agent{ID: "a", Servers: []strin
 // an answer is what a case comes to: the offered tools by bare name, those that the
 // operator disabled apart, or an error.
 type answer struct {
-	Open, Locked []string
-	Ignored      []string
-	Status       int
-	Message      string // its beginning
+	Callable, Locked []string
+	Ignored          []string
+	Status           int
+	Message          string // its beginning
 }
 
-func open(names ...string) answer { return answer{Open: names} }
+func callable(names ...string) answer { return answer{Callable: names} }
 
 func refused(message string) answer { return answer{Status: http.StatusBadRequest, Message: message} }
 
-// ask runs one request.
-func ask(t *testing.T, b *toolset.Bound, u toolset.Universe, disabled []string, agent identity.Agent, path string, h http.Header) answer {
+// compile is [toolset.Compile], which must not fail.
+func compile(t testing.TB, cfg *config.Config, u toolset.Universe) *toolset.Bound {
+	t.Helper()
+	b, err := toolset.Compile(cfg, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// choose parses and resolves one request.
+func choose(t testing.TB, b *toolset.Bound, a identity.Agent, path string, h http.Header) (toolset.Selection, *toolset.Error) {
 	t.Helper()
 	req, err := toolset.ParseRequest(path, h)
 	var sel toolset.Selection
 	if err == nil {
-		sel, err = b.Select(req, agent)
+		sel, err = b.Select(req, a)
 	}
-	if err != nil {
-		e, ok := errors.AsType[*toolset.Error](err)
-		if !ok {
-			t.Fatalf("the error is a %T", err)
-		}
-		if (e.Status == http.StatusServiceUnavailable) != (e.RetryAfter > 0) {
-			t.Errorf("status %d with RetryAfter %v", e.Status, e.RetryAfter)
-		}
+	if err == nil {
+		return sel, nil
+	}
+	e, ok := errors.AsType[*toolset.Error](err)
+	if !ok {
+		t.Fatalf("the error is a %T", err)
+	}
+	if (e.Status == http.StatusServiceUnavailable) != (e.RetryAfter > 0) {
+		t.Errorf("status %d with RetryAfter %v", e.Status, e.RetryAfter)
+	}
+	return sel, e
+}
+
+// ask runs one request.
+func ask(t *testing.T, b *toolset.Bound, u toolset.Universe, disabled []string, agent identity.Agent, path string, h http.Header) answer {
+	t.Helper()
+	sel, e := choose(t, b, agent, path, h)
+	if e != nil {
 		return answer{Status: e.Status, Message: e.Message}
 	}
 	got := answer{Ignored: sel.Ignored}
-	for i, x := range u.Tools {
-		switch {
-		case !sel.Tools.Has(i):
-		case slices.Contains(disabled, x.ID.Name):
-			got.Locked = append(got.Locked, x.ID.Name)
-		default:
-			got.Open = append(got.Open, x.ID.Name)
+	for i := range sel.Tools.All() {
+		if name := u.Tools[i].ID.Name; slices.Contains(disabled, name) {
+			got.Locked = append(got.Locked, name)
+		} else {
+			got.Callable = append(got.Callable, name)
 		}
-	}
-	if n := len(got.Open) + len(got.Locked); sel.Tools.Len() != n {
-		t.Errorf("Len() = %d, and %d tools are in the selection", sel.Tools.Len(), n)
 	}
 	return got
 }
@@ -157,7 +172,7 @@ func six() []string {
 func files() []string { return []string{"create_file", "get_file", "delete_file"} }
 
 // The numbers are those of the toolset document's table of cases.
-func TestCases(t *testing.T) {
+func TestSelectCases(t *testing.T) {
 	deleteFile := global{toolsets: []string{"all"}, disabled: []string{"delete_file"}}
 	onlyFiles := global{toolsets: []string{"files"}}
 	for _, tc := range []struct {
@@ -168,45 +183,42 @@ func TestCases(t *testing.T) {
 		header http.Header
 		want   answer
 	}{
-		{"1 toolset and tool", global{toolsets: []string{"files"}, enabled: []string{"create_folder"}}, false, "", nil, open(append(files(), "create_folder")...)},
+		{"1 toolset and tool", global{toolsets: []string{"files"}, enabled: []string{"create_folder"}}, false, "", nil, callable(append(files(), "create_folder")...)},
 		{"2 a disabled tool of the toolset is locked", global{toolsets: []string{"files"}, enabled: []string{"create_folder"}, disabled: []string{"get_file"}}, false, "", nil,
-			answer{Open: []string{"create_file", "delete_file", "create_folder"}, Locked: []string{"get_file"}}},
+			answer{Callable: []string{"create_file", "delete_file", "create_folder"}, Locked: []string{"get_file"}}},
 		{"3 tools alone", global{toolsets: []string{}, enabled: []string{"create_file", "get_file", "create_folder"}, disabled: []string{"get_file", "delete_folder"}}, false, "", nil,
-			answer{Open: []string{"create_file", "create_folder"}, Locked: []string{"get_file"}}},
-		{"4 nothing set", global{}, false, "", nil, open(six()...)},
-		{"5 all and one of them", global{toolsets: []string{"all", "files"}}, false, "", nil, open(six()...)},
-		{"10 disabled, and not offered", global{toolsets: []string{"files"}, disabled: []string{"get_folder"}}, false, "", nil, open(files()...)},
+			answer{Callable: []string{"create_file", "create_folder"}, Locked: []string{"get_file"}}},
+		{"4 nothing set", global{}, false, "", nil, callable(six()...)},
+		{"5 all and one of them", global{toolsets: []string{"all", "files"}}, false, "", nil, callable(six()...)},
+		{"10 disabled, and not offered", global{toolsets: []string{"files"}, disabled: []string{"get_folder"}}, false, "", nil, callable(files()...)},
 		{"11 disabled, no headers", deleteFile, false, "", nil,
-			answer{Open: []string{"create_file", "get_file", "create_folder", "get_folder", "delete_folder"}, Locked: []string{"delete_file"}}},
+			answer{Callable: []string{"create_file", "get_file", "create_folder", "get_folder", "delete_folder"}, Locked: []string{"delete_file"}}},
 		{"12 disabled, its toolset asked for", deleteFile, false, "", headers(toolsets, "files"),
-			answer{Open: []string{"create_file", "get_file"}, Locked: []string{"delete_file"}}},
+			answer{Callable: []string{"create_file", "get_file"}, Locked: []string{"delete_file"}}},
 		{"13 disabled, itself asked for", deleteFile, false, "", headers(tools, "delete_file"), answer{Locked: []string{"delete_file"}}},
 		{"13 unknown", deleteFile, false, "", headers(tools, "nope"), refused("Unknown tool: nope. Tools that exist: ")},
 		{"14 outside the bound", onlyFiles, false, "", headers(tools, "get_folder"), refused("Unknown tool: get_folder. Tools that exist: ")},
 		{"15 outside the bound, lenient", onlyFiles, false, "", headers(tools, "get_folder", prefer, lenient), refused("No tools left")},
 		{"16 disabled and excluded", deleteFile, false, "", headers(exclude, "delete_file"),
-			open("create_file", "get_file", "create_folder", "get_folder", "delete_folder")},
-		{"17 a toolset that is offered in part", global{toolsets: []string{"files"}, enabled: []string{"create_folder"}}, false, "", headers(toolsets, "folders"), open("create_folder")},
-		{"18 everything together", global{}, false, "", headers(toolsets, "files", tools, "create_folder", exclude, "get_file"), open("create_file", "delete_file", "create_folder")},
+			callable("create_file", "get_file", "create_folder", "get_folder", "delete_folder")},
+		{"17 a toolset that is offered in part", global{toolsets: []string{"files"}, enabled: []string{"create_folder"}}, false, "", headers(toolsets, "folders"), callable("create_folder")},
+		{"18 everything together", global{}, false, "", headers(toolsets, "files", tools, "create_folder", exclude, "get_file"), callable("create_file", "delete_file", "create_folder")},
 		{"19 exclude wins", global{}, false, "", headers(tools, "get_file", exclude, "get_file"), refused("No tools left")},
 		{"20 explicitly none", global{}, false, "", headers(toolsets, ""), refused("No tools left")},
-		{"20 explicitly none, and a tool", global{}, false, "", headers(toolsets, "", tools, "get_file"), open("get_file")},
-		{"21 white space, case, empties, duplicates", global{}, false, "", headers(toolsets, " Files , files ,,"), open(files()...)},
-		{"22 several lines", global{}, false, "", headers(exclude, "get_file", exclude, "get_folder"), open("create_file", "delete_file", "create_folder", "delete_folder")},
-		{"23 read-only", global{}, false, "", headers(readOnly, "true", tools, "delete_file, get_file"), open("get_file")},
-		{"24 read-only for all", global{readOnly: true}, false, "", headers(readOnly, "false"), open("get_file", "get_folder")},
+		{"20 explicitly none, and a tool", global{}, false, "", headers(toolsets, "", tools, "get_file"), callable("get_file")},
+		{"21 white space, case, empties, duplicates", global{}, false, "", headers(toolsets, " Files , files ,,"), callable(files()...)},
+		{"22 several lines", global{}, false, "", headers(exclude, "get_file", exclude, "get_folder"), callable("create_file", "delete_file", "create_folder", "delete_folder")},
+		{"23 read-only", global{}, false, "", headers(readOnly, "true", tools, "delete_file, get_file"), callable("get_file")},
+		{"24 read-only for all", global{readOnly: true}, false, "", headers(readOnly, "false"), callable("get_file", "get_folder")},
 		{"25 path and header have nothing in common", global{}, false, "/x/files", headers(toolsets, "folders"), refused("No tools left")},
 		{"26 a server that is down for a while", global{}, true, "", headers(toolsets, "folders"),
 			answer{Status: http.StatusServiceUnavailable, Message: "No tools left"}},
-		{"27 a name under it", global{}, true, "", headers(tools, "get_file, FOLDERS:x"), open("get_file")},
+		{"27 a name under it", global{}, true, "", headers(tools, "get_file, FOLDERS:x"), callable("get_file")},
 	} {
 		for _, l := range layouts() {
 			t.Run(tc.name+"/"+l.name, func(t *testing.T) {
 				u := l.universe(tc.down)
-				b, err := toolset.Compile(tc.global.config(l.toolsets), u)
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := compile(t, tc.global.config(l.toolsets), u)
 				h := http.Header{}
 				for name, values := range tc.header {
 					for _, v := range values {
@@ -220,7 +232,7 @@ func TestCases(t *testing.T) {
 }
 
 // Cases 6 to 9: what is wrong with the operator's own settings.
-func TestGlobalFaults(t *testing.T) {
+func TestCompile(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
 		global         global
@@ -257,62 +269,29 @@ func TestGlobalFaults(t *testing.T) {
 	}
 }
 
-// Case 28: whoever calls a tool asks for its number, and gets the same answer for one outside the
-// selection as for one that does not exist.
-func TestNothingOutsideTheSelectionIsInIt(t *testing.T) {
-	l := layouts()[0]
-	u := l.universe(false)
-	b, err := toolset.Compile(global{}.config(nil), u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := toolset.ParseRequest("/x/files", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sel, err := b.Select(req, everyone())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range []int{-1, 3, 5, 6, 63, 64, 1 << 20} {
-		if sel.Tools.Has(i) {
-			t.Errorf("Has(%d) = true", i)
-		}
-	}
-	if (toolset.Selection{}).Tools.Has(0) || (toolset.Selection{}).Tools.Len() != 0 || (toolset.Selection{}).HasServer("files") {
-		t.Error("the zero Selection offers something")
-	}
-}
-
 // A bare name of the operator's counts if it is clear, and may be that of a tool
 // which is not known yet.
-func TestBareNamesOfTheOperator(t *testing.T) {
-	u, cfg := shop()
+func TestCompileBareNames(t *testing.T) {
+	u, cfg := sample()
 	cfg.Tools = config.Tools{Toolsets: []string{}, Enabled: []string{"one", "two", "next"}, Disabled: []string{"nobodys"}}
-	b, err := toolset.Compile(cfg, u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := compile(t, cfg, u)
 	if got, want := b.Warnings().Error(), "tools.enabled[1]: Ambiguous enabled tool: two"; got != want {
 		t.Errorf("warnings = %q, want %q", got, want)
 	}
-	check(t, ask(t, b, u, nil, everyone(), "", nil), open("one"))
+	check(t, ask(t, b, u, nil, everyone(), "", nil), callable("one"))
 	check(t, ask(t, b, u, nil, everyone(), "", headers(tools, "slow:next")), answer{Status: http.StatusServiceUnavailable, Message: "No tools left"})
 	check(t, ask(t, b, u, nil, everyone(), "", headers(tools, "slow:other")), refused("Unknown tool: slow:other. "))
 }
 
-func TestUnknownNamesInToolsetsAreWarnings(t *testing.T) {
-	u, cfg := shop()
+func TestCompileToolsetWarnings(t *testing.T) {
+	u, cfg := sample()
 	cfg.Toolsets["typo"] = []string{"a:one", "a:onne", "slow:x", "nope:*"}
 	cfg.Toolsets["Mixed"] = []string{"b:three"} // folds to a name that is there
-	b, err := toolset.Compile(cfg, u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := compile(t, cfg, u)
 	want := "toolsets.typo[1]: Unknown tool: a:onne\ntoolsets.typo[3]: Unknown tool: nope:*"
 	if got := b.Warnings().Error(); got != want {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)
 	}
-	check(t, ask(t, b, u, nil, everyone(), "/x/typo", nil), open("one"))
-	check(t, ask(t, b, u, nil, everyone(), "/x/mixed", nil), open("one", "three", "two"))
+	check(t, ask(t, b, u, nil, everyone(), "/x/typo", nil), callable("one"))
+	check(t, ask(t, b, u, nil, everyone(), "/x/mixed", nil), callable("one", "three", "two"))
 }

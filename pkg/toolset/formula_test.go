@@ -9,7 +9,7 @@ import (
 // numbers and as the formula stands in the document.
 
 // matching returns the ids that an entry of the operator's means.
-func (w *world) matching(entry string) []string {
+func (w *scenario) matching(entry string) []string {
 	var out []string
 	for _, x := range w.universe.Tools {
 		if id := x.ID.String(); id == entry || entry == x.ID.Server+":*" {
@@ -20,7 +20,7 @@ func (w *world) matching(entry string) []string {
 }
 
 // group returns the ids of a toolset.
-func (w *world) group(name string) []string {
+func (w *scenario) group(name string) []string {
 	name = strings.ToLower(name)
 	var out []string
 	for _, x := range w.universe.Tools {
@@ -34,7 +34,7 @@ func (w *world) group(name string) []string {
 	return out
 }
 
-func (w *world) inScope() []string {
+func (w *scenario) inScope() []string {
 	var out []string
 	for _, x := range w.universe.Tools {
 		if slices.Contains(w.agent.Servers, "*") || slices.Contains(w.agent.Servers, x.ID.Server) {
@@ -45,7 +45,7 @@ func (w *world) inScope() []string {
 }
 
 // offeredByOperator is the bound with what is disabled in it, which is found and locked.
-func (w *world) offeredByOperator() []string {
+func (w *scenario) offeredByOperator() []string {
 	var out []string
 	for _, name := range w.cfg.Tools.Toolsets {
 		out = append(out, w.group(name)...)
@@ -62,12 +62,12 @@ func both(a, b []string) []string {
 
 // emptyServer reports whether a toolset is, or holds, a server of the agent's that has no tool at all. Such
 // a toolset exists although it offers nothing.
-func (w *world) emptyServer(name string) bool {
-	reach := []string{strings.ToLower(name) + ":*"}
-	reach = append(reach, w.cfg.Toolsets[strings.ToLower(name)]...)
+func (w *scenario) emptyServer(name string) bool {
+	names := []string{strings.ToLower(name) + ":*"}
+	names = append(names, w.cfg.Toolsets[strings.ToLower(name)]...)
 	for _, s := range w.universe.Servers {
 		whole := s.Name + ":*"
-		if len(w.matching(whole)) > 0 || !slices.Contains(reach, whole) {
+		if len(w.matching(whole)) > 0 || !slices.Contains(names, whole) {
 			continue
 		}
 		if !slices.Contains(w.agent.Servers, "*") && !slices.Contains(w.agent.Servers, s.Name) {
@@ -89,7 +89,7 @@ func (w *world) emptyServer(name string) bool {
 }
 
 // formula returns what the request is offered, in order, or that it is refused.
-func (w *world) formula(in input) (offer []string, refused bool) {
+func (w *scenario) formula(in input) (offer []string, refused bool) {
 	known := w.inScope()
 	if w.agent.Toolsets != nil {
 		var own []string
@@ -154,7 +154,7 @@ func (w *world) formula(in input) (offer []string, refused bool) {
 }
 
 // named returns the ids among those given that a request's name means.
-func (w *world) named(name string, ids []string) []string {
+func (w *scenario) named(name string, ids []string) []string {
 	var out []string
 	for _, id := range ids {
 		_, bare, _ := strings.Cut(id, ":")

@@ -1,14 +1,11 @@
 package toolset_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
 // addLines adds each line of value as a header line; one that begins with a plus sign
@@ -42,37 +39,24 @@ func FuzzHeaders(f *testing.F) {
 	} {
 		f.Add(s[0], s[1], s[2], s[3], s[4], s[5], "a b")
 	}
-	u, cfg := shop()
-	b, err := toolset.Compile(cfg, u)
-	if err != nil {
-		f.Fatal(err)
-	}
+	u, cfg := sample()
+	b := compile(f, cfg, u)
 	f.Fuzz(func(t *testing.T, path, groups, names, excluded, switched, preferred, servers string) {
 		h := http.Header{}
 		for name, value := range map[string]string{toolsets: groups, tools: names, exclude: excluded, readOnly: switched, prefer: preferred} {
 			addLines(h, name, value)
 		}
 		a := agent(servers)
-		plain, err := b.Select(toolset.Request{}, a)
-		if err != nil {
-			t.Fatalf("a request that asks for nothing is refused: %v", err)
+		plain, e := choose(t, b, a, "", nil)
+		if e != nil {
+			t.Fatalf("a request that asks for nothing is refused: %v", e)
 		}
-		req, err := toolset.ParseRequest(path, h)
-		var sel toolset.Selection
-		if err == nil {
-			sel, err = b.Select(req, a)
+		sel, e := choose(t, b, a, path, h)
+		for i := range sel.Tools.Without(plain.Tools).All() {
+			t.Errorf("%s is offered, and is not without headers", u.Tools[i].ID)
 		}
-		for i, x := range u.Tools {
-			if sel.Tools.Has(i) && !plain.Tools.Has(i) {
-				t.Errorf("%s is offered, and is not without headers", x.ID)
-			}
-		}
-		if err == nil {
+		if e == nil {
 			return
-		}
-		e, ok := errors.AsType[*toolset.Error](err)
-		if !ok {
-			t.Fatalf("the error is a %T", err)
 		}
 		if e.Status != 400 && e.Status != 404 && e.Status != 503 {
 			t.Errorf("status %d", e.Status)

@@ -1,7 +1,6 @@
 package toolset_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,8 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
-// A world is a random gateway with one agent, and what a request to it can say.
-type world struct {
+// A scenario is a random gateway with one agent, and what a request to it can say.
+type scenario struct {
 	*rand.Rand
 	universe toolset.Universe
 	cfg      *config.Config
@@ -26,10 +25,10 @@ type world struct {
 	agent    identity.Agent
 }
 
-// newWorld makes a gateway of up to 4 servers of up to 5 tools, so that sets of every kind meet.
-func newWorld(t *testing.T, seed uint64) *world {
+// newScenario makes a gateway of up to 4 servers of up to 5 tools, so that sets of every kind meet.
+func newScenario(t *testing.T, seed uint64) *scenario {
 	t.Helper()
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 1)), cfg: &config.Config{Toolsets: map[string][]string{}}}
+	w := &scenario{Rand: rand.New(rand.NewPCG(seed, 1)), cfg: &config.Config{Toolsets: map[string][]string{}}}
 	for s := range 1 + w.IntN(4) {
 		server := fmt.Sprint("s", s)
 		w.universe.Servers = append(w.universe.Servers, toolset.Server{Name: server, Loaded: true})
@@ -54,15 +53,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if w.IntN(3) == 0 {
 		w.agent.Toolsets = append([]string{}, w.some(append(w.groups(), "all", "gone"), 2)...)
 	}
-	var err error
-	if w.bound, err = toolset.Compile(w.cfg, w.universe); err != nil {
-		t.Fatal(err)
-	}
+	w.bound = compile(t, w.cfg, w.universe)
 	return w
 }
 
 // some picks up to n members of list, which may be empty.
-func (w *world) some(list []string, n int) []string {
+func (w *scenario) some(list []string, n int) []string {
 	var out []string
 	for range w.IntN(n + 1) {
 		if len(list) > 0 {
@@ -73,7 +69,7 @@ func (w *world) some(list []string, n int) []string {
 }
 
 // entries are what the operator can write: full names and whole servers.
-func (w *world) entries() []string {
+func (w *scenario) entries() []string {
 	var out []string
 	for _, x := range w.universe.Tools {
 		out = append(out, x.ID.String())
@@ -85,7 +81,7 @@ func (w *world) entries() []string {
 }
 
 // groups are the names of the toolsets.
-func (w *world) groups() []string {
+func (w *scenario) groups() []string {
 	var out []string
 	for i := range len(w.cfg.Toolsets) {
 		out = append(out, fmt.Sprint("g", i))
@@ -104,7 +100,7 @@ type input struct {
 }
 
 // input makes a request of names that exist, that do not, and that the agent may not know.
-func (w *world) input() input {
+func (w *scenario) input() input {
 	names := append(w.entries(), "s0:nope", "nope", "t0", "t1", "s9:t0")
 	groups := append(w.groups(), "all", "default", "nope", "G0", "S1")
 	in := input{readOnly: w.IntN(4) == 0, lenient: w.IntN(2) == 0}
@@ -144,31 +140,20 @@ func (in input) header() http.Header {
 }
 
 // ask returns the offered ids, and the error.
-func (w *world) ask(t *testing.T, path string, h http.Header) ([]string, *toolset.Error) {
+func (w *scenario) ask(t *testing.T, path string, h http.Header) ([]string, *toolset.Error) {
 	t.Helper()
 	if path != "" {
 		path = "/x/" + path
 	}
-	req, err := toolset.ParseRequest(path, h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sel, err := w.bound.Select(req, w.agent)
-	if err != nil {
-		e, ok := errors.AsType[*toolset.Error](err)
-		if !ok {
-			t.Fatalf("the error is a %T", err)
-		}
-		return nil, e
-	}
-	return strings.Fields(offered(w.universe, sel)), nil
+	sel, e := choose(t, w.bound, w.agent, path, h)
+	return strings.Fields(offered(w.universe, sel)), e
 }
 
-// worlds runs a property on many requests to many gateways.
-func worlds(t *testing.T, property func(t *testing.T, w *world, in input)) {
+// forAll runs a property on many requests to many gateways.
+func forAll(t *testing.T, property func(t *testing.T, w *scenario, in input)) {
 	t.Helper()
 	for seed := range uint64(300) {
-		w := newWorld(t, seed)
+		w := newScenario(t, seed)
 		for range 20 {
 			in := w.input()
 			property(t, w, in)
@@ -183,9 +168,10 @@ func contains(all, some []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-func TestSelectionIsWhatTheFormulaSays(t *testing.T) {
+// Selections are what the formula says, which can only narrow: it takes intersections alone.
+func TestSelectFormula(t *testing.T) {
 	offered, refusals := 0, 0
-	worlds(t, func(t *testing.T, w *world, in input) {
+	forAll(t, func(t *testing.T, w *scenario, in input) {
 		want, refused := w.formula(in)
 		got, err := w.ask(t, in.path, in.header())
 		if (err != nil) != refused || !slices.Equal(got, want) {
@@ -201,51 +187,8 @@ func TestSelectionIsWhatTheFormulaSays(t *testing.T) {
 	}
 }
 
-func TestARequestCanOnlyNarrow(t *testing.T) {
-	worlds(t, func(t *testing.T, w *world, in input) {
-		got, err := w.ask(t, in.path, in.header())
-		if err != nil {
-			return
-		}
-		bound, scope := w.offeredByOperator(), w.inScope()
-		plain, _ := w.ask(t, "", nil)
-		if !contains(bound, plain) || !contains(scope, plain) {
-			t.Errorf("U = %q leaves B = %q or the scope %q", plain, bound, scope)
-		}
-		path, _ := w.ask(t, in.path, nil)
-		if !contains(plain, got) || !contains(path, got) {
-			t.Errorf("R = %q leaves U = %q or the path's %q", got, plain, path)
-		}
-	})
-}
-
-func TestExcludeAndReadOnlyOnlyTakeAway(t *testing.T) {
-	worlds(t, func(t *testing.T, w *world, in input) {
-		got, err := w.ask(t, in.path, in.header())
-		if err != nil {
-			return
-		}
-		for _, name := range in.exclude {
-			if slices.Contains(got, name) || slices.ContainsFunc(got, func(id string) bool { return strings.HasSuffix(id, ":"+name) }) {
-				t.Errorf("%q is excluded, and offered", name)
-			}
-		}
-		more := in
-		more.readOnly = true
-		if less, _ := w.ask(t, more.path, more.header()); !contains(got, less) {
-			t.Errorf("read-only adds to %q: %q", got, less)
-		}
-		if len(w.universe.Tools) > 0 {
-			more.exclude = append(slices.Clone(in.exclude), w.universe.Tools[w.IntN(len(w.universe.Tools))].ID.String())
-		}
-		if less, _ := w.ask(t, more.path, more.header()); !contains(got, less) {
-			t.Errorf("an exclude adds to %q: %q", got, less)
-		}
-	})
-}
-
-func TestSpellingChangesNothing(t *testing.T) {
-	worlds(t, func(t *testing.T, w *world, in input) {
+func TestSelectSpelling(t *testing.T) {
+	forAll(t, func(t *testing.T, w *scenario, in input) {
 		got, err := w.ask(t, in.path, in.header())
 		h := http.Header{}
 		for name, list := range map[string][]string{"x-mcp-TOOLSETS": in.toolsets, "x-mcp-tools": in.tools, "X-Mcp-Exclude-tools": in.exclude} {
@@ -275,17 +218,14 @@ func TestSpellingChangesNothing(t *testing.T) {
 
 // What an agent may not see leaves no trace: without those tools, every answer
 // is the same to the byte.
-func TestServersOutOfScopeLeaveNoTrace(t *testing.T) {
-	worlds(t, func(t *testing.T, w *world, in input) {
+func TestSelectOutOfScope(t *testing.T) {
+	forAll(t, func(t *testing.T, w *scenario, in input) {
 		got, err := w.ask(t, in.path, in.header())
 		without := *w
 		without.universe.Tools = slices.DeleteFunc(slices.Clone(w.universe.Tools), func(x toolset.Tool) bool {
 			return !slices.Contains(w.agent.Servers, "*") && !slices.Contains(w.agent.Servers, x.ID.Server)
 		})
-		var compileErr error
-		if without.bound, compileErr = toolset.Compile(w.cfg, without.universe); compileErr != nil {
-			t.Fatal(compileErr)
-		}
+		without.bound = compile(t, w.cfg, without.universe)
 		bare, errBare := without.ask(t, in.path, in.header())
 		if diff := cmp.Diff(got, bare); diff != "" {
 			t.Errorf("tools out of scope show in the selection:\n%s", diff)
@@ -297,8 +237,8 @@ func TestServersOutOfScopeLeaveNoTrace(t *testing.T) {
 }
 
 // While servers are down nothing is offered that is not offered when they are up.
-func TestAServerThatIsDownOffersNothing(t *testing.T) {
-	worlds(t, func(t *testing.T, w *world, in input) {
+func TestSelectServerDown(t *testing.T) {
+	forAll(t, func(t *testing.T, w *scenario, in input) {
 		got, err := w.ask(t, in.path, in.header())
 		down := *w
 		down.universe.Servers = slices.Clone(w.universe.Servers)
@@ -307,10 +247,7 @@ func TestAServerThatIsDownOffersNothing(t *testing.T) {
 		down.universe.Tools = slices.DeleteFunc(slices.Clone(w.universe.Tools), func(x toolset.Tool) bool {
 			return x.ID.Server == down.universe.Servers[gone].Name
 		})
-		var compileErr error
-		if down.bound, compileErr = toolset.Compile(w.cfg, down.universe); compileErr != nil {
-			t.Fatal(compileErr)
-		}
+		down.bound = compile(t, w.cfg, down.universe)
 		less, errDown := down.ask(t, in.path, in.header())
 		if err == nil && !ambiguous(in) && !contains(got, less) {
 			t.Errorf("with a server down %q is offered, with it up %q", less, got)

@@ -55,7 +55,7 @@ func TestParseRequestRefuses(t *testing.T) {
 	}
 }
 
-func TestParseRequestTakesListsUpToTheLimits(t *testing.T) {
+func TestParseRequestLimits(t *testing.T) {
 	names := make([]string, 256)
 	for i := range names {
 		names[i] = fmt.Sprint("t", i)
@@ -67,7 +67,7 @@ func TestParseRequestTakesListsUpToTheLimits(t *testing.T) {
 	}
 }
 
-func TestSwitchValues(t *testing.T) {
+func TestParseRequestSwitch(t *testing.T) {
 	for value, want := range map[string]bool{
 		"true": true, "TRUE": true, "1": true, "yes": true, "On": true, "true , 1": true,
 		"false": false, "0": false, "No": false, "off": false,
@@ -79,7 +79,7 @@ func TestSwitchValues(t *testing.T) {
 	}
 }
 
-func TestNarrows(t *testing.T) {
+func TestRequestNarrows(t *testing.T) {
 	for _, tc := range []struct {
 		path   string
 		header http.Header
@@ -101,24 +101,20 @@ func TestNarrows(t *testing.T) {
 	}
 }
 
-func TestPreferHandling(t *testing.T) {
-	b, _ := shopBound(t)
+func TestParseRequestPrefer(t *testing.T) {
+	b, _ := sampleBound(t)
 	for value, want := range map[string]bool{
 		"handling=lenient": true, "HANDLING=Lenient": true, `handling="lenient"`: true, " handling = lenient ; a=b": true,
 		"wait=5, handling=lenient": true, "handling=lenient, handling=strict": true,
 		"handling=strict, handling=lenient": false, "handling": false, "lenient": false, "handling=lenient2": false, "": false,
 	} {
-		req, err := toolset.ParseRequest("", headers(prefer, value, tools, "a:one,nope"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = b.Select(req, agent("a")); (err == nil) != want {
-			t.Errorf("Prefer: %q is lenient: %v, want %v", value, err == nil, want)
+		if _, e := choose(t, b, agent("a"), "", headers(prefer, value, tools, "a:one,nope")); (e == nil) != want {
+			t.Errorf("Prefer: %q is lenient: %v, want %v", value, e == nil, want)
 		}
 	}
 }
 
-func TestAliases(t *testing.T) {
+func TestParseRequestAliases(t *testing.T) {
 	for _, pair := range [][2]string{{tools, "X-MCP-Enabled-Tools"}, {exclude, "X-MCP-Disabled-Tools"}} {
 		var got []toolset.Request
 		for _, h := range []http.Header{
@@ -138,7 +134,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-func TestHeadersNamesEveryHeaderThatIsRead(t *testing.T) {
+func TestHeaders(t *testing.T) {
 	got := toolset.Headers()
 	for _, name := range []string{toolsets, tools, "X-MCP-Enabled-Tools", exclude, "X-MCP-Disabled-Tools", readOnly, prefer} {
 		if !slices.Contains(got, name) {
@@ -150,17 +146,12 @@ func TestHeadersNamesEveryHeaderThatIsRead(t *testing.T) {
 	}
 }
 
-func TestMessagesAreOneCleanLine(t *testing.T) {
-	b, _ := shopBound(t)
+func TestErrorIsOneCleanLine(t *testing.T) {
+	b, _ := sampleBound(t)
 	name := "x\u202e\x1b[2J\xff\u2028y" + strings.Repeat("z", 500)
-	req, err := toolset.ParseRequest("/x/"+name, headers(tools, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = b.Select(req, agent("a"))
-	e, ok := errors.AsType[*toolset.Error](err)
-	if !ok {
-		t.Fatalf("Select = %v, want an error", err)
+	_, e := choose(t, b, agent("a"), "/x/"+name, headers(tools, name))
+	if e == nil {
+		t.Fatal("want an error")
 	}
 	want := "x\uFFFD\uFFFD[2J\uFFFD\uFFFDy" + strings.Repeat("z", 118) + "…"
 	if !strings.HasPrefix(e.Message, "Unknown toolset: "+want+". ") || !strings.Contains(e.Message, "Unknown tool: "+want+". ") {

@@ -1,7 +1,6 @@
 package toolset_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,9 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
-// shop has four servers: a and b share a bare name, slow did not load and is likely to, dead did
+// sample has four servers: a and b share a bare name, slow did not load and is likely to, dead did
 // not and is not. The operator offers all but b:hidden.
-func shop() (toolset.Universe, *config.Config) {
+func sample() (toolset.Universe, *config.Config) {
 	u := toolset.Universe{Servers: []toolset.Server{
 		{Name: "a", Loaded: true}, {Name: "b", Loaded: true}, {Name: "dead"}, {Name: "slow", Transient: true},
 	}}
@@ -32,23 +31,17 @@ func shop() (toolset.Universe, *config.Config) {
 	}
 }
 
-func shopBound(t *testing.T) (*toolset.Bound, toolset.Universe) {
+func sampleBound(t *testing.T) (*toolset.Bound, toolset.Universe) {
 	t.Helper()
-	u, cfg := shop()
-	b, err := toolset.Compile(cfg, u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, u
+	u, cfg := sample()
+	return compile(t, cfg, u), u
 }
 
 // offered lists the ids of a selection.
 func offered(u toolset.Universe, sel toolset.Selection) string {
 	var ids []string
-	for i, x := range u.Tools {
-		if sel.Tools.Has(i) {
-			ids = append(ids, x.ID.String())
-		}
+	for i := range sel.Tools.All() {
+		ids = append(ids, u.Tools[i].ID.String())
 	}
 	return strings.Join(ids, " ")
 }
@@ -57,7 +50,7 @@ func agent(servers string, toolsets ...string) identity.Agent {
 	return identity.Agent{ID: "a", Servers: strings.Fields(servers), Toolsets: toolsets}
 }
 
-// A selectCase is one request to the shop.
+// A selectCase is one request to the sample.
 type selectCase struct {
 	name   string
 	agent  identity.Agent
@@ -78,24 +71,16 @@ func runSelect(t *testing.T, cases []selectCase) {
 	t.Helper()
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			b, u := shopBound(t)
-			req, err := toolset.ParseRequest(tc.path, tc.header)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sel, err := b.Select(req, tc.agent)
+			b, u := sampleBound(t)
+			sel, e := choose(t, b, tc.agent, tc.path, tc.header)
 			if tc.status == 0 {
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := offered(u, sel); got != tc.want {
-					t.Errorf("offered %q, want %q", got, tc.want)
+				if got := offered(u, sel); e != nil || got != tc.want {
+					t.Errorf("offered %q, %v; want %q", got, e, tc.want)
 				}
 				return
 			}
-			e, ok := errors.AsType[*toolset.Error](err)
-			if !ok || e.Status != tc.status || !strings.HasPrefix(e.Message, tc.want) {
-				t.Fatalf("Select = %q, %v; want status %d, %q", offered(u, sel), err, tc.status, tc.want)
+			if e == nil || e.Status != tc.status || !strings.HasPrefix(e.Message, tc.want) {
+				t.Fatalf("Select = %q, %v; want status %d, %q", offered(u, sel), e, tc.status, tc.want)
 			}
 			if (tc.status == http.StatusServiceUnavailable) != (e.RetryAfter == 30*time.Second) {
 				t.Errorf("status %d with RetryAfter %v", e.Status, e.RetryAfter)
@@ -104,7 +89,7 @@ func runSelect(t *testing.T, cases []selectCase) {
 	}
 }
 
-func TestSelectWithinTheAgentsScope(t *testing.T) {
+func TestSelectScope(t *testing.T) {
 	runSelect(t, []selectCase{
 		{"everything", agent("*"), "", nil, everything, 0},
 		{"the zero agent sees nothing, and is not to blame", identity.Agent{}, "", nil, "", 0},
@@ -161,7 +146,7 @@ func TestSelectByTool(t *testing.T) {
 	})
 }
 
-func TestSelectWithoutExcluded(t *testing.T) {
+func TestSelectExclude(t *testing.T) {
 	runSelect(t, []selectCase{
 		{"an excluded tool", agent("*"), "", headers(exclude, "a:one"), "a:two b:three b:two slow:stale", 0},
 		{"a bare name excludes every tool of that name", agent("*"), "", headers(exclude, "two"), "a:one b:three slow:stale", 0},
@@ -181,7 +166,7 @@ func TestSelectLenient(t *testing.T) {
 	})
 }
 
-func TestSelectWhileServersAreDown(t *testing.T) {
+func TestSelectServersDown(t *testing.T) {
 	runSelect(t, []selectCase{
 		{"stale tools of a server that is down", agent("*"), "", headers(toolsets, "slow"), "slow:stale", 0},
 		{"a name under a server that is down", agent("*"), "", headers(tools, "slow:next"), unavailable, 503},
@@ -201,14 +186,9 @@ func TestSelectWhileServersAreDown(t *testing.T) {
 	})
 }
 
-func TestErrorSaysEverything(t *testing.T) {
-	b, _ := shopBound(t)
-	req, err := toolset.ParseRequest("/x/p", headers(toolsets, "x,X", tools, "two, u", "X-MCP-Disabled-Tools", "w"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = b.Select(req, agent("a b"))
-	got, _ := errors.AsType[*toolset.Error](err)
+func TestSelectError(t *testing.T) {
+	b, _ := sampleBound(t)
+	_, got := choose(t, b, agent("a b"), "/x/p", headers(toolsets, "x,X", tools, "two, u", "X-MCP-Disabled-Tools", "w"))
 	// Nothing is on an unknown path, so that the path tells no two tools apart.
 	want := &toolset.Error{
 		Status: http.StatusBadRequest, UnknownToolsets: []string{"X", "p", "x"}, UnknownTools: []string{"u", "w"},
@@ -218,39 +198,27 @@ func TestErrorSaysEverything(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
 	}
-	req, err = toolset.ParseRequest("", headers(tools, "two"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = b.Select(req, agent("a b"))
-	got, _ = errors.AsType[*toolset.Error](err)
+	_, got = choose(t, b, agent("a b"), "", headers(tools, "two"))
 	if got == nil {
-		t.Fatalf("Select = %v, want a conflict", err)
+		t.Fatal("want a conflict")
 	}
 	if diff := cmp.Diff([]toolset.Conflict{{Name: "two", Tools: []string{"a:two", "b:two"}}}, got.Conflicts); diff != "" {
 		t.Errorf("conflicts (-want +got):\n%s", diff)
 	}
 }
 
-func TestIgnoredNamesAreReported(t *testing.T) {
-	b, _ := shopBound(t)
-	req, err := toolset.ParseRequest("", headers(tools, "two,one,zz", toolsets, "nope,a", prefer, "respond-async, Handling = \"lenient\";x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sel, err := b.Select(req, agent("a b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestSelectionIgnored(t *testing.T) {
+	b, _ := sampleBound(t)
+	sel, e := choose(t, b, agent("a b"), "", headers(tools, "two,one,zz", toolsets, "nope,a", prefer, "respond-async, Handling = \"lenient\";x"))
 	if diff := cmp.Diff([]string{"nope", "two", "zz"}, sel.Ignored); diff != "" {
-		t.Errorf("ignored (-want +got):\n%s", diff)
+		t.Errorf("%v, ignored (-want +got):\n%s", e, diff)
 	}
 }
 
 // A caller that may not know of a name reads about it what it reads about a name
 // that is nobody's.
-func TestHiddenNamesLookLikeUnknownOnes(t *testing.T) {
-	b, _ := shopBound(t)
+func TestSelectHiddenNames(t *testing.T) {
+	b, _ := sampleBound(t)
 	for _, tc := range []struct {
 		agent          identity.Agent
 		header, hidden string
@@ -264,12 +232,7 @@ func TestHiddenNamesLookLikeUnknownOnes(t *testing.T) {
 		for _, how := range []string{"", lenient} {
 			answers := map[string]string{}
 			for _, name := range []string{tc.hidden, "qqq"} {
-				req, err := toolset.ParseRequest("", headers(tc.header, name, prefer, how))
-				if err != nil {
-					t.Fatal(err)
-				}
-				sel, err := b.Select(req, tc.agent)
-				e, _ := errors.AsType[*toolset.Error](err)
+				sel, e := choose(t, b, tc.agent, "", headers(tc.header, name, prefer, how))
 				answers[name] = strings.ReplaceAll(fmt.Sprintf("%v %+v", sel.Ignored, e), name, "NAME")
 			}
 			if answers[tc.hidden] != answers["qqq"] {
@@ -279,7 +242,7 @@ func TestHiddenNamesLookLikeUnknownOnes(t *testing.T) {
 	}
 }
 
-func TestHasServer(t *testing.T) {
+func TestSelectionHasServer(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		agent  identity.Agent
@@ -297,15 +260,8 @@ func TestHasServer(t *testing.T) {
 		{"one of which nothing is left is gone", agent("*"), "", headers(exclude, "a:one,a:two"), "b dead slow"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b, u := shopBound(t)
-			req, err := toolset.ParseRequest(tc.path, tc.header)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sel, err := b.Select(req, tc.agent)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b, u := sampleBound(t)
+			sel, _ := choose(t, b, tc.agent, tc.path, tc.header)
 			var got []string
 			for _, s := range u.Servers {
 				if sel.HasServer(s.Name) {
@@ -315,15 +271,15 @@ func TestHasServer(t *testing.T) {
 			if strings.Join(got, " ") != tc.want {
 				t.Errorf("servers = %q, want %q", got, tc.want)
 			}
-			if sel.HasServer("nope") {
-				t.Error("a server that is not configured exists")
+			if sel.HasServer("nope") || (toolset.Selection{}).HasServer(u.Servers[0].Name) {
+				t.Error("a server that is not configured exists, or one is in the zero Selection")
 			}
 		})
 	}
 }
 
-func TestServerToolsets(t *testing.T) {
-	b, u := shopBound(t)
+func TestSelectionServerToolsets(t *testing.T) {
+	b, u := sampleBound(t)
 	for _, tc := range []struct {
 		name  string
 		agent identity.Agent
@@ -335,10 +291,7 @@ func TestServerToolsets(t *testing.T) {
 		{"nothing", identity.Agent{}, map[string][]string{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			sel, err := b.Select(toolset.Request{}, tc.agent)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sel, _ := choose(t, b, tc.agent, "", nil)
 			got := map[string][]string{}
 			for _, s := range u.Servers {
 				if names := sel.ServerToolsets(s.Name); names != nil {
@@ -352,7 +305,7 @@ func TestServerToolsets(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsWhenTheFirstServerMayBeBack(t *testing.T) {
+func TestSelectRetryAfter(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		servers []toolset.Server
@@ -363,17 +316,9 @@ func TestRetryAfterIsWhenTheFirstServerMayBeBack(t *testing.T) {
 		{"never at once", []toolset.Server{{Name: "a", Transient: true, RetryAfter: time.Millisecond}}, time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b, err := toolset.Compile(global{}.config(nil), toolset.Universe{Servers: tc.servers})
-			if err != nil {
-				t.Fatal(err)
-			}
-			req, err := toolset.ParseRequest("/x/all", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = b.Select(req, everyone())
-			if e, ok := errors.AsType[*toolset.Error](err); !ok || e.RetryAfter != tc.want {
-				t.Errorf("Select = %+v, want RetryAfter %v", err, tc.want)
+			b := compile(t, global{}.config(nil), toolset.Universe{Servers: tc.servers})
+			if _, e := choose(t, b, everyone(), "/x/all", nil); e == nil || e.RetryAfter != tc.want {
+				t.Errorf("Select = %+v, want RetryAfter %v", e, tc.want)
 			}
 		})
 	}
