@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// crowd is a house with n tools on ten servers, every third of them denied.
-func crowd(b *testing.B, n int) *house {
-	h := newHouse(b)
+// withMany returns a fixture with n tools on ten servers, every third of them denied.
+func withMany(b *testing.B, n int) *fixture {
+	h := newFixture(b)
 	tools, servers := listing{}, []string(nil)
 	for s := range 10 {
 		name := fmt.Sprintf("s%d", s)
@@ -24,14 +24,14 @@ func crowd(b *testing.B, n int) *house {
 }
 
 // classify counts the callable tools.
-func classify(b *testing.B, h *house) int {
+func classify(b *testing.B, h *fixture) int {
 	v := h.loader.Load(b.Context()).View(anyone())
 	return v.Callable().Len()
 }
 
 // A decision makes a new state: every tool is classified again, the verdicts are not.
 func benchmarkClassify(b *testing.B, n int) {
-	h := crowd(b, n)
+	h := withMany(b, n)
 	want := classify(b, h)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -52,7 +52,7 @@ func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
 
 // A decision seen: the feed is read and the decision about every tool computed anew.
 func BenchmarkRefresh10000(b *testing.B) {
-	h := crowd(b, 10000)
+	h := withMany(b, 10000)
 	h.loader.Load(b.Context())
 	b.ReportAllocs()
 	for b.Loop() {
@@ -64,7 +64,7 @@ func BenchmarkRefresh10000(b *testing.B) {
 
 // Config, policy and catalog read for the first time, from memory.
 func BenchmarkColdLoad10000(b *testing.B) {
-	h := crowd(b, 10000)
+	h := withMany(b, 10000)
 	b.ReportAllocs()
 	for b.Loop() {
 		h.restart()

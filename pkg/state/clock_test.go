@@ -1,19 +1,14 @@
 package state
 
 import (
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
-	"github.com/portcullis-mcp/portcullis/pkg/policy"
 )
 
-func TestDeadlineIsOverByEitherClock(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	for name, pass := range approvaltest.ThreeSeconds {
 		t.Run(name, func(t *testing.T) {
 			m := &approvaltest.Clock{Begin: time.Now()}
@@ -36,71 +31,21 @@ func TestDeadlineIsOverByEitherClock(t *testing.T) {
 	}
 }
 
-// Nothing new stays unread because the clock was set back an hour.
-func TestWhatIsNewIsReadAlthoughTheClockIsSetBack(t *testing.T) {
-	for _, cfg := range []struct {
-		name  string
-		clock func(m *approvaltest.Clock) time.Time
-	}{
-		{"with a monotonic clock", func(m *approvaltest.Clock) time.Time { return m.Now() }},
-		{"without", func(m *approvaltest.Clock) time.Time { return wall(m.Now()) }},
-	} {
-		t.Run(cfg.name, func(t *testing.T) {
-			m := &approvaltest.Clock{Begin: time.Now()}
-			clock := func() time.Time { return cfg.clock(m) }
-			var objects objecttest.Mem
-			approvals := &approvaltest.Mem{Now: clock}
-			put := func(key, data string) {
-				t.Helper()
-				if _, err := objects.Put(t.Context(), key, []byte(data), ""); err != nil {
-					t.Fatal(err)
-				}
-			}
-			put(config.Key, `{"mcpServers": {"s": {"url": "https://s.example.com/mcp"}}}`)
-			snap := snapshot(t, 0, approval.Decision{ID: revision("a", 0, 0).ID, Rev: 1, State: approval.Approved, ApprovedHash: "h", CurrentHash: "h"})
-			if _, err := catalog.Save(t.Context(), &objects, snap, catalog.Current{StartedAt: clock().UTC()}, ""); err != nil {
-				t.Fatal(err)
-			}
-			l := New(&objects, approvals, &Options{Now: clock})
-			if !l.Load(t.Context()).Ready() {
-				t.Fatal("not ready")
-			}
-			m.Wait(31 * time.Second)
-			m.Wall -= time.Hour
-			put(policy.Key, `@id("none") forbid (principal, action, resource);`)
-			r := *snap.Tool(0).Approval
-			r.Rev = 0 // the store has none yet
-			next, e, err := approval.Disable(r, "ada", "", clock())
-			if err == nil {
-				_, err = approvals.Put(t.Context(), next, &e)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := l.Load(t.Context())
-			if s.Health.Policy.Version == "" {
-				t.Error("the new policy is not read")
-			}
-			if l.read.feed.Decisions.Len() != 1 {
-				t.Error("the decision is not read")
-			}
-		})
+func TestCache(t *testing.T) {
+	c := cache[int]{max: 3}
+	made := 0
+	for n := range 10 {
+		got := c.get(fmt.Sprint(n), func() int { made++; return n })
+		if again := c.get(fmt.Sprint(n), func() int { made++; return -1 }); got != n || again != n {
+			t.Errorf("got %d, then %d; want %d", got, again, n)
+		}
 	}
-}
-
-// What is known of decisions ages although the clock is set back.
-func TestDecisionsExpireAlthoughTheClockIsSetBack(t *testing.T) {
-	m := &approvaltest.Clock{Begin: time.Now()}
-	var h sources
-	h.takeCatalog(snapshot(t, 0), m.Now()) // made long after now: it counts as made now
-	h.feed.Err = errors.New("store is down")
-	m.Wait(59 * time.Second)
-	m.Wall -= time.Hour
-	if h.expired(m.Now(), time.Minute) {
-		t.Error("expired after 59 s")
+	if made != 10 || len(c.entries) != 3 {
+		t.Errorf("made %d, kept %d; want 10 and 3", made, len(c.entries))
 	}
-	m.Wait(2 * time.Second)
-	if !h.expired(m.Now(), time.Minute) {
-		t.Error("not expired after 61 s")
+	c.get("", func() int { return 0 })
+	c.get("", func() int { return 0 })
+	if len(c.entries) != 3 {
+		t.Error("a caller without a key is kept")
 	}
 }

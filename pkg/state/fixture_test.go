@@ -30,27 +30,28 @@ func anyone() identity.Agent {
 	return identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: everyTier}
 }
 
-// A house is a pair of stores, a clock and a loader on them.
-type house struct {
+// A fixture is a pair of stores, a clock and a loader on them.
+type fixture struct {
 	t         testing.TB
 	mu        sync.Mutex
 	now       time.Time
-	gets      []string // keys read
+	machine   func() time.Time // in place of now, if it is not nil
+	gets      []string         // keys read
 	since     []time.Time
-	fail      map[string]error // by key; "approvals" for the approval store
+	errs      map[string]error // by key; "approvals" for the approval store
 	objects   *objecttest.Mem
 	approvals *approvaltest.Mem
 	loader    *state.Loader
 	log       bytes.Buffer
 }
 
-func newHouse(t testing.TB) *house {
-	h := &house{t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), fail: map[string]error{}}
+func newFixture(t testing.TB) *fixture {
+	h := &fixture{t: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), errs: map[string]error{}}
 	h.objects = &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.gets = append(h.gets, key)
-		return h.fail[key]
+		return h.errs[key]
 	}}
 	h.approvals = &approvaltest.Mem{
 		Now: h.clock,
@@ -58,7 +59,7 @@ func newHouse(t testing.TB) *house {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.since = append(h.since, since)
-			return h.fail["approvals"]
+			return h.errs["approvals"]
 		},
 	}
 	h.restart()
@@ -66,32 +67,35 @@ func newHouse(t testing.TB) *house {
 }
 
 // restart begins with nothing held.
-func (h *house) restart() { h.restartOn(h.approvals) }
+func (h *fixture) restart() { h.restartOn(h.approvals) }
 
-func (h *house) restartOn(approvals approval.Store) {
+func (h *fixture) restartOn(approvals approval.Store) {
 	h.loader = state.New(h.objects, approvals, &state.Options{Now: h.clock, Log: slog.New(slog.NewTextHandler(&h.log, nil))})
 }
 
-func (h *house) clock() time.Time {
+func (h *fixture) clock() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.machine != nil {
+		return h.machine()
+	}
 	return h.now
 }
 
-func (h *house) wait(d time.Duration) {
+func (h *fixture) wait(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
 }
 
-func (h *house) breaks(what string, err error) {
+func (h *fixture) fail(what string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.fail[what] = err
+	h.errs[what] = err
 }
 
 // reads returns and forgets which objects were read, and how often the feed was.
-func (h *house) reads() (objects []string, feeds int) {
+func (h *fixture) reads() (objects []string, feeds int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	objects, feeds = h.gets, len(h.since)
@@ -99,7 +103,7 @@ func (h *house) reads() (objects []string, feeds int) {
 	return objects, feeds
 }
 
-func (h *house) put(key, data string) {
+func (h *fixture) put(key, data string) {
 	h.t.Helper()
 	if _, err := h.objects.Put(h.t.Context(), key, []byte(data), ""); err != nil {
 		h.t.Fatal(err)
@@ -107,7 +111,7 @@ func (h *house) put(key, data string) {
 }
 
 // configure stores a config of servers, given as name and settings.
-func (h *house) configure(servers ...string) {
+func (h *fixture) configure(servers ...string) {
 	h.t.Helper()
 	var list []string
 	for _, s := range servers {
@@ -122,7 +126,7 @@ type listing map[string]map[string]string
 
 // publish stores a catalog as a sync at this moment would, with the approval
 // records as they are in the store.
-func (h *house) publish(l listing) *catalog.Snapshot {
+func (h *fixture) publish(l listing) *catalog.Snapshot {
 	h.t.Helper()
 	ctx := h.t.Context()
 	in := catalog.Input{}
@@ -164,7 +168,7 @@ func definition(name, description string) tool.Definition {
 }
 
 // observe records what a sync would of a definition that it sees.
-func (h *house) observe(id, description string, baseline bool) {
+func (h *fixture) observe(id, description string, baseline bool) {
 	h.t.Helper()
 	tid, err := tool.ParseID(id)
 	if err != nil {
@@ -188,7 +192,7 @@ func (h *house) observe(id, description string, baseline bool) {
 }
 
 // decide applies one person's decision to the record of a tool.
-func (h *house) decide(id string, f func(approval.Record) (approval.Record, approval.Entry, error)) {
+func (h *fixture) decide(id string, f func(approval.Record) (approval.Record, approval.Entry, error)) {
 	h.t.Helper()
 	tid, err := tool.ParseID(id)
 	if err != nil {
@@ -207,14 +211,14 @@ func (h *house) decide(id string, f func(approval.Record) (approval.Record, appr
 	}
 }
 
-func (h *house) approve(id string) {
+func (h *fixture) approve(id string) {
 	h.t.Helper()
 	h.decide(id, func(r approval.Record) (approval.Record, approval.Entry, error) {
 		return approval.Approve(r, r.CurrentHash, "ada", "", h.clock())
 	})
 }
 
-func (h *house) disable(id string) {
+func (h *fixture) disable(id string) {
 	h.t.Helper()
 	h.decide(id, func(r approval.Record) (approval.Record, approval.Entry, error) {
 		return approval.Disable(r, "ada", "", h.clock())
@@ -222,7 +226,7 @@ func (h *house) disable(id string) {
 }
 
 // statuses loads the state and returns the status of each visible tool.
-func (h *house) statuses() map[string]lock.Status {
+func (h *fixture) statuses() map[string]lock.Status {
 	h.t.Helper()
 	v := h.loader.Load(h.t.Context()).View(anyone())
 	out := map[string]lock.Status{}
@@ -232,9 +236,9 @@ func (h *house) statuses() map[string]lock.Status {
 	return out
 }
 
-// stocked is a house with two approved tools and one that waits.
-func stocked(t *testing.T) *house {
-	h := newHouse(t)
+// withTools returns a fixture with two approved tools and one that waits.
+func withTools(t *testing.T) *fixture {
+	h := newFixture(t)
 	h.configure("files", "mail")
 	h.observe("files:read", "Read a file.", true)
 	h.observe("files:write", "Write a file.", true)
@@ -246,7 +250,7 @@ func stocked(t *testing.T) *house {
 	return h
 }
 
-// atStart is what stocked looks like.
+// atStart is what withTools looks like.
 var atStart = map[string]lock.Status{
 	"files:read": lock.None, "files:write": lock.None, "mail:send": lock.PendingApproval,
 }

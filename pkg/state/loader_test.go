@@ -25,8 +25,8 @@ import (
 
 var errDown = errors.New("store is down")
 
-func TestNothingStoredIsAnEmptyState(t *testing.T) {
-	s := newHouse(t).loader.Load(t.Context())
+func TestLoaderNothingStored(t *testing.T) {
+	s := newFixture(t).loader.Load(t.Context())
 	if s.Ready() || s.Config != nil || s.Catalog != nil {
 		t.Errorf("state is ready without a config: %+v", s.Health)
 	}
@@ -39,8 +39,8 @@ func TestNothingStoredIsAnEmptyState(t *testing.T) {
 	}
 }
 
-func TestAStateHoldsWhatIsStored(t *testing.T) {
-	h := stocked(t)
+func TestLoaderFresh(t *testing.T) {
+	h := withTools(t)
 	if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
 		t.Error(diff)
 	}
@@ -55,8 +55,8 @@ func TestAStateHoldsWhatIsStored(t *testing.T) {
 	}
 }
 
-func TestPartsAreLookedAtAgainWhenTheirTimeIsOver(t *testing.T) {
-	h := stocked(t)
+func TestLoaderTTL(t *testing.T) {
+	h := withTools(t)
 	h.put(policy.Key, "")
 	h.loader.Load(t.Context())
 	objects, feeds := h.reads()
@@ -96,8 +96,8 @@ func TestPartsAreLookedAtAgainWhenTheirTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
-	h := stocked(t)
+func TestLoaderBadConfig(t *testing.T) {
+	h := withTools(t)
 	good := h.loader.Load(t.Context())
 	h.put(config.Key, `{"mcpServers": {"files": {"url": "https://files.example.com/mcp", "enabeld": false}}}`)
 	h.wait(30 * time.Second)
@@ -121,7 +121,7 @@ func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadStaysAndIsFlagged(t *testing.T) {
+func TestLoaderUnreadPart(t *testing.T) {
 	for _, tt := range []struct {
 		key  string
 		part func(state.Health) state.Part
@@ -131,9 +131,9 @@ func TestWhatCannotBeReadStaysAndIsFlagged(t *testing.T) {
 		{catalog.CurrentKey, func(h state.Health) state.Part { return h.Catalog }},
 	} {
 		t.Run(tt.key, func(t *testing.T) {
-			h := stocked(t)
+			h := withTools(t)
 			before := h.loader.Load(t.Context())
-			h.breaks(tt.key, errDown)
+			h.fail(tt.key, errDown)
 			h.wait(30 * time.Second)
 			s := h.loader.Load(t.Context())
 			if p := tt.part(s.Health); !p.Stale || !errors.Is(p.Err, errDown) || !p.ReadAt.Equal(h.clock().Add(-30*time.Second)) {
@@ -147,7 +147,7 @@ func TestWhatCannotBeReadStaysAndIsFlagged(t *testing.T) {
 			}
 			h.reads()
 			h.wait(5 * time.Second)
-			h.breaks(tt.key, nil)
+			h.fail(tt.key, nil)
 			if p := tt.part(h.loader.Load(t.Context()).Health); p.Stale || p.Err != nil {
 				t.Errorf("5 s after the store came back: %+v", p)
 			}
@@ -155,49 +155,17 @@ func TestWhatCannotBeReadStaysAndIsFlagged(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatDoesNotParseLocksUnlessOneIsHeld(t *testing.T) {
-	h := stocked(t)
-	h.put(policy.Key, brokenPolicy)
-	s := h.loader.Load(t.Context())
-	if s.Policy != nil || s.Health.Policy.Err == nil {
-		t.Errorf("a broken policy is in use: %+v", s.Health.Policy)
-	}
-	for id, status := range h.statuses() {
-		if status != lock.DisabledUnknown {
-			t.Errorf("%s is %q without a policy, want unknown", id, status)
-		}
-	}
-	h.put(policy.Key, `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`)
-	h.wait(30 * time.Second)
-	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error(diff)
-	}
-	h.put(policy.Key, brokenPolicy)
-	h.wait(30 * time.Second)
-	if diff := cmp.Diff(want, h.statuses()); diff != "" {
-		t.Error("a broken policy replaced a good one", diff)
-	}
-	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version == "" {
-		t.Errorf("the stale policy is not flagged: %+v", p)
-	}
-	h.wait(30 * time.Second)
-	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil {
-		t.Errorf("an unchanged broken file clears the flag: %+v", p)
-	}
-}
-
 // A process that starts beside a broken file goes on with what was in use.
-func TestAfterAStartTheLastGoodPolicyIsInUse(t *testing.T) {
+func TestLoaderLastGoodPolicy(t *testing.T) {
 	const good = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
-	h := stocked(t)
+	h := withTools(t)
 	h.put(policy.Key, brokenPolicy)
 	h.put(catalog.PolicyFile.LastGood, good)
-	h.breaks(catalog.PolicyFile.LastGood, errDown)
+	h.fail(catalog.PolicyFile.LastGood, errDown)
 	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
 		t.Errorf("while it cannot be read files:read is %q, want unknown", got)
 	}
-	h.breaks(catalog.PolicyFile.LastGood, nil)
+	h.fail(catalog.PolicyFile.LastGood, nil)
 	h.wait(5 * time.Second)
 	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
@@ -214,9 +182,9 @@ func TestAfterAStartTheLastGoodPolicyIsInUse(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatCannotBeReadIsNoPermission(t *testing.T) {
-	h := stocked(t)
-	h.breaks(policy.Key, errDown)
+func TestLoaderUnreadPolicy(t *testing.T) {
+	h := withTools(t)
+	h.fail(policy.Key, errDown)
 	for id, status := range h.statuses() {
 		if status != lock.DisabledUnknown {
 			t.Errorf("%s is %q, want unknown", id, status)
@@ -224,8 +192,8 @@ func TestAPolicyThatCannotBeReadIsNoPermission(t *testing.T) {
 	}
 }
 
-func TestApprovalsThatCannotBeReadAreHeldForAWhile(t *testing.T) {
-	h := stocked(t)
+func TestLoaderApprovalHold(t *testing.T) {
+	h := withTools(t)
 	h.configure("files", "mail", `spare ,"enabled":false`, `free ,"approval":"off"`)
 	h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}, "spare": {"x": "X."}, "free": {"y": "Y."}})
 	want := map[string]lock.Status{
@@ -235,7 +203,7 @@ func TestApprovalsThatCannotBeReadAreHeldForAWhile(t *testing.T) {
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Fatal(diff)
 	}
-	h.breaks("approvals", errDown)
+	h.fail("approvals", errDown)
 	h.wait(60 * time.Second)
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error("after 60 s", diff)
@@ -255,16 +223,16 @@ func TestApprovalsThatCannotBeReadAreHeldForAWhile(t *testing.T) {
 	if !h.loader.Load(t.Context()).Health.Expired {
 		t.Error("health does not say that approvals expired")
 	}
-	h.breaks("approvals", nil)
+	h.fail("approvals", nil)
 	h.wait(5 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.None {
 		t.Errorf("after the store came back files:read is %q", got)
 	}
 }
 
-func TestAColdStartWithoutApprovalsTrustsOnlyAYoungCatalog(t *testing.T) {
-	h := stocked(t)
-	h.breaks("approvals", errDown)
+func TestLoaderColdWithoutApprovals(t *testing.T) {
+	h := withTools(t)
+	h.fail("approvals", errDown)
 	h.wait(59 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.None {
 		t.Errorf("a catalog of 59 s: %q, want callable", got)
@@ -275,8 +243,8 @@ func TestAColdStartWithoutApprovalsTrustsOnlyAYoungCatalog(t *testing.T) {
 	}
 }
 
-func TestOneCallerReadsForAll(t *testing.T) {
-	h := stocked(t)
+func TestLoaderManyCallers(t *testing.T) {
+	h := withTools(t)
 	h.put(policy.Key, "")
 	var wg sync.WaitGroup
 	for range 20 {
@@ -289,68 +257,96 @@ func TestOneCallerReadsForAll(t *testing.T) {
 }
 
 // A caller that goes away in the middle of a refresh leaves it to the next.
-func TestACallerThatGoesAwaySpoilsNothing(t *testing.T) {
+func TestLoaderCanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := true
-		objects := &objecttest.Mem{OnGet: func(ctx context.Context, _ string) error {
-			if !slow {
-				return nil
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}}
-		if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}}`), ""); err != nil {
-			t.Fatal(err)
-		}
-		l := state.New(objects, &approvaltest.Mem{}, nil)
+		h := newFixture(t)
+		h.configure("files")
+		h.objects.OnGet = untilCanceled
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if s := l.Load(ctx); s == nil || s.Health.Config.Err != nil {
+		if s := h.loader.Load(ctx); s == nil || s.Health.Config.Err != nil {
 			t.Errorf("the caller's end is taken for the store's: %+v", s)
 		}
-		slow = false
-		if s := l.Load(t.Context()); s.Config == nil {
+		h.objects.OnGet = nil
+		if s := h.loader.Load(t.Context()); s.Config == nil {
 			t.Errorf("the next caller did not read: %+v", s.Health)
 		}
 	})
 }
 
-func TestAStoreThatHangsCostsARequestTwoSeconds(t *testing.T) {
+// untilCanceled is a store that hangs.
+func untilCanceled(ctx context.Context, _ string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A store that hangs costs a request two seconds.
+func TestLoaderHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := false
-		objects := &objecttest.Mem{OnGet: func(ctx context.Context, _ string) error {
-			if hangs {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return nil
-		}}
-		snap, err := catalog.Build(catalog.Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := catalog.Save(t.Context(), objects, snap, catalog.Current{SyncedAt: time.Now()}, ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}}`), ""); err != nil {
-			t.Fatal(err)
-		}
-		l := state.New(objects, &approvaltest.Mem{}, nil)
-		if !l.Load(t.Context()).Ready() {
+		h := newFixture(t)
+		h.machine = time.Now
+		h.configure("files")
+		h.publish(nil)
+		if !h.loader.Load(t.Context()).Ready() {
 			t.Fatal("not ready")
 		}
-		hangs = true
+		h.objects.OnGet = untilCanceled
 		for _, step := range []struct{ wait, takes time.Duration }{
 			{29 * time.Second, 0}, {2 * time.Second, 2 * time.Second}, {2 * time.Second, 0}, {3 * time.Second, 2 * time.Second},
 		} {
 			time.Sleep(step.wait)
 			before := time.Now()
-			s := l.Load(t.Context())
+			s := h.loader.Load(t.Context())
 			if took := time.Since(before); took != step.takes || !s.Ready() {
 				t.Errorf("took %v, want %v; ready %v", took, step.takes, s.Ready())
 			}
 		}
 	})
+}
+
+// Nothing new stays unread because the clock was set back an hour, and what is known of
+// decisions ages.
+func TestLoaderClockSetBack(t *testing.T) {
+	for name, monotonic := range map[string]bool{"with a monotonic clock": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			m := &approvaltest.Clock{Begin: time.Now()}
+			h := newFixture(t)
+			h.machine = func() time.Time {
+				if monotonic {
+					return m.Now()
+				}
+				return m.Now().Round(0)
+			}
+			h.configure("files")
+			h.observe("files:read", "Read a file.", true)
+			h.publish(listing{"files": {"read": "Read a file."}})
+			h.statuses()
+			m.Wait(31 * time.Second)
+			m.Wall -= time.Hour
+			h.put(policy.Key, `@id("x") forbid (principal == Agent::"nobody", action, resource);`)
+			h.disable("files:read")
+			if got := h.statuses()["files:read"]; got != lock.DisabledByUser {
+				t.Errorf("the decision is not read: %q", got)
+			}
+			if h.loader.Load(t.Context()).Health.Policy.Version == "" {
+				t.Error("the new policy is not read")
+			}
+			if !monotonic {
+				return // nothing tells how long ago the last read was
+			}
+			h.fail("approvals", errDown)
+			for _, step := range []struct {
+				wait    time.Duration
+				expired bool
+			}{{59 * time.Second, false}, {2 * time.Second, true}} {
+				m.Wait(step.wait)
+				m.Wall -= time.Hour
+				if got := h.loader.Refresh(t.Context()).Health.Expired; got != step.expired {
+					t.Errorf("%v later: expired %v", step.wait, got)
+				}
+			}
+		})
+	}
 }
 
 func ExampleLoader() {

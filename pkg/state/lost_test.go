@@ -15,7 +15,7 @@ import (
 
 // called is the status by which a call of each tool is judged: by the record that the store
 // has now.
-func (h *house) called() map[string]lock.Status {
+func (h *fixture) called() map[string]lock.Status {
 	h.t.Helper()
 	v := h.loader.Load(h.t.Context()).View(anyone())
 	out := map[string]lock.Status{}
@@ -31,27 +31,27 @@ func (h *house) called() map[string]lock.Status {
 
 // Before a sync has put back what a store lost: a call goes by the stricter of what the store
 // and the catalog know, and no search shows as callable what either locks.
-func TestLostStoreOpensNothing(t *testing.T) {
-	enable := func(h *house, id string) {
+func TestLoaderLostStore(t *testing.T) {
+	enable := func(h *fixture, id string) {
 		h.decide(id, func(r approval.Record) (approval.Record, approval.Entry, error) {
 			return approval.Enable(r, "ada", "", h.clock())
 		})
 	}
 	for _, test := range []struct {
 		name string
-		then func(h *house, yesterday *approvaltest.Mem) // h.approvals is as of today
-		want map[string]lock.Status                      // of a call
+		then func(h *fixture, yesterday *approvaltest.Mem) // h.approvals is as of today
+		want map[string]lock.Status                        // of a call
 	}{
-		{"nothing was lost", func(*house, *approvaltest.Mem) {}, map[string]lock.Status{
+		{"nothing was lost", func(*fixture, *approvaltest.Mem) {}, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"emptied: the catalog holds", func(h *house, _ *approvaltest.Mem) { h.approvals = &approvaltest.Mem{Now: h.clock} }, map[string]lock.Status{
+		{"emptied: the catalog holds", func(h *fixture, _ *approvaltest.Mem) { h.approvals = &approvaltest.Mem{Now: h.clock} }, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"set back: the stricter holds", func(h *house, yesterday *approvaltest.Mem) { h.approvals = yesterday }, map[string]lock.Status{
+		{"set back: the stricter holds", func(h *fixture, yesterday *approvaltest.Mem) { h.approvals = yesterday }, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},
-		{"set back, then decided about until revisions meet", func(h *house, yesterday *approvaltest.Mem) {
+		{"set back, then decided about until revisions meet", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.approvals = yesterday
 			h.disable("files:write")
 			enable(h, "files:write")
@@ -59,7 +59,7 @@ func TestLostStoreOpensNothing(t *testing.T) {
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.DisabledByUser,
 		}},
-		{"set back, then decided about at the same revision", func(h *house, yesterday *approvaltest.Mem) {
+		{"set back, then decided about at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
 			h.approvals = yesterday
 			enable(h, "files:write") // a second write, as was the disabling that is lost
 		}, map[string]lock.Status{
@@ -68,7 +68,7 @@ func TestLostStoreOpensNothing(t *testing.T) {
 	} {
 		for _, warm := range []bool{false, true} {
 			t.Run(test.name+map[bool]string{true: ", warm", false: ""}[warm], func(t *testing.T) {
-				h := stocked(t)
+				h := withTools(t)
 				h.disable("files:read")
 				yesterday := h.approvals.Copy()
 				h.wait(time.Minute)
@@ -110,8 +110,8 @@ func TestLostStoreOpensNothing(t *testing.T) {
 type swap struct{ approval.Store }
 
 // A store that cannot be read when it is looked at is no lost one.
-func TestStoreThatCannotBeReadIsNotLost(t *testing.T) {
-	h := stocked(t)
+func TestLoaderUnreadStoreIsNotLost(t *testing.T) {
+	h := withTools(t)
 	h.statuses()
 	h.approvals.OnGet = func(context.Context, tool.ID) error { return errDown }
 	h.wait(time.Minute)
@@ -121,8 +121,8 @@ func TestStoreThatCannotBeReadIsNotLost(t *testing.T) {
 }
 
 // A read that may be late, and is, tells nothing of a store.
-func TestStoreThatIsReadLateIsNotLost(t *testing.T) {
-	h := stocked(t)
+func TestLoaderLateReadIsNotLost(t *testing.T) {
+	h := withTools(t)
 	h.approvals.Late = &approvaltest.Mem{}
 	h.restart()
 	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.loader.Load(t.Context()).Health.Lost {

@@ -11,7 +11,7 @@ import (
 // The statuses of 10,000 tools: for an agent that is new, and for one that was seen before.
 func BenchmarkPolicy10000(b *testing.B) {
 	for _, bb := range []struct{ name, rules string }{{"no rules", ""}, {"real rules", policytest.Rules(b)}} {
-		h := crowd(b, 10000)
+		h := withMany(b, 10000)
 		var open []string
 		for n := range 10 {
 			open = append(open, fmt.Sprintf(`s%d ,"approval":"off"`, n))

@@ -19,10 +19,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// TestWhatIsCallableAsThePolicyFileChanges is the table of what an operator's deeds open
-// and shut: for a process that goes on, and for one that starts at that moment. The sync
+// TestPolicyFile is the table of which tools an operator locks and unlocks by the policy file: for a process that goes on, and for one that starts at that moment. The sync
 // that follows each deed keeps the last good file.
-func TestWhatIsCallableAsThePolicyFileChanges(t *testing.T) {
+func TestPolicyFile(t *testing.T) {
 	const (
 		noWrites   = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
 		noFiles    = `@id("no-files") forbid (principal, action, resource) when { resource.server == "files" };`
@@ -31,11 +30,11 @@ func TestWhatIsCallableAsThePolicyFileChanges(t *testing.T) {
 		denied     = lock.DisabledByConfig
 		unknown    = lock.DisabledUnknown
 	)
-	h := stocked(t)
+	h := withTools(t)
 	var log bytes.Buffer
 	warm := state.New(h.objects, h.approvals, &state.Options{Now: h.clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, row := range []struct {
-		deed, file  string
+		event, file string
 		read, write lock.Status
 		stale       bool
 		cold        lock.Status // of both tools, where a process that starts differs; same: it does not
@@ -73,14 +72,21 @@ func TestWhatIsCallableAsThePolicyFileChanges(t *testing.T) {
 				want = map[string]lock.Status{"files:read": row.cold, "files:write": row.cold, "mail:send": row.cold}
 			}
 			if diff := cmp.Diff(want, h.statuses()); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", row.deed, process, diff)
+				t.Errorf("%s, %s (-want +got):\n%s", row.event, process, diff)
 			}
-			if p := loader.Load(t.Context()).Health.Policy; p.Stale != row.stale || (p.Err != nil) != row.stale {
-				t.Errorf("%s, %s: %+v, want stale %t", row.deed, process, p, row.stale)
+			for range 2 { // a look at the same file again clears no flag
+				s := loader.Load(t.Context())
+				if p := s.Health.Policy; p.Stale != row.stale || (p.Err != nil) != row.stale || (s.Policy == nil) != (process == "cold" && row.cold == unknown) {
+					t.Errorf("%s, %s: %+v, want stale %t", row.event, process, p, row.stale)
+				}
+				if row.write == denied && s.Health.Policy.Version == "" {
+					t.Errorf("%s, %s: the version of what is in use is missing", row.event, process)
+				}
+				h.wait(30 * time.Second)
 			}
 			if process == "warm" && row.stale {
 				if n := strings.Count(log.String(), "\n"); n != 1 {
-					t.Errorf("%s: %d lines are logged, want one:\n%s", row.deed, n, log.String())
+					t.Errorf("%s: %d lines are logged, want one:\n%s", row.event, n, log.String())
 				}
 			}
 			if process == "warm" {
@@ -90,8 +96,8 @@ func TestWhatIsCallableAsThePolicyFileChanges(t *testing.T) {
 	}
 }
 
-func TestAGoneConfigStaysInUse(t *testing.T) {
-	h := stocked(t)
+func TestLoaderConfigGone(t *testing.T) {
+	h := withTools(t)
 	h.loader.Load(t.Context())
 	o, err := h.objects.Get(t.Context(), config.Key, "")
 	if err != nil {
@@ -114,24 +120,16 @@ func TestAGoneConfigStaysInUse(t *testing.T) {
 }
 
 // A policy that came and went between two looks of a process is in force all the same.
-func TestAPolicyThatCameAndWentIsInForce(t *testing.T) {
-	h := stocked(t)
+func TestLoaderPolicyGone(t *testing.T) {
+	h := withTools(t)
 	h.loader.Load(t.Context())
 	h.put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
 	h.wait(30 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.DisabledByConfig {
 		t.Errorf("files:read is %q, want it denied", got)
 	}
-}
-
-func TestHealthNamesAPolicyThatIsGone(t *testing.T) {
-	h := stocked(t)
-	h.put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
-	var codes []string
-	for _, r := range h.loader.Load(t.Context()).Health.Reasons() {
-		codes = append(codes, r.Code)
-	}
-	if !slices.Contains(codes, "policy_gone") {
-		t.Errorf("reasons = %q, want policy_gone among them", codes)
+	reasons := h.loader.Load(t.Context()).Health.Reasons()
+	if !slices.ContainsFunc(reasons, func(r state.Reason) bool { return r.Code == "policy_gone" }) {
+		t.Errorf("reasons = %+v, want policy_gone among them", reasons)
 	}
 }

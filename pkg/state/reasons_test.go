@@ -134,7 +134,7 @@ func TestHealthReasons(t *testing.T) {
 
 // A loader finds out what is wrong, says since when, and forgets what is mended.
 func TestLoaderHealth(t *testing.T) {
-	h := stocked(t)
+	h := withTools(t)
 	health := func() string {
 		t.Helper()
 		out := ""
@@ -152,11 +152,11 @@ func TestLoaderHealth(t *testing.T) {
 	want("at the start", "")
 	h.wait(time.Minute)
 	h.put(config.Key, `{"mcpServers": {"files": {"oops": 1}}}`)
-	h.breaks("approvals", errDown)
+	h.fail("approvals", errDown)
 	want("a bad config and no approvals", "config_refused 1m0s approvals_unread 1m0s ")
 	h.wait(time.Minute)
 	want("a minute later", "approvals_unread 1m0s config_refused 1m0s ")
-	h.breaks("approvals", nil)
+	h.fail("approvals", nil)
 	h.configure("files", "mail")
 	want("mended", "")
 	h.wait(time.Minute)
@@ -177,14 +177,14 @@ func TestLoaderHealth(t *testing.T) {
 
 // What comes back together is one line.
 func TestLoaderLog(t *testing.T) {
-	h := stocked(t)
+	h := withTools(t)
 	for _, key := range []string{config.Key, catalog.CurrentKey} {
-		h.breaks(key, errDown)
+		h.fail(key, errDown)
 	}
 	h.loader.Refresh(t.Context())
 	h.loader.Refresh(t.Context())
 	for _, key := range []string{config.Key, catalog.CurrentKey} {
-		h.breaks(key, nil)
+		h.fail(key, nil)
 	}
 	h.loader.Refresh(t.Context())
 	h.loader.Refresh(t.Context())

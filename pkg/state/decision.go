@@ -27,15 +27,17 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 			continue
 		}
 		t, server := inv.snap.Tool(i), inv.cfg.Servers[r.server]
+		d, off := &out[i], approval.Mode(server.Approval) == approval.Off
 		if unknown {
-			out[i] = decision{current: approval.Mode(server.Approval) == approval.Off}
+			d.current = off
 			continue
 		}
-		record, last := since.Record(t.ID, t.Approval), t.ApprovedRaw
-		if record != nil && (t.Approval == nil || record.ApprovedHash != t.Approval.ApprovedHash) {
-			last = nil // the text is not at hand
+		record := since.Record(t.ID, t.Approval)
+		d.userDisabled, d.approved = factsOf(record, server, t.Definition.Hash)
+		d.current = off || record != nil && record.ApprovedHash == t.Definition.Hash
+		if !d.current && record != nil && record.ApprovedHash != "" && t.Approval != nil && record.ApprovedHash == t.Approval.ApprovedHash {
+			d.last = t.ApprovedRaw // of any other approval the text is not at hand
 		}
-		out[i] = newDecision(record, last, server, t.Definition.Hash)
 	}
 	return out
 }
@@ -64,20 +66,6 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 		return lock.Unknown
 	}
 	return a
-}
-
-// newDecision judges one record. last is the definition last approved, used
-// only if it is not the one with this hash.
-func newDecision(record *approval.Record, last json.RawMessage, server config.Server, hash tool.Hash) decision {
-	var s decision
-	s.userDisabled, s.approved = factsOf(record, server, hash)
-	switch {
-	case approval.Mode(server.Approval) == approval.Off, record != nil && record.ApprovedHash == hash:
-		s.current = true
-	case record != nil && record.ApprovedHash != "":
-		s.last = last
-	}
-	return s
 }
 
 // factsOf is [approval.Facts] for a tool of the server as it is configured now.
