@@ -118,10 +118,10 @@ func writeHints(w *bytes.Buffer, sets []*judgedSet) {
 
 A third of the servers is locked at random, three times (of metatool, which has one server, a third
 of the tools). Of the queries whose every wanted tool is locked, how many are answered with a hint;
-and of those whose wanted tools are all callable, how many are hinted at a locked tool for nothing. *zero*:
-if nothing callable matches. *ranked apart*: also if the best locked score is over the best callable
-one, of two rankings. *best*, as shipped: also if a locked tool is over every callable one in a
-ranking of both.
+and of those whose wanted tools are all callable, how many are hinted at a locked tool for nothing.
+*zero*: if nothing callable matches. *ranked apart*: also if the best locked score is over the best
+callable one, of two rankings. *best*, as shipped: also if a locked tool is over every callable one
+in a ranking of both.
 
 | | hint where it is needed: zero | ranked apart | best | hint for nothing: zero | ranked apart | best |
 |---|---|---|---|---|---|---|
