@@ -76,9 +76,9 @@ func (d *Dialer) dial(ctx context.Context, network, addr, scheme string) (net.Co
 	return nd.DialContext(ctx, network, addr)
 }
 
-// Transport returns a transport that dials with d. Its connections are of type [*Conn]. It takes no proxy from the
-// environment, and speaks HTTP/1.1 alone: there one connection carries one call, so
-// that closing it cancels that call, and a reset loses no other.
+// Transport returns a transport that dials with d. Its connections are of type [*Conn]. It takes
+// no proxy from the environment, and speaks HTTP/1.1 alone: there one connection carries one
+// call, so that closing it cancels that call, and a reset loses no other.
 func (d *Dialer) Transport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

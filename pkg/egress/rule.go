@@ -70,8 +70,8 @@ func (r Rule) Blocks(u *url.URL) bool {
 	return r.Check("https", netip.AddrPortFrom(addr, uint16(port))) != nil
 }
 
-// isRuntime reports whether an address is the Lambda runtime's own endpoint, from which a request could take
-// other callers' events. Where its host is a name, whatever is not public may be it.
+// isRuntime reports whether an address is the Lambda runtime's own endpoint, from which a request
+// could take other callers' events. Where its host is a name, whatever is not public may be it.
 func (r Rule) isRuntime(addr netip.Addr, port uint16) bool {
 	host, p, err := net.SplitHostPort(r.Runtime)
 	if err != nil || p != strconv.Itoa(int(port)) {

@@ -24,7 +24,7 @@ const (
 	Denied    Status = "denied"    // we may not: retrying will not help
 )
 
-// An Outcome is how a load or a call of one server ended. It is stored in the catalog without Tools.
+// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools.
 type Outcome struct {
 	ServerID   string            `json:"server"`
 	Status     Status            `json:"status"`

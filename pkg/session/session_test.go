@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
 )
 
-func TestMemKeepsThePromises(t *testing.T) {
+func TestMem(t *testing.T) {
 	sessiontest.Run(t, func(*testing.T) session.Store { return new(sessiontest.Mem) })
 }
 

@@ -65,7 +65,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
-// BenchmarkTake takes 527 real definitions into a listing, and the part of it that looks for references.
+// BenchmarkTake takes 527 real definitions into a listing; and looks for references alone.
 func BenchmarkTake(b *testing.B) {
 	catalog := local.Tools(b)
 	listings := map[string]*listing{}
@@ -112,7 +112,7 @@ func BenchmarkLoadAll(b *testing.B) {
 	}
 }
 
-// BenchmarkLoadAllInTrouble is one run over 70 real servers of which 5 hang: what counts is the time of one.
+// BenchmarkLoadAllInTrouble is one run over 70 real servers, of which 5 hang.
 func BenchmarkLoadAllInTrouble(b *testing.B) {
 	for b.Loop() {
 		var targets []Target

@@ -132,8 +132,8 @@ func notProcessed(x *exchange, proxy string) bool {
 	return proxy != "envoy" || len(x.envoyFlags()) > 0 || len(x.header.Values("X-Envoy-Upstream-Service-Time")) > 0
 }
 
-// rejectedUnread reports whether an HTTP status means that the request was refused as such. 400, 408,
-// 409 and 422 are not among them: servers also answer so when a tool failed half-way.
+// rejectedUnread reports whether an HTTP status means that the request was refused as such. 400,
+// 408, 409 and 422 are not among them: servers also answer so when a tool failed half-way.
 func rejectedUnread(status int) bool {
 	switch status {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect,

@@ -62,8 +62,8 @@ func unknownMethod(err error) bool {
 	return ok && status.status/100 == 4 && !intermediaryStatus(status.status)
 }
 
-// intermediaryStatus reports whether an HTTP status is one that a proxy on the way sets too: a denial, a
-// limit or a timeout.
+// intermediaryStatus reports whether an HTTP status is one that a proxy on the way sets too: a
+// denial, a limit or a timeout.
 func intermediaryStatus(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,

@@ -19,8 +19,8 @@ const (
 
 // LoadAll loads the targets in their order and returns their outcomes in that order. At most
 // Options.Concurrency load at once, and at first no more than eight begin within a second:
-// a burst is what makes a cold authorization service fail. Each round of servers that load makes room
-// for one more, until one meets such a service that is overloaded.
+// a burst is what makes a cold authorization service fail. Each round of servers that load makes
+// room for one more, until one meets such a service that is overloaded.
 //
 // When ctx ends LoadAll returns what it has. A server that was not asked, or not to the end,
 // has the zero Status then. each, if not nil, is called with every outcome as it comes, one

@@ -64,7 +64,7 @@ func (o *operation) begin(ctx context.Context) error {
 }
 
 // do sends one request, with a handshake before it if need be. Four things get a second
-// chance, once an op each, because the answer proves that the request was not
+// chance, once an operation each, because the answer proves that the request was not
 // processed: a credential that has changed meanwhile, a session that is gone (twice, if
 // another instance had opened the next one), a version to negotiate, an era that is no
 // longer the server's.
@@ -225,8 +225,9 @@ func (o *operation) secrets() []string {
 	return all
 }
 
-// attempt makes one attempt and says how it ended. caller is the caller's context, own that of
-// the attempt. A panic ends here, where it is known whether a call was sent, and is this server's alone.
+// attempt makes one attempt and returns how it ended. caller is the caller's context, own that
+// of the attempt. A panic is recovered here, where it is known whether a call was sent; it
+// concerns this server alone.
 func (o *operation) attempt(caller, own context.Context, f func() error) (out outcome.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -65,7 +65,7 @@ func TestResolveHeaders(t *testing.T) {
 			t.Errorf("header %q = %v, %v; want %q", value, ep, err, want)
 		}
 	}
-	for _, h := range []map[string]string{{"X-H": "${env:BREAK}"}, {"X-H": "${env:A"}, {"bad name": "x"}, {"": "x"}} {
+	for _, h := range []map[string]string{{"X-H": "${env:BREAK}"}, {"X-H": "${env:A"}} {
 		_, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: h})
 		if _, ok := errors.AsType[*configError](err); !ok || strings.Contains(err.Error(), "X: y") {
 			t.Errorf("headers %v: %v, want a fault that does not show the value", h, err)

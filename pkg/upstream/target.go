@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // An endpoint is a [Target] made ready to be dialed.
@@ -45,14 +44,11 @@ func (c *Client) resolve(ctx context.Context, t Target) (*endpoint, error) {
 	return ep, nil
 }
 
-// addHeader resolves the references in value and checks what comes out.
+// addHeader resolves the references in value and checks what comes out of them.
 func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string) error {
 	resolved, err := c.expand(ctx, ep, value)
 	if err != nil {
 		return err
-	}
-	if !tool.IsHeaderName(name) {
-		return &configError{msg: fmt.Sprintf("%q is not the name of a header", name)}
 	}
 	if strings.ContainsFunc(resolved, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		return &configError{msg: fmt.Sprintf("the value of header %q holds a control character", name)}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +17,6 @@ import (
 
 // A Mem is a [session.Store] in memory. The zero value is ready to use.
 type Mem struct {
-	Now  func() time.Time      // nil: time.Now
 	Fail func(op string) error // asked before each Get, Put and Delete; nil: none fails
 
 	mu   sync.Mutex
@@ -28,7 +28,7 @@ type Mem struct {
 func (m *Mem) Ops() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return map[string]int{"Get": m.ops["Get"], "Put": m.ops["Put"], "Delete": m.ops["Delete"]}
+	return maps.Clone(m.ops)
 }
 
 // begin counts a call; the caller holds the lock.
@@ -47,12 +47,8 @@ func (m *Mem) begin(ctx context.Context, op string) error {
 
 // live returns what is kept and not over; the caller holds the lock.
 func (m *Mem) live(k session.Key) (session.Session, bool) {
-	now := time.Now
-	if m.Now != nil {
-		now = m.Now
-	}
 	s, ok := m.kept[k.ID()]
-	return s, ok && s.Expires.After(now())
+	return s, ok && s.Expires.After(time.Now())
 }
 
 // Get implements [session.Store].
@@ -105,8 +101,8 @@ func (m *Mem) Delete(ctx context.Context, k session.Key, s session.Session) erro
 // returns an empty store on the clock of this machine.
 func Run(t *testing.T, open func(t *testing.T) session.Store) {
 	for _, promise := range []struct {
-		name string
-		held func(*testing.T, session.Store)
+		name  string
+		check func(*testing.T, session.Store)
 	}{
 		{"what was never kept is not found", missing},
 		{"a session comes back as it was put", roundTrip},
@@ -121,7 +117,7 @@ func Run(t *testing.T, open func(t *testing.T) session.Store) {
 		{"delete spares another session", deleteOther},
 		{"an ended context stores nothing", endedContext},
 	} {
-		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })
+		t.Run(promise.name, func(t *testing.T) { promise.check(t, open(t)) })
 	}
 }
 
@@ -139,6 +135,24 @@ func put(t *testing.T, st session.Store, k session.Key, s session.Session, old s
 	got, err := st.Put(t.Context(), k, s, secret.New(old))
 	if err != nil || describe(got) != describe(s) {
 		t.Fatalf("Put = %s, %v; want %s", describe(got), err, describe(s))
+	}
+}
+
+// conflict checks that s is not put, since kept is there.
+func conflict(t *testing.T, st session.Store, s session.Session, old string, kept session.Session) {
+	t.Helper()
+	got, err := st.Put(t.Context(), key("a"), s, secret.New(old))
+	if !errors.Is(err, session.ErrConflict) || describe(got) != describe(kept) {
+		t.Errorf("Put = %s, %v; want %s, ErrConflict", describe(got), err, describe(kept))
+	}
+	want(t, st, key("a"), kept)
+}
+
+// remove checks how deleting s ends.
+func remove(t *testing.T, st session.Store, s session.Session, ends error) {
+	t.Helper()
+	if err := st.Delete(t.Context(), key("a"), s); !errors.Is(err, ends) {
+		t.Errorf("Delete = %v, want %v", err, ends)
 	}
 }
 
@@ -163,9 +177,7 @@ func describe(s session.Session) string {
 
 func missing(t *testing.T, st session.Store) {
 	wantNone(t, st, key("a"))
-	if err := st.Delete(t.Context(), key("a"), sample("x", time.Hour)); err != nil {
-		t.Errorf("Delete = %v, want nil", err)
-	}
+	remove(t, st, sample("x", time.Hour), nil)
 }
 
 func roundTrip(t *testing.T, st session.Store) {
@@ -190,11 +202,7 @@ func owners(t *testing.T, st session.Store) {
 func first(t *testing.T, st session.Store) {
 	a, b := sample("first", time.Hour), sample("second", 2*time.Hour)
 	put(t, st, key("a"), a, "")
-	got, err := st.Put(t.Context(), key("a"), b, secret.Text{})
-	if !errors.Is(err, session.ErrConflict) || describe(got) != describe(a) {
-		t.Errorf("Put = %s, %v; want %s, ErrConflict", describe(got), err, describe(a))
-	}
-	want(t, st, key("a"), a)
+	conflict(t, st, b, "", a)
 }
 
 func prolong(t *testing.T, st session.Store) {
@@ -208,11 +216,7 @@ func replace(t *testing.T, st session.Store) {
 	put(t, st, key("a"), sample("gone", time.Hour), "")
 	fresh := sample("fresh", time.Hour)
 	put(t, st, key("a"), fresh, "gone")
-	late := sample("late", time.Hour)
-	got, err := st.Put(t.Context(), key("a"), late, secret.New("gone"))
-	if !errors.Is(err, session.ErrConflict) || describe(got) != describe(fresh) {
-		t.Errorf("Put = %s, %v; want %s, ErrConflict", describe(got), err, describe(fresh))
-	}
+	conflict(t, st, sample("late", time.Hour), "gone", fresh)
 }
 
 func expired(t *testing.T, st session.Store) {
@@ -251,9 +255,7 @@ func deleteOnce(t *testing.T, st session.Store) {
 	s := sample("x", time.Hour)
 	put(t, st, key("a"), s, "")
 	for range 2 {
-		if err := st.Delete(t.Context(), key("a"), s); err != nil {
-			t.Errorf("Delete = %v, want nil", err)
-		}
+		remove(t, st, s, nil)
 		wantNone(t, st, key("a"))
 	}
 }
@@ -262,18 +264,14 @@ func deleteSpares(t *testing.T, st session.Store) {
 	s, longer := sample("x", time.Hour), sample("x", 2*time.Hour)
 	put(t, st, key("a"), s, "")
 	put(t, st, key("a"), longer, "")
-	if err := st.Delete(t.Context(), key("a"), s); !errors.Is(err, session.ErrConflict) {
-		t.Errorf("Delete = %v, want ErrConflict", err)
-	}
+	remove(t, st, s, session.ErrConflict)
 	want(t, st, key("a"), longer)
 }
 
 func deleteOther(t *testing.T, st session.Store) {
 	s := sample("x", time.Hour)
 	put(t, st, key("a"), s, "")
-	if err := st.Delete(t.Context(), key("a"), sample("y", 2*time.Hour)); err != nil {
-		t.Errorf("Delete = %v, want nil", err)
-	}
+	remove(t, st, sample("y", 2*time.Hour), nil)
 	want(t, st, key("a"), s)
 }
 
