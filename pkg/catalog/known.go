@@ -25,7 +25,10 @@ type Known struct {
 
 // baselineKey is the identity of a list's server, as [Known] has it.
 func (l *list) baselineKey() string {
-	return approval.BaselineKey(approval.Identity(l.server.URL), approval.Tools)
+	if l.key == "" {
+		l.key = approval.BaselineKey(approval.Identity(l.server.URL), approval.Tools)
+	}
+	return l.key
 }
 
 // readTaken gathers which servers had their first list, by the catalog before and by what an

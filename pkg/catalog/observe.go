@@ -32,8 +32,7 @@ const (
 	recordSize  = 1 << 10
 )
 
-// take notes how the server's load ended, and its tools. A tool whose name was listed
-// before it is refused.
+// take notes how the server's load ended, and its tools, of which no two have one name.
 func (l *list) take(o outcome.Outcome) {
 	l.outcome = o
 	l.outcome.Tools = nil
@@ -42,13 +41,7 @@ func (l *list) take(o outcome.Outcome) {
 		return
 	}
 	l.loaded = true
-	seen := make(map[string]bool, len(o.Tools))
 	for _, d := range o.Tools {
-		if seen[d.Name] {
-			l.refuse(d.Name, "the server lists it twice")
-			continue
-		}
-		seen[d.Name] = true
 		l.tools = append(l.tools, ToolInput{Definition: d})
 	}
 	if n := len(l.outcome.Refused) - maxRefused; n > 0 {

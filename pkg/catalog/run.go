@@ -47,6 +47,7 @@ type list struct {
 	loaded  bool            // tools is what the server says now
 	tools   []ToolInput     // without records
 	counts  ServerReport    // New, Changed and Gone
+	key     string          // see baselineKey; "": not worked out yet
 }
 
 // run syncs once, from the start.

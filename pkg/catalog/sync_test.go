@@ -235,21 +235,6 @@ func TestServerAtAnotherURLWaits(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-func TestListedTwiceIsRefusedOnce(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read", `{"name":"read","description":"Another."}`, `{"name":"bad name"}`}
-	w.sync()
-	wantState(t, w, "fs:read: approved")
-	if raw := string(w.load().Tool(0).Definition.Raw); raw != `{"name":"read"}` {
-		t.Errorf("kept %s, want the first", raw)
-	}
-	fs, _ := w.load().Server("fs")
-	if len(fs.Outcome.Refused) != 2 || fs.Outcome.Refused[1].Name != `"read"` {
-		t.Errorf("refused = %+v", fs.Outcome.Refused)
-	}
-}
-
 func TestRefusedToolsAreKeptUpToALimit(t *testing.T) {
 	w := newWorld(t)
 	w.configure(map[string]string{"fs": ""})

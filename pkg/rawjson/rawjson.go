@@ -220,6 +220,23 @@ func Set(object json.RawMessage, name string, value []byte) json.RawMessage {
 	return append(out, object[end:]...)
 }
 
+// Elements returns the elements of a JSON array as the bytes they are in it. It is lenient.
+func Elements(array []byte) (list []json.RawMessage, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(array), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '[' {
+		return nil, errors.New("not a JSON array")
+	}
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := int(d.InputOffset())
+		list = append(list, array[end-len(value):end:end])
+	}
+	return list, nil
+}
+
 // Quote returns s as a JSON string. Bytes that are no UTF-8 become U+FFFD.
 func Quote(s string) json.RawMessage { return appendQuote(nil, s) }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -114,6 +115,29 @@ func TestSet(t *testing.T) {
 	} {
 		if got := rawjson.Set([]byte(tt.object), "n", []byte(`5`)); string(got) != tt.want {
 			t.Errorf("Set(%s) = %s, want %s", tt.object, got, tt.want)
+		}
+	}
+}
+
+func TestElements(t *testing.T) {
+	for in, want := range map[string][]string{
+		`[]`: nil, ` [ 1.0, {"a" :[2]} ,"\u00e9"]`: {"1.0", `{"a" :[2]}`, `"\u00e9"`}, `[null,[]]`: {"null", "[]"},
+	} {
+		list, err := rawjson.Elements([]byte(in))
+		var got []string
+		for _, e := range list {
+			got = append(got, string(e))
+			if cap(e) != len(e) {
+				t.Errorf("appending to an element of %s would write into it", in)
+			}
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("Elements(%s) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "[", "[1", "[1,", "[1 2]", "{}", "null", `"a"`, "[01]"} {
+		if got, err := rawjson.Elements([]byte(in)); err == nil {
+			t.Errorf("Elements(%s) = %q, want an error", in, got)
 		}
 	}
 }

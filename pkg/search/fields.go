@@ -2,9 +2,10 @@ package search
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // The five fields of a tool, in the order in which their parts are added up.
@@ -57,26 +58,16 @@ func (d Doc) texts() [fields]string {
 // descriptions and enum values, sorted by name: key order means nothing. What
 // is not a schema has no text.
 func schemaText(schema json.RawMessage) (names, text string) {
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		return "", ""
-	}
+	properties, _ := rawjson.Split(rawjson.Get(schema, "properties"), rawjson.Lenient)
+	slices.SortFunc(properties, func(a, b rawjson.Member) int { return strings.Compare(a.Name, b.Name) })
 	var n, t strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		n.WriteString(name)
-		n.WriteByte('\n')
-		var p map[string]json.RawMessage
-		if json.Unmarshal(s.Properties[name], &p) != nil {
-			continue // true and false are schemas too
-		}
-		writeScalar(&t, p["description"])
-		var values []json.RawMessage
-		if json.Unmarshal(p["enum"], &values) == nil {
-			for _, v := range values {
-				writeScalar(&t, v)
-			}
+	for _, p := range properties {
+		n.WriteString(p.Name + "\n")
+		property, _ := rawjson.Split(p.Value, rawjson.Lenient) // true and false are schemas too
+		writeScalar(&t, property.Get("description"))
+		values, _ := rawjson.Elements(property.Get("enum"))
+		for _, v := range values {
+			writeScalar(&t, v)
 		}
 	}
 	return n.String(), t.String()
@@ -84,16 +75,12 @@ func schemaText(schema json.RawMessage) (names, text string) {
 
 // writeScalar writes a JSON string, number or boolean as a line of text.
 func writeScalar(w *strings.Builder, raw json.RawMessage) {
-	if len(raw) == 0 || raw[0] == '{' || raw[0] == '[' || raw[0] == 'n' {
+	switch {
+	case len(raw) == 0 || strings.IndexByte("{[n", raw[0]) >= 0:
 		return
-	}
-	if raw[0] == '"' {
-		var s string
-		if json.Unmarshal(raw, &s) != nil {
-			return
-		}
-		w.WriteString(s)
-	} else {
+	case raw[0] == '"':
+		w.WriteString(rawjson.Text(raw))
+	default:
 		w.Write(raw)
 	}
 	w.WriteByte('\n')

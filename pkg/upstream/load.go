@@ -165,8 +165,8 @@ func (l *listing) add(result json.RawMessage) (json.RawMessage, error) {
 	}
 	page, err := rawjson.Split(result, rawjson.Lenient)
 	tools, next := page.Get("tools"), page.Get("nextCursor")
-	var list []json.RawMessage
-	if err != nil || len(tools) == 0 || tools[0] != '[' || json.Unmarshal(tools, &list) != nil {
+	list, bad := rawjson.Elements(tools)
+	if err != nil || bad != nil {
 		return nil, brokenProtocol("tools/list: the result has no list of tools")
 	}
 	if l.listed += len(list); l.listed > maxTools { // each costs a record, for good
