@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOnlyPublicAddressesAreDialed(t *testing.T) {
+func TestRule(t *testing.T) {
 	rule := Rule{Runtime: "169.254.100.1:9001"}
 	for _, tt := range []struct {
 		addr string
@@ -48,7 +48,7 @@ func TestOnlyPublicAddressesAreDialed(t *testing.T) {
 	}
 }
 
-func TestAllowedNetsAreDialedButNeverLinkLocalOrTheRuntime(t *testing.T) {
+func TestRuleAllow(t *testing.T) {
 	everything := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 	for _, tt := range []struct {
 		runtime, addr string

@@ -11,8 +11,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
-// TestMessagesAreGolden pins every line that an agent may read about a server.
-func TestMessagesAreGolden(t *testing.T) {
+// TestMessage pins every line that an agent may read about a server.
+func TestMessage(t *testing.T) {
 	var b bytes.Buffer
 	for _, status := range []Status{Available, Transient, Permanent, Denied, ""} {
 		fmt.Fprintf(&b, "# %q\n", status)
@@ -36,20 +36,7 @@ func TestMessagesAreGolden(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "messages.golden"), b.String())
 }
 
-func TestMessagesKeepTheirPromises(t *testing.T) {
-	for _, reason := range Reasons() {
-		transient := Outcome{Status: Transient, Reason: reason}.Message("s")
-		denied := Outcome{Status: Denied, Reason: reason}.Message("s")
-		if strings.Contains(transient, "will not work") || !strings.Contains(transient, "will be retried") {
-			t.Errorf("transient says %q", transient)
-		}
-		if strings.Contains(denied, "starting up") || strings.Contains(denied, "will be retried") {
-			t.Errorf("denied says %q", denied)
-		}
-	}
-}
-
-func TestOutcomesAreRememberedByStatus(t *testing.T) {
+func TestTTL(t *testing.T) {
 	now := time.Now()
 	for status, ttl := range map[Status]time.Duration{
 		Available: 5 * time.Minute, Transient: 5 * time.Second, Permanent: time.Minute, Denied: 30 * time.Second, "": 0,
@@ -64,7 +51,7 @@ func TestOutcomesAreRememberedByStatus(t *testing.T) {
 	}
 }
 
-func TestHowLongWasWaited(t *testing.T) {
+func TestCallErrorWait(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "No answer.", 200 * time.Millisecond: "No answer after 200 ms.", 7500 * time.Millisecond: "No answer after 8 s.", 20 * time.Second: "No answer after 20 s.",
 	} {

@@ -148,7 +148,7 @@ func TestLoadKeepsBytes(t *testing.T) {
 	}
 }
 
-func TestErrorsAndLogsHoldTheCauseAndNoSecret(t *testing.T) {
+func TestErrorsAndLogs(t *testing.T) {
 	const token, query, password = "t0p-secret-token", "api_key=query-secret", "pass-word-secret"
 	log, text := logged()
 	f := newFixture(t, Options{Log: log, Secrets: secretsFunc(func(string) (string, error) { return token, nil })}, upstreamtest.Options{})

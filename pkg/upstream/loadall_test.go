@@ -75,7 +75,7 @@ func TestLoadAllInTrouble(t *testing.T) {
 
 // One authorization service that is cold at first, bears eight checks of 75 to 150 ms at once,
 // gives each 200 ms, and fails closed, stands before 70 servers.
-func TestLoadAllColdAuthorizationService(t *testing.T) {
+func TestLoadAllColdAuthorization(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		burst    int

@@ -83,7 +83,7 @@ func TestWrongMemory(t *testing.T) {
 	}
 }
 
-func TestMemoryOutlivesALoadThatFails(t *testing.T) {
+func TestMemoryAfterAFailedLoad(t *testing.T) {
 	memory := outcome.Memory{Handshake: true, Sessions: true, At: time.Now().Round(0)}
 	for name, fail := range map[string]func(*upstreamtest.Server){
 		"down": (*upstreamtest.Server).Refuse, "denied": func(s *upstreamtest.Server) { s.Fail(upstreamtest.Status(403, "")) },

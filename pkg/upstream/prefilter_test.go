@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzAnchors holds the tables against looking for each anchor by itself.
-func FuzzAnchors(f *testing.F) {
+// FuzzPrefilter holds the tables against looking for each anchor by itself.
+func FuzzPrefilter(f *testing.F) {
 	f.Add("secretvalue0", "another1token", []byte("xx secretvalue0 yy"))
 	f.Add("aaaaaaaa", "aaaab", []byte("aaabaaaaaab"))
 	f.Add("a+b", "---", []byte("x"))
@@ -21,7 +21,7 @@ func FuzzAnchors(f *testing.F) {
 	})
 }
 
-func TestAnchorsAreFoundWhereverTheyStand(t *testing.T) {
+func TestPrefilter(t *testing.T) {
 	var forms []string
 	for i := range 20 {
 		forms = append(forms, fmt.Sprintf("%dtoken%dvalue-%d", i, i*i, i))

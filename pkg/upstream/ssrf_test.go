@@ -3,7 +3,6 @@ package upstream
 import (
 	"net"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,83 +11,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// TestBlockedNames resolves real names through a name server;
-// whether one was dialed, the loopback listener at its port would tell.
-func TestBlockedNames(t *testing.T) {
-	var conns atomic.Int64
-	addr := upstreamtest.Peer(t, func(net.Conn) { conns.Add(1) })
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, ip := range map[string]string{
-		"loopback": "127.0.0.1", "loopback6": "::1", "linklocal": "169.254.169.254", "linklocal6": "fe80::1", "private": "192.168.7.7",
-		"private6": "fd00::7", "cgnat": "100.64.0.9", "multicast": "224.0.0.9", "unspecified": "0.0.0.0",
-	} {
-		for _, allow := range [][]netip.Prefix{nil, {netip.MustParsePrefix("203.0.113.0/24")}} {
-			t.Run(name, func(t *testing.T) {
-				c := New(&Options{AllowNets: allow})
-				defer c.Close()
-				c.dialer.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
-					return []netip.Addr{netip.MustParseAddr(ip)}, true
-				})
-				schemes := []string{"https"}
-				if allow != nil {
-					schemes = []string{"https", "http"}
-				}
-				for _, scheme := range schemes {
-					out := c.Load(t.Context(), Target{ID: "s", URL: scheme + "://" + name + ".example:" + port + "/mcp"})
-					if out.Status != outcome.Permanent || out.Reason != outcome.ReasonConfig || out.Attempts != 0 {
-						t.Errorf("%s: %s %s after %d attempts (%s), want config after none", scheme, out.Status, out.Reason, out.Attempts, out.Error)
-					}
-				}
-			})
-		}
-	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections came through", n)
-	}
-}
-
-func TestBlockedRuntime(t *testing.T) {
-	var conns atomic.Int64
-	addr := upstreamtest.Peer(t, func(net.Conn) { conns.Add(1) })
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AWS_LAMBDA_RUNTIME_API", addr)
-	c := New(&Options{AllowNets: loopback()})
-	defer c.Close()
-	c.dialer.Resolver = upstreamtest.DNS(t, func(string, int) ([]netip.Addr, bool) {
-		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, true
+// resolving returns a client whose name server gives every name the nth address the nth time, and
+// the last one from then on.
+func resolving(t *testing.T, o Options, addrs ...string) *Client {
+	t.Helper()
+	c := newClient(t, o)
+	c.dialer.Resolver = upstreamtest.DNS(t, func(_ string, n int) ([]netip.Addr, bool) {
+		return []netip.Addr{netip.MustParseAddr(addrs[min(n, len(addrs))-1])}, true
 	})
-	for _, url := range []string{"http://" + addr + "/2018-06-01/runtime/invocation/next", "http://innocent.example:" + port + "/mcp"} {
-		if out := c.Load(t.Context(), Target{ID: "s", URL: url}); out.Reason != outcome.ReasonConfig {
-			t.Errorf("Load(%s) = %s %s, want config", url, out.Status, out.Reason)
-		}
-	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections came through to the runtime", n)
-	}
+	return c
 }
 
-// TestBlockedRebinding answers a name with an allowed address first and with a blocked one
-// afterwards, as an attacker's name server does between a check and its use.
-func TestBlockedRebinding(t *testing.T) {
-	s := upstreamtest.New(t, upstreamtest.Options{Tools: tools(1)})
-	_, port, err := net.SplitHostPort(s.Addr())
+// untouched listens on an address and returns its port. The test fails if anybody connects.
+func untouched(t *testing.T, addr string) (port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(&Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
-	defer c.Close()
 	var conns atomic.Int64
-	l, err := net.Listen("tcp", "127.0.0.2:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -96,28 +37,65 @@ func TestBlockedRebinding(t *testing.T) {
 				return
 			}
 			conns.Add(1)
-			conn.Close()
+			_ = conn.Close()
 		}
 	}()
-	c.dialer.Resolver = upstreamtest.DNS(t, func(_ string, n int) ([]netip.Addr, bool) {
-		if n == 1 {
-			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, true
+	t.Cleanup(func() {
+		_ = l.Close()
+		if n := conns.Load(); n != 0 {
+			t.Errorf("%d connections came through to %s", n, l.Addr())
 		}
-		return []netip.Addr{netip.MustParseAddr("127.0.0.2")}, true
 	})
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// Names are resolved by a real name server.
+func TestBlockedNames(t *testing.T) {
+	port := untouched(t, "127.0.0.1:0")
+	for name, ip := range map[string]string{
+		"loopback": "127.0.0.1", "loopback6": "::1", "linklocal": "169.254.169.254", "linklocal6": "fe80::1", "private": "192.168.7.7",
+		"private6": "fd00::7", "cgnat": "100.64.0.9", "multicast": "224.0.0.9", "unspecified": "0.0.0.0",
+	} {
+		for _, allow := range [][]netip.Prefix{{}, {netip.MustParsePrefix("203.0.113.0/24")}} {
+			for _, scheme := range []string{"https", "http"} {
+				out := resolving(t, Options{AllowNets: allow}, ip).Load(t.Context(), Target{ID: "s", URL: scheme + "://" + name + ".example:" + port + "/mcp"})
+				if out.Status != permanent || out.Reason != outcome.ReasonConfig || out.Attempts != 0 {
+					t.Errorf("%s at %s: %s %s after %d attempts (%s), want config after none", scheme, name, out.Status, out.Reason, out.Attempts, out.Error)
+				}
+			}
+		}
+	}
+}
+
+func TestBlockedRuntime(t *testing.T) {
+	port := untouched(t, "127.0.0.1:0")
+	t.Setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:"+port)
+	c := resolving(t, Options{}, "127.0.0.1")
+	for _, url := range []string{"http://127.0.0.1:" + port + "/2018-06-01/runtime/invocation/next", "http://innocent.example:" + port + "/mcp"} {
+		if out := c.Load(t.Context(), Target{ID: "s", URL: url}); out.Reason != outcome.ReasonConfig {
+			t.Errorf("Load(%s) = %s %s, want config", url, out.Status, out.Reason)
+		}
+	}
+}
+
+// A name has an allowed address first and a blocked one afterwards, as an attacker's name server
+// gives between a check and its use.
+func TestBlockedRebinding(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{})
+	_, port, _ := net.SplitHostPort(s.Addr())
+	untouched(t, "127.0.0.2:"+port)
+	c := resolving(t, Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, "127.0.0.1", "127.0.0.2")
 	target := Target{ID: "s", URL: "http://rebinding.example:" + port + "/mcp"}
 	if out := c.Load(t.Context(), target); out.Status != outcome.Available {
 		t.Fatalf("Load at the first answer = %s %s (%s)", out.Status, out.Reason, out.Error)
 	}
 	c.Close() // so that the next request connects anew
-	if out := c.Load(t.Context(), target); out.Status != outcome.Permanent || out.Reason != outcome.ReasonConfig {
+	if out := c.Load(t.Context(), target); out.Status != permanent || out.Reason != outcome.ReasonConfig {
 		t.Errorf("Load at the second answer = %s %s (%s), want permanent config", out.Status, out.Reason, out.Error)
 	}
-	if _, err := c.Call(t.Context(), target, Call{Name: "tool_aa"}); err == nil || !strings.Contains(err.Error(), outcome.ReasonConfig) {
+	if _, err := c.Call(t.Context(), target, Call{Name: "x"}); callError(t, err).Outcome.Reason != outcome.ReasonConfig {
 		t.Errorf("Call at the second answer: %v, want config", err)
-	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections came through to the blocked address", n)
 	}
 }
 
