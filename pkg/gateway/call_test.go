@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
+func TestCallLocked(t *testing.T) {
 	gw := everyStatus(t)
-	golden := strings.Builder{}
+	golden := map[string]string{
+		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
+		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
+	}
+	all := ""
 	for name, status := range lockedTools {
 		var first string
 		for _, tier := range []string{"read", "write", "destructive"} {
@@ -55,45 +60,24 @@ func TestACallOfALockedToolSaysWhyAndSendsNothing(t *testing.T) {
 				t.Errorf("%s: note %q", name, lock.Note)
 			}
 		}
-		golden.WriteString(first)
+		all += first
+		if file, ok := golden[name]; ok {
+			checkAnswer(t, file, first)
+		}
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
-	if n := len(gw.counts.take()); n != 3*len(lockedTools) {
-		t.Errorf("%d blocked calls counted, want %d", n, 3*len(lockedTools))
+	gw.sentNothing()
+	if got := gw.counts.take(); len(got) != 3*len(lockedTools) || !slices.Contains(got, "blocked denied:shred_document disabled_by_config") {
+		t.Errorf("counted %q, want %d blocked calls", got, 3*len(lockedTools))
 	}
 	for _, secret := range []string{"example.com/mcp", "principal.floor", "forbid"} {
-		if strings.Contains(golden.String(), secret) {
+		if strings.Contains(all, secret) {
 			t.Errorf("an answer carries %q", secret)
 		}
 	}
 }
 
-func TestBlockedCallsReadLikeThis(t *testing.T) {
-	gw := everyStatus(t)
-	for name, file := range map[string]string{
-		"denied:shred_document": "blocked_by_config", "user:share_document": "blocked_by_user",
-		"waiting:upload_document": "blocked_pending", "off:print_document": "blocked_server", "broken:fax_document": "blocked_unknown",
-	} {
-		checkAnswer(t, file, gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, name)).Raw)
-	}
-	if diff := cmp.Diff("blocked denied:shred_document disabled_by_config", find(gw.counts.take(), "shred")); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func find(list []string, part string) string {
-	for _, s := range list {
-		if strings.Contains(s, part) {
-			return s
-		}
-	}
-	return ""
-}
-
 // What the operator says of a rule belongs to the denial, not to a reason that comes before it.
-func TestANoteIsGivenOnlyWithTheDenialItExplains(t *testing.T) {
+func TestCallLockedNote(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Forbid(`@id("no-paper") @reason("Paper is expensive") forbid (principal, action, resource == Tool::"off:print_document");`)
 	gw.Clock.Wait(time.Minute)
@@ -105,7 +89,7 @@ func TestANoteIsGivenOnlyWithTheDenialItExplains(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
+func TestCallNotFound(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Agent.Servers = []string{"docs", "waiting"}
 	gw.Header = map[string][]string{"X-Mcp-Exclude-Tools": {"docs:write_document"}}
@@ -115,11 +99,7 @@ func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
 		"docs:read_document ", " docs:read_document", "docs:read:document", "docs::read_document", "read_document", ":", "docs:", ":read_document", "docs__read_document",
 	} {
 		for _, tier := range []string{"read", "destructive"} {
-			raw, err := json.Marshal(map[string]any{"name": name, "args": map[string]any{}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := gw.Call("call_tool_"+tier, string(raw))
+			r := gw.Call("call_tool_"+tier, fmt.Sprintf(`{"name":%q,"args":{}}`, name))
 			same := strings.Replace(r.Text, fmt.Sprintf("%q", name), "", 1)
 			if shape == "" {
 				shape = same
@@ -133,12 +113,10 @@ func TestWhatDoesNotExistForACallerIsNotFound(t *testing.T) {
 			t.Errorf("describe_tools: %s, want %s", d.Text, want)
 		}
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
+	gw.sentNothing()
 }
 
-func TestTheTierIsThatOfTheToolNotOfTheVariant(t *testing.T) {
+func TestCallTier(t *testing.T) {
 	gw := everyStatus(t)
 	tests := []struct {
 		variant, name string
@@ -169,7 +147,7 @@ func TestTheTierIsThatOfTheToolNotOfTheVariant(t *testing.T) {
 	}
 }
 
-func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
+func TestCallTierOfAgent(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Agent.Tiers = []tool.Tier{tool.Read}
 	if r := gw.Call("call_tool_read", `{"name":"docs:read_document"}`); r.IsError {
@@ -188,12 +166,10 @@ func TestAnAgentWithoutTheTierIsRefused(t *testing.T) {
 	if r := gw.Call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("locked: %s", r.Text)
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
+	gw.sentNothing()
 }
 
-func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
+func TestCallBytes(t *testing.T) {
 	const args = `{"big":9007199254740993, "z":1e2,"a":{"new kind":[1,null]},"esc":"\u00e9\/"}`
 	const answer = ` {"zeta":9007199254740993,"content":[{"type":"hologram","data":{"b":1,"a":2}}],"structuredContent":{"x":1.0},"_meta":{"k":"v"},"isError":true} `
 	gw := everyStatus(t)
@@ -215,7 +191,7 @@ func TestArgumentsAndResultsPassByteForByte(t *testing.T) {
 	}
 }
 
-func TestTheCallersMetadataGoesBesideTheCall(t *testing.T) {
+func TestCallMeta(t *testing.T) {
 	gw := everyStatus(t)
 	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Traceparent: "00-1"})
 	if err != nil {
@@ -230,7 +206,7 @@ func TestTheCallersMetadataGoesBesideTheCall(t *testing.T) {
 	}
 }
 
-func TestACallSeesADecisionAtOnce(t *testing.T) {
+func TestCallDecision(t *testing.T) {
 	gw := everyStatus(t)
 	gw.search(`{"query":"document"}`) // the state is fresh now, and stays so for 2 s
 	call := func(id string) bool {
@@ -251,7 +227,7 @@ func TestACallSeesADecisionAtOnce(t *testing.T) {
 
 // The record names the definition that is approved. A call goes by the one that the
 // catalog holds, whatever else was approved.
-func TestAnApprovalOfAnotherDefinitionOpensNothing(t *testing.T) {
+func TestCallOtherDefinition(t *testing.T) {
 	gw := everyStatus(t)
 	gw.search(`{"query":"document"}`)
 	gw.Serve("docs", def("delete_document", "Delete a document, and all others.", ""))
@@ -268,7 +244,7 @@ func TestAnApprovalOfAnotherDefinitionOpensNothing(t *testing.T) {
 	}
 }
 
-func TestWithoutItsRecordNoToolIsCalled(t *testing.T) {
+func TestCallRecordUnread(t *testing.T) {
 	gw := everyStatus(t)
 	gw.search(`{"query":"document"}`)
 	reads := 0
@@ -286,24 +262,30 @@ func TestWithoutItsRecordNoToolIsCalled(t *testing.T) {
 			t.Errorf("%s: %d reads, %s", id, reads, r.Text)
 		}
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
+	gw.sentNothing()
 }
 
-func TestBadCallsAreRefusedByName(t *testing.T) {
+// What is wrong with arguments is in args_test.go; here each tool says so.
+func TestCallBadArguments(t *testing.T) {
 	gw := everyStatus(t)
-	for args, want := range map[string]string{
-		`{}`:          "name is missing",
-		`{"name":""}`: "name is empty",
-		`{"name":7}`:  "name must be a string",
-		`{"name":"docs:read_document","args":[]}`:   "args must be an object with the tool's own arguments, not a list",
-		`{"name":"docs:read_document","args":"{}"}`: `args must be an object`,
-		`{"name":"docs:read_document","id":"1"}`:    `unknown argument "id": call_tool_read takes name, args`,
-		`[]`:                                        "arguments must be a JSON object",
+	for _, tt := range []struct{ tool, args, want string }{
+		{"call_tool_read", `{}`, "name is missing"},
+		{"call_tool_read", `{"name":""}`, "name is empty"},
+		{"call_tool_read", `{"name":7}`, "name must be a string"},
+		{"call_tool_read", `{"name":"docs:read_document","args":[]}`, "args must be an object with the tool's own arguments, not a list"},
+		{"call_tool_read", `{"name":"docs:read_document","args":"{}"}`, "args must be an object"},
+		{"call_tool_read", `{"name":"docs:read_document","id":"1"}`, `unknown argument "id": call_tool_read takes name, args`},
+		{"call_tool_read", `[]`, "arguments must be a JSON object"},
+		{"describe_tools", `{"names":["a:b",{}]}`, "names[1] must be a string of the form server:tool, not an object"},
+		{"describe_tools", `{"names":[],"detail":"x"}`, `unknown argument "detail"`},
+		{"upstream_servers", `{"operation":"drop"}`, `operation must be list or get, not the string "drop"`},
+		{"upstream_servers", `{"operation":"get"}`, "name is missing"},
+		{"upstream_servers", `{"operation":"list","name":"docs"}`, "name is for operation get only"},
+		{"upstream_servers", `{"server":"docs"}`, `unknown argument "server"`},
+		{"upstream_servers", `{"operation":"get","name":"docs","after":"a"}`, "after is for operation list only"},
 	} {
-		if r := gw.Call("call_tool_read", args); !r.IsError || !strings.Contains(r.Text, want) {
-			t.Errorf("%s: %s, want %q", args, r.Text, want)
+		if r := gw.Call(tt.tool, tt.args); !r.IsError || !strings.Contains(r.Text, tt.want) {
+			t.Errorf("%s %s: %s, want %q", tt.tool, tt.args, r.Text, tt.want)
 		}
 	}
 	for params, want := range map[string]string{
@@ -316,7 +298,5 @@ func TestBadCallsAreRefusedByName(t *testing.T) {
 			t.Errorf("%s: %v, want -32602 %q", params, err, want)
 		}
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
+	gw.sentNothing()
 }

@@ -42,7 +42,7 @@ func nameOf(t *testing.T, raw json.RawMessage) string {
 	return d.Name
 }
 
-func TestSearchModeListsTheMenuOnOnePage(t *testing.T) {
+func TestListSearchMode(t *testing.T) {
 	gw := everyStatus(t)
 	list, next := gw.page("")
 	if len(list) != 6 || next != "" {
@@ -56,7 +56,7 @@ func TestSearchModeListsTheMenuOnOnePage(t *testing.T) {
 	}
 }
 
-func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
+func TestListDirect(t *testing.T) {
 	const odd = `{ "zeta":9007199254740993, "description":"a <b> \u00e9","name":"odd" ,"inputSchema":{"type":"object", "default":1e2},"annotations":{"x":1}}`
 	long := strings.Repeat("l", 80)
 	gw := newFixture(t)
@@ -107,12 +107,10 @@ func TestDirectModeListsTheCallableToolsThemselves(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
+	gw.sentNothing()
 }
 
-func TestDirectModeIsHeldToScopeAndTier(t *testing.T) {
+func TestListDirectScope(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Configure(nil, directMode)
 	gw.Clock.Wait(30e9)
@@ -132,15 +130,12 @@ func TestDirectModeIsHeldToScopeAndTier(t *testing.T) {
 	}
 }
 
-func TestALongListComesInPages(t *testing.T) {
-	gw := newFixture(t)
+func TestListDirectPages(t *testing.T) {
 	var all []string
 	for i := range 120 {
 		all = append(all, def(fmt.Sprintf("t%03d", i), strings.Repeat("x", 100_000), ""))
 	}
-	gw.Serve("s", all...)
-	gw.Configure(nil, directMode)
-	gw.Sync()
+	gw := serving(t, "", directMode, all...)
 	var names []string
 	cursor, pages := "", 0
 	for {
@@ -176,11 +171,8 @@ func TestALongListComesInPages(t *testing.T) {
 	}
 }
 
-func TestOneServerCanDoWithoutPrefix(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s", def("act", "Act.", ""), def("shut", "Shut.", ""))
-	gw.Configure(map[string]string{"s": `"disabled_tools":["shut"]`}, `"gateway":{"mode":"direct","prefix":false}`)
-	gw.Sync()
+func TestListDirectWithoutPrefix(t *testing.T) {
+	gw := serving(t, `"disabled_tools":["locked"]`, `"gateway":{"mode":"direct","prefix":false}`, def("act", "Act.", ""), def("locked", "Locked.", ""))
 	list, _ := gw.page("")
 	if len(list) != 1 || string(list[0]) != gw.ByName["s"].Tools[0] {
 		t.Errorf("listed %s, want the definition as its server gave it", list)
@@ -188,7 +180,7 @@ func TestOneServerCanDoWithoutPrefix(t *testing.T) {
 	if r := gw.Call("act", `{}`); r.IsError {
 		t.Error(r.Text)
 	}
-	if r := gw.Call("shut", `{}`); !r.IsError || !strings.Contains(r.Text, "disabled_by_config") {
+	if r := gw.Call("locked", `{}`); !r.IsError || !strings.Contains(r.Text, "disabled_by_config") {
 		t.Error(r.Text)
 	}
 	for _, name := range []string{"s__act", "none", "s:act"} {
@@ -202,7 +194,7 @@ func TestOneServerCanDoWithoutPrefix(t *testing.T) {
 }
 
 // Names with underscores of their own are found under the one name that is listed.
-func TestNamesWithUnderscoresAreFound(t *testing.T) {
+func TestListDirectUnderscores(t *testing.T) {
 	gw := newFixture(t)
 	gw.Serve("a_b", def("c__d", "C.", ""), def("_e", "E.", ""), def("f_", "F.", ""))
 	gw.Serve("x-", def("_y_", "Y.", ""))
@@ -215,6 +207,28 @@ func TestNamesWithUnderscoresAreFound(t *testing.T) {
 	for _, raw := range list {
 		if r := gw.Call(nameOf(t, raw), `{}`); r.IsError {
 			t.Errorf("%s: %s", raw, r.Text)
+		}
+	}
+}
+
+func TestListTTL(t *testing.T) {
+	for mode, want := range map[string]string{"search": `"ttlMs":300000`, "direct": `"ttlMs":30000`} {
+		gw := serving(t, "", `"gateway":{"mode":"`+mode+`"}`, def("read", "Read.", ""))
+		list, err := gw.Open().ListTools(t.Context(), "")
+		if err != nil || strings.Count(string(list), "ttlMs") != 1 || !strings.Contains(string(list), want) {
+			t.Errorf("%s: %s, %v; want %s", mode, list, err, want)
+		}
+	}
+}
+
+func TestDeclaresOutput(t *testing.T) {
+	for mode, want := range map[string]bool{"search": false, "direct": true} {
+		gw := serving(t, "", `"gateway":{"mode":"`+mode+`"}`, def("typed", "Typed.", `"inputSchema":{"type":"object"},"outputSchema":{"type":"object"}`), def("plain", "Plain.", ""))
+		s := gw.Open()
+		for name, declared := range map[string]bool{"s__typed": want, "s__plain": false, "s__none": false, "call_tool_read": false} {
+			if got := s.DeclaresOutput(name); got != declared {
+				t.Errorf("%s mode: DeclaresOutput(%s) = %v", mode, name, got)
+			}
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
+func TestCallRPCError(t *testing.T) {
 	gw := everyStatus(t)
 	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
 		return nil, &upstream.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
@@ -27,7 +27,7 @@ func TestAnUpstreamErrorKeepsCodeMessageAndData(t *testing.T) {
 	}
 }
 
-func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
+func TestCallFailed(t *testing.T) {
 	gw := everyStatus(t)
 	tests := []struct {
 		failed outcome.CallError
@@ -69,7 +69,7 @@ func TestAFailedCallIsAnsweredByItsOutcome(t *testing.T) {
 	}
 }
 
-func TestACallWhoseTimeEndsBeforeItIsSentSaysSo(t *testing.T) {
+func TestCallOutOfTime(t *testing.T) {
 	gw := everyStatus(t)
 	s := gw.Open()
 	gw.Approvals.OnGet = func(ctx context.Context, _ tool.ID) error { <-ctx.Done(); return ctx.Err() }
@@ -81,7 +81,7 @@ func TestACallWhoseTimeEndsBeforeItIsSentSaysSo(t *testing.T) {
 	}
 }
 
-func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
+func TestCallServerJustFailed(t *testing.T) {
 	gw := everyStatus(t)
 	for _, tt := range []struct {
 		status outcome.Status
@@ -112,7 +112,7 @@ func TestAServerThatJustFailedToLoadIsNotAskedAgain(t *testing.T) {
 }
 
 // A function is billed by the call: what a warm request may read.
-func TestAWarmRequestReadsTheStoresOnceAndACallTwice(t *testing.T) {
+func TestStoreReads(t *testing.T) {
 	gw := everyStatus(t)
 	reads := 0
 	gw.Objects.OnGet = func(context.Context, string) error { reads++; return nil }
@@ -138,5 +138,36 @@ func TestAWarmRequestReadsTheStoresOnceAndACallTwice(t *testing.T) {
 		if tt.do(); reads != tt.want {
 			t.Errorf("%s: %d reads, want %d", tt.what, reads, tt.want)
 		}
+	}
+}
+
+// Whoever goes away in the middle of a call has not found a fault of the gateway's or the server's.
+func TestCallCanceled(t *testing.T) {
+	const call = `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`
+	for name, prepare := range map[string]func(gw *fixture, leave func()){
+		"while the server works": func(gw *fixture, leave func()) {
+			gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
+				leave()
+				return nil, &outcome.CallError{Outcome: outcome.Outcome{ServerID: "docs", Reason: outcome.ReasonAborted}}
+			}
+		},
+		"while the record is read": func(gw *fixture, leave func()) {
+			gw.Approvals.OnGet = func(ctx context.Context, _ tool.ID) error { leave(); return ctx.Err() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gw := everyStatus(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			prepare(gw, cancel)
+			gw.Log.Reset()
+			_, err := gw.Open().CallTool(ctx, parse(t, call))
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("CallTool = %v, want canceled", err)
+			}
+			if gw.Log.String() != "" {
+				t.Errorf("the log has %s", gw.Log)
+			}
+		})
 	}
 }

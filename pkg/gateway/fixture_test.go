@@ -34,6 +34,28 @@ func newFixture(t testing.TB) *fixture {
 	return gw
 }
 
+// serving returns a gateway with one server, s, that lists these definitions. settings are those
+// of the server, rest is put into the file.
+func serving(t testing.TB, settings, rest string, definitions ...string) *fixture {
+	gw := newFixture(t)
+	gw.Serve("s", definitions...)
+	var more []string
+	if rest != "" {
+		more = []string{rest}
+	}
+	gw.Configure(map[string]string{"s": settings}, more...)
+	gw.Sync()
+	return gw
+}
+
+// sentNothing checks that no call reached a server.
+func (gw *fixture) sentNothing() {
+	gw.T.Helper()
+	if got := gw.Sent(); len(got) != 0 {
+		gw.T.Errorf("calls reached servers: %v", got)
+	}
+}
+
 // search is retrieve_tools, which must not fail.
 func (gw *fixture) search(arguments string) found {
 	gw.T.Helper()

@@ -12,15 +12,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-func TestTenMatchesUnlessMoreAreAskedFor(t *testing.T) {
-	gw := newFixture(t)
+func TestRetrieveLimit(t *testing.T) {
 	var many []string
 	for i := range 60 {
 		many = append(many, def(fmt.Sprintf("copy_%02d", i), "Copy a page.", ""))
 	}
-	gw.Serve("s", many...)
-	gw.Configure(nil)
-	gw.Sync()
+	gw := serving(t, "", "", many...)
 	for args, want := range map[string]int{`{"query":"copy"}`: 10, `{"query":"copy","limit":1}`: 1, `{"query":"copy","limit":50}`: 50} {
 		if f := gw.search(args); len(f.Tools) != want || f.Total != 60 {
 			t.Errorf("%s: %d of %d, want %d of 60", args, len(f.Tools), f.Total, want)
@@ -28,11 +25,8 @@ func TestTenMatchesUnlessMoreAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestALockedToolIsDescribedInOneLineUnlessAllIsAskedFor(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))
-	gw.Configure(map[string]string{"s": `"disabled_tools":["*"]`})
-	gw.Sync()
+func TestRetrieveLockedDescription(t *testing.T) {
+	gw := serving(t, `"disabled_tools":["*"]`, "", def("archive_mail", "Archive mail,\nall of it. Then forget it.", ""))
 	for detail, want := range map[string]string{"compact": "Archive mail, all of it.", "full": "Archive mail,\nall of it. Then forget it."} {
 		f := gw.search(fmt.Sprintf(`{"query":"archive","include_disabled":true,"detail":%q}`, detail))
 		if len(f.Disabled) != 1 || f.Disabled[0].Description != want {
@@ -58,14 +52,11 @@ func (u *timed) Call(ctx context.Context, t upstream.Target, _ upstream.Call) (j
 
 // An upstream call has 20 s, a request 25 s, so that there is time to answer before the
 // function ends at 28 s; an operator may give a server less and not more.
-func TestACallHasLessTimeThanItsRequest(t *testing.T) {
+func TestCallTimeout(t *testing.T) {
 	for setting, want := range map[string]time.Duration{
 		``: 20 * time.Second, `"timeout":"3s"`: 3 * time.Second, `"timeout":"20s"`: 20 * time.Second,
 	} {
-		gw := newFixture(t)
-		gw.Serve("s", def("act", "Act.", ""))
-		gw.Configure(map[string]string{"s": setting})
-		gw.Sync()
+		gw := serving(t, setting, "", def("act", "Act.", ""))
 		up := &timed{Servers: gw.Servers}
 		gw.Upstream = up
 		gw.Restart()
@@ -81,11 +72,8 @@ func TestACallHasLessTimeThanItsRequest(t *testing.T) {
 	}
 }
 
-func TestNoTextOfOneToolTakesMoreThanALine(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s", def("talk", strings.Repeat("Word after word ", 100), ""))
-	gw.Configure(nil)
-	gw.Sync()
+func TestRetrieveOneLine(t *testing.T) {
+	gw := serving(t, "", "", def("talk", strings.Repeat("Word after word ", 100), ""))
 	d := gw.search(`{"query":"talk"}`).Tools[0].Description
 	if n := len([]rune(d)); n > 200 || !strings.HasSuffix(d, "…") || strings.Contains(d, "\n") {
 		t.Errorf("%d characters: %q", n, d)

@@ -37,7 +37,7 @@ func definitions(list ...string) []json.RawMessage {
 	return out
 }
 
-func TestCallsReachLiveServersOfBothErasUnchanged(t *testing.T) {
+func TestLiveBothEras(t *testing.T) {
 	const args = `{"n":9007199254740993,"z":1e2,"a":{"k":[1,null,"\u00e9"]}}`
 	for name, era := range map[string]upstreamtest.Era{"modern": upstreamtest.Modern, "legacy": upstreamtest.Legacy} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCallsReachLiveServersOfBothErasUnchanged(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentForWhatWasNeverListed(t *testing.T) {
+func TestLiveNeverListed(t *testing.T) {
 	gw, srv := live(t, "legacy", upstreamtest.Options{Tools: definitions(def("act", "Act.", ""), def("hidden", "Hidden.", ""))})
 	srv.ForgetRequests()
 	gw.Header = excluding("legacy:hidden")
@@ -95,7 +95,7 @@ func TestNothingIsSentForWhatWasNeverListed(t *testing.T) {
 
 // The stored catalog answers while every server is down, calls fail by their outcome,
 // and work again when the servers do: nothing is restarted.
-func TestServersThatComeBackAreCalledAgain(t *testing.T) {
+func TestLiveServerComesBack(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Tools: definitions(def("act", "Act on documents.", ""))})
 	srv.Refuse()
 	gw.Sync()
@@ -125,7 +125,7 @@ func TestServersThatComeBackAreCalledAgain(t *testing.T) {
 }
 
 // A new process takes from the catalog how its servers speak, for its calls and its syncs.
-func TestAColdProcessDoesNotAskForTheEraAgain(t *testing.T) {
+func TestLiveEraIsRemembered(t *testing.T) {
 	gw, srv := live(t, "s", upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Tools: definitions(def("act", "Act.", ""))})
 	if len(srv.Received("server/discover")) != 1 {
 		t.Fatal("the first sync did not ask for the era")
@@ -142,7 +142,7 @@ func TestAColdProcessDoesNotAskForTheEraAgain(t *testing.T) {
 	}
 }
 
-func TestAskingForInputPassesBothWays(t *testing.T) {
+func TestLiveInputRequired(t *testing.T) {
 	const ask = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"n":9007199254740993}}},"requestState":"s\u00e9"}`
 	const reply = `"inputResponses":{"q":{"action":"accept","content":{"n":9007199254740993}}},"requestState":"s\u00e9"`
 	gw, _ := live(t, "s", upstreamtest.Options{

@@ -20,7 +20,7 @@ func archive(t *testing.T) *fixture {
 	return gw
 }
 
-func TestTheConfigSaysWhetherMeaningCounts(t *testing.T) {
+func TestRetrieveRanking(t *testing.T) {
 	gw := archive(t)
 	gw.Sync()
 	fused := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning))
@@ -38,7 +38,7 @@ func TestTheConfigSaysWhetherMeaningCounts(t *testing.T) {
 
 // Whatever locks a tool, it is found by meaning as an open one is, with the same
 // score; also where its text may not be shown.
-func TestLockedToolsAreFoundByMeaning(t *testing.T) {
+func TestRetrieveLockedByMeaning(t *testing.T) {
 	open := archive(t)
 	open.Sync()
 	if f := open.search(fmt.Sprintf(`{"query":%q,"detail":"full"}`, byMeaning)); f.Total != 1 || f.Tools[0].Score == nil || *f.Tools[0].Score <= 0 {
@@ -69,15 +69,12 @@ func TestLockedToolsAreFoundByMeaning(t *testing.T) {
 
 // Every key of a match, in order: a signature that leaves something out says so, and
 // a description is one line.
-func TestAMatchReadsLikeThis(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s",
+func TestRetrieveMatch(t *testing.T) {
+	gw := serving(t, "", "",
 		def("plain", "Do the thing. And more.", `"inputSchema":{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer"}},"required":["id"]},`+
 			`"outputSchema":{"type":"object","properties":{"url":{"type":"string"}},"required":["url"]}`),
 		def("vague", "Do the\n  other thing "+strings.Repeat("again and ", 30)+"so on.", `"inputSchema":{"type":"object","properties":{"to":{"type":"string","pattern":"^a"}},"required":["to"]},"annotations":{"readOnlyHint":true}`),
 	)
-	gw.Configure(nil)
-	gw.Sync()
 	r := gw.Call("retrieve_tools", `{"query":"thing"}`)
 	var got struct{ Tools []json.RawMessage }
 	if err := json.Unmarshal([]byte(r.Text), &got); err != nil || len(got.Tools) != 2 {
@@ -111,7 +108,7 @@ func TestAMatchReadsLikeThis(t *testing.T) {
 }
 
 // Where nothing is locked the flag changes no byte.
-func TestTheFlagChangesNothingWhereNothingLockedMatches(t *testing.T) {
+func TestRetrieveFlagWithoutLocked(t *testing.T) {
 	gw := everyStatus(t)
 	for _, query := range []string{"zebra", "xyzzy plugh"} {
 		without := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q}`, query))

@@ -9,14 +9,14 @@ import (
 // Every agent pays for the menu in every conversation. The vocabularies of
 // current models make about 4.4 bytes of it a token (cl100k: 536 tokens, o200k: 555
 // in all); 3.5 is a bound that no English text with JSON goes under.
-func TestTheMenuIsSmall(t *testing.T) {
+func TestMenuSize(t *testing.T) {
 	all := strings.Join(menu(), ",")
 	if n := len(all); n > 700*7/2 {
 		t.Errorf("the menu has %d bytes, want <= %d", n, 700*7/2)
 	}
 }
 
-func TestTheMenuIsSixToolsThatClientsAlwaysLoad(t *testing.T) {
+func TestMenu(t *testing.T) {
 	type definition struct {
 		Name        string
 		Description string

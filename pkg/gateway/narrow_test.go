@@ -131,7 +131,7 @@ func randomHeader(rng *rand.Rand, tools []string) (path string, h http.Header) {
 }
 
 // Whatever a request says, it is shown no tool that a request without a word is not shown.
-func TestNoHeaderShowsWhatNoHeaderHides(t *testing.T) {
+func TestHeadersOnlyNarrow(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		gw := sharedNames(t, mode)
 		plain := gw.shown()

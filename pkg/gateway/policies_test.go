@@ -132,7 +132,7 @@ func (gw *fixture) lockedView(name string) lockedView {
 
 // Ten policies from real needs, each as four agents see it. Reason and contact reach them;
 // nothing of the policy's text does, and nobody is told of a way round it.
-func TestTenPoliciesAsAgentsSeeThem(t *testing.T) {
+func TestTenPolicies(t *testing.T) {
 	files, err := filepath.Glob("../policy/testdata/policies/*.cedar")
 	if err != nil || len(files) != 10 {
 		t.Fatalf("found %d policies (%v), want 10", len(files), err)
@@ -197,7 +197,7 @@ func ofTheRules(src string) []string {
 }
 
 // The reason of one rule is not given for another, nor for a tool that a list denies.
-func TestWhoIsDeniedReadsTheReasonOfThatRule(t *testing.T) {
+func TestDenialNote(t *testing.T) {
 	gw := governed(t)
 	gw.Configure(map[string]string{"web": `"disabled_tools":["*"]`})
 	gw.Forbid(`
@@ -222,7 +222,7 @@ forbid (principal, action, resource == Tool::"web:fetch");`)
 }
 
 // Every request of an agent, by whatever means, uses the verdicts of its first.
-func TestRequestsOfOneAgentShareItsVerdicts(t *testing.T) {
+func TestVerdictsAreShared(t *testing.T) {
 	gw := governed(t)
 	gw.Forbid(`forbid (principal, action, resource) when { resource.name like "delete_*" };`)
 	gw.Clock.Wait(30e9)

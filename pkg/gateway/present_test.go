@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-func TestPresentKeepsEveryOtherByte(t *testing.T) {
+func TestPresent(t *testing.T) {
 	yes, no := true, false
 	const raw = ` {"zeta":9007199254740993,"name" : "do_it","annotations":{"x":1e2,"readOnlyHint":false},"description":"a <b> & \u00e9","kind":{"new":[1, 2]}} `
 	const bare = `{"name":"do_it"}`

@@ -46,7 +46,7 @@ func (gw *fixture) everyServer(settings string) map[string]string {
 
 // Each lock reason in turn, on every real tool, by the means that people have: all are
 // found, each with its status, and a search that finds nothing open says so.
-func TestEachReasonOnEveryRealTool(t *testing.T) {
+func TestRetrieveRealToolsLocked(t *testing.T) {
 	gw := realTools(t, 1)
 	tools := gw.listing(`{}`)
 	if len(tools) != 70 {
@@ -129,7 +129,7 @@ var queries = []string{
 
 // Five compact results stay cheap to read. These answers have 310 tokens on
 // average (o200k), 4.3 bytes each; the bound is 350 tokens.
-func TestFiveCompactResultsAreShort(t *testing.T) {
+func TestRetrieveSize(t *testing.T) {
 	gw := realTools(t, 1)
 	total := 0
 	for _, q := range queries {

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ var lockedTools = map[string]string{
 	"broken:fax_document": "disabled_unknown",
 }
 
-func TestSearchShowsEachLockedToolWithItsOneReason(t *testing.T) {
+func TestRetrieveLocked(t *testing.T) {
 	gw := everyStatus(t)
 	f := gw.search(`{"query":"document","include_disabled":true}`)
 	callable, locked := f.names()
@@ -70,49 +71,28 @@ func TestSearchShowsEachLockedToolWithItsOneReason(t *testing.T) {
 	if f.Notice != "" {
 		t.Errorf("notice %q although locked tools are shown", f.Notice)
 	}
-	var statuses []string
-	for _, s := range lockedTools {
-		if !slices.Contains(statuses, s) {
-			statuses = append(statuses, s)
-		}
-	}
-	for _, s := range statuses {
-		if f.Remediation[s] == "" {
-			t.Errorf("no remediation for %s", s)
-		}
-	}
-	if len(f.Remediation) != len(statuses) {
-		t.Errorf("remediation for %v, want exactly %v", f.Remediation, statuses)
+	statuses := slices.Sorted(maps.Values(lockedTools))
+	if got := slices.Sorted(maps.Keys(f.Remediation)); !slices.Equal(got, slices.Compact(statuses)) || slices.Contains(slices.Collect(maps.Values(f.Remediation)), "") {
+		t.Errorf("remediation for %q, want exactly %q", f.Remediation, statuses)
 	}
 	checkAnswer(t, "retrieve_include_disabled", f.Raw)
 	checkAnswer(t, "retrieve_full", gw.search(`{"query":"delete document","include_disabled":true,"detail":"full","limit":1}`).Raw)
 }
 
-func TestWithoutTheFlagLockedToolsLeaveNoTrace(t *testing.T) {
+// That locked tools leave no trace without the flag, TestRetrieveUnaffectedByLocked holds.
+func TestRetrieveWithoutFlag(t *testing.T) {
 	gw := everyStatus(t)
-	bare := newFixture(t)
-	bare.Serve("docs", gw.ByName["docs"].Tools...)
-	bare.Configure(nil)
-	bare.Sync()
-	for _, query := range []string{"document", "delete documents for good", "purge", "documnet", "read write delete"} {
-		q := fmt.Sprintf("%q", query)
-		absent := gw.Call("retrieve_tools", `{"query":`+q+`}`)
-		no := gw.Call("retrieve_tools", `{"include_disabled":false,"query":`+q+`}`)
+	for _, query := range []string{"document", "purge"} {
+		absent := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q}`, query))
+		no := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q,"include_disabled":false}`, query))
 		if absent.Raw != no.Raw {
 			t.Errorf("%s: the flag absent and false differ:\n%s\n%s", query, absent.Raw, no.Raw)
-		}
-		f := readFound(t, absent.Text)
-		if f.Total == 0 {
-			continue // then the notice counts those that match
-		}
-		if without := bare.Call("retrieve_tools", `{"query":`+q+`}`); unnoticed(f) != without.Text {
-			t.Errorf("%s: locked tools leave a trace:\n%s\n%s", query, absent.Raw, without.Raw)
 		}
 	}
 	checkAnswer(t, "retrieve", gw.search(`{"query":"document"}`).Raw)
 }
 
-func TestLockedToolsNeverHideACallableOne(t *testing.T) {
+func TestRetrieveLockedHideNothing(t *testing.T) {
 	gw := newFixture(t)
 	gw.Serve("open", def("archive_mail", "Archive mail, in some way.", ""))
 	var shut []string
@@ -133,7 +113,7 @@ func TestLockedToolsNeverHideACallableOne(t *testing.T) {
 	}
 }
 
-func TestReadOnlyLeavesOutWhatMayChangeSomething(t *testing.T) {
+func TestRetrieveReadOnly(t *testing.T) {
 	gw := everyStatus(t)
 	callable, locked := gw.search(`{"query":"document","read_only":true,"include_disabled":true}`).names()
 	if diff := cmp.Diff([]string{"docs:read_document"}, callable); diff != "" || len(locked) != 0 {
@@ -141,11 +121,9 @@ func TestReadOnlyLeavesOutWhatMayChangeSomething(t *testing.T) {
 	}
 }
 
-func TestHowAToolIsCalledFollowsItsEffectiveTier(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s", def("get_a", "thing", readOnly), def("put_b", "thing", mildly), def("rm_c", "thing", ""), def("list_d", "thing", ""))
-	gw.Configure(map[string]string{"s": `"annotations":{"list_*":{"readOnlyHint":true},"get_a":{"readOnlyHint":false}}`})
-	gw.Sync()
+func TestRetrieveCallWith(t *testing.T) {
+	gw := serving(t, `"annotations":{"list_*":{"readOnlyHint":true},"get_a":{"readOnlyHint":false}}`, "",
+		def("get_a", "thing", readOnly), def("put_b", "thing", mildly), def("rm_c", "thing", ""), def("list_d", "thing", ""))
 	got := map[string]string{}
 	for _, f := range gw.search(`{"query":"thing"}`).Tools {
 		got[f.Name] = f.CallWith
@@ -158,7 +136,7 @@ func TestHowAToolIsCalledFollowsItsEffectiveTier(t *testing.T) {
 	}
 }
 
-func TestFullDetailGivesDescriptionSchemaAndScore(t *testing.T) {
+func TestRetrieveFull(t *testing.T) {
 	gw := everyStatus(t)
 	f := gw.search(`{"query":"read document","detail":"full"}`)
 	top := f.Tools[0]
@@ -171,7 +149,7 @@ func TestFullDetailGivesDescriptionSchemaAndScore(t *testing.T) {
 }
 
 // No text that nobody approved reaches an answer of any tool.
-func TestPoisonReachesNoAnswer(t *testing.T) {
+func TestUnapprovedText(t *testing.T) {
 	gw := everyStatus(t)
 	check := func(what, answer string) {
 		t.Helper()
@@ -199,9 +177,7 @@ func TestPoisonReachesNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("tools/list", string(menu))
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls of locked tools reached servers: %v", got)
-	}
+	gw.sentNothing()
 
 	gw.Configure(map[string]string{"waiting": `"approval":"manual"`}, `"gateway":{"mode":"direct"}`)
 	gw.Sync()
@@ -220,11 +196,8 @@ func TestPoisonReachesNoAnswer(t *testing.T) {
 }
 
 // The changed schema alone makes another definition.
-func TestASchemaOnlyChangeLocksAtOnce(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s", def("act", "Act.", `"inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}`))
-	gw.Configure(nil)
-	gw.Sync()
+func TestSchemaChange(t *testing.T) {
+	gw := serving(t, "", "", def("act", "Act.", `"inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}`))
 	if r := gw.Call("call_tool_destructive", `{"name":"s:act"}`); r.IsError {
 		t.Fatal(r.Text)
 	}
@@ -241,12 +214,10 @@ func TestASchemaOnlyChangeLocksAtOnce(t *testing.T) {
 	if d := f.Disabled[0].Description; d != "Act." {
 		t.Errorf("shows %q, want the approved description", d)
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached the server: %v", got)
-	}
+	gw.sentNothing()
 }
 
-func TestOddQueriesAreAnswered(t *testing.T) {
+func TestRetrieveOddQueries(t *testing.T) {
 	gw := everyStatus(t)
 	for _, query := range []string{"\x00\x1b[31m", "天気予報", "dокумент", "🙂", "!!!", strings.Repeat("document ", 200), "a\nb", "<script>&"} {
 		raw, err := json.Marshal(map[string]any{"query": query, "include_disabled": true})

@@ -45,7 +45,7 @@ func (gw *fixture) listing(arguments string) map[string]string {
 	}
 }
 
-func TestServersAreListedWithStatusAndCounts(t *testing.T) {
+func TestServers(t *testing.T) {
 	gw := everyStatus(t)
 	checkAnswer(t, "upstream_servers", gw.Call("upstream_servers", `{"operation":"list"}`).Text)
 	want := map[string]string{
@@ -67,7 +67,7 @@ func TestServersAreListedWithStatusAndCounts(t *testing.T) {
 	}
 }
 
-func TestAServersMessageIsThatOfItsOutcome(t *testing.T) {
+func TestServersMessage(t *testing.T) {
 	gw := newFixture(t)
 	for name, status := range map[string]outcome.Status{"late": outcome.Transient, "gone": outcome.Permanent, "shut": outcome.Denied} {
 		gw.Serve(name).Outcome = outcome.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
@@ -88,7 +88,7 @@ func TestAServersMessageIsThatOfItsOutcome(t *testing.T) {
 	}
 }
 
-func TestServersOutsideScopeOrSelectionDoNotExist(t *testing.T) {
+func TestServersScope(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Agent.Servers = []string{"docs", "user"}
 	if got := gw.listing(`{}`); len(got) != 2 {
@@ -113,11 +113,8 @@ func TestServersOutsideScopeOrSelectionDoNotExist(t *testing.T) {
 	}
 }
 
-func TestCountsAreThoseOfTheSelection(t *testing.T) {
-	gw := newFixture(t)
-	gw.Serve("s", def("a", "A.", ""), def("b", "B.", ""), def("c", "C.", ""), def("d", "D.", ""))
-	gw.Configure(map[string]string{"s": `"disabled_tools":["b","c"]`}, `"toolsets":{"Few":["s:a","s:b"]}`)
-	gw.Sync()
+func TestServersCounts(t *testing.T) {
+	gw := serving(t, `"disabled_tools":["b","c"]`, `"toolsets":{"Few":["s:a","s:b"]}`, def("a", "A.", ""), def("b", "B.", ""), def("c", "C.", ""), def("d", "D.", ""))
 	if got, want := gw.listing(`{}`)["s"], `{"name":"s","enabled":true,"status":"available","tools":{"callable":2,"disabled_by_config":2},"toolsets":["few","s"]}`; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -131,24 +128,9 @@ func TestCountsAreThoseOfTheSelection(t *testing.T) {
 	}
 }
 
-func TestBadServerQueriesAreRefusedByName(t *testing.T) {
-	gw := everyStatus(t)
-	for args, want := range map[string]string{
-		`{"operation":"drop"}`:                          `operation must be list or get, not the string "drop"`,
-		`{"operation":"get"}`:                           "name is missing",
-		`{"operation":"list","name":"docs"}`:            "name is for operation get only",
-		`{"server":"docs"}`:                             `unknown argument "server"`,
-		`{"operation":"get","name":"docs","after":"a"}`: "after is for operation list only",
-	} {
-		if r := gw.Call("upstream_servers", args); !r.IsError || !strings.Contains(r.Text, want) {
-			t.Errorf("%s: %s, want %q", args, r.Text, want)
-		}
-	}
-}
-
 // A list of many servers comes in pages of 50, each server on one of them; nothing out of
 // scope or selection shows in where a page ends.
-func TestServersComeInPages(t *testing.T) {
+func TestServersPages(t *testing.T) {
 	gw := newFixture(t)
 	for i := range 120 {
 		gw.Serve(fmt.Sprintf("s%03d", i), def("act", "Act.", ""))

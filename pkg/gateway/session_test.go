@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ var calls = []string{
 	`{"name":"upstream_servers","arguments":{}}`,
 }
 
-func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
+func TestSessionNotReady(t *testing.T) {
 	gw := newFixture(t)
 	for _, stage := range []string{"nothing stored", "config refused", "no catalog yet"} {
 		want := ""
@@ -60,12 +61,10 @@ func TestWithoutAConfigNothingIsCallableAndEveryAnswerSaysSo(t *testing.T) {
 			t.Errorf("%s: tools/list gives %v", stage, err)
 		}
 	}
-	if got := gw.Sent(); len(got) != 0 {
-		t.Errorf("calls reached servers: %v", got)
-	}
+	gw.sentNothing()
 }
 
-func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
+func TestSessionWithoutPolicy(t *testing.T) {
 	gw := everyStatus(t)
 	gw.search(`{"query":"document"}`)
 	gw.Put(policy.Key, "forbid (")
@@ -93,7 +92,7 @@ func TestWithoutAPolicyEveryToolIsUnknown(t *testing.T) {
 	}
 }
 
-func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
+func TestOpenRefused(t *testing.T) {
 	gw := everyStatus(t)
 	tests := []struct {
 		name   string
@@ -121,7 +120,7 @@ func TestASelectionThatCannotBeServedIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
+func TestIgnoredNames(t *testing.T) {
 	gw := everyStatus(t)
 	gw.Header = http.Header{"X-Mcp-Toolsets": {"docs,nope"}, "Prefer": {"handling=lenient"}}
 	check := func(what string, raw json.RawMessage) {
@@ -157,7 +156,7 @@ func TestNamesThatWereDroppedAreReportedInEveryOwnAnswer(t *testing.T) {
 }
 
 // List, search, describe, call and counts share the one selection.
-func TestEveryToolAnswersFromTheOneSelection(t *testing.T) {
+func TestOneSelection(t *testing.T) {
 	gw := newFixture(t)
 	gw.Serve("files", def("create_file", "Create a file.", ""), def("get_file", "Get a file.", readOnly), def("delete_file", "Delete a file.", ""))
 	gw.Serve("folders", def("create_folder", "Create a folder for a file.", ""))
@@ -179,32 +178,23 @@ func TestEveryToolAnswersFromTheOneSelection(t *testing.T) {
 		f := gw.search(`{"query":"file folder","include_disabled":true}`)
 		callable, locked := f.names()
 		for _, id := range []string{"files:create_file", "files:get_file", "files:delete_file", "folders:create_folder"} {
-			open, shut := contains(tt.callable, id), contains(tt.locked, id)
-			if contains(callable, id) != open || (locked[id] != "") != shut {
-				t.Errorf("%v %s: search has %s callable %v, locked %v", tt.header, tt.path, id, contains(callable, id), locked[id])
+			isCallable, isLocked := slices.Contains(tt.callable, id), slices.Contains(tt.locked, id)
+			if slices.Contains(callable, id) != isCallable || (locked[id] != "") != isLocked {
+				t.Errorf("%v %s: search has %s callable %v, locked %v", tt.header, tt.path, id, slices.Contains(callable, id), locked[id])
 			}
 			d := gw.Call("describe_tools", fmt.Sprintf(`{"names":[%q]}`, id)).Text
-			if strings.Contains(d, `"definition"`) != open || strings.Contains(d, `"status"`) != shut {
+			if strings.Contains(d, `"definition"`) != isCallable || strings.Contains(d, `"status"`) != isLocked {
 				t.Errorf("%v %s: describe %s", tt.header, tt.path, d)
 			}
 			r := gw.Call("call_tool_destructive", fmt.Sprintf(`{"name":%q}`, id))
-			if r.IsError == open || strings.Contains(r.Text, "was not found") != (!open && !shut) {
+			if r.IsError == isCallable || strings.Contains(r.Text, "was not found") != (!isCallable && !isLocked) {
 				t.Errorf("%v %s: call %s", tt.header, tt.path, r.Text)
 			}
 		}
 	}
 }
 
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
-}
-
-func TestInstructionsNameTheServersOfTheSelection(t *testing.T) {
+func TestInstructions(t *testing.T) {
 	gw := everyStatus(t)
 	got := gw.Open().Instructions()
 	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "broken, denied, docs, moved, off, user, waiting.") {
@@ -225,7 +215,7 @@ func TestInstructionsNameTheServersOfTheSelection(t *testing.T) {
 	}
 }
 
-func TestManyAgentsAtOnce(t *testing.T) {
+func TestManyAgents(t *testing.T) {
 	gw := everyStatus(t)
 	var wg sync.WaitGroup
 	for n := range 16 {
