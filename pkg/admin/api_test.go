@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
@@ -129,7 +130,7 @@ func TestOneToolIsShownWithItsLock(t *testing.T) {
 	}
 
 	denied := into[admin.Tool](h, "/admin/tools/mail/read_drafts", "")
-	want := &admin.Denial{ID: "no-drafts", Reason: "Drafts are private.", Contact: "#mail-owners", Rules: denied.Denial.Rules}
+	want := &admin.Denial{Denial: policy.Denial{ID: "no-drafts", Reason: "Drafts are private.", Contact: "#mail-owners"}, Rules: denied.Denial.Rules}
 	if diff := cmp.Diff(want, denied.Denial); diff != "" || denied.Status != "disabled_by_config" || strings.Contains(denied.Remediation, link) {
 		t.Errorf("denied tool = %+v", denied)
 	}
@@ -177,7 +178,7 @@ func TestFailuresNameNoCause(t *testing.T) {
 	hash := strings.Repeat("0", 64)
 	for path, body := range map[string]string{
 		"/admin/tools/mail/send":         "",
-		"/admin/tools/mail/send/approve": approveBody(hash),
+		"/admin/tools/mail/send/approve": approveBody(tool.Hash(hash)),
 		"/admin/tools/mail/send/disable": "{}",
 		"/admin/audit":                   "",
 	} {
@@ -212,7 +213,7 @@ func TestBodiesAreChecked(t *testing.T) {
 		"empty bulk":     {"/admin/servers/mail/approve", `{"tools":[]}`, http.StatusUnprocessableEntity},
 		"unknown server": {"/admin/servers/nope/approve", `{"tools":[{"name":"a","hash":"` + hash + `"}]}`, http.StatusNotFound},
 		"unknown tool":   {"/admin/tools/mail/nope/disable", `{}`, http.StatusNotFound},
-		"no such deed":   {"/admin/tools/mail/send/open", `{}`, http.StatusNotFound},
+		"no such action": {"/admin/tools/mail/send/open", `{}`, http.StatusNotFound},
 		"limit 0":        {"/admin/audit?limit=0", "", http.StatusUnprocessableEntity},
 		"limit too high": {"/admin/audit?limit=201", "", http.StatusUnprocessableEntity},
 		"nothing there":  {"/admin/nope", "", http.StatusNotFound},

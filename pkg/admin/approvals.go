@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -21,45 +22,35 @@ type Settled struct {
 	Disabled bool   `json:"disabled"`
 }
 
-type settleOutput struct {
-	Body struct {
-		Tools []Settled `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
-		Count int       `json:"settled" doc:"how many records were"`
-	}
+type settleOutputBody struct {
+	Tools []Settled `json:"tools" nullable:"false" doc:"by id, at most 1,000"`
+	Count int       `json:"settled" doc:"how many records were"`
 }
 
-func (a *api) restoreApprovals(ctx context.Context, _ *struct{}) (*settleOutput, error) {
-	return a.settle(ctx, "restore approvals", approval.KeepRestored)
-}
-
-func (a *api) acceptApprovals(ctx context.Context, _ *struct{}) (*settleOutput, error) {
-	return a.settle(ctx, "accept approvals", approval.AcceptStore)
-}
-
-// settle says which of two versions holds for every record that the store lost. A sync
-// follows, after which health is told anew.
-func (a *api) settle(ctx context.Context, deed string, how catalog.Settlement) (*settleOutput, error) {
-	snap := a.states.Refresh(ctx).Catalog
-	if snap == nil {
-		return nil, problem(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
-	}
-	settled, err := catalog.Settle(ctx, a.approvals, snap, how, actorOf(ctx), a.o.Now)
-	if err != nil {
-		a.o.Log.LogAttrs(ctx, slog.LevelWarn, "not all approvals were settled", slog.Int("settled", len(settled)))
-		return nil, a.fail(ctx, deed, err)
-	}
-	out := &settleOutput{}
-	out.Body.Tools, out.Body.Count = []Settled{}, len(settled)
-	for _, r := range settled[:min(len(settled), maxSettled)] {
-		out.Body.Tools = append(out.Body.Tools, Settled{r.ID().String(), string(r.State), r.Disabled})
-	}
-	if a.syncer != nil && len(settled) > 0 {
-		if _, err := a.syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
-			a.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
+// settle returns the operation that says which of two versions holds for every record that the store
+// lost. A sync follows, after which health says how things are.
+func (a *api) settle(how catalog.Settlement) func(context.Context, *struct{}) (settleOutputBody, error) {
+	return func(ctx context.Context, _ *struct{}) (out settleOutputBody, err error) {
+		snap := a.states.Refresh(ctx).Catalog
+		if snap == nil {
+			return out, problem(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 		}
+		settled, err := catalog.Settle(ctx, a.approvals, snap, how, actorOf(ctx), a.o.Now)
+		if err != nil {
+			return out, fmt.Errorf("after %d records were settled: %w", len(settled), err)
+		}
+		out.Tools, out.Count = []Settled{}, len(settled)
+		for _, r := range settled[:min(len(settled), maxSettled)] {
+			out.Tools = append(out.Tools, Settled{r.ID().String(), string(r.State), r.Disabled})
+		}
+		if a.syncer != nil && len(settled) > 0 {
+			if _, err := a.syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
+				a.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
+			}
+		}
+		a.states.Refresh(ctx)
+		return out, nil
 	}
-	a.states.Refresh(ctx)
-	return out, nil
 }
 
 // stored returns the tool's record as it is in the store. One that the store lost is put back

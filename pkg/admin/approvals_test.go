@@ -44,18 +44,18 @@ func TestLostApprovalsAreSettled(t *testing.T) {
 		Tools   []admin.Settled
 		Settled int
 	}
-	for deed, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
-		t.Run(deed, func(t *testing.T) {
+	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
+		t.Run(action, func(t *testing.T) {
 			h := setBack(t)
-			out := into[settled](h, "/admin/approvals/"+deed, `{}`)
-			if out.Settled != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (deed == "restore") {
+			out := into[settled](h, "/admin/approvals/"+action, `{}`)
+			if out.Settled != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (action == "restore") {
 				t.Errorf("answer = %+v", out)
 			}
 			x := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
 			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
 				t.Errorf("it is %s: %+v", x.Status, x.Record)
 			}
-			if again := into[settled](h, "/admin/approvals/"+deed, `{}`); again.Settled != 0 {
+			if again := into[settled](h, "/admin/approvals/"+action, `{}`); again.Settled != 0 {
 				t.Errorf("settled again: %+v", again)
 			}
 		})

@@ -80,13 +80,13 @@ func TestWhatTheOperatorDeniesCannotBeOpened(t *testing.T) {
 	h := newFixture(t)
 	for _, path := range []string{"fs/format_disk", "mail/read_drafts"} {
 		hash := h.hash(path)
-		for _, deed := range []string{"approve", "enable"} {
+		for _, action := range []string{"approve", "enable"} {
 			body := approveBody(hash)
-			if deed == "enable" {
+			if action == "enable" {
 				body = "{}"
 			}
-			if got := h.problem(http.StatusConflict, "/admin/tools/"+path+"/"+deed, body); !strings.Contains(got, "operator") {
-				t.Errorf("%s %s: %q", deed, path, got)
+			if got := h.problem(http.StatusConflict, "/admin/tools/"+path+"/"+action, body); !strings.Contains(got, "operator") {
+				t.Errorf("%s %s: %q", action, path, got)
 			}
 		}
 		// To lock what is locked already is never refused.
@@ -138,13 +138,13 @@ func TestADecisionMayNameTheRevisionThatWasSeen(t *testing.T) {
 	hash := h.hash("mail/send")
 	seen := into[admin.Tool](h, "/admin/tools/mail/send", "").Record.Rev
 	into[admin.Tool](h, "/admin/tools/mail/send/disable", fmt.Sprintf(`{"rev":%d}`, seen))
-	for deed, body := range map[string]string{
+	for action, body := range map[string]string{
 		"approve": fmt.Sprintf(`{"hash":%q,"rev":%d}`, hash, seen),
 		"disable": fmt.Sprintf(`{"rev":%d}`, seen),
 		"enable":  fmt.Sprintf(`{"rev":%d}`, seen+7),
 	} {
-		if got := h.problem(http.StatusConflict, "/admin/tools/mail/send/"+deed, body); !strings.Contains(got, "nothing was done now: it is disabled") {
-			t.Errorf("%s: %q", deed, got)
+		if got := h.problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "nothing was done now: it is disabled") {
+			t.Errorf("%s: %q", action, got)
 		}
 	}
 	bulk := into[struct{ Tools []admin.Approved }](h, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q,"rev":%d}]}`, hash, seen)).Tools
@@ -166,9 +166,8 @@ func TestBulkApprovalAnswersForEachTool(t *testing.T) {
 	send, move, flag, drafts := h.hash("mail/send"), h.hash("mail/move"), h.hash("mail/flag"), h.hash("mail/read_drafts")
 	stop := h.hash("mail/stop")
 	into[admin.Tool](h, "/admin/tools/mail/stop/disable", "{}")
-	var tools []admin.NamedHash
-	for _, x := range [][2]string{{"send", send}, {"move", flag}, {"read_drafts", drafts}, {"nope", flag}, {"flag", flag}, {"stop", stop}} {
-		tools = append(tools, admin.NamedHash{Name: x[0], Hash: x[1]})
+	tools := []admin.NamedHash{
+		{Name: "send", Hash: send}, {Name: "move", Hash: flag}, {Name: "read_drafts", Hash: drafts}, {Name: "nope", Hash: flag}, {Name: "flag", Hash: flag}, {Name: "stop", Hash: stop},
 	}
 	body, err := json.Marshal(map[string]any{"tools": tools, "note": "all seen"})
 	if err != nil {

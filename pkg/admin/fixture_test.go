@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
@@ -107,12 +108,12 @@ func (h *fixture) status(id string) lock.Status {
 }
 
 // hash returns the hash of the tool's definition as the API shows it.
-func (h *fixture) hash(path string) string {
+func (h *fixture) hash(path string) tool.Hash {
 	h.t.Helper()
 	return into[admin.Tool](h, "/admin/tools/"+path, "").Hash
 }
 
-func approveBody(hash string) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }
+func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }
 
 func onGet(err error) func(context.Context, string) error {
 	return func(context.Context, string) error { return err }

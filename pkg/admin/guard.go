@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
 // actorKey is the context key of who sends the request.
@@ -24,28 +22,10 @@ func actorOf(ctx context.Context) string {
 	return actor
 }
 
-// guard lets pass what comes under a known host, from the same origin, from
-// somebody whom Options.Actor or a session names, and without that the pages by which one
-// becomes somebody.
+// guard lets pass what comes under a known host, from the same origin, from somebody whom
+// Options.Actor or a session names, and without that the pages by which a person signs in.
 func (a *api) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, http.StatusForbidden, "the request comes from another site")
-	}))
-	known := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isOpen(r.URL.Path) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		actor, err := a.actor(r)
-		if err != nil {
-			a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
-			a.refuse(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), actorKey{}, actor)))
-	})
-	checked := origin.Handler(known)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
@@ -56,7 +36,20 @@ func (a *api) guard(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusMisdirectedRequest, "this host is not served here")
 			return
 		}
-		checked.ServeHTTP(w, r)
+		if origin.Check(r) != nil {
+			writeProblem(w, http.StatusForbidden, "the request comes from another site")
+			return
+		}
+		if !needsNobody(r.URL.Path) {
+			actor, err := a.actor(r)
+			if err != nil {
+				a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
+				a.refuse(w, r, err)
+				return
+			}
+			r = r.WithContext(context.WithValue(r.Context(), actorKey{}, actor))
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -84,17 +77,17 @@ func hostOf(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isLoopback tells a host that is this machine whatever a name server says.
+// isLoopback reports whether a host is this machine whatever a name server says.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isOpen reports whether an address is for everybody: what it takes to sign in.
-func isOpen(path string) bool { return path == "/admin/login" || path == "/admin/style.css" }
+// needsNobody reports whether an address is for everybody: what it takes to sign in.
+func needsNobody(path string) bool { return path == "/admin/login" || path == "/admin/style.css" }
 
-// actor returns who sends r. Nobody in particular is not somebody. A bearer credential
-// decides alone; who sends none may be signed in.
+// actor returns the name of who sends r. A bearer credential decides alone; who sends none may be
+// signed in.
 func (a *api) actor(r *http.Request) (string, error) {
 	if a.o.Login != nil && r.Header.Get("Authorization") == "" {
 		if actor, ok := a.signedIn(r); ok {
@@ -129,5 +122,5 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	// The caller has gone if this fails, and there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
+	_ = json.NewEncoder(w).Encode(problem(status, detail))
 }

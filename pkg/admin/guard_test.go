@@ -16,7 +16,7 @@ import (
 
 func TestOtherSitesCannotDecide(t *testing.T) {
 	h := newFixture(t)
-	deed := "/admin/tools/fs/read_file/disable"
+	action := "/admin/tools/fs/read_file/disable"
 	for name, headers := range map[string][]string{
 		"cross site":           {"Sec-Fetch-Site: cross-site"},
 		"same site":            {"Sec-Fetch-Site: same-site"},
@@ -26,7 +26,7 @@ func TestOtherSitesCannotDecide(t *testing.T) {
 		"form of another site": {"Sec-Fetch-Site: cross-site", "Content-Type: application/x-www-form-urlencoded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.problem(http.StatusForbidden, deed, `{}`, headers...)
+			h.problem(http.StatusForbidden, action, `{}`, headers...)
 			h.problem(http.StatusForbidden, "/admin/tools/fs/read_file", "action=disable", headers...)
 		})
 	}
@@ -37,7 +37,7 @@ func TestOtherSitesCannotDecide(t *testing.T) {
 		"same origin": {"Sec-Fetch-Site: same-origin", "Origin: https://gate.example.com"},
 		"no browser":  nil,
 	} {
-		if w := h.Send(deed, `{}`, headers...); w.Status != http.StatusOK {
+		if w := h.Send(action, `{}`, headers...); w.Status != http.StatusOK {
 			t.Errorf("%s: %d %s", name, w.Status, w.Body)
 		}
 	}
@@ -108,7 +108,7 @@ func TestARefusalSaysWhatToSend(t *testing.T) {
 		detail    string
 	}{
 		"nothing sent":   {scoped(identity.Missing), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", ` + where, "credentials are required: send " + send},
-		"bad":            {scoped(identity.Invalid), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", error="invalid_token", ` + where, "these credentials are not good: send " + send},
+		"bad":            {scoped(identity.Invalid), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", error="invalid_token", ` + where, "the credentials are not valid: send " + send},
 		"not an admin":   {scoped(identity.Scope), open, http.StatusForbidden, `Bearer realm="portcullis admin", error="insufficient_scope", ` + where, "you may not use the admin API: send " + send},
 		"no scope named": {refusing(identity.Missing), admin.Challenge{Send: "the key"}, http.StatusUnauthorized, `Bearer realm="portcullis admin"`, "credentials are required: send the key"},
 		"shut":           {refusing(identity.Missing), admin.Challenge{Shut: "set BootstrapSha256"}, http.StatusForbidden, "", "set BootstrapSha256"},
@@ -123,7 +123,7 @@ func TestARefusalSaysWhatToSend(t *testing.T) {
 			if got := h.Send("/admin/servers", "", "Authorization: Bearer x").Header.Get("WWW-Authenticate"); got != tc.header {
 				t.Errorf("WWW-Authenticate = %q, want %q", got, tc.header)
 			}
-			if page := html.UnescapeString(h.page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(tc.detail, "these credentials are not good: ")) {
+			if page := html.UnescapeString(h.page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(tc.detail, "the credentials are not valid: ")) {
 				t.Errorf("the page does not say %q: %s", tc.detail, page)
 			}
 		})

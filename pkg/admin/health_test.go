@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
 func TestHealth(t *testing.T) {
@@ -22,7 +23,7 @@ func TestHealth(t *testing.T) {
 		r := into[admin.Health](h, path, "")
 		age := int64(0)
 		want := admin.Health{
-			Status: "ok", Reasons: []admin.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
+			Status: "ok", Reasons: []state.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
 			Outcomes: map[string]int{"available": 2}, State: r.State,
 		}
 		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != object.Version([]byte(fsConfig)) {
@@ -34,8 +35,8 @@ func TestHealth(t *testing.T) {
 		h.Put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
 		h.States.Refresh(t.Context())
 		r := into[admin.Health](h, path, "")
-		want := []admin.Reason{{
-			Code: "config_refused", Status: "degraded",
+		want := []state.Reason{{
+			Code: "config_refused", Condition: "degraded",
 			Message: "config/mcp_config.json has 2 faults and is not used. The last good one stays in use.",
 			Action:  "Fix the file. It takes effect once it is stored.",
 		}}

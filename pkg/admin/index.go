@@ -2,13 +2,12 @@ package admin
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
@@ -21,8 +20,9 @@ type statusLink struct {
 }
 
 type pageServer struct {
-	Name, Status, Message string
-	Tools                 []pageTool
+	Name string
+	Outcome
+	Tools []pageTool
 }
 
 type pageTool struct{ Name, Status, Link string }
@@ -38,75 +38,64 @@ var toolStatuses = []string{
 	string(lock.PendingApproval), string(lock.DisabledByUser), string(lock.DisabledByConfig), string(lock.ServerDisabled), string(lock.DisabledUnknown), callable,
 }
 
-// indexPage shows one page of the servers with their tools, or of the tools alone that have
-// one status or one server.
-func (a *api) indexPage(r *http.Request) (int, page) {
-	query := r.URL.Query()
+// indexPage shows one page of the servers with their tools, or of the tools alone that have one
+// status or one server.
+func (a *api) indexPage(r *http.Request) (p page) {
+	query, root := r.URL.Query(), rootOf(r)
 	status, server := query.Get("status"), query.Get("server")
-	p := page{Title: "Portcullis", Root: rootOf(r)}
 	if status != "" && !slices.Contains(toolStatuses, status) {
-		p.Problem = "No tool can have this status."
-		return http.StatusNotFound, p
+		return page{Status: http.StatusNotFound, Problem: "No tool can have this status."}
 	}
 	v := a.states.Load(r.Context()).View(a.o.Agent)
 	rows, next, err := cut(Paging{Limit: defaultPage, After: query.Get("after")}, "index", rowsOf(v, server, status), func(x row) string { return x.key })
-	if e, ok := errors.AsType[*huma.ErrorModel](err); ok {
-		p.Problem = e.Detail
-		return e.Status, p
+	if err != nil {
+		e := a.fail(r.Context(), "page", err)
+		return page{Status: e.Status, Problem: e.Detail}
 	}
-	p.Statuses = statusLinks(v, p.Root, server, status)
+	p.Statuses = statusLinks(v, root, server, status)
 	outcomes := map[string]Outcome{}
 	for _, s := range v.Servers() {
 		outcomes[s.Config.Name] = outcomeOf(s.Config.Name, s.Outcome)
 	}
 	for _, x := range rows {
 		if n := len(p.Servers); n == 0 || p.Servers[n-1].Name != x.server {
-			o := outcomes[x.server]
-			p.Servers = append(p.Servers, pageServer{Name: x.server, Status: o.Status, Message: o.Message})
+			p.Servers = append(p.Servers, pageServer{Name: x.server, Outcome: outcomes[x.server]})
 		}
 		if x.tool >= 0 {
-			under := &p.Servers[len(p.Servers)-1]
-			id := v.ID(x.tool)
-			under.Tools = append(under.Tools, pageTool{id.Name, statusText(v.Status(x.tool)), p.Root + "admin/tools/" + url.PathEscape(id.Server) + "/" + url.PathEscape(id.Name)})
+			under, id := &p.Servers[len(p.Servers)-1], v.ID(x.tool)
+			under.Tools = append(under.Tools, pageTool{id.Name, statusText(v.Status(x.tool)), approval.Link(strings.TrimSuffix(root, "/"), id)})
 		}
 	}
 	if next.Next != "" {
-		p.Next = listLink(p.Root, server, status, next.Next)
+		p.Next = listLink(root, server, status, next.Next)
 	}
 	if len(v.Servers()) == 0 {
 		p.Problem = "There is no catalog yet, or no server is configured."
 	}
-	return http.StatusOK, p
+	return p
 }
 
-// rowsOf returns the lines of the index. Where it is about some tools only, a server is a
-// line of its own no more.
-func rowsOf(v *state.View, server, status string) []row {
-	var heads, rows []row
+// rowsOf returns the lines of the index. Where it is about some tools only, a server without one
+// has no line.
+func rowsOf(v *state.View, server, status string) (rows []row) {
 	for _, s := range v.Servers() {
 		if name := s.Config.Name; status == "" && (server == "" || server == name) {
-			heads = append(heads, row{name, name + ":", -1}) // before all its tools, whose ids go on from here
+			rows = append(rows, row{name, name + ":", -1}) // before all its tools, whose ids begin so
 		}
 	}
-	slices.SortFunc(heads, func(x, y row) int { return cmp.Compare(x.key, y.key) })
 	for _, i := range choose(v, server, status) {
-		id := v.ID(i)
-		key := id.String()
-		for len(heads) > 0 && heads[0].key < key {
-			rows, heads = append(rows, heads[0]), heads[1:]
-		}
-		rows = append(rows, row{id.Server, key, i})
+		rows = append(rows, row{v.ID(i).Server, v.ID(i).String(), i})
 	}
-	return append(rows, heads...)
+	slices.SortFunc(rows, func(x, y row) int { return cmp.Compare(x.key, y.key) })
+	return rows
 }
 
 // statusLinks counts the tools by status.
-func statusLinks(v *state.View, root, server, chosen string) []statusLink {
+func statusLinks(v *state.View, root, server, chosen string) (out []statusLink) {
 	counts := map[string]int{}
 	for _, i := range choose(v, server, "") {
 		counts[statusText(v.Status(i))]++
 	}
-	var out []statusLink
 	for _, status := range toolStatuses {
 		if counts[status] > 0 || status == chosen {
 			out = append(out, statusLink{status, listLink(root, server, status, ""), counts[status], status == chosen})

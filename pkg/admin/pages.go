@@ -2,20 +2,20 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the page and its style
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -33,9 +33,10 @@ const maxForm = 64 << 10
 
 // A page is what page.html shows: one tool, the servers with their tools, or how to sign in.
 type page struct {
-	Title   string
-	Root    string // relative address of what /admin lies in
-	Actor   string // who can sign out
+	Status  int    // of the answer; 0: 200
+	Title   string // "": Portcullis
+	Root    string // relative address of what /admin lies in; set as the page is written
+	Actor   string // who can sign out; set as the page is written
 	Problem string
 	SignIn  *signIn
 	Tool    *Tool
@@ -57,15 +58,9 @@ type text struct{ Head, Changed, Tail string }
 // remediations link to; all else is next's.
 func (a *api) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) {
-		status, p := a.indexPage(r)
-		a.write(w, r, status, p)
-	})
+	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) { a.write(w, r, a.indexPage(r)) })
 	mux.Handle("GET /admin/tools", a.pageOr(next, a.indexPage))
-	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "../admin")
-		w.WriteHeader(http.StatusPermanentRedirect)
-	})
+	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) { leadTo(w, http.StatusPermanentRedirect, "../admin") })
 	mux.HandleFunc("GET /admin/login", a.loginPage)
 	mux.HandleFunc("POST /admin/login", a.submitLogin)
 	mux.HandleFunc("POST /admin/logout", a.signOut)
@@ -76,38 +71,37 @@ func (a *api) pages(next http.Handler) http.Handler {
 	mux.Handle("GET /admin/tools/{server}/{tool}", a.pageOr(next, a.toolPage))
 	mux.HandleFunc("POST /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
 		if err := a.submit(w, r); err != nil {
-			status, p := a.toolPage(r)
-			if e, ok := errors.AsType[*huma.ErrorModel](err); ok && status == http.StatusOK {
-				status, p.Problem, p.Note = e.Status, e.Detail, r.PostForm.Get("note")
+			e, p := a.fail(r.Context(), "form", err), a.toolPage(r)
+			if p.Problem == "" {
+				p.Status, p.Problem, p.Note = e.Status, e.Detail, r.PostForm.Get("note")
 			}
-			a.write(w, r, status, p)
+			a.write(w, r, p)
 			return
 		}
 		// Sent again by a reload, a form would decide again.
-		w.Header().Set("Location", "./"+url.PathEscape(r.PathValue("tool")))
-		w.WriteHeader(http.StatusSeeOther)
+		leadTo(w, http.StatusSeeOther, "./"+url.PathEscape(r.PathValue("tool")))
 	})
 	mux.Handle("/", next)
 	return mux
 }
 
 // pageOr answers a browser with a page, and a program with what next says.
-func (a *api) pageOr(next http.Handler, show func(*http.Request) (int, page)) http.Handler {
+func (a *api) pageOr(next http.Handler, show func(*http.Request) page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
-		if !wantsHTML(r.Header.Get("Accept")) {
-			next.ServeHTTP(w, r)
+		if wantsHTML(r.Header.Get("Accept")) {
+			a.write(w, r, show(r))
 			return
 		}
-		status, p := show(r)
-		a.write(w, r, status, p)
+		next.ServeHTTP(w, r)
 	})
 }
 
 // parsePage is a function because what is wrong with the page is found when the program starts.
 func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) }
 
-func (a *api) write(w http.ResponseWriter, r *http.Request, status int, p page) {
+func (a *api) write(w http.ResponseWriter, r *http.Request, p page) {
+	p.Title, p.Root = cmp.Or(p.Title, "Portcullis"), rootOf(r)
 	if a.o.Login != nil {
 		p.Actor = actorOf(r.Context())
 	}
@@ -119,7 +113,7 @@ func (a *api) write(w http.ResponseWriter, r *http.Request, status int, p page) 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pageCSP)
-	w.WriteHeader(status)
+	w.WriteHeader(cmp.Or(p.Status, http.StatusOK))
 	_, _ = b.WriteTo(w) // the caller has gone if this fails
 }
 
@@ -129,16 +123,17 @@ func wantsHTML(accept string) bool {
 	return html >= 0 && (json < 0 || html < json)
 }
 
-func (a *api) toolPage(r *http.Request) (int, page) {
-	id := tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}
-	p := page{Title: id.String() + " · Portcullis", Root: rootOf(r)}
-	t, err := a.tool(r.Context(), id)
+// pathOf returns which tool a page is about.
+func pathOf(r *http.Request) ToolPath { return ToolPath{r.PathValue("server"), r.PathValue("tool")} }
+
+func (a *api) toolPage(r *http.Request) page {
+	path := pathOf(r)
+	p := page{Title: path.id().String() + " · Portcullis"}
+	t, err := a.getTool(r.Context(), &path)
 	if err != nil {
-		status := http.StatusInternalServerError
-		if e, ok := errors.AsType[*huma.ErrorModel](a.fail(r.Context(), "show tool", err)); ok {
-			status, p.Problem = e.Status, e.Detail
-		}
-		return status, p
+		e := a.fail(r.Context(), "page", err)
+		p.Status, p.Problem = e.Status, e.Detail
+		return p
 	}
 	p.Tool, p.Actions = &t, actionsOf(t)
 	p.Now = text{Head: readable(t.Definition)}
@@ -146,7 +141,7 @@ func (a *api) toolPage(r *http.Request) (int, page) {
 		before, now := compare(readable(t.Approved), p.Now.Head)
 		p.Before, p.Now = &before, now
 	}
-	return http.StatusOK, p
+	return p
 }
 
 // actionsOf returns what a person can do about the tool.
@@ -157,13 +152,13 @@ func actionsOf(t Tool) []string {
 	var out []string
 	denied := t.Denial != nil && !t.Denial.Unknown
 	if !denied && t.Record.ApprovedHash != t.Record.CurrentHash {
-		out = append(out, "approve")
+		out = append(out, approval.ActionApprove)
 	}
 	switch {
 	case !t.Record.Disabled:
-		out = append(out, "disable")
+		out = append(out, approval.ActionDisable)
 	case !denied:
-		out = append(out, "enable")
+		out = append(out, approval.ActionEnable)
 	}
 	return out
 }
@@ -174,27 +169,18 @@ func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return problem(http.StatusBadRequest, "the form cannot be read")
 	}
-	var d decision
-	note := r.PostForm.Get("note")
-	rev, err := strconv.ParseInt(r.PostForm.Get("rev"), 10, 64)
-	if err != nil || rev < 1 {
+	form := r.PostForm
+	rev, err := strconv.ParseInt(form.Get("rev"), 10, 64)
+	d := decision{form.Get("action"), tool.Hash(form.Get("hash")), Seen{rev}, form.Get("note")}
+	switch {
+	case err != nil || rev < 1:
 		return problem(http.StatusBadRequest, "the form does not say which revision of the record it shows")
-	}
-	seen := Seen{rev}
-	switch r.PostForm.Get("action") {
-	case "approve":
-		d = approving(r.PostForm.Get("hash"), seen, note)
-	case "disable":
-		d = disabling(seen, note)
-	case "enable":
-		d = enabling(seen, note)
-	default:
+	case !slices.Contains([]string{approval.ActionApprove, approval.ActionDisable, approval.ActionEnable}, d.action):
 		return problem(http.StatusBadRequest, "the form names no action")
-	}
-	if len(note) > maxNote {
+	case len(d.note) > approval.MaxNote:
 		return problem(http.StatusBadRequest, "the note is too long")
 	}
-	_, err = a.decideAndShow(r.Context(), tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}, d)
+	_, err = a.decideAndShow(r.Context(), pathOf(r).id(), d)
 	return err
 }
 

@@ -6,11 +6,8 @@ import (
 	"strings"
 )
 
-// Bounds of a page of a list. What people see in a browser has defaultPage rows.
-const (
-	defaultPage = 50
-	maxPage     = 200
-)
+// defaultPage is how many rows people see in a browser.
+const defaultPage = 50
 
 // A Paging asks for one page of a list. It is exported because the parameters of an
 // unexported embedded struct are not read.

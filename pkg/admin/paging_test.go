@@ -120,10 +120,10 @@ func TestTheAuditComesInPages(t *testing.T) {
 		}
 	}
 	// What is written meanwhile is newer than all pages to come.
-	deed := 0
+	n := 0
 	got, _ := walk(h, "/admin/audit?x=", 3, func() {
-		deed++
-		into[admin.Tool](h, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[deed%2], "{}")
+		n++
+		into[admin.Tool](h, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("while people decide (-want +got):\n%s", diff)

@@ -1,10 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -36,23 +36,20 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status, detail = http.StatusServiceUnavailable, "your credentials cannot be checked for now; nothing was done"
 	case identity.Throttled:
 		status, detail = http.StatusTooManyRequests, "too many failed attempts; nothing was done"
-		wait := max(e.RetryAfter, 0)
-		if wait == 0 {
-			wait = retryAfter
-		}
+		wait := cmp.Or(max(e.RetryAfter, 0), retryAfter)
 		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 	case identity.Scope:
 		status, detail = http.StatusForbidden, "you may not use the admin API"
 	case identity.Invalid:
 		if r.Header.Get("Authorization") != "" {
-			detail = "these credentials are not good"
+			detail = "the credentials are not valid"
 		}
 	case identity.Missing:
 	}
 	if status == http.StatusUnauthorized && a.o.Challenge.Shut != "" {
 		status, detail = http.StatusForbidden, a.o.Challenge.Shut
 	} else if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		w.Header().Set("WWW-Authenticate", a.o.Challenge.header(e))
+		w.Header().Set("WWW-Authenticate", e.Challenge("portcullis admin", a.o.Challenge.ScopePrefix, a.o.Challenge.Metadata))
 		if a.o.Challenge.Send != "" {
 			detail += ": send " + a.o.Challenge.Send
 		}
@@ -64,25 +61,6 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case status == http.StatusUnauthorized && a.o.Login != nil:
 		a.askToSignIn(w, r)
 	default:
-		a.write(w, r, status, page{Title: http.StatusText(status), Root: rootOf(r), Problem: detail})
+		a.write(w, r, page{Status: status, Title: http.StatusText(status), Problem: detail})
 	}
-}
-
-// header returns the challenge of RFC 6750. One who sent nothing is told of no error.
-func (c Challenge) header(e *identity.Error) string {
-	parts := []string{`Bearer realm="portcullis admin"`}
-	switch e.Kind {
-	case identity.Invalid:
-		parts = append(parts, `error="invalid_token"`)
-	case identity.Scope:
-		parts = append(parts, `error="insufficient_scope"`)
-	case identity.Missing, identity.Unavailable, identity.Throttled:
-	}
-	if len(e.Scopes) > 0 {
-		parts = append(parts, `scope="`+c.ScopePrefix+strings.Join(e.Scopes, " "+c.ScopePrefix)+`"`)
-	}
-	if c.Metadata != "" {
-		parts = append(parts, `resource_metadata="`+c.Metadata+`"`)
-	}
-	return strings.Join(parts, ", ")
 }

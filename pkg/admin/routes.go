@@ -21,8 +21,8 @@ record that was seen, and is refused if it is another by now. Lists come in page
 sent as after, gets the one that follows. A request that changes something needs the
 Content-Type application/json, and is refused if a browser sends it for another site.`
 
-// register adds every operation to mux. There is no page of documentation and no link to a
-// schema in the answers: both would load scripts of others or name a host.
+// register adds every operation to mux. There is no page of documentation and no link to a schema in
+// the answers: both would load scripts of others or name a host.
 func (a *api) register(mux *http.ServeMux) {
 	cfg := huma.DefaultConfig("Portcullis admin API", "1")
 	cfg.Info.Description = description
@@ -34,26 +34,29 @@ func (a *api) register(mux *http.ServeMux) {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: []int{http.StatusNotFound}}
 	}
 	post := func(id, path, summary string) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
-			Errors: []int{http.StatusNotFound, http.StatusConflict},
-		}
+		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Errors: []int{http.StatusNotFound, http.StatusConflict}}
 	}
-	huma.Register(h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
-	huma.Register(h, get("list-tools", "/admin/tools", "Tools by server and status"), a.listTools)
-	huma.Register(h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
-	huma.Register(h, post("approve-tool", "/admin/tools/{server}/{tool}/approve", "Approve the definition with this hash"), a.approveTool)
-	huma.Register(h, post("disable-tool", "/admin/tools/{server}/{tool}/disable", "Lock a tool until somebody enables it"), a.disableTool)
-	huma.Register(h, post("enable-tool", "/admin/tools/{server}/{tool}/enable", "Take back a disabling; it approves nothing"), a.enableTool)
-	huma.Register(h, post("approve-server", "/admin/servers/{server}/approve", "Approve tools of a server, each with its hash"), a.approveServer)
+	serve(a, h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
+	serve(a, h, get("list-tools", "/admin/tools", "Tools by server and status"), a.listTools)
+	serve(a, h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
+	serve(a, h, post("approve-tool", "/admin/tools/{server}/{tool}/approve", "Approve the definition with this hash"), a.approveTool)
+	serve(a, h, post("disable-tool", "/admin/tools/{server}/{tool}/disable", "Lock a tool until somebody enables it"), a.decideTool(approval.ActionDisable))
+	serve(a, h, post("enable-tool", "/admin/tools/{server}/{tool}/enable", "Take back a disabling; it approves nothing"), a.decideTool(approval.ActionEnable))
+	serve(a, h, post("approve-server", "/admin/servers/{server}/approve", "Approve tools of a server, each with its hash"), a.approveServer)
 	sync := post("sync", "/admin/sync", "Load every server now")
 	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
-	huma.Register(h, sync, a.sync)
-	huma.Register(h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), a.restoreApprovals)
-	huma.Register(h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), a.acceptApprovals)
-	huma.Register(h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
-	huma.Register(h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
+	huma.Register(h, sync, func(ctx context.Context, _ *struct{}) (*syncOutput, error) {
+		out, err := a.sync(ctx)
+		if err != nil {
+			return nil, a.fail(ctx, sync.OperationID, err)
+		}
+		return out, nil
+	})
+	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), a.settle(approval.KeepRestored))
+	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), a.settle(approval.AcceptStore))
+	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
+	serve(a, h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
 	a.registerTokens(h)
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -70,10 +73,21 @@ func (a *api) register(mux *http.ServeMux) {
 	})
 }
 
-// fail makes what a caller may read out of err, and logs what he may not.
-func (a *api) fail(ctx context.Context, deed string, err error) error {
-	if e, ok := errors.AsType[*huma.ErrorModel](err); ok {
-		return e
+// serve adds an operation that answers with a body of type B.
+func serve[I, B any](a *api, h huma.API, op huma.Operation, do func(context.Context, *I) (B, error)) {
+	huma.Register(h, op, func(ctx context.Context, in *I) (*struct{ Body B }, error) {
+		body, err := do(ctx, in)
+		if err != nil {
+			return nil, a.fail(ctx, op.OperationID, err)
+		}
+		return &struct{ Body B }{body}, nil
+	})
+}
+
+// fail makes what a caller may read out of err, and logs what may not be read.
+func (a *api) fail(ctx context.Context, operation string, err error) *huma.ErrorModel {
+	if p, ok := errors.AsType[*huma.ErrorModel](err); ok {
+		return p
 	}
 	switch {
 	case errors.Is(err, approval.ErrStale):
@@ -81,7 +95,7 @@ func (a *api) fail(ctx context.Context, deed string, err error) error {
 	case errors.Is(err, approval.ErrConflict):
 		return problem(http.StatusConflict, "somebody else decided about the tool at this moment; read it again")
 	}
-	a.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("deed", deed), slog.Any("error", err))
+	a.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
 	return problem(http.StatusInternalServerError, "internal error; the log says more")
 }
 

@@ -37,19 +37,11 @@ type Server struct {
 
 // A Part is one part of what requests read, and how fresh it is.
 type Part struct {
-	Version string    `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
-	ReadAt  time.Time `json:"read_at,omitzero" doc:"when it was last known to be what is stored"`
-	Stale   bool      `json:"stale" doc:"something else is stored, or may be"`
-	Error   string    `json:"error,omitempty"`
-	Faults  []Fault   `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
-}
-
-// A Fault is one thing that is wrong with a file.
-type Fault struct {
-	Path    string `json:"path,omitempty" doc:"JSON path, or the policy rule"`
-	Line    int    `json:"line,omitempty"`
-	Col     int    `json:"col,omitempty"`
-	Message string `json:"message"`
+	Version string        `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
+	ReadAt  time.Time     `json:"read_at,omitzero" doc:"when it was last known to be what is stored"`
+	Stale   bool          `json:"stale" doc:"something else is stored, or may be"`
+	Error   string        `json:"error,omitempty"`
+	Faults  config.Faults `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
 }
 
 // A Freshness is how fresh everything is that requests read.
@@ -62,43 +54,26 @@ type Freshness struct {
 	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
 }
 
-type serversOutput struct {
-	Body struct {
-		Servers []Server  `json:"servers" nullable:"false"`
-		State   Freshness `json:"state"`
-		Next
-	}
+type serversOutputBody struct {
+	Servers []Server  `json:"servers" nullable:"false"`
+	State   Freshness `json:"state"`
+	Next
 }
 
-func (a *api) listServers(ctx context.Context, in *Paging) (*serversOutput, error) {
+// listServers shows servers with how many of their tools have which status.
+func (a *api) listServers(ctx context.Context, in *Paging) (serversOutputBody, error) {
 	st := a.states.Load(ctx)
 	v := st.View(a.o.Agent)
 	page, next, err := cut(*in, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
-	if err != nil {
-		return nil, err
-	}
-	out := &serversOutput{}
-	out.Body.Servers, out.Body.State, out.Body.Next = serversOf(v, page), freshnessOf(st), next
-	return out, nil
-}
-
-// serversOf shows servers with how many of their tools have which status.
-func serversOf(v *state.View, page []state.Server) []Server {
 	servers := make([]Server, len(page))
-	at := map[string]int{}
 	for n, s := range page {
-		at[s.Config.Name] = n
-		servers[n] = Server{
-			Name: s.Config.Name, Enabled: s.Config.Enabled, Required: s.Config.Required, Approval: s.Config.Approval,
-			Outcome: outcomeOf(s.Config.Name, s.Outcome),
-		}
-	}
-	for i := range v.Tools().All() {
-		if n, ok := at[v.ID(i).Server]; ok {
+		c := s.Config
+		servers[n] = Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: outcomeOf(c.Name, s.Outcome)}
+		for i := s.First; i < s.First+s.Tools; i++ {
 			servers[n].Tools.Add(v.Status(i))
 		}
 	}
-	return servers
+	return serversOutputBody{servers, freshnessOf(st), next}, err
 }
 
 func outcomeOf(server string, o outcome.Outcome) Outcome {
@@ -139,14 +114,7 @@ func partOf(p state.Part) Part {
 
 // faultsOf returns the faults of a file that are in err. Any other error is
 // for the log: it may name hosts and accounts.
-func faultsOf(err error) []Fault {
-	faults, ok := errors.AsType[config.Faults](err)
-	if !ok {
-		return nil
-	}
-	out := make([]Fault, len(faults))
-	for i, f := range faults {
-		out[i] = Fault{Path: f.Path, Line: f.Line, Col: f.Col, Message: f.Message}
-	}
-	return out
+func faultsOf(err error) config.Faults {
+	faults, _ := errors.AsType[config.Faults](err)
+	return faults
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -15,6 +16,8 @@ const (
 	cookieName = "portcullis"
 	cookiePath = "/admin"
 )
+
+const signInTitle = "Sign in · Portcullis"
 
 // maxNext is the longest address, in bytes, that a sign-in leads on to.
 const maxNext = 2048
@@ -37,37 +40,36 @@ func (a *api) signedIn(r *http.Request) (actor string, ok bool) {
 	return "", false
 }
 
-// askToSignIn answers a browser that sent no good credentials. A form that it sent is
-// refused in place, because an address would not hold what stands in it.
+// askToSignIn answers a browser that sent no valid credentials. A form that it sent is refused in
+// place, because an address would not hold what stands in it.
 func (a *api) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	next := nextOf(r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		a.write(w, r, http.StatusUnauthorized, page{Title: "Sign in · Portcullis", Root: rootOf(r), SignIn: &signIn{Next: next, Ended: true}})
+		a.write(w, r, page{Status: http.StatusUnauthorized, Title: signInTitle, SignIn: &signIn{Next: next, Ended: true}})
 		return
 	}
 	to := rootOf(r) + "admin/login"
 	if next != "" {
 		to += "?next=" + url.QueryEscape(next)
 	}
-	seeOther(w, to)
+	leadTo(w, http.StatusSeeOther, to)
 }
 
 // loginPage asks for the one click by which the code of a link signs in, or for the key.
 func (a *api) loginPage(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	in := signIn{Code: query.Get("code"), Next: safeNext(query.Get("next"))}
-	p := page{Title: "Sign in · Portcullis", Root: rootOf(r), SignIn: &in}
+	p := page{Title: signInTitle, SignIn: &in}
 	if a.o.Login == nil {
-		status := http.StatusNotFound
-		p.SignIn, p.Problem = nil, "Nobody signs in with a browser here."
+		p.SignIn, p.Status, p.Problem = nil, http.StatusNotFound, "Nobody signs in with a browser here."
 		if a.o.Challenge.Shut != "" {
-			status, p.Problem = http.StatusForbidden, a.o.Challenge.Shut
+			p.Status, p.Problem = http.StatusForbidden, a.o.Challenge.Shut
 		}
-		a.write(w, r, status, p)
+		a.write(w, r, p)
 		return
 	}
 	if _, ok := a.signedIn(r); ok {
-		seeOther(w, afterSignIn(in.Next))
+		leadTo(w, http.StatusSeeOther, afterSignIn(in.Next))
 		return
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); in.Code == "" && (site == "cross-site" || site == "same-site") {
@@ -78,7 +80,7 @@ func (a *api) loginPage(w http.ResponseWriter, r *http.Request) {
 	if in.Code != "" && !a.o.Login.Takes(in.Code) {
 		in.Code, p.Problem = "", spentCode
 	}
-	a.write(w, r, http.StatusOK, p)
+	a.write(w, r, p)
 }
 
 const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
@@ -90,33 +92,28 @@ func (a *api) submitLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	p := page{Title: "Sign in · Portcullis", Root: rootOf(r), SignIn: &signIn{}}
+	p := page{Title: signInTitle, SignIn: &signIn{}}
 	if err := r.ParseForm(); err != nil {
-		p.Problem = "The form cannot be read."
-		a.write(w, r, http.StatusBadRequest, p)
+		p.Status, p.Problem = http.StatusBadRequest, "The form cannot be read."
+		a.write(w, r, p)
 		return
 	}
 	p.SignIn.Next = safeNext(r.PostForm.Get("next"))
 	code := r.PostForm.Get("code")
-	secret := code
-	if secret == "" {
-		secret = strings.TrimSpace(r.PostForm.Get("key")) // as it was pasted
-	}
-	session, ok := a.o.Login.SignIn(secret)
+	session, ok := a.o.Login.SignIn(cmp.Or(code, strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
 	if !ok {
-		if p.Problem = "That is not the admin key of this gateway."; code != "" {
+		p.Status, p.Problem = http.StatusUnauthorized, "That is not the admin key of this gateway."
+		if code != "" {
 			p.Problem = spentCode
 		}
 		a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""))
-		a.write(w, r, http.StatusUnauthorized, p)
+		a.write(w, r, p)
 		return
 	}
 	actor, _ := a.o.Login.Actor(session)
 	a.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
-		Name: cookieName, Value: session, Path: cookiePath, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
-	seeOther(w, afterSignIn(p.SignIn.Next))
+	setCookie(w, r, session, 0)
+	leadTo(w, http.StatusSeeOther, afterSignIn(p.SignIn.Next))
 }
 
 // signOut ends the browser's session.
@@ -126,17 +123,22 @@ func (a *api) signOut(w http.ResponseWriter, r *http.Request) {
 			a.o.Login.SignOut(c.Value)
 		}
 	}
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // it holds nothing; Secure as above
-		Name: cookieName, Path: cookiePath, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
-	seeOther(w, "./login")
+	setCookie(w, r, "", -1)
+	leadTo(w, http.StatusSeeOther, "./login")
 }
 
-// seeOther leads a browser on by an address relative to where it is: what stands before
-// /admin, this program may not know.
-func seeOther(w http.ResponseWriter, to string) {
+// setCookie keeps a session in the browser, or with a negative age takes it away.
+func setCookie(w http.ResponseWriter, r *http.Request, session string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
+		Name: cookieName, Value: session, Path: cookiePath, MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+}
+
+// leadTo leads a browser on by an address relative to where it is: what stands before /admin,
+// this program may not know.
+func leadTo(w http.ResponseWriter, status int, to string) {
 	w.Header().Set("Location", to)
-	w.WriteHeader(http.StatusSeeOther)
+	w.WriteHeader(status)
 }
 
 // rootOf returns the relative address of what /admin lies in.

@@ -34,42 +34,36 @@ func (a *api) registerTokens(h huma.API) {
 	if a.o.Tokens == nil {
 		return
 	}
-	huma.Register(h, huma.Operation{
+	serve(a, h, huma.Operation{
 		OperationID: "list-tokens", Method: http.MethodGet, Path: "/admin/tokens",
 		Summary: "Agent tokens, also those that are over, by id",
 	}, a.listTokens)
-	huma.Register(h, huma.Operation{
+	serve(a, h, huma.Operation{
 		OperationID: "make-token", Method: http.MethodPost, Path: "/admin/tokens", DefaultStatus: http.StatusCreated,
 		Summary: "Make an agent token; the answer is the one place that shows its text", Errors: []int{http.StatusUnprocessableEntity},
 	}, a.makeToken)
-	huma.Register(h, huma.Operation{
+	serve(a, h, huma.Operation{
 		OperationID: "revoke-token", Method: http.MethodPost, Path: "/admin/tokens/{id}/revoke",
 		Summary: "End an agent token; the next request that bears it is refused", Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, a.revokeToken)
 }
 
-type tokensOutput struct {
-	Body struct {
-		Tokens []AgentToken `json:"tokens" nullable:"false"`
-		Next
-	}
+type tokensOutputBody struct {
+	Tokens []AgentToken `json:"tokens" nullable:"false"`
+	Next
 }
 
-func (a *api) listTokens(ctx context.Context, in *Paging) (*tokensOutput, error) {
+func (a *api) listTokens(ctx context.Context, in *Paging) (out tokensOutputBody, err error) {
 	all, err := a.o.Tokens.Tokens(ctx)
 	if err != nil {
-		return nil, a.fail(ctx, "list tokens", err)
+		return out, err
 	}
 	page, next, err := cut(*in, "tokens", all, func(t token.Token) string { return t.ID })
-	if err != nil {
-		return nil, err
-	}
-	out := &tokensOutput{}
-	out.Body.Tokens, out.Body.Next = make([]AgentToken, len(page)), next
+	out.Tokens, out.Next = make([]AgentToken, len(page)), next
 	for n, t := range page {
-		out.Body.Tokens[n] = a.showToken(t)
+		out.Tokens[n] = a.showToken(t)
 	}
-	return out, nil
+	return out, err
 }
 
 type makeTokenInput struct {
@@ -83,14 +77,12 @@ type makeTokenInput struct {
 	}
 }
 
-type makeTokenOutput struct {
-	Body struct {
-		AgentToken
-		Token string `json:"token" doc:"the text, shown now and never again"`
-	}
+type makeTokenOutputBody struct {
+	AgentToken
+	Token string `json:"token" doc:"the text, shown now and never again"`
 }
 
-func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (*makeTokenOutput, error) {
+func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenOutputBody, err error) {
 	text, now := token.New(), a.o.Now().UTC()
 	id, hash := a.o.TokenKey.Identify(text)
 	t := token.Token{
@@ -98,45 +90,40 @@ func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (*makeTokenOutp
 		CreatedAt: now, CreatedBy: actorOf(ctx), ExpiresAt: now.Add(time.Duration(in.Body.Days) * 24 * time.Hour),
 	}
 	if err := t.Check(); err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, err.Error())
+		return out, problem(http.StatusUnprocessableEntity, err.Error())
 	}
-	t, err := a.o.Tokens.PutToken(ctx, t)
-	if err != nil {
-		return nil, a.fail(ctx, "make token", err)
+	if t, err = a.o.Tokens.PutToken(ctx, t); err != nil {
+		return out, err
 	}
-	a.logToken(ctx, "agent token made", t)
-	out := &makeTokenOutput{}
-	out.Body.AgentToken, out.Body.Token = a.showToken(t), text.Reveal()
-	return out, nil
+	a.logToken(ctx, "make", t)
+	return makeTokenOutputBody{a.showToken(t), text.Reveal()}, nil
 }
 
 type tokenInput struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
-type tokenOutput struct{ Body AgentToken }
-
 // revokeToken ends a token. Revoking one that is revoked changes nothing.
-func (a *api) revokeToken(ctx context.Context, in *tokenInput) (*tokenOutput, error) {
+func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, err error) {
 	t, err := a.o.Tokens.Token(ctx, in.ID)
 	if err == nil && t.RevokedAt.IsZero() {
 		t, err = a.o.Tokens.PutToken(ctx, t.Revoke(actorOf(ctx), a.o.Now()))
 	}
 	switch {
 	case errors.Is(err, token.ErrNotFound):
-		return nil, problem(http.StatusNotFound, "there is no token of this id")
+		return out, problem(http.StatusNotFound, "there is no token of this id")
 	case errors.Is(err, token.ErrConflict):
-		return nil, problem(http.StatusConflict, "somebody else changed the token at this moment; list the tokens again")
+		return out, problem(http.StatusConflict, "somebody else changed the token at this moment; list the tokens again")
 	case err != nil:
-		return nil, a.fail(ctx, "revoke token", err)
+		return out, err
 	}
-	a.logToken(ctx, "agent token revoked", t)
-	return &tokenOutput{a.showToken(t)}, nil
+	a.logToken(ctx, "revoke", t)
+	return a.showToken(t), nil
 }
 
-// logToken notes a deed. The text of a token is in no log.
-func (a *api) logToken(ctx context.Context, deed string, t token.Token) {
-	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("deed", deed), slog.String("actor", actorOf(ctx)),
+// logToken notes who made or revoked a token. Its text is in no log.
+func (a *api) logToken(ctx context.Context, action string, t token.Token) {
+	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", actorOf(ctx)),
 		slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))
 }
 
@@ -149,16 +136,8 @@ func (a *api) showToken(t token.Token) AgentToken {
 		status = "expired"
 	}
 	return AgentToken{
-		ID: t.ID, Name: t.Name, Status: status, Servers: notNil(t.Servers), Tiers: notNil(t.Tiers), Toolsets: t.Toolsets, Admin: t.Admin,
+		ID: t.ID, Name: t.Name, Status: status, Servers: append([]string{}, t.Servers...), Tiers: append([]string{}, t.Tiers...), Toolsets: t.Toolsets, Admin: t.Admin,
 		CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, LastUsed: t.LastUsed,
 	}
-}
-
-// notNil makes an empty list print as [].
-func notNil(s []string) []string {
-	if s == nil {
-		return []string{}
-	}
-	return s
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -31,7 +32,7 @@ type Summary struct {
 	Name    string    `json:"name"`
 	Status  string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
 	Tier    tool.Tier `json:"tier" enum:"read,write,destructive"`
-	Hash    string    `json:"hash" doc:"of the definition that the catalog holds; an approval names it"`
+	Hash    tool.Hash `json:"hash" doc:"of the definition that the catalog holds; an approval names it"`
 	Title   string    `json:"title,omitempty"`
 	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
 }
@@ -42,37 +43,28 @@ type toolsInput struct {
 	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
 }
 
-type toolsOutput struct {
-	Body struct {
-		Tools []Summary `json:"tools" nullable:"false" doc:"by id"`
-		Total int       `json:"total" doc:"how many there are on all pages"`
-		Next
-	}
+type toolsOutputBody struct {
+	Tools []Summary `json:"tools" nullable:"false" doc:"by id"`
+	Total int       `json:"total" doc:"how many there are on all pages"`
+	Next
 }
 
-// toolList names the cursors of lists of tools.
-const toolList = "tools"
-
-func (a *api) listTools(ctx context.Context, in *toolsInput) (*toolsOutput, error) {
+func (a *api) listTools(ctx context.Context, in *toolsInput) (out toolsOutputBody, err error) {
 	v := a.states.Load(ctx).View(a.o.Agent)
 	if in.Server != "" && !hasServer(v, in.Server) {
-		return nil, problem(http.StatusNotFound, "no server of this name is configured")
+		return out, problem(http.StatusNotFound, "no server of this name is configured")
 	}
 	chosen := choose(v, in.Server, in.Status)
-	page, next, err := cut(in.Paging, toolList, chosen, func(i int) string { return v.ID(i).String() })
-	if err != nil {
-		return nil, err
-	}
-	out := &toolsOutput{}
-	out.Body.Tools, out.Body.Total, out.Body.Next = make([]Summary, len(page)), len(chosen), next
+	page, next, err := cut(in.Paging, "tools", chosen, func(i int) string { return v.ID(i).String() })
+	out.Tools, out.Total, out.Next = make([]Summary, len(page)), len(chosen), next
 	for n, i := range page {
 		t := v.Tool(i)
-		out.Body.Tools[n] = Summary{
-			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: statusText(v.Status(i)), Tier: v.Tier(i), Hash: string(t.Definition.Hash),
+		out.Tools[n] = Summary{
+			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: statusText(v.Status(i)), Tier: v.Tier(i), Hash: t.Definition.Hash,
 			Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
 		}
 	}
-	return out, nil
+	return out, err
 }
 
 // choose returns the numbers of the tools of a server ("": all) with a status ("": any), by id.
@@ -87,12 +79,7 @@ func choose(v *state.View, server, status string) []int {
 }
 
 func hasServer(v *state.View, name string) bool {
-	for _, s := range v.Servers() {
-		if s.Config.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
 }
 
 // A Tool is everything that is known of one tool.
@@ -107,31 +94,29 @@ type Tool struct {
 	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them"`
 	Signature   string           `json:"signature,omitempty"`
 	Record      *Record          `json:"record,omitempty"`
-	Hash        string           `json:"hash,omitempty" doc:"of the definition; an approval names it"`
+	Hash        tool.Hash        `json:"hash,omitempty" doc:"of the definition; an approval names it"`
 	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
 	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
 }
 
 // A Denial is what the author of an operator's rule says.
 type Denial struct {
-	ID      string   `json:"id,omitempty"`
-	Reason  string   `json:"reason,omitempty"`
-	Contact string   `json:"contact,omitempty"`
+	policy.Denial
 	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
 	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
 }
 
 // A Record is what was decided about a tool.
 type Record struct {
-	State        string    `json:"state" enum:"approved,pending,changed"`
-	Disabled     bool      `json:"disabled"`
-	ApprovedHash string    `json:"approved_hash,omitempty"`
-	CurrentHash  string    `json:"current_hash"`
-	By           string    `json:"by,omitempty" doc:"who decided last"`
-	At           time.Time `json:"at,omitzero"`
-	Note         string    `json:"note,omitempty"`
-	FirstSeen    time.Time `json:"first_seen,omitzero"`
-	Rev          int64     `json:"rev"`
+	State        approval.State `json:"state" enum:"approved,pending,changed"`
+	Disabled     bool           `json:"disabled"`
+	ApprovedHash tool.Hash      `json:"approved_hash,omitempty"`
+	CurrentHash  tool.Hash      `json:"current_hash"`
+	By           string         `json:"by,omitempty" doc:"who decided last"`
+	At           time.Time      `json:"at,omitzero"`
+	Note         string         `json:"note,omitempty"`
+	FirstSeen    time.Time      `json:"first_seen,omitzero"`
+	Rev          int64          `json:"rev"`
 
 	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
 	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
@@ -152,19 +137,9 @@ type ToolPath struct {
 
 func (in ToolPath) id() tool.ID { return tool.ID{Server: in.Server, Name: in.Tool} }
 
-type toolOutput struct{ Body Tool }
-
-func (a *api) getTool(ctx context.Context, in *ToolPath) (*toolOutput, error) {
-	t, err := a.tool(ctx, in.id())
-	if err != nil {
-		return nil, a.fail(ctx, "get tool", err)
-	}
-	return &toolOutput{t}, nil
-}
-
-// tool reads the tool's record as it is in the store now and shows it beside
-// the catalog's.
-func (a *api) tool(ctx context.Context, id tool.ID) (Tool, error) {
+// getTool reads the tool's record as it is in the store now and shows it beside the catalog's.
+func (a *api) getTool(ctx context.Context, in *ToolPath) (Tool, error) {
+	id := in.id()
 	v := a.states.Load(ctx).View(a.o.Agent)
 	_, listed := v.Find(id)
 	r, err := a.approvals.Get(ctx, id)
@@ -188,35 +163,26 @@ func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		status := lock.Classify(v.FactsAt(i, r))
 		out.Status = statusText(status)
 		out.Remediation = lock.Remediation(status, approval.Link(a.o.BaseURL, id))
-		out.Denial = denialOf(v.Verdict(i))
+		if d := v.Verdict(i); d.Denied != lock.No {
+			out.Denial = &Denial{d.Denial, d.Rules, d.Denied == lock.Unknown}
+		}
 		out.Tier, out.Annotations, out.Signature = v.Tier(i), v.Hints(i), t.Signature
-		out.Hash, out.Definition = string(t.Definition.Hash), t.Definition.Raw
+		out.Hash, out.Definition = t.Definition.Hash, t.Definition.Raw
 	}
 	if r == nil {
 		return out
 	}
 	out.Record = &Record{
-		State: string(r.State), Disabled: r.Disabled, ApprovedHash: string(r.ApprovedHash), CurrentHash: string(r.CurrentHash),
-		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, Rev: r.Rev,
+		State: r.State, Disabled: r.Disabled, ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash,
+		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, Rev: r.Rev, Lost: r.Lost,
 	}
-	out.Record.Lost = r.Lost
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}
 	}
 	// The record is written before the catalog, so its definition is never the older one.
-	out.Hash, out.Definition = string(r.CurrentHash), r.Current
+	out.Hash, out.Definition = r.CurrentHash, r.Current
 	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
 		out.Approved = r.Approved
 	}
 	return out
-}
-
-func denialOf(v policy.Verdict) *Denial {
-	if v.Denied == lock.No {
-		return nil
-	}
-	return &Denial{
-		ID: v.Denial.ID, Reason: v.Denial.Reason, Contact: v.Denial.Contact, Rules: v.Rules,
-		Unknown: v.Denied == lock.Unknown,
-	}
 }

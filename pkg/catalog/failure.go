@@ -43,10 +43,8 @@ func (r Report) Failure(err error) *Failure {
 		f.Reason = FailedConfig
 	case errors.Is(err, ErrRequired):
 		f.Reason = FailedRequired
-		for _, s := range r.Servers {
-			if s.Required && s.Enabled && s.Kept {
-				f.Servers = append(f.Servers, s.Name)
-			}
+		for _, s := range r.Missing() {
+			f.Servers = append(f.Servers, s.Name)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Reason = FailedTime

@@ -7,10 +7,10 @@ import (
 
 // A Fault is one thing that is wrong with a file, and where.
 type Fault struct {
-	Path    string // JSON path such as mcpServers.github.url, or the policy rule; "" for the whole file
-	Line    int    // 1-based; 0 if unknown
-	Col     int    // 1-based, in characters
-	Message string // never holds a header's value or a URL
+	Path    string `json:"path,omitempty" doc:"JSON path, or the policy rule"` // such as mcpServers.github.url; "" for the whole file
+	Line    int    `json:"line,omitempty"`                                     // 1-based; 0 if unknown
+	Col     int    `json:"col,omitempty"`                                      // 1-based, in characters
+	Message string `json:"message"`                                            // never holds a header's value or a URL
 }
 
 // String returns "line:col: path: message", without the parts that are not known.

@@ -55,3 +55,37 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Challenge returns the WWW-Authenticate header (RFC 6750) that says what the caller lacks, and
+// where to get it: metadata is the address of RFC 9728, "": none. One who sent nothing is told of no
+// error. A scope is asked for with the prefix of the issuer's.
+func (e *Error) Challenge(realm, scopePrefix, metadata string) string {
+	var params []string
+	add := func(name, value string) {
+		if value != "" {
+			params = append(params, name+`="`+quotable(value)+`"`)
+		}
+	}
+	add("realm", realm)
+	switch e.Kind {
+	case Invalid:
+		add("error", "invalid_token")
+	case Scope:
+		add("error", "insufficient_scope")
+	}
+	if len(e.Scopes) > 0 {
+		add("scope", scopePrefix+strings.Join(e.Scopes, " "+scopePrefix))
+	}
+	add("resource_metadata", metadata)
+	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
+}
+
+// quotable drops what may not stand in a quoted string of a header.
+func quotable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -137,40 +136,12 @@ func (h *handler) challenge(w http.ResponseWriter, path string, err error) *mcp.
 
 // setChallenge tells an OAuth client what it lacks and where to get it.
 func (h *handler) setChallenge(w http.ResponseWriter, path string, refused *identity.Error) {
-	var params []string
-	switch refused.Kind {
-	case identity.Invalid:
-		params = append(params, `error="invalid_token"`)
-	case identity.Scope:
-		params = append(params, `error="insufficient_scope"`)
-	}
-	prefix := ""
+	prefix, metadata := "", ""
 	if h.opts.Resource != nil {
 		prefix = h.opts.Resource.ScopePrefix
 	}
-	var scopes []string
-	for _, s := range refused.Scopes {
-		scopes = append(scopes, prefix+s)
-	}
-	if len(scopes) > 0 {
-		params = append(params, `scope="`+quotable(strings.Join(scopes, " "))+`"`)
-	}
 	if h.opts.Resource != nil && h.opts.BaseURL != "" {
-		params = append(params, `resource_metadata="`+h.baseURL()+metadataPath+endpointPrefix+quotable(path)+`"`)
+		metadata = h.baseURL() + metadataPath + endpointPrefix + path
 	}
-	value := "Bearer"
-	if len(params) > 0 {
-		value += " " + strings.Join(params, ", ")
-	}
-	w.Header().Set("WWW-Authenticate", value)
-}
-
-// quotable drops what may not stand in a quoted string of a header.
-func quotable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r > 0x7e || r == '"' || r == '\\' {
-			return -1
-		}
-		return r
-	}, s)
+	w.Header().Set("WWW-Authenticate", refused.Challenge("", prefix, metadata))
 }

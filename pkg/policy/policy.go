@@ -94,9 +94,9 @@ type Tool struct {
 // A Denial is what the authors of the deciding rules have to say to the agent.
 // All may be empty; they hold no control characters.
 type Denial struct {
-	ID      string // @id
-	Reason  string // @reason
-	Contact string // @contact
+	ID      string `json:"id,omitempty"`      // @id
+	Reason  string `json:"reason,omitempty"`  // @reason
+	Contact string `json:"contact,omitempty"` // @contact
 }
 
 // Note returns what reaches the agent, in one line; "" if the rules' authors said nothing.

@@ -24,11 +24,11 @@ const (
 
 // A Reason is one thing that keeps a gateway from being OK, for its operator.
 type Reason struct {
-	Code      string    // stable: config_refused, servers_down, …
-	Condition Condition // what it makes of the gateway
-	Message   string    // what is wrong, and what follows from it
-	Action    string    // what to do about it
-	Since     time.Time // when it began or, if that is not known, was first seen by this process
+	Code      string    `json:"code" doc:"stable: config_refused, servers_down, …"`
+	Condition Condition `json:"status" enum:"degraded,failing" doc:"what it makes of the gateway"`
+	Message   string    `json:"message" doc:"what is the matter, and what follows from it"`
+	Action    string    `json:"action" doc:"who does what next"`
+	Since     time.Time `json:"since,omitzero" doc:"when it began or, if that is not known, was first seen by this process"`
 }
 
 // missedSyncs is how many syncs may be missed before the catalog counts as old.

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+)
+
+type auditInput struct {
+	Paging
+	Server string `query:"server" doc:"only entries about tools of this server; it need not be configured any more"`
+}
+
+type auditOutputBody struct {
+	Entries []approval.Entry `json:"entries" nullable:"false"`
+	Next
+}
+
+// audit asks for one server, or for every configured one and merges what they say.
+func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, err error) {
+	last, err := in.line()
+	if err != nil {
+		return out, err
+	}
+	servers := []string{in.Server}
+	if in.Server == "" {
+		servers = nil
+		for _, s := range a.states.Load(ctx).View(a.o.Agent).Servers() {
+			servers = append(servers, s.Config.Name)
+		}
+	}
+	lists := make([][]approval.Entry, len(servers))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxWriters)
+	for i, server := range servers {
+		g.Go(func() (err error) {
+			lists[i], err = a.approvals.Audit(gctx, server, last.placeOf(server), in.Limit+1)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return out, err
+	}
+	all := append([]approval.Entry{}, slices.Concat(lists...)...)
+	slices.SortFunc(all, func(x, y approval.Entry) int {
+		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.Tool, x.Tool))
+	})
+	if out.Entries = all; len(all) > in.Limit {
+		out.Entries = all[:in.Limit]
+		e := all[in.Limit-1]
+		out.Next.Next = cursorOf("audit", e.Written.Format(time.RFC3339Nano)+"\x00"+e.Server+"\x00"+e.Tool)
+	}
+	return out, nil
+}
+
+// A line names the line of the audit at which a page ends. Lines of all servers are sorted by
+// when they were written, then by server.
+type line struct {
+	approval.Place
+	server string
+}
+
+// line returns the last line of the page before; the zero line for the first page.
+func (p Paging) line() (line, error) {
+	entry, err := p.entry("audit")
+	if err != nil || entry == "" {
+		return line{}, err
+	}
+	if parts := strings.Split(entry, "\x00"); len(parts) == 3 {
+		if written, err := time.Parse(time.RFC3339Nano, parts[0]); err == nil {
+			return line{approval.Place{Written: written, Tool: parts[2]}, parts[1]}, nil
+		}
+	}
+	return line{}, errCursor()
+}
+
+// placeOf returns where a server's lines go on that stand after l.
+func (l line) placeOf(server string) approval.Place {
+	switch p := l.Place; {
+	case p == (approval.Place{}) || server == l.server:
+		return p
+	case server < l.server: // all of its lines of that moment were shown
+		return approval.Place{Written: p.Written}
+	default: // none was
+		return approval.Place{Written: p.Written.Add(1)}
+	}
+}
