@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,46 +25,34 @@ import (
 const maxShown = 5
 
 // A banner tells whoever started the program where the gateway is and how it is:
-// after the first sync, and again when what is wrong with it is not what it was.
+// after the first sync, and again when its problems have changed.
 type banner struct {
-	out  io.Writer
-	base string // address of the gateway
-	dir  string
-	demo bool
-	code func() string // makes a code that signs in; nil: nobody signs in with a browser
-	shut string        // why nobody is let in at /admin; "": somebody is
-	each bool          // agents are told apart, so that rules may treat them apart
+	serveCmd
+	out     io.Writer
+	program *boot.Program
+	base    string // address of the gateway
+	closed  string // why nobody is let in at /admin; "": somebody is
 
-	wrong string // what was wrong when it was shown last
-	shown bool
+	shown    bool
+	problems string // when it was last shown
 }
 
-func newBanner(out io.Writer, p *boot.Program, listens net.Addr, c serveCmd) *banner {
-	base := p.Settings.BaseURL
-	if base == "" {
-		base = "http://" + listens.String()
-	}
-	b := &banner{out: out, base: base, dir: c.Dir, demo: c.Demo, shut: bootadmin.Closed(p), each: !p.Settings.Access.Open()}
-	if p.Login != nil {
-		b.code = p.Login.Code
-	}
-	return b
+func newBanner(out io.Writer, p *boot.Program, addr *net.TCPAddr, c serveCmd) *banner {
+	return &banner{serveCmd: c, out: out, program: p, base: cmp.Or(p.Settings.BaseURL, "http://"+addr.String()), closed: bootadmin.Closed(p)}
 }
 
 // show writes the banner if there is news. It goes out in one write.
 func (b *banner) show(s *state.State) {
-	var wrong strings.Builder
-	b.problems(&wrong, s.Health)
-	if b.shown && wrong.String() == b.wrong {
+	var problems, all strings.Builder
+	b.writeProblems(&problems, s.Health)
+	if b.shown && problems.String() == b.problems {
 		return
 	}
-	b.wrong, b.shown = wrong.String(), true
-	var text strings.Builder
-	fmt.Fprintln(&text, headline(s.Health))
-	b.where(&text, s)
-	b.tools(&text, s)
-	text.WriteString(b.wrong)
-	fmt.Fprint(b.out, text.String())
+	b.problems, b.shown = problems.String(), true
+	fmt.Fprintln(&all, headline(s.Health))
+	b.writeAddresses(&all, s.Health)
+	b.writeTools(&all, s)
+	fmt.Fprint(b.out, all.String()+b.problems)
 }
 
 func headline(h state.Health) string {
@@ -78,40 +67,52 @@ func headline(h state.Health) string {
 }
 
 // row writes one line under the headline; without a name it goes on with the row before.
-func row(w io.Writer, name, text string) { fmt.Fprintf(w, "  %-13s %s\n", name, text) }
+func row(w io.Writer, name, format string, args ...any) {
+	fmt.Fprintf(w, "  %-13s "+format+"\n", append([]any{name}, args...)...)
+}
 
-// where writes what the gateway's addresses are, and what it reads.
-func (b *banner) where(w io.Writer, s *state.State) {
-	row(w, "MCP endpoint", b.base+"/mcp")
-	if b.shut == "" {
-		row(w, "approvals", b.base+"/admin")
+// rows writes one row each under name, up to maxShown, and then where the others are.
+func rows(w io.Writer, name string, all []string, others string) {
+	for i, line := range all {
+		if i == maxShown {
+			row(w, "", "and %d more: %s", len(all)-maxShown, others)
+			return
+		}
+		row(w, name, "%s", line)
+	}
+}
+
+// writeAddresses writes what the gateway's addresses are, and what it reads.
+func (b *banner) writeAddresses(w io.Writer, h state.Health) {
+	row(w, "MCP endpoint", "%s/mcp", b.base)
+	if b.closed == "" {
+		row(w, "approvals", "%s/admin", b.base)
 	} else {
-		row(w, "approvals", b.shut+".")
+		row(w, "approvals", "%s.", b.closed)
 		row(w, "", "Or start it on a loopback address, such as --addr 127.0.0.1:8080: people then sign in with a key.")
 	}
-	if b.code != nil { // not into the log, which others may read
-		row(w, "sign in", b.base+"/admin/login?code="+b.code())
-		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in "+b.path(keyFile)+".")
+	if b.program.Login != nil { // not into the log, which others may read
+		row(w, "sign in", "%s/admin/login?code=%s", b.base, b.program.Login.Code())
+		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(keyFile))
 	}
-	row(w, "health", b.base+"/healthz")
-	path := b.path(config.Key)
-	switch c := s.Health.Config; {
+	row(w, "health", "%s/healthz", b.base)
+	switch path, c := b.path(config.Key), h.Config; {
 	case !c.InUse:
-		row(w, "config", "none in use; it belongs in "+path)
+		row(w, "config", "none in use; it belongs in %s", path)
 	case c.Stale:
-		row(w, "config", fmt.Sprintf("the last good one (version %.12s), not %s as it is now", c.Version, path))
+		row(w, "config", "the last good one (version %.12s), not %s as it is now", c.Version, path)
 	default:
-		row(w, "config", fmt.Sprintf("%s (version %.12s)", path, c.Version))
+		row(w, "config", "%s (version %.12s)", path, c.Version)
 	}
-	if b.demo {
+	if b.Demo {
 		row(w, "demo", "notes and tickets, two small MCP servers of this program")
 	}
 }
 
-func (b *banner) path(key string) string { return filepath.Join(b.dir, filepath.FromSlash(key)) }
+func (b *banner) path(key string) string { return filepath.Join(b.Dir, filepath.FromSlash(key)) }
 
-// tools writes how the servers are, and what an agent that may see all of them finds.
-func (b *banner) tools(w io.Writer, s *state.State) {
+// writeTools writes how the servers are, and what an agent that may see all of them finds.
+func (b *banner) writeTools(w io.Writer, s *state.State) {
 	if !s.Ready() {
 		return
 	}
@@ -127,60 +128,43 @@ func (b *banner) tools(w io.Writer, s *state.State) {
 			n["ok"]++
 		default:
 			n["failing"]++
-			message := srv.Outcome.Message(srv.Config.Name)
-			if message == "" {
-				message = "MCP server '" + srv.Config.Name + "' has not been asked yet."
-			}
-			failing = append(failing, message)
+			failing = append(failing, cmp.Or(srv.Outcome.Message(srv.Config.Name), "MCP server '"+srv.Config.Name+"' has not been asked yet."))
 		}
 	}
-	row(w, "servers", counted(n, "ok", "failing", "off"))
-	list(w, "", failing, ": "+b.base+"/admin/servers")
+	row(w, "servers", "%s", counted(n, "ok", "failing", "off"))
+	rows(w, "", failing, b.base+"/admin/servers")
 	sel, err := view.Select(toolset.Request{})
 	if err != nil {
 		return // one of the problems
 	}
+	words := []string{"callable"}
+	for _, s := range lock.Statuses() {
+		words = append(words, string(s))
+	}
 	n = map[string]int{}
 	for i := range sel.Tools.All() {
-		n[word(view.Status(i))]++
+		n[cmp.Or(string(view.Status(i)), words[0])]++
 	}
-	tools := counted(n, append([]string{callable}, statuses()...)...)
-	if b.each {
-		tools += "; for an agent that no rule names"
+	restriction := ""
+	if !b.program.Settings.Access.Open() {
+		restriction = "; for an agent that no rule names"
 	}
-	row(w, "tools", tools)
-	if waiting := n[string(lock.PendingApproval)]; waiting > 0 {
-		b.next(w, waiting)
+	row(w, "tools", "%s%s", counted(n, words...), restriction)
+	b.writeNext(w, n[string(lock.PendingApproval)])
+}
+
+// writeNext writes what is to be done about tools that wait for a person.
+func (b *banner) writeNext(w io.Writer, waiting int) {
+	switch {
+	case waiting == 0:
+	case b.closed != "":
+		row(w, "next", "open /admin: nobody can decide about %s pending approval while it is closed", text.Count(waiting, "tool"))
+	default:
+		row(w, "next", "decide about %s pending approval: %s/admin", text.Count(waiting, "tool"), b.base)
 	}
 }
 
-// next writes what is to be done about tools that wait for a person.
-func (b *banner) next(w io.Writer, waiting int) {
-	if b.shut != "" {
-		row(w, "next", "open /admin: nobody can decide about "+text.Count(waiting, "tool")+" pending approval while it is shut")
-		return
-	}
-	row(w, "next", "decide about "+text.Count(waiting, "tool")+" pending approval: "+b.base+"/admin")
-}
-
-const callable = "callable"
-
-func word(s lock.Status) string {
-	if s == lock.None {
-		return callable
-	}
-	return string(s)
-}
-
-func statuses() []string {
-	var out []string
-	for _, s := range lock.Statuses() {
-		out = append(out, string(s))
-	}
-	return out
-}
-
-// counted writes "2 ok, 1 off". The first count is always there.
+// counted returns "2 ok, 1 off". The first count is always there.
 func counted(n map[string]int, names ...string) string {
 	var parts []string
 	for i, name := range names {
@@ -191,35 +175,30 @@ func counted(n map[string]int, names ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// problems writes what is wrong, with file and line where it is a file, and what to do;
+// writeProblems writes what is wrong, with file and line where it is a file, and what to do;
 // then what only looks wrong.
-func (b *banner) problems(w io.Writer, h state.Health) {
+func (b *banner) writeProblems(w io.Writer, h state.Health) {
+	check := self() + " check " + b.Dir // prints all of them
 	for _, r := range h.Reasons() {
-		row(w, "problem", r.Message)
+		row(w, "problem", "%s", r.Message)
 		switch r.Code {
 		case "config_refused":
-			list(w, "", b.located(config.Key, h.Config.Err), b.all())
+			rows(w, "", b.located(config.Key, h.Config.Err), check)
 		case "policy_refused":
-			list(w, "", b.located(policy.Key, h.Policy.Err), b.all())
-		}
-		if r.Code == "config_missing" {
-			b.firstSteps(w)
+			rows(w, "", b.located(policy.Key, h.Policy.Err), check)
+		case "config_missing": // at somebody's first start
+			row(w, "what to do", "Write %s, such as", b.path(config.Key))
+			row(w, "", `{"mcpServers": {"NAME": {"url": "https://HOST/mcp"}}}`)
+			row(w, "", "It is taken within seconds. Or stop this, and start with --demo and another --dir to see the gateway at work.")
 			continue
 		}
-		row(w, "what to do", r.Action)
+		row(w, "what to do", "%s", r.Action)
 	}
 	var warnings []string
-	for _, text := range h.Warnings {
-		warnings = append(warnings, b.dir+"/"+text)
+	for _, warning := range h.Warnings {
+		warnings = append(warnings, b.Dir+"/"+warning)
 	}
-	list(w, "warning", warnings, b.all())
-}
-
-// firstSteps says what somebody does who starts the program for the first time.
-func (b *banner) firstSteps(w io.Writer) {
-	row(w, "what to do", "Write "+b.path(config.Key)+", such as")
-	row(w, "", `{"mcpServers": {"NAME": {"url": "https://HOST/mcp"}}}`)
-	row(w, "", "It is taken within seconds. Or stop this, and start with --demo and another --dir to see the gateway at work.")
+	rows(w, "warning", warnings, check)
 }
 
 // located returns the faults of a file, each with the path of the file.
@@ -230,18 +209,4 @@ func (b *banner) located(key string, err error) []string {
 		out[i] = b.path(key) + ":" + f.String()
 	}
 	return out
-}
-
-// all says where everything that is wrong with the files is printed.
-func (b *banner) all() string { return ": " + self() + " check " + b.dir }
-
-// list writes one row each under name, up to maxShown, and then where the others are.
-func list(w io.Writer, name string, rows []string, others string) {
-	for i, text := range rows {
-		if i == maxShown {
-			row(w, "", fmt.Sprintf("and %d more%s", len(rows)-maxShown, others))
-			return
-		}
-		row(w, name, text)
-	}
 }

@@ -211,22 +211,22 @@ func TestBeyondLoopbackNoKeyOpensAdmin(t *testing.T) {
 }
 
 // Nobody is sent to a page that lets nobody in.
-func TestTheBannerSaysThatAdminIsShut(t *testing.T) {
+func TestBannerWhereAdminIsClosed(t *testing.T) {
 	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:8080"))
-	for auth, shut := range map[string]bool{"none": true, "iam": false} {
+	for auth, closed := range map[string]bool{"none": true, "iam": false} {
 		s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var text strings.Builder
 		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}})
-		b.where(&text, &state.State{})
-		b.next(&text, 2)
-		if says := strings.Contains(text.String(), "/admin is shut: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&
-			strings.Contains(text.String(), "while it is shut"); says != shut {
-			t.Errorf("%s: it says so %v, want %v:\n%s", auth, says, shut, text.String())
+		b.writeAddresses(&text, state.Health{})
+		b.writeNext(&text, 2)
+		if says := strings.Contains(text.String(), "/admin is closed: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&
+			strings.Contains(text.String(), "while it is closed"); says != closed {
+			t.Errorf("%s: it says so %v, want %v:\n%s", auth, says, closed, text.String())
 		}
-		if leads := strings.Contains(text.String(), "192.0.2.1:8080/admin"); leads == shut {
+		if leads := strings.Contains(text.String(), "192.0.2.1:8080/admin"); leads == closed {
 			t.Errorf("%s: it leads to /admin %v:\n%s", auth, leads, text.String())
 		}
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,7 +33,8 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("--addr %q: %w", c.Addr, err)
 	}
 	defer listener.Close()
-	settings, err := localSettings(env.getenv, listener.Addr())
+	addr := listener.Addr().(*net.TCPAddr) // as all of "tcp" are
+	settings, err := localSettings(env.getenv, addr)
 	if err != nil {
 		return err
 	}
@@ -51,11 +52,10 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 		}
 	}()
 	objects := dir.New(c.Dir)
-	owner, err := c.owner(ctx, settings, listener.Addr(), log)
+	owner, err := c.owner(ctx, settings, addr, log)
 	if err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
-
 	var servers *demo.Servers
 	if c.Demo {
 		if servers, err = demo.Start(ctx, objects); err != nil {
@@ -66,52 +66,35 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
 		Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner,
 	})
-	return c.serve(ctx, p, listener, servers, env.stdout)
+	return serve(ctx, p, listener, func(ctx context.Context) { syncLoop(ctx, p, servers, newBanner(env.stdout, p, addr, c)) })
 }
 
-// localSettings are those of the environment with what goes without saying on
-// one machine: loopback may be dialed, and a gateway that only this machine
-// can reach lets every caller in unless told otherwise.
-func localSettings(getenv func(string) string, addr net.Addr) (boot.Settings, error) {
-	ap, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
-		return boot.Settings{}, fmt.Errorf("address %q: %w", addr, err)
+// localSettings are those of the environment with defaults for one machine: loopback may be
+// dialed, and a gateway that only this machine can reach lets every caller in unless told
+// otherwise.
+func localSettings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings, error) {
+	defaults := map[string]string{}
+	if addr.IP.IsLoopback() {
+		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
 	}
-	s, err := boot.Load(func(name string) string {
-		v := getenv(name)
-		switch {
-		case v != "":
-		case name == "PORTCULLIS_AUTH" && ap.Addr().IsLoopback():
-			return "none"
-		case name == "PORTCULLIS_BASE_URL" && ap.Addr().IsLoopback():
-			return "http://" + addr.String()
-		}
-		return v
-	})
-	if err != nil {
-		return s, err
-	}
+	s, err := boot.Load(func(name string) string { return cmp.Or(getenv(name), defaults[name]) })
 	s.SyncEvery = syncEvery
 	s.AllowNets = append(s.AllowNets, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
-	return s, nil
+	return s, err
 }
 
 // owner returns to whom the gateway belongs; nil if it tells its callers apart, or if more
 // than this machine reaches it, where a key in a folder and a plain cookie are too little.
-func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr net.Addr, log *slog.Logger) (*boot.Owner, error) {
-	ap, err := netip.ParseAddrPort(addr.String())
-	if err != nil || !s.Access.Open() || !ap.Addr().IsLoopback() {
-		return nil, err
+func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
+	if !s.Access.Open() || !addr.IP.IsLoopback() {
+		return nil, nil //nolint:nilnil // that there is none is no error
 	}
 	key, err := adminKey(ctx, c.Dir, log)
-	if err != nil {
-		return nil, err
-	}
-	return &boot.Owner{Name: c.Actor, Key: key}, nil
+	return &boot.Owner{Name: c.Actor, Key: key}, err
 }
 
-// serve answers requests and syncs until ctx ends.
-func (c serveCmd) serve(ctx context.Context, p *boot.Program, listener net.Listener, servers *demo.Servers, stdout io.Writer) error {
+// serve answers requests and runs syncs until ctx ends.
+func serve(ctx context.Context, p *boot.Program, listener net.Listener, syncs func(context.Context)) error {
 	handler, err := bootadmin.Everything(p)
 	if err != nil {
 		return err
@@ -126,7 +109,7 @@ func (c serveCmd) serve(ctx context.Context, p *boot.Program, listener net.Liste
 	synced := make(chan struct{})
 	go func() {
 		defer close(synced)
-		syncLoop(ctx, p, servers, newBanner(stdout, p, listener.Addr(), c))
+		syncs(ctx)
 	}()
 	select {
 	case <-ctx.Done():
@@ -139,6 +122,24 @@ func (c serveCmd) serve(ctx context.Context, p *boot.Program, listener net.Liste
 	defer done()
 	p.Upstream.EndSessions(ending)
 	return err
+}
+
+// How long the program waits for whoever sends slowly, or nothing.
+const (
+	headerTime  = 10 * time.Second
+	requestTime = 30 * time.Second // until the body is there; 4 MiB need 140 KB a second
+	idleTime    = 2 * time.Minute  // between two requests of a connection
+)
+
+// newServer returns a server whose requests all end with base. There is no limit to how long
+// an answer takes: a sync may take minutes.
+func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, IdleTimeout: idleTime,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return base },
+	}
 }
 
 // patience is how long the requests in hand may go on after the program was told

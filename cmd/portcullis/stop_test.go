@@ -197,7 +197,7 @@ func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *syncBuffer
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		syncLoop(ctx, p, nil, &banner{out: io.Discard, dir: "d"})
+		syncLoop(ctx, p, nil, &banner{out: io.Discard, program: p})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return objects, log

@@ -29,7 +29,7 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 	w.changed(ctx)
 	syncOnce(ctx, p)
 	if servers != nil {
-		if err := servers.Tell(ctx, p.Stores.Approvals, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
+		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
 		}
 	}

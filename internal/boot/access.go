@@ -1,11 +1,9 @@
 package boot
 
 import (
+	"cmp"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -16,7 +14,7 @@ import (
 // Access says who is let in. The zero Access is not valid: a gateway that was told
 // nothing lets nobody in, and does not start.
 type Access struct {
-	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, parted by commas; or none, alone
+	Ways []string // PORTCULLIS_AUTH: jwt, token, iam, several with commas between; or none, alone
 
 	JWT          identity.JWTOptions
 	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
@@ -55,123 +53,92 @@ func accessNames() map[string][]string {
 	}
 }
 
-// loadAccess reads who is let in, and every fault of it.
-func loadAccess(getenv func(string) string, baseURL string) (Access, error) {
-	a := Access{Ways: list(getenv("PORTCULLIS_AUTH"))}
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+// access reads who is let in.
+func (r *reader) access(baseURL string) Access {
+	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName))}
 	if len(a.Ways) == 0 {
-		fault(`PORTCULLIS_AUTH is not set: nobody could be told from anybody; set it to jwt, token or iam, or to "none" to let every caller in`)
+		r.fault(`PORTCULLIS_AUTH is not set: set it to how callers prove who they are, jwt, token or iam, or to "none" to let every caller in`)
 	}
 	for _, way := range a.Ways {
 		switch way {
 		case identity.WayJWT, identity.WayToken, identity.WayIAM:
 		case identity.WayNone:
 			if len(a.Ways) > 1 {
-				fault("PORTCULLIS_AUTH names none beside others: who is let in without proof needs none")
+				r.fault("PORTCULLIS_AUTH names none beside others: none lets every caller in, so the others would prove nothing")
 			}
 		default:
-			fault("PORTCULLIS_AUTH: %q is not known: want jwt, token, iam, or none", way)
+			r.fault("PORTCULLIS_AUTH: %q is not known: want jwt, token, iam, or none", way)
 		}
 	}
 	names := accessNames()
 	for _, way := range []string{identity.WayJWT, identity.WayToken, identity.WayIAM} {
 		for _, name := range names[way] {
-			if getenv(name) != "" && !a.Takes(way) && (name != bootstrapName || !a.Open()) {
-				fault("%s is set, but PORTCULLIS_AUTH does not name %s", name, way)
+			if r.getenv(name) != "" && !a.Takes(way) && (name != bootstrapName || !a.Open()) {
+				r.fault("%s is set, but PORTCULLIS_AUTH does not name %s", name, way)
 			}
 		}
 	}
-	a.Bootstrap = strings.ToLower(getenv(bootstrapName))
 	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
-		fault("%s: want the SHA-256 of a token, 64 hex digits, and never the token", bootstrapName)
+		r.fault("%s: want the SHA-256 of a token, 64 hex digits, and never the token", bootstrapName)
 	}
 	if a.Takes(identity.WayJWT) {
-		faults = append(faults, a.loadJWT(getenv, baseURL))
-		if baseURL == "" {
-			fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
-		}
+		r.jwt(&a, baseURL)
 	}
 	if a.Takes(identity.WayToken) {
-		faults = append(faults, a.loadTokens(getenv))
+		key := r.getenv("PORTCULLIS_TOKEN_KEY")
+		a.TokenKey = secret.New(key)
+		if _, ref := secret.Reference(key); !ref && len(key) < 32 {
+			r.fault("PORTCULLIS_TOKEN_KEY: want 32 random bytes or more, such as `openssl rand -hex 32` prints")
+		}
+		a.TrustedProxies = r.number("PORTCULLIS_TRUSTED_PROXIES", 0, maxProxies, "want how many proxies stand before the gateway, %d to %d")
 	}
 	if a.Takes(identity.WayIAM) {
-		faults = append(faults, a.loadIAM(getenv))
+		r.iam(&a)
 	}
-	return a, errors.Join(faults...)
-}
-
-func (a *Access) loadJWT(getenv func(string) string, baseURL string) error {
-	a.JWT = identity.JWTOptions{
-		Issuer:    getenv("PORTCULLIS_ISSUER"),
-		Audiences: list(getenv("PORTCULLIS_AUDIENCE")),
-		BaseURL:   baseURL,
-		KeysURL:   getenv("PORTCULLIS_JWKS_URL"),
-		Claims: identity.ClaimMap{
-			ID:          getenv("PORTCULLIS_ID_CLAIM"),
-			Scopes:      list(getenv("PORTCULLIS_SCOPE_CLAIMS")),
-			ScopePrefix: getenv("PORTCULLIS_SCOPE_PREFIX"),
-			Servers:     getenv("PORTCULLIS_SERVERS_CLAIM"), Toolsets: getenv("PORTCULLIS_TOOLSETS_CLAIM"),
-			DefaultServers: list(getenv("PORTCULLIS_DEFAULT_SERVERS")),
-			AdminClaim:     getenv("PORTCULLIS_ADMIN_CLAIM"), AdminGroup: getenv("PORTCULLIS_ADMIN_GROUP"),
-		},
-	}
-	if algs := list(getenv("PORTCULLIS_ALGORITHMS")); len(algs) > 0 {
-		a.JWT.Algorithms = algs
-	}
-	if a.JWT.Claims.ScopePrefix == "" {
-		a.JWT.Claims.ScopePrefix = identity.DefaultScopePrefix
-	}
-	a.ScopeRequest = getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
-	if _, err := identity.NewJWT(a.JWT); err != nil {
-		return fmt.Errorf("PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL: %w", err)
-	}
-	return nil
+	return a
 }
 
 // maxProxies is more than anybody puts before a gateway, and less than a mistaken address or port.
 const maxProxies = 10
 
-func (a *Access) loadTokens(getenv func(string) string) error {
-	key := getenv("PORTCULLIS_TOKEN_KEY")
-	a.TokenKey = secret.New(key)
-	var faults []error
-	if _, ref := secret.Reference(key); !ref && len(key) < 32 {
-		faults = append(faults, errors.New("PORTCULLIS_TOKEN_KEY: want 32 random bytes or more, such as `openssl rand -hex 32` prints"))
+func (r *reader) jwt(a *Access, baseURL string) {
+	a.JWT = identity.JWTOptions{
+		Issuer:     r.getenv("PORTCULLIS_ISSUER"),
+		Audiences:  r.list("PORTCULLIS_AUDIENCE"),
+		Algorithms: r.list("PORTCULLIS_ALGORITHMS"),
+		BaseURL:    baseURL,
+		KeysURL:    r.getenv("PORTCULLIS_JWKS_URL"),
+		Claims: identity.ClaimMap{
+			ID:             r.getenv("PORTCULLIS_ID_CLAIM"),
+			Scopes:         r.list("PORTCULLIS_SCOPE_CLAIMS"),
+			ScopePrefix:    cmp.Or(r.getenv("PORTCULLIS_SCOPE_PREFIX"), identity.DefaultScopePrefix),
+			Servers:        r.getenv("PORTCULLIS_SERVERS_CLAIM"),
+			Toolsets:       r.getenv("PORTCULLIS_TOOLSETS_CLAIM"),
+			DefaultServers: r.list("PORTCULLIS_DEFAULT_SERVERS"),
+			AdminClaim:     r.getenv("PORTCULLIS_ADMIN_CLAIM"),
+			AdminGroup:     r.getenv("PORTCULLIS_ADMIN_GROUP"),
+		},
 	}
-	if n := getenv("PORTCULLIS_TRUSTED_PROXIES"); n != "" {
-		var err error
-		if a.TrustedProxies, err = strconv.Atoi(n); err != nil || a.TrustedProxies < 0 || a.TrustedProxies > maxProxies {
-			faults = append(faults, fmt.Errorf("PORTCULLIS_TRUSTED_PROXIES %q: want how many proxies stand before the gateway, 0 to %d", n, maxProxies))
-		}
+	a.ScopeRequest = r.getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
+	if _, err := identity.NewJWT(a.JWT); err != nil {
+		r.fault("PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL: %w", err)
 	}
-	return errors.Join(faults...)
+	if baseURL == "" {
+		r.fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
+	}
 }
 
-func (a *Access) loadIAM(getenv func(string) string) error {
-	a.IAMServers, a.IAMAdmins = list(getenv("PORTCULLIS_IAM_SERVERS")), list(getenv("PORTCULLIS_IAM_ADMINS"))
-	a.IAMTiers = []tool.Tier{tool.Read}
-	names := list(getenv("PORTCULLIS_IAM_TIERS"))
-	if len(names) > 0 {
-		a.IAMTiers = nil
+func (r *reader) iam(a *Access) {
+	a.IAMServers, a.IAMAdmins = r.list("PORTCULLIS_IAM_SERVERS"), r.list("PORTCULLIS_IAM_ADMINS")
+	names := r.list("PORTCULLIS_IAM_TIERS")
+	if len(names) == 0 {
+		a.IAMTiers = []tool.Tier{tool.Read}
 	}
 	for _, name := range names {
 		tier, err := tool.ParseTier(name)
 		if err != nil {
-			return fmt.Errorf("PORTCULLIS_IAM_TIERS: %w", err)
+			r.fault("PORTCULLIS_IAM_TIERS: %w", err)
 		}
 		a.IAMTiers = append(a.IAMTiers, tier)
 	}
-	return nil
-}
-
-// list reads names that commas part.
-func list(s string) []string {
-	var out []string
-	for name := range strings.SplitSeq(s, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
 }

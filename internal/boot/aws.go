@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,8 @@ type AWS struct {
 	Config  aws.Config
 }
 
-// NewAWS builds the clients. It makes no call but what finding credentials
-// takes. Bucket and table must be set.
-func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
+// NewAWS builds the clients. It makes no call. Bucket and table must be set.
+func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 	var faults []error
 	if s.Bucket == "" {
 		faults = append(faults, errors.New("PORTCULLIS_BUCKET is not set: the S3 bucket of config, policy and catalog"))
@@ -37,30 +37,50 @@ func NewAWS(ctx context.Context, s Settings, log *slog.Logger) (AWS, error) {
 	if s.Table == "" {
 		faults = append(faults, errors.New("PORTCULLIS_TABLE is not set: the DynamoDB table of the approvals"))
 	}
-	if err := errors.Join(faults...); err != nil {
+	c, err := functionConfig(log)
+	if err := errors.Join(append(faults, err)...); err != nil {
 		return AWS{}, err
 	}
-	c, err := awsConfig(ctx, log)
-	if err != nil {
-		return AWS{}, err
-	}
+	db := dynamodb.NewFromConfig(c)
 	return AWS{
 		Stores: Stores{
 			Objects:   s3store.New(newS3(c), s.Bucket),
-			Approvals: dynamo.New(dynamodb.NewFromConfig(c), s.Table, &dynamo.Options{KeepAudit: s.KeepAudit}),
-			Tokens:    dynamo.NewTokens(dynamodb.NewFromConfig(c), s.Table),
-			Sessions:  dynamo.NewSessions(dynamodb.NewFromConfig(c), s.Table, nil),
+			Approvals: dynamo.New(db, s.Table, &dynamo.Options{KeepAudit: s.KeepAudit}),
+			Tokens:    dynamo.NewTokens(db, s.Table),
+			Sessions:  dynamo.NewSessions(db, s.Table, nil),
 		},
 		Secrets: secretaws.New(c),
 		Config:  c,
 	}, nil
 }
 
-// Bucket returns the named bucket as a store, for programs that need no more than that.
-func Bucket(ctx context.Context, name string) (*s3store.Store, error) {
-	c, err := awsConfig(ctx, slog.New(slog.DiscardHandler))
+// functionConfig reads the settings of the SDK in the environment, where Lambda puts region and
+// credentials, and fills in the SDK's own defaults. The SDK's reader knows files, SSO and roles as
+// well, and with that links four more services: 0.4 MB of each function's zip.
+func functionConfig(log *slog.Logger) (aws.Config, error) {
+	env, err := config.NewEnvConfig()
 	if err != nil {
-		return nil, err
+		return aws.Config{}, fmt.Errorf("aws config: %w", err)
+	}
+	c := aws.Config{
+		Region: env.Region, AppID: env.AppID, RetryMode: env.RetryMode, RetryMaxAttempts: env.RetryMaxAttempts, ConfigSources: []any{env}, Logger: sdkLog{log},
+		RequestChecksumCalculation: cmp.Or(env.RequestChecksumCalculation, aws.RequestChecksumCalculationWhenSupported),
+		ResponseChecksumValidation: cmp.Or(env.ResponseChecksumValidation, aws.ResponseChecksumValidationWhenSupported),
+		AccountIDEndpointMode:      cmp.Or(env.AccountIDEndpointMode, aws.AccountIDEndpointModePreferred),
+		Credentials:                aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return env.Credentials, nil }),
+	}
+	if env.BaseEndpoint != "" {
+		c.BaseEndpoint = &env.BaseEndpoint
+	}
+	return c, nil
+}
+
+// Bucket returns the named bucket as a store, for programs that need no more than that. It takes
+// the credentials of whoever runs the program.
+func Bucket(ctx context.Context, name string) (*s3store.Store, error) {
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
+	if err != nil {
+		return nil, fmt.Errorf("aws config: %w", err)
 	}
 	return s3store.New(newS3(c), name), nil
 }
@@ -72,14 +92,6 @@ func newS3(c aws.Config) *s3.Client {
 		// The SDK waits up to 20 s before it asks again, a request has two for this.
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxBackoff = 250 * time.Millisecond })
 	})
-}
-
-func awsConfig(ctx context.Context, log *slog.Logger) (aws.Config, error) {
-	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(sdkLog{log}))
-	if err != nil {
-		return c, fmt.Errorf("aws config: %w", err)
-	}
-	return c, nil
 }
 
 // sdkLog takes what the SDK says on its own account, which would be plain text

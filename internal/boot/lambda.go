@@ -51,7 +51,7 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 		return nil, err
 	}
 	log := newLog(stdout, s.LogLevel)
-	clients, err := NewAWS(ctx, s, log)
+	clients, err := NewAWS(s, log)
 	if err != nil {
 		return nil, err
 	}

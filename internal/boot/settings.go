@@ -55,45 +55,62 @@ const maxAuditDays = 36500
 
 // Load reads the settings and reports every fault at once.
 func Load(getenv func(string) string) (Settings, error) {
+	r := &reader{getenv: getenv}
 	s := Settings{
 		Bucket:       getenv("PORTCULLIS_BUCKET"),
 		Table:        getenv("PORTCULLIS_TABLE"),
 		BaseURL:      strings.TrimRight(getenv("PORTCULLIS_BASE_URL"), "/"),
+		AllowOrigins: r.list("PORTCULLIS_ALLOW_ORIGINS"),
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
+		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
+		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
+		KeepAudit:    24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0, maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit for ever")),
 		RuntimeAPI:   getenv("AWS_LAMBDA_RUNTIME_API"),
 	}
-	var faults []error
-	if s.BaseURL != "" {
-		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" || u.RawQuery != "" {
-			faults = append(faults, fmt.Errorf("PORTCULLIS_BASE_URL %q: want scheme and host alone, such as https://gateway.example.com", s.BaseURL))
-		}
+	if u, err := url.Parse(s.BaseURL); s.BaseURL != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" || u.RawQuery != "") {
+		r.fault("PORTCULLIS_BASE_URL %q: want scheme and host alone, such as https://gateway.example.com", s.BaseURL)
 	}
-	access, err := loadAccess(getenv, s.BaseURL)
-	s.Access = access
-	faults = append(faults, err)
+	s.Access = r.access(s.BaseURL)
+	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
-		faults = append(faults, fmt.Errorf("PORTCULLIS_ALLOW_NETS: %w", err))
+		r.fault("PORTCULLIS_ALLOW_NETS: %w", err)
 	}
-	if n := getenv("PORTCULLIS_SYNC_CONCURRENCY"); n != "" {
-		if s.Concurrency, err = strconv.Atoi(n); err != nil || s.Concurrency < 1 || s.Concurrency > maxConcurrency {
-			faults = append(faults, fmt.Errorf("PORTCULLIS_SYNC_CONCURRENCY %q: want a number from 1 to %d", n, maxConcurrency))
+	if level := getenv("PORTCULLIS_LOG_LEVEL"); level != "" && s.LogLevel.UnmarshalText([]byte(level)) != nil {
+		r.fault("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", level)
+	}
+	return s, errors.Join(r.faults...)
+}
+
+// A reader reads settings and collects what is wrong with them.
+type reader struct {
+	getenv func(string) string
+	faults []error
+}
+
+func (r *reader) fault(format string, args ...any) {
+	r.faults = append(r.faults, fmt.Errorf(format, args...))
+}
+
+// list returns names with commas between them.
+func (r *reader) list(setting string) []string {
+	var out []string
+	for name := range strings.SplitSeq(r.getenv(setting), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
 		}
 	}
-	if days := getenv("PORTCULLIS_AUDIT_DAYS"); days != "" {
-		n, err := strconv.Atoi(days)
-		if err != nil || n < 0 || n > maxAuditDays {
-			faults = append(faults, fmt.Errorf("PORTCULLIS_AUDIT_DAYS %q: want a number of days from 1 to %d, or 0 to keep the audit for ever", days, maxAuditDays))
-		}
-		s.KeepAudit = time.Duration(n) * 24 * time.Hour
+	return out
+}
+
+// number returns a number from least to most, 0 if it is not set. want says what is, with verbs
+// for the two.
+func (r *reader) number(setting string, least, most int, want string) int {
+	text := r.getenv(setting)
+	n, err := strconv.Atoi(text)
+	if text != "" && (err != nil || n < least || n > most) {
+		r.fault("%s %q: "+want, setting, text, least, most)
 	}
-	s.AllowOrigins = list(getenv("PORTCULLIS_ALLOW_ORIGINS"))
-	if level := getenv("PORTCULLIS_LOG_LEVEL"); level != "" {
-		if err := s.LogLevel.UnmarshalText([]byte(level)); err != nil {
-			faults = append(faults, fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", level))
-		}
-	}
-	s.SyncEvery = parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE"))
-	return s, errors.Join(faults...)
+	return n
 }
 
 // parseSchedule returns how often a schedule of EventBridge is due, such as

@@ -90,7 +90,7 @@ func challenge(p *boot.Program) admin.Challenge {
 	case a.Open() && a.Bootstrap != "":
 		return admin.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer"}
 	case a.Open():
-		return admin.Challenge{Shut: "/admin is shut: PORTCULLIS_AUTH=none tells nobody from anybody, so an agent could approve its own tools. " +
+		return admin.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
 			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
 	}
 	var ways []string

@@ -23,8 +23,8 @@ var demoPolicy []byte
 
 // Servers are the two demo servers, listening.
 type Servers struct {
-	tickets *Tickets
-	fresh   bool // the folder held no config: its story is still to be told
+	tickets *tickets
+	fresh   bool // the folder held no config: [Servers.Play] has something to do
 	running []*http.Server
 }
 
@@ -32,7 +32,7 @@ type Servers struct {
 // demo's config and policy; in one that has it the servers listen where the
 // config says, because a server at another address is another server.
 func Start(ctx context.Context, objects object.Store) (*Servers, error) {
-	s := &Servers{tickets: NewTickets()}
+	s := &Servers{tickets: newTickets()}
 	o, err := objects.Get(ctx, config.Key, "")
 	switch {
 	case errors.Is(err, object.ErrNotFound):
@@ -45,32 +45,29 @@ func Start(ctx context.Context, objects object.Store) (*Servers, error) {
 		if held, err = config.Parse(o.Data); err != nil {
 			return nil, fmt.Errorf("%s: %w", config.Key, err)
 		}
-		s.tickets.Update()
+		s.tickets.update()
 	}
 	at := map[string]string{}
-	for _, d := range []struct {
-		name string
-		h    http.Handler
-	}{{"notes", Notes()}, {"tickets", s.tickets}} {
-		addr, err := address(held, d.name)
+	for name, h := range map[string]http.Handler{"notes": newNotes(), "tickets": s.tickets.handler()} {
+		addr, err := address(held, name)
 		if err == nil {
-			at[d.name], err = s.listen(ctx, addr, d.h)
+			at[name], err = s.listen(ctx, addr, h)
 		}
 		if err != nil {
 			s.Close()
-			return nil, fmt.Errorf("demo server %q: %w", d.name, err)
+			return nil, fmt.Errorf("demo server %q: %w", name, err)
 		}
 	}
 	if s.fresh {
-		if err := writeConfig(ctx, objects, at); err != nil {
-			s.Close()
-			return nil, err
-		}
+		err = writeConfig(ctx, objects, at)
 	}
-	return s, nil
+	if err != nil {
+		s.Close()
+	}
+	return s, err
 }
 
-// address says where a server listened when the folder was made.
+// address returns where a server listened when the folder was made.
 func address(c *config.Config, name string) (string, error) {
 	if c == nil {
 		return "127.0.0.1:0", nil
@@ -100,12 +97,9 @@ func (s *Servers) listen(ctx context.Context, addr string, h http.Handler) (stri
 // writeConfig writes the policy first: from the first moment at which there are
 // tools, the rule about them is there.
 func writeConfig(ctx context.Context, objects object.Store, at map[string]string) error {
-	type server struct {
-		URL string `json:"url"`
-	}
-	servers := map[string]server{}
-	for name, u := range at {
-		servers[name] = server{u}
+	servers := map[string]any{}
+	for name, url := range at {
+		servers[name] = map[string]string{"url": url}
 	}
 	data, err := json.MarshalIndent(map[string]any{"mcpServers": servers}, "", "  ")
 	if err != nil {
@@ -118,25 +112,25 @@ func writeConfig(ctx context.Context, objects object.Store, at map[string]string
 	return err
 }
 
-// Tell plays, once for a folder, what happens to a gateway over time: a person
+// Play does, once for a folder, what happens to a gateway over time: a person
 // disables a tool, and a server changes another.
-func (s *Servers) Tell(ctx context.Context, approvals approval.Store, sync func(context.Context)) error {
+func (s *Servers) Play(ctx context.Context, approvals approval.Store, sync func(context.Context)) error {
 	if !s.fresh {
 		return nil
 	}
 	s.fresh = false
 	r, err := approvals.Get(ctx, tool.ID{Server: "tickets", Name: "comment_on_ticket"})
-	if err != nil {
-		return fmt.Errorf("disable a tool: %w", err)
+	var entry approval.Entry
+	if err == nil {
+		r, entry, err = approval.Disable(r, "demo", "comments go to customers; ask first", time.Now())
 	}
-	r, entry, err := approval.Disable(r, "demo", "comments go to customers; ask first", time.Now())
 	if err == nil {
 		_, err = approvals.Put(ctx, r, &entry)
 	}
 	if err != nil {
 		return fmt.Errorf("disable a tool: %w", err)
 	}
-	s.tickets.Update()
+	s.tickets.update()
 	sync(ctx)
 	return nil
 }

@@ -17,6 +17,43 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// A server is an MCP server whose tools run one at a time.
+type server struct {
+	*mcp.Server
+	mu sync.Mutex
+}
+
+func newServer(name string) *server {
+	return &server{Server: mcp.NewServer(&mcp.Implementation{Name: name, Version: "1.0.0"}, nil)}
+}
+
+func (s *server) handler() http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.Server }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+}
+
+// add adds a tool, in the place of one of the same name.
+func add[In, Out any](s *server, name, description string, hints mcp.ToolAnnotations, run func(In) (Out, error)) {
+	mcp.AddTool(s.Server, &mcp.Tool{Name: name, Description: description, Annotations: &hints},
+		func(_ context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			out, err := run(in)
+			return nil, out, err
+		})
+}
+
+func reads() mcp.ToolAnnotations {
+	return mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
+}
+
+func writes() mcp.ToolAnnotations {
+	return mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)}
+}
+
+func destroys() mcp.ToolAnnotations {
+	return mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)}
+}
+
 type note struct {
 	ID    int    `json:"id" jsonschema:"number of the note"`
 	Title string `json:"title" jsonschema:"title of the note"`
@@ -24,24 +61,22 @@ type note struct {
 }
 
 type notes struct {
-	mu   sync.Mutex
 	last int
 	all  []note
 }
 
-// Notes returns an MCP server that keeps notes in memory.
-func Notes() http.Handler {
+// newNotes returns an MCP server that keeps notes in memory.
+func newNotes() http.Handler {
 	n := &notes{last: 2, all: []note{
 		{1, "Opening hours", "The gate opens at sunrise and shuts at sunset."},
 		{2, "Shopping list", "Rope, oil for the hinges, two lanterns."},
 	}}
-	s := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1.0.0"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "search_notes", Description: "Find notes whose title or text contains a word. Returns their numbers and titles.",
-		Annotations: reads()}, n.search)
-	mcp.AddTool(s, &mcp.Tool{Name: "get_note", Description: "Read one note in full by its number.", Annotations: reads()}, n.get)
-	mcp.AddTool(s, &mcp.Tool{Name: "create_note", Description: "Write a new note. Returns it with its number.", Annotations: writes()}, n.create)
-	mcp.AddTool(s, &mcp.Tool{Name: "delete_note", Description: "Delete a note for ever. There is no way to get it back.", Annotations: destroys()}, n.remove)
-	return handler(s)
+	s := newServer("notes")
+	add(s, "search_notes", "Find notes whose title or text contains a word. Returns their numbers and titles.", reads(), n.search)
+	add(s, "get_note", "Read one note in full by its number.", reads(), n.get)
+	add(s, "create_note", "Write a new note. Returns it with its number.", writes(), n.create)
+	add(s, "delete_note", "Delete a note for ever. There is no way to get it back.", destroys(), n.remove)
+	return s.handler()
 }
 
 type wordInput struct {
@@ -61,9 +96,7 @@ type removed struct {
 	Deleted int `json:"deleted"`
 }
 
-func (n *notes) search(_ context.Context, _ *mcp.CallToolRequest, in wordInput) (*mcp.CallToolResult, noteList, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (n *notes) search(in wordInput) (noteList, error) {
 	out := noteList{Notes: []note{}}
 	word := strings.ToLower(in.Word)
 	for _, x := range n.all {
@@ -71,7 +104,7 @@ func (n *notes) search(_ context.Context, _ *mcp.CallToolRequest, in wordInput) 
 			out.Notes = append(out.Notes, x)
 		}
 	}
-	return nil, out, nil
+	return out, nil
 }
 
 func (n *notes) find(id int) (int, error) {
@@ -82,48 +115,26 @@ func (n *notes) find(id int) (int, error) {
 	return i, nil
 }
 
-func (n *notes) get(_ context.Context, _ *mcp.CallToolRequest, in noteInput) (*mcp.CallToolResult, note, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (n *notes) get(in noteInput) (note, error) {
 	i, err := n.find(in.ID)
 	if err != nil {
-		return nil, note{}, err
+		return note{}, err
 	}
-	return nil, n.all[i], nil
+	return n.all[i], nil
 }
 
-func (n *notes) create(_ context.Context, _ *mcp.CallToolRequest, in newNote) (*mcp.CallToolResult, note, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (n *notes) create(in newNote) (note, error) {
 	n.last++
 	x := note{n.last, in.Title, in.Text}
 	n.all = append(n.all, x)
-	return nil, x, nil
+	return x, nil
 }
 
-func (n *notes) remove(_ context.Context, _ *mcp.CallToolRequest, in noteInput) (*mcp.CallToolResult, removed, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (n *notes) remove(in noteInput) (removed, error) {
 	i, err := n.find(in.ID)
 	if err != nil {
-		return nil, removed{}, err
+		return removed{}, err
 	}
 	n.all = slices.Delete(n.all, i, i+1)
-	return nil, removed{in.ID}, nil
-}
-
-func handler(s *mcp.Server) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
-}
-
-func reads() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
-}
-
-func writes() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)}
-}
-
-func destroys() *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)}
+	return removed{in.ID}, nil
 }

@@ -1,13 +1,8 @@
 package demo
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"sync"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 type ticket struct {
@@ -18,37 +13,39 @@ type ticket struct {
 	Comments []string `json:"comments,omitempty" jsonschema:"comments, oldest first"`
 }
 
-// Tickets is an MCP server that keeps tickets in memory.
-type Tickets struct {
-	http.Handler
-	server *mcp.Server
-
-	mu  sync.Mutex
+// tickets is an MCP server that keeps tickets in memory.
+type tickets struct {
+	*server
 	all []ticket
 }
 
-// NewTickets returns the server with its first definitions.
-func NewTickets() *Tickets {
-	t := &Tickets{
-		server: mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "1.0.0"}, nil),
-		all: []ticket{
-			{ID: 1, Title: "The left hinge squeaks", Open: true},
-			{ID: 2, Title: "Paint the gate before winter", Assignee: "sam", Open: true},
-		},
-	}
-	mcp.AddTool(t.server, &mcp.Tool{Name: "list_tickets", Description: "List the open tickets with their assignees.", Annotations: reads()}, t.list)
-	mcp.AddTool(t.server, &mcp.Tool{Name: "comment_on_ticket", Description: "Add a comment to a ticket.", Annotations: writes()}, t.comment)
-	mcp.AddTool(t.server, &mcp.Tool{Name: "close_ticket", Description: "Close a ticket. A closed ticket cannot be opened again.", Annotations: destroys()}, t.close)
-	mcp.AddTool(t.server, &mcp.Tool{Name: "assign_ticket", Description: "Assign a ticket to a person.", Annotations: writes()}, t.assign)
-	t.Handler = handler(t.server)
+// newTickets returns the server with its first definitions.
+func newTickets() *tickets {
+	t := &tickets{newServer("tickets"), []ticket{
+		{ID: 1, Title: "The left hinge squeaks", Open: true},
+		{ID: 2, Title: "Paint the gate before winter", Assignee: "sam", Open: true},
+	}}
+	add(t.server, "list_tickets", "List the open tickets with their assignees.", reads(), t.list)
+	add(t.server, "comment_on_ticket", "Add a comment to a ticket.", writes(), func(in commentInput) (ticket, error) {
+		return t.change(in.ID, func(x *ticket) { x.Comments = append(x.Comments, in.Text) })
+	})
+	add(t.server, "close_ticket", "Close a ticket. A closed ticket cannot be opened again.", destroys(), func(in ticketInput) (ticket, error) {
+		return t.change(in.ID, func(x *ticket) { x.Open = false })
+	})
+	t.addAssign("Assign a ticket to a person.")
 	return t
 }
 
-// Update gives assign_ticket a new definition, as a new release of a server
+// update gives assign_ticket a new definition, as a new release of a server
 // does: what was approved before is no longer what would be called.
-func (t *Tickets) Update() {
-	mcp.AddTool(t.server, &mcp.Tool{Name: "assign_ticket",
-		Description: "Assign a ticket to a person, and send that person an e-mail with the ticket's text.", Annotations: writes()}, t.assign)
+func (t *tickets) update() {
+	t.addAssign("Assign a ticket to a person, and send that person an e-mail with the ticket's text.")
+}
+
+func (t *tickets) addAssign(description string) {
+	add(t.server, "assign_ticket", description, writes(), func(in assignInput) (ticket, error) {
+		return t.change(in.ID, func(x *ticket) { x.Assignee = in.Assignee })
+	})
 }
 
 type noInput struct{}
@@ -67,41 +64,24 @@ type ticketList struct {
 	Tickets []ticket `json:"tickets"`
 }
 
-func (t *Tickets) list(context.Context, *mcp.CallToolRequest, noInput) (*mcp.CallToolResult, ticketList, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *tickets) list(noInput) (ticketList, error) {
 	out := ticketList{Tickets: []ticket{}}
 	for _, x := range t.all {
 		if x.Open {
-			x.Comments = slices.Clone(x.Comments)
 			out.Tickets = append(out.Tickets, x)
 		}
 	}
-	return nil, out, nil
+	return out, nil
 }
 
-// change applies a deed to an open ticket and returns the ticket.
-func (t *Tickets) change(id int, deed func(*ticket)) (*mcp.CallToolResult, ticket, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// change applies a change to an open ticket and returns the ticket. The comments are a new list
+// each time: answers with the old one may not be written yet.
+func (t *tickets) change(id int, apply func(*ticket)) (ticket, error) {
 	i := slices.IndexFunc(t.all, func(x ticket) bool { return x.ID == id && x.Open })
 	if i < 0 {
-		return nil, ticket{}, fmt.Errorf("no open ticket has the number %d", id)
+		return ticket{}, fmt.Errorf("no open ticket has the number %d", id)
 	}
-	deed(&t.all[i])
-	out := t.all[i]
-	out.Comments = slices.Clone(out.Comments)
-	return nil, out, nil
-}
-
-func (t *Tickets) comment(_ context.Context, _ *mcp.CallToolRequest, in commentInput) (*mcp.CallToolResult, ticket, error) {
-	return t.change(in.ID, func(x *ticket) { x.Comments = append(x.Comments, in.Text) })
-}
-
-func (t *Tickets) close(_ context.Context, _ *mcp.CallToolRequest, in ticketInput) (*mcp.CallToolResult, ticket, error) {
-	return t.change(in.ID, func(x *ticket) { x.Open = false })
-}
-
-func (t *Tickets) assign(_ context.Context, _ *mcp.CallToolRequest, in assignInput) (*mcp.CallToolResult, ticket, error) {
-	return t.change(in.ID, func(x *ticket) { x.Assignee = in.Assignee })
+	t.all[i].Comments = slices.Clone(t.all[i].Comments)
+	apply(&t.all[i])
+	return t.all[i], nil
 }

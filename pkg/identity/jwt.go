@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 )
 
 // JWTOptions name the one issuer whose tokens are taken, and for whom.
@@ -80,7 +81,10 @@ func NewJWT(o JWTOptions) (*JWT, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	keys := &keySet{issuer: o.Issuer, url: o.KeysURL, algorithms: o.Algorithms, client: o.Client, now: o.Now}
+	keys := &keySet{issuer: o.Issuer, url: o.KeysURL, client: o.Client, now: o.Now}
+	for _, alg := range o.Algorithms {
+		keys.algorithms = append(keys.algorithms, jose.SignatureAlgorithm(alg))
+	}
 	return &JWT{o, audiences, oidc.NewVerifier(o.Issuer, keys, &oidc.Config{
 		SkipClientIDCheck:    true, // it knows one audience only; check looks at it
 		SupportedSigningAlgs: o.Algorithms, Now: o.Now,

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -29,17 +30,37 @@ const (
 // tokens with key ids that do not exist.
 type keySet struct {
 	issuer, url string // url "": not discovered yet
-	algorithms  []string
+	algorithms  []jose.SignatureAlgorithm
 	client      *http.Client
 	now         func() time.Time
 
-	fetching sync.Mutex // held by who asks the issuer; others go on with the keys that there are
+	fetching sync.Mutex              // held by who asks the issuer; others go on with the keys that there are
+	last     atomic.Pointer[keyRead] // nil: the issuer was never asked
+}
 
-	mu      sync.Mutex
-	held    []jose.JSONWebKey
-	read    time.Time // when they were read; zero: never
-	tried   time.Time // when they were last asked for
-	lastErr error     // how that ended
+// A keyRead is what is known after the issuer was asked for its keys. It does not change.
+type keyRead struct {
+	keys  []jose.JSONWebKey // the last ones that were read
+	read  time.Time         // when that was; zero: never
+	tried time.Time         // when the issuer was last asked
+	err   error             // how that ended
+}
+
+// has reports whether the keys hold one of this id, "" for any, and are not older than age.
+func (r *keyRead) has(id string, now time.Time, age time.Duration) bool {
+	return r != nil && !r.read.IsZero() && now.Sub(r.read) < age &&
+		(id == "" || slices.ContainsFunc(r.keys, func(key jose.JSONWebKey) bool { return key.KeyID == id }))
+}
+
+// due reports whether the issuer may be asked again.
+func (r *keyRead) due(now time.Time) bool {
+	switch {
+	case r == nil:
+		return true
+	case r.err != nil:
+		return now.Sub(r.tried) >= keysAgain
+	}
+	return now.Sub(r.tried) >= keysEvery
 }
 
 // A failure carries out of the library, which keeps the text of an error alone, that
@@ -50,18 +71,9 @@ type failureKey struct{}
 
 var _ oidc.KeySet = (*keySet)(nil)
 
-var (
-	errSignature  = errors.New("no key of the issuer made the signature")
-	errUnknownKey = errors.New("the issuer has no key of this id")
-)
-
 // VerifySignature implements [oidc.KeySet].
 func (k *keySet) VerifySignature(ctx context.Context, credential string) ([]byte, error) {
-	var algs []jose.SignatureAlgorithm
-	for _, alg := range k.algorithms {
-		algs = append(algs, jose.SignatureAlgorithm(alg))
-	}
-	jws, err := jose.ParseSignedCompact(credential, algs)
+	jws, err := jose.ParseSignedCompact(credential, k.algorithms)
 	if err != nil {
 		return nil, fmt.Errorf("malformed token: %w", err)
 	}
@@ -81,61 +93,44 @@ func (k *keySet) VerifySignature(ctx context.Context, credential string) ([]byte
 			return payload, nil
 		}
 	}
-	return nil, errSignature
+	return nil, errors.New("no key of the issuer made the signature")
 }
 
 // keys returns the keys to try for a key id, "" for a token that names none. The error
 // is an [*Error] if the issuer did not answer.
 func (k *keySet) keys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
-	if held, ok := k.fresh(id); ok {
-		return held, nil
+	r := k.last.Load()
+	if !r.has(id, k.now(), keysTTL) {
+		r = k.refresh(ctx, id)
 	}
+	switch {
+	case r.has(id, k.now(), keysHold):
+		return r.keys, nil
+	case r.has("", k.now(), keysHold) && r.err == nil:
+		return nil, errors.New("the issuer has no key of this id")
+	}
+	return nil, &Error{Kind: Unavailable, RetryAfter: keysAgain, Err: fmt.Errorf("keys of the issuer: %w", r.err)}
+}
+
+// refresh asks the issuer for its keys, unless another request did so meanwhile or it is too
+// early to ask again.
+func (k *keySet) refresh(ctx context.Context, id string) *keyRead {
 	k.fetching.Lock()
 	defer k.fetching.Unlock()
-	if held, ok := k.fresh(id); ok { // another request fetched them meanwhile
-		return held, nil
+	r := k.last.Load()
+	if r.has(id, k.now(), keysTTL) || !r.due(k.now()) {
+		return r
 	}
-	if k.due() {
-		held, err := k.fetch(ctx)
-		k.mu.Lock()
-		if k.tried, k.lastErr = k.now(), err; err == nil {
-			k.held, k.read = held, k.tried
-		}
-		k.mu.Unlock()
+	next := &keyRead{}
+	if r != nil {
+		*next = *r
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	usable := !k.read.IsZero() && k.now().Sub(k.read) < keysHold
-	switch {
-	case usable && hasKey(k.held, id):
-		return k.held, nil
-	case usable && k.lastErr == nil:
-		return nil, errUnknownKey
+	keys, err := k.fetch(ctx)
+	if next.tried, next.err = k.now(), err; err == nil {
+		next.keys, next.read = keys, next.tried
 	}
-	return nil, &Error{Kind: Unavailable, RetryAfter: keysAgain, Err: fmt.Errorf("keys of the issuer: %w", k.lastErr)}
-}
-
-// fresh returns the keys if they are young and the wanted one is among them.
-func (k *keySet) fresh(id string) ([]jose.JSONWebKey, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	young := !k.read.IsZero() && k.now().Sub(k.read) < keysTTL
-	return k.held, young && hasKey(k.held, id)
-}
-
-// due reports whether the issuer may be asked again.
-func (k *keySet) due() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	every := keysEvery
-	if k.lastErr != nil {
-		every = keysAgain
-	}
-	return k.tried.IsZero() || k.now().Sub(k.tried) >= every
-}
-
-func hasKey(keys []jose.JSONWebKey, id string) bool {
-	return id == "" || slices.ContainsFunc(keys, func(key jose.JSONWebKey) bool { return key.KeyID == id })
+	k.last.Store(next)
+	return next
 }
 
 // fetch reads the keys. The request that happens to need them may be given up by its

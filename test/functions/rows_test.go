@@ -57,7 +57,7 @@ func (w *fixture) open(t *testing.T) *inProcess {
 		t.Fatal(err)
 	}
 	p := boot.New(s, boot.Stores{}, boot.Options{})
-	aws, err := boot.NewAWS(t.Context(), s, p.Log)
+	aws, err := boot.NewAWS(s, p.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
