@@ -9,7 +9,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // remembered returns how the tool's server failed to load, if that was so short a
@@ -27,7 +26,7 @@ func (s *Session) remembered(i int) (outcome.Outcome, bool) {
 
 // failed renders a call that the tool did not answer.
 func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
-	if rpc, ok := errors.AsType[*upstream.RPCError](err); ok {
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
 	}
 	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads how it ended

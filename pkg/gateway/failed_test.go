@@ -11,14 +11,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 func TestCallRPCError(t *testing.T) {
 	gw := everyStatus(t)
 	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) {
-		return nil, &upstream.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
+		return nil, &outcome.RPCError{Code: -32002, Message: "no such <document>", Data: json.RawMessage(`{"id":9007199254740993}`)}
 	}
 	_, err := gw.Try(`{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`)
 	e, ok := errors.AsType[*mcp.Error](err)

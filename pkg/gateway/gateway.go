@@ -23,7 +23,7 @@ import (
 
 // An Upstream calls tools; *upstream.Client is one.
 type Upstream interface {
-	// Call returns the result object as the server sent it, an [*upstream.RPCError]
+	// Call returns the result object as the server sent it, an [*outcome.RPCError]
 	// if the server answered with an error of its own, or an [*outcome.CallError].
 	Call(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error)
 }

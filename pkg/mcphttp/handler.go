@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 type handler struct {
@@ -243,7 +243,7 @@ func (h *handler) record(ctx context.Context, x *exchange, err *mcp.Error, code 
 		if err.Err != nil {
 			attrs = append(attrs, slog.Any("error", err.Err))
 		}
-		_, tools := errors.AsType[*upstream.RPCError](err.Err) // the tool's own answer: nothing failed here
+		_, tools := errors.AsType[*outcome.RPCError](err.Err) // the tool's own answer: nothing failed here
 		switch failed = code >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools; {
 		case failed:
 			level = slog.LevelError

@@ -17,7 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // What a result says of its kind and of who answers concerns one leg. An upstream of one era says
@@ -163,7 +163,7 @@ func TestAnErrorOfAToolIsNoFailureOfTheGateway(t *testing.T) {
 		var log logbook
 		fails := &mcp.Error{Code: -32603, Message: "row 7 is gone", Err: errors.New("boom")}
 		if theirs {
-			fails.Err = &upstream.RPCError{Code: -32603, Message: "row 7 is gone"}
+			fails.Err = &outcome.RPCError{Code: -32603, Message: "row 7 is gone"}
 		}
 		b := &backend{call: func(context.Context, mcp.Request) (json.RawMessage, error) { return nil, fails }}
 		h := newHandler(t, b, &mcphttp.Options{Log: log.logger(), Metrics: metrics.New("mcp", nil)})

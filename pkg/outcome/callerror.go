@@ -1,10 +1,13 @@
 package outcome
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // MaxResult is the longest result of a call that is taken, in bytes.
@@ -12,6 +15,19 @@ const MaxResult = 4 << 20
 
 // AskedNote is added to a failure of a tool whose request to its client was refused.
 const AskedNote = "Note: the tool asks for input, which this client cannot give."
+
+// An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
+// for the secrets that it may quote.
+type RPCError struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage // nil if absent
+}
+
+// Error is for the log: a message of megabytes is cut.
+func (e *RPCError) Error() string {
+	return fmt.Sprintf("upstream error %d: %s", e.Code, text.Clip(e.Message, 256))
+}
 
 // A CallError is a call whose result the caller does not get. Its text is for
 // the log; the caller is told [CallError.Message].

@@ -19,7 +19,7 @@ import (
 const cancelTimeout = 500 * time.Millisecond
 
 // Call sends one tools/call and returns the result object, byte for byte. It returns an
-// [*RPCError] if the server answered with one, and a [*outcome.CallError] otherwise. Whatever the
+// [*outcome.RPCError] if the server answered with one, and a [*outcome.CallError] otherwise. Whatever the
 // last outcome of the server was, Call tries.
 //
 // It tries again after a transient failure only if the call was provably not
@@ -45,7 +45,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	} else {
 		o.server.breaker.report(out.CheckedAt, out)
 	}
-	if rpc, ok := errors.AsType[*RPCError](err); ok && out.Status == outcome.Available {
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && out.Status == outcome.Available {
 		rpc = o.redacted(rpc)
 		if o.refused {
 			rpc.Message += ". " + outcome.AskedNote
@@ -77,7 +77,7 @@ func (o *operation) callWithRetry(caller, own context.Context, call Call) (resul
 		if err != nil && own.Err() != nil {
 			o.cancelUpstream(own)
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code != mcp.CodeVersion && out.Reason != outcome.ReasonAborted {
+		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code != mcp.CodeVersion && out.Reason != outcome.ReasonAborted {
 			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonUpstreamError} // the tool's own answer
 		} else if errors.Is(err, errTooLong) && o.sentCall() {
 			out = outcome.Outcome{Status: outcome.Available, Reason: outcome.ReasonTooLarge, HTTPStatus: out.HTTPStatus} // the server is well

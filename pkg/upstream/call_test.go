@@ -248,7 +248,7 @@ func TestCallUpstreamErrors(t *testing.T) {
 			tt.o.Call = failing(tt.code, "no such city: Ångström", data)
 			f := newFixture(t, Options{}, tt.o)
 			_, err := f.call(Call{Name: "weather", Retry: true})
-			rpc, ok := errors.AsType[*RPCError](err)
+			rpc, ok := errors.AsType[*outcome.RPCError](err)
 			if !ok || rpc.Code != int64(tt.code) || rpc.Message != "no such city: Ångström" || string(rpc.Data) != data || len(f.servers[0].Calls()) != 1 {
 				t.Errorf("Call = %#v after %d calls, want the server's own error after 1", err, len(f.servers[0].Calls()))
 			}

@@ -77,7 +77,7 @@ func rules() []rule {
 	}
 	rpc := func(codes ...int64) func(*evidence) bool {
 		return func(e *evidence) bool {
-			own, ok := errors.AsType[*RPCError](e.err)
+			own, ok := errors.AsType[*outcome.RPCError](e.err)
 			return ok && slices.Contains(codes, own.Code)
 		}
 	}
@@ -117,7 +117,7 @@ func rules() []rule {
 		{outcome.Permanent, outcome.ReasonVersion, rpc(mcp.CodeVersion)},
 		{outcome.Permanent, outcome.ReasonVersion, protocol(outcome.ReasonVersion)},
 		{outcome.Transient, outcome.ReasonUpstreamError, rpc(mcp.CodeInternal)},
-		{outcome.Permanent, outcome.ReasonUpstreamError, has[*RPCError]},
+		{outcome.Permanent, outcome.ReasonUpstreamError, has[*outcome.RPCError]},
 
 		{outcome.Permanent, outcome.ReasonNotFound, status(http.StatusNotFound)},
 		{outcome.Permanent, outcome.ReasonBadRequest, status(http.StatusBadRequest)},

@@ -140,7 +140,7 @@ func TestClassifyResponses(t *testing.T) {
 	} {
 		for _, status := range []int{200, 400, 404} {
 			verdicts = append(verdicts, verdict{fmt.Sprintf("error %d in HTTP %d", code, status),
-				evidence{err: &RPCError{Code: code}, exchange: answered(status, "")}, want.status, want.reason})
+				evidence{err: &outcome.RPCError{Code: code}, exchange: answered(status, "")}, want.status, want.reason})
 		}
 	}
 	checkVerdicts(t, append(verdicts, []verdict{

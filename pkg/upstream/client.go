@@ -13,7 +13,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -28,7 +27,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A Target is one server to load or to call.
@@ -88,19 +86,6 @@ type Call struct {
 
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
 	Retry  bool            // the tool is read-only or idempotent: trying it twice does no harm
-}
-
-// An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
-// for the secrets that it may quote.
-type RPCError struct {
-	Code    int64
-	Message string
-	Data    json.RawMessage // nil if absent
-}
-
-// Error is for the log: a message of megabytes is cut.
-func (e *RPCError) Error() string {
-	return fmt.Sprintf("upstream error %d: %s", e.Code, text.Clip(e.Message, 256))
 }
 
 // A Client loads and calls upstream servers. It is safe for concurrent use and

@@ -27,7 +27,7 @@ func tree(shape []byte) error {
 	leaves := []error{
 		nil, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE, syscall.ENETUNREACH, syscall.ETIMEDOUT,
 		context.DeadlineExceeded, context.Canceled, emptyTimeout{}, &net.DNSError{IsTimeout: true}, &net.DNSError{}, &configError{msg: "c"},
-		&credentialError{io.EOF}, &protocolError{outcome.ReasonProtocol, "p"}, &protocolError{"", ""}, &RPCError{Code: -32601}, &RPCError{Code: -32603},
+		&credentialError{io.EOF}, &protocolError{outcome.ReasonProtocol, "p"}, &protocolError{"", ""}, &outcome.RPCError{Code: -32601}, &outcome.RPCError{Code: -32603},
 		&panicError{1}, &statusError{status: 403}, &statusError{status: 500}, errStreamEnded, errors.New("timeout 403 reset"),
 		new(egress.BlockedError), context.Canceled, tls.RecordHeaderError{}, os.ErrDeadlineExceeded,
 	}

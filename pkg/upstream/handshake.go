@@ -19,14 +19,14 @@ import (
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
 	if legacy {
 		s, err := o.initialize(ctx)
-		if _, own := errors.AsType[*RPCError](err); err == nil || !own && !unknownMethod(err) {
+		if _, own := errors.AsType[*outcome.RPCError](err); err == nil || !own && !unknownMethod(err) {
 			return s, err
 		}
 	}
 	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern}
 	result, err := o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
-	if rpc, ok := errors.AsType[*RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
 		var d struct {
 			Supported []string `json:"supported"`
 		}

@@ -54,11 +54,11 @@ func TestOfficialServers(t *testing.T) {
 			}
 			// Arguments of the wrong type are for the agent to mend, whichever way the server says so.
 			got, err = c.Call(t.Context(), target, Call{Name: "greet", Arguments: json.RawMessage(`{"name":7}`)})
-			if rpc, ok := errors.AsType[*RPCError](err); !strings.Contains(string(got), `"isError":true`) && (!ok || rpc.Code != mcp.CodeInvalidParams) {
+			if rpc, ok := errors.AsType[*outcome.RPCError](err); !strings.Contains(string(got), `"isError":true`) && (!ok || rpc.Code != mcp.CodeInvalidParams) {
 				t.Errorf("Call with wrong arguments = %s, %v", got, err)
 			}
 			_, err = c.Call(t.Context(), target, Call{Name: "none"})
-			if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Code != mcp.CodeInvalidParams {
+			if rpc, ok := errors.AsType[*outcome.RPCError](err); !ok || rpc.Code != mcp.CodeInvalidParams {
 				t.Errorf("Call of a tool that does not exist = %v, want the server's error", err)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
@@ -22,7 +23,7 @@ func modernCode(code int64) bool { return code <= mcp.CodeHeaderMismatch && code
 type reply struct {
 	id     json.RawMessage
 	result json.RawMessage
-	err    *RPCError
+	err    *outcome.RPCError
 }
 
 var (
@@ -77,8 +78,8 @@ func parseReply(raw []byte) (reply, error) {
 	return r, nil
 }
 
-func parseRPCError(raw json.RawMessage) (*RPCError, error) {
-	e := new(RPCError)
+func parseRPCError(raw json.RawMessage) (*outcome.RPCError, error) {
+	e := new(outcome.RPCError)
 	code := false
 	o, err := rawjson.Split(raw, rawjson.Lenient)
 	for _, m := range o {

@@ -130,7 +130,7 @@ func (l *load) list() (listing, error) {
 			found, cursor, page = listing{}, nil, 0
 			continue
 		}
-		if rpc, ok := errors.AsType[*RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && !l.session.tools {
+		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && !l.session.tools {
 			return listing{}, nil // the server offers no tools, and said so
 		}
 		if err != nil {

@@ -121,7 +121,7 @@ func (o *operation) step(ctx context.Context) (context.Context, func()) {
 // unprocessed reports whether err, or the exchange that it ended, proves that the server
 // did not begin what it was asked for. An error of JSON-RPC is the server's own report.
 func (o *operation) unprocessed(err error) bool {
-	_, own := errors.AsType[*RPCError](err)
+	_, own := errors.AsType[*outcome.RPCError](err)
 	return own || notProcessed(o.last, o.t.BehindProxy)
 }
 
@@ -175,7 +175,7 @@ func once(done *bool) bool {
 // wrongEra reports whether there is a version to negotiate, or the server was replaced by one of
 // the other era after an earlier operation had found out its era.
 func (o *operation) wrongEra(err error) bool {
-	if rpc, ok := errors.AsType[*RPCError](err); ok {
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return rpc.Code == mcp.CodeVersion || modernCode(rpc.Code) && !o.session.modern
 	}
 	status, ok := errors.AsType[*statusError](err)

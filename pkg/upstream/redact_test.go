@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -85,7 +86,7 @@ func TestUpstreamErrorsHideSecrets(t *testing.T) {
 		f := newFixture(t, Options{}, upstreamtest.Options{Call: failing(-32000, message, in)})
 		f.targets[0].Headers = map[string]string{"Authorization": "Bearer sk-s3cr3t/1", "X-Tenant": "12345678"}
 		_, err := f.call(Call{Name: "echo"})
-		rpc, ok := errors.AsType[*RPCError](err)
+		rpc, ok := errors.AsType[*outcome.RPCError](err)
 		if !ok || rpc.Message != "the token [secret] is not known" || string(rpc.Data) != want {
 			t.Errorf("Call = %#v, want the error with data %s", err, want)
 		}
@@ -93,7 +94,7 @@ func TestUpstreamErrorsHideSecrets(t *testing.T) {
 }
 
 func TestLongUpstreamError(t *testing.T) {
-	if n := len((&RPCError{Code: 1, Message: strings.Repeat("long ", 1<<20)}).Error()); n > 400 {
+	if n := len((&outcome.RPCError{Code: 1, Message: strings.Repeat("long ", 1<<20)}).Error()); n > 400 {
 		t.Errorf("the error's text has %d bytes", n)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // minEchoed is the shortest secret that is taken out of a result, in bytes. A shorter
@@ -225,9 +227,9 @@ func (s *serverState) scrubberFor(secrets []string) *scrubber {
 
 // redacted returns a server's own error without the known secrets. It goes to the caller, and
 // servers quote the credential that they refuse.
-func (o *operation) redacted(e *RPCError) *RPCError {
+func (o *operation) redacted(e *outcome.RPCError) *outcome.RPCError {
 	r := newRedactor(o.secrets())
-	return &RPCError{Code: e.Code, Message: r.text(e.Message), Data: r.clean(e.Data)}
+	return &outcome.RPCError{Code: e.Code, Message: r.text(e.Message), Data: r.clean(e.Data)}
 }
 
 // scrubbed returns a result without the server's secrets and the id of the session that it

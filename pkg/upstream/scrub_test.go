@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -160,7 +161,7 @@ func TestErrorsHideEncodedCredentials(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{Call: failing(7, "no "+encoded, `{"a":"`+encoded+`"}`)})
 	f.targets[0].Headers = map[string]string{"Authorization": "Bearer " + token}
 	_, err := f.call(Call{Name: "x"})
-	rpc, ok := errors.AsType[*RPCError](err)
+	rpc, ok := errors.AsType[*outcome.RPCError](err)
 	if !ok || !strings.Contains(rpc.Message, secretMark) || !strings.Contains(string(rpc.Data), secretMark) {
 		t.Errorf("Call = %#v", err)
 	}

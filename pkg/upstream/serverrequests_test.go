@@ -87,7 +87,7 @@ func TestServerRequestBeforeAnError(t *testing.T) {
 			"data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32603,\"message\":\"no roots\"}}\n\n"))
 	}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true})
 	_, err := f.call(Call{Name: "x"})
-	if rpc, ok := errors.AsType[*RPCError](err); !ok || rpc.Message != "no roots. "+outcome.AskedNote {
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); !ok || rpc.Message != "no roots. "+outcome.AskedNote {
 		t.Errorf("Call = %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -130,7 +131,7 @@ func TestSessionIDsAreSecret(t *testing.T) {
 			return c.Call(t.Context(), n.target(), Call{Owner: owner("a"), Name: "read"})
 		}
 		_, err := failing(upstreamtest.RPC(-32000, "bad session "+id))
-		if rpc, ok := errors.AsType[*RPCError](err); !ok || strings.Contains(rpc.Message, id) {
+		if rpc, ok := errors.AsType[*outcome.RPCError](err); !ok || strings.Contains(rpc.Message, id) {
 			t.Errorf("Call = %v, want an error without the id", err)
 		}
 		raw, err := failing(upstreamtest.Result(`{"content":[{"type":"text","text":"Mcp-Session-Id: ` + id + `"}],"n":9007199254740993}`))

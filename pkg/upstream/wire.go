@@ -29,7 +29,7 @@ type message struct {
 }
 
 // send sends one request and returns the result object of its reply. An error is an
-// [*RPCError], one of this package's faults, or the transport's own.
+// [*outcome.RPCError], one of this package's faults, or the transport's own.
 func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.RawMessage, error) {
 	o.requestID = o.c.nextID.Add(1)
 	resp, err := o.post(ctx, s, m, request(o.requestID, m.method, m.params))
@@ -182,7 +182,7 @@ func streamReply(resp *http.Response, id int64, rest time.Duration, other func(d
 	if limited.N == 0 {
 		return nil, errTooLong
 	}
-	if _, own := errors.AsType[*RPCError](err); own || err == nil {
+	if _, own := errors.AsType[*outcome.RPCError](err); own || err == nil {
 		drain(resp, limited, rest)
 	}
 	return result, err
