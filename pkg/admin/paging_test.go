@@ -19,7 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
-// withMany is a house with so many servers, a, b, …, and so many tools at each.
+// withMany is a fixture with so many servers, a, b, …, and so many tools at each.
 func withMany(t *testing.T, servers, tools int) *fixture {
 	t.Helper()
 	h := newFixture(t)

@@ -17,7 +17,7 @@ import (
 
 const form = "Content-Type: application/x-www-form-urlencoded"
 
-// withLogin is a house on one machine: who bears the key or is signed in is let in.
+// withLogin is a fixture on one machine: who bears the key or is signed in is let in.
 func withLogin(t *testing.T) (h *fixture, key secret.Text) {
 	t.Helper()
 	h, key = newFixture(t), token.NewAdmin()

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 )
 
-// withTokens is a house that keeps agent tokens.
+// withTokens is a fixture that keeps agent tokens.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)

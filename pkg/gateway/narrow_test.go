@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
-// warehouse is a gateway whose tools are open, denied, waiting, switched off, not offered and out
+// sharedNames is a gateway whose tools are open, denied, waiting, switched off, not offered and out
 // of scope, with names that servers share.
 func sharedNames(t testing.TB, mode string) *fixture {
 	gw := newFixture(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
-// town is a gateway with the 527 real tools of 70 servers, copies times over.
+// realTools is a gateway with the 527 real tools of 70 servers, copies times over.
 func realTools(t testing.TB, copies int) *fixture {
 	t.Helper()
 	all := local.Tools(t)
