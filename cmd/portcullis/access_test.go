@@ -54,9 +54,9 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 
 // mint makes a token and returns its text and id.
 func (g *guarded) mint(body string) (text, id string) {
-	g.t.Helper()
+	g.T.Helper()
 	var made struct{ ID, Token string }
-	g.json(http.MethodPost, "/admin/tokens", json.RawMessage(body), http.StatusCreated, &made, "Authorization", "Bearer "+g.root.Reveal())
+	g.Ask(http.StatusCreated, "/admin/tokens", json.RawMessage(body), &made, "Authorization: Bearer "+g.root.Reveal())
 	return made.Token, made.ID
 }
 
@@ -67,7 +67,7 @@ func (g *guarded) send(t *testing.T, r probetest.Request) agenttest.Answer {
 }
 
 func (g *guarded) probe() probetest.Gateway {
-	return probetest.Gateway{URL: g.base, From: from, Issuer: g.issuer, Audience: g.audience}
+	return probetest.Gateway{URL: g.URL, From: from, Issuer: g.issuer, Audience: g.audience}
 }
 
 // from returns a transport whose connections come from an address of this machine.
@@ -96,7 +96,7 @@ func TestTheGateStaysShut(t *testing.T) {
 					t.Fatalf("a good token is answered %d %s", a.Status, a.Body)
 				}
 			}
-			g.json(http.MethodPost, "/admin/tokens/"+id+"/revoke", map[string]any{}, http.StatusOK, nil, "Authorization", "Bearer "+g.root.Reveal())
+			g.Ask(http.StatusOK, "/admin/tokens/"+id+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())
 			t.Run("out of scope", w.OutOfScope)
 			t.Run("strangers", w.Strangers)
 			t.Run("flood", w.Flood)

@@ -1,76 +1,36 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A launch is the program run on a folder, with what it prints.
-type launch struct {
-	out, log *syncBuffer
-	end      func()
-}
-
-// launchOn starts the program as main does and waits for its first banner.
-func launchOn(t *testing.T, dir string, args ...string) *launch {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &launch{out: &syncBuffer{}, log: &syncBuffer{}}
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, append([]string{"serve", "--dir", dir, "--addr", "127.0.0.1:0"}, args...), &environment{getenv: noEnv, stdout: l.out, stderr: l.log})
-	}()
-	over := false
-	l.end = func() {
-		if !over {
-			over = true
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("run = %v", err)
-			}
-		}
-	}
-	t.Cleanup(l.end)
-	l.waitFor(t, "portcullis is", 1)
-	return l
-}
-
-func (l *launch) waitFor(t *testing.T, text string, times int) {
-	t.Helper()
-	eventually(t, "it prints "+text, func() bool { return strings.Count(l.out.String(), text) >= times })
+// waitFor waits until a text was printed so often.
+func (p *program) waitFor(text string, times int) {
+	p.T.Helper()
+	local.Until(p.T, "it prints "+text, func() bool { return strings.Count(p.out.String(), text) >= times })
 }
 
 // asked returns what /healthz says, and what a search says that finds nothing.
-func (l *launch) asked(t *testing.T) string {
-	t.Helper()
-	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(l.out.String())
-	r, err := http.Get(base + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	health, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := (&program{t: t, base: base}).call("retrieve_tools", map[string]any{"query": "zebra"})
+func (p *program) asked() string {
+	p.T.Helper()
+	health := p.Send("/healthz", "")
+	found := p.Call("retrieve_tools", `{"query": "zebra"}`)
 	text := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d UTC`).ReplaceAllString(found.Text, "TIME UTC")
-	return fmt.Sprintf("\nGET /healthz\n  %d %s\nretrieve_tools\n  %s\n", r.StatusCode, health, text)
+	return fmt.Sprintf("\nGET /healthz\n  %d %s\nretrieve_tools\n  %s\n", health.Status, health.Body, text)
 }
 
 // plain returns what was printed without what differs from run to run.
-func (l *launch) plain(dir string) string {
-	text := strings.ReplaceAll(l.out.String(), dir, "DIR")
+func (p *program) plain() string {
+	text := strings.ReplaceAll(p.out.String(), p.dir, "DIR")
 	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "127.0.0.1:PORT")
 	text = regexp.MustCompile(`code=[\w-]{43}`).ReplaceAllString(text, "code=CODE")
 	return regexp.MustCompile(`version [0-9a-f]{12}\b`).ReplaceAllString(text, "version VERSION")
@@ -104,7 +64,9 @@ func TestBanner(t *testing.T) {
 	dead := func(t *testing.T) *upstreamtest.Server { s := good(t); s.Refuse(); return s }
 	before := func(t *testing.T, dir, config string) {
 		writeConfig(t, dir, config)
-		launchOn(t, dir).end()
+		if err := start(t, dir).stop(); err != nil {
+			t.Error(err)
+		}
 	}
 	for _, tt := range []struct {
 		name string
@@ -145,9 +107,9 @@ func TestBanner(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			tt.make(t, dir)
-			l := launchOn(t, dir, tt.args...)
+			p := start(t, dir, tt.args...)
 			file := strings.NewReplacer(",", "", " ", "_").Replace(tt.name) + ".golden"
-			golden.Check(t, filepath.Join("testdata", "banner", file), l.plain(dir)+l.asked(t))
+			golden.Check(t, filepath.Join("testdata", "banner", file), p.plain()+p.asked())
 		})
 	}
 }
@@ -156,14 +118,14 @@ func TestBanner(t *testing.T) {
 func TestBannerIsShownAgainWhenThingsChange(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{}`)}})
 	dir := t.TempDir()
-	l := launchOn(t, dir)
+	p := start(t, dir)
 	writeConfig(t, dir, configOf("s "+s.URL))
-	l.waitFor(t, "portcullis is ready", 1)
+	p.waitFor("portcullis is ready", 1)
 	writeConfig(t, dir, configOf("s "+s.URL)+"\n")
-	eventually(t, "the changed file is synced", func() bool { return strings.Count(l.log.String(), "catalog synced") == 2 })
+	local.Until(t, "the changed file is synced", func() bool { return strings.Count(p.log.String(), "catalog synced") == 2 })
 	writeConfig(t, dir, brokenConfig)
-	l.waitFor(t, "portcullis is running, with 1 problem", 1)
-	if got := strings.Count(l.out.String(), "portcullis is"); got != 3 {
-		t.Errorf("%d banners, want 3:\n%s", got, l.out)
+	p.waitFor("portcullis is running, with 1 problem", 1)
+	if got := strings.Count(p.out.String(), "portcullis is"); got != 3 {
+		t.Errorf("%d banners, want 3:\n%s", got, p.out)
 	}
 }

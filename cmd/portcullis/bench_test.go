@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 var benchQueries = []string{
@@ -34,42 +34,41 @@ func latencies(b *testing.B, each func(i int)) {
 
 // retrieve_tools over HTTP with 527 tools behind it.
 func BenchmarkRetrieveOverHTTP(b *testing.B) {
-	w := newTown(b, `, "approval": "off"`)
-	w.call("retrieve_tools", map[string]any{"query": "weather"})
+	w := newReal(b, `, "approval": "off"`)
+	w.Call("retrieve_tools", map[string]any{"query": "weather"})
 	latencies(b, func(i int) {
-		w.call("retrieve_tools", map[string]any{"query": benchQueries[i%len(benchQueries)], "include_disabled": i%2 == 0})
+		w.Call("retrieve_tools", map[string]any{"query": benchQueries[i%len(benchQueries)], "include_disabled": i%2 == 0})
 	})
 }
 
 // One call through the gateway, and the same straight to its server.
 func BenchmarkCall(b *testing.B) {
-	w := newTown(b, `, "approval": "off"`)
+	w := newReal(b, `, "approval": "off"`)
 	x := w.tools()[0]
 	b.Run("through", func(b *testing.B) {
 		latencies(b, func(int) {
-			w.call("call_tool_destructive", map[string]any{"name": x.ID, "args": map[string]any{"a": 1}})
+			w.Call("call_tool_destructive", map[string]any{"name": x.ID, "args": map[string]any{"a": 1}})
 		})
 	})
-	direct := &program{t: b, base: strings.TrimSuffix(w.servers[x.Server].URL, "/mcp")}
+	direct := agenttest.Client{T: b, URL: strings.TrimSuffix(w.servers[x.Server].URL, "/mcp")}
 	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{},
 		"io.modelcontextprotocol/clientInfo": map[string]any{"name": "bench", "version": "1"}}
 	b.Run("direct", func(b *testing.B) {
 		latencies(b, func(int) {
-			direct.rpc("tools/call", map[string]any{"name": x.Name, "arguments": map[string]any{"a": 1}, "_meta": meta},
-				"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", x.Name, "Accept", "application/json, text/event-stream")
+			direct.RPC("tools/call", map[string]any{"name": x.Name, "arguments": map[string]any{"a": 1}, "_meta": meta}, "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+x.Name, "Accept: application/json, text/event-stream")
 		})
 	})
 }
 
 // A sync of 70 live servers of which nothing changed.
 func BenchmarkSync(b *testing.B) {
-	w := newTown(b, "")
-	latencies(b, func(int) { w.json(http.MethodPost, "/admin/sync", map[string]any{}, http.StatusOK, nil) })
+	w := newReal(b, "")
+	latencies(b, func(int) { w.Ask(http.StatusOK, "/admin/sync", `{}`, nil) })
 }
 
 // From the start of the process to the first answer, from a stored catalog of 527 tools.
 func BenchmarkStartToFirstAnswer(b *testing.B) {
-	w := newTown(b, `, "approval": "off"`)
+	w := newReal(b, `, "approval": "off"`)
 	if err := w.stop(); err != nil {
 		b.Fatal(err)
 	}
@@ -78,42 +77,22 @@ func BenchmarkStartToFirstAnswer(b *testing.B) {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	latencies(b, func(int) {
-		if err := startAndAsk(b.Context(), bin, w.dir); err != nil {
+		addr := local.Addr(b)
+		cmd := exec.CommandContext(b.Context(), bin, "serve", "--dir", w.dir, "--addr", addr)
+		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
 		}
+		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+		local.Until(b, "it listens", func() bool {
+			c, err := net.Dial("tcp", addr)
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+		var found struct{ Total *int }
+		if (&agenttest.Client{T: b, URL: "http://" + addr}).CallJSON("retrieve_tools", `{"query":"weather forecast"}`, &found); found.Total == nil {
+			b.Fatal("no answer")
+		}
 	})
-}
-
-// startAndAsk starts the program and asks until it has answered a search.
-func startAndAsk(ctx context.Context, bin, dir string) error {
-	addr, err := freeAddr(ctx)
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, bin, "serve", "--dir", dir, "--addr", addr)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_tools","arguments":{"query":"weather forecast"}}}`
-	for range 5000 {
-		resp, err := http.Post("http://"+addr+"/mcp", "application/json", strings.NewReader(body))
-		if err != nil {
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		var a struct {
-			Result struct{ Content []struct{ Text string } }
-		}
-		data, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(data, &a); err != nil || len(a.Result.Content) == 0 || !strings.Contains(a.Result.Content[0].Text, `"total"`) {
-			return fmt.Errorf("unexpected answer %s", data)
-		}
-		return nil
-	}
-	return fmt.Errorf("no answer at %s", addr)
 }

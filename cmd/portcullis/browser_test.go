@@ -44,15 +44,15 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 	tab := browser(t)
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
-	link := p.base + "/admin/tools/tickets/assign_ticket"
-	if blocked := p.call("call_tool_write", assign); !strings.Contains(blocked.Text, link) {
+	link := p.URL + "/admin/tools/tickets/assign_ticket"
+	if blocked := p.Call("call_tool_write", assign); !strings.Contains(blocked.Text, link) {
 		t.Fatalf("the blocked call does not name %s: %s", link, blocked.Text)
 	}
 
 	see(tab, t, chromedp.Navigate(link))
 	see(tab, t, chromedp.WaitVisible(`input[name=key]`))
 	shot(tab, t, "login.png")
-	see(tab, t, chromedp.SendKeys(`input[name=key]`, p.key))
+	see(tab, t, chromedp.SendKeys(`input[name=key]`, p.Admin))
 	see(tab, t, chromedp.Click(`main button`))
 	see(tab, t, chromedp.WaitVisible(`.pair`))
 	before := see(tab, t, chromedp.Text(`.pair section:nth-child(1)`))
@@ -68,22 +68,22 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 		t.Errorf("the page does not say who approved and why:\n%s", after)
 	}
 	shot(tab, t, "approved.png")
-	if done := p.call("call_tool_write", assign); done.IsError {
+	if done := p.Call("call_tool_write", assign); done.IsError {
 		t.Errorf("after the click the call answers %s", done.Raw)
 	}
 
-	see(tab, t, chromedp.Navigate(p.base+"/admin"))
+	see(tab, t, chromedp.Navigate(p.URL+"/admin"))
 	shot(tab, t, "index.png")
 	see(tab, t, chromedp.Click(`a[href$="/tickets/comment_on_ticket"]`))
 	see(tab, t, chromedp.WaitVisible(`.status.disabled_by_user`))
 	see(tab, t, chromedp.Click(`button[value=enable]`))
 	see(tab, t, chromedp.WaitVisible(`.status.callable`))
 	comment := map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "hello"}}
-	if done := p.call("call_tool_write", comment); done.IsError {
+	if done := p.Call("call_tool_write", comment); done.IsError {
 		t.Errorf("the enabled tool answers %s", done.Raw)
 	}
 
-	see(tab, t, chromedp.Navigate(p.base+"/admin/tools/notes/delete_note"))
+	see(tab, t, chromedp.Navigate(p.URL+"/admin/tools/notes/delete_note"))
 	see(tab, t, chromedp.WaitVisible(`.status.disabled_by_config`))
 	if see(tab, t, chromedp.Evaluate[bool](`document.querySelector('button[value=approve], button[value=enable]') !== null`)) {
 		t.Error("what the operator denies has a button that would open it")
@@ -95,7 +95,7 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 func TestTheSignInLinkInABrowser(t *testing.T) {
 	tab := browser(t)
 	p := start(t, t.TempDir(), "--demo")
-	page := p.base + "/admin/tools/tickets/assign_ticket"
+	page := p.URL + "/admin/tools/tickets/assign_ticket"
 	chat := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<a id="link" href="%[1]s">see it</a><form method="post" action="%[1]s"><input name="action" value="disable"><button>press</button></form>`, page)
@@ -108,7 +108,7 @@ func TestTheSignInLinkInABrowser(t *testing.T) {
 	shot(tab, t, "link.png")
 	see(tab, t, chromedp.Click(`main button`))
 	see(tab, t, chromedp.WaitVisible(`header button`))
-	if at := see(tab, t, chromedp.Location()); at != p.base+"/admin" {
+	if at := see(tab, t, chromedp.Location()); at != p.URL+"/admin" {
 		t.Errorf("the click leads to %s", at)
 	}
 	if script := see(tab, t, chromedp.Evaluate[string](`document.cookie`)); script != "" {

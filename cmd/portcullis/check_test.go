@@ -133,7 +133,7 @@ forbid (principal, action, resource == Tool::"fetch");
 // What each rule matches in the folder's catalog, and what looks wrong: the files are held
 // against a catalog that another config was made with.
 func TestCheckSaysWhatTheRulesMatch(t *testing.T) {
-	o := newOffice(t, "search", `{}`)
+	o := newSix(t, "search", `{}`)
 	if err := o.stop(); err != nil {
 		t.Fatal(err)
 	}

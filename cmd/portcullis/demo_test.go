@@ -5,13 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // The README's first minute, step by step.
 func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 
-	found := p.call("retrieve_tools", map[string]any{"query": "assign a ticket to somebody", "include_disabled": true})
+	found := p.Call("retrieve_tools", map[string]any{"query": "assign a ticket to somebody", "include_disabled": true})
 	var answer struct {
 		Disabled    []struct{ Name, Description, Status string }
 		Remediation map[string]string
@@ -29,16 +31,16 @@ func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
 	if status["tickets:assign_ticket"] != "pending_approval" || status["tickets:comment_on_ticket"] != "disabled_by_user" {
 		t.Errorf("statuses = %v", status)
 	}
-	if !strings.Contains(answer.Remediation["pending_approval"], p.base+"/admin/tools/tickets/assign_ticket") &&
-		!strings.Contains(answer.Remediation["pending_approval"], p.base+"/admin") {
+	if !strings.Contains(answer.Remediation["pending_approval"], p.URL+"/admin/tools/tickets/assign_ticket") &&
+		!strings.Contains(answer.Remediation["pending_approval"], p.URL+"/admin") {
 		t.Errorf("the remediation names no page: %q", answer.Remediation["pending_approval"])
 	}
 
 	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
-	if blocked := p.call("call_tool_write", assign); !blocked.IsError || !strings.Contains(blocked.Text, "pending_approval") {
+	if blocked := p.Call("call_tool_write", assign); !blocked.IsError || !strings.Contains(blocked.Text, "pending_approval") {
 		t.Errorf("the locked tool answered %s", blocked.Raw)
 	}
-	denied := p.call("call_tool_destructive", map[string]any{"name": "notes:delete_note", "args": map[string]any{"id": 1}})
+	denied := p.Call("call_tool_destructive", map[string]any{"name": "notes:delete_note", "args": map[string]any{"id": 1}})
 	for _, want := range []string{"disabled_by_config", "Notes are records", "records@example.com"} {
 		if !denied.IsError || !strings.Contains(denied.Text, want) {
 			t.Errorf("the denied tool does not say %q: %s", want, denied.Text)
@@ -46,15 +48,15 @@ func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
 	}
 
 	var page map[string]any
-	p.json(http.MethodGet, "/admin/tools/tickets/assign_ticket", nil, http.StatusOK, &page)
+	p.Ask(http.StatusOK, "/admin/tools/tickets/assign_ticket", nil, &page)
 	record := page["record"].(map[string]any)
-	p.json(http.MethodPost, "/admin/tools/tickets/assign_ticket/approve", map[string]any{"hash": strings.Repeat("0", 64)}, http.StatusConflict, nil)
-	p.json(http.MethodPost, "/admin/tools/tickets/assign_ticket/approve", map[string]any{"hash": record["current_hash"]}, http.StatusOK, nil)
-	if done := p.call("call_tool_write", assign); done.IsError || !strings.Contains(done.Text, `"assignee":"sam"`) {
+	p.Ask(http.StatusConflict, "/admin/tools/tickets/assign_ticket/approve", map[string]any{"hash": strings.Repeat("0", 64)}, nil)
+	p.Ask(http.StatusOK, "/admin/tools/tickets/assign_ticket/approve", map[string]any{"hash": record["current_hash"]}, nil)
+	if done := p.Call("call_tool_write", assign); done.IsError || !strings.Contains(done.Text, `"assignee":"sam"`) {
 		t.Errorf("the approved tool answered %s", done.Raw)
 	}
 	var audit map[string]any
-	p.json(http.MethodGet, "/admin/audit?server=tickets", nil, http.StatusOK, &audit)
+	p.Ask(http.StatusOK, "/admin/audit?server=tickets", nil, &audit)
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `"actor":"kim"`) {
 		t.Errorf("the audit does not name who approved: %s", text)
 	}
@@ -69,11 +71,11 @@ func TestDemoWithTokens(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if said := <-p.said; !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
+	if said := p.out.String(); !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
 		t.Errorf("the banner does not say whose tools it counts:\n%s", said)
 	}
 	again := start(t, p.dir, "--demo")
-	got := again.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
+	got := again.Call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !strings.Contains(got.Text, "disabled_by_user") {
 		t.Errorf("the story was not told: %s", got.Raw)
 	}
@@ -86,11 +88,11 @@ func TestDemoStartsAgainOnTheSameFolder(t *testing.T) {
 		t.Fatalf("stop: %v", err)
 	}
 	second := start(t, dir, "--demo")
-	got := second.call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
+	got := second.Call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
 	if !got.IsError || !strings.Contains(got.Text, "disabled_by_user") {
 		t.Errorf("a decision was lost over a restart: %s", got.Raw)
 	}
-	got = second.call("call_tool_read", map[string]any{"name": "notes:get_note", "args": map[string]any{"id": 1}})
+	got = second.Call("call_tool_read", map[string]any{"name": "notes:get_note", "args": map[string]any{"id": 1}})
 	if got.IsError {
 		t.Errorf("an open tool does not answer after a restart: %s", got.Raw)
 	}
@@ -109,7 +111,7 @@ func TestFlagsThatAreWrongSaySo(t *testing.T) {
 		{"address", []string{"serve", "--dir", "x", "--addr", "nonsense"}, `--addr "nonsense"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := run(t.Context(), c.args, &environment{getenv: noEnv, stdout: &syncBuffer{}, stderr: &syncBuffer{}})
+			err := run(t.Context(), c.args, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("run = %v, want %q", err, c.want)
 			}
@@ -118,7 +120,7 @@ func TestFlagsThatAreWrongSaySo(t *testing.T) {
 }
 
 func TestAnOpenAddressNeedsAuthenticationSaidOutright(t *testing.T) {
-	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", "[::]:0"}, &environment{getenv: noEnv, stdout: &syncBuffer{}, stderr: &syncBuffer{}})
+	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", "[::]:0"}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 	if err == nil || !strings.Contains(err.Error(), "PORTCULLIS_AUTH") {
 		t.Errorf("run = %v, want it to ask for PORTCULLIS_AUTH", err)
 	}

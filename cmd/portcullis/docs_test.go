@@ -34,7 +34,7 @@ func TestExamplesOfTheToolsetsPage(t *testing.T) {
 	}
 	p := start(t, t.TempDir(), "--demo")
 	for _, x := range examples {
-		script := strings.ReplaceAll(x[1], "http://127.0.0.1:8080", p.base)
+		script := strings.ReplaceAll(x[1], "http://127.0.0.1:8080", p.URL)
 		out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), x[2]) {
 			t.Errorf("%s\nprints no %s (%v):\n%s", script, x[2], err, out)

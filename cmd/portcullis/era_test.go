@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
 // An era is one generation of the protocol, as a client speaks it.
@@ -39,9 +39,7 @@ type client struct {
 
 // An answer is one HTTP answer that holds a JSON-RPC one.
 type answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
+	agenttest.Answer
 	Result json.RawMessage
 	Error  *struct {
 		Code    int
@@ -52,7 +50,7 @@ type answer struct {
 
 // open sends what a client of the era opens with.
 func (c *client) open() answer {
-	c.t.Helper()
+	c.T.Helper()
 	if c.era.opening == "initialize" {
 		return c.send("initialize", map[string]any{
 			"protocolVersion": c.era.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
@@ -63,7 +61,7 @@ func (c *client) open() answer {
 
 // send posts one request with the id 7.
 func (c *client) send(method string, params map[string]any) answer {
-	c.t.Helper()
+	c.T.Helper()
 	header := http.Header{}
 	maps.Copy(header, c.header)
 	header.Set("Content-Type", "application/json")
@@ -85,70 +83,46 @@ func (c *client) send(method string, params map[string]any) answer {
 	}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	return c.post(header, body)
-}
-
-func (c *client) post(header http.Header, body []byte) answer {
-	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.base+"/mcp"+c.path, bytes.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header = header
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	a := answer{Status: resp.StatusCode, Header: resp.Header}
-	if a.Body, err = io.ReadAll(resp.Body); err != nil {
-		c.t.Fatal(err)
-	}
+	a := answer{Answer: c.Do(http.MethodPost, "/mcp"+c.path, string(body), header)}
 	var id struct{ ID int }
-	if json.Unmarshal(a.Body, &a) != nil || json.Unmarshal(a.Body, &id) != nil || id.ID != 7 {
-		c.t.Fatalf("%d %s is no answer to request 7", a.Status, a.Body)
+	if json.Unmarshal([]byte(a.Body), &a) != nil || json.Unmarshal([]byte(a.Body), &id) != nil || id.ID != 7 {
+		c.T.Fatalf("%d %s is no answer to request 7", a.Status, a.Body)
 	}
 	return a
 }
 
 // tool calls a tool. The answer's text is "" if it is an error.
 func (c *client) tool(name string, args map[string]any) (a answer, text string, isError bool) {
-	c.t.Helper()
+	c.T.Helper()
 	a = c.send("tools/call", map[string]any{"name": name, "arguments": args})
 	if a.Error != nil {
 		return a, "", true
 	}
-	var r struct {
-		Content []struct{ Text string }
-		IsError bool
-	}
-	if err := json.Unmarshal(a.Result, &r); err != nil || len(r.Content) != 1 {
-		c.t.Fatalf("%s: %v: %s", name, err, a.Result)
-	}
-	return a, r.Content[0].Text, r.IsError
+	r := agenttest.ReadResult(c.T, a.Result)
+	return a, r.Text, r.IsError
 }
 
 // gets calls one of the gateway's own tools, which must not fail, and reads its answer.
 func (c *client) gets(name string, args map[string]any, out any) {
-	c.t.Helper()
+	c.T.Helper()
 	a, text, isError := c.tool(name, args)
 	if isError {
-		c.t.Fatalf("%s answers %s", name, a.Body)
+		c.T.Fatalf("%s answers %s", name, a.Body)
 	}
 	if err := json.Unmarshal([]byte(text), out); err != nil {
-		c.t.Fatalf("%s: %v: %s", name, err, text)
+		c.T.Fatalf("%s: %v: %s", name, err, text)
 	}
 }
 
 // listed returns the names of tools/list.
 func (c *client) listed() []string {
-	c.t.Helper()
+	c.T.Helper()
 	a := c.send("tools/list", map[string]any{})
 	var r struct{ Tools []struct{ Name string } }
 	if a.Error != nil || json.Unmarshal(a.Result, &r) != nil {
-		c.t.Fatalf("tools/list: %s", a.Body)
+		c.T.Fatalf("tools/list: %s", a.Body)
 	}
 	names := []string{}
 	for _, x := range r.Tools {

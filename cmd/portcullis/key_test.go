@@ -17,12 +17,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 func TestAdminKey(t *testing.T) {
 	open := func(t *testing.T, dir string) (secret.Text, string, error) {
 		t.Helper()
-		log := &syncBuffer{}
+		log := &local.Buffer{}
 		key, err := adminKey(t.Context(), dir, slog.New(slog.NewTextHandler(log, nil)))
 		return key, log.String(), err
 	}
@@ -85,64 +86,44 @@ func TestAdminKey(t *testing.T) {
 	})
 }
 
-// noKey sends requests of a program without the key, which follows no redirect.
-func (p *program) noKey(method, path, body string, header ...string) *http.Response {
-	p.t.Helper()
-	req, err := http.NewRequestWithContext(p.t.Context(), method, p.base+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp
-}
-
 // On a laptop whoever can send HTTP is the agent too.
 func TestAnAgentCannotDecideOnALaptop(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "--demo")
 	const tool = "/admin/tools/tickets/assign_ticket"
-	json := []string{"Content-Type", "application/json"}
 	approve := `{"hash":"` + strings.Repeat("0", 64) + `"}`
 	for _, path := range []string{"/admin", tool, "/admin/tools", "/admin/audit", "/admin/servers", "/admin/openapi.json", "/admin/none"} {
-		if r := p.noKey(http.MethodGet, path, ""); r.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "Bearer realm=") {
-			t.Errorf("GET %s = %d %q", path, r.StatusCode, r.Header.Get("WWW-Authenticate"))
+		if r := p.stranger().Send(path, ""); r.Status != http.StatusUnauthorized || !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "Bearer realm=") {
+			t.Errorf("GET %s = %d %q", path, r.Status, r.Header.Get("WWW-Authenticate"))
 		}
 	}
 	for name, header := range map[string][]string{
-		"curl": nil, "another key": {"Authorization", "Bearer " + token.NewAdmin().Reveal()}, "a made-up session": {"Cookie", "portcullis=" + token.Random()},
+		"curl": nil, "another key": {"Authorization: Bearer " + token.NewAdmin().Reveal()}, "a made-up session": {"Cookie: portcullis=" + token.Random()},
 	} {
 		for _, path := range []string{tool + "/approve", tool + "/disable", tool + "/enable", "/admin/servers/tickets/approve", "/admin/sync", "/admin/tokens"} {
-			if r := p.noKey(http.MethodPost, path, approve, append(json, header...)...); r.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s: POST %s = %d", name, path, r.StatusCode)
+			if r := p.stranger().Send(path, approve, header...); r.Status != http.StatusUnauthorized {
+				t.Errorf("%s: POST %s = %d", name, path, r.Status)
 			}
-			if r := p.noKey(http.MethodPost, path, approve, append(append(json, header...), "Origin", "https://evil.example.com")...); r.StatusCode != http.StatusForbidden {
-				t.Errorf("%s from another origin: POST %s = %d", name, path, r.StatusCode)
+			if r := p.stranger().Send(path, approve, append(header, "Origin: https://evil.example.com")...); r.Status != http.StatusForbidden {
+				t.Errorf("%s from another origin: POST %s = %d", name, path, r.Status)
 			}
 		}
 	}
 	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
-	blocked := p.call("call_tool_write", assign)
-	if !strings.Contains(blocked.Text, p.base+tool) {
+	blocked := p.Call("call_tool_write", assign)
+	if !strings.Contains(blocked.Text, p.URL+tool) {
 		t.Fatalf("the blocked call does not name the page: %s", blocked.Text)
 	}
-	r := p.noKey(http.MethodGet, tool, "", "Accept", "text/html")
-	if to := r.Header.Get("Location"); r.StatusCode != http.StatusSeeOther || to != "../../../admin/login?next=tools%2Ftickets%2Fassign_ticket" {
-		t.Errorf("the link of the blocked call answers %d to %q", r.StatusCode, to)
+	r := p.stranger().Send(tool, "", "Accept: text/html")
+	if to := r.Header.Get("Location"); r.Status != http.StatusSeeOther || to != "../../../admin/login?next=tools%2Ftickets%2Fassign_ticket" {
+		t.Errorf("the link of the blocked call answers %d to %q", r.Status, to)
 	}
-	if still := p.call("call_tool_write", assign); !still.IsError {
+	if still := p.Call("call_tool_write", assign); !still.IsError {
 		t.Errorf("the tool was opened: %s", still.Raw)
 	}
 	for _, path := range []string{"/admin/login", "/admin/style.css", "/healthz"} {
-		if r := p.noKey(http.MethodGet, path, ""); r.StatusCode != http.StatusOK {
-			t.Errorf("%s = %d, want it open", path, r.StatusCode)
+		if r := p.stranger().Send(path, ""); r.Status != http.StatusOK {
+			t.Errorf("%s = %d, want it open", path, r.Status)
 		}
 	}
 }
@@ -150,7 +131,7 @@ func TestAnAgentCannotDecideOnALaptop(t *testing.T) {
 func TestThePrintedLinkSignsInOnce(t *testing.T) {
 	p := start(t, t.TempDir(), "--actor", "kim")
 	link, err := url.Parse(p.link)
-	if err != nil || !strings.HasPrefix(p.link, p.base+"/admin/login?code=") {
+	if err != nil || !strings.HasPrefix(p.link, p.URL+"/admin/login?code=") {
 		t.Fatalf("the program printed %q, %v", p.link, err)
 	}
 	jar, err := cookiejar.New(nil)
@@ -158,7 +139,7 @@ func TestThePrintedLinkSignsInOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := http.Client{Jar: jar}
-	resp, err := client.PostForm(p.base+"/admin/login", url.Values{"code": {link.Query().Get("code")}, "next": {"servers"}})
+	resp, err := client.PostForm(p.URL+"/admin/login", url.Values{"code": {link.Query().Get("code")}, "next": {"servers"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +147,7 @@ func TestThePrintedLinkSignsInOnce(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin/servers" {
 		t.Errorf("the link leads to %d at %s", resp.StatusCode, resp.Request.URL)
 	}
-	again, err := http.PostForm(p.base+"/admin/login", link.Query())
+	again, err := http.PostForm(p.URL+"/admin/login", link.Query())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +156,7 @@ func TestThePrintedLinkSignsInOnce(t *testing.T) {
 		t.Errorf("the link again: %d", again.StatusCode)
 	}
 	for name, path := range map[string]string{"the agents' address": "/mcp", "health": "/healthz"} {
-		u, err := url.Parse(p.base + path)
+		u, err := url.Parse(p.URL + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +164,7 @@ func TestThePrintedLinkSignsInOnce(t *testing.T) {
 			t.Errorf("the session is sent to %s", name)
 		}
 	}
-	for name, secret := range map[string]string{"code": link.Query().Get("code"), "key": p.key} {
+	for name, secret := range map[string]string{"code": link.Query().Get("code"), "key": p.Admin} {
 		if len(secret) < 43 || strings.Contains(p.log.String(), secret) {
 			t.Errorf("the %s is in the log", name)
 		}
@@ -235,14 +216,14 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 func TestWhatABrowserFindsAtTheEndpoints(t *testing.T) {
 	p := start(t, t.TempDir())
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
-	if r := p.noKey(http.MethodGet, "/", "", "Accept", browser); r.StatusCode != http.StatusFound || r.Header.Get("Location") != "./admin" {
-		t.Errorf("/ = %d to %q", r.StatusCode, r.Header.Get("Location"))
+	if r := p.stranger().Send("/", "", "Accept: "+browser); r.Status != http.StatusFound || r.Header.Get("Location") != "./admin" {
+		t.Errorf("/ = %d to %q", r.Status, r.Header.Get("Location"))
 	}
 	for accept, want := range map[string]string{browser: "text/plain; charset=utf-8", "text/event-stream": "application/json", "": "application/json"} {
 		for _, path := range []string{"/mcp", "/mcp/readonly"} {
-			r := p.noKey(http.MethodGet, path, "", "Accept", accept)
-			if r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != http.MethodPost || r.Header.Get("Content-Type") != want {
-				t.Errorf("GET %s as %q = %d %v", path, accept, r.StatusCode, r.Header)
+			r := p.stranger().Send(path, "", "Accept: "+accept)
+			if r.Status != http.StatusMethodNotAllowed || r.Header.Get("Allow") != http.MethodPost || r.Header.Get("Content-Type") != want {
+				t.Errorf("GET %s as %q = %d %v", path, accept, r.Status, r.Header)
 			}
 		}
 	}

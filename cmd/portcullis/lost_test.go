@@ -25,6 +25,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -144,15 +145,12 @@ func (s *shop) open(folder string, do func(p *boot.Program, url string)) bool {
 // callable calls every tool, and looks for each: what a search shows as callable must be.
 func (s *shop) callable(url string) []string {
 	s.t.Helper()
-	ask := &program{t: s.t, base: url}
+	ask := &agenttest.Client{T: s.t, URL: url}
 	var found struct{ Tools []struct{ Name string } }
-	answer := ask.call("retrieve_tools", map[string]any{"query": "does it once now other steady freed shut changed allowed waiting", "limit": 50})
-	if err := json.Unmarshal([]byte(answer.Text), &found); err != nil {
-		s.t.Fatalf("%v: %s", err, answer.Text)
-	}
+	ask.CallJSON("retrieve_tools", `{"query": "does it once now other steady freed shut changed allowed waiting", "limit": 50}`, &found)
 	var open []string
 	for _, name := range []string{"allowed", "changed", "freed", "shut", "steady", "waiting"} {
-		if !ask.call("call_tool_destructive", map[string]any{"name": "shop:" + name}).IsError {
+		if !ask.Call("call_tool_destructive", map[string]any{"name": "shop:" + name}).IsError {
 			open = append(open, name)
 		}
 	}
@@ -330,7 +328,7 @@ func TestRecoveredApprovalsAreToldOfUntilTheyAreSettled(t *testing.T) {
 	p := start(t, s.dir)
 	health := func() string {
 		var h struct{ Status string }
-		p.json(http.MethodGet, "/healthz", nil, http.StatusOK, &h)
+		p.Ask(http.StatusOK, "/healthz", nil, &h)
 		return h.Status
 	}
 	if got := health(); got != "degraded" {
@@ -343,7 +341,7 @@ func TestRecoveredApprovalsAreToldOfUntilTheyAreSettled(t *testing.T) {
 			Disabled bool
 		}
 	}
-	p.json(http.MethodPost, "/admin/approvals/restore", map[string]any{}, http.StatusOK, &out)
+	p.Ask(http.StatusOK, "/admin/approvals/restore", `{}`, &out)
 	if out.Settled != 6 || len(out.Tools) != 6 || out.Tools[3].ID != "shop:shut" || !out.Tools[3].Disabled {
 		t.Errorf("settled: %+v", out)
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // Names that a lenient request gives and that do not exist are said in each answer of
 // the gateway's own, and change no answer of a server's.
 func TestDroppedNamesAreReported(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
-		o := newOffice(t, mode, `{}`)
+		o := newSix(t, mode, `{}`)
 		inEachEra(t, func(t *testing.T, e era) {
 			c := &client{program: o.program, era: e, header: headers(
 				"X-MCP-Toolsets", "zap, files", "X-MCP-Tools", "nope", "Prefer", "respond-async, handling=lenient")}
@@ -43,7 +44,7 @@ func TestDroppedNamesAreReported(t *testing.T) {
 			if mode == "direct" {
 				name, args = "files__get_file", map[string]any{}
 			}
-			if a, text, isError := c.tool(name, args); isError || text != "get_file" || strings.Contains(string(a.Body), "ignored") {
+			if a, text, isError := c.tool(name, args); isError || text != "get_file" || strings.Contains(a.Body, "ignored") {
 				t.Errorf("%s: the call answers %s", mode, a.Body)
 			}
 		})
@@ -53,7 +54,7 @@ func TestDroppedNamesAreReported(t *testing.T) {
 // A list is made for one caller: nobody between may keep it for another.
 func TestAFilteredListIsPrivate(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
-		o := newOffice(t, mode, `{}`)
+		o := newSix(t, mode, `{}`)
 		for _, h := range []http.Header{nil, headers("X-MCP-Toolsets", "files")} {
 			c := &client{program: o.program, era: eras[0], header: h}
 			a := c.send("tools/list", map[string]any{})
@@ -67,19 +68,10 @@ func TestAFilteredListIsPrivate(t *testing.T) {
 
 // A page may send every header by which a request narrows.
 func TestPagesMayNarrow(t *testing.T) {
-	o := newOffice(t, "search", `{}`)
+	o := newSix(t, "search", `{}`)
 	for _, path := range []string{"/mcp", "/mcp/readonly", "/mcp/x/files"} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, o.base+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header = headers("Origin", o.base, "Access-Control-Request-Method", "POST")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		allowed := ", " + strings.ToLower(resp.Header.Get("Access-Control-Allow-Headers")) + ","
+		a := o.Do(http.MethodOptions, path, "", headers("Origin", o.URL, "Access-Control-Request-Method", "POST"))
+		allowed := ", " + strings.ToLower(a.Header.Get("Access-Control-Allow-Headers")) + ","
 		for _, name := range toolset.Headers() {
 			if !strings.Contains(allowed, ", "+strings.ToLower(name)+",") {
 				t.Errorf("%s: %s is not in Access-Control-Allow-Headers%s", path, name, allowed)
@@ -90,7 +82,7 @@ func TestPagesMayNarrow(t *testing.T) {
 
 // The headers are read on every request: there is no session that could keep an earlier one's.
 func TestTheSelectionIsThatOfTheRequestAlone(t *testing.T) {
-	o := newOffice(t, "direct", `{}`)
+	o := newSix(t, "direct", `{}`)
 	inEachEra(t, func(t *testing.T, e era) {
 		for range 2 {
 			for header, want := range map[string]int{"files": 3, "folders": 3, "all": 6, "": 6} {
@@ -109,12 +101,12 @@ func TestTheSelectionIsThatOfTheRequestAlone(t *testing.T) {
 // A tool that the operator does not offer, one out of reach of the path, and one that nobody has
 // are refused in the same words.
 func TestNamesOutsideTheBoundLookUnknown(t *testing.T) {
-	o := newOffice(t, "search", `{"toolsets": ["files"]}`)
+	o := newSix(t, "search", `{"toolsets": ["files"]}`)
 	inEachEra(t, func(t *testing.T, e era) {
 		refusal := func(header, name string) string {
 			c := &client{program: o.program, era: e, header: headers(header, name)}
 			a := c.open()
-			return fmt.Sprint(a.Status, " ", strings.ReplaceAll(string(a.Body), name, "NAME"))
+			return fmt.Sprint(a.Status, " ", strings.ReplaceAll(a.Body, name, "NAME"))
 		}
 		want := refusal("X-MCP-Tools", "nope")
 		for _, name := range []string{"get_folder", "folders:get_folder", "folders:nope", "elsewhere:get_file"} {
@@ -138,7 +130,7 @@ func TestAnOperatorsSelectionThatIsWrongIsRefused(t *testing.T) {
 		{"7 unknown toolsets, each one", `{"toolsets": ["files", "nope", "zap"]}`, []string{"Unknown toolset: nope", "Unknown toolset: zap"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := newOffice(t, "direct", `{}`)
+			o := newSix(t, "direct", `{}`)
 			writeConfig(t, o.dir, o.configOf(c.tools))
 			var state struct {
 				State struct {
@@ -148,8 +140,8 @@ func TestAnOperatorsSelectionThatIsWrongIsRefused(t *testing.T) {
 					}
 				}
 			}
-			eventually(t, "the faults are shown", func() bool {
-				o.json(http.MethodGet, "/admin/health", nil, http.StatusOK, &state)
+			local.Until(t, "the faults are shown", func() bool {
+				o.Ask(http.StatusOK, "/admin/health", nil, &state)
 				return state.State.Config.Stale
 			})
 			var got []string
@@ -168,12 +160,12 @@ func TestAnOperatorsSelectionThatIsWrongIsRefused(t *testing.T) {
 
 // Cases 8 and 9: what only the servers' lists show is a warning.
 func TestToolsThatNoServerHasAreWarnings(t *testing.T) {
-	o := newOffice(t, "search", `{"enabled": ["nope"], "disabled": ["zip", "files:zap"]}`)
+	o := newSix(t, "search", `{"enabled": ["nope"], "disabled": ["zip", "files:zap"]}`)
 	var health struct {
 		Status string
 		State  struct{ Warnings []string }
 	}
-	o.json(http.MethodGet, "/admin/health", nil, http.StatusOK, &health)
+	o.Ask(http.StatusOK, "/admin/health", nil, &health)
 	want := []string{
 		"config/mcp_config.json:tools.enabled[0]: Unknown enabled tool: nope", "config/mcp_config.json:tools.disabled[0]: Unknown disabled tool: zip",
 		"config/mcp_config.json:tools.disabled[1]: Unknown disabled tool: files:zap",

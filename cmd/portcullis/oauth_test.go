@@ -53,7 +53,7 @@ func (g *guarded) login(t *testing.T) *mcp.ClientSession {
 		t.Fatal(err)
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	s, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: g.base + "/mcp", OAuthHandler: handler, DisableStandaloneSSE: true}, nil)
+	s, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: g.URL + "/mcp", OAuthHandler: handler, DisableStandaloneSSE: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestTooSmallAScopeIsToldWhatItNeeds(t *testing.T) {
 		Header: http.Header{"Authorization": {"Bearer " + g.issuer.Token(g.audience, map[string]any{"scope": "portcullis:read"})}},
 		Body:   probetest.Call("call_tool_destructive", `{"name":"files:delete_file","args":{}}`),
 	})
-	want := `Bearer error="insufficient_scope", scope="portcullis:destructive", resource_metadata="` + g.base + `/.well-known/oauth-protected-resource/mcp"`
+	want := `Bearer error="insufficient_scope", scope="portcullis:destructive", resource_metadata="` + g.URL + `/.well-known/oauth-protected-resource/mcp"`
 	if got := a.Header.Get("WWW-Authenticate"); a.Status != http.StatusForbidden || got != want || !strings.Contains(a.Body, `"id":"probe-7"`) {
 		t.Errorf("answered %d, challenge %q, want %q: %s", a.Status, got, want, a.Body)
 	}
@@ -119,9 +119,9 @@ func TestMetadataIsAtBothPaths(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	for path, resource := range map[string]string{"": "", "/mcp": "/mcp", "/mcp/readonly": "/mcp/readonly"} {
 		var got map[string]any
-		g.json(http.MethodGet, "/.well-known/oauth-protected-resource"+path, nil, http.StatusOK, &got)
+		g.Ask(http.StatusOK, "/.well-known/oauth-protected-resource"+path, nil, &got)
 		want := map[string]any{
-			"resource": g.base + resource, "authorization_servers": []any{g.issuer.URL}, "bearer_methods_supported": []any{"header"},
+			"resource": g.URL + resource, "authorization_servers": []any{g.issuer.URL}, "bearer_methods_supported": []any{"header"},
 			"scopes_supported": []any{"portcullis:read", "portcullis:write", "portcullis:destructive"}, "resource_name": "portcullis",
 		}
 		if d := cmp.Diff(want, got); d != "" {
@@ -133,19 +133,19 @@ func TestMetadataIsAtBothPaths(t *testing.T) {
 func TestTheAuditNamesWhoProvedToBeAnAdmin(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	bearer := func(over map[string]any) []string {
-		return []string{"Authorization", "Bearer " + g.issuer.Token(g.audience, over)}
+		return []string{"Authorization: Bearer " + g.issuer.Token(g.audience, over)}
 	}
 	const deed = "/admin/tools/files/read_file/disable"
-	g.json(http.MethodPost, deed, map[string]any{}, http.StatusUnauthorized, nil)
-	g.json(http.MethodPost, deed, map[string]any{}, http.StatusForbidden, nil, bearer(map[string]any{"scope": "portcullis:destructive", "groups": []string{"others"}})...)
-	g.json(http.MethodGet, "/admin/audit", nil, http.StatusForbidden, nil, bearer(nil)...)
+	g.Ask(http.StatusUnauthorized, deed, `{}`, nil)
+	g.Ask(http.StatusForbidden, deed, `{}`, nil, bearer(map[string]any{"scope": "portcullis:destructive", "groups": []string{"others"}})...)
+	g.Ask(http.StatusForbidden, "/admin/audit", nil, nil, bearer(nil)...)
 	kim := bearer(map[string]any{"groups": []string{"gatekeepers"}, "sub": "kim@example.com"})
-	spoof := append(slices.Clone(kim), "X-Actor", "root", "X-Forwarded-User", "root")
-	g.json(http.MethodPost, deed, map[string]any{}, http.StatusOK, nil, spoof...)
+	spoof := append(slices.Clone(kim), "X-Actor: root", "X-Forwarded-User: root")
+	g.Ask(http.StatusOK, deed, `{}`, nil, spoof...)
 	var audit struct {
 		Entries []struct{ Actor, Action, Tool string }
 	}
-	g.json(http.MethodGet, "/admin/audit?server=files", nil, http.StatusOK, &audit, kim...)
+	g.Ask(http.StatusOK, "/admin/audit?server=files", nil, &audit, kim...)
 	if len(audit.Entries) == 0 || audit.Entries[0].Actor != "kim@example.com" || audit.Entries[0].Action != "disable" {
 		t.Errorf("audit = %+v", audit.Entries)
 	}
@@ -157,15 +157,15 @@ func TestHealthTellsEverybodyOneWord(t *testing.T) {
 	for credential, want := range map[string]int{"": http.StatusUnauthorized, agent: http.StatusForbidden, g.root.Reveal(): http.StatusOK} {
 		var header []string
 		if credential != "" {
-			header = []string{"Authorization", "Bearer " + credential}
+			header = []string{"Authorization: Bearer " + credential}
 		}
 		var word map[string]any
-		g.json(http.MethodGet, "/healthz", nil, http.StatusOK, &word, header...)
+		g.Ask(http.StatusOK, "/healthz", nil, &word, header...)
 		if len(word) != 1 || word["status"] != "ok" {
 			t.Errorf("/healthz = %v, want one word", word)
 		}
 		var health map[string]any
-		g.json(http.MethodGet, "/admin/health", nil, want, &health, header...)
+		g.Ask(want, "/admin/health", nil, &health, header...)
 		if _, told := health["reasons"]; told != (want == http.StatusOK) || told && (health["status"] != "ok" || health["tools"] != 4.0) {
 			t.Errorf("/admin/health = %v", health)
 		}
@@ -181,7 +181,7 @@ func TestARevokedTokenIsRefusedByTheNextRequest(t *testing.T) {
 	if got := list(); got != http.StatusOK {
 		t.Fatalf("before: %d", got)
 	}
-	g.json(http.MethodPost, "/admin/tokens/"+url.PathEscape(id)+"/revoke", map[string]any{}, http.StatusOK, nil, "Authorization", "Bearer "+g.root.Reveal())
+	g.Ask(http.StatusOK, "/admin/tokens/"+url.PathEscape(id)+"/revoke", `{}`, nil, "Authorization: Bearer "+g.root.Reveal())
 	if got := list(); got != http.StatusUnauthorized {
 		t.Errorf("after: %d, want 401", got)
 	}
@@ -195,7 +195,7 @@ func TestTypeScriptClientsFindTheirWayIn(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, "search", nil)
 			g.issuer.Grant("portcullis:read", "portcullis:destructive")
-			got := testclients.OAuth(t, mode, g.base+"/mcp",
+			got := testclients.OAuth(t, mode, g.URL+"/mcp",
 				callOf("call_tool_read", `{"name":"files:read_file","args":{"path":"/x"}}`),
 				callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
 			for i, a := range got.Answers {
@@ -218,7 +218,7 @@ func TestATypeScriptClientWithTooSmallAScopeIsTold(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, "search", nil)
 			g.issuer.Grant("portcullis:read")
-			got := testclients.OAuth(t, mode, g.base+"/mcp", callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
+			got := testclients.OAuth(t, mode, g.URL+"/mcp", callOf("call_tool_destructive", `{"name":"files:delete_file","args":{"path":"/x"}}`))
 			if got.Answers[0].Error == nil || !slices.ContainsFunc(got.Asked, func(s string) bool { return strings.Contains(s, "portcullis:destructive") }) {
 				t.Errorf("answer %+v after asking for %q", got.Answers[0], got.Asked)
 			}

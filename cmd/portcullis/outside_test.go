@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
@@ -19,11 +20,7 @@ func callOf(tool, args string) testclients.Step {
 // textOf is the one text block of a result.
 func textOf(t *testing.T, result json.RawMessage) string {
 	t.Helper()
-	var r struct{ Content []struct{ Text string } }
-	if err := json.Unmarshal(result, &r); err != nil || len(r.Content) != 1 {
-		t.Fatalf("%v: %s", err, result)
-	}
-	return r.Content[0].Text
+	return agenttest.ReadResult(t, result).Text
 }
 
 // deeds are what a new user tries, each with what its answer must hold.
@@ -52,7 +49,7 @@ func TestTypeScriptClientsSeeTheDemo(t *testing.T) {
 	}
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {
-			got := testclients.TypeScript(t, mode, p.base+"/mcp", nil, steps...)
+			got := testclients.TypeScript(t, mode, p.URL+"/mcp", nil, steps...)
 			if !strings.Contains(got.Instructions, "notes, tickets") {
 				t.Errorf("instructions = %q", got.Instructions)
 			}
@@ -76,7 +73,7 @@ func TestInspectorSeesTheDemo(t *testing.T) {
 					t.Fatal(err)
 				}
 				// A result with isError makes the Inspector end with a failure; what it printed counts.
-				out, err := testclients.Inspector(t, p.base+"/mcp", era, "--method", "tools/call", "--tool-name", call.Name, "--tool-args-json", string(call.Arguments))
+				out, err := testclients.Inspector(t, p.URL+"/mcp", era, "--method", "tools/call", "--tool-name", call.Name, "--tool-args-json", string(call.Arguments))
 				if len(out) == 0 {
 					t.Fatal(err)
 				}
@@ -107,21 +104,21 @@ func TestServerEverythingBehindTheGate(t *testing.T) {
 	dir := t.TempDir()
 	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "disabled_tools": ["get-env"]}}}`, url))
 	p := start(t, dir)
-	p.json(http.MethodPost, "/admin/tools/everything/get-sum/disable", map[string]any{"note": "not today"}, http.StatusOK, nil)
+	p.Ask(http.StatusOK, "/admin/tools/everything/get-sum/disable", map[string]any{"note": "not today"}, nil)
 
-	found := p.call("retrieve_tools", map[string]any{"query": "environment variables", "include_disabled": true, "limit": 50})
+	found := p.Call("retrieve_tools", map[string]any{"query": "environment variables", "include_disabled": true, "limit": 50})
 	checkDeed(t, "search", found.Text, []string{`"name":"everything:get-env"`, `"status":"disabled_by_config"`}, nil)
-	found = p.call("retrieve_tools", map[string]any{"query": "sum of two numbers", "include_disabled": true, "limit": 50})
+	found = p.Call("retrieve_tools", map[string]any{"query": "sum of two numbers", "include_disabled": true, "limit": 50})
 	checkDeed(t, "search", found.Text, []string{`"name":"everything:get-sum"`, `"status":"disabled_by_user"`}, nil)
 	for tool, status := range map[string]string{"get-env": "disabled_by_config", "get-sum": "disabled_by_user"} {
 		for _, variant := range []string{"call_tool_read", "call_tool_write", "call_tool_destructive"} {
-			blocked := p.call(variant, map[string]any{"name": "everything:" + tool, "args": map[string]any{"a": 1, "b": 2}})
+			blocked := p.Call(variant, map[string]any{"name": "everything:" + tool, "args": map[string]any{"a": 1, "b": 2}})
 			if !blocked.IsError || !strings.Contains(blocked.Text, status) {
 				t.Errorf("%s of %s answers %s", variant, tool, blocked.Raw)
 			}
 		}
 	}
-	checkDeed(t, "servers", p.call("upstream_servers", map[string]any{"operation": "get", "name": "everything"}).Text,
+	checkDeed(t, "servers", p.Call("upstream_servers", map[string]any{"operation": "get", "name": "everything"}).Text,
 		[]string{`"disabled_by_config":1,"disabled_by_user":1`}, nil)
 
 	var described struct {
@@ -129,10 +126,10 @@ func TestServerEverythingBehindTheGate(t *testing.T) {
 			CallWith string `json:"call_with"`
 		}
 	}
-	if err := json.Unmarshal([]byte(p.call("describe_tools", map[string]any{"names": []string{"everything:echo"}}).Text), &described); err != nil || len(described.Tools) != 1 {
-		t.Fatalf("describe: %v", err)
+	if p.CallJSON("describe_tools", map[string]any{"names": []string{"everything:echo"}}, &described); len(described.Tools) != 1 {
+		t.Fatalf("describe: %+v", described)
 	}
-	echoed := p.call(described.Tools[0].CallWith, map[string]any{"name": "everything:echo", "args": map[string]any{"message": "through the gate"}})
+	echoed := p.Call(described.Tools[0].CallWith, map[string]any{"name": "everything:echo", "args": map[string]any{"message": "through the gate"}})
 	if echoed.IsError || !strings.Contains(echoed.Text, "through the gate") {
 		t.Errorf("echo answers %s", echoed.Raw)
 	}
@@ -140,11 +137,11 @@ func TestServerEverythingBehindTheGate(t *testing.T) {
 
 // What no typed client would keep goes through a direct call byte for byte.
 func TestBytesSurviveTheWholeWay(t *testing.T) {
-	w := newTown(t, `, "approval": "off"`)
+	w := newReal(t, `, "approval": "off"`)
 	const args = `{"n":9007199254740993,"z":1,"a":{"unknown":[1.0,2e3]}}`
 	x := w.tools()[0]
 	for _, variant := range []string{"call_tool_destructive"} {
-		raw := w.rpc("tools/call", json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{"name":%q,"args":%s}}`, variant, x.ID, args)))
+		raw := w.RPC("tools/call", json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":{"name":%q,"args":%s}}`, variant, x.ID, args)))
 		if !bytes.Contains(raw, []byte(strings.ReplaceAll(args, `"`, `\"`))) && !bytes.Contains(raw, []byte(args)) {
 			t.Errorf("%s answers %s", variant, raw)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -24,12 +26,12 @@ func TestAnEditedConfigIsTakenWithoutBeingAsked(t *testing.T) {
 	dir := t.TempDir()
 	writeConfig(t, dir, config(""))
 	p := start(t, dir)
-	call := func() result { return p.call("call_tool_read", map[string]any{"name": "s:ping"}) }
+	call := func() agenttest.Result { return p.Call("call_tool_read", map[string]any{"name": "s:ping"}) }
 	if got := call(); got.IsError {
 		t.Fatalf("the open tool answers %s", got.Raw)
 	}
 	writeConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
-	eventually(t, "the edited config locks the tool", func() bool { return strings.Contains(call().Text, "disabled_by_config") })
+	local.Until(t, "the edited config locks the tool", func() bool { return strings.Contains(call().Text, "disabled_by_config") })
 }
 
 func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
@@ -38,27 +40,27 @@ func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
 	writeConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
 	p := start(t, dir)
 	writeConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
-	eventually(t, "the health says that the config is refused", func() bool {
+	local.Until(t, "the health says that the config is refused", func() bool {
 		h := p.health()
 		return h.Status == "degraded" && len(h.Reasons) == 1 && h.Reasons[0].Code == "config_refused"
 	})
-	if got := p.call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
+	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
 		t.Errorf("the good config's lock is gone: %s", got.Raw)
 	}
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
 	again := start(t, dir)
-	if got := again.call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
+	if got := again.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
 		t.Errorf("after a restart beside the bad file the lock is gone: %s", got.Raw)
 	}
 }
 
 func TestWithoutAConfigNothingIsCallableAndTheAnswerSaysSo(t *testing.T) {
 	p := start(t, t.TempDir())
-	p.json(http.MethodGet, "/healthz", nil, http.StatusServiceUnavailable, nil)
+	p.Ask(http.StatusServiceUnavailable, "/healthz", nil, nil)
 	for tool, args := range map[string]any{"retrieve_tools": map[string]any{"query": "x"}, "call_tool_read": map[string]any{"name": "s:ping"}} {
-		if got := p.call(tool, args); !got.IsError || !strings.Contains(got.Text, "config") {
+		if got := p.Call(tool, args); !got.IsError || !strings.Contains(got.Text, "config") {
 			t.Errorf("%s answers %s", tool, got.Raw)
 		}
 	}
@@ -75,11 +77,11 @@ func TestAServerThatComesBackIsCalledWithoutARestart(t *testing.T) {
 	}
 	server.Refuse()
 	p := start(t, dir)
-	got := p.call("retrieve_tools", map[string]any{"query": "ping"})
+	got := p.Call("retrieve_tools", map[string]any{"query": "ping"})
 	if !strings.Contains(got.Text, "s:ping") {
 		t.Errorf("the stored catalog does not answer: %s", got.Text)
 	}
-	got = p.call("call_tool_read", map[string]any{"name": "s:ping"})
+	got = p.Call("call_tool_read", map[string]any{"name": "s:ping"})
 	if !got.IsError || !strings.Contains(got.Text, "MCP server 's' is unavailable and needs attention") {
 		t.Errorf("a call of a dead server answers %s", got.Raw)
 	}
@@ -87,8 +89,8 @@ func TestAServerThatComesBackIsCalledWithoutARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What refuses connections counts as broken for a minute, unless a sync finds it mended.
-	p.json(http.MethodPost, "/admin/sync", map[string]any{}, http.StatusOK, nil)
-	if got := p.call("call_tool_read", map[string]any{"name": "s:ping"}); got.IsError {
+	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
+	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); got.IsError {
 		t.Errorf("the server that came back is not called: %s", got.Raw)
 	}
 }

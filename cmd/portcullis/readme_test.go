@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // What each shell block of the README's first minute must print, in order.
@@ -28,10 +30,7 @@ func TestReadmeFirstMinute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, err := freeAddr(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := local.Addr(t)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	if len(blocks) != len(firstMinute) || strings.TrimSpace(blocks[0][1]) != "make run" {
 		t.Fatalf("the README has %d shell blocks, want %d of which the first is make run", len(blocks), len(firstMinute))
@@ -57,7 +56,7 @@ func begin(t *testing.T, command, text string) {
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	log := &syncBuffer{}
+	log := &local.Buffer{}
 	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

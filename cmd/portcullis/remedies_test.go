@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,15 +13,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A council is a gateway whose tools are held by every lock there is, beside which
+// An everyLock is a gateway whose tools are held by every lock there is, beside which
 // the operator's rules come and go.
-type council struct {
+type everyLock struct {
 	*program
 	mode    string
-	servers map[string]string // name → URL
+	servers servers
 }
 
-func newCouncil(t *testing.T, mode string) *council {
+func newEveryLock(t *testing.T, mode string) *everyLock {
 	t.Helper()
 	const (
 		closed  = `{"openWorldHint":false}`
@@ -30,7 +29,8 @@ func newCouncil(t *testing.T, mode string) *council {
 		writes  = `{"destructiveHint":false,"openWorldHint":false}`
 		browses = `{"readOnlyHint":true}`
 	)
-	c := &council{mode: mode, servers: map[string]string{}}
+	c := &everyLock{mode: mode}
+	all := map[string][]json.RawMessage{}
 	for name, tools := range map[string][][2]string{
 		"files":   {{"create_file", writes}, {"delete_file", closed}, {"get_file", reads}},
 		"infra":   {{"deploy_service", ""}, {"restart_prod_db", ""}, {"show_prod_db", browses}},
@@ -38,28 +38,23 @@ func newCouncil(t *testing.T, mode string) *council {
 		"web":     {{"fetch", browses}},
 		"attic":   {{"delete_box", ""}, {"get_box", reads}},
 	} {
-		var definitions []json.RawMessage
 		for _, x := range tools {
-			definitions = append(definitions, upstreamtest.Tool(x[0], "Do "+strings.ReplaceAll(x[0], "_", " ")+".", x[1]))
+			all[name] = append(all[name], upstreamtest.Tool(x[0], "Do "+strings.ReplaceAll(x[0], "_", " ")+".", x[1]))
 		}
-		c.servers[name] = upstreamtest.New(t, upstreamtest.Options{Tools: definitions}).URL
 	}
+	c.servers = upstreamtest.Fleet(t, all, upstreamtest.Options{})
 	dir := t.TempDir()
 	writeConfig(t, dir, c.config(map[string]string{"files": `, "approval": "manual"`}, ""))
 	c.program = start(t, dir)
 	for _, path := range []string{"infra/deploy_service", "infra/show_prod_db", "files/get_file"} {
-		c.json(http.MethodPost, "/admin/tools/"+path+"/disable", map[string]any{}, http.StatusOK, nil)
+		c.Ask(http.StatusOK, "/admin/tools/"+path+"/disable", `{}`, nil)
 	}
 	return c
 }
 
-// config is the council's config: settings of single servers, and the rest of the file.
-func (c *council) config(settings map[string]string, rest string) string {
-	var list []string
-	for name, url := range c.servers {
-		list = append(list, fmt.Sprintf(`%q: {"url": %q%s}`, name, url, settings[name]))
-	}
-	return fmt.Sprintf(`{"mcpServers": {%s}, "gateway": {"mode": %q}%s}`, strings.Join(list, ", "), c.mode, rest)
+// config returns a config with settings of single servers, and the rest of the file.
+func (c *everyLock) config(settings map[string]string, rest string) string {
+	return c.servers.config(func(name string) string { return settings[name] }, fmt.Sprintf(`, "gateway": {"mode": %q}%s`, c.mode, rest))
 }
 
 // The words by which a user is told what to do, and the operator's.
@@ -89,13 +84,12 @@ func TestADenialNeverComesWithTheUsersRemedy(t *testing.T) {
 		"the global list":            "",
 	}
 	for _, mode := range []string{"search", "direct"} {
-		c := newCouncil(t, mode)
+		c := newEveryLock(t, mode)
 		seen := map[string]int{}
 		hold := func(name string) {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				c := *c
-				program := *c.program
-				c.program, program.t = &program, t
+				c.program = c.with(t)
 				for status, n := range c.holdAll(t) {
 					seen[status] += n
 				}
@@ -105,7 +99,7 @@ func TestADenialNeverComesWithTheUsersRemedy(t *testing.T) {
 		c.configure(c.config(settings, ""))
 		for name, text := range rules {
 			writePolicy(t, c.dir, text)
-			c.json(http.MethodPost, "/admin/sync", map[string]any{}, http.StatusOK, nil)
+			c.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 			hold(name)
 		}
 		writePolicy(t, c.dir, "")
@@ -130,12 +124,12 @@ func TestADenialNeverComesWithTheUsersRemedy(t *testing.T) {
 }
 
 // holdAll holds every answer on every tool to its status, and counts the statuses.
-func (c *council) holdAll(t *testing.T) map[string]int {
+func (c *everyLock) holdAll(t *testing.T) map[string]int {
 	t.Helper()
 	var all struct {
 		Tools []struct{ ID, Status string }
 	}
-	c.json(http.MethodGet, "/admin/tools", nil, http.StatusOK, &all)
+	c.Ask(http.StatusOK, "/admin/tools", nil, &all)
 	if len(all.Tools) != 11 {
 		t.Fatalf("%d tools, want 11", len(all.Tools))
 	}
@@ -163,39 +157,36 @@ func (c *council) holdAll(t *testing.T) map[string]int {
 }
 
 // says returns what is said of a locked tool, by where it is said.
-func (c *council) says(t *testing.T, id, status string) map[string]string {
+func (c *everyLock) says(t *testing.T, id, status string) map[string]string {
 	t.Helper()
 	said := map[string]string{}
 	server, name, _ := strings.Cut(id, ":")
 	var admin struct {
 		Status, Remediation string
 	}
-	c.json(http.MethodGet, "/admin/tools/"+server+"/"+name, nil, http.StatusOK, &admin)
+	c.Ask(http.StatusOK, "/admin/tools/"+server+"/"+name, nil, &admin)
 	said["admin API"] = admin.Remediation
 	said["page"] = c.page(t, server, name, status)
 	if c.mode == "direct" {
-		said["direct call"] = string(c.call(direct(id), map[string]any{}).Raw)
+		said["direct call"] = c.Call(direct(id), `{}`).Raw
 		return said
 	}
 	for _, variant := range []string{"call_tool_read", "call_tool_write", "call_tool_destructive"} {
-		said[variant] = string(c.call(variant, map[string]any{"name": id}).Raw)
+		said[variant] = c.Call(variant, map[string]any{"name": id}).Raw
 	}
-	said["describe_tools"] = c.call("describe_tools", map[string]any{"names": []string{id}}).Text
+	said["describe_tools"] = c.Call("describe_tools", map[string]any{"names": []string{id}}).Text
 	var found struct {
 		Disabled    []struct{ Name, Status, Note string }
 		Remediation map[string]string
 	}
-	r := c.call("retrieve_tools", map[string]any{"query": strings.ReplaceAll(name, "_", " "), "include_disabled": true})
-	if err := json.Unmarshal([]byte(r.Text), &found); err != nil {
-		t.Fatal(err)
-	}
+	c.CallJSON("retrieve_tools", map[string]any{"query": strings.ReplaceAll(name, "_", " "), "include_disabled": true}, &found)
 	for _, d := range found.Disabled {
 		if d.Name == id {
 			said["retrieve_tools"] = d.Note + " " + found.Remediation[d.Status]
 		}
 	}
 	if said["retrieve_tools"] == "" {
-		t.Errorf("%s is not found: %s", id, r.Text)
+		t.Errorf("%s is not found: %+v", id, found)
 	}
 	for where, text := range said {
 		if status != admin.Status || strings.HasPrefix(where, "call") && !strings.Contains(text, status) {
@@ -207,31 +198,17 @@ func (c *council) says(t *testing.T, id, status string) map[string]string {
 
 // page returns what the page of a tool says that agents are told, and that it offers
 // nobody to open what the operator denies.
-func (c *council) page(t *testing.T, server, name, status string) string {
+func (c *everyLock) page(t *testing.T, server, name, status string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/admin/tools/"+server+"/"+name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Accept", "text/html")
-	req.Header.Set("Authorization", "Bearer "+c.key)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	html, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opens := regexp.MustCompile(`value="(approve|enable)"`).Match(html)
+	html := c.Send("/admin/tools/"+server+"/"+name, "", "Accept: text/html").Body
+	opens := regexp.MustCompile(`value="(approve|enable)"`).MatchString(html)
 	if status == "disabled_by_config" {
 		if opens {
 			t.Errorf("the page of %s:%s offers to open what the operator denies", server, name)
 		}
 		for deed, body := range map[string]any{"enable": map[string]any{}, "approve": map[string]any{"hash": strings.Repeat("0", 64)}} {
 			var refused struct{ Detail string }
-			c.json(http.MethodPost, "/admin/tools/"+server+"/"+name+"/"+deed, body, http.StatusConflict, &refused)
+			c.Ask(http.StatusConflict, "/admin/tools/"+server+"/"+name+"/"+deed, body, &refused)
 			if !strings.Contains(refused.Detail, "only the operator can change that") {
 				t.Errorf("%s of %s:%s is refused with %q", deed, server, name, refused.Detail)
 			}
@@ -239,9 +216,9 @@ func (c *council) page(t *testing.T, server, name, status string) string {
 	} else if theirs := status == "disabled_by_user" || status == "pending_approval"; theirs && !opens {
 		t.Errorf("the page of %s:%s does not offer what the user is told to do", server, name)
 	}
-	told := regexp.MustCompile(`Agents are told: ([^<]*)<`).FindSubmatch(html)
+	told := regexp.MustCompile(`Agents are told: ([^<]*)<`).FindStringSubmatch(html)
 	if told == nil {
 		t.Fatalf("the page of %s:%s does not say what agents are told:\n%s", server, name, html)
 	}
-	return string(told[1])
+	return told[1]
 }

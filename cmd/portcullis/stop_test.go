@@ -28,6 +28,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -54,11 +56,8 @@ func startProcess(t *testing.T, dir string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, err := freeAddr(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{program: &program{t: t, dir: dir, base: "http://" + addr, log: &syncBuffer{}}}
+	addr := local.Addr(t)
+	p := &process{program: &program{Client: agenttest.Client{T: t, URL: "http://" + addr}, dir: dir, out: &local.Buffer{}, log: &local.Buffer{}}}
 	p.cmd = exec.CommandContext(t.Context(), self, "serve", "--dir", dir, "--addr", addr)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stderr = p.log
@@ -75,16 +74,16 @@ func startProcess(t *testing.T, dir string) *process {
 
 // terminate sends SIGTERM and returns all that was still printed; the exit code must be 0.
 func (p *process) terminate() string {
-	p.t.Helper()
+	p.T.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	var rest strings.Builder
 	for p.stdout.Scan() {
 		rest.WriteString(p.stdout.Text() + "\n")
 	}
 	if err := p.cmd.Wait(); err != nil {
-		p.t.Errorf("after SIGTERM: %v\n%s", err, p.log)
+		p.T.Errorf("after SIGTERM: %v\n%s", err, p.log)
 	}
 	return rest.String()
 }
@@ -104,8 +103,8 @@ func TestSIGTERMLetsTheCallInHandEnd(t *testing.T) {
 	p := startProcess(t, dir)
 	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
 	}
-	answered := make(chan result, 1)
-	go func() { answered <- p.call("call_tool_read", map[string]any{"name": "s:wait"}) }()
+	answered := make(chan agenttest.Result, 1)
+	go func() { answered <- p.Call("call_tool_read", map[string]any{"name": "s:wait"}) }()
 	<-called
 	time.AfterFunc(200*time.Millisecond, func() { close(release) }) // by then the signal has arrived
 	p.terminate()
@@ -120,7 +119,7 @@ func TestSIGTERMEndsASyncThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, s.URL))
 	p := startProcess(t, dir)
-	eventually(t, "the server is asked", func() bool { return s.Total() > 0 })
+	local.Until(t, "the server is asked", func() bool { return s.Total() > 0 })
 	if rest := p.terminate(); strings.Contains(rest, "ready") {
 		t.Errorf("told to stop while it starts, the program prints %s", rest)
 	}
@@ -135,7 +134,7 @@ func TestSIGTERMEndsTheSessions(t *testing.T) {
 	p := startProcess(t, dir)
 	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
 	}
-	if got := p.call("call_tool_read", map[string]any{"name": "s:look"}); got.IsError {
+	if got := p.Call("call_tool_read", map[string]any{"name": "s:look"}); got.IsError {
 		t.Errorf("the call answers %s", got.Raw)
 	}
 	if n := len(s.Sessions()); n != 2 {
@@ -171,7 +170,7 @@ func TestStopEndsWhatDoesNotEnd(t *testing.T) {
 			ended <- err
 		}()
 		<-begun
-		log := &syncBuffer{}
+		log := &local.Buffer{}
 		stop(t.Context(), s.Config, time.Millisecond, cancel, slog.New(slog.NewTextHandler(log, nil)))
 		if err := <-ended; (err == nil) != listens {
 			t.Errorf("a request that listens, %v, ends with %v", listens, err)
@@ -184,9 +183,9 @@ func TestStopEndsWhatDoesNotEnd(t *testing.T) {
 }
 
 // loopOf runs the sync loop on stores in memory; its clock is that of the bubble.
-func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *syncBuffer) {
+func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *local.Buffer) {
 	t.Helper()
-	objects, log = &objecttest.Mem{}, &syncBuffer{}
+	objects, log = &objecttest.Mem{}, &local.Buffer{}
 	if _, err := objects.Put(t.Context(), config.Key, []byte(data), ""); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +233,7 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 		return catalog.Progress{Outcome: outcome.Outcome{ServerID: id, Status: s}, Done: done, Total: 3}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		terminal := &syncBuffer{}
+		terminal := &local.Buffer{}
 		p := &progress{w: terminal}
 		show := func(after time.Duration, now catalog.Progress) { time.Sleep(after); synctest.Wait(); p.show(now) }
 		show(0, catalog.Progress{Total: 3})

@@ -24,26 +24,26 @@ func without(ids ...string) []string {
 	return slices.DeleteFunc(six(), func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// An office is the gateway in front of the servers files and folders.
-type office struct {
+// A sixTools is the gateway in front of the servers files and folders.
+type sixTools struct {
 	*program
 	mode    string
-	servers map[string]*upstreamtest.Server
+	servers servers
 }
 
-// newOffice starts the servers, and the gateway with the operator's tools. What
+// newSix starts the servers, and the gateway with the operator's tools. What
 // follows broken stays down.
-func newOffice(t *testing.T, mode, tools string, broken ...string) *office {
+func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 	t.Helper()
-	o := &office{mode: mode, servers: map[string]*upstreamtest.Server{}}
+	all := map[string][]json.RawMessage{}
 	for _, kind := range []string{"file", "folder"} {
-		s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{
+		all[kind+"s"] = []json.RawMessage{
 			upstreamtest.Tool("create_"+kind, "Create a "+kind+".", ""),
 			upstreamtest.Tool("get_"+kind, "Get a "+kind+".", `{"readOnlyHint":true}`),
 			upstreamtest.Tool("delete_"+kind, "Delete a "+kind+".", ""),
-		}})
-		o.servers[kind+"s"] = s
+		}
 	}
+	o := &sixTools{mode: mode, servers: upstreamtest.Fleet(t, all, upstreamtest.Options{})}
 	for _, name := range broken {
 		o.servers[name].Fail(upstreamtest.Status(http.StatusServiceUnavailable, "", "Retry-After", "1"))
 	}
@@ -54,12 +54,8 @@ func newOffice(t *testing.T, mode, tools string, broken ...string) *office {
 }
 
 // configOf is a config of the servers, with the operator's tools.
-func (o *office) configOf(tools string) string {
-	var list []string
-	for name, s := range o.servers {
-		list = append(list, fmt.Sprintf(`%q: {"url": %q, "approval": "off"}`, name, s.URL))
-	}
-	return fmt.Sprintf(`{"mcpServers": {%s}, "tools": %s, "gateway": {"mode": %q}}`, strings.Join(list, ", "), tools, o.mode)
+func (o *sixTools) configOf(tools string) string {
+	return o.servers.config(each(`, "approval": "off"`), fmt.Sprintf(`, "tools": %s, "gateway": {"mode": %q}`, tools, o.mode))
 }
 
 // A wanted is what a request comes to: tools, or a refusal.
@@ -157,7 +153,7 @@ func setups() []setup {
 func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 	for _, s := range setups() {
 		for _, mode := range []string{"search", "direct"} {
-			o := newOffice(t, mode, s.tools, s.broken...)
+			o := newSix(t, mode, s.tools, s.broken...)
 			for _, r := range s.requests {
 				t.Run(mode+"/"+r.name, func(t *testing.T) {
 					inEachEra(t, func(t *testing.T, e era) { o.check(t, e, r) })
@@ -168,10 +164,8 @@ func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 }
 
 // check holds every answer to one request's selection.
-func (o *office) check(t *testing.T, e era, r request) {
-	p := *o.program
-	p.t = t
-	c := &client{program: &p, era: e, path: r.path, header: r.header}
+func (o *sixTools) check(t *testing.T, e era, r request) {
+	c := &client{program: o.with(t), era: e, path: r.path, header: r.header}
 	if r.want.status != 0 {
 		checkRefused(t, c, r.want)
 		return
@@ -258,7 +252,7 @@ func checkSearch(t *testing.T, c *client, want wanted) {
 
 // checkServers holds the list of servers to the selection. One that is down is on it if it may turn
 // out to have what was asked for.
-func (o *office) checkServers(t *testing.T, c *client, want wanted) {
+func (o *sixTools) checkServers(t *testing.T, c *client, want wanted) {
 	t.Helper()
 	var list struct {
 		Servers []struct {
@@ -283,7 +277,7 @@ func (o *office) checkServers(t *testing.T, c *client, want wanted) {
 
 // checkCalls calls each of the six: what is open reaches its server, what is locked says
 // why, and what is outside answers like a tool that does not exist.
-func (o *office) checkCalls(t *testing.T, c *client, want wanted) {
+func (o *sixTools) checkCalls(t *testing.T, c *client, want wanted) {
 	t.Helper()
 	call := func(id string) (answer, string, bool) {
 		if o.mode == "direct" {
@@ -303,8 +297,8 @@ func (o *office) checkCalls(t *testing.T, c *client, want wanted) {
 		case locked && (!isError || !strings.Contains(text, "disabled_by_config")):
 			t.Errorf("%s is locked and answers %s", id, a.Body)
 		case !open && !locked:
-			like := strings.NewReplacer("files:no_such_tool", id, "files__no_such_tool", direct(id)).Replace(string(unknown.Body))
-			if a.Status != unknown.Status || string(a.Body) != like {
+			like := strings.NewReplacer("files:no_such_tool", id, "files__no_such_tool", direct(id)).Replace(unknown.Body)
+			if a.Status != unknown.Status || a.Body != like {
 				t.Errorf("%s is outside and answers %d %s, want %d %s", id, a.Status, a.Body, unknown.Status, like)
 			}
 		}

@@ -120,6 +120,15 @@ func (c *Client) Call(name string, arguments any, headers ...string) Result {
 	return ReadResult(c.T, c.RPC("tools/call", `{"name":"`+name+`","arguments":`+asJSON(c.T, arguments)+`}`, headers...))
 }
 
+// CallJSON calls one of the gateway's tools, which must not fail, and reads its answer into out.
+func (c *Client) CallJSON(name string, arguments, out any, headers ...string) {
+	c.T.Helper()
+	r := c.Call(name, arguments, headers...)
+	if err := json.Unmarshal([]byte(r.Text), out); err != nil || r.IsError {
+		c.T.Fatalf("%s: %v: %s", name, err, r.Raw)
+	}
+}
+
 // asJSON returns v as JSON, which a string is already.
 func asJSON(t testing.TB, v any) string {
 	t.Helper()

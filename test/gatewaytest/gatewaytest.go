@@ -42,6 +42,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // BaseURL is where the people of a [Gateway] decide.
@@ -64,7 +65,7 @@ type Gateway struct {
 	Clock          *Clock
 	Objects        *objecttest.Mem
 	Approvals      *approvaltest.Mem
-	Log            *Log
+	Log            *local.Buffer
 	Options        gateway.Options // Now and Log are set by Restart
 
 	States *state.Loader
@@ -78,7 +79,7 @@ func New(t testing.TB) *Gateway {
 	clock := &Clock{now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	g := &Gateway{
 		T: t, Clock: clock, Servers: &Servers{clock: clock, ByName: map[string]*Server{}},
-		Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{Now: clock.Now}, Log: &Log{}, Options: gateway.Options{BaseURL: BaseURL},
+		Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{Now: clock.Now}, Log: &local.Buffer{}, Options: gateway.Options{BaseURL: BaseURL},
 	}
 	g.Agent = identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
 	g.Upstream = g.Servers

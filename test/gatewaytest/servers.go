@@ -1,7 +1,6 @@
 package gatewaytest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -161,31 +160,4 @@ func (c *Clock) Set(now time.Time, step time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now, c.step = now, step
-}
-
-// A Log keeps what was logged; one side may write while another reads.
-type Log struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// String returns what was logged.
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// Reset forgets what was logged.
-func (l *Log) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b.Reset()
 }

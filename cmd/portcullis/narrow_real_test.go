@@ -16,14 +16,14 @@ import (
 // readers are the tools that the operator of the town says only read.
 var readers = regexp.MustCompile(`:(get|read|list|search|git_(log|status|diff))`)
 
-const townSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHint": true}, "read*": {"readOnlyHint": true}, "list*": {"readOnlyHint": true},
+const realSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHint": true}, "read*": {"readOnlyHint": true}, "list*": {"readOnlyHint": true},
 	"search*": {"readOnlyHint": true}, "git_log*": {"readOnlyHint": true}, "git_status*": {"readOnlyHint": true}, "git_diff*": {"readOnlyHint": true}}`
 
-const townRest = `, "toolsets": {"research": ["arxiv-mcp-server:*", "mcp-simple-arxiv:*", "wikipedia:*"]}, "gateway": {"mode": "MODE"}}`
+const realRest = `, "toolsets": {"research": ["arxiv-mcp-server:*", "mcp-simple-arxiv:*", "wikipedia:*"]}, "gateway": {"mode": "MODE"}`
 
 // inMode lets the town answer in a mode.
-func (w *town) inMode(mode string) {
-	w.configure(strings.TrimSuffix(w.config(townSettings), "}") + strings.Replace(townRest, "MODE", mode, 1))
+func (w *realTools) inMode(mode string) {
+	w.configure(w.servers.config(each(realSettings), strings.Replace(realRest, "MODE", mode, 1)))
 }
 
 // A walk is one way to narrow the town's 527 tools.
@@ -58,7 +58,7 @@ func walks() []walk {
 }
 
 // left returns the ids and the servers that a walk leaves, in order.
-func (w *town) left(t *testing.T, x walk) (ids, servers []string) {
+func (w *realTools) left(t *testing.T, x walk) (ids, servers []string) {
 	t.Helper()
 	for _, s := range w.tools() {
 		if x.in(s.ID, s.Server) {
@@ -89,8 +89,8 @@ func namesIn(t *testing.T, list json.RawMessage) []string {
 }
 
 // The official clients among 527 tools of 70 live servers, narrowed by path and headers.
-func TestTypeScriptClientsNarrowTheTown(t *testing.T) {
-	w := newTown(t, townSettings)
+func TestTypeScriptClientsNarrowRealTools(t *testing.T) {
+	w := newReal(t, realSettings)
 	for _, mode := range []string{"direct", "search"} {
 		w.inMode(mode)
 		for _, client := range []string{testclients.SDK, testclients.Auto} {
@@ -102,7 +102,7 @@ func TestTypeScriptClientsNarrowTheTown(t *testing.T) {
 						outside = "filesystem:write_file"
 					}
 					if mode == "direct" {
-						got := testclients.TypeScript(t, client, w.base+"/mcp"+x.path, x.header,
+						got := testclients.TypeScript(t, client, w.URL+"/mcp"+x.path, x.header,
 							testclients.Step{Method: "tools/list"}, callOf(direct(ids[0]), `{}`), callOf(direct(outside), `{}`))
 						if diff := cmp.Diff(names(ids), namesIn(t, got.Answers[0].Result)); diff != "" {
 							t.Errorf("tools/list (-want +got):\n%s", diff)
@@ -123,7 +123,7 @@ func TestTypeScriptClientsNarrowTheTown(t *testing.T) {
 }
 
 // searches asks the gateway's own tools what a walk leaves.
-func (w *town) searches(t *testing.T, client string, x walk, ids, servers []string, outside string) {
+func (w *realTools) searches(t *testing.T, client string, x walk, ids, servers []string, outside string) {
 	t.Helper()
 	described, err := json.Marshal(map[string]any{"names": []string{ids[0], outside}})
 	if err != nil {
@@ -140,7 +140,7 @@ func (w *town) searches(t *testing.T, client string, x walk, ids, servers []stri
 		}
 		steps = append(steps, callOf("retrieve_tools", string(args)))
 	}
-	got := testclients.TypeScript(t, client, w.base+"/mcp"+x.path, x.header, steps...)
+	got := testclients.TypeScript(t, client, w.URL+"/mcp"+x.path, x.header, steps...)
 	var list struct {
 		Servers []struct{ Name string }
 		Total   int
@@ -180,7 +180,7 @@ func (w *town) searches(t *testing.T, client string, x walk, ids, servers []stri
 
 // The Inspector sends the headers of its flags, and shows what a wrong one is told.
 func TestInspectorNarrowsTheTown(t *testing.T) {
-	w := newTown(t, townSettings)
+	w := newReal(t, realSettings)
 	w.inMode("direct")
 	for _, protocol := range []string{"legacy", "auto"} {
 		for _, x := range walks() {
@@ -190,7 +190,7 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 				for name, value := range x.header {
 					args = append(args, "--header", name+": "+value)
 				}
-				out, err := testclients.Inspector(t, w.base+"/mcp"+x.path, protocol, args...)
+				out, err := testclients.Inspector(t, w.URL+"/mcp"+x.path, protocol, args...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -199,13 +199,13 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 				}
 			})
 		}
-		out, err := testclients.Inspector(t, w.base+"/mcp", protocol, "--method", "tools/list", "--header", "X-MCP-Toolsets: git, gti")
+		out, err := testclients.Inspector(t, w.URL+"/mcp", protocol, "--method", "tools/list", "--header", "X-MCP-Toolsets: git, gti")
 		if err == nil || !strings.Contains(err.Error()+string(out), "Unknown toolset: gti") {
 			t.Errorf("%s: a wrong name is answered with %s, %v", protocol, out, err)
 		}
 	}
 	w.inMode("search")
-	out, err := testclients.Inspector(t, w.base+"/mcp", "auto", "--method", "tools/call", "--tool-name", "retrieve_tools",
+	out, err := testclients.Inspector(t, w.URL+"/mcp", "auto", "--method", "tools/call", "--tool-name", "retrieve_tools",
 		"--tool-args-json", `{"query":"commit history","limit":50}`, "--header", "X-MCP-Toolsets: git", "--header", "X-MCP-Exclude-Tools: git_reset")
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 
 // Needs no Node.
 func TestTheTownIsNarrowedAlikeInBothEras(t *testing.T) {
-	w := newTown(t, townSettings)
+	w := newReal(t, realSettings)
 	w.inMode("direct")
 	for _, x := range walks() {
 		h := http.Header{}
