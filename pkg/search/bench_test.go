@@ -69,33 +69,20 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// scannable returns an index of n documents with random vectors and no words.
+// scannable returns an index of n documents with random vectors and no words. Every one matches.
 func scannable(b *testing.B, n int) *Index {
-	table := embedding.Default()
 	r := rand.New(rand.NewPCG(13, 14))
-	bld := builder{table: &table}
-	sum, vector := make([]float64, table.Dim()), make([]int8, table.Dim())
-	toward := make([]float64, table.Dim())
-	for _, w := range words.Split(benchQuery) {
-		table.Add(toward, w, 1)
-	}
+	toward := vectorOf(benchQuery)
 	squares := 0.0
 	for _, x := range toward {
 		squares += x * x
 	}
 	noise := math.Sqrt(squares / float64(len(toward)))
-	for range n {
-		far := 1.5 * r.Float64() // every cosine is a match
-		for i := range sum {
-			sum[i] = toward[i] + far*noise*r.NormFloat64()
-		}
-		bld.addVector(embedding.Quantise(vector, sum), vector)
+	far := make([]float64, n)
+	for i := range far {
+		far[i] = 1.5 * r.Float64()
 	}
-	ix, err := Open(bld.encode(n, embedding.SHA256))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return ix
+	return indexOfVectors(b, n, func(doc, i int) float64 { return toward[i] + far[doc]*noise*r.NormFloat64() })
 }
 
 // BenchmarkRank ranks a whole catalog by words and meaning.

@@ -1,10 +1,12 @@
 package search
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
 )
@@ -122,34 +124,27 @@ func (ix *Index) Vectors() bool { return ix.dim > 0 }
 
 // term returns the text of term i.
 func (ix *Index) term(i int) []byte {
-	from := uint32(0)
-	if i > 0 {
-		from = binary.LittleEndian.Uint32(ix.textEnds[4*(i-1):])
-	}
-	return ix.texts[from:binary.LittleEndian.Uint32(ix.textEnds[4*i:])]
-}
-
-// find returns the number of the term with this text.
-func (ix *Index) find(text string) (i int, ok bool) {
-	lo, hi := 0, ix.terms
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if string(ix.term(mid)) < text {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo, lo < ix.terms && string(ix.term(lo)) == text
+	from, to := part(ix.textEnds, i)
+	return ix.texts[from:to]
 }
 
 // list returns the postings of term i.
 func (ix *Index) list(i int) []byte {
-	from := uint32(0)
+	from, to := part(ix.listEnds, i)
+	return ix.lists[8*from : 8*to]
+}
+
+// part returns where part i of a whole begins and ends.
+func part(ends []byte, i int) (from, to int) {
 	if i > 0 {
-		from = binary.LittleEndian.Uint32(ix.listEnds[4*(i-1):])
+		from = int(binary.LittleEndian.Uint32(ends[4*(i-1):]))
 	}
-	return ix.lists[8*int(from) : 8*int(binary.LittleEndian.Uint32(ix.listEnds[4*i:]))]
+	return from, int(binary.LittleEndian.Uint32(ends[4*i:]))
+}
+
+// find returns the number of the term with this text.
+func (ix *Index) find(text string) (i int, ok bool) {
+	return sort.Find(ix.terms, func(i int) int { return bytes.Compare([]byte(text), ix.term(i)) })
 }
 
 // at reads the first posting of a list. In damaged bytes its weight may be

@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/search/words"
 )
 
-// TestMendedWordsShareTheirWeight follows the weight of a misspelt word by hand.
-func TestMendedWordsShareTheirWeight(t *testing.T) {
+// TestMisspeltWeight follows the weight of a misspelt word by hand.
+func TestMisspeltWeight(t *testing.T) {
 	for _, c := range []struct {
 		name, query string
 		want        map[string]float64 // by term of the view
@@ -38,8 +38,8 @@ func TestMendedWordsShareTheirWeight(t *testing.T) {
 	}
 }
 
-// TestLeastCosineOfAMatch holds from where on a document matches by meaning alone.
-func TestLeastCosineOfAMatch(t *testing.T) {
+// TestMinCosine holds from where on a document matches by meaning alone.
+func TestMinCosine(t *testing.T) {
 	cosines := []float64{-.5, 0, .2, .26, .3, .34, .9}
 	const query = "restart the kubernetes deployment"
 	ix := aimed(t, query, cosines)
@@ -62,12 +62,7 @@ func TestLeastCosineOfAMatch(t *testing.T) {
 // given cosines with that of the query.
 func aimed(t *testing.T, query string, cosines []float64) *Index {
 	t.Helper()
-	table := embedding.Default()
-	b := builder{table: &table}
-	toward := make([]float64, table.Dim())
-	for _, w := range words.Split(query) {
-		table.Add(toward, w, 1)
-	}
+	toward := vectorOf(query)
 	unit(toward)
 	r := rand.New(rand.NewPCG(15, 16))
 	aside := make([]float64, len(toward))
@@ -80,14 +75,34 @@ func aimed(t *testing.T, query string, cosines []float64) *Index {
 		aside[i] -= dot * toward[i]
 	}
 	unit(aside)
-	sum, vector := make([]float64, len(toward)), make([]int8, len(toward))
-	for _, c := range cosines {
-		for i := range sum {
-			sum[i] = c*toward[i] + math.Sqrt(1-c*c)*aside[i]
-		}
-		b.addVector(embedding.Quantise(vector, sum), vector)
+	return indexOfVectors(t, len(cosines), func(doc, i int) float64 {
+		return cosines[doc]*toward[i] + math.Sqrt(1-cosines[doc]*cosines[doc])*aside[i]
+	})
+}
+
+// vectorOf returns the sum of the vectors of a text's words.
+func vectorOf(text string) []float64 {
+	table := embedding.Default()
+	sum := make([]float64, table.Dim())
+	for _, w := range words.Split(text) {
+		table.Add(sum, w, 1)
 	}
-	ix, err := Open(b.encode(len(cosines), embedding.SHA256))
+	return sum
+}
+
+// indexOfVectors returns an index of n documents without words, with the given numbers as vectors.
+func indexOfVectors(t testing.TB, n int, number func(doc, i int) float64) *Index {
+	t.Helper()
+	table := embedding.Default()
+	b := builder{table: &table}
+	sum, codes := make([]float64, table.Dim()), make([]int8, table.Dim())
+	for doc := range n {
+		for i := range sum {
+			sum[i] = number(doc, i)
+		}
+		b.addVector(embedding.Quantise(codes, sum), codes)
+	}
+	ix, err := Open(b.encode(n, embedding.SHA256))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,74 +40,74 @@ func TestOutranking(t *testing.T) {
 			}
 		})
 	}
-	open, locked := viewOf(4, 2, 3), viewOf(4, 0, 1)
+	callable, locked := viewOf(4, 2, 3), viewOf(4, 0, 1)
 	q := ix.Query("git commit")
-	apart := ix.Rank(q, locked, 1, Options{Lexical: true}).Hits[0].Score - ix.Rank(q, open, 1, Options{Lexical: true}).Hits[0].Score
-	if apart > 0 || ix.Outranking(q, locked, open, Options{Lexical: true}) == 0 {
+	apart := ix.Rank(q, locked, 1, Options{Lexical: true}).Hits[0].Score - ix.Rank(q, callable, 1, Options{Lexical: true}).Hits[0].Score
+	if apart > 0 || ix.Outranking(q, locked, callable, Options{Lexical: true}) == 0 {
 		t.Errorf("ranked apart the locked tool is better by %v: the case no longer shows the difference", apart)
 	}
 }
 
-// A lottery locks a third of the servers; of the tools, where there is one server alone.
-func (s *judgedSet) lottery(round int) (open, locked tool.Set) {
+// lock locks a third of the servers at random; of the tools, where there is one server alone.
+func (s *judgedSet) lock(round int) (callable, locked tool.Set) {
 	r := rand.New(rand.NewPCG(5, uint64(round)))
 	names := slices.Clone(s.servers)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	shut := map[string]bool{}
+	chosen := map[string]bool{}
 	for _, i := range r.Perm(len(names))[:(len(names)+1)/3] {
-		shut[names[i]] = true
+		chosen[names[i]] = true
 	}
-	open, locked = tool.NewSet(s.ix.docs), tool.NewSet(s.ix.docs)
+	callable, locked = tool.NewSet(s.ix.docs), tool.NewSet(s.ix.docs)
 	for doc, server := range s.servers {
-		if shut[server] || len(names) == 1 && r.IntN(3) == 0 {
+		if chosen[server] || len(names) == 1 && r.IntN(3) == 0 {
 			locked.Add(doc)
 		} else {
-			open.Add(doc)
+			callable.Add(doc)
 		}
 	}
-	return open, locked
+	return callable, locked
 }
 
 // hinted counts, by what the query needs: for how many queries a search hints at locked tools.
 type hinted struct{ queries, zero, apart, best int }
 
-// hints plays lotteries. needed are the queries of which every wanted tool is locked,
-// needless those of which none is.
+// hints locks tools anew in each round. needed are the queries of which every wanted tool is
+// locked, needless those of which none is.
 func (s *judgedSet) hints(rounds int) (needed, needless hinted) {
 	for round := range rounds {
-		open, locked := s.lottery(round)
+		callable, locked := s.lock(round)
 		for _, q := range s.queries {
 			of := &needless
-			for doc := range q.gains {
-				if locked.Has(doc) {
-					of = &needed
+			if wanted := q.wanted(s.ix.docs); wanted.Meets(locked) {
+				if of = &needed; wanted.Meets(callable) {
+					continue
 				}
-			}
-			for doc := range q.gains {
-				if of == &needed && open.Has(doc) {
-					of = nil
-					break
-				}
-			}
-			if of == nil {
-				continue
 			}
 			query := s.ix.Query(q.text)
-			o, l := s.ix.Rank(query, open, 1, Options{}).Hits, s.ix.Rank(query, locked, 1, Options{}).Hits
+			c, l := s.ix.Rank(query, callable, 1, Options{}).Hits, s.ix.Rank(query, locked, 1, Options{}).Hits
 			of.queries++
-			if len(l) > 0 && len(o) == 0 {
+			if len(l) > 0 && len(c) == 0 {
 				of.zero++
 			}
-			if len(l) > 0 && (len(o) == 0 || l[0].Score > o[0].Score) {
+			if len(l) > 0 && (len(c) == 0 || l[0].Score > c[0].Score) {
 				of.apart++
 			}
-			if s.ix.Outranking(query, locked, open, Options{}) > 0 {
+			if s.ix.Outranking(query, locked, callable, Options{}) > 0 {
 				of.best++
 			}
 		}
 	}
 	return needed, needless
+}
+
+// wanted returns the tools that are labelled for a query.
+func (q judgedQuery) wanted(docs int) tool.Set {
+	s := tool.NewSet(docs)
+	for doc := range q.gains {
+		s.Add(doc)
+	}
+	return s
 }
 
 func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
@@ -134,8 +134,8 @@ in a ranking of both.
 	}
 }
 
-// TestHintsOnOwnSet holds floors on the small set of our own.
-func TestHintsOnOwnSet(t *testing.T) {
+// TestOutrankingOwnSet holds floors on the small set of our own.
+func TestOutrankingOwnSet(t *testing.T) {
 	s := loadSet(t, "own", "testdata/tools.json", "testdata/queries.json")
 	a, b := s.hints(9)
 	t.Logf("needed %+v, for nothing %+v", a, b)

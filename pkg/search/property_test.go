@@ -28,9 +28,9 @@ func randomDoc(r *rand.Rand) Doc {
 	}
 }
 
-// TestWhatIsOutsideTheViewLeavesNoTrace adds, removes and changes tools outside a
+// TestRankOutsideView adds, removes and changes tools outside a
 // view of random catalogs. Every score of the view stays the same to the last bit.
-func TestWhatIsOutsideTheViewLeavesNoTrace(t *testing.T) {
+func TestRankOutsideView(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	typist := newTypist()
 	for round := range 200 {
@@ -86,7 +86,7 @@ func TestWhatIsOutsideTheViewLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestSameDocsSameBytes(t *testing.T) {
+func TestBuildTwice(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	catalog := make([]Doc, 50)
 	for i := range catalog {
@@ -100,7 +100,7 @@ func TestSameDocsSameBytes(t *testing.T) {
 	}
 }
 
-func TestScoresLieBetweenZeroAndOne(t *testing.T) {
+func TestScoreRange(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 200 {
 		catalog := make([]Doc, 1+r.IntN(20))

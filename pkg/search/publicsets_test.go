@@ -28,13 +28,13 @@ func unbounded(m mixing) mixing {
 	return m
 }
 
-// TestFiguresOnPublicSets pins what the ranking reaches on the public sets, without
+// TestPublicSets pins what the ranking reaches on the public sets, without
 // a least cosine. The table, the analysis and the sums all have to be right for it.
 //
 // The figures come from another implementation: with the newest Snowball English, but for
 // the 47 with Porter's stemmer of 1980. The older Snowball in use here agrees with the one
 // on the large sets and with the other on the 47, where one label is .01 of R@5.
-func TestFiguresOnPublicSets(t *testing.T) {
+func TestPublicSets(t *testing.T) {
 	const within = .005
 	want := map[string]map[string]measures{
 		"lexical": {

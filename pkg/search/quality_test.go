@@ -234,9 +234,9 @@ func bootstrap(perSet [][]float64, n int) []float64 {
 	return out
 }
 
-// TestQualityOnOwnSet fails if ranking gets worse on a small set of our own. It
+// TestQualityOwnSet fails if ranking gets worse on a small set of our own. It
 // holds floors, a little below what was measured, and is no set to tune by.
-func TestQualityOnOwnSet(t *testing.T) {
+func TestQualityOwnSet(t *testing.T) {
 	s := loadSet(t, "own", "testdata/tools.json", "testdata/queries.json")
 	for _, c := range []struct {
 		name  string

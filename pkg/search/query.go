@@ -2,7 +2,7 @@ package search
 
 import (
 	"math"
-	"unicode/utf8"
+	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
 	"github.com/portcullis-mcp/portcullis/pkg/search/words"
@@ -26,31 +26,16 @@ type Query struct {
 
 // Query analyses the text of a query.
 func (ix *Index) Query(text string) Query {
-	if len(text) > maxQueryBytes {
-		end := maxQueryBytes
-		for end > maxQueryBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end]
-	}
-	order, counts := tallied(words.Split(text))
-	q := Query{vector: make([]int32, ix.table.Dim())}
-	stemCounts := make([]int, 0, len(order))
-	place := make(map[string]int, len(order))
+	order, counts := tallied(words.Split(text[:min(len(text), maxQueryBytes)]), maxQueryWords)
 	sum := make([]float64, ix.table.Dim())
+	var stems []string
 	for i, w := range order {
 		ix.table.Add(sum, w, emphasis(counts[i]))
-		s := stem(w)
-		at, ok := place[s]
-		if !ok {
-			at = len(q.stems)
-			place[s] = at
-			q.stems = append(q.stems, s)
-			stemCounts = append(stemCounts, 0)
-		}
-		stemCounts[at] += counts[i]
+		stems = append(stems, slices.Repeat([]string{stem(w)}, counts[i])...)
 	}
-	for _, n := range stemCounts {
+	q := Query{vector: make([]int32, len(sum))}
+	q.stems, counts = tallied(stems, len(stems))
+	for _, n := range counts {
 		q.weights = append(q.weights, emphasis(n))
 	}
 	codes := make([]int8, len(sum))
@@ -61,13 +46,13 @@ func (ix *Index) Query(text string) Query {
 	return q
 }
 
-// tallied returns the first maxQueryWords different words, and how often each comes.
-func tallied(all []string) (order []string, counts []int) {
-	place := make(map[string]int, min(len(all), maxQueryWords))
+// tallied returns the first most different words of all, and how often each comes.
+func tallied(all []string, most int) (order []string, counts []int) {
+	place := make(map[string]int, min(len(all), most))
 	for _, w := range all {
 		at, ok := place[w]
 		if !ok {
-			if len(order) == maxQueryWords {
+			if len(order) == most {
 				continue
 			}
 			at = len(order)

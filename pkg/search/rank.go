@@ -19,7 +19,7 @@ const (
 type mixing struct {
 	share     float64 // of the semantic signal, 0…1
 	threshold float64 // the least cosine of a match by meaning
-	exact     bool    // misspelt words are not mended
+	exact     bool    // misspelt words are not corrected
 }
 
 func fused() mixing { return mixing{share: semanticShare, threshold: minCosine} }
@@ -132,7 +132,7 @@ func (ix *Index) byWords(q Query, view tool.Set, exact bool) []float64 {
 	return scores
 }
 
-// A wanted term is one that the view has and the query, or its mending, asks for.
+// A wanted term is one that the view has and the query, or its correction, asks for.
 type wanted struct {
 	term, df int
 	weight   float64

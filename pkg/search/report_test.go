@@ -125,7 +125,7 @@ the last row.
 		name string
 		m    mixing
 	}{
-		{"lexical, misspellings not mended", exact},
+		{"lexical, misspellings not corrected", exact},
 		{"**lexical**", lexical()},
 		{"vectors alone", unbounded(mixing{share: 1})},
 		{"fused", unbounded(fused())},
@@ -178,9 +178,9 @@ the next.
 		name string
 		m    mixing
 	}{
-		{"lexical, misspellings not mended", mixing{threshold: math.Inf(1), exact: true}},
+		{"lexical, misspellings not corrected", mixing{threshold: math.Inf(1), exact: true}},
 		{"lexical", lexical()},
-		{"fused, misspellings not mended", mixing{share: semanticShare, threshold: minCosine, exact: true}},
+		{"fused, misspellings not corrected", mixing{share: semanticShare, threshold: minCosine, exact: true}},
 		{"fused, as shipped", fused()},
 	} {
 		clean, spoilt := runOver(sets, r.m, false), runOver(sets, r.m, true)

@@ -102,8 +102,8 @@ func TestRank(t *testing.T) {
 		{"one wrong letter", "dilete", Options{Lexical: true}, []int{0}},
 		{"two letters swapped", "deltee", Options{Lexical: true}, []int{0}},
 		{"two edits are another word", "dalate", Options{Lexical: true}, []int{}},
-		{"a short word is not mended", "fil", Options{Lexical: true}, []int{}},
-		{"a code is not mended", "ec3s", Options{Lexical: true}, []int{}},
+		{"a short word is not corrected", "fil", Options{Lexical: true}, []int{}},
+		{"a code is not corrected", "ec3s", Options{Lexical: true}, []int{}},
 		{"CJK by pairs", "検索", Options{}, []int{3}},
 		{"stop words only", "what is the", Options{}, []int{}},
 		{"nothing", "", Options{}, []int{}},
@@ -119,18 +119,18 @@ func TestRank(t *testing.T) {
 	}
 }
 
-func TestMendingLooksAtTheViewAlone(t *testing.T) {
+func TestRankMisspelt(t *testing.T) {
 	ix := indexOf(t, docs("invoice", "invoices_of_voice", "voicemail"))
 	if got := found(ix.Rank(ix.Query("invoice"), viewOf(3, 2), 10, Options{Lexical: true})); len(got) != 0 {
 		t.Errorf("finds %v, want nothing: no stem of the view is one edit away", got)
 	}
 	ix = indexOf(t, docs("tables", "cables"))
 	if got := found(ix.Rank(ix.Query("tables"), viewOf(2, 1), 10, Options{Lexical: true})); !slices.Equal(got, []int{1}) {
-		t.Errorf("finds %v, want [1]: the view lacks tables, so it is mended although the index has it", got)
+		t.Errorf("finds %v, want [1]: the view lacks tables, so it is corrected although the index has it", got)
 	}
 }
 
-func TestEqualScoresAreOrderedByNumber(t *testing.T) {
+func TestRankTies(t *testing.T) {
 	ix := indexOf(t, docs("read", "write", "read", "read"))
 	r := ix.Rank(ix.Query("read"), fullSet(4), 2, Options{})
 	if got := found(r); !slices.Equal(got, []int{0, 2}) || r.Total != 3 {
@@ -138,7 +138,7 @@ func TestEqualScoresAreOrderedByNumber(t *testing.T) {
 	}
 }
 
-func TestLimit(t *testing.T) {
+func TestRankLimit(t *testing.T) {
 	names := make([]string, 200)
 	for i := range names {
 		names[i] = "read" + strings.Repeat("_filler", i%7)
@@ -158,7 +158,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-func TestViewOfAnotherSize(t *testing.T) {
+func TestRankViewSize(t *testing.T) {
 	ix := indexOf(t, docs("read", "read", "read"))
 	q := ix.Query("read")
 	want := ix.Rank(q, fullSet(3), 10, Options{})
@@ -176,7 +176,7 @@ func TestViewOfAnotherSize(t *testing.T) {
 	}
 }
 
-func TestIndexOfAnotherTableRanksByWords(t *testing.T) {
+func TestRankWithoutVectors(t *testing.T) {
 	catalog := docs("delete_file", "send_email")
 	table := embedding.Default()
 	for name, b := range map[string][]byte{
@@ -198,7 +198,7 @@ func TestIndexOfAnotherTableRanksByWords(t *testing.T) {
 	}
 }
 
-func TestLongQueryIsCut(t *testing.T) {
+func TestQueryLength(t *testing.T) {
 	ix := indexOf(t, docs("needle", "thread"))
 	var b strings.Builder
 	for i := range maxQueryWords {

@@ -30,9 +30,9 @@ func vectorOf(table *embedding.Table, text string) ([]int8, float32) {
 	return codes, embedding.Quantise(codes, sum)
 }
 
-// TestVectorsAreThoseOfTheProgram pins the vectors of 200 words and 50 sentences that
+// TestGoldenVectors pins the vectors of 200 words and 50 sentences that
 // the program in maketable wrote beside the table: bit by bit.
-func TestVectorsAreThoseOfTheProgram(t *testing.T) {
+func TestGoldenVectors(t *testing.T) {
 	type vector struct {
 		Word   string   `json:"word"`
 		Pieces []string `json:"pieces"`
@@ -96,7 +96,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-func TestAddAllocatesNothing(t *testing.T) {
+func TestAddAllocs(t *testing.T) {
 	table := embedding.Default()
 	sum := make([]float64, table.Dim())
 	if n := testing.AllocsPerRun(100, func() { table.Add(sum, "deserialisation", 1) }); n != 0 {

@@ -10,13 +10,13 @@
 // The file, little endian:
 //
 //	 0  8 bytes  "PIECEVEC"
-//	 8  u32 × 5  version 1, numbers a row, bits a number (4 or 8), pieces,
+//	 8  u32 × 5  version 1, numbers a row, bits a number (4), pieces,
 //	             length of the piece texts
 //	28  u32      offset of each piece's text, and of the end (pieces + 1)
 //	    bytes    texts in bytewise order, joined, zeros up to a multiple of 4;
 //	             a piece that continues a word starts with "##"
 //	    f32      scale of each row
-//	    bytes    rows: 4 bits, low half first, number = code − 8; 8 bits: signed
+//	    bytes    rows: 4 bits a number, low half first, number = code − 8
 package embedding
 
 import (
@@ -44,12 +44,12 @@ const (
 // A Table holds a row of numbers for each word piece. The zero Table knows no
 // word. A Table is safe for concurrent use.
 type Table struct {
-	dim, bits, count int
-	firsts           int    // pieces from this one on begin a word
-	offsets          string // u32 × (count+1)
-	texts            string
-	scales           string // f32 × count
-	rows             string
+	dim, count int
+	firsts     int    // pieces from this one on begin a word
+	offsets    string // u32 × (count+1)
+	texts      string
+	scales     string // f32 × count
+	rows       string
 }
 
 // Default returns the built-in table.
@@ -68,17 +68,17 @@ func Open(data string) (Table, error) {
 		return Table{}, fmt.Errorf("%w: version %d, want %d", ErrFormat, v, version)
 	}
 	dim, bits, count, size := int64(u32(data, 12)), int64(u32(data, 16)), int64(u32(data, 20)), int64(u32(data, 24))
-	if (bits != 4 && bits != 8) || dim == 0 || dim > maxDim || dim%2 != 0 {
+	if bits != 4 || dim == 0 || dim > maxDim || dim%2 != 0 {
 		return Table{}, fmt.Errorf("%w: %d numbers of %d bits a row", ErrFormat, dim, bits)
 	}
 	texts := headerSize + 4*(count+1)
 	scales := texts + (size+3)/4*4
 	rows := scales + 4*count
-	if end := rows + count*dim*bits/8; end != int64(len(data)) {
+	if end := rows + count*dim/2; end != int64(len(data)) {
 		return Table{}, fmt.Errorf("%w: %d bytes, want %d", ErrFormat, len(data), end)
 	}
 	t := Table{
-		dim: int(dim), bits: int(bits), count: int(count),
+		dim: int(dim), count: int(count),
 		offsets: data[headerSize:texts],
 		texts:   data[texts : texts+size],
 		scales:  data[scales:rows],

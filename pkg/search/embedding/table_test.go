@@ -13,7 +13,7 @@ import (
 )
 
 // tableOf encodes a table whose rows are given by piece, as the program does.
-func tableOf(dim, bits int, rows map[string][]int8) string {
+func tableOf(dim int, rows map[string][]int8) string {
 	var texts []string
 	for p := range rows {
 		texts = append(texts, p)
@@ -22,7 +22,7 @@ func tableOf(dim, bits int, rows map[string][]int8) string {
 	blob := strings.Join(texts, "")
 	le := binary.LittleEndian
 	out := []byte(magic)
-	for _, n := range []int{version, dim, bits, len(texts), len(blob)} {
+	for _, n := range []int{version, dim, 4, len(texts), len(blob)} {
 		out = le.AppendUint32(out, uint32(n))
 	}
 	at := 0
@@ -37,25 +37,20 @@ func tableOf(dim, bits int, rows map[string][]int8) string {
 		out = le.AppendUint32(out, math.Float32bits(.5))
 	}
 	for _, p := range texts {
-		row := rows[p]
-		for j := 0; j < dim; j++ {
-			if bits == 8 {
-				out = append(out, byte(row[j]))
-			} else if j%2 == 0 {
-				out = append(out, byte(row[j]+8)|byte(row[j+1]+8)<<4)
-			}
+		for pair := range slices.Chunk(rows[p], 2) {
+			out = append(out, byte(pair[0]+8)|byte(pair[1]+8)<<4)
 		}
 	}
 	return string(out)
 }
 
-func small(bits int) string {
-	return tableOf(2, bits, map[string][]int8{
+func small() string {
+	return tableOf(2, map[string][]int8{
 		"do": {1, 2}, "dog": {3, -4}, "dot": {7, 7}, "##s": {-2, 5}, "##ma": {1, 0}, "##matic": {6, 6},
 	})
 }
 
-func TestBuiltinTableIsTheOneNamed(t *testing.T) {
+func TestDefault(t *testing.T) {
 	file, err := os.ReadFile("table.bin")
 	if err != nil {
 		t.Fatal(err)
@@ -68,55 +63,53 @@ func TestBuiltinTableIsTheOneNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if table.dim != 256 || table.bits != 4 || table.count != 20000 || table.firsts <= 0 {
-		t.Errorf("table has %d rows of %d × %d bits, words from %d on", table.count, table.dim, table.bits, table.firsts)
+	if table.dim != 256 || table.count != 20000 || table.firsts <= 0 {
+		t.Errorf("table has %d rows of %d numbers, words from %d on", table.count, table.dim, table.firsts)
 	}
 	if got := Default(); got != table {
 		t.Error("Default is not the built-in table")
 	}
 }
 
-func TestAddSumsTheLongestPieces(t *testing.T) {
-	for _, bits := range []int{4, 8} {
-		table, err := Open(small(bits))
-		if err != nil {
-			t.Fatal(err)
+func TestAdd(t *testing.T) {
+	table, err := Open(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		word string
+		want []float64 // half of the sum of the rows, twice; nil: unknown
+	}{
+		{"do", []float64{1, 2}},
+		{"dog", []float64{3, -4}},
+		{"dogs", []float64{1, 1}},
+		{"dogma", []float64{4, -4}},
+		{"dogmatic", []float64{9, 2}},
+		{"dogmatics", []float64{7, 7}},
+		{"dos", []float64{-1, 7}},
+		{"d", nil},
+		{"s", nil},
+		{"dogmat", nil},
+		{"dôme", nil},
+		{"##s", nil},
+		{"", nil},
+		{"do" + strings.Repeat("s", maxPieces), nil},
+	} {
+		sum := make([]float64, 2)
+		known := table.Add(sum, c.word, 2)
+		if want := c.want != nil; known != want {
+			t.Errorf("Add(%q) = %v, want %v", c.word, known, want)
 		}
-		for _, c := range []struct {
-			word string
-			want []float64 // half of the sum of the rows, twice; nil: unknown
-		}{
-			{"do", []float64{1, 2}},
-			{"dog", []float64{3, -4}},
-			{"dogs", []float64{1, 1}},
-			{"dogma", []float64{4, -4}},
-			{"dogmatic", []float64{9, 2}},
-			{"dogmatics", []float64{7, 7}},
-			{"dos", []float64{-1, 7}},
-			{"d", nil},
-			{"s", nil},
-			{"dogmat", nil},
-			{"dôme", nil},
-			{"##s", nil},
-			{"", nil},
-			{"do" + strings.Repeat("s", maxPieces), nil},
-		} {
-			sum := make([]float64, 2)
-			known := table.Add(sum, c.word, 2)
-			if want := c.want != nil; known != want {
-				t.Errorf("%d bits: Add(%q) = %v, want %v", bits, c.word, known, want)
-			}
-			if c.want == nil {
-				c.want = []float64{0, 0}
-			}
-			if !slices.Equal(sum, c.want) {
-				t.Errorf("%d bits: Add(%q) sums to %v, want %v", bits, c.word, sum, c.want)
-			}
+		if c.want == nil {
+			c.want = []float64{0, 0}
+		}
+		if !slices.Equal(sum, c.want) {
+			t.Errorf("Add(%q) sums to %v, want %v", c.word, sum, c.want)
 		}
 	}
 }
 
-func TestZeroTableKnowsNoWord(t *testing.T) {
+func TestZeroTable(t *testing.T) {
 	var table Table
 	if table.Dim() != 0 || table.Add(nil, "file", 1) {
 		t.Error("the zero Table has a vector")
@@ -144,7 +137,7 @@ func TestQuantise(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	good := small(4)
+	good := small()
 	with := func(at int, n uint32) string {
 		b := []byte(good)
 		binary.LittleEndian.PutUint32(b[at:], n)
@@ -157,7 +150,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"rows of nothing", with(12, 0), "0 numbers"},
 		{"rows of an odd length", with(12, 3), "3 numbers"},
 		{"rows beyond reason", with(12, 1<<20), "1048576 numbers"},
-		{"other bits", with(16, 5), "5 bits"},
+		{"other bits", with(16, 8), "8 bits"},
 		{"more pieces than bytes", with(20, math.MaxUint32), "bytes"},
 		{"longer texts than bytes", with(24, math.MaxUint32), "bytes"},
 		{"a truncated file", good[:len(good)-1], "bytes"},
@@ -171,9 +164,9 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	f.Add(small(4), "dogs")
-	f.Add(small(8), "dogmatic")
-	f.Add(small(4)[:40], "do")
+	f.Add(small(), "dogs")
+	f.Add(small(), "dogmatic")
+	f.Add(small()[:40], "do")
 	f.Add("", "")
 	f.Fuzz(func(t *testing.T, data, word string) {
 		table, err := Open(data)

@@ -1,6 +1,9 @@
 package embedding
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // maxPieces is how many pieces a word may have. Words are cut to 64 bytes before
 // they come here; a longer one that needs more pieces counts as unknown.
@@ -20,17 +23,13 @@ func (t *Table) Add(sum []float64, word string, weight float64) bool {
 		return false
 	}
 	for _, i := range pieces[:n] {
-		step := weight * t.scale(i)
-		if t.bits == 4 {
-			t.add4(sum[:t.dim], i, step)
-		} else {
-			t.add8(sum[:t.dim], i, step)
-		}
+		t.add(sum[:t.dim], i, weight*t.scale(i))
 	}
 	return true
 }
 
-func (t *Table) add4(sum []float64, i int, step float64) {
+// add adds step times the numbers of row i to sum.
+func (t *Table) add(sum []float64, i int, step float64) {
 	var products [16]float64
 	for code := range products {
 		products[code] = step * float64(code-8)
@@ -40,13 +39,6 @@ func (t *Table) add4(sum []float64, i int, step float64) {
 		c, pair := row[j], sum[2*j:2*j+2:2*j+2]
 		pair[0] += products[c&15]
 		pair[1] += products[c>>4]
-	}
-}
-
-func (t *Table) add8(sum []float64, i int, step float64) {
-	row := t.rows[i*t.dim : (i+1)*t.dim]
-	for j := range len(row) {
-		sum[j] += float64(step * float64(int8(row[j])))
 	}
 }
 
@@ -77,15 +69,7 @@ func (t *Table) longest(s string, lo, hi, skip int) (piece, length int) {
 	for len(s) > 0 {
 		// The last piece that is not after s is the one sought, or shares more with s
 		// than any other before it does; then no longer piece than that can begin s.
-		at, end := lo, hi
-		for at < end {
-			mid := int(uint(at+end) / 2)
-			if t.after(mid, skip) <= s {
-				at = mid + 1
-			} else {
-				end = mid
-			}
-		}
+		at := lo + sort.Search(hi-lo, func(i int) bool { return t.after(lo+i, skip) > s })
 		if at == lo {
 			return 0, 0
 		}

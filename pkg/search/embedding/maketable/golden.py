@@ -18,7 +18,7 @@ class Table:
     """The table of a file, as table.go describes it, by a dictionary instead of a search."""
 
     def __init__(self, data):
-        version, dim, bits, count, size = struct.unpack_from("<5I", data, 8)
+        version, dim, _, count, size = struct.unpack_from("<5I", data, 8)
         if data[:8] != b"PIECEVEC" or version != 1:
             raise ValueError("not a table of version 1")
         offsets = np.frombuffer(data, "<u4", count + 1, 28)
@@ -27,11 +27,8 @@ class Table:
         at += size + -size % 4
         self.scale = np.frombuffer(data, "<f4", count, at).astype(np.float64)
         at += 4 * count
-        if bits == 4:
-            packed = np.frombuffer(data, np.uint8, offset=at).reshape(count, dim // 2).astype(np.int16)
-            self.codes = np.stack([packed & 15, packed >> 4], 2).reshape(count, dim) - 8
-        else:
-            self.codes = np.frombuffer(data, np.int8, offset=at).reshape(count, dim)
+        packed = np.frombuffer(data, np.uint8, offset=at).reshape(count, dim // 2).astype(np.int16)
+        self.codes = np.stack([packed & 15, packed >> 4], 2).reshape(count, dim) - 8
         self.dim = dim
 
     def vector(self, text_words):

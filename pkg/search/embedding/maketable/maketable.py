@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Distil a sentence encoder into a table with one short vector a word piece: semantic ranking without a model at run time.
 
-    maketable.py --inputs DIR [--cache DIR] [--out DIR] [--dim 256] [--bits 4] [--top 20000]
+    maketable.py --inputs DIR [--cache DIR] [--out DIR] [--dim 256] [--top 20000]
 
 DIR holds the wheels that inputs.txt names; their SHA-256 are checked against it. Writes table.bin, sum.go (its digest)
 and testdata/golden.json (vectors of words and sentences, which a Go test holds its own against) to the embedding package.
@@ -93,18 +93,16 @@ def compress(rows, rank, dim):
     return rows / np.median(np.linalg.norm(rows, axis=1))
 
 
-def encode_table(tokens, rows, weight, bits):
+def encode_table(tokens, rows, weight):
     """The bytes of the file; see table.go."""
     order = sorted(range(len(tokens)), key=lambda i: tokens[i].encode())
     names, rows, weight = [tokens[i].encode() for i in order], rows[order], weight[order]
-    limit = 7 if bits == 4 else 127
-    step = np.abs(rows).max(1, keepdims=True) / limit
-    codes = np.clip(np.round(rows / step), -limit, limit).astype(np.int8)
-    if bits == 4:
-        codes = (codes + 8).astype(np.uint8)
-        codes = codes[:, 0::2] | codes[:, 1::2] << 4
+    step = np.abs(rows).max(1, keepdims=True) / 7
+    codes = np.clip(np.round(rows / step), -7, 7).astype(np.int8)
+    codes = (codes + 8).astype(np.uint8)
+    codes = codes[:, 0::2] | codes[:, 1::2] << 4
     blob = b"".join(names)
-    head = b"PIECEVEC" + struct.pack("<5I", 1, rows.shape[1], bits, len(names), len(blob))
+    head = b"PIECEVEC" + struct.pack("<5I", 1, rows.shape[1], 4, len(names), len(blob))
     offsets = np.cumsum([0] + [len(n) for n in names]).astype("<u4").tobytes()
     return head + offsets + blob + b"\0" * (-len(blob) % 4) + (step[:, 0] * weight).astype("<f4").tobytes() + codes.tobytes()
 
@@ -125,7 +123,7 @@ def make(o):
     rows, explained = fit(bags[known], base, target[known])
     keep = np.arange(min(o.top, len(tokens)))
     print(f"{len(texts)} texts, R2 {explained:.3f}, {len(keep)} of {len(tokens)} pieces")
-    return encode_table([tokens[i] for i in keep], compress(rows, rank, o.dim)[keep], weight[keep], o.bits)
+    return encode_table([tokens[i] for i in keep], compress(rows, rank, o.dim)[keep], weight[keep])
 
 
 def main():
@@ -134,7 +132,6 @@ def main():
     a.add_argument("--cache", help="folder that keeps the encoder's output for the next run")
     a.add_argument("--out", default=HERE.parent, type=pathlib.Path, help="folder of the embedding package")
     a.add_argument("--dim", type=int, default=256)
-    a.add_argument("--bits", type=int, default=4, choices=(4, 8))
     a.add_argument("--top", type=int, default=20000, help="keep the N most frequent pieces (all are fitted)")
     o = a.parse_args()
     data = make(o)
