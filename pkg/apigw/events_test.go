@@ -45,7 +45,7 @@ func (g gate) CallTool(_ context.Context, r mcp.Request) (json.RawMessage, error
 	}
 	var params rawjson.Object
 	if r.Meta != nil {
-		params.Add("_meta", r.Meta)
+		params.Add("_meta", r.Meta.Bytes())
 	}
 	params.Add("name", rawjson.Quote(r.Name))
 	params.Add("arguments", r.Arguments)

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // arguments reads the arguments of one of the gateway's tools and collects what is
@@ -21,21 +22,16 @@ type arguments struct {
 	faults []string
 }
 
-// readArguments splits raw, which may be nil, and refuses keys that the tool does not know.
-func readArguments(toolName string, raw json.RawMessage, known ...string) *arguments {
-	a := &arguments{tool: toolName, values: map[string]json.RawMessage{}}
-	if raw == nil || string(raw) == "null" {
-		return a
-	}
-	list, err := rawjson.Split(raw, rawjson.Lenient)
-	if err != nil {
+// readArguments reads those of a call, and refuses keys that the tool does not know.
+func readArguments(r mcp.Request, known ...string) *arguments {
+	a := &arguments{tool: r.Name, values: map[string]json.RawMessage{}}
+	if r.Arguments != nil && r.Arguments[0] != '{' && string(r.Arguments) != "null" {
 		a.faultf("arguments must be a JSON object")
-		return a
 	}
-	for _, m := range list {
+	for _, m := range r.Fields {
 		switch {
 		case !slices.Contains(known, m.Name):
-			a.faultf("unknown argument %s: %s takes %s", quote(m.Name), toolName, strings.Join(known, ", "))
+			a.faultf("unknown argument %s: %s takes %s", quote(m.Name), r.Name, strings.Join(known, ", "))
 		case string(m.Value) != "null":
 			a.values[m.Name] = m.Value
 		}
@@ -168,5 +164,5 @@ func shown(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &s) == nil && raw[0] == '"' {
 		return "the string " + quote(s)
 	}
-	return cut(string(raw))
+	return text.Clip(string(raw), maxEcho)
 }

@@ -1,14 +1,27 @@
 package gateway
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
+
+// parsed is the call of a tool with these arguments; "": none.
+func parsed(name, arguments string) mcp.Request {
+	if arguments != "" {
+		arguments = `,"arguments":` + arguments
+	}
+	r, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `"` + arguments + `}}`))
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
 
 // readRetrieve reads arguments the way retrieve_tools does.
 func readRetrieve(raw string) (limit int, flag bool, fault string) {
-	a := readArguments("retrieve_tools", json.RawMessage(raw), "query", "limit", "include_disabled", "detail", "read_only")
+	a := readArguments(parsed("retrieve_tools", raw), "query", "limit", "include_disabled", "detail", "read_only")
 	a.text("query", true, "a few words")
 	limit = a.integer("limit", 1, maxLimit, 10)
 	flag = a.boolean("include_disabled")
@@ -84,7 +97,7 @@ func TestRightArgumentsPass(t *testing.T) {
 
 func TestNamesAreAShortListOfStrings(t *testing.T) {
 	read := func(raw string) ([]string, string) {
-		a := readArguments("describe_tools", json.RawMessage(raw), "names")
+		a := readArguments(parsed("describe_tools", raw), "names")
 		return a.names("names", maxNames), a.fault()
 	}
 	for raw, want := range map[string]string{
@@ -112,7 +125,7 @@ func TestWhatAnAgentSentIsRepeatedQuotedAndCut(t *testing.T) {
 		"plain":             `"plain"`,
 		"two\nlines \x1b[0": `"two\nlines \x1b[0"`,
 		"bad \xff utf-8":    `"bad � utf-8"`,
-		long:                `"` + strings.Repeat("ä", 40) + `…"`,
+		long:                `"` + strings.Repeat("ä", 79) + `…"`,
 	} {
 		if got := quote(in); got != want {
 			t.Errorf("quote(%.20q) = %s, want %s", in, got, want)

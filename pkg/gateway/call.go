@@ -63,11 +63,11 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 	}
 	switch r.Name {
 	case retrieveTools:
-		return s.retrieve(ctx, r.Arguments)
+		return s.retrieve(ctx, r)
 	case describeTools:
-		return s.describe(r.Arguments)
+		return s.describe(r)
 	case upstreamServers:
-		return s.listServers(r.Arguments)
+		return s.listServers(r)
 	}
 	return nil, unknownTool(r.Name)
 }
@@ -78,7 +78,7 @@ func unknownTool(name string) *mcp.Error {
 
 // callVariant answers one of the three tools that call others.
 func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request) (json.RawMessage, error) {
-	a := readArguments(r.Name, r.Arguments, "name", "args")
+	a := readArguments(r, "name", "args")
 	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
 	r.Arguments = a.object("args")
 	if fault := a.fault(); fault != "" {

@@ -291,7 +291,7 @@ func TestCallBadArguments(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"name":"nope"}`:                             `Unknown tool: "nope"`,
 		`{"name":"docs__read_document"}`:              `Unknown tool: "docs__read_document"`,
-		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 80) + `…"`,
+		`{"name":"` + strings.Repeat("x", 500) + `"}`: `Unknown tool: "` + strings.Repeat("x", 79) + `…"`,
 	} {
 		_, err := gw.Try(params)
 		if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != -32602 || !strings.Contains(e.Message, want) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -24,8 +26,8 @@ type described struct {
 }
 
 // describe answers describe_tools.
-func (s *Session) describe(raw json.RawMessage) (json.RawMessage, error) {
-	a := readArguments(describeTools, raw, "names")
+func (s *Session) describe(r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r, "names")
 	names := a.names("names", maxNames)
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
@@ -38,7 +40,7 @@ func (s *Session) describe(raw json.RawMessage) (json.RawMessage, error) {
 		id, err := tool.ParseID(name)
 		i, ok := s.find(id)
 		if err != nil || !ok {
-			out.NotFound = append(out.NotFound, cut(name))
+			out.NotFound = append(out.NotFound, text.Clip(name, maxEcho))
 			continue
 		}
 		out.Tools = append(out.Tools, s.described(i))

@@ -33,7 +33,7 @@ func TestDescribeNotFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf(`{"tools":[],"not_found":["%s…","a:\u0000b"]}`, strings.Repeat("ä", 40))
+	want := fmt.Sprintf(`{"tools":[],"not_found":["%s…","a:�b"]}`, strings.Repeat("ä", 79))
 	if r := gw.Call("describe_tools", string(raw)); r.Text != want {
 		t.Errorf("got %s\nwant %s", r.Text, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -59,7 +60,7 @@ func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 		n++
 	}
 	page.WriteByte(']')
-	rest, err := marshal(struct {
+	rest, err := rawjson.Encode(struct {
 		NextCursor string         `json:"nextCursor,omitempty"`
 		TTL        int            `json:"ttlMs"`
 		Meta       map[string]any `json:"_meta,omitempty"`

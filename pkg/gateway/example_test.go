@@ -53,7 +53,10 @@ func ExampleGateway() {
 		fmt.Println(err)
 		return
 	}
-	raw, _ := s.CallTool(ctx, mcp.Request{Name: "retrieve_tools", Arguments: json.RawMessage(`{"query": "delete a file", "include_disabled": true}`)})
+	r, _ := mcp.Parse([]byte(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+		"name": "retrieve_tools", "arguments": {"query": "delete a file", "include_disabled": true}
+	}}`))
+	raw, _ := s.CallTool(ctx, r)
 	var answer struct{ Content []struct{ Text string } }
 	_ = json.Unmarshal(raw, &answer)
 	fmt.Println(answer.Content[0].Text)

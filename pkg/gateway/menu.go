@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // The gateway's own tools in search mode.
@@ -74,7 +75,7 @@ func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage
 	if cursor != "" {
 		return nil, badCursor()
 	}
-	return marshal(struct {
+	return rawjson.Encode(struct {
 		Tools json.RawMessage `json:"tools"`
 		TTL   int             `json:"ttlMs"`
 		Meta  map[string]any  `json:"_meta,omitempty"`

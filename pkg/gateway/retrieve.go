@@ -6,6 +6,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -59,8 +60,8 @@ type matches struct {
 // frequencies of its own, so that neither moves the other. Without the flag the
 // answer says of locked tools at most how many there are that match, if nothing callable
 // does, or match better than everything callable.
-func (s *Session) retrieve(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	a := readArguments(retrieveTools, raw, "query", "limit", "include_disabled", "detail", "read_only")
+func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r, "query", "limit", "include_disabled", "detail", "read_only")
 	text := a.text("query", true, "a few words on what the tool should do")
 	limit := a.integer("limit", 1, maxLimit, 10)
 	withLocked := a.boolean("include_disabled")

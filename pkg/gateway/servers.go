@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
@@ -32,8 +33,8 @@ type serverPage struct {
 }
 
 // listServers answers upstream_servers.
-func (s *Session) listServers(raw json.RawMessage) (json.RawMessage, error) {
-	a := readArguments(upstreamServers, raw, "operation", "name", "after")
+func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r, "operation", "name", "after")
 	operation := a.oneOf("operation", "list", "get")
 	name := a.text("name", operation == "get", "the name of a server as operation list gives it")
 	after := a.text("after", false, "next of the page before")

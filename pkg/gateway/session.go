@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -57,7 +58,7 @@ func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error
 		g.o.Log.LogAttrs(ctx, slog.LevelError, "operator's selection cannot be used", slog.Any("error", err))
 		return downError(st, err)
 	}
-	data, err := marshal(struct {
+	data, err := rawjson.Encode(struct {
 		UnknownToolsets []string           `json:"unknown_toolsets"`
 		UnknownTools    []string           `json:"unknown_tools"`
 		Conflicts       []toolset.Conflict `json:"conflicts"`
@@ -123,7 +124,7 @@ func (s *Session) meta() map[string]any {
 
 // answer returns the result of one of the gateway's own tools.
 func (s *Session) answer(v any) (json.RawMessage, error) {
-	raw, err := marshal(v)
+	raw, err := rawjson.Encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}

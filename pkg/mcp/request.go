@@ -19,9 +19,10 @@ type Request struct {
 
 	Params    bool            // there is a params object; its members are the fields below
 	Name      string          // of tools/call
-	Arguments json.RawMessage // any JSON value; nil: none
+	Arguments json.RawMessage // of tools/call, any JSON value; nil: none
+	Fields    rawjson.Object  // the members of Arguments, if it is an object
 	Cursor    string          // of tools/list
-	Meta      json.RawMessage // _meta, an object; nil: none
+	Meta      rawjson.Object  // the members of _meta
 	Rest      rawjson.Object  // all others, such as requestState
 }
 
@@ -57,7 +58,7 @@ func Parse(body []byte) (Request, *Error) {
 		r.ID = PeekID(bytes.NewReader(body))
 		return r, refuse(CodeInvalidRequest, fmt.Sprintf("the message has more than %d members or %d elements", maxMembers, maxElements))
 	}
-	envelope, err := rawjson.Split(body, rawjson.Strict, "params")
+	envelope, err := rawjson.Split(body, rawjson.Strict, "params", "arguments", "_meta")
 	switch {
 	case errors.Is(err, rawjson.ErrDuplicateName):
 		return r, refuse(CodeInvalidRequest, "a member name is given twice")
@@ -122,11 +123,11 @@ func (r Request) readParams(params rawjson.Object) (Request, *Error) {
 		ok := true
 		switch {
 		case m.Name == "_meta":
-			r.Meta, ok = m.Value, m.Value[0] == '{'
+			r.Meta, ok = m.Members, m.Value[0] == '{'
 		case m.Name == "name" && r.Method == MethodCallTool:
 			r.Name, ok = rawjson.Text(m.Value), m.Value[0] == '"'
 		case m.Name == "arguments" && r.Method == MethodCallTool:
-			r.Arguments = m.Value
+			r.Arguments, r.Fields = m.Value, m.Members
 		case m.Name == "cursor" && r.Method == MethodListTools:
 			r.Cursor, ok = rawjson.Text(m.Value), m.Value[0] == '"' || string(m.Value) == "null"
 		default:

@@ -49,10 +49,15 @@ func FuzzParse(f *testing.F) {
 		var params struct { // takes names in any case
 			Name      any
 			Arguments json.RawMessage
-			Meta      json.RawMessage `json:"_meta"`
+			Meta      map[string]json.RawMessage `json:"_meta"`
 		}
-		if err := json.Unmarshal(envelope["params"], &params); err != nil || !bytes.Equal(params.Meta, m.Meta) {
-			t.Errorf("_meta %q, encoding/json reads %q, %v", m.Meta, params.Meta, err)
+		if err := json.Unmarshal(envelope["params"], &params); err != nil || len(params.Meta) != len(m.Meta) {
+			t.Errorf("_meta %v, encoding/json reads %q, %v", m.Meta, params.Meta, err)
+		}
+		for _, member := range m.Meta {
+			if !bytes.Equal(member.Value, params.Meta[member.Name]) {
+				t.Errorf("_meta %q is %s, encoding/json reads %s", member.Name, member.Value, params.Meta[member.Name])
+			}
 		}
 		if m.Method != mcp.MethodCallTool {
 			return

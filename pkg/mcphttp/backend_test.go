@@ -80,7 +80,7 @@ func paramsOf(r mcp.Request) string {
 	}
 	o = append(o, r.Rest...)
 	if r.Meta != nil {
-		o.Add("_meta", r.Meta)
+		o.Add("_meta", r.Meta.Bytes())
 	}
 	return string(o.Bytes())
 }

@@ -2,85 +2,115 @@ package mcphttp_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// A request through the transport and over loopback, in both eras. The list is of 100 tools, as
-// in direct mode; the result of the call is of 4 KiB.
-func BenchmarkHTTP(b *testing.B) {
+// opens is a gateway as a backend; its caller is the agent of the test.
+type opens struct{ *gatewaytest.Gateway }
+
+func (o opens) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	c.Agent = o.Agent
+	return o.MCP.Open(ctx, c)
+}
+
+// realTools returns a gateway with the 527 real tools of 70 servers.
+func realTools(b *testing.B) opens {
+	b.Helper()
+	dir := os.Getenv("PORTCULLIS_DATA")
+	if dir == "" {
+		b.Skip("PORTCULLIS_DATA names no folder with real tools")
+	}
+	all, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := gatewaytest.New(b)
+	for server, list := range all {
+		for _, raw := range list {
+			name := strings.ReplaceAll(server, " ", "-") // a server's name has none
+			if g.ByName[name] == nil {
+				g.Serve(name)
+			}
+			g.ByName[name].Tools = append(g.ByName[name].Tools, string(raw))
+		}
+	}
+	g.Configure(nil, `"gateway":{"mode":"search"}`)
+	g.Sync()
+	return opens{g}
+}
+
+// A backend that does nothing shows what the transport itself costs: a ping, a list of 100 tools, a
+// call with arguments of 1 KiB and of 1 MiB. The gateway with 527 real tools is behind it in the
+// others.
+func BenchmarkHandler(b *testing.B) {
 	var tools []string
 	for i := range 100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"server__tool_%d","description":%q,"inputSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}`, i, strings.Repeat("word ", 30)))
 	}
-	back := &backend{
-		tools: `{"tools":[` + strings.Join(tools, ",") + `]}`,
-		call:  answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`),
-	}
-	srv := httptest.NewServer(newHandler(b, back, nil))
-	defer srv.Close()
-	srv.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 16
-	for _, e := range []era{legacy, modern} {
-		for method, params := range map[string]string{"tools/list": ``, "tools/call": `"name":"server__tool_1","arguments":{"a":"b"}`, "ping": ``} {
-			if e.isModern() && method == "ping" {
-				continue
+	still := newHandler(b, quiet{&backend{tools: `{"tools":[` + strings.Join(tools, ",") + `]}`, call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}, nil)
+	for _, bb := range []struct {
+		name    string
+		h       func(*testing.B) http.Handler
+		request *http.Request
+	}{
+		{"ping", nil, legacy.request(b, "ping", ``)},
+		{"list", nil, legacy.request(b, "tools/list", ``)},
+		{"call_1KiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"call_1MiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
+		{"modern_discover", nil, modern.request(b, "server/discover", ``)},
+		{"modern_list", nil, modern.request(b, "tools/list", ``)},
+		{"modern_call_1KiB", nil, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"527_list", realGateway, modern.request(b, "tools/list", ``)},
+		{"527_call", realGateway, modern.request(b, "tools/call", `"name":"call_tool_destructive","arguments":{"name":"airbnb:airbnb_search","args":{"location":"Berlin"}}`)},
+		{"527_retrieve", realGateway, modern.request(b, "tools/call", `"name":"retrieve_tools","arguments":{"query":"open an issue"}`)},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			h := still
+			if bb.h != nil {
+				h = bb.h(b)
 			}
-			b.Run(strings.ReplaceAll(method, "/", "_")+"/"+e.name, func(b *testing.B) {
-				r := e.request(b, method, params)
-				body, err := io.ReadAll(r.Body)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					q, err := http.NewRequestWithContext(b.Context(), http.MethodPost, srv.URL+"/mcp", bytes.NewReader(body))
-					if err != nil {
-						b.Fatal(err)
-					}
-					q.Header = r.Header
-					res, err := srv.Client().Do(q)
-					if err != nil {
-						b.Fatal(err)
-					}
-					n, err := io.Copy(io.Discard, res.Body)
-					res.Body.Close()
-					if err != nil || res.StatusCode != http.StatusOK || n == 0 {
-						b.Fatalf("status %d, %d bytes, %v", res.StatusCode, n, err)
-					}
-				}
-				back.params, back.cursors, back.callers = nil, nil, nil
-			})
-		}
-	}
-}
-
-// A call without the network, with arguments of 1 KiB and of 1 MiB: what the bytes themselves
-// cost.
-func BenchmarkHandler(b *testing.B) {
-	for _, size := range []int{1 << 10, 1 << 20} {
-		b.Run(fmt.Sprintf("arguments_%dKiB", size>>10), func(b *testing.B) {
-			back := &backend{call: answers(`{"content":[]}`)}
-			h := newHandler(b, back, nil)
-			r := modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", size)+`"}`)
-			body, err := io.ReadAll(r.Body)
+			body, err := io.ReadAll(bb.request.Body)
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r.Body = io.NopCloser(bytes.NewReader(body))
+				bb.request.Body = io.NopCloser(bytes.NewReader(body))
 				w := httptest.NewRecorder()
-				h.ServeHTTP(w, r)
-				if w.Code != 200 {
+				if h.ServeHTTP(w, bb.request); w.Code != http.StatusOK {
 					b.Fatal(w.Body.String())
 				}
-				back.params, back.callers = nil, nil
 			}
 		})
 	}
+}
+
+func realGateway(b *testing.B) http.Handler { return newHandler(b, realTools(b), nil) }
+
+// quiet is a backend that keeps nothing of what it is asked.
+type quiet struct{ *backend }
+
+func (q quiet) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return q, nil }
+
+func (q quiet) ListTools(context.Context, string) (json.RawMessage, error) {
+	return json.RawMessage(q.tools), nil
+}
+
+func (q quiet) CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	return q.call(ctx, r)
 }

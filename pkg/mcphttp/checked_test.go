@@ -10,18 +10,10 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
-	"github.com/portcullis-mcp/portcullis/pkg/gateway"
-	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
-	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
-	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 // A server is an MCP server of the stateless protocol that keeps the last call which it received.
@@ -55,45 +47,30 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// lookups are approvals that keep which tool they were last asked about: that is the one whose
-// lock was checked.
-type lookups struct {
-	*approvaltest.Mem
-	last tool.ID
+// A checking handler is that of a gateway with one server behind it.
+type checking struct {
+	http.Handler
+	last tool.ID // whose lock was checked
 }
 
-func (l *lookups) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
-	l.last = id
-	return l.Mem.Get(ctx, id)
-}
-
-// gatewayTo returns the handler of a gateway with one server behind it.
-func gatewayTo(t testing.TB, s *server, settings string) (http.Handler, *lookups) {
+func gatewayTo(t testing.TB, s *server, settings string) *checking {
 	t.Helper()
 	nets, err := egress.ParseNets("127.0.0.0/8")
 	if err != nil {
 		t.Fatal(err)
 	}
-	up := upstream.New(&upstream.Options{AllowNets: nets})
-	t.Cleanup(up.Close)
-	var objects objecttest.Mem
-	approvals := &lookups{Mem: &approvaltest.Mem{}}
-	if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{"s":{"url":"`+s.URL+`"}},"gateway":`+settings+`}`), ""); err != nil {
-		t.Fatal(err)
+	g := gatewaytest.New(t)
+	g.Upstream = upstream.New(&upstream.Options{AllowNets: nets})
+	g.Restart()
+	g.Serve("s").URL = s.URL
+	g.Configure(nil, `"gateway":`+settings)
+	g.Sync()
+	c := &checking{Handler: newHandler(t, opens{g}, nil)}
+	g.Approvals.OnGet = func(_ context.Context, id tool.ID) error {
+		c.last = id
+		return nil
 	}
-	if _, err := catalog.NewSyncer(&objects, approvals, up, nil).Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	g := gateway.New(state.New(&objects, approvals, nil), approvals, up, nil)
-	return newHandler(t, opens{g}, nil), approvals
-}
-
-// opens is a gateway as a backend.
-type opens struct{ *gateway.Gateway }
-
-func (o opens) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
-	c.Agent = identity.Agent{ID: "a", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
-	return o.Gateway.Open(ctx, c)
+	return c
 }
 
 // FuzzCheckedIsSent sends bodies through the handler, the gateway and the upstream client. Of
@@ -112,9 +89,8 @@ func FuzzCheckedIsSent(f *testing.F) {
 	s := &server{}
 	s.Server = httptest.NewServer(s)
 	f.Cleanup(s.Close)
-	direct, directChecks := gatewayTo(f, s, `{"mode":"direct"}`)
-	search, searchChecks := gatewayTo(f, s, `{}`)
-	for h, name := range map[http.Handler]string{direct: "s__read", search: "call_tool_read"} {
+	direct, search := gatewayTo(f, s, `{"mode":"direct"}`), gatewayTo(f, s, `{}`)
+	for h, name := range map[*checking]string{direct: "s__read", search: "call_tool_read"} {
 		s.call = nil
 		if send(h, legacy.request(f, "tools/call", `"name":"`+name+`","arguments":{"name":"s:read"}`)); s.call == nil {
 			f.Fatal(name + " does not reach the server")
@@ -134,12 +110,11 @@ func FuzzCheckedIsSent(f *testing.F) {
 			wrapped.Args = json.RawMessage("{}")
 		}
 		for _, way := range []struct {
-			h         http.Handler
-			checks    *lookups
+			*checking
 			arguments json.RawMessage
-		}{{direct, directChecks, m.Params.Arguments}, {search, searchChecks, wrapped.Args}} {
-			s.call, way.checks.last = nil, tool.ID{}
-			got := send(way.h, post(t, string(body)))
+		}{{direct, m.Params.Arguments}, {search, wrapped.Args}} {
+			s.call, way.last = nil, tool.ID{}
+			got := send(way, post(t, string(body)))
 			if s.call == nil {
 				continue
 			}
@@ -147,7 +122,7 @@ func FuzzCheckedIsSent(f *testing.F) {
 			if err := json.Unmarshal(s.call, &sent); err != nil || got.status != http.StatusOK {
 				t.Fatalf("%q: sent %s, %v; answered %d", body, s.call, err, got.status)
 			}
-			checked := way.checks.last.Name
+			checked := way.last.Name
 			if name, _ := tool.DecodeHeader(s.header.Get("Mcp-Name")); checked == "" || name != checked || string(sent["name"]) != `"`+checked+`"` {
 				t.Errorf("%q: checked %q, sent the name %s and the header %q", body, checked, sent["name"], name)
 			}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -63,7 +61,10 @@ func version(h http.Header) (string, *mcp.Error) {
 		return "", err
 	}
 	if !slices.Contains(offered, v) {
-		data, _ := json.Marshal(sdk.UnsupportedProtocolVersionData{Supported: offered, Requested: v})
+		data, _ := json.Marshal(struct {
+			Supported []string `json:"supported"`
+			Requested string   `json:"requested"`
+		}{offered, v})
 		return "", &mcp.Error{
 			Code:    mcp.CodeVersion,
 			Message: "unsupported protocol version",
@@ -97,37 +98,26 @@ func mismatch(format string, args ...any) *mcp.Error {
 	}
 }
 
-// sdkHeader returns the headers for the SDK: those that it reads, and only in a form
-// that it takes.
-//
-// It refuses an Accept header without SSE although it answers in JSON, and a
-// Last-Event-ID, which some clients send with every request; and it compares Mcp-Name with the
-// body without decoding it first.
-func sdkHeader(h http.Header, version string) (http.Header, *mcp.Error) {
-	out := http.Header{
-		"Content-Type": {"application/json"},
-		"Accept":       {"application/json, text/event-stream"},
+// standardHeaders are the headers that repeat what the message says.
+type standardHeaders struct {
+	version string // "": none, or that which none means
+	method  string
+	name    string // decoded
+}
+
+func readHeaders(h http.Header) (out standardHeaders, err *mcp.Error) {
+	if out.version, err = version(h); err != nil {
+		return out, err
 	}
-	if version != "" {
-		out.Set(mcp.HeaderVersion, version)
+	if out.method, err = single(h, mcp.HeaderMethod); err != nil {
+		return out, err
 	}
-	method, err := single(h, mcp.HeaderMethod)
-	if err != nil {
-		return nil, err
+	if out.name, err = single(h, mcp.HeaderName); err != nil {
+		return out, err
 	}
-	name, err := single(h, mcp.HeaderName)
-	if err != nil {
-		return nil, err
-	}
-	name, ok := tool.DecodeHeader(name)
-	if !ok {
-		return nil, mismatch("header %s is not encoded as it must be", mcp.HeaderName)
-	}
-	if method != "" {
-		out[mcp.HeaderMethod] = []string{method}
-	}
-	if name != "" {
-		out[mcp.HeaderName] = []string{name}
+	var ok bool
+	if out.name, ok = tool.DecodeHeader(out.name); !ok {
+		return out, mismatch("header %s is not encoded as it must be", mcp.HeaderName)
 	}
 	return out, nil
 }

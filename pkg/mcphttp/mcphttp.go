@@ -16,15 +16,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"strings"
 	"time"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // A Backend knows the tools. It is safe for concurrent use.
@@ -107,18 +108,12 @@ func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, erro
 		return nil, err
 	}
 	h.origins = origins
-	h.sdk = h.newServer()
-	h.rpc = sdk.NewStreamableHTTPHandler(
-		func(*http.Request) *sdk.Server { return h.sdk },
-		&sdk.StreamableHTTPOptions{
-			Stateless:                    true,
-			JSONResponse:                 true,
-			PropagateRequestCancellation: true,
-			MaxRequestBodyBytes:          h.opts.MaxBody,
-			DisableLocalhostProtection:   behindProxy(h.opts.BaseURL),
-			Logger:                       slog.New(warnings{h.opts.Log.Handler()}),
-		})
-	return h, nil
+	h.proxied = behindProxy(h.opts.BaseURL)
+	h.serverInfo, err = rawjson.Encode(struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}{h.opts.Name, h.opts.Version})
+	return h, err
 }
 
 func (h *handler) fill() {
@@ -146,20 +141,6 @@ func (h *handler) fill() {
 	}
 }
 
-// warnings is a log handler without the lines that the SDK writes for each request, of
-// which there is one of our own.
-type warnings struct{ slog.Handler }
-
-func (w warnings) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && w.Handler.Enabled(ctx, l)
-}
-
-func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return warnings{w.Handler.WithAttrs(attrs)}
-}
-
-func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
-
 // behindProxy reports whether clients reach this process by a name that is not
 // the loopback's. Only then may a request that arrives on loopback carry such a
 // Host; otherwise it is a page that rebound its name to this machine.
@@ -168,9 +149,17 @@ func behindProxy(baseURL string) bool {
 	if err != nil || u.Host == "" {
 		return false
 	}
-	name := u.Hostname()
-	ip := net.ParseIP(name)
-	return name != "localhost" && (ip == nil || !ip.IsLoopback())
+	return !isLoopback(u.Host)
+}
+
+// isLoopback reports whether an address, with or without a port, is this machine's own.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // checkBaseURL refuses an address to which a path cannot simply be added.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -18,13 +16,6 @@ import (
 // there, so a body under its own limit may still be over this one.
 const maxQuoted = 6<<20 - 16<<10
 
-// A rawResult stands in the SDK's answer for the bytes that the backend gave. They
-// are put in later: the encoder would drop white space and copy them thrice.
-type rawResult struct{ sdk.ResultBase }
-
-// MarshalJSON returns a placeholder.
-func (*rawResult) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
-
 // What a result is, as resultType says.
 const (
 	resultComplete = `"` + mcp.ResultComplete + `"`
@@ -33,11 +24,11 @@ const (
 
 // A decorator adds to a result what the protocol wants beside what the backend gave.
 type decorator struct {
-	list       bool            // of tools, which a client may keep
-	modern     bool            // of the stateless protocol
-	checked    bool            // the client holds structuredContent against the tool's output schema
-	serverInfo []byte          // who answers; only in the stateless protocol
-	meta       json.RawMessage // of the request
+	list       bool           // of tools, which a client may keep
+	modern     bool           // of the stateless protocol
+	checked    bool           // the client holds structuredContent against the tool's output schema
+	serverInfo []byte         // who answers; only in the stateless protocol
+	meta       rawjson.Object // of the request
 }
 
 // decorate adds the members that the protocol wants to a result, and takes away what no

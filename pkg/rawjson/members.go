@@ -1,7 +1,6 @@
 package rawjson
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -60,13 +59,10 @@ func Marshal(v any, further Members) ([]byte, error) {
 	if len(further) == 0 {
 		return data, nil
 	}
-	var rest bytes.Buffer
-	e := json.NewEncoder(&rest)
-	e.SetEscapeHTML(false) // they stay as they were read
-	if err := e.Encode(further); err != nil {
+	tail, err := Encode(further)
+	if err != nil {
 		return nil, err
 	}
-	tail := bytes.TrimSuffix(rest.Bytes(), []byte("\n"))
 	if data[0] != '{' {
 		return nil, fmt.Errorf("%T is not an object", v)
 	}

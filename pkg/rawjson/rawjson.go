@@ -237,6 +237,18 @@ func Elements(array []byte) (list []json.RawMessage, err error) {
 	return list, nil
 }
 
+// Encode returns v as compact JSON. It leaves <, > and & as they are: the reader is no browser,
+// and every escape costs an agent tokens.
+func Encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
 // Quote returns s as a JSON string. Bytes that are no UTF-8 become U+FFFD.
 func Quote(s string) json.RawMessage { return appendQuote(nil, s) }
 

@@ -79,9 +79,9 @@ type Call struct {
 	Arguments json.RawMessage // they pass untouched; nil: none
 	Rest      rawjson.Object  // the further members of the caller's params, such as requestState
 
-	// Meta is the caller's _meta object, nil if there is none. What concerns only the caller's
+	// Meta are the members of the caller's _meta. What concerns only the caller's
 	// connection (protocol version, client info, progress, log level) is not passed on.
-	Meta        json.RawMessage
+	Meta        rawjson.Object
 	Traceparent string // of the caller's HTTP request, used if Meta has none
 
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none

@@ -20,8 +20,7 @@ type forwardedMeta struct {
 // the protocol's own fields, and the progress token, since no progress is passed back.
 func forwardMeta(call Call) forwardedMeta {
 	p := forwardedMeta{traceparent: call.Traceparent}
-	meta, _ := rawjson.Split(call.Meta, rawjson.Lenient) // nil: there is none
-	for _, m := range meta {
+	for _, m := range call.Meta {
 		switch {
 		case m.Name == mcp.MetaClientCapabilities:
 			p.capabilities = m.Value

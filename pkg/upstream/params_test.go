@@ -31,19 +31,19 @@ func TestCallParams(t *testing.T) {
 			`{"name":"t","inputResponses":{"q" : {"action":"accept"}},"requestState":"eyJ\u002b","new":[1e2],"_meta":{` + own + `{}}}`},
 		{"no task", modern, Call{Name: "t", Rest: split(`{"task":{"ttl":1},"Task":{}}`), Arguments: json.RawMessage(`{}`)}, `{"name":"t","arguments":{},"_meta":{` + own + `{}}}`},
 		{"the caller's own session stays here", modern,
-			Call{Name: "t", Meta: json.RawMessage(`{"io.modelcontextprotocol/protocolVersion":"1","io.modelcontextprotocol/clientInfo":{"name":"x"},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,"com.example/k":{"b":1,"a":[ ]}}`)},
+			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/protocolVersion":"1","io.modelcontextprotocol/clientInfo":{"name":"x"},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,"com.example/k":{"b":1,"a":[ ]}}`)},
 			`{"name":"t","_meta":{` + own + `{},"com.example/k":{"b":1,"a":[ ]}}}`},
 		{"capabilities without tasks and user interfaces", modern,
-			Call{Name: "t", Meta: json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{ }},"tasks":{},"extensions":{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{},"com.example/x":{"a":1.0}}}}`)},
+			Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{ }},"tasks":{},"extensions":{"io.modelcontextprotocol/ui":{},"io.modelcontextprotocol/tasks":{},"com.example/x":{"a":1.0}}}}`)},
 			`{"name":"t","_meta":{` + own + `{"elicitation":{"form":{ }},"extensions":{"com.example/x":{"a":1.0}}}}}`},
-		{"capabilities that are none", modern, Call{Name: "t", Meta: json.RawMessage(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
+		{"capabilities that are none", modern, Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
 			`{"name":"t","_meta":{` + own + `{}}}`},
 		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: trace},
 			`{"name":"t","_meta":{"traceparent":"` + trace + `"}}`},
 		{"trace of the metadata before it", legacy,
-			Call{Name: "t", Traceparent: strings.Replace(trace, "0a", "0b", 1), Meta: json.RawMessage(`{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}`)},
+			Call{Name: "t", Traceparent: strings.Replace(trace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}`)},
 			`{"name":"t","_meta":{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}}`},
-		{"a trace that is none", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: json.RawMessage(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
+		{"a trace that is none", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: split(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
 		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: trace + "\r\nX: y"}, `{"name":"t"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func split(object string) rawjson.Object {
 
 func TestTraceHeaders(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
-	_, err := f.call(Call{Name: "tool_aa", Meta: json.RawMessage(`{"traceparent":"` + trace + `","tracestate":"a=b"}`)})
+	_, err := f.call(Call{Name: "tool_aa", Meta: split(`{"traceparent":"` + trace + `","tracestate":"a=b"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

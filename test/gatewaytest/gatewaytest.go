@@ -38,6 +38,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -240,7 +241,7 @@ func (g *Gateway) Try(params string) (json.RawMessage, error) {
 	g.T.Helper()
 	r := Request(g.T, params)
 	if g.Meta != nil {
-		r.Meta = g.Meta
+		r.Meta, _ = rawjson.Split(g.Meta, rawjson.Strict) // it is a test's own
 	}
 	return g.Open().CallTool(g.T.Context(), r)
 }

@@ -126,7 +126,11 @@ func (s *Servers) Call(_ context.Context, t upstream.Target, c upstream.Call) (j
 	if c.Arguments == nil {
 		params = c.Rest
 	}
-	call := Sent{t.ID, t.URL, c.Name, string(params.Bytes()), string(c.Meta), c.Retry}
+	var meta json.RawMessage
+	if c.Meta != nil {
+		meta = c.Meta.Bytes()
+	}
+	call := Sent{t.ID, t.URL, c.Name, string(params.Bytes()), string(meta), c.Retry}
 	s.mu.Lock()
 	s.sent = append(s.sent, call)
 	server := s.ByName[t.ID]

@@ -20,8 +20,8 @@ const (
 
 // undeclared refuses a result that asks its client for what the client has not declared that it
 // can give; nil if it may ask. meta is that of the request.
-func undeclared(inputRequests, meta json.RawMessage) *mcp.Error {
-	has := field(meta, mcp.MetaClientCapabilities)
+func undeclared(inputRequests json.RawMessage, meta rawjson.Object) *mcp.Error {
+	has := meta.Get(mcp.MetaClientCapabilities)
 	missing := map[string]map[string]struct{}{}
 	lacks := func(capability, part string) {
 		if missing[capability] == nil {
@@ -58,7 +58,7 @@ func undeclared(inputRequests, meta json.RawMessage) *mcp.Error {
 				lacks("roots", "")
 			}
 		default: // no client can have declared it
-			lacks(cut(method), "")
+			lacks(clip(method), "")
 		}
 	}
 	if len(missing) == 0 {
