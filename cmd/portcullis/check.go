@@ -69,7 +69,8 @@ func check(ctx context.Context, folder string, getenv func(string) string, out i
 	if err != nil {
 		return nil, err
 	}
-	return c, c.hold(snap)
+	c.hold(snap)
+	return c, nil
 }
 
 func (c *checkup) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
@@ -159,16 +160,9 @@ func (c *checkup) noPolicy(ctx context.Context) bool {
 }
 
 // hold holds lists, toolsets and rules against the catalog.
-func (c *checkup) hold(snap *catalog.Snapshot) error {
+func (c *checkup) hold(snap *catalog.Snapshot) {
 	tools, universe := state.Inventory(c.cfg, snap)
-	bound, err := toolset.Compile(c.cfg, universe)
-	if faults, ok := errors.AsType[config.Faults](err); ok {
-		c.faults("", c.configPath, c.places.Locate(faults))
-		return errCheck
-	}
-	if err != nil {
-		return err
-	}
+	bound := toolset.Compile(c.cfg, universe)
 	for _, s := range c.cfg.Servers {
 		if have, ok := snap.Server(s.Name); !ok || have.Tools == 0 {
 			c.printf("server %q: the catalog has no tool of it, so what the rules match there is not known", s.Name)
@@ -190,7 +184,6 @@ func (c *checkup) hold(snap *catalog.Snapshot) error {
 	for _, name := range policy.Exposed(c.cfg, tools, matches) {
 		c.printf("warning: %s no rule denies any of its tools", c.where(config.JoinPath("mcpServers", name)))
 	}
-	return nil
 }
 
 // where turns the place of a rule into file, line and name.

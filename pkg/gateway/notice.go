@@ -109,8 +109,6 @@ func downText(h state.Health) string {
 			why = "has not loaded the tools of its servers yet"
 		case "catalog_unread", "catalog_unusable":
 			why = "cannot read its list of tools"
-		case "selection_unusable":
-			why, then = "cannot offer the tools that its configuration selects", "Its operator has to fix it."
 		}
 	}
 	return "This gateway " + why + ". No tool is known, and nothing was called. " + then

@@ -34,9 +34,8 @@ type Health struct {
 	Restored int      // approval records that were put back and that nobody has settled yet
 	Rebuilt  []string // servers whose tools come from their approval records
 
-	Selection error   // why the operator's selection of tools cannot be used
-	Sync      Syncs   // how syncs end
-	Servers   Servers // how the configured servers are
+	Sync    Syncs   // how syncs end
+	Servers Servers // how the configured servers are
 
 	// Warnings are things that are allowed and look wrong, one line each, with the file first.
 	Warnings []string

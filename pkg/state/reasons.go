@@ -122,11 +122,6 @@ func (rs *reasons) file(name, key string, p Part, none, empty string) {
 }
 
 func (h Health) config(rs *reasons) {
-	if h.Selection != nil {
-		rs.add("selection_unusable", Failing,
-			`What "tools" in `+config.Key+` selects does not fit the tools that the servers list, so no request is answered.`,
-			`Fix "tools" in the file. The fault: `+h.Selection.Error()+".")
-	}
 	switch p := h.Config; {
 	case p.Err == nil && p.InUse:
 	case missing(p.Err) && !p.InUse:

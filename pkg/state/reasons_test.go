@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -53,9 +52,6 @@ var troubles = []struct {
 	{"approvals restored", "approvals_restored", state.Degraded, func(h *state.Health) { h.Restored = 1 }},
 	{"approvals restored and lost again", "approvals_lost approvals_restored", state.Degraded, func(h *state.Health) { h.Lost, h.Restored = true, 12 }},
 	{"tools rebuilt", "tools_rebuilt", state.Degraded, func(h *state.Health) { h.Rebuilt = []string{"fs", "git"} }},
-	{"selection unusable", "selection_unusable", state.Failing, func(h *state.Health) {
-		h.Selection = errors.New("tools: No tools left after filtering")
-	}},
 	{"policy refused, none held", "policy_refused", state.Failing, func(h *state.Health) { h.Policy = none(faults(1)) }},
 	{"policy refused", "policy_refused", state.Degraded, func(h *state.Health) { h.Policy.Err = faults(1) }},
 	{"policy gone", "policy_gone", state.Degraded, func(h *state.Health) { h.Policy.Err = gone("policy") }},

@@ -30,7 +30,6 @@ type resolved struct {
 	servers   []Server
 	counts    Servers
 	bound     *toolset.Bound
-	boundErr  error
 	decisions []decision // by tool
 	views     cache[*View]
 }
@@ -45,7 +44,7 @@ func resolve(in inputs, prev *resolved) *resolved {
 	}
 	r := &resolved{
 		inputs: in, inventory: prev.inventory, cache: prev.cache, decisions: prev.decisions,
-		servers: prev.servers, counts: prev.counts, bound: prev.bound, boundErr: prev.boundErr,
+		servers: prev.servers, counts: prev.counts, bound: prev.bound,
 		views: cache[*View]{max: cacheSize(in.snap.Len())},
 	}
 	tools := in.cfg != prev.cfg || in.snap.SHA256() != prev.snap.SHA256()
@@ -58,20 +57,12 @@ func resolve(in inputs, prev *resolved) *resolved {
 	if tools || in.snap != prev.snap {
 		r.servers = r.inventory.servers(in.snap)
 		r.counts = countServers(r.servers)
-		r.bound, r.boundErr = toolset.Compile(in.cfg, r.inventory.universe(r.servers))
+		r.bound = toolset.Compile(in.cfg, r.inventory.universe(r.servers))
 	}
 	if tools || in.decided != prev.decided || in.unknown != prev.unknown {
 		r.decisions = decide(r.inventory, in.decided, in.unknown)
 	}
 	return r
-}
-
-// warnings are what looks wrong in the operator's selection, one line each.
-func (r *resolved) warnings() []string {
-	if r.boundErr != nil {
-		return nil // that is more than a warning: Health.Selection
-	}
-	return warnings(config.Key, r.bound.Warnings())
 }
 
 // view returns the agent's view, shared with other requests of that agent.

@@ -123,7 +123,7 @@ func (src *sources) build(now time.Time, o Options, prev *State) *State {
 	}
 	unknown := src.lost || src.expired(now, o.ApprovalHold)
 	s.resolved = resolve(inputs{s.Config, s.Policy, src.snap, src.feed.Decisions, unknown}, prev.resolved)
-	s.Health.Servers, s.Health.Selection = s.resolved.counts, s.resolved.boundErr
-	s.Health.Warnings = append(s.Health.Warnings, s.resolved.warnings()...)
+	s.Health.Servers = s.resolved.counts
+	s.Health.Warnings = append(s.Health.Warnings, warnings(config.Key, s.resolved.bound.Warnings())...)
 	return s
 }

@@ -55,14 +55,10 @@ func (v *View) Find(id tool.ID) (int, bool) {
 	return i, ok && v.tools.Has(i)
 }
 
-// Select returns what the request is offered of the view. The error is a [*toolset.Error], or
-// says why the operator's own selection cannot be used; that one is not for agents.
+// Select returns what the request is offered of the view. The error is a [*toolset.Error].
 func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
-	switch {
-	case v.r == nil:
+	if v.r == nil {
 		return toolset.Selection{}, nil
-	case v.r.boundErr != nil:
-		return toolset.Selection{}, v.r.boundErr
 	}
 	return v.r.bound.Select(req, v.agent)
 }

@@ -48,23 +48,18 @@ func (b *Bound) newGroup(name string) *group {
 }
 
 // Compile resolves the operator's toolsets and enabled tools against u. What the operator
-// disabled stays in the bound: it is found, and locked, where it would have been
-// offered.
+// disabled stays in the bound: it is found, and locked, where it would have been offered.
 //
-// The error is a [config.Faults] with every fault at once; it holds one that the
-// config alone shows: a toolset that does not exist, or nothing offered at all. What
-// only the servers' lists show is in [Bound.Warnings], so that a server which loses a tool does
-// not take the gateway down.
-func Compile(cfg *config.Config, u Universe) (*Bound, error) {
+// What the config alone shows to be wrong, [config.Parse] has refused: a toolset that does not
+// exist here offers nothing. What only the servers' lists show is in [Bound.Warnings], so that a
+// server which loses a tool does not take the gateway down.
+func Compile(cfg *config.Config, u Universe) *Bound {
 	b := newBound(u)
 	b.addGroups(cfg)
 	b.offered, b.onlyReadOnly = b.newGroup(""), cfg.Tools.ReadOnly
-	var faults config.Faults
-	for i, name := range cfg.Tools.Toolsets {
+	for _, name := range cfg.Tools.Toolsets {
 		if g := b.groups[fold(name)]; g != nil {
 			b.offered.join(g)
-		} else {
-			faults = append(faults, fault("Unknown toolset: "+name, "tools.toolsets", i))
 		}
 	}
 	for i, entry := range cfg.Tools.Enabled {
@@ -72,29 +67,16 @@ func Compile(cfg *config.Config, u Universe) (*Bound, error) {
 			b.warn(problem+" enabled tool: "+entry, "tools.enabled", i)
 		}
 	}
-	nothing := b.disable(cfg.Tools.Disabled)
-	if len(cfg.Tools.Toolsets) == 0 && len(cfg.Tools.Enabled) == 0 {
-		faults = append(faults, config.Fault{Path: "tools", Message: noToolsLeft})
-	}
-	if len(faults) > 0 {
-		return nil, append(faults, b.warnings...)
-	}
-	if nothing {
-		b.warnings = append(b.warnings, config.Fault{Path: "tools", Message: noToolsLeft})
-	}
-	return b, nil
+	b.disable(cfg.Tools.Disabled)
+	return b
 }
 
 // Warnings returns what the servers' lists show to be wrong with the operator's names, and
 // with those of the toolsets.
 func (b *Bound) Warnings() config.Faults { return slices.Clone(b.warnings) }
 
-func fault(message, path string, i int) config.Fault {
-	return config.Fault{Path: fmt.Sprintf("%s[%d]", path, i), Message: message}
-}
-
 func (b *Bound) warn(message, path string, i int) {
-	b.warnings = append(b.warnings, fault(message, path, i))
+	b.warnings = append(b.warnings, config.Fault{Path: fmt.Sprintf("%s[%d]", path, i), Message: message})
 }
 
 func newBound(u Universe) *Bound {
@@ -196,9 +178,9 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	return ""
 }
 
-// disable warns of names that deny nothing, because a typo in a list that denies fails
-// open. It reports whether nothing that is offered stays callable.
-func (b *Bound) disable(entries []string) (nothing bool) {
+// disable warns of names that deny nothing, because a typo in a list that denies fails open;
+// and if nothing that is offered stays callable.
+func (b *Bound) disable(entries []string) {
 	denied := b.newGroup("")
 	for i, entry := range entries {
 		if b.addEntry(denied, entry) == "Unknown" {
@@ -208,5 +190,7 @@ func (b *Bound) disable(entries []string) (nothing bool) {
 			denied.tools.Add(n)
 		}
 	}
-	return b.allLoaded && b.offered.tools.Without(denied.tools).Len() == 0
+	if b.allLoaded && b.offered.tools.Without(denied.tools).Len() == 0 {
+		b.warnings = append(b.warnings, config.Fault{Path: "tools", Message: noToolsLeft})
+	}
 }

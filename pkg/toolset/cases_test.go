@@ -106,16 +106,6 @@ func callable(names ...string) answer { return answer{Callable: names} }
 
 func refused(message string) answer { return answer{Status: http.StatusBadRequest, Message: message} }
 
-// compile is [toolset.Compile], which must not fail.
-func compile(t testing.TB, cfg *config.Config, u toolset.Universe) *toolset.Bound {
-	t.Helper()
-	b, err := toolset.Compile(cfg, u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // choose parses and resolves one request.
 func choose(t testing.TB, b *toolset.Bound, a identity.Agent, path string, h http.Header) (toolset.Selection, *toolset.Error) {
 	t.Helper()
@@ -218,7 +208,7 @@ func TestSelectCases(t *testing.T) {
 		for _, l := range layouts() {
 			t.Run(tc.name+"/"+l.name, func(t *testing.T) {
 				u := l.universe(tc.down)
-				b := compile(t, tc.global.config(l.toolsets), u)
+				b := toolset.Compile(tc.global.config(l.toolsets), u)
 				h := http.Header{}
 				for name, values := range tc.header {
 					for _, v := range values {
@@ -231,39 +221,30 @@ func TestSelectCases(t *testing.T) {
 	}
 }
 
-// Cases 6 to 9: what is wrong with the operator's own settings.
-func TestCompile(t *testing.T) {
+// Cases 8 and 9: what the servers' lists show to be wrong with the operator's own settings. 6 and
+// 7, which the config alone shows, pkg/config refuses.
+func TestCompileWarnings(t *testing.T) {
 	for _, tc := range []struct {
-		name           string
-		global         global
-		fault, warning string
+		name    string
+		global  global
+		warning string
 	}{
-		{"6 nothing offered", global{toolsets: []string{}}, "tools: No tools left", ""},
-		{"7 unknown toolsets, each one", global{toolsets: []string{"files", "nope", "zap"}}, "tools.toolsets[1]: Unknown toolset: nope\ntools.toolsets[2]: Unknown toolset: zap", ""},
-		{"7 with all that the lists show", global{toolsets: []string{"nope"}, enabled: []string{"x"}, disabled: []string{"y"}},
-			"tools.toolsets[0]: Unknown toolset: nope\ntools.enabled[0]: Unknown enabled tool: x\ntools.disabled[0]: Unknown disabled tool: y", ""},
-		{"the standard toolset means nothing here", global{toolsets: []string{"default"}}, "tools.toolsets[0]: Unknown toolset: default", ""},
-		{"8 unknown enabled tool", global{enabled: []string{"nope", "files:nope", "srv:get_file", "files:*"}}, "",
+		{"7 a toolset that config.Parse refuses offers nothing", global{toolsets: []string{"default", "files", "nope"}}, ""},
+		{"8 unknown enabled tool", global{enabled: []string{"nope", "files:nope", "srv:get_file", "files:*"}},
 			"tools.enabled[0]: Unknown enabled tool: nope\ntools.enabled[1]: Unknown enabled tool: files:nope\ntools.enabled[2]: Unknown enabled tool: srv:get_file"},
-		{"9 unknown disabled tool", global{disabled: []string{"nope"}}, "", "tools.disabled[0]: Unknown disabled tool: nope"},
-		{"10 disabled and not offered is nothing", global{toolsets: []string{"files"}, disabled: []string{"get_folder", "files:get_file"}}, "", ""},
-		{"everything disabled", global{toolsets: []string{"files"}, disabled: []string{"files:*"}}, "", "tools: No tools left"},
-		{"everything disabled by bare names", global{toolsets: []string{"files"}, disabled: files()}, "", "tools: No tools left"},
+		{"9 unknown disabled tool", global{disabled: []string{"nope"}}, "tools.disabled[0]: Unknown disabled tool: nope"},
+		{"10 disabled and not offered is nothing", global{toolsets: []string{"files"}, disabled: []string{"get_folder", "files:get_file"}}, ""},
+		{"everything disabled", global{toolsets: []string{"files"}, disabled: []string{"files:*"}}, "tools: No tools left"},
+		{"everything disabled by bare names", global{toolsets: []string{"files"}, disabled: files()}, "tools: No tools left"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := layouts()[0]
-			b, err := toolset.Compile(tc.global.config(l.toolsets), l.universe(false))
-			if tc.fault != "" {
-				if faults, ok := errors.AsType[config.Faults](err); !ok || faults.Error() != tc.fault {
-					t.Fatalf("Compile = %v, want %s", err, tc.fault)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := toolset.Compile(tc.global.config(l.toolsets), l.universe(false))
 			if got := b.Warnings().Error(); got != tc.warning {
 				t.Errorf("warnings:\n%s\nwant:\n%s", got, tc.warning)
+			}
+			if tc.global.toolsets != nil && tc.global.disabled == nil {
+				check(t, ask(t, b, l.universe(false), nil, everyone(), "", nil), callable(files()...))
 			}
 		})
 	}
@@ -274,7 +255,7 @@ func TestCompile(t *testing.T) {
 func TestCompileBareNames(t *testing.T) {
 	u, cfg := sample()
 	cfg.Tools = config.Tools{Toolsets: []string{}, Enabled: []string{"one", "two", "next"}, Disabled: []string{"nobodys"}}
-	b := compile(t, cfg, u)
+	b := toolset.Compile(cfg, u)
 	if got, want := b.Warnings().Error(), "tools.enabled[1]: Ambiguous enabled tool: two"; got != want {
 		t.Errorf("warnings = %q, want %q", got, want)
 	}
@@ -287,7 +268,7 @@ func TestCompileToolsetWarnings(t *testing.T) {
 	u, cfg := sample()
 	cfg.Toolsets["typo"] = []string{"a:one", "a:onne", "slow:x", "nope:*"}
 	cfg.Toolsets["Mixed"] = []string{"b:three"} // folds to a name that is there
-	b := compile(t, cfg, u)
+	b := toolset.Compile(cfg, u)
 	want := "toolsets.typo[1]: Unknown tool: a:onne\ntoolsets.typo[3]: Unknown tool: nope:*"
 	if got := b.Warnings().Error(); got != want {
 		t.Errorf("warnings:\n%s\nwant:\n%s", got, want)

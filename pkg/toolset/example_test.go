@@ -19,11 +19,7 @@ func ExampleBound_Select() {
 			{ID: tool.ID{Server: "jira", Name: "search"}, ReadOnly: true},
 		},
 	}
-	bound, err := toolset.Compile(&config.Config{Tools: config.Tools{Toolsets: []string{"all"}}}, universe)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	bound := toolset.Compile(&config.Config{Tools: config.Tools{Toolsets: []string{"all"}}}, universe)
 	agent := identity.Agent{ID: "ci", Servers: []string{"github"}}
 	for _, header := range []http.Header{{}, {"X-Mcp-Readonly": {"true"}}, {"X-Mcp-Toolsets": {"jira"}}} {
 		request, err := toolset.ParseRequest("", header)

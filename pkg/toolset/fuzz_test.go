@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
 // addLines adds each line of value as a header line; one that begins with a plus sign
@@ -40,7 +42,7 @@ func FuzzHeaders(f *testing.F) {
 		f.Add(s[0], s[1], s[2], s[3], s[4], s[5], "a b")
 	}
 	u, cfg := sample()
-	b := compile(f, cfg, u)
+	b := toolset.Compile(cfg, u)
 	f.Fuzz(func(t *testing.T, path, groups, names, excluded, switched, preferred, servers string) {
 		h := http.Header{}
 		for name, value := range map[string]string{toolsets: groups, tools: names, exclude: excluded, readOnly: switched, prefer: preferred} {

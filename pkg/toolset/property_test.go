@@ -53,7 +53,7 @@ func newScenario(t *testing.T, seed uint64) *scenario {
 	if w.IntN(3) == 0 {
 		w.agent.Toolsets = append([]string{}, w.some(append(w.groups(), "all", "gone"), 2)...)
 	}
-	w.bound = compile(t, w.cfg, w.universe)
+	w.bound = toolset.Compile(w.cfg, w.universe)
 	return w
 }
 
@@ -225,7 +225,7 @@ func TestSelectOutOfScope(t *testing.T) {
 		without.universe.Tools = slices.DeleteFunc(slices.Clone(w.universe.Tools), func(x toolset.Tool) bool {
 			return !slices.Contains(w.agent.Servers, "*") && !slices.Contains(w.agent.Servers, x.ID.Server)
 		})
-		without.bound = compile(t, w.cfg, without.universe)
+		without.bound = toolset.Compile(w.cfg, without.universe)
 		bare, errBare := without.ask(t, in.path, in.header())
 		if diff := cmp.Diff(got, bare); diff != "" {
 			t.Errorf("tools out of scope show in the selection:\n%s", diff)
@@ -247,7 +247,7 @@ func TestSelectServerDown(t *testing.T) {
 		down.universe.Tools = slices.DeleteFunc(slices.Clone(w.universe.Tools), func(x toolset.Tool) bool {
 			return x.ID.Server == down.universe.Servers[gone].Name
 		})
-		down.bound = compile(t, w.cfg, down.universe)
+		down.bound = toolset.Compile(w.cfg, down.universe)
 		less, errDown := down.ask(t, in.path, in.header())
 		if err == nil && !ambiguous(in) && !contains(got, less) {
 			t.Errorf("with a server down %q is offered, with it up %q", less, got)

@@ -108,14 +108,14 @@ func (s Selection) nothing() *Error {
 	}
 	if wait == 0 && away {
 		return &Error{Status: http.StatusBadRequest, Message: noToolsLeft +
-			": their server is switched off or unavailable, and its tools are not known; without this selection upstream_servers says why"}
+			": their server is disabled or unavailable, so its tools are not known. Without this selection, upstream_servers says why."}
 	}
 	if wait == 0 {
 		return &Error{Status: http.StatusBadRequest, Message: noToolsLeft}
 	}
 	return &Error{
 		Status: http.StatusServiceUnavailable, RetryAfter: max(wait, time.Second),
-		Message: noToolsLeft + ": their server could not be reached just now; try again later",
+		Message: noToolsLeft + ": their server could not be reached just now. Try again later.",
 	}
 }
 

@@ -34,7 +34,7 @@ func sample() (toolset.Universe, *config.Config) {
 func sampleBound(t *testing.T) (*toolset.Bound, toolset.Universe) {
 	t.Helper()
 	u, cfg := sample()
-	return compile(t, cfg, u), u
+	return toolset.Compile(cfg, u), u
 }
 
 // offered lists the ids of a selection.
@@ -63,8 +63,8 @@ type selectCase struct {
 // What the cases are about: the whole offer, and a server that will be back.
 const (
 	everything  = "a:one a:two b:three b:two slow:stale"
-	off         = "No tools left: their server is switched off or unavailable, and its tools are not known; without this selection upstream_servers says why"
-	unavailable = "No tools left: their server could not be reached just now; try again later"
+	off         = "No tools left: their server is disabled or unavailable, so its tools are not known. Without this selection, upstream_servers says why."
+	unavailable = "No tools left: their server could not be reached just now. Try again later."
 )
 
 func runSelect(t *testing.T, cases []selectCase) {
@@ -316,7 +316,7 @@ func TestSelectRetryAfter(t *testing.T) {
 		{"never at once", []toolset.Server{{Name: "a", Transient: true, RetryAfter: time.Millisecond}}, time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := compile(t, global{}.config(nil), toolset.Universe{Servers: tc.servers})
+			b := toolset.Compile(global{}.config(nil), toolset.Universe{Servers: tc.servers})
 			if _, e := choose(t, b, everyone(), "/x/all", nil); e == nil || e.RetryAfter != tc.want {
 				t.Errorf("Select = %+v, want RetryAfter %v", e, tc.want)
 			}
