@@ -17,17 +17,17 @@ import (
 
 // Other processes learn from the catalog that syncs fail, since when and why, until one works.
 func TestFailure(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": "", "git": `,"required":true`})
-	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	w.sync()
 	if f := w.load().Current().Failed; f != nil {
 		t.Fatalf("after a sync that worked: %+v", f)
 	}
-	w.servers.faults["git"] = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
+	w.Server("git").Outcome = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
 	var last *catalog.Failure
 	for n := range 3 {
-		rep, err := w.syncer.Sync(t.Context())
+		rep, err := w.Syncer.Sync(t.Context())
 		if err == nil {
 			t.Fatal("the sync worked")
 		}
@@ -40,14 +40,14 @@ func TestFailure(t *testing.T) {
 			t.Errorf("failure %d: %+v (-want +got):\n%s", n, f, diff)
 		}
 		if n == 1 {
-			w.restart() // a process that knows nothing of the failures before
+			w.Restart() // a process that knows nothing of the failures before
 		}
 		last = f
 	}
 	if last.At.Sub(last.Since) <= 0 {
 		t.Errorf("since %v, at %v", last.Since, last.At)
 	}
-	delete(w.servers.faults, "git")
+	w.Server("git").Outcome = outcome.Outcome{}
 	w.sync()
 	if f := w.load().Current().Failed; f != nil {
 		t.Errorf("after a sync that worked again: %+v", f)

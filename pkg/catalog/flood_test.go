@@ -17,19 +17,19 @@ import (
 // Records outlive their tools, so a server that names its tools anew each time would fill
 // the store and every sync's memory.
 func TestServerThatKeepsNamingNewToolsIsHeldToWhatItHas(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"flood": "", "calm": ""})
-	w.servers.lists["flood"], w.servers.lists["calm"] = []string{"first"}, []string{"one"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"flood": "", "calm": ""})
+	w.Server("flood").Tools, w.Server("calm").Tools = []string{"first"}, []string{"one"}
 	w.sync()
 	large := bytes.Repeat([]byte(" "), tool.MaxDefinition)
 	for i := range 64 << 20 / tool.MaxDefinition {
 		r := approval.Record{Server: "flood", Tool: fmt.Sprintf("gone_%d", i), State: approval.Pending, CurrentHash: "h", Current: large}
-		if _, err := w.approvals.Put(t.Context(), r, nil); err != nil {
+		if _, err := w.Approvals.Put(t.Context(), r, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.servers.lists["flood"] = []string{`{"name":"first","description":"changed"}`, "gone_3", "new_1", "new_2"}
-	w.servers.lists["calm"] = []string{"one", "two"}
+	w.Server("flood").Tools = []string{`{"name":"first","description":"changed"}`, "gone_3", "new_1", "new_2"}
+	w.Server("calm").Tools = []string{"one", "two"}
 	rep := w.sync()
 	want := []string{"calm:one: approved", "calm:two: pending", "flood:first: changed", "flood:gone_3: pending"}
 	if diff := cmp.Diff(want, w.state()); diff != "" {

@@ -30,9 +30,9 @@ func kept(t *testing.T, objects object.Store) string {
 }
 
 func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists = map[string][]string{"fs": {"read"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.serve(map[string][]string{"fs": {"read"}})
 	for _, step := range []struct {
 		name, policy, want string
 		fault              bool
@@ -49,16 +49,16 @@ func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
 	} {
 		w.remove(policy.Key)
 		if step.policy != "none" {
-			w.put(policy.Key, step.policy)
+			w.Put(policy.Key, step.policy)
 		}
 		for _, process := range []string{"same process", "new process"} {
 			if rep := w.sync(); (rep.PolicyErr != nil) != step.fault {
 				t.Errorf("%s, %s: PolicyErr = %v", step.name, process, rep.PolicyErr)
 			}
-			if got := kept(t, w.objects); got != step.want {
+			if got := kept(t, w.Objects); got != step.want {
 				t.Errorf("%s, %s: %q is kept, want %q", step.name, process, got, step.want)
 			}
-			w.restart()
+			w.Restart()
 		}
 	}
 	if n := w.puts[catalog.PolicyFile.LastGood]; n != 4 {
@@ -68,9 +68,9 @@ func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
 
 // A whole bucket or folder that is emptied takes the kept files along.
 func TestASyncThatHoldsTheFilesKeepsThemAgain(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.put(policy.Key, first)
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Put(policy.Key, first)
 	good := w.sync()
 	for _, key := range []string{config.Key, policy.Key, catalog.ConfigFile.LastGood, catalog.PolicyFile.LastGood, catalog.CurrentKey} {
 		w.remove(key)
@@ -78,38 +78,38 @@ func TestASyncThatHoldsTheFilesKeepsThemAgain(t *testing.T) {
 	if rep := w.sync(); !errors.Is(rep.ConfigErr, object.ErrGone) || !errors.Is(rep.PolicyErr, object.ErrGone) {
 		t.Errorf("config %v, policy %v; want both gone", rep.ConfigErr, rep.PolicyErr)
 	}
-	w.restart()
-	if rep := w.sync(); rep.Config != good.Config || kept(t, w.objects) != first {
-		t.Errorf("a new process has config %.8s and policy %q, want what was in use", rep.Config, kept(t, w.objects))
+	w.Restart()
+	if rep := w.sync(); rep.Config != good.Config || kept(t, w.Objects) != first {
+		t.Errorf("a new process has config %.8s and policy %q, want what was in use", rep.Config, kept(t, w.Objects))
 	}
 }
 
 // A sync that read the file before another sync did must not put the older one back.
 func TestASlowSyncDoesNotKeepAnOlderPolicy(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.put(policy.Key, first)
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Put(policy.Key, first)
 	w.sync()
-	w.put(policy.Key, second)
-	w.restart()
-	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+	w.Put(policy.Key, second)
+	w.Restart()
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.PolicyFile.LastGood {
-			w.objects.OnPut = nil
-			w.put(policy.Key, "") // the operator takes it back, and another sync sees that
-			w.put(catalog.PolicyFile.LastGood, "")
+			w.Objects.OnPut = nil
+			w.Put(policy.Key, "") // the operator takes it back, and another sync sees that
+			w.Put(catalog.PolicyFile.LastGood, "")
 		}
 		return false, nil
 	}
 	w.sync()
-	if got := kept(t, w.objects); got != "" {
+	if got := kept(t, w.Objects); got != "" {
 		t.Errorf("%q is kept, want the newer one, which is empty", got)
 	}
 }
 
 func TestAConfigThatIsGoneStaysInUse(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists = map[string][]string{"fs": {"read"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.serve(map[string][]string{"fs": {"read"}})
 	good := w.sync()
 	w.remove(config.Key)
 	for _, process := range []string{"same process", "new process"} {
@@ -117,9 +117,9 @@ func TestAConfigThatIsGoneStaysInUse(t *testing.T) {
 		if rep.Config != good.Config || !errors.Is(rep.ConfigErr, object.ErrGone) || rep.Tools != 1 {
 			t.Errorf("%s: config %.8s with %d tools, %v; want the last good one and that the file is gone", process, rep.Config, rep.Tools, rep.ConfigErr)
 		}
-		w.restart()
+		w.Restart()
 	}
-	w.configure(map[string]string{"fs": ""})
+	w.ConfigureOnly(map[string]string{"fs": ""})
 	if rep := w.sync(); rep.ConfigErr != nil {
 		t.Errorf("after it came back: %v", rep.ConfigErr)
 	}

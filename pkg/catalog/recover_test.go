@@ -13,14 +13,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 // stands is "tool: state" of each record of fs, with "disabled" if it is.
-func (w *world) stands() []string {
-	w.t.Helper()
-	records, err := w.approvals.Records(w.t.Context(), "fs")
+func (w *fixture) stands() []string {
+	w.T.Helper()
+	records, err := w.Approvals.Records(w.T.Context(), "fs")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var out []string
 	for _, r := range records {
@@ -34,26 +36,26 @@ func (w *world) stands() []string {
 	return out
 }
 
-func wantStands(t *testing.T, w *world, want ...string) {
+func wantStands(t *testing.T, w *fixture, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, w.stands()); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }
 
-// lose puts another store in the place of the world's, as an operator who restores a table
+// lose puts another store in the place of the fixture's, as an operator who restores a table
 // does, with the process that syncs or without.
-func (w *world) lose(now *approvaltest.Mem) {
-	w.approvals = now
-	w.restart()
+func (w *fixture) lose(now *approvaltest.Mem) {
+	w.Approvals = now
+	w.Restart()
 }
 
 // settle lets one side's decisions hold, and returns how many it settled.
-func (w *world) settle(how catalog.Settlement) int {
-	w.t.Helper()
-	settled, err := catalog.Settle(w.t.Context(), w.approvals, w.load(), how, "ann", w.clock.look)
+func (w *fixture) settle(how catalog.Settlement) int {
+	w.T.Helper()
+	settled, err := catalog.Settle(w.T.Context(), w.Approvals, w.load(), how, "ann", w.Clock.Now)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return len(settled)
 }
@@ -61,24 +63,24 @@ func (w *world) settle(how catalog.Settlement) int {
 var locked = []string{"moved: changed", "new: pending", "off: approved, disabled", "ok: approved"}
 
 func TestLostStoreIsRecoveredFromTheCatalog(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.sync()
-	before := w.record("fs:moved")
-	w.lose(&approvaltest.Mem{Now: w.clock.look})
-	w.servers.lists["fs"] = append(w.servers.lists["fs"], "later")
+	before := w.Record("fs:moved")
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	w.Server("fs").Tools = append(w.Server("fs").Tools, "later")
 	rep := w.sync()
 
 	wantStands(t, w, append([]string{"later: pending"}, locked...)...)
 	if rep.Recovered != 4 || w.load().Current().Restored != 4 {
 		t.Errorf("%d recovered, %d unsettled, want 4", rep.Recovered, w.load().Current().Restored)
 	}
-	r := w.record("fs:moved")
+	r := w.Record("fs:moved")
 	if r.Rev <= before.Rev || string(r.Approved) != string(before.Approved) || string(r.Current) != string(before.Current) || r.FirstSeen != before.FirstSeen {
 		t.Errorf("record = %+v, before it was lost %+v", r, before)
 	}
-	lines, err := w.approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
+	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
 	n := len(slices.DeleteFunc(lines, func(e approval.Entry) bool { return e.Action != approval.ActionRecover }))
 	if err != nil || n != 4 {
 		t.Errorf("%d audit lines of the recovery, %v, want 4", n, err)
@@ -86,7 +88,7 @@ func TestLostStoreIsRecoveredFromTheCatalog(t *testing.T) {
 	if rep := w.sync(); rep.Recovered != 0 || w.load().Current().Restored != 4 {
 		t.Errorf("the next sync recovered %d, %d are unsettled", rep.Recovered, w.load().Current().Restored)
 	}
-	if _, err := w.approvals.Baseline(t.Context(), here, approval.Tools); err != nil {
+	if _, err := w.Approvals.Baseline(t.Context(), here, approval.Tools); err != nil {
 		t.Errorf("the baseline is not back: %v", err)
 	}
 }
@@ -94,12 +96,12 @@ func TestLostStoreIsRecoveredFromTheCatalog(t *testing.T) {
 // A store lost together with what stood in it of a server that is not configured any more:
 // nothing is known of its tools, and its first list was had.
 func TestLostStoreTakesNoFirstListAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.place(map[string]string{})
 	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	w.place(map[string]string{"fs": here})
 	w.sync()
 	wantStands(t, w, "moved: pending", "new: pending", "off: pending", "ok: pending")
@@ -107,18 +109,18 @@ func TestLostStoreTakesNoFirstListAgain(t *testing.T) {
 
 // Of a table that was set back to yesterday and what the catalog knows, the stricter holds.
 func TestStoreSetBackKeepsTheStricterOfTwo(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
-	w.servers.lists["fs"] = []string{"same", "shut", "opened"}
+	w.Server("fs").Tools = []string{"same", "shut", "opened"}
 	w.sync()
 	w.disable("fs:opened")
-	w.servers.lists["fs"] = []string{"same", "shut", "opened", "allowed", "came"}
+	w.Server("fs").Tools = []string{"same", "shut", "opened", "allowed", "came"}
 	w.sync()
-	yesterday := w.approvals.Copy()
+	yesterday := w.Approvals.Copy()
 	w.disable("fs:shut")
 	w.enable("fs:opened")
-	w.approve("fs:allowed")
-	w.servers.lists["fs"] = append(w.servers.lists["fs"], "later")
+	w.Decide("fs:allowed", "approve")
+	w.Server("fs").Tools = append(w.Server("fs").Tools, "later")
 	w.sync()
 	today := []string{"allowed: approved", "came: pending", "later: pending", "opened: approved", "same: approved", "shut: approved, disabled"}
 	wantStands(t, w, today...)
@@ -137,7 +139,7 @@ func TestStoreSetBackKeepsTheStricterOfTwo(t *testing.T) {
 	} {
 		for _, synced := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, synced before %v", test.name, synced), func(t *testing.T) {
-				w := &world{t: t, clock: w.clock, objects: w.objects.Copy(), servers: w.servers, puts: map[string]int{}}
+				w := w.with(t, w.Objects.Copy())
 				w.lose(yesterday.Copy())
 				if synced || test.how == nil {
 					w.sync()
@@ -159,11 +161,11 @@ func TestStoreSetBackKeepsTheStricterOfTwo(t *testing.T) {
 }
 
 func TestAcceptingALostStoreLetsEverythingWait(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	w.sync()
 	w.settle(approval.AcceptStore)
 	w.sync()
@@ -175,14 +177,14 @@ func TestAcceptingALostStoreLetsEverythingWait(t *testing.T) {
 
 // Whoever decides about a recovered tool has seen how it stands: that settles it.
 func TestDecisionSettlesARecoveredRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.clock.look})
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 	w.sync()
 	w.enable("fs:off")
-	w.approve("fs:new")
+	w.Decide("fs:new", "approve")
 	if n := w.settle(approval.AcceptStore); n != 2 {
 		t.Errorf("%d were settled, want the two that nobody decided about", n)
 	}
@@ -192,13 +194,13 @@ func TestDecisionSettlesARecoveredRecord(t *testing.T) {
 func TestRecoveryInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		for n := 1; ; n++ {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.place(map[string]string{"fs": here})
 			w.lock()
 			w.sync()
-			w.lose(&approvaltest.Mem{Now: w.clock.look})
+			w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 			reached := w.failAt(n, kept)
-			if _, err := w.syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
+			if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
 				t.Fatal(err)
 			}
 			if !reached() {
@@ -207,7 +209,7 @@ func TestRecoveryInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 				}
 				break
 			}
-			w.restart()
+			w.Restart()
 			w.sync()
 			wantStands(t, w, locked...)
 		}
@@ -215,14 +217,14 @@ func TestRecoveryInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 }
 
 func TestTwoSyncsAtOnceRecoverOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.sync()
-	w.lose(&approvaltest.Mem{Now: w.clock.look})
-	other := w.other(w.servers.lists)
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 	var begun atomic.Bool // records are written side by side
-	w.approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
+	w.Approvals.OnPut = func(ctx context.Context, _ approval.Record) (bool, error) {
 		if begun.CompareAndSwap(false, true) { // the other one does it all between this one's read and its first write
 			if _, err := other.Sync(ctx); err != nil {
 				t.Error(err)
@@ -232,54 +234,54 @@ func TestTwoSyncsAtOnceRecoverOnce(t *testing.T) {
 	}
 	w.sync()
 	wantStands(t, w, locked...)
-	lines, err := w.approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
+	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
 	if err != nil || len(lines) != 4 {
 		t.Errorf("audit = %+v, %v, want a line a tool", lines, err)
 	}
 }
 
 // enable enables the tool, as a person would.
-func (w *world) enable(id string) {
-	w.t.Helper()
-	next, e, err := approval.Enable(w.record(id), "ann", "", w.clock.look())
+func (w *fixture) enable(id string) {
+	w.T.Helper()
+	next, e, err := approval.Enable(w.Record(id), "ann", "", w.Clock.Now())
 	if err == nil {
-		_, err = w.approvals.Put(w.t.Context(), next, &e)
+		_, err = w.Approvals.Put(w.T.Context(), next, &e)
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
 // A catalog that cannot be used while a server is down: its tools are found, as their records say.
 func TestUnusableCatalogIsRebuiltFromTheRecords(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, w *world, key string){
-		"of another format": func(t *testing.T, w *world, key string) {
-			blob, err := w.objects.Get(t.Context(), key, "")
+	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){
+		"of another format": func(t *testing.T, w *fixture, key string) {
+			blob, err := w.Objects.Get(t.Context(), key, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			data := slices.Clone(blob.Data)
 			data[4] = 0x7F // the version
-			w.put(key, string(data))
+			w.Put(key, string(data))
 		},
-		"damaged": func(_ *testing.T, w *world, key string) { w.put(key, "no catalog") },
-		"missing": func(t *testing.T, w *world, key string) {
-			if err := w.objects.Delete(t.Context(), key); err != nil {
+		"damaged": func(_ *testing.T, w *fixture, key string) { w.Put(key, "no catalog") },
+		"missing": func(t *testing.T, w *fixture, key string) {
+			if err := w.Objects.Delete(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.place(map[string]string{"fs": here, "git": there, "old": "https://old.example.com/mcp"})
 			w.lock()
-			w.servers.lists["git"] = []string{"log"}
-			w.servers.lists["old"] = []string{"ask"}
+			w.Server("git").Tools = []string{"log"}
+			w.Server("old").Tools = []string{"ask"}
 			w.sync()
 			w.place(map[string]string{"fs": here, "git": there, "old": `https://old.example.com/mcp,"enabled":false`})
-			w.servers.faults["fs"] = transient()
+			w.Server("fs").Outcome = transient()
 			spoil(t, w, catalog.Key(w.load().SHA256()))
-			w.restart()
+			w.Restart()
 			for range 2 {
 				w.sync()
 				wantState(t, w, "fs:moved: changed", "fs:new: pending", "fs:off: approved", "fs:ok: approved", "git:log: approved", "old:ask: approved")
@@ -287,11 +289,11 @@ func TestUnusableCatalogIsRebuiltFromTheRecords(t *testing.T) {
 					t.Errorf("rebuilt (-want +got):\n%s", diff)
 				}
 			}
-			i, _ := w.load().Find(parseID(t, "fs:moved"))
+			i, _ := w.load().Find(gatewaytest.ID(t, "fs:moved"))
 			if x := w.load().Tool(i); string(x.Definition.Raw) != `{"name":"moved","title":"new"}` || string(x.ApprovedRaw) != `{"name":"moved"}` {
 				t.Errorf("definition %s, approved %s", x.Definition.Raw, x.ApprovedRaw)
 			}
-			delete(w.servers.faults, "fs")
+			w.Server("fs").Outcome = outcome.Outcome{}
 			w.sync()
 			if got := w.load().Current().Rebuilt; len(got) > 0 {
 				t.Errorf("rebuilt = %v after fs loaded", got)
@@ -311,11 +313,11 @@ func TestLostRecordsOfAServerThatLeavesAreRecovered(t *testing.T) {
 		{"two names come for it", map[string]string{"one": here, "two": here}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.place(map[string]string{"fs": here})
 			w.lock()
 			w.sync()
-			w.lose(&approvaltest.Mem{Now: w.clock.look})
+			w.lose(&approvaltest.Mem{Now: w.Clock.Now})
 			w.place(test.left)
 			w.sync()
 			wantStands(t, w, locked...)
@@ -334,25 +336,25 @@ func TestLostRecordsOfAServerThatLeavesAreRecovered(t *testing.T) {
 
 // A store that is lost after the records were read, while another sync moves the catalog.
 func TestStoreLostWhileAnotherSyncMovesTheCatalog(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.sync()
-	store := &swapped{Mem: w.approvals}
-	w.syncer = catalog.NewSyncer(w.objects, store, w.servers, &catalog.SyncOptions{Now: w.clock.look})
+	store := &swapped{Mem: w.Approvals}
+	w.Syncer = catalog.NewSyncer(w.Objects, store, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
 	slow := true
-	w.objects.OnPut = func(ctx context.Context, key string, _ []byte) (bool, error) {
+	w.Objects.OnPut = func(ctx context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.CurrentKey && slow {
 			slow = false
-			cur, err := w.objects.Get(ctx, key, "")
+			cur, err := w.Objects.Get(ctx, key, "")
 			if err == nil {
-				_, err = w.objects.Put(ctx, key, append(cur.Data, '\n'), "")
+				_, err = w.Objects.Put(ctx, key, append(cur.Data, '\n'), "")
 			}
 			if err != nil {
 				t.Error(err)
 			}
-			w.approvals = &approvaltest.Mem{Now: w.clock.look}
-			store.Mem = w.approvals
+			w.Approvals = &approvaltest.Mem{Now: w.Clock.Now}
+			store.Mem = w.Approvals
 		}
 		return false, nil
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 const here, there = "https://here.example.com/mcp", "https://there.example.com/mcp"
 
 // place stores a config with these servers: name → URL and its other keys.
-func (w *world) place(servers map[string]string) {
-	w.t.Helper()
+func (w *fixture) place(servers map[string]string) {
+	w.T.Helper()
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		url, keys, _ := strings.Cut(servers[name], ",")
@@ -27,29 +28,29 @@ func (w *world) place(servers map[string]string) {
 		}
 		parts = append(parts, fmt.Sprintf(`%q: {"url": %q%s}`, name, url, keys))
 	}
-	w.put(config.Key, `{"mcpServers": {`+strings.Join(parts, ",")+`}}`)
+	w.Put(config.Key, `{"mcpServers": {`+strings.Join(parts, ",")+`}}`)
 }
 
 // lock gives the server fs a tool of each kind: ok is approved, off is disabled, new waits and moved changed.
-func (w *world) lock() {
-	w.t.Helper()
-	w.servers.lists["fs"] = []string{"ok", "off", "moved"}
+func (w *fixture) lock() {
+	w.T.Helper()
+	w.Server("fs").Tools = []string{"ok", "off", "moved"}
 	w.sync()
-	w.servers.lists["fs"] = []string{"ok", "off", `{"name":"moved","title":"new"}`, "new"}
+	w.Server("fs").Tools = []string{"ok", "off", `{"name":"moved","title":"new"}`, "new"}
 	w.sync()
 	w.disable("fs:off")
-	w.servers.lists["files"] = w.servers.lists["fs"]
+	w.Server("files").Tools = w.Server("fs").Tools
 }
 
 // disable disables the tool, as a person would.
-func (w *world) disable(id string) {
-	w.t.Helper()
-	next, e, err := approval.Disable(w.record(id), "ann", "", w.clock.look())
+func (w *fixture) disable(id string) {
+	w.T.Helper()
+	next, e, err := approval.Disable(w.Record(id), "ann", "", w.Clock.Now())
 	if err == nil {
-		_, err = w.approvals.Put(w.t.Context(), next, &e)
+		_, err = w.Approvals.Put(w.T.Context(), next, &e)
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
@@ -57,65 +58,65 @@ func TestRenamedServer(t *testing.T) {
 	waits := []string{"files:moved: pending", "files:new: pending", "files:off: pending", "files:ok: pending"}
 	for _, test := range []struct {
 		name string
-		edit func(w *world)
+		edit func(w *fixture)
 		want []string
 	}{
-		{"in one edit: everything is as it was", func(w *world) {
+		{"in one edit: everything is as it was", func(w *fixture) {
 			w.place(map[string]string{"files": here})
 			w.sync()
 		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
-		{"in another spelling of the URL", func(w *world) {
+		{"in another spelling of the URL", func(w *fixture) {
 			w.place(map[string]string{"files": "https://HERE.example.com:443/mcp/"})
 			w.sync()
 		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
-		{"in one edit, loaded two syncs later by another process", func(w *world) {
-			w.servers.faults["files"] = transient()
+		{"in one edit, loaded two syncs later by another process", func(w *fixture) {
+			w.Server("files").Outcome = transient()
 			w.place(map[string]string{"files": here})
 			w.sync()
-			w.restart()
+			w.Restart()
 			w.sync()
-			delete(w.servers.faults, "files")
+			w.Server("files").Outcome = outcome.Outcome{}
 			w.sync()
 		}, []string{"files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved"}},
-		{"with definitions that changed: those wait", func(w *world) {
-			w.servers.lists["files"] = []string{`{"name":"ok","title":"new"}`, "off"}
+		{"with definitions that changed: those wait", func(w *fixture) {
+			w.Server("files").Tools = []string{`{"name":"ok","title":"new"}`, "off"}
 			w.place(map[string]string{"files": here})
 			w.sync()
 		}, []string{"files:off: approved", "files:ok: pending"}},
-		{"in two edits: everything waits", func(w *world) {
+		{"in two edits: everything waits", func(w *fixture) {
 			w.place(map[string]string{})
 			w.sync()
 			w.place(map[string]string{"files": here})
 			w.sync()
 		}, waits},
-		{"a second name beside the first: everything waits", func(w *world) {
+		{"a second name beside the first: everything waits", func(w *fixture) {
 			w.place(map[string]string{"fs": here, "files": here})
 			w.sync()
 			w.place(map[string]string{"files": here}) // and still does without it
 			w.sync()
 		}, waits},
-		{"into two names: everything waits", func(w *world) {
+		{"into two names: everything waits", func(w *fixture) {
 			w.place(map[string]string{"other": here, "files": here})
-			w.servers.faults["other"] = transient()
+			w.Server("other").Outcome = transient()
 			w.sync()
 			w.place(map[string]string{"files": here})
 			w.sync()
 		}, waits},
-		{"to another URL: everything is new, and its first list is taken", func(w *world) {
+		{"to another URL: everything is new, and its first list is taken", func(w *fixture) {
 			w.place(map[string]string{"files": there})
 			w.sync()
 		}, []string{"files:moved: approved", "files:new: approved", "files:off: approved", "files:ok: approved"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.place(map[string]string{"fs": here})
 			w.lock()
 			test.edit(w)
 			wantState(t, w, test.want...)
-			w.restart()
+			w.Restart()
 			w.sync()
 			wantState(t, w, test.want...)
-			if slices.Contains(test.want, "files:off: approved") && !strings.Contains(test.name, "another URL") && !w.record("files:off").Disabled {
+			if slices.Contains(test.want, "files:off: approved") && !strings.Contains(test.name, "another URL") && !w.Record("files:off").Disabled {
 				t.Error("a disabled tool is open under its new name")
 			}
 		})
@@ -123,13 +124,13 @@ func TestRenamedServer(t *testing.T) {
 }
 
 func TestRenameLeavesAnAuditLineEach(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.place(map[string]string{"files": here})
 	w.sync()
 	w.sync()
-	lines, err := w.approvals.Audit(t.Context(), "files", approval.Place{}, 100)
+	lines, err := w.Approvals.Audit(t.Context(), "files", approval.Place{}, 100)
 	if err != nil || len(lines) != 4 {
 		t.Fatalf("audit = %+v, %v, want a line each", lines, err)
 	}
@@ -144,24 +145,24 @@ func TestRenameLeavesAnAuditLineEach(t *testing.T) {
 func TestRenamedWhileAToolIsAway(t *testing.T) {
 	for _, mode := range []string{"on_change", "off"} {
 		t.Run(mode, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			url := here + `,"approval": "` + mode + `"`
 			w.place(map[string]string{"fs": url})
 			w.lock()
-			w.approve("fs:new")
-			all := w.servers.lists["files"]
-			w.servers.lists["files"] = []string{"ok"}
+			w.Decide("fs:new", "approve")
+			all := w.Server("files").Tools
+			w.Server("files").Tools = []string{"ok"}
 			w.place(map[string]string{"files": url})
 			w.sync()
-			w.servers.lists["files"] = all
+			w.Server("files").Tools = all
 			w.sync()
-			if r := w.record("files:off"); !r.Disabled {
+			if r := w.Record("files:off"); !r.Disabled {
 				t.Errorf("record = %+v: what was disabled under the other name is open", r)
 			}
-			if r := w.record("files:new"); r.State != approval.Approved {
+			if r := w.Record("files:new"); r.State != approval.Approved {
 				t.Errorf("record = %+v: what was approved under the other name waits", r)
 			}
-			if r := w.record("files:moved"); r.State == approval.Approved {
+			if r := w.Record("files:moved"); r.State == approval.Approved {
 				t.Errorf("record = %+v: what had changed under the other name is approved", r)
 			}
 		})
@@ -181,17 +182,17 @@ func TestAnotherNameOpensNothingThatIsDisabled(t *testing.T) {
 		{"two names for one", []map[string]string{{"other": here + off, "files": here + off}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.place(map[string]string{"fs": here + off})
 			w.lock()
 			for _, edit := range test.edits {
 				w.place(edit)
 				w.sync()
 			}
-			if r := w.record("files:off"); !r.Disabled {
+			if r := w.Record("files:off"); !r.Disabled {
 				t.Errorf("record = %+v: what is disabled under another name is open", r)
 			}
-			if r := w.record("files:ok"); r.Disabled {
+			if r := w.Record("files:ok"); r.Disabled {
 				t.Errorf("record = %+v: nobody disabled it", r)
 			}
 		})
@@ -200,7 +201,7 @@ func TestAnotherNameOpensNothingThatIsDisabled(t *testing.T) {
 
 // Back and forth: a decision under one name holds under the next.
 func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
 	w.place(map[string]string{"files": here})
@@ -208,7 +209,7 @@ func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
 	w.disable("files:ok")
 	w.place(map[string]string{"fs": here})
 	w.sync()
-	if r := w.record("fs:ok"); !r.Disabled {
+	if r := w.Record("fs:ok"); !r.Disabled {
 		t.Errorf("record = %+v: what was disabled under the other name is open", r)
 	}
 }
@@ -216,12 +217,12 @@ func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
 func TestRenameInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		for n := 1; ; n++ {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.place(map[string]string{"fs": here})
 			w.lock()
 			w.place(map[string]string{"files": here})
 			reached := w.failAt(n, kept)
-			if _, err := w.syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
+			if _, err := w.Syncer.Sync(t.Context()); err != nil && !errors.Is(err, errStore) {
 				t.Fatal(err)
 			}
 			if !reached() {
@@ -230,10 +231,10 @@ func TestRenameInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 				}
 				break
 			}
-			w.restart()
+			w.Restart()
 			w.sync()
 			wantState(t, w, "files:moved: changed", "files:new: pending", "files:off: approved", "files:ok: approved")
-			if !w.record("files:off").Disabled {
+			if !w.Record("files:off").Disabled {
 				t.Errorf("write %d, kept %v: a disabled tool is open", n, kept)
 			}
 		}
@@ -241,22 +242,22 @@ func TestRenameInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 }
 
 func TestTwoNamesThatComeTogetherHaveOneFirstList(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": here})
-	w.servers.lists = map[string][]string{"a": {"read"}, "b": {"read"}}
+	w.serve(map[string][]string{"a": {"read"}, "b": {"read"}})
 	w.sync()
 	w.sync()
 	wantState(t, w, "a:read: approved", "b:read: pending")
 }
 
 func TestNameOfAnotherServerHasNoFirstList(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
-	w.servers.lists["fs"] = []string{"read"}
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
 	w.place(map[string]string{"fs": there})
-	w.servers.lists["fs"] = []string{"read", "write"}
-	w.restart()
+	w.Server("fs").Tools = []string{"read", "write"}
+	w.Restart()
 	w.sync()
 	wantState(t, w, "fs:read: pending", "fs:write: pending")
 }
@@ -264,23 +265,23 @@ func TestNameOfAnotherServerHasNoFirstList(t *testing.T) {
 // What an earlier version of the program left: a baseline by name, and a current.json
 // that names no servers.
 func TestBaselineOfAnEarlierVersionIsThatOfItsURL(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
-	w.approvals.Old = []approval.Baseline{{Identity: approval.Identity(here), Kind: approval.Tools, URL: here, Server: "fs"}}
-	w.servers.faults["fs"] = transient()
+	w.Approvals.Old = []approval.Baseline{{Identity: approval.Identity(here), Kind: approval.Tools, URL: here, Server: "fs"}}
+	w.Server("fs").Outcome = transient()
 	w.sync()
-	w.approvals.Old = nil // by now it is kept by identity
+	w.Approvals.Old = nil // by now it is kept by identity
 	w.place(map[string]string{"fs": here, "files": here + "/"})
-	w.servers.lists["files"] = []string{"read"}
-	w.restart()
+	w.Server("files").Tools = []string{"read"}
+	w.Restart()
 	w.sync()
 	wantState(t, w, "files:read: pending")
 }
 
 func TestCurrentNamesBaselinesOfServersThatLeft(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.place(map[string]string{"fs": here, "git": there})
-	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	w.sync()
 	w.place(map[string]string{"fs": here})
 	w.sync()
@@ -288,7 +289,7 @@ func TestCurrentNamesBaselinesOfServersThatLeft(t *testing.T) {
 	if len(cur.Baselines) != 2 || len(cur.Servers) != 1 || cur.Servers[0].Name != "fs" {
 		t.Errorf("servers %+v, baselines %v", cur.Servers, cur.Baselines)
 	}
-	o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+	o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
 	if err != nil || !json.Valid(o.Data) || strings.Contains(string(o.Data), "example.com") {
 		t.Errorf("%s holds a URL, which may hold a credential: %s (%v)", catalog.CurrentKey, o.Data, err)
 	}

@@ -18,33 +18,50 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// slow is a world on the clock of a test's bubble, with servers s00, s01 … of one tool each.
-func slow(t *testing.T, n int, takes func(server string) time.Duration) *world {
-	w := newWorld(t)
-	w.servers.now, w.servers.takes = time.Now, takes
+// slow is a fixture on the clock of a test's bubble, with servers s00, s01 … of one tool each.
+func slow(t *testing.T, n int, takes func(server string) time.Duration) *fixture {
+	w := newFixture(t)
+	w.Clock.Set(time.Time{}, 0)
+	if takes != nil {
+		w.Slow = func(ctx context.Context, server string) {
+			select {
+			case <-time.After(takes(server)):
+			case <-ctx.Done():
+			}
+		}
+	}
 	servers := map[string]string{}
 	for i := range n {
 		name := fmt.Sprintf("s%02d", i)
 		servers[name] = ""
-		w.servers.lists[name] = []string{"tool"}
+		w.Server(name).Tools = []string{"tool"}
 	}
-	w.configure(servers)
-	w.syncer = catalog.NewSyncer(w.objects, w.approvals, w.servers, nil)
+	w.ConfigureOnly(servers)
 	return w
+}
+
+// single returns how many servers the last sync asked with one attempt.
+func (w *fixture) single() (n int) {
+	for _, target := range w.Loaded {
+		if target.Once {
+			n++
+		}
+	}
+	return n
 }
 
 func TestFailingServersComeLastButHaveTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 5, nil)
-		w.servers.faults = map[string]outcome.Outcome{"s00": transient(), "s02": transient()}
+		w.Server("s00").Outcome, w.Server("s02").Outcome = transient(), transient()
 		w.sync()
-		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.servers.asked); diff != "" {
+		if diff := cmp.Diff([]string{"s00", "s01", "s02", "s03", "s04"}, w.asked()); diff != "" {
 			t.Errorf("the first sync asks (-want +got):\n%s", diff)
 		}
 		for range 3 {
 			time.Sleep(5 * time.Minute)
 			w.sync()
-			if diff := cmp.Diff([]string{"s01", "s03", "s04", "s00", "s02"}, w.servers.asked); diff != "" {
+			if diff := cmp.Diff([]string{"s01", "s03", "s04", "s00", "s02"}, w.asked()); diff != "" {
 				t.Errorf("a later sync asks (-want +got):\n%s", diff)
 			}
 		}
@@ -52,11 +69,11 @@ func TestFailingServersComeLastButHaveTheirTurn(t *testing.T) {
 }
 
 func TestRequiredServersAreAskedFirst(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"a": "", "b": `,"required":true`})
-	w.servers.lists = map[string][]string{"a": {"x"}, "b": {"y"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"a": "", "b": `,"required":true`})
+	w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
 	w.sync()
-	if diff := cmp.Diff([]string{"b", "a"}, w.servers.asked); diff != "" {
+	if diff := cmp.Diff([]string{"b", "a"}, w.asked()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -66,15 +83,15 @@ func TestManyFailingServersGetOneAttemptEach(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := slow(t, 20, nil)
 			for i := range failing {
-				w.servers.faults[fmt.Sprintf("s%02d", i)] = transient()
+				w.Server(fmt.Sprintf("s%02d", i)).Outcome = transient()
 			}
 			w.sync()
-			if w.servers.once != 0 {
-				t.Errorf("%d servers have one attempt the first time", w.servers.once)
+			if w.single() != 0 {
+				t.Errorf("%d servers have one attempt the first time", w.single())
 			}
 			w.sync()
-			if want := map[bool]int{true: failing}[failing > 16]; w.servers.once != want {
-				t.Errorf("of %d failing servers %d have one attempt, want %d", failing, w.servers.once, want)
+			if want := map[bool]int{true: failing}[failing > 16]; w.single() != want {
+				t.Errorf("of %d failing servers %d have one attempt, want %d", failing, w.single(), want)
 			}
 		})
 	}
@@ -85,16 +102,16 @@ func TestManyFailingServersGetOneAttemptEach(t *testing.T) {
 func TestASyncThatRunsOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 10, func(string) time.Duration { return 10 * time.Second })
-		w.servers.faults = map[string]outcome.Outcome{"s01": transient(), "s04": transient()}
+		w.Server("s01").Outcome, w.Server("s04").Outcome = transient(), transient()
 		timesAsked := map[string]int{}
 		for n := range 12 {
 			ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second) // of which the servers have 36 s: enough for three
-			rep, err := w.syncer.Sync(ctx)
+			rep, err := w.Syncer.Sync(ctx)
 			cancel()
 			if err != nil {
 				t.Fatal(err)
 			}
-			asked := slices.Clone(w.servers.asked)
+			asked := slices.Clone(w.asked())
 			if len(asked) != 3 || rep.Unasked != 10-len(asked) {
 				t.Errorf("sync %d asks %v and reports %d unasked", n, asked, rep.Unasked)
 			}
@@ -128,7 +145,7 @@ func TestACallerThatGoesAwayEndsTheSync(t *testing.T) {
 		w := slow(t, 3, func(string) time.Duration { return time.Second })
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(1500*time.Millisecond, cancel)
-		if _, err := w.syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := w.Syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("Sync = %v, want that it was canceled", err)
 		}
 		if w.exists(catalog.CurrentKey) {

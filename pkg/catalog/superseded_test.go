@@ -13,19 +13,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// restless is a world with a server whose one tool has another text after each call of change,
+// restless is a fixture with a server whose one tool has another text after each call of change,
 // and the snapshots that are stored.
-func restless(t *testing.T) (w *world, change func(text string), stored func() []string) {
-	w = newWorld(t)
-	w.configure(map[string]string{"fs": ""})
+func restless(t *testing.T) (w *fixture, change func(text string), stored func() []string) {
+	w = newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
 	snapshots := map[string]bool{}
-	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if strings.HasSuffix(key, ".snap") {
 			snapshots[key] = true
 		}
 		return false, nil
 	}
-	w.objects.OnDelete = func(_ context.Context, key string) error {
+	w.Objects.OnDelete = func(_ context.Context, key string) error {
 		if !snapshots[key] {
 			t.Errorf("%q is deleted", key)
 		}
@@ -33,7 +33,7 @@ func restless(t *testing.T) (w *world, change func(text string), stored func() [
 		return nil
 	}
 	change = func(text string) {
-		w.servers.lists["fs"] = []string{fmt.Sprintf(`{"name":"read","description":%q}`, text)}
+		w.Server("fs").Tools = []string{fmt.Sprintf(`{"name":"read","description":%q}`, text)}
 		w.sync()
 	}
 	return w, change, func() []string { return slices.Sorted(maps.Keys(snapshots)) }
@@ -71,7 +71,7 @@ func TestSupersededSnapshotsGo(t *testing.T) {
 						t.Fatalf("after %v a snapshot is gone", cur.SyncedAt.Sub(r.at))
 					}
 				}
-				w.clock.skip(tt.every)
+				w.Clock.Wait(tt.every)
 			}
 			if got := len(stored()); got > tt.most || tt.every <= time.Hour && got < 24 {
 				t.Errorf("%d snapshots are stored, want no more than %d", got, tt.most)
@@ -84,7 +84,7 @@ func TestAnUnchangedCatalogSupersedesNothing(t *testing.T) {
 	w, change, stored := restless(t)
 	for range 5 {
 		change("the same")
-		w.clock.skip(25 * time.Hour)
+		w.Clock.Wait(25 * time.Hour)
 	}
 	if n := len(stored()); n != 1 || len(w.load().Current().Superseded) != 0 {
 		t.Errorf("%d snapshots, superseded %v", n, w.load().Current().Superseded)
@@ -98,9 +98,9 @@ func TestASnapshotThatComesBackStays(t *testing.T) {
 	change("a")
 	first := w.load().SHA256()
 	for n := range 10 {
-		w.configure(map[string]string{"fs": []string{`,"enabled":false`, ""}[n%2]})
+		w.ConfigureOnly(map[string]string{"fs": []string{`,"enabled":false`, ""}[n%2]})
 		w.sync()
-		w.clock.skip(25 * time.Hour)
+		w.Clock.Wait(25 * time.Hour)
 		if s := w.load(); (s.SHA256() == first) != (n%2 == 1) {
 			t.Fatalf("snapshot %d is %s, the first was %s", n, s.SHA256(), first)
 		}
@@ -112,16 +112,16 @@ func TestASnapshotThatComesBackStays(t *testing.T) {
 
 func TestASnapshotThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 	w, change, stored := restless(t)
-	remove := w.objects.OnDelete
-	w.objects.OnDelete = func(context.Context, string) error { return errStore }
+	remove := w.Objects.OnDelete
+	w.Objects.OnDelete = func(context.Context, string) error { return errStore }
 	for n := range 3 {
 		change(fmt.Sprint(n))
-		w.clock.skip(25 * time.Hour)
+		w.Clock.Wait(25 * time.Hour)
 	}
 	if n := len(w.load().Current().Superseded); n != 2 || len(stored()) != 3 {
 		t.Errorf("%d are listed, %d stored; want 2 and 3", n, len(stored()))
 	}
-	w.objects.OnDelete = remove
+	w.Objects.OnDelete = remove
 	change("last")
 	if n := len(w.load().Current().Superseded); n != 1 || len(stored()) != 2 {
 		t.Errorf("%d are listed, %d stored; want 1 and 2", n, len(stored()))
@@ -133,19 +133,19 @@ func TestASnapshotThatAnotherSyncRemovesIsStoredAgain(t *testing.T) {
 	w, change, _ := restless(t)
 	change("a")
 	first := w.load().SHA256()
-	w.configure(map[string]string{"fs": `,"enabled":false`})
+	w.ConfigureOnly(map[string]string{"fs": `,"enabled":false`})
 	w.sync()
-	put := w.objects.OnPut
-	w.objects.OnPut = func(ctx context.Context, key string, data []byte) (bool, error) {
+	put := w.Objects.OnPut
+	w.Objects.OnPut = func(ctx context.Context, key string, data []byte) (bool, error) {
 		if key == catalog.CurrentKey {
-			if err := w.objects.Delete(ctx, catalog.Key(first)); err != nil {
+			if err := w.Objects.Delete(ctx, catalog.Key(first)); err != nil {
 				t.Error(err)
 			}
 		}
 		return put(ctx, key, data)
 	}
 	change("a")
-	w.configure(map[string]string{"fs": ""})
+	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.sync()
 	if got := w.load().SHA256(); got != first {
 		t.Errorf("the catalog is %s, want %s", got, first)
@@ -157,9 +157,9 @@ func TestASyncThatCameTooLateRemovesNothing(t *testing.T) {
 	w, change, stored := restless(t)
 	change("a")
 	change("b")
-	w.clock.skip(25 * time.Hour)
+	w.Clock.Wait(25 * time.Hour)
 	looks, late := 0, false
-	w.objects.OnGet = func(_ context.Context, key string) error {
+	w.Objects.OnGet = func(_ context.Context, key string) error {
 		if key != catalog.CurrentKey {
 			return nil
 		}
@@ -167,14 +167,14 @@ func TestASyncThatCameTooLateRemovesNothing(t *testing.T) {
 		switch looks {
 		case 2: // at whether the catalog is still the one that was read first
 			late = true
-			w.put(catalog.CurrentKey, strings.Replace(read(t, w, catalog.CurrentKey), "{", "{ ", 1))
+			w.Put(catalog.CurrentKey, strings.Replace(read(t, w, catalog.CurrentKey), "{", "{ ", 1))
 		case 4:
 			late = false
 		}
 		return nil
 	}
-	remove := w.objects.OnDelete
-	w.objects.OnDelete = func(ctx context.Context, key string) error {
+	remove := w.Objects.OnDelete
+	w.Objects.OnDelete = func(ctx context.Context, key string) error {
 		if late {
 			t.Errorf("%s is removed on the word of an old catalog", key)
 		}
@@ -187,12 +187,12 @@ func TestASyncThatCameTooLateRemovesNothing(t *testing.T) {
 }
 
 // read returns an object, past the hook of reads.
-func read(t *testing.T, w *world, key string) string {
+func read(t *testing.T, w *fixture, key string) string {
 	t.Helper()
-	hook := w.objects.OnGet
-	w.objects.OnGet = nil
-	defer func() { w.objects.OnGet = hook }()
-	o, err := w.objects.Get(t.Context(), key, "")
+	hook := w.Objects.OnGet
+	w.Objects.OnGet = nil
+	defer func() { w.Objects.OnGet = hook }()
+	o, err := w.Objects.Get(t.Context(), key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,54 +203,54 @@ const fromTheFuture = `"format":1,"superseded":[],"later":{"n":[1,2]}`
 
 // What a newer program keeps in current.json outlives a sync of this one.
 func TestUnknownMembersOfCurrentAreKept(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+	o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(catalog.CurrentKey, strings.Replace(string(o.Data), `"format":1`, fromTheFuture, 1))
+	w.Put(catalog.CurrentKey, strings.Replace(string(o.Data), `"format":1`, fromTheFuture, 1))
 	holds := func(when string) {
 		t.Helper()
-		o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+		o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
 		if err != nil || !strings.Contains(string(o.Data), `"later":{"n":[1,2]}`) {
 			t.Errorf("%s current.json is %s, %v", when, o.Data, err)
 		}
 	}
 	w.sync()
 	holds("after a sync")
-	w.configure(map[string]string{"fs": "", "gone": `,"required":true`})
-	w.servers.faults["gone"] = transient()
-	if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrRequired) {
+	w.ConfigureOnly(map[string]string{"fs": "", "gone": `,"required":true`})
+	w.Server("gone").Outcome = transient()
+	if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrRequired) {
 		t.Fatalf("Sync = %v", err)
 	}
 	holds("after a sync that failed")
 }
 
 func TestACatalogInANewerFormIsLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	o, err := w.objects.Get(t.Context(), catalog.CurrentKey, "")
+	o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	newer := strings.Replace(string(o.Data), `"format":1`, `"format":2`, 1)
-	w.put(catalog.CurrentKey, newer)
-	if _, err := catalog.Load(t.Context(), w.objects, nil); !errors.Is(err, catalog.ErrNewer) {
+	w.Put(catalog.CurrentKey, newer)
+	if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, catalog.ErrNewer) {
 		t.Errorf("Load = %v, want %v", err, catalog.ErrNewer)
 	}
-	if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrNewer) {
+	if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrNewer) {
 		t.Errorf("Sync = %v, want %v", err, catalog.ErrNewer)
 	}
-	if o, err := w.objects.Get(t.Context(), catalog.CurrentKey, ""); err != nil || string(o.Data) != newer {
+	if o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, ""); err != nil || string(o.Data) != newer {
 		t.Errorf("current.json is %s, %v", o.Data, err)
 	}
 	old := strings.Replace(string(o.Data), `"format":1,`, ``, 1)
-	w.put(catalog.CurrentKey, old)
+	w.Put(catalog.CurrentKey, old)
 	if rep := w.sync(); rep.Tools != 1 {
 		t.Errorf("a catalog from before forms were counted: %+v", rep)
 	}

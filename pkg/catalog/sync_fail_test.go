@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,20 +14,21 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 var errStore = errors.New("store is away")
 
 func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": "", "git": `,"required":true`})
-	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	w.sync()
 	before := w.load()
 
-	w.servers.faults["git"] = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
-	w.servers.lists["fs"] = []string{`{"name":"read","description":"changed"}`}
-	rep, err := w.syncer.Sync(t.Context())
+	w.Server("git").Outcome = outcome.Outcome{Status: outcome.Denied, Reason: "forbidden"}
+	w.Server("fs").Tools = []string{`{"name":"read","description":"changed"}`}
+	rep, err := w.Syncer.Sync(t.Context())
 	if !errors.Is(err, catalog.ErrRequired) {
 		t.Fatalf("Sync = %v, want ErrRequired", err)
 	}
@@ -41,20 +43,20 @@ func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
 	if diff := cmp.Diff(before.Current(), after); diff != "" {
 		t.Errorf("the catalog moved:\n%s", diff)
 	}
-	if r := w.record("fs:read"); r.State != approval.Changed {
+	if r := w.Record("fs:read"); r.State != approval.Changed {
 		t.Errorf("record = %+v: what another server changed is not locked", r)
 	}
 
-	w.configure(map[string]string{"fs": "", "git": `,"required":true,"enabled":false`})
+	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true,"enabled":false`})
 	w.sync() // a disabled server need not load
 }
 
 func TestBadConfigNeverReplacesAGoodOne(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	good := w.sync()
-	w.put(config.Key, `{"mcpServers":{"git":{"url":"not a url","oops":1}}}`)
+	w.Put(config.Key, `{"mcpServers":{"git":{"url":"not a url","oops":1}}}`)
 	for _, name := range []string{"same process", "new process"} {
 		t.Run(name, func(t *testing.T) {
 			rep := w.sync()
@@ -66,9 +68,9 @@ func TestBadConfigNeverReplacesAGoodOne(t *testing.T) {
 			}
 			wantState(t, w, "fs:read: approved")
 		})
-		w.restart()
+		w.Restart()
 	}
-	w.configure(map[string]string{"fs": "", "git": ""})
+	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	if rep := w.sync(); rep.ConfigErr != nil || len(rep.Servers) != 2 {
 		t.Errorf("a good config is not taken again: %+v", rep)
 	}
@@ -77,11 +79,11 @@ func TestBadConfigNeverReplacesAGoodOne(t *testing.T) {
 func TestWithoutAnyConfigNothingIsSynced(t *testing.T) {
 	for name, data := range map[string]string{"no file": "", "bad file": `{"mcpServers":{"a":1}}`} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			if data != "" {
-				w.put(config.Key, data)
+				w.Put(config.Key, data)
 			}
-			rep, err := w.syncer.Sync(t.Context())
+			rep, err := w.Syncer.Sync(t.Context())
 			if err == nil || rep.ConfigErr == nil {
 				t.Errorf("Sync = %v, ConfigErr = %v", err, rep.ConfigErr)
 			}
@@ -93,25 +95,25 @@ func TestWithoutAnyConfigNothingIsSynced(t *testing.T) {
 }
 
 func TestDamagedCatalogIsReplaced(t *testing.T) {
-	damage := map[string]func(w *world, sha256 string){
-		"current.json is no JSON": func(w *world, _ string) { w.put(catalog.CurrentKey, "oops") },
-		"current.json is empty":   func(w *world, _ string) { w.put(catalog.CurrentKey, "{}") },
-		"snapshot is damaged":     func(w *world, sha256 string) { w.put(catalog.Key(sha256), "PCAT") },
-		"snapshot is another": func(w *world, sha256 string) {
-			w.put(catalog.Key(sha256), string(build(w.t, catalog.Input{}).Encode()))
+	damage := map[string]func(w *fixture, sha256 string){
+		"current.json is no JSON": func(w *fixture, _ string) { w.Put(catalog.CurrentKey, "oops") },
+		"current.json is empty":   func(w *fixture, _ string) { w.Put(catalog.CurrentKey, "{}") },
+		"snapshot is damaged":     func(w *fixture, sha256 string) { w.Put(catalog.Key(sha256), "PCAT") },
+		"snapshot is another": func(w *fixture, sha256 string) {
+			w.Put(catalog.Key(sha256), string(build(w.T, catalog.Input{}).Encode()))
 		},
-		"snapshot is missing": func(w *world, _ string) {
-			w.put(catalog.CurrentKey, fmt.Sprintf(`{"sha256":"%064d"}`, 7))
+		"snapshot is missing": func(w *fixture, _ string) {
+			w.Put(catalog.CurrentKey, fmt.Sprintf(`{"sha256":"%064d"}`, 7))
 		},
 	}
 	for name, do := range damage {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.configure(map[string]string{"fs": ""})
-			w.servers.lists["fs"] = []string{"read"}
+			w := newFixture(t)
+			w.ConfigureOnly(map[string]string{"fs": ""})
+			w.Server("fs").Tools = []string{"read"}
 			rep := w.sync()
 			do(w, rep.Snapshot)
-			w.restart()
+			w.Restart()
 			if got := w.sync(); got.Snapshot != rep.Snapshot || !got.Stored {
 				t.Errorf("snapshot %s, stored %v", got.Snapshot, got.Stored)
 			}
@@ -121,25 +123,26 @@ func TestDamagedCatalogIsReplaced(t *testing.T) {
 }
 
 func TestCanceledSyncWritesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	ctx, cancel := context.WithCancel(t.Context())
-	w.servers.during = func(context.Context) { cancel() }
-	if _, err := w.syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
+	w.After = func(context.Context) { cancel() }
+	if _, err := w.Syncer.Sync(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Sync = %v, want context.Canceled", err)
 	}
 	if w.exists(catalog.CurrentKey) {
 		t.Error("a catalog was stored")
 	}
-	if _, err := w.approvals.Get(t.Context(), parseID(t, "fs:read")); !errors.Is(err, approval.ErrNotFound) {
+	if _, err := w.Approvals.Get(t.Context(), gatewaytest.ID(t, "fs:read")); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("Get = %v, want no record", err)
 	}
 }
 
 // failAt makes the n-th write from now fail, before or after it was kept, and
 // reports whether there was one.
-func (w *world) failAt(n int, kept bool) (reached func() bool) {
+func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
+	var mu sync.Mutex
 	count := 0
 	fail := func() (bool, error) {
 		count++
@@ -148,28 +151,28 @@ func (w *world) failAt(n int, kept bool) (reached func() bool) {
 		}
 		return false, nil
 	}
-	w.objects.OnPut = func(context.Context, string, []byte) (bool, error) { return fail() }
-	w.approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
-		w.clock.mu.Lock() // records are written many at once
-		defer w.clock.mu.Unlock()
+	w.Objects.OnPut = func(context.Context, string, []byte) (bool, error) { return fail() }
+	w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
+		mu.Lock() // records are written many at once
+		defer mu.Unlock()
 		return fail()
 	}
-	w.approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) {
+	w.Approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) {
 		if !put {
 			return false, nil
 		}
 		return fail()
 	}
 	return func() bool {
-		w.objects.OnPut, w.approvals.OnPut, w.approvals.OnBase = nil, nil, nil
+		w.Objects.OnPut, w.Approvals.OnPut, w.Approvals.OnBase = nil, nil, nil
 		return count >= n
 	}
 }
 
 // consistent reports what a reader would stumble over: a catalog that cannot be
 // loaded, or a tool in it that no record knows.
-func (w *world) consistent() error {
-	s, err := catalog.Load(w.t.Context(), w.objects, nil)
+func (w *fixture) consistent() error {
+	s, err := catalog.Load(w.T.Context(), w.Objects, nil)
 	if errors.Is(err, object.ErrNotFound) {
 		return nil
 	}
@@ -177,7 +180,7 @@ func (w *world) consistent() error {
 		return err
 	}
 	for i := range s.Len() {
-		if _, err := w.approvals.Get(w.t.Context(), s.ID(i)); err != nil {
+		if _, err := w.Approvals.Get(w.T.Context(), s.ID(i)); err != nil {
 			return err
 		}
 	}
@@ -204,28 +207,28 @@ func TestSyncInterruptedAtAnyWriteGoesOnWhereItWas(t *testing.T) {
 // reports whether there was such a write.
 func interrupted(t *testing.T, n int, kept, restart bool) bool {
 	t.Helper()
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": "", "git": ""})
-	w.servers.lists = map[string][]string{"fs": {"read", "write"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
+	w.serve(map[string][]string{"fs": {"read", "write"}, "git": {"log"}})
 	reached := w.failAt(n, kept)
 	for range 2 {
-		_, err := w.syncer.Sync(t.Context())
+		_, err := w.Syncer.Sync(t.Context())
 		if err != nil && !errors.Is(err, errStore) {
 			t.Errorf("write %d: Sync = %v, want the store's error", n, err)
 		}
 		if err := w.consistent(); err != nil {
 			t.Errorf("write %d: %v", n, err)
 		}
-		w.servers.lists = map[string][]string{"fs": {`{"name":"read","title":"new"}`, "write", "evil"}, "git": {"log", "evil"}}
+		w.serve(map[string][]string{"fs": {`{"name":"read","title":"new"}`, "write", "evil"}, "git": {"log", "evil"}})
 	}
 	if !reached() {
 		return false
 	}
 	if restart {
-		w.restart()
+		w.Restart()
 	}
 	w.sync()
-	w.servers.lists = map[string][]string{"fs": {"read", "write", "late"}, "git": {"log", "late"}}
+	w.serve(map[string][]string{"fs": {"read", "write", "late"}, "git": {"log", "late"}})
 	w.sync()
 	state := map[string]bool{}
 	for _, line := range w.state() {
@@ -240,22 +243,22 @@ func interrupted(t *testing.T, n int, kept, restart bool) bool {
 }
 
 func TestStoreThatCannotBeReadFailsTheSync(t *testing.T) {
-	for name, breakIt := range map[string]func(w *world){
-		"catalog":   func(w *world) { w.objects.OnGet = onKey(catalog.CurrentKey) },
-		"approvals": func(w *world) { w.approvals.OnRecords = func(context.Context, string) error { return errStore } },
-		"baselines": func(w *world) {
-			w.approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) { return false, errStore }
+	for name, breakIt := range map[string]func(w *fixture){
+		"catalog":   func(w *fixture) { w.Objects.OnGet = onKey(catalog.CurrentKey) },
+		"approvals": func(w *fixture) { w.Approvals.OnRecords = func(context.Context, string) error { return errStore } },
+		"baselines": func(w *fixture) {
+			w.Approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) { return false, errStore }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.configure(map[string]string{"fs": ""})
-			w.servers.lists["fs"] = []string{"read"}
+			w := newFixture(t)
+			w.ConfigureOnly(map[string]string{"fs": ""})
+			w.Server("fs").Tools = []string{"read"}
 			breakIt(w)
-			if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, errStore) {
+			if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, errStore) {
 				t.Errorf("Sync = %v, want the store's error", err)
 			}
-			w.objects.OnGet = nil
+			w.Objects.OnGet = nil
 			if w.exists(catalog.CurrentKey) {
 				t.Error("a catalog was stored")
 			}
@@ -264,21 +267,21 @@ func TestStoreThatCannotBeReadFailsTheSync(t *testing.T) {
 }
 
 func TestConfigThatCannotBeReadIsNotMissed(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
 	for _, name := range []string{"same process", "new process"} {
-		w.objects.OnGet = onKey(config.Key)
+		w.Objects.OnGet = onKey(config.Key)
 		rep := w.sync()
 		if !errors.Is(rep.ConfigErr, errStore) || rep.Tools != 1 {
 			t.Errorf("%s: ConfigErr = %v, %d tools", name, rep.ConfigErr, rep.Tools)
 		}
-		w.objects.OnGet = nil
+		w.Objects.OnGet = nil
 		if rep := w.sync(); rep.ConfigErr != nil {
 			t.Errorf("%s: ConfigErr = %v after the store came back", name, rep.ConfigErr)
 		}
-		w.restart()
+		w.Restart()
 	}
 }
 

@@ -19,22 +19,22 @@ import (
 
 // other returns a Syncer of another process on the same stores, whose servers
 // answer from lists.
-func (w *world) other(lists map[string][]string) *catalog.Syncer {
-	return catalog.NewSyncer(w.objects, w.approvals, &servers{lists: lists}, &catalog.SyncOptions{Now: w.clock.look})
+func (w *fixture) other(lists map[string][]string) *catalog.Syncer {
+	return catalog.NewSyncer(w.Objects, w.Approvals, listing(lists), &catalog.SyncOptions{Now: w.Clock.Now})
 }
 
 // once runs do during the next load alone.
-func (w *world) once(do func(ctx context.Context)) {
-	w.servers.during = func(ctx context.Context) {
-		w.servers.during = nil
+func (w *fixture) once(do func(ctx context.Context)) {
+	w.After = func(ctx context.Context) {
+		w.After = nil
 		do(ctx)
 	}
 }
 
 func TestSyncThatBeganLaterWins(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
 	later := w.other(map[string][]string{"fs": {"read", "write"}})
 	w.once(func(ctx context.Context) {
@@ -54,22 +54,22 @@ func TestSyncThatBeganLaterWins(t *testing.T) {
 }
 
 func TestSyncThatBeganLaterWinsAlthoughItEndsFirstInTheStore(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": "", "git": ""})
-	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	// The earlier sync stands still while it loads; the later one begins, and
 	// the earlier one moves the catalog before the later one does.
-	earlier := &servers{lists: map[string][]string{"fs": {"read"}, "git": {"log", "push"}}}
+	earlier := listing(map[string][]string{"fs": {"read"}, "git": {"log", "push"}})
 	began, goOn := make(chan struct{}), make(chan struct{})
-	earlier.during = func(context.Context) { close(began); <-goOn }
-	first := catalog.NewSyncer(w.objects, w.approvals, earlier, &catalog.SyncOptions{Now: w.clock.look})
+	earlier.After = func(context.Context) { close(began); <-goOn }
+	first := catalog.NewSyncer(w.Objects, w.Approvals, earlier, &catalog.SyncOptions{Now: w.Clock.Now})
 	done := make(chan error)
 	go func() {
 		_, err := first.Sync(t.Context())
 		done <- err
 	}()
 	<-began
-	w.servers.faults["git"] = transient()
+	w.Server("git").Outcome = transient()
 	w.once(func(context.Context) {
 		close(goOn)
 		if err := <-done; err != nil {
@@ -85,14 +85,14 @@ func TestSyncThatBeganLaterWinsAlthoughItEndsFirstInTheStore(t *testing.T) {
 }
 
 func TestOlderConfigNeverGoesOverANewerOne(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": "", "git": ""})
-	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	// A sync whose clock is behind uses the new config and ends first: by its
 	// time it began earlier, so time alone would let the old config win.
-	behind := catalog.NewSyncer(w.objects, w.approvals, w.servers, &catalog.SyncOptions{Now: func() time.Time { return day(1).Add(-time.Hour) }})
+	behind := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: func() time.Time { return day(1).Add(-time.Hour) }})
 	w.once(func(ctx context.Context) {
-		w.configure(map[string]string{"fs": ""})
+		w.ConfigureOnly(map[string]string{"fs": ""})
 		if _, err := behind.Sync(ctx); err != nil {
 			t.Error(err)
 		}
@@ -105,11 +105,11 @@ func TestOlderConfigNeverGoesOverANewerOne(t *testing.T) {
 }
 
 func TestWriteWhoseAnswerWasLostIsOurs(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	// A driver that tries again after a lost answer meets its own write.
-	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.CurrentKey {
 			return true, object.ErrConflict
 		}
@@ -122,48 +122,48 @@ func TestWriteWhoseAnswerWasLostIsOurs(t *testing.T) {
 }
 
 func TestCatalogThatNeverStandsStillIsAnError(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
 		if key == catalog.CurrentKey {
 			return false, object.ErrConflict
 		}
 		return false, nil
 	}
-	if _, err := w.syncer.Sync(t.Context()); !errors.Is(err, object.ErrConflict) {
+	if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, object.ErrConflict) {
 		t.Errorf("Sync = %v, want ErrConflict", err)
 	}
 }
 
 func TestDecisionDuringASyncIsNotOverwritten(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": `,"approval":"manual"`})
-	w.servers.lists["fs"] = []string{"read", "write"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
+	w.Server("fs").Tools = []string{"read", "write"}
 	w.sync()
 
 	// A person disables a tool between the sync's reading and its write.
-	w.servers.lists["fs"] = []string{`{"name":"read","title":"new"}`, "write"}
+	w.Server("fs").Tools = []string{`{"name":"read","title":"new"}`, "write"}
 	did := false
-	w.approvals.OnPut = func(ctx context.Context, r approval.Record) (bool, error) {
+	w.Approvals.OnPut = func(ctx context.Context, r approval.Record) (bool, error) {
 		if did || r.Tool != "read" {
 			return false, nil
 		}
 		did = true
-		held, err := w.approvals.Get(ctx, r.ID())
+		held, err := w.Approvals.Get(ctx, r.ID())
 		if err != nil {
 			return false, err
 		}
-		next, e, err := approval.Disable(held, "ann", "no", w.clock.look())
+		next, e, err := approval.Disable(held, "ann", "no", w.Clock.Now())
 		if err != nil {
 			return false, err
 		}
-		_, err = w.approvals.Put(ctx, next, &e)
+		_, err = w.Approvals.Put(ctx, next, &e)
 		return false, err
 	}
 	if rep := w.sync(); rep.Changed != 1 {
 		t.Errorf("report = %+v", rep)
 	}
-	r := w.record("fs:read")
+	r := w.Record("fs:read")
 	if !r.Disabled || string(r.Current) != `{"name":"read","title":"new"}` {
 		t.Errorf("record = %+v, want it disabled, with the new definition", r)
 	}
@@ -173,11 +173,11 @@ func TestDecisionDuringASyncIsNotOverwritten(t *testing.T) {
 }
 
 func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": `,"approval":"manual"`})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	w.once(func(context.Context) { w.approve("fs:read") })
+	w.once(func(context.Context) { w.Decide("fs:read", "approve") })
 	w.sync()
 	wantState(t, w, "fs:read: approved")
 }
@@ -185,24 +185,24 @@ func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
 // What is decided after a sync has read the records is not in its catalog. Readers learn of
 // it because it was decided after the catalog was made.
 func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
-	w.servers.lists = map[string][]string{"fs": {"read"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
 	w.sync()
-	w.servers.lists["git"] = []string{`{"name":"log","title":"new"}`}
-	put := w.approvals.OnPut
-	w.approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
-		w.approvals.OnPut = put
-		w.approve("fs:read") // another process
+	w.Server("git").Tools = []string{`{"name":"log","title":"new"}`}
+	put := w.Approvals.OnPut
+	w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
+		w.Approvals.OnPut = put
+		w.Decide("fs:read", "approve") // another process
 		return false, nil
 	}
 	w.sync()
 	wantState(t, w, "fs:read: pending", "git:log: pending")
-	since, err := approvaltest.AllChanges(t.Context(), w.approvals, w.load().CreatedAt())
+	since, err := approvaltest.AllChanges(t.Context(), w.Approvals, w.load().CreatedAt())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]approval.Decision{w.record("fs:read").Decision()}, since); diff != "" {
+	if diff := cmp.Diff([]approval.Decision{w.Record("fs:read").Decision()}, since); diff != "" {
 		t.Errorf("decisions since the catalog was made (-want +got):\n%s", diff)
 	}
 	w.sync()
@@ -212,9 +212,9 @@ func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
 // A sync goes by the records, not by what it remembers of them: another process may have
 // written what this one then undoes.
 func TestRecordsOfAnotherSyncAreSeen(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists["fs"] = []string{"read"}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.Server("fs").Tools = []string{"read"}
 	w.sync()
 	if _, err := w.other(map[string][]string{"fs": {`{"name":"read","title":"new"}`}}).Sync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -222,19 +222,19 @@ func TestRecordsOfAnotherSyncAreSeen(t *testing.T) {
 	wantState(t, w, "fs:read: changed")
 	w.sync()
 	wantState(t, w, "fs:read: approved")
-	if r := w.record("fs:read"); r.State != approval.Approved || r.Rev != 3 {
+	if r := w.Record("fs:read"); r.State != approval.Approved || r.Rev != 3 {
 		t.Errorf("record is %s at rev %d, want it approved again at 3", r.State, r.Rev)
 	}
 }
 
 func TestSyncAskedForDuringARunRunsAgainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.configure(map[string]string{"fs": ""})
-		w.servers.lists["fs"] = []string{"one"}
+		w := newFixture(t)
+		w.ConfigureOnly(map[string]string{"fs": ""})
+		w.Server("fs").Tools = []string{"one"}
 		var mu sync.Mutex
 		loads, atOnce, most := 0, 0, 0
-		w.servers.during = func(context.Context) {
+		w.After = func(context.Context) {
 			mu.Lock()
 			loads++
 			atOnce++
@@ -248,10 +248,10 @@ func TestSyncAskedForDuringARunRunsAgainOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { w.sync() })
 		synctest.Wait() // the first run is loading
-		w.servers.lists["fs"] = []string{"one", "two"}
+		w.Server("fs").Tools = []string{"one", "two"}
 		for range 5 {
 			wg.Go(func() {
-				rep, err := w.syncer.Sync(t.Context())
+				rep, err := w.Syncer.Sync(t.Context())
 				if err != nil || rep.Tools != 2 {
 					t.Errorf("Sync = %d tools, %v; want what was there before it was asked for", rep.Tools, err)
 				}
@@ -266,10 +266,10 @@ func TestSyncAskedForDuringARunRunsAgainOnce(t *testing.T) {
 
 func TestOneWhoGivesUpDoesNotEndTheSyncOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.configure(map[string]string{"fs": ""})
-		w.servers.lists["fs"] = []string{"one"}
-		w.servers.during = func(ctx context.Context) {
+		w := newFixture(t)
+		w.ConfigureOnly(map[string]string{"fs": ""})
+		w.Server("fs").Tools = []string{"one"}
+		w.After = func(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Minute):
@@ -281,9 +281,9 @@ func TestOneWhoGivesUpDoesNotEndTheSyncOfOthers(t *testing.T) {
 		impatient, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(70*time.Second, cancel)
 		var errs [2]error
-		wg.Go(func() { _, errs[0] = w.syncer.Sync(impatient) }) // it leads the second run, and gives up in it
+		wg.Go(func() { _, errs[0] = w.Syncer.Sync(impatient) }) // it leads the second run, and gives up in it
 		time.Sleep(time.Second)
-		wg.Go(func() { _, errs[1] = w.syncer.Sync(t.Context()) })
+		wg.Go(func() { _, errs[1] = w.Syncer.Sync(t.Context()) })
 		wg.Wait()
 		if !errors.Is(errs[0], context.Canceled) || errs[1] != nil {
 			t.Errorf("errors = %v, want that the first was canceled, and none", errs)
@@ -293,15 +293,15 @@ func TestOneWhoGivesUpDoesNotEndTheSyncOfOthers(t *testing.T) {
 
 func TestWaitingForASyncEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.configure(map[string]string{"fs": ""})
-		w.servers.during = func(context.Context) { time.Sleep(time.Minute) }
+		w := newFixture(t)
+		w.ConfigureOnly(map[string]string{"fs": ""})
+		w.After = func(context.Context) { time.Sleep(time.Minute) }
 		var wg sync.WaitGroup
 		wg.Go(func() { w.sync() })
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := w.syncer.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := w.Syncer.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Sync = %v, want the deadline", err)
 		}
 		wg.Wait()
@@ -309,17 +309,17 @@ func TestWaitingForASyncEndsWithItsContext(t *testing.T) {
 }
 
 func TestLastGoodConfigIsTheOneThatParsedLast(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.sync()
-	w.configure(map[string]string{"fs": "", "git": ""})
+	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.sync()
-	want, err := w.objects.Get(t.Context(), config.Key, "")
+	want, err := w.Objects.Get(t.Context(), config.Key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(config.Key, "{")
-	src := catalog.ConfigFile.Load(t.Context(), w.objects, object.Source[config.Config]{}, w.clock.look())
+	w.Put(config.Key, "{")
+	src := catalog.ConfigFile.Load(t.Context(), w.Objects, object.Source[config.Config]{}, w.Clock.Now())
 	if diff := cmp.Diff(string(want.Data), string(src.Data)); diff != "" || !src.Stale() {
 		t.Errorf("stale %v, config (-want +got):\n%s", src.Stale(), diff)
 	}

@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"context"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -9,49 +8,27 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A crowd is servers whose tools are parsed anew at each load, as they are from the network.
-type crowd map[string][]string // definitions by server
-
-func (c crowd) LoadAll(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
-	out := make([]outcome.Outcome, len(targets))
-	for i, target := range targets {
-		out[i] = outcome.Outcome{ServerID: target.ID, Status: outcome.Available}
-		for _, raw := range c[target.ID] {
-			d, err := tool.ParseDefinition([]byte(raw))
-			if err != nil {
-				panic(err)
-			}
-			out[i].Tools = append(out[i].Tools, d)
-		}
-		each(out[i])
-	}
-	return out
-}
-
-// crowded is a world with 70 servers of n tools in all.
-func crowded(t testing.TB, n int) (*world, crowd) {
-	w, c := newWorld(t), crowd{}
+// crowded is a fixture with 70 servers of n tools in all.
+func crowded(t testing.TB, n int) *fixture {
+	w := newFixture(t)
 	servers := map[string]string{}
 	for _, s := range many(t, n).Servers {
 		servers[s.Name] = ""
 		for _, x := range s.Tools {
-			c[s.Name] = append(c[s.Name], string(x.Definition.Raw))
+			w.Server(s.Name).Tools = append(w.Server(s.Name).Tools, string(x.Definition.Raw))
 		}
 	}
-	w.configure(servers)
-	w.syncer = catalog.NewSyncer(w.objects, w.approvals, c, &catalog.SyncOptions{Now: w.clock.look})
+	w.ConfigureOnly(servers)
 	w.sync()
-	return w, c
+	return w
 }
 
 func TestOnlyAChangeBuildsTheCatalog(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": "", "git": ""})
-	w.servers.lists = map[string][]string{"fs": {`{"name":"read","description":"Reads."}`, "write"}, "git": {"log"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
+	w.serve(map[string][]string{"fs": {`{"name":"read","description":"Reads."}`, "write"}, "git": {"log"}})
 	for _, step := range []struct {
 		name  string
 		do    func()
@@ -61,20 +38,20 @@ func TestOnlyAChangeBuildsTheCatalog(t *testing.T) {
 		{"the first", func() {}, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
 		{"nothing", func() {}, false, nil},
 		{"the same in other words", func() {
-			w.servers.lists["fs"] = []string{"write", `{ "description": "Reads.", "name": "read" }`}
+			w.Server("fs").Tools = []string{"write", `{ "description": "Reads.", "name": "read" }`}
 		}, false, nil},
-		{"a server that fails", func() { w.servers.faults["git"] = transient() }, false, nil},
-		{"it is back", func() { delete(w.servers.faults, "git") }, false, nil},
-		{"another text", func() { w.servers.lists["fs"][1] = `{"name":"read","description":"Reads more."}` }, true,
+		{"a server that fails", func() { w.Server("git").Outcome = transient() }, false, nil},
+		{"it is back", func() { w.Server("git").Outcome = outcome.Outcome{} }, false, nil},
+		{"another text", func() { w.Server("fs").Tools[1] = `{"name":"read","description":"Reads more."}` }, true,
 			[]string{"fs:read: changed", "fs:write: approved", "git:log: approved"}},
-		{"a decision", func() { w.approve("fs:read") }, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
+		{"a decision", func() { w.Decide("fs:read", "approve") }, true, []string{"fs:read: approved", "fs:write: approved", "git:log: approved"}},
 		{"nothing again", func() {}, false, nil},
-		{"a tool that is gone", func() { w.servers.lists["fs"] = w.servers.lists["fs"][:1] }, true, []string{"fs:write: approved", "git:log: approved"}},
-		{"a tool in the place of another", func() { w.servers.lists["git"] = []string{"show"} }, true, []string{"fs:write: approved", "git:show: pending"}},
-		{"a server that is off", func() { w.configure(map[string]string{"fs": "", "git": `,"enabled":false`}) }, true, nil},
-		{"one more server", func() { w.configure(map[string]string{"fs": "", "git": `,"enabled":false`, "mail": ""}) }, true, nil},
-		{"one less", func() { w.configure(map[string]string{"mail": ""}) }, true, nil},
-		{"a new process", w.restart, true, nil},
+		{"a tool that is gone", func() { w.Server("fs").Tools = w.Server("fs").Tools[:1] }, true, []string{"fs:write: approved", "git:log: approved"}},
+		{"a tool in the place of another", func() { w.Server("git").Tools = []string{"show"} }, true, []string{"fs:write: approved", "git:show: pending"}},
+		{"a server that is off", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`}) }, true, nil},
+		{"one more server", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`, "mail": ""}) }, true, nil},
+		{"one less", func() { w.ConfigureOnly(map[string]string{"mail": ""}) }, true, nil},
+		{"a new process", w.Restart, true, nil},
 		{"and nothing", func() {}, false, nil},
 	} {
 		step.do()
@@ -95,27 +72,27 @@ func TestOnlyAChangeBuildsTheCatalog(t *testing.T) {
 // What another process has put in the place of the catalog is not taken for one's own, even
 // if it is the same one as before.
 func TestACatalogOfAnotherProcessIsBuiltAgain(t *testing.T) {
-	w := newWorld(t)
-	w.configure(map[string]string{"fs": ""})
-	w.servers.lists = map[string][]string{"fs": {"read"}}
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": ""})
+	w.serve(map[string][]string{"fs": {"read"}})
 	w.sync()
 	w.sync()
-	other := catalog.NewSyncer(w.objects, w.approvals, w.servers, &catalog.SyncOptions{Now: w.clock.look})
-	w.servers.lists["fs"] = []string{"read", "write"}
+	other := catalog.NewSyncer(w.Objects, w.Approvals, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+	w.Server("fs").Tools = []string{"read", "write"}
 	if _, err := other.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if rep := w.sync(); !rep.Built || rep.Tools != 2 {
 		t.Errorf("after another process: %+v", rep)
 	}
-	if rep := w.sync(); rep.Built || w.syncer.Catalog().Index().Len() != 2 {
+	if rep := w.sync(); rep.Built || w.Syncer.Catalog().Index().Len() != 2 {
 		t.Errorf("after that: %+v", rep)
 	}
 }
 
 // BenchmarkUnchangedSyncOf10000 is what a sync costs at which nothing has changed, with stores in memory.
 func BenchmarkUnchangedSyncOf10000(b *testing.B) {
-	w, _ := crowded(b, 10_000)
+	w := crowded(b, 10_000)
 	b.ReportAllocs()
 	runtime.GC()
 	var peak atomic.Uint64

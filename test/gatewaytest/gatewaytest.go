@@ -77,9 +77,9 @@ type Gateway struct {
 // New returns a gateway with nothing stored, at noon of 20 November 2026. Its agent may see
 // every server and call every tier.
 func New(t testing.TB) *Gateway {
-	clock := &Clock{now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	clock := &Clock{start: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	g := &Gateway{
-		T: t, Clock: clock, Servers: &Servers{clock: clock, ByName: map[string]*Server{}},
+		T: t, Clock: clock, Servers: &Servers{clock: clock},
 		Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{Now: clock.Now}, Log: &local.Buffer{}, Options: gateway.Options{BaseURL: BaseURL},
 	}
 	g.Agent = identity.Agent{ID: "tester", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
@@ -91,7 +91,7 @@ func New(t testing.TB) *Gateway {
 // NewLive returns a gateway that reaches real servers on loopback, at the real time.
 func NewLive(t testing.TB) *Gateway {
 	g := New(t)
-	g.Clock.Set(time.Now(), 0)
+	g.Clock.Set(time.Time{}, 0)
 	g.Live = &upstream.Options{Now: g.Clock.Now, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	g.Restart()
 	return g
@@ -135,7 +135,7 @@ func (g *Gateway) ConfigureOnly(settings map[string]string, rest ...string) {
 	g.T.Helper()
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		url, more := "https://"+name+".example.com/mcp", settings[name]
+		url, more := "https://"+name+".example.com/mcp", strings.TrimLeft(settings[name], ", ")
 		if s := g.ByName[name]; s != nil && s.URL != "" {
 			url = s.URL
 		}

@@ -43,10 +43,11 @@ type Sent struct {
 }
 
 // Servers are an [Upstream] of servers that a test describes. A server that it does not
-// describe lists nothing.
+// describe lists nothing. The zero Servers is ready to use.
 type Servers struct {
 	ByName map[string]*Server
 	Slow   func(ctx context.Context, server string) // runs before each server answers a load; nil: nothing
+	After  func(ctx context.Context)                // runs at the end of a load; nil: nothing
 	Loaded []upstream.Target                        // by the last load
 
 	clock *Clock
@@ -54,13 +55,21 @@ type Servers struct {
 	sent  []Sent
 }
 
-// Serve makes a server list these definitions from now on.
-func (s *Servers) Serve(name string, definitions ...string) *Server {
+// Server returns the description of a server, to be changed.
+func (s *Servers) Server(name string) *Server {
+	if s.ByName == nil {
+		s.ByName = map[string]*Server{}
+	}
 	if s.ByName[name] == nil {
 		s.ByName[name] = &Server{}
 	}
-	s.ByName[name].Tools = definitions
 	return s.ByName[name]
+}
+
+// Serve makes a server list these definitions from now on.
+func (s *Servers) Serve(name string, definitions ...string) *Server {
+	s.Server(name).Tools = definitions
+	return s.Server(name)
 }
 
 // Sent returns and forgets the calls that reached servers.
@@ -89,6 +98,9 @@ func (s *Servers) LoadAll(ctx context.Context, targets []upstream.Target, each f
 			each(out[i])
 		}
 	}
+	if s.After != nil {
+		s.After(ctx)
+	}
 	return out
 }
 
@@ -99,7 +111,7 @@ func (s *Servers) load(name string) outcome.Outcome {
 	}
 	o := server.Outcome
 	o.ServerID, o.Attempts, o.Duration = name, 1, 15*time.Millisecond
-	if o.CheckedAt.IsZero() {
+	if o.CheckedAt.IsZero() && s.clock != nil {
 		o.CheckedAt = s.clock.Wait(0)
 	}
 	if o.Status != "" && o.Status != outcome.Available {
@@ -141,11 +153,12 @@ func (s *Servers) Call(_ context.Context, t upstream.Target, c upstream.Call) (j
 	return json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"%s did it"}]}`, c.Name)), nil
 }
 
-// A Clock shows the time that a test sets.
+// A Clock shows the time that a test sets. The zero Clock shows the real time.
 type Clock struct {
-	mu   sync.Mutex
-	now  time.Time
-	step time.Duration // set before the first use
+	mu     sync.Mutex
+	start  time.Time // zero: the real time
+	passed time.Duration
+	step   time.Duration
 }
 
 // Now returns the time, after it let a step pass.
@@ -155,13 +168,17 @@ func (c *Clock) Now() time.Time { return c.Wait(c.step) }
 func (c *Clock) Wait(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	return c.now
+	c.passed += d
+	if c.start.IsZero() {
+		return time.Now().Add(c.passed)
+	}
+	return c.start.Add(c.passed)
 }
 
-// Set sets the time, and how much of it passes with every look from now on.
+// Set sets the time, or with the zero time lets the real one pass, and how much of it passes
+// with every look from now on.
 func (c *Clock) Set(now time.Time, step time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now, c.step = now, step
+	c.start, c.passed, c.step = now, 0, step
 }

@@ -1,0 +1,128 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// A fixture is a Syncer over working stores, at a time that goes on by a second a look.
+type fixture struct {
+	*gatewaytest.Gateway
+	puts map[string]int // objects written, by key; snapshots as "snapshot"
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	w := &fixture{gatewaytest.New(t), map[string]int{}}
+	w.Clock.Set(day(1), time.Second)
+	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		if strings.HasSuffix(key, ".snap") {
+			key = "snapshot"
+		}
+		w.puts[key]++
+		return false, nil
+	}
+	return w
+}
+
+// with returns the fixture for a subtest, on other objects.
+func (w *fixture) with(t testing.TB, objects *objecttest.Mem) *fixture {
+	gw := *w.Gateway
+	gw.T, gw.Objects = t, objects
+	gw.Restart()
+	return &fixture{&gw, map[string]int{}}
+}
+
+// serve makes these servers list these tools, and all others none.
+func (w *fixture) serve(lists map[string][]string) {
+	for _, s := range w.ByName {
+		s.Tools = nil
+	}
+	for name, tools := range lists {
+		w.Serve(name, tools...)
+	}
+}
+
+// listing returns servers that list these tools.
+func listing(lists map[string][]string) *gatewaytest.Servers {
+	s := &gatewaytest.Servers{}
+	for name, tools := range lists {
+		s.Serve(name, tools...)
+	}
+	return s
+}
+
+// asked returns the servers that the last sync loaded.
+func (w *fixture) asked() (ids []string) {
+	for _, target := range w.Loaded {
+		ids = append(ids, target.ID)
+	}
+	return ids
+}
+
+// remove deletes an object.
+func (w *fixture) remove(key string) {
+	w.T.Helper()
+	if err := w.Objects.Delete(w.T.Context(), key); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// sync runs a sync, which must work.
+func (w *fixture) sync() catalog.Report {
+	w.T.Helper()
+	rep, err := w.Syncer.Sync(w.T.Context())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return rep
+}
+
+func (w *fixture) load() *catalog.Snapshot {
+	w.T.Helper()
+	s, err := catalog.Load(w.T.Context(), w.Objects, nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return s
+}
+
+// state is "id: state" of each tool in the catalog, and "none" without a record.
+func (w *fixture) state() []string {
+	w.T.Helper()
+	s := w.load()
+	var out []string
+	for i := range s.Len() {
+		x := s.Tool(i)
+		state := "none"
+		if x.Approval != nil {
+			state = string(x.Approval.State)
+		}
+		out = append(out, x.ID.String()+": "+state)
+	}
+	return out
+}
+
+// transient is what a server that is starting answers.
+func transient() outcome.Outcome {
+	return outcome.Outcome{Status: outcome.Transient, Reason: "timeout", Error: "no answer in 5s"}
+}
+
+// exists reports whether an object is stored.
+func (w *fixture) exists(key string) bool {
+	w.T.Helper()
+	_, err := w.Objects.Get(w.T.Context(), key, "")
+	if err != nil && !errors.Is(err, object.ErrNotFound) {
+		w.T.Fatal(err)
+	}
+	return err == nil
+}
