@@ -249,7 +249,7 @@ func TestLoadAllManyHanging(t *testing.T) {
 				well = append(well, target)
 			}
 		}
-		f.targets = append(well, sick...)
+		f.targets = slices.Concat(well, sick)
 		outs, healthy, all := f.loadAll()
 		t.Logf("the healthy ones after %v, all after %v (fake clock)", healthy, all)
 		if _, n := byStatus(outs); n != 140 || healthy > time.Second {

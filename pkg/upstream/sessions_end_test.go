@@ -85,7 +85,7 @@ func TestSessionsEnd(t *testing.T) {
 		}
 	})
 	withNotebook(t, "for the room that others need", func(_ *testing.T, n *notebook) {
-		n.Client.sessions.max = 2
+		n.sessions.max = 2
 		n.write(n.Client, "a", "of a")
 		n.write(n.Client, "b", "of b")
 		n.reads(n.Client, "a", "of a")

@@ -40,11 +40,8 @@ func newNotebook(t *testing.T, o upstreamtest.Options) *notebook {
 	return &notebook{fixture: f, Server: f.servers[0]}
 }
 
-// instance returns a client that shares the store with the others.
+// instance returns a client that shares the store with the others; the fixture's own shares nothing.
 func (n *notebook) instance() *Client { return n.client(Options{Sessions: &n.store}) }
-
-// alone returns a client that shares nothing, as on one machine.
-func (n *notebook) alone() *Client { return n.client(Options{}) }
 
 func (n *notebook) target() Target { return n.targets[0] }
 
