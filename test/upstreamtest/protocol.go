@@ -38,7 +38,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	case req == nil || req.Method == "":
 		writeError(w, http.StatusBadRequest, nil, &RPCError{Code: -32700, Message: "parse error"})
 	default:
-		version := rawjson.Text(meta(req.Params, mcp.MetaVersion))
+		version := rawjson.Text(req.meta.Get(mcp.MetaVersion))
 		if s.o.Era != Legacy && (version != "" || s.o.Era == Modern) {
 			s.modern(w, r, req, version)
 		} else {
@@ -97,7 +97,7 @@ func checkModern(r *http.Request, req *Request, version string) *RPCError {
 		return mismatch("Mcp-Method")
 	case req.Method == "tools/call" && name != req.Tool:
 		return mismatch("Mcp-Name")
-	case meta(req.Params, mcp.MetaClientCapabilities) == nil:
+	case req.meta.Get(mcp.MetaClientCapabilities) == nil:
 		return &RPCError{Code: -32602, Message: "missing clientCapabilities"}
 	}
 	return nil
@@ -150,7 +150,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 }
 
 func (s *Server) initialize(w http.ResponseWriter, req *Request) {
-	version := rawjson.Text(rawjson.Get(req.Params, "protocolVersion"))
+	version := rawjson.Text(req.params.Get("protocolVersion"))
 	if version == "" {
 		writeError(w, http.StatusOK, req.ID, &RPCError{Code: -32602, Message: "invalid params"})
 		return
@@ -190,7 +190,7 @@ func (s *Server) listTools(w http.ResponseWriter, req *Request, modern bool) {
 		writeError(w, http.StatusNotFound, req.ID, &RPCError{Code: -32601, Message: "method not found"})
 		return
 	}
-	cursor := rawjson.Text(rawjson.Get(req.Params, "cursor")) // "": the first page
+	cursor := rawjson.Text(req.params.Get("cursor")) // "": the first page
 	s.mu.Lock()
 	tools := s.tools
 	s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *Server) listTools(w http.ResponseWriter, req *Request, modern bool) {
 }
 
 func (s *Server) callTool(w http.ResponseWriter, r *http.Request, req *Request, modern bool) {
-	result, err := s.o.Call(r.Context(), Call{req.Tool, rawjson.Get(req.Params, "arguments"), req.Params, r.Header, modern})
+	result, err := s.o.Call(r.Context(), Call{req.Tool, req.params.Get("arguments"), req.Params, r.Header, modern})
 	if err == nil {
 		s.result(w, req, result)
 		return
@@ -268,9 +268,4 @@ func writeError(w http.ResponseWriter, status int, id json.RawMessage, e *RPCErr
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s%s}}`, id, e.Code, rawjson.Quote(e.Message), data)
-}
-
-// meta returns a member of the params' _meta, nil if absent.
-func meta(params json.RawMessage, key string) json.RawMessage {
-	return rawjson.Get(rawjson.Get(params, "_meta"), key)
 }

@@ -78,6 +78,8 @@ type Request struct {
 	ID     json.RawMessage // nil: a notification
 	Params json.RawMessage
 	Tool   string // of a tools/call
+
+	params, meta rawjson.Object // of Params
 }
 
 // A Server is a running MCP server.
@@ -299,11 +301,23 @@ func (s *Server) recording(next http.Handler) http.Handler {
 
 // read takes the body apart.
 func (r *Request) read() {
-	m, _ := rawjson.Split(r.Body, rawjson.Lenient) // what does not read is no request
+	m, _ := rawjson.Split(r.Body, rawjson.Lenient, "params", "_meta") // what does not read is no request
 	r.ID, r.Method, r.Params = m.Get("id"), rawjson.Text(m.Get("method")), m.Get("params")
+	r.params = inner(m, "params")
+	r.meta = inner(r.params, "_meta")
 	if r.Method == "tools/call" {
-		r.Tool = rawjson.Text(rawjson.Get(r.Params, "name"))
+		r.Tool = rawjson.Text(r.params.Get("name"))
 	}
+}
+
+// inner returns the members of a value that was split too.
+func inner(o rawjson.Object, name string) rawjson.Object {
+	for _, m := range o {
+		if m.Name == name {
+			return m.Members
+		}
+	}
+	return nil
 }
 
 // An RPCError is a JSON-RPC error that a Call function answers with.
