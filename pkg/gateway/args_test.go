@@ -29,7 +29,7 @@ func readRetrieve(raw string) (limit int, flag bool, fault string) {
 	return limit, flag, a.fault()
 }
 
-func TestWrongArgumentsAreNamedWithTheirRemedy(t *testing.T) {
+func TestArgumentsRefused(t *testing.T) {
 	tests := []struct {
 		name, raw string
 		want      []string // parts of the message
@@ -70,7 +70,7 @@ func TestWrongArgumentsAreNamedWithTheirRemedy(t *testing.T) {
 	}
 }
 
-func TestRightArgumentsPass(t *testing.T) {
+func TestArguments(t *testing.T) {
 	tests := []struct {
 		name, raw string
 		limit     int
@@ -95,7 +95,7 @@ func TestRightArgumentsPass(t *testing.T) {
 	}
 }
 
-func TestNamesAreAShortListOfStrings(t *testing.T) {
+func TestArgumentNames(t *testing.T) {
 	read := func(raw string) ([]string, string) {
 		a := readArguments(parsed("describe_tools", raw), "names")
 		return a.names("names", maxNames), a.fault()
@@ -119,7 +119,7 @@ func TestNamesAreAShortListOfStrings(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentSentIsRepeatedQuotedAndCut(t *testing.T) {
+func TestQuote(t *testing.T) {
 	long := strings.Repeat("ä", 200)
 	for in, want := range map[string]string{
 		"plain":             `"plain"`,

@@ -36,7 +36,7 @@ var methods = map[string]method{
 
 // admit refuses what is not served before anything is asked of the backend.
 func admit(m mcp.Request, modern bool) *mcp.Error {
-	isNote := strings.HasPrefix(m.Method, "notifications/")
+	isNote := strings.HasPrefix(m.Method, mcp.NotificationPrefix)
 	switch {
 	case m.IsNotification() != isNote:
 		if isNote {
@@ -69,12 +69,12 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 	if err != nil {
 		return visible(err)
 	}
-	writeJSON(w, http.StatusOK, envelope(q.msg.ID, "result", result))
+	writeJSON(w, http.StatusOK, envelope(q.msg.ID, "result"), result, closing)
 	return nil
 }
 
-// only refuses a method that the request's era does not have.
-func (q *request) only(modern bool) error {
+// inEra refuses a method that the request's era does not have.
+func (q *request) inEra(modern bool) error {
 	if q.modern == modern {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (q *request) only(modern bool) error {
 }
 
 func (h *handler) ping(_ context.Context, q *request) (json.RawMessage, error) {
-	return json.RawMessage("{}"), q.only(false)
+	return json.RawMessage("{}"), q.inEra(false)
 }
 
 // No listChanged: nothing runs between requests that could tell of a change.
@@ -91,7 +91,7 @@ const capabilities = `{"tools":{}}`
 // initialize answers the handshake. A client that asks for a version that is not offered is
 // answered with the newest of its era.
 func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, error) {
-	if err := q.only(false); err != nil {
+	if err := q.inEra(false); err != nil {
 		return nil, err
 	}
 	params := q.msg.Rest
@@ -112,7 +112,7 @@ func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, er
 
 // discover answers what a client of the stateless protocol may ask before all else.
 func (h *handler) discover(_ context.Context, q *request) (json.RawMessage, error) {
-	if err := q.only(true); err != nil {
+	if err := q.inEra(true); err != nil {
 		return nil, err
 	}
 	return rawjson.Encode(struct {
@@ -152,9 +152,8 @@ func (h *handler) listen(w http.ResponseWriter, q *request) *mcp.Error {
 		{Name: "_meta", Value: rawjson.Object{{Name: mcp.MetaServerInfo, Value: h.serverInfo}, subscription}.Bytes()},
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for _, event := range [][]byte{acknowledged.Bytes(), envelope(q.msg.ID, "result", result.Bytes())} {
-		fmt.Fprintf(w, "event: message\ndata: %s\n\n", event) // a client that is gone reads nothing
-	}
+	fmt.Fprintf(w, "event: message\ndata: %s\n\nevent: message\ndata: %s%s}\n\n", // a client that is gone reads nothing
+		acknowledged.Bytes(), envelope(q.msg.ID, "result"), result.Bytes())
 	return nil
 }
 

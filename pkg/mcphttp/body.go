@@ -17,7 +17,7 @@ const (
 	freeBody = 64 << 10        // bytes up to which a body may be read however many others are
 	bodies   = 16 * maxBody    // bytes of longer ones that may be on their way in at once
 	busyTime = 2 * time.Second // after which a sender that was one too many may come again
-	lostTime = 5 * time.Second // within which the memory of bodies that never came is given back
+	freeTime = 5 * time.Second // after which the memory of bodies that never came is given back
 )
 
 // A budget bounds the memory that is set aside for bodies that have not arrived whole. Their
@@ -25,7 +25,7 @@ const (
 type budget struct {
 	mu   sync.Mutex
 	left int64
-	lost bool // memory is about to be given back
+	lost bool // memory is about to be given back to the system
 }
 
 // take reports whether n bytes could be set aside. They are given back with give.
@@ -45,16 +45,16 @@ func (b *budget) give(n int64) {
 	b.left += n
 }
 
-// lose has the memory of bodies that never came given back to the system. A program that idles
-// after them would not look for it for minutes.
-func (b *budget) lose() {
+// freeLater gives the memory of bodies that never came back to the system. A program that idles
+// after them would not do so for minutes.
+func (b *budget) freeLater() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost {
 		return
 	}
 	b.lost = true
-	time.AfterFunc(lostTime, func() {
+	time.AfterFunc(freeTime, func() {
 		b.mu.Lock()
 		b.lost = false
 		b.mu.Unlock()
@@ -92,7 +92,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 	}
 	if err != nil {
 		if size > freeBody {
-			h.bodies.lose()
+			h.bodies.freeLater()
 		}
 		refused := badRequest(mcp.CodeParse, "body cannot be read")
 		refused.Err = err
@@ -101,9 +101,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, *mcp.Err
 	return body, nil
 }
 
-// leave prepares the refusal of a request whose body stays unread: the connection cannot be
+// closeUnread prepares the refusal of a request whose body stays unread: the connection cannot be
 // used again.
-func leave(w http.ResponseWriter, r *http.Request) {
+func closeUnread(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
 	}

@@ -54,7 +54,7 @@ func shortKeys(size int) string {
 	return b.String() + `}},"id":7}`
 }
 
-func TestTheBodyOfARefusedCallerIsNotRead(t *testing.T) {
+func TestRefusedBodyUnread(t *testing.T) {
 	body := shortKeys(4 << 20)
 	for name, tt := range map[string]struct {
 		change func(*http.Request)
@@ -87,7 +87,7 @@ func TestTheBodyOfARefusedCallerIsNotRead(t *testing.T) {
 	}
 }
 
-func TestARefusalBearsTheIDThatStandsNearTheBeginning(t *testing.T) {
+func TestRefusalID(t *testing.T) {
 	h := refusing(t)
 	long := strings.Repeat("x", 60<<10)
 	for _, tt := range []struct{ body, id string }{
@@ -132,7 +132,7 @@ func begun(length int, body string) string {
 	return fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, body)
 }
 
-func TestARefusalDoesNotWaitForASlowSender(t *testing.T) {
+func TestRefusalSlowSender(t *testing.T) {
 	srv := httptest.NewServer(refusing(t))
 	defer srv.Close()
 	for body, id := range map[string]string{`{"jsonrpc":"2.0","id":7,`: `"id":7`, `{"jsonrpc":"2.0",`: `"id":null`} {
@@ -153,7 +153,7 @@ func TestARefusalDoesNotWaitForASlowSender(t *testing.T) {
 	}
 }
 
-func TestLongBodiesOnTheirWayAreBounded(t *testing.T) {
+func TestLongBodiesBounded(t *testing.T) {
 	h := newHandler(t, &backend{}, nil)
 	const places = 16
 	var on []*io.PipeWriter
@@ -190,7 +190,7 @@ func TestLongBodiesOnTheirWayAreBounded(t *testing.T) {
 	}
 }
 
-func TestMessagesOfMorePartsThanAnyoneSendsAreRefused(t *testing.T) {
+func TestTooManyParts(t *testing.T) {
 	rows := func(n int, row string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"rows":[` +
 			strings.TrimSuffix(strings.Repeat(row+",", n), ",") + `]}}}`
@@ -220,7 +220,7 @@ func TestMessagesOfMorePartsThanAnyoneSendsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheMemoryOfBodiesThatNeverCameIsGivenBack(t *testing.T) {
+func TestLongBodiesMemory(t *testing.T) {
 	held := func() uint64 {
 		s := []rtmetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 		rtmetrics.Read(s)

@@ -14,7 +14,7 @@ import (
 // order of names, escapes, white space, unknown fields and kinds.
 const odd = `{"z":9007199254740993,"a":1.10,"u":"\u00e9\/<&>","big":123456789012345678901234567890,"e":1E400,` + "\n\t" + `"nested" : { "b":[ ],"a":{} },"":null}`
 
-func TestArgumentsReachTheBackendAsTheyWereSent(t *testing.T) {
+func TestArgumentsKeepBytes(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		b := &backend{}
 		const rest = `"unknown":[1,2],"inputResponses":{"x":{"kind":"new"}},"requestState":"s"`
@@ -30,7 +30,7 @@ func TestArgumentsReachTheBackendAsTheyWereSent(t *testing.T) {
 	})
 }
 
-func TestResultsReachTheClientAsTheyWereGiven(t *testing.T) {
+func TestResultsKeepBytes(t *testing.T) {
 	result := `{"content":[{"type":"hologram","data":` + odd + `}], "structuredContent":` + odd + `,"extra":` + odd + `}`
 	inEachEra(t, func(t *testing.T, e era) {
 		got := send(newHandler(t, &backend{call: answers(result)}, nil), e.request(t, "tools/call", `"name":"echo"`))
@@ -51,7 +51,7 @@ func TestResultsReachTheClientAsTheyWereGiven(t *testing.T) {
 	})
 }
 
-func TestDefinitionsReachTheClientAsTheyWereGiven(t *testing.T) {
+func TestDefinitionsKeepBytes(t *testing.T) {
 	definition := `{"name":"t","inputSchema":{"type":"object","x-new":` + odd + `},"annotations":{"futureHint":true},"icons":[ ]}`
 	inEachEra(t, func(t *testing.T, e era) {
 		h := newHandler(t, &backend{tools: `{"tools":[` + definition + `],"nextCursor":"c\u0041"}`}, nil)
@@ -63,7 +63,7 @@ func TestDefinitionsReachTheClientAsTheyWereGiven(t *testing.T) {
 	})
 }
 
-func TestIDsComeBackAsTheyWereSent(t *testing.T) {
+func TestIDsKeepBytes(t *testing.T) {
 	for _, id := range []string{`0`, `1`, `-5`, `9007199254740993`, `123456789012345678901234567890`, `""`, `"a"`, `"1"`, `"\u0041\n"`, `"é"`} {
 		for _, method := range []string{"tools/list", "ping", "initialize", "prompts/list"} {
 			params := `{}`
@@ -78,7 +78,7 @@ func TestIDsComeBackAsTheyWereSent(t *testing.T) {
 	}
 }
 
-func TestBackendSeesTheHeadersThatConcernItAndNoOther(t *testing.T) {
+func TestCallerHeaders(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		b := &backend{}
 		r := e.request(t, "tools/list", `"cursor":"page \u0032"`)
@@ -106,7 +106,7 @@ func TestBackendSeesTheHeadersThatConcernItAndNoOther(t *testing.T) {
 	})
 }
 
-func TestFailedResultsKeepTheirStructuredContent(t *testing.T) {
+func TestStructuredContentOfFailures(t *testing.T) {
 	const failed = `{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`
 	for _, outputs := range []bool{false, true} {
 		inEachEra(t, func(t *testing.T, e era) {
@@ -123,7 +123,7 @@ func TestFailedResultsKeepTheirStructuredContent(t *testing.T) {
 
 // A client of the handshake protocols holds structuredContent against the tool's output schema,
 // of a failure too, and throws.
-func TestFailedResultsThatAClientWouldCheckHaveNoStructuredContent(t *testing.T) {
+func TestStructuredContentRemoved(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{
 		{`{"content":[{"type":"text","text":"no"}],"structuredContent":{"a":1},"isError":true,"x":1}`,
 			`{"content":[{"type":"text","text":"no"}],"isError":true,"x":1}`},
@@ -143,7 +143,7 @@ func TestFailedResultsThatAClientWouldCheckHaveNoStructuredContent(t *testing.T)
 	}
 }
 
-func TestInstructionsAreTheCallersOwn(t *testing.T) {
+func TestInstructions(t *testing.T) {
 	h := newHandler(t, &backend{instructions: "Behind this gate: github, <fs>."}, &mcphttp.Options{Name: "gate", Version: "9"})
 	for _, v := range []string{"2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05", "2026-07-28", "2099-01-01"} {
 		got := send(h, post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+v+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)).wantResult(t)

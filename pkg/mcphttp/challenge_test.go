@@ -9,7 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 )
 
-func TestACallThatNeedsMoreNamesTheScope(t *testing.T) {
+func TestCallScope(t *testing.T) {
 	refused := &mcp.Error{Code: 403, Status: 403, Message: "no", Err: &identity.Error{Kind: identity.Scope, Scopes: []string{"destructive"}}}
 	inEachEra(t, func(t *testing.T, e era) {
 		h := newHandler(t, &backend{call: fails(refused)}, &mcphttp.Options{BaseURL: "https://gw.example", Resource: &mcphttp.Resource{ScopePrefix: "gate/"}})
@@ -22,7 +22,7 @@ func TestACallThatNeedsMoreNamesTheScope(t *testing.T) {
 	})
 }
 
-func TestWhoFailsTooOftenIsToldWhenToComeAgain(t *testing.T) {
+func TestThrottled(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Throttled, RetryAfter: 2500 * time.Millisecond}}, nil)
 		if err != nil {

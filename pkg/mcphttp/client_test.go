@@ -41,7 +41,7 @@ func connect(t *testing.T, url, version string) *sdk.ClientSession {
 	return s
 }
 
-func TestOfficialGoClientWorksInEachEra(t *testing.T) {
+func TestGoClient(t *testing.T) {
 	srv := httptest.NewServer(newHandler(t, &backend{call: known, instructions: "Look behind the gate."}, nil))
 	defer srv.Close()
 	for _, v := range []struct{ asked, spoken string }{

@@ -7,7 +7,7 @@ import (
 
 // Whatever is wrong with a message, it is refused in JSON-RPC's own form and nothing
 // reaches the tools.
-func TestBadMessagesAreRefused(t *testing.T) {
+func TestBadMessages(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`
 	for name, tt := range map[string]struct {
 		body string
@@ -83,7 +83,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 	}
 }
 
-func TestUnknownMembersOfTheEnvelopeAreIgnored(t *testing.T) {
+func TestUnknownMembers(t *testing.T) {
 	body := `{"jsonrpc":"2.0","ID":8,"trace":{"x":1},"id":7,"Method":"ping","method":"tools/call","params":{"name":"echo"}}`
 	got := send(newHandler(t, &backend{}, nil), post(t, body))
 	got.wantResult(t)
@@ -92,7 +92,7 @@ func TestUnknownMembersOfTheEnvelopeAreIgnored(t *testing.T) {
 	}
 }
 
-func TestUndeclaredMethodsDoNotExist(t *testing.T) {
+func TestUndeclaredMethods(t *testing.T) {
 	for _, method := range []string{
 		"prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list", "resources/subscribe",
 		"resources/unsubscribe", "completion/complete", "logging/setLevel", "roots/list", "sampling/createMessage", "tasks/get",
@@ -112,7 +112,7 @@ func TestUndeclaredMethodsDoNotExist(t *testing.T) {
 	}
 }
 
-func TestMethodsOfTheOtherEraDoNotExist(t *testing.T) {
+func TestMethodsOtherEra(t *testing.T) {
 	for _, method := range []string{"server/discover", "subscriptions/listen"} {
 		send(newHandler(t, &backend{}, nil), legacy.request(t, method, `"notifications":{}`)).wantError(t, 200, -32601, "7")
 	}
@@ -122,7 +122,7 @@ func TestMethodsOfTheOtherEraDoNotExist(t *testing.T) {
 	}
 }
 
-func TestPingIsAnswered(t *testing.T) {
+func TestPing(t *testing.T) {
 	b := &backend{}
 	if got := send(newHandler(t, b, nil), legacy.request(t, "ping", ``)).wantResult(t); got != `{}` {
 		t.Errorf("got %s", got)
@@ -132,7 +132,7 @@ func TestPingIsAnswered(t *testing.T) {
 	}
 }
 
-func TestNotificationsAreAccepted(t *testing.T) {
+func TestNotifications(t *testing.T) {
 	for _, method := range []string{
 		"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed", "notifications/no/such",
 	} {
@@ -152,7 +152,7 @@ func TestNotificationsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestAnswersToNoRequestAreAccepted(t *testing.T) {
+func TestClientAnswers(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		r := post(t, `{"jsonrpc":"2.0","id":"x","result":{"roots":[]}}`)
 		for k, v := range e.header {
@@ -164,7 +164,7 @@ func TestAnswersToNoRequestAreAccepted(t *testing.T) {
 	})
 }
 
-func TestModernRequestsDescribeThemselves(t *testing.T) {
+func TestModernMeta(t *testing.T) {
 	const full = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
 	for name, tt := range map[string]struct {
 		meta string
@@ -189,7 +189,7 @@ func TestModernRequestsDescribeThemselves(t *testing.T) {
 	send(newHandler(t, &backend{}, nil), era{"", modern.header, full}.described(t)).wantResult(t)
 }
 
-func TestInitializeWithBadParamsIsToldSo(t *testing.T) {
+func TestInitializeBadParams(t *testing.T) {
 	for _, params := range []string{`{"protocolVersion":5}`, `{"protocolVersion":"2025-11-25","capabilities":"none"}`} {
 		got := send(newHandler(t, &backend{}, nil), post(t, `{"jsonrpc":"2.0","id":7,"method":"initialize","params":`+params+`}`))
 		got.wantError(t, 200, -32602, "7")
@@ -199,7 +199,7 @@ func TestInitializeWithBadParamsIsToldSo(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsEndAtOnce(t *testing.T) {
+func TestListen(t *testing.T) {
 	for _, id := range []string{`7`, `"s"`} {
 		r := modern.request(t, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
 		body := `{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` + modern.meta + `}}}`
@@ -224,7 +224,7 @@ func TestSubscriptionsEndAtOnce(t *testing.T) {
 	}
 }
 
-func TestDeepNestingIsRefusedOrPassedOnButNeverFollowed(t *testing.T) {
+func TestDeepNesting(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	inEachEra(t, func(t *testing.T, e era) {
 		b := &backend{call: answers(`{"content":[]}`)}
@@ -245,7 +245,7 @@ func TestDeepNestingIsRefusedOrPassedOnButNeverFollowed(t *testing.T) {
 	})
 }
 
-func TestCallNeedsAName(t *testing.T) {
+func TestCallWithoutName(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		want := 200
 		if e.isModern() {

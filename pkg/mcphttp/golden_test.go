@@ -12,7 +12,7 @@ import (
 
 // Every method in each era, and each way in which headers and body can disagree, with the whole
 // answer. The file was recorded while the official SDK's server answered, and has not changed since.
-func TestAnswersMatchGolden(t *testing.T) {
+func TestAnswers(t *testing.T) {
 	h := newHandler(t, &backend{instructions: "Look <behind> & \"under\" it."}, &mcphttp.Options{Name: "gate", Version: "1.2.3"})
 	var out strings.Builder
 	record := func(e era, r *http.Request, what string) {

@@ -74,7 +74,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.setChallenge(w, q.path, lacking) // the call of a tool asks for more than coming in does
 		}
 		if !q.read {
-			leave(w, r)
+			closeUnread(w, r)
 		}
 		writeError(w, q.msg.ID, err, code)
 	}

@@ -1,7 +1,6 @@
 package mcphttp
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // refuse makes a refusal of the HTTP exchange. JSON-RPC keeps -32768 to -32000 for
@@ -79,31 +79,34 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status 
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(wireError{e.Code, e.Message, e.Data}); err != nil { // Data is no JSON
-		text.Reset()
-		_ = enc.Encode(wireError{Code: e.Code, Message: e.Message}) // strings alone cannot fail
+	text, err := rawjson.Encode(wireError{e.Code, e.Message, e.Data})
+	if err != nil { // Data is no JSON
+		text, _ = rawjson.Encode(wireError{Code: e.Code, Message: e.Message}) // strings alone cannot fail
 	}
-	writeJSON(w, status, envelope(id, "error", bytes.TrimRight(text.Bytes(), "\n")))
+	writeJSON(w, status, envelope(id, "error"), text, closing)
 }
 
-// envelope wraps a raw result or error.
-func envelope(id json.RawMessage, member string, raw []byte) []byte {
-	b := make([]byte, 0, len(id)+len(raw)+40)
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, id...)
-	b = append(append(append(b, `,"`...), member...), `":`...)
-	b = append(b, raw...)
-	return append(b, '}')
+// envelope returns what stands before a raw result or error, and closing what stands after it.
+func envelope(id json.RawMessage, member string) []byte {
+	b := make([]byte, 0, len(id)+40)
+	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
+	return append(append(append(b, `,"`...), member...), `":`...)
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
+var closing = []byte("}")
+
+// writeJSON writes a body that is given in parts, so that a long result is not copied.
+func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Content-Length", strconv.Itoa(n))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone reads nothing
+	for _, p := range parts {
+		_, _ = w.Write(p) // a client that is gone reads nothing
+	}
 }
 
 // challenge turns a failed authentication into a refusal, and sets WWW-Authenticate.

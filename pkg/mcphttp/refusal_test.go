@@ -22,7 +22,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 )
 
-func TestErrorsOfTheBackendKeepCodeMessageAndData(t *testing.T) {
+func TestBackendErrors(t *testing.T) {
 	unknown := &mcp.Error{Code: -32602, Message: `unknown tool "x" <&>`, Data: json.RawMessage(`{"n":9007199254740993}`)}
 	own := &mcp.Error{Code: 1234, Message: "of the upstream"}
 	busy := &mcp.Error{Code: -32602, Message: "no tools left", Status: 503, RetryAfter: 1500 * time.Millisecond}
@@ -52,7 +52,7 @@ func fails(err error) func(context.Context, mcp.Request) (json.RawMessage, error
 	return func(context.Context, mcp.Request) (json.RawMessage, error) { return nil, err }
 }
 
-func TestSelectionIsRefusedBeforeAnythingIsAsked(t *testing.T) {
+func TestSelectionRefused(t *testing.T) {
 	refused := &mcp.Error{Code: -32602, Message: "unknown toolset", Status: 400, Data: json.RawMessage(`{"unknown_toolsets":["zap"]}`)}
 	for _, method := range []string{"tools/list", "tools/call", "initialize", "server/discover"} {
 		e, params := legacy, `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"},"name":"x"`
@@ -71,7 +71,7 @@ func TestSelectionIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 	}
 }
 
-func TestOtherErrorsAreForTheLogAlone(t *testing.T) {
+func TestInternalErrors(t *testing.T) {
 	secret := errors.New("arn:aws:dynamodb:eu-central-1:123456789012:table/x")
 	for name, b := range map[string]*backend{
 		"open":         {openErr: secret},
@@ -104,7 +104,7 @@ type panicking struct{}
 
 func (panicking) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { panic("open") }
 
-func TestAPanicIsAnAnswerToo(t *testing.T) {
+func TestPanic(t *testing.T) {
 	var log logbook
 	h := newHandler(t, panicking{}, &mcphttp.Options{Log: log.logger()})
 	send(h, legacy.request(t, "tools/list", ``)).wantError(t, 200, -32603, "7")
@@ -113,7 +113,7 @@ func TestAPanicIsAnAnswerToo(t *testing.T) {
 	}
 }
 
-func TestLateCallsAreGivenUp(t *testing.T) {
+func TestLateCall(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
@@ -132,7 +132,7 @@ func TestLateCallsAreGivenUp(t *testing.T) {
 	})
 }
 
-func TestTheRequestsDeadlineReachesTheBackend(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		synctest.Test(t, func(t *testing.T) {
 			var left time.Duration
@@ -154,7 +154,7 @@ func TestTheRequestsDeadlineReachesTheBackend(t *testing.T) {
 // A disconnect cancels in the stateless protocol, where the POST is the request. In the
 // handshake protocols only a cancel message does, and that cannot reach a
 // request without a session.
-func TestDisconnectCancelsInTheStatelessProtocolAlone(t *testing.T) {
+func TestDisconnect(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		began, ended := make(chan struct{}), make(chan error, 1)
 		b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
@@ -175,7 +175,7 @@ func TestDisconnectCancelsInTheStatelessProtocolAlone(t *testing.T) {
 	})
 }
 
-func TestLongBodiesAreRefused(t *testing.T) {
+func TestBodyLimit(t *testing.T) {
 	o := &mcphttp.Options{MaxBody: 1000}
 	inEachEra(t, func(t *testing.T, e era) {
 		for _, chunked := range []bool{false, true} {
@@ -200,7 +200,7 @@ func TestLongBodiesAreRefused(t *testing.T) {
 	send(newHandler(t, b, nil), post(t, strings.Replace(full, "y", "yy", 1))).wantError(t, 413, 413, "")
 }
 
-func TestLongResultsSayTheirSize(t *testing.T) {
+func TestResultLimit(t *testing.T) {
 	text := func(n int, s string) string {
 		return `{"content":[{"type":"text","text":"` + strings.Repeat(s, n/len(s)) + `"}]}`
 	}
@@ -237,7 +237,7 @@ type denies struct{ err error }
 
 func (d denies) Authenticate(*http.Request) (identity.Agent, error) { return identity.Agent{}, d.err }
 
-func TestUnauthenticatedCallersAreChallenged(t *testing.T) {
+func TestChallenge(t *testing.T) {
 	cause := errors.New("token eyJhbGciOi expired")
 	for name, tt := range map[string]struct {
 		err       error
@@ -292,7 +292,7 @@ func TestUnauthenticatedCallersAreChallenged(t *testing.T) {
 	}
 }
 
-func TestResourceMetadataIsServedForEachEndpoint(t *testing.T) {
+func TestResourceMetadata(t *testing.T) {
 	o := &mcphttp.Options{Name: "gate", BaseURL: "https://gw.example", Resource: &mcphttp.Resource{
 		AuthorizationServers: []string{"https://as.example"}, Scopes: []string{"tools:read"},
 	}}
@@ -322,7 +322,7 @@ func TestResourceMetadataIsServedForEachEndpoint(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAddressesThatItCouldNotMatch(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	for _, o := range []mcphttp.Options{
 		{BaseURL: "gw.example"}, {BaseURL: "https://gw.example/path"}, {BaseURL: "ftp://gw.example"}, {BaseURL: "https://u:p@gw.example"}, {BaseURL: "::"},
 		{AllowOrigins: []string{"app.example"}}, {AllowOrigins: []string{"https://app.example/"}}, {AllowOrigins: []string{""}},
@@ -340,7 +340,7 @@ func TestNewRefusesAddressesThatItCouldNotMatch(t *testing.T) {
 }
 
 // A page that rebinds its own name to this machine comes with that name.
-func TestReboundNamesAreRefusedOnLoopback(t *testing.T) {
+func TestReboundHost(t *testing.T) {
 	for _, tt := range []struct {
 		base, host string
 		ok         bool
@@ -373,7 +373,7 @@ func TestReboundNamesAreRefusedOnLoopback(t *testing.T) {
 	}
 }
 
-func TestEveryRequestLeavesOneLineAndOneCount(t *testing.T) {
+func TestLogAndMetrics(t *testing.T) {
 	var log logbook
 	h := newHandler(t, &backend{call: fails(errors.New("boom"))}, &mcphttp.Options{
 		Log: log.logger(), Metrics: metrics.New("mcp", nil), RequestID: func(context.Context) string { return "req-1" },
@@ -399,7 +399,7 @@ func TestEveryRequestLeavesOneLineAndOneCount(t *testing.T) {
 }
 
 // Whoever tries paths and methods leaves no line among those of agents.
-func TestProbesAreLoggedForDebuggingAlone(t *testing.T) {
+func TestLogProbes(t *testing.T) {
 	var log logbook
 	h := newHandler(t, &backend{}, &mcphttp.Options{Log: log.logger()})
 	for _, probe := range []struct{ method, path string }{{"GET", "/mcp"}, {"GET", "/wp-login.php"}, {"POST", "/mcp/x/a/b"}, {"DELETE", "/mcp"}, {"HEAD", "/"}} {
@@ -414,7 +414,7 @@ func TestProbesAreLoggedForDebuggingAlone(t *testing.T) {
 	}
 }
 
-func TestNobodyFillsTheLogOrTheCounts(t *testing.T) {
+func TestLogLimits(t *testing.T) {
 	long := strings.Repeat("m", 100_000)
 	for name, body := range map[string]string{
 		"method":                 `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestQuotedLenIsWhatTheEncoderWrites(t *testing.T) {
+func TestQuotedLen(t *testing.T) {
 	for _, s := range []string{"", "plain", `"\`, "\x00\x1f\n\r\t\b\f\x7f", "é日🙂", "\u2028\u2029", "<>&", "\xff\xc3", "a\xe2\x80"} {
 		if got, want := quotedLen([]byte(s)), encodedLen(t, s); got != want {
 			t.Errorf("quotedLen(%q) = %d, the encoder writes %d", s, got, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 )
 
-func TestToolsAreListedAndCalledInEachEra(t *testing.T) {
+func TestTools(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		h := newHandler(t, &backend{}, nil)
 		list := send(h, e.request(t, "tools/list", ``)).wantResult(t)
@@ -26,7 +26,7 @@ func TestToolsAreListedAndCalledInEachEra(t *testing.T) {
 	})
 }
 
-func TestEveryEndpointNarrowsByItsPath(t *testing.T) {
+func TestEndpoints(t *testing.T) {
 	for path, want := range map[string]string{
 		"/mcp":          "",
 		"/mcp/readonly": "/readonly",
@@ -45,7 +45,7 @@ func TestEveryEndpointNarrowsByItsPath(t *testing.T) {
 	}
 }
 
-func TestOtherPathsDoNotExist(t *testing.T) {
+func TestOtherPaths(t *testing.T) {
 	for _, path := range []string{"/", "/mcp/", "/mcpx", "/mcp/x", "/mcp/x/", "/mcp/x/a/b", "/mcp/readonly/x", "/MCP", "/.well-known/other"} {
 		b := &backend{}
 		r := modern.request(t, "tools/list", ``)
@@ -57,7 +57,7 @@ func TestOtherPathsDoNotExist(t *testing.T) {
 	}
 }
 
-func TestOriginHasToBeOnTheAllowList(t *testing.T) {
+func TestOrigin(t *testing.T) {
 	o := &mcphttp.Options{AllowOrigins: []string{"https://app.example"}, BaseURL: "https://gw.example"}
 	for _, tt := range []struct {
 		origin string
@@ -101,7 +101,7 @@ func TestOriginHasToBeOnTheAllowList(t *testing.T) {
 	send(newHandler(t, &backend{}, o), unreadable).wantError(t, 403, 403, "")
 }
 
-func TestAllowedOriginMayReadTheChallenge(t *testing.T) {
+func TestOriginExposedHeaders(t *testing.T) {
 	r := modern.request(t, "tools/list", ``)
 	r.Header.Set("Origin", "https://any.example")
 	got := send(newHandler(t, &backend{}, &mcphttp.Options{AllowOrigins: []string{"*"}}), r)
@@ -113,7 +113,7 @@ func TestAllowedOriginMayReadTheChallenge(t *testing.T) {
 	}
 }
 
-func TestPreflightIsAnsweredWithTheHeadersThatClientsSend(t *testing.T) {
+func TestPreflight(t *testing.T) {
 	h := newHandler(t, &backend{}, &mcphttp.Options{AllowOrigins: []string{"https://app.example"}})
 	ask := func(origin, headers string) reply {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodOptions, "/mcp", nil)
@@ -154,7 +154,7 @@ func TestPreflightIsAnsweredWithTheHeadersThatClientsSend(t *testing.T) {
 	}
 }
 
-func TestOtherMethodsAreNotAllowed(t *testing.T) {
+func TestOtherHTTPMethods(t *testing.T) {
 	for _, method := range []string{"GET", "DELETE", "PUT", "PATCH", "HEAD"} {
 		for _, path := range []string{"/mcp", "/mcp/readonly", "/mcp/x/files"} {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
@@ -168,7 +168,7 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 	}
 }
 
-func TestMcpNameIsDecodedBeforeItIsCompared(t *testing.T) {
+func TestMcpNameEncoded(t *testing.T) {
 	encode := func(s string) string { return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?=" }
 	for _, tt := range []struct {
 		name, header string
@@ -204,7 +204,7 @@ func TestMcpNameIsDecodedBeforeItIsCompared(t *testing.T) {
 	}
 }
 
-func TestHeadersThatACheckReadsStandOnce(t *testing.T) {
+func TestHeadersGivenTwice(t *testing.T) {
 	for _, name := range []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"} {
 		b := &backend{}
 		r := modern.request(t, "tools/call", `"name":"echo"`)
@@ -219,7 +219,7 @@ func TestHeadersThatACheckReadsStandOnce(t *testing.T) {
 	}
 }
 
-func TestModernHeadersHaveToAgreeWithTheBody(t *testing.T) {
+func TestModernHeaders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(h http.Header)
 		code   int
@@ -243,7 +243,7 @@ func TestModernHeadersHaveToAgreeWithTheBody(t *testing.T) {
 	}
 }
 
-func TestUnsupportedVersionsAreToldWhatIs(t *testing.T) {
+func TestUnsupportedVersions(t *testing.T) {
 	for _, v := range []string{"2024-11-05", "1999-01-01", "2030-01-01", "x"} {
 		r := post(t, `{"jsonrpc":"2.0","id":"a","method":"tools/list"}`)
 		r.Header.Set("MCP-Protocol-Version", v)
@@ -256,7 +256,7 @@ func TestUnsupportedVersionsAreToldWhatIs(t *testing.T) {
 	}
 }
 
-func TestLastEventIDIsDropped(t *testing.T) {
+func TestLastEventID(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		r := e.request(t, "tools/list", ``)
 		r.Header.Set("Last-Event-ID", "x_1")
@@ -264,7 +264,7 @@ func TestLastEventIDIsDropped(t *testing.T) {
 	})
 }
 
-func TestAcceptOfJSONAloneIsServed(t *testing.T) {
+func TestAccept(t *testing.T) {
 	for accept, ok := range map[string]bool{
 		"application/json":                    true,
 		"application/json; charset=utf-8":     true,
@@ -292,7 +292,7 @@ func TestAcceptOfJSONAloneIsServed(t *testing.T) {
 	}
 }
 
-func TestOtherContentTypesAreRefused(t *testing.T) {
+func TestContentType(t *testing.T) {
 	for _, ct := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json-rpc", "application/jsonx", "text/json", "application/json, text/plain"} {
 		inEachEra(t, func(t *testing.T, e era) {
 			b := &backend{}
@@ -314,7 +314,7 @@ func TestOtherContentTypesAreRefused(t *testing.T) {
 	send(newHandler(t, &backend{}, nil), zipped).wantError(t, 415, 415, "")
 }
 
-func TestCacheScopeIsAlwaysPrivate(t *testing.T) {
+func TestCacheScope(t *testing.T) {
 	for _, given := range []string{`{"tools":[]}`, `{"tools":[],"cacheScope":"public"}`, `{"cacheScope":"public","tools":[],"cacheScope":"public"}`} {
 		inEachEra(t, func(t *testing.T, e era) {
 			h := newHandler(t, &backend{tools: given}, nil)

@@ -46,7 +46,7 @@ func TestUnmarshal(t *testing.T) {
 	}
 }
 
-func TestUnmarshalRefusesWhatIsNoObject(t *testing.T) {
+func TestUnmarshalRefuses(t *testing.T) {
 	for _, data := range []string{``, `{`, `[]`, `"a"`, `{"rev":"one"}`} {
 		if got, err := rawjson.Unmarshal([]byte(data), new(outer)); err == nil {
 			t.Errorf("Unmarshal(%s) = %v, want an error", data, got)

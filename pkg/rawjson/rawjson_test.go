@@ -142,6 +142,15 @@ func TestElements(t *testing.T) {
 	}
 }
 
+func TestEncode(t *testing.T) {
+	if got, err := rawjson.Encode(map[string]any{"a": "<&>\n"}); string(got) != `{"a":"<&>\n"}` || err != nil {
+		t.Errorf("Encode = %s, %v", got, err)
+	}
+	if got, err := rawjson.Encode(func() {}); err == nil {
+		t.Errorf("Encode of a function = %s", got)
+	}
+}
+
 func TestText(t *testing.T) {
 	for value, want := range map[string]string{`"a\u00e9\n"`: "aé\n", `"\ud800"`: "\uFFFD", `5`: "", `null`: "", ``: ""} {
 		if got := rawjson.Text([]byte(value)); got != want {

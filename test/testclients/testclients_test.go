@@ -10,7 +10,7 @@ import (
 )
 
 // A failure is expected for a reason, which stands above it.
-func TestEveryExpectedFailureHasItsReason(t *testing.T) {
+func TestExpectedFailures(t *testing.T) {
 	for _, set := range []string{"2026-07-28", "2025-11-25"} {
 		b, err := os.ReadFile(filepath.Join(dir(), "conformance-"+set+".yaml"))
 		if err != nil {
@@ -41,7 +41,7 @@ func TestEveryExpectedFailureHasItsReason(t *testing.T) {
 }
 
 // What is run is what was pinned, on every machine.
-func TestVersionsArePinned(t *testing.T) {
+func TestPinnedVersions(t *testing.T) {
 	var manifest struct{ Dependencies, OptionalDependencies map[string]string }
 	read(t, "package.json", &manifest)
 	if len(manifest.Dependencies) == 0 {

@@ -20,9 +20,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
-// What a result says of its kind and of who answers concerns one leg. An upstream of one era says
+// What a result says of its kind and of who answers concerns one connection. An upstream of one era says
 // what clients of the other have no member for.
-func TestWhoAnswersAndHowIsSaidAnew(t *testing.T) {
+func TestServerInfoAndResultType(t *testing.T) {
 	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"1.2.3"}`
 	const theirs = `"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}`
 	o := &mcphttp.Options{Name: "gate", Version: "1.2.3"}
@@ -46,7 +46,7 @@ func TestWhoAnswersAndHowIsSaidAnew(t *testing.T) {
 	}
 }
 
-func TestResultsOfAnUnknownKindAreNotPassedOn(t *testing.T) {
+func TestUnknownResultType(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		for _, kind := range []string{`"task"`, `5`, `null`, `"INPUT_REQUIRED"`} {
 			h := newHandler(t, &backend{call: answers(`{"resultType":` + kind + `,"content":[{"type":"text","text":"half"}]}`)}, nil)
@@ -66,7 +66,7 @@ func declaring(t *testing.T, capabilities string) *http.Request {
 	return e.request(t, "tools/call", `"name":"t"`)
 }
 
-func TestOnlyAClientThatDeclaredItIsAskedForInput(t *testing.T) {
+func TestInputRequired(t *testing.T) {
 	const (
 		form  = `{"method":"elicitation/create","params":{"x":9007199254740993}}`
 		url   = `{"method":"elicitation/create","params":{"mode":"url"}}`
@@ -118,7 +118,7 @@ func TestOnlyAClientThatDeclaredItIsAskedForInput(t *testing.T) {
 	}
 }
 
-func TestAClientThatGoesAwayIsNoFailure(t *testing.T) {
+func TestClientGone(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		var log logbook
 		ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +145,7 @@ func TestAClientThatGoesAwayIsNoFailure(t *testing.T) {
 }
 
 // What fails while the client happens to go away has failed.
-func TestAFailureIsOneWhoeverStillListens(t *testing.T) {
+func TestClientGoneFailure(t *testing.T) {
 	var log logbook
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -158,7 +158,7 @@ func TestAFailureIsOneWhoeverStillListens(t *testing.T) {
 
 // A tool of somebody else's that answers with JSON-RPC's "internal error" is no failure of
 // the gateway; an alarm counts those.
-func TestAnErrorOfAToolIsNoFailureOfTheGateway(t *testing.T) {
+func TestToolError(t *testing.T) {
 	for name, theirs := range map[string]bool{"of the tool": true, "of the gateway": false} {
 		var log logbook
 		fails := &mcp.Error{Code: -32603, Message: "row 7 is gone", Err: errors.New("boom")}
@@ -175,7 +175,7 @@ func TestAnErrorOfAToolIsNoFailureOfTheGateway(t *testing.T) {
 }
 
 // A client that goes away in the middle of its own request is no news either.
-func TestAClientThatLeavesBeforeItsBodyIsSentLeavesOneDebugLine(t *testing.T) {
+func TestClientGoneBeforeBody(t *testing.T) {
 	for name, length := range map[string]int64{"of a known length": 1 << 20, "in chunks": -1} {
 		var log logbook
 		h := newHandler(t, &backend{}, &mcphttp.Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
