@@ -84,9 +84,8 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
 	}
-	id, err := tool.ParseID(name)
-	i, ok := s.find(id)
-	if err != nil || !ok {
+	i, ok := s.findNamed(name)
+	if !ok {
 		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")
 	}
 	return s.call(ctx, i, tier, r)

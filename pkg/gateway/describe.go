@@ -6,7 +6,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const maxNames = 10
@@ -37,9 +36,8 @@ func (s *Session) describe(r mcp.Request) (json.RawMessage, error) {
 		NotFound []string    `json:"not_found"`
 	}{[]described{}, []string{}}
 	for _, name := range names {
-		id, err := tool.ParseID(name)
-		i, ok := s.find(id)
-		if err != nil || !ok {
+		i, ok := s.findNamed(name)
+		if !ok {
 			out.NotFound = append(out.NotFound, text.Clip(name, maxEcho))
 			continue
 		}

@@ -3,9 +3,8 @@
 //
 // A [Session] is one request's view: what the agent's scope and the request's
 // selection leave is all that exists for it, in every answer, count and
-// message. What is locked is shown as locked and never reached; what nobody
-// approved is never quoted. Definitions, arguments and results pass as the
-// bytes they are.
+// message. A locked tool is shown as locked and never called; text that was never
+// approved is never quoted. Definitions, arguments and results pass byte for byte.
 package gateway
 
 import (

@@ -8,9 +8,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// checkHeaders holds the headers by which a caller repeats arguments against the arguments:
-// what stands between may have let the call pass because of them. In search mode the tools that are
-// listed ask for none, and in the handshake protocols there are none.
+// checkHeaders checks that headers which repeat arguments agree with them: a proxy may have let
+// the call pass because of them. In search mode the listed tools ask for none, and in the
+// handshake protocols there are none.
 func (s *Session) checkHeaders(i int, arguments json.RawMessage) *mcp.Error {
 	if !s.direct || !s.caller.Modern {
 		return nil
@@ -29,7 +29,7 @@ func (s *Session) checkHeaders(i int, arguments json.RawMessage) *mcp.Error {
 		default:
 			for _, v := range values {
 				if text, ok := tool.DecodeHeader(v); !ok || !w.Agrees(text, arguments) {
-					return mismatch("Header mismatch: " + w.Header + " does not say what the argument says.")
+					return mismatch("Header mismatch: " + w.Header + " differs from the argument that it repeats.")
 				}
 			}
 		}

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -25,7 +27,7 @@ const (
 )
 
 // menu returns the definitions of the six tools. Every agent pays for each
-// word of them in every conversation; a test holds their size.
+// word of them in every conversation; a test bounds their size.
 //
 // alwaysLoad asks clients that defer tools not to hide these six.
 func menu() []string {
@@ -67,7 +69,10 @@ func menu() []string {
 // gave as nextCursor. An error is an [*mcp.Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
-		return nil, downError(s.st, nil)
+		return nil, &mcp.Error{
+			Code: http.StatusServiceUnavailable, Message: downText(s.st.Health),
+			Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+		}
 	}
 	if s.direct {
 		return s.listDirect(cursor)

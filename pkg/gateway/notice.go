@@ -77,8 +77,8 @@ func (s *Session) unsearchedServers() string {
 	return "No server that you may use lists a tool."
 }
 
-// olderSentences say which parts of what a search uses are not the newest. They hold nothing
-// that depends on who asks.
+// olderSentences say what a search uses that is not the newest. They are the same for
+// every agent.
 func olderSentences(h state.Health) []string {
 	var out []string
 	for _, r := range h.Reasons() {

@@ -21,7 +21,7 @@ type serverEntry struct {
 	Toolsets []string     `json:"toolsets,omitempty"`
 }
 
-// maxListed is how many servers one answer holds: a thousand of them would be some
+// maxListed is how many servers one answer lists: a thousand of them would be some
 // twenty thousand tokens to an agent.
 const maxListed = 50
 

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -34,7 +31,7 @@ type Session struct {
 func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 	req, err := toolset.ParseRequest(c.Path, c.Header)
 	if err != nil {
-		return nil, g.selectionError(ctx, &state.State{}, err)
+		return nil, selectionError(err)
 	}
 	st := g.states.Load(ctx)
 	s := &Session{g: g, caller: c, st: st, view: st.View(c.Agent), down: !st.Ready()}
@@ -46,17 +43,16 @@ func (g *Gateway) Open(ctx context.Context, c Caller) (*Session, error) {
 		return s, nil
 	}
 	if s.sel, err = s.view.Select(req); err != nil {
-		return nil, g.selectionError(ctx, st, err)
+		return nil, selectionError(err)
 	}
 	return s, nil
 }
 
-// selectionError renders why a selection cannot be served.
-func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error) *mcp.Error {
+// selectionError renders why a selection, which is a [*toolset.Error], cannot be served.
+func selectionError(err error) error {
 	e, ok := errors.AsType[*toolset.Error](err)
 	if !ok {
-		g.o.Log.LogAttrs(ctx, slog.LevelError, "operator's selection cannot be used", slog.Any("error", err))
-		return downError(st, err)
+		return err
 	}
 	data, err := rawjson.Encode(struct {
 		UnknownToolsets []string           `json:"unknown_toolsets"`
@@ -71,13 +67,6 @@ func (g *Gateway) selectionError(ctx context.Context, st *state.State, err error
 
 // orEmpty returns s, or a list that prints as [] in place of nil.
 func orEmpty[T any](s []T) []T { return append([]T{}, s...) }
-
-func downError(st *state.State, cause error) *mcp.Error {
-	return &mcp.Error{
-		Code: http.StatusServiceUnavailable, Message: downText(st.Health),
-		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second, Err: cause,
-	}
-}
 
 // maxNamed is how many servers the instructions name.
 const maxNamed = 40
@@ -103,10 +92,16 @@ func (s *Session) Instructions() string {
 // find returns the number of a tool that exists for this request.
 func (s *Session) find(id tool.ID) (int, bool) {
 	i, ok := s.view.Find(id)
-	if !ok || !s.sel.Tools.Has(i) {
+	return i, ok && s.sel.Tools.Has(i)
+}
+
+// findNamed is find for "server:tool".
+func (s *Session) findNamed(name string) (int, bool) {
+	id, err := tool.ParseID(name)
+	if err != nil {
 		return 0, false
 	}
-	return i, true
+	return s.find(id)
 }
 
 // split parts the selection into callable and locked tools.

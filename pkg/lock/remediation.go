@@ -28,7 +28,8 @@ func Remediation(s Status, link string) string {
 	return blocked + "The reason is undetermined; check the server logs."
 }
 
-// page ends with the bare link, so that whatever makes it clickable takes no full stop into it.
+// page names the page where people decide. The link ends the text, without a full stop that a
+// client might make part of it.
 func page(link string) string {
 	if link == "" {
 		return "in the Portcullis page."

@@ -36,7 +36,7 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 		d.userDisabled, d.approved = factsOf(record, server, t.Definition.Hash)
 		d.current = off || record != nil && record.ApprovedHash == t.Definition.Hash
 		if !d.current && record != nil && record.ApprovedHash != "" && t.Approval != nil && record.ApprovedHash == t.Approval.ApprovedHash {
-			d.last = t.ApprovedRaw // of any other approval the text is not at hand
+			d.last = t.ApprovedRaw // the catalog has the text of this approval alone
 		}
 	}
 	return out

@@ -20,8 +20,8 @@ type Server struct {
 	Tools   int             // how many it has; they lie side by side
 }
 
-// An inventory is what follows from the config and the catalog's tools, whoever
-// asks and whatever people decided. It is immutable.
+// An inventory is what follows from the config and the catalog's tools alone, for every
+// agent and before what people decided. It is immutable.
 type inventory struct {
 	cfg  *config.Config
 	snap *catalog.Snapshot // outcomes of it are not used
@@ -64,8 +64,8 @@ func (inv *inventory) policyTool(i int) policy.Tool {
 	return policy.Tool{ID: inv.snap.ID(i), Annotations: r.hints, Tier: r.tier}
 }
 
-// Inventory returns the tools and servers that rules and toolsets are held against: those
-// of the catalog under cfg, which need not be the config that it was made with.
+// Inventory returns the tools and servers to check rules and toolsets with: those of the
+// catalog under cfg, which need not be the config that it was made with.
 func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
 	inv := newInventory(cfg, snap)
 	var tools []policy.Tool

@@ -19,10 +19,10 @@ type Options struct {
 	Log          *slog.Logger     // none
 	ConfigTTL    time.Duration    // 30 s: how long config, policy and catalog are not looked at again
 	ApprovalTTL  time.Duration    // 2 s: the same for approvals
-	ApprovalHold time.Duration    // 60 s: how long approvals that cannot be read are gone by
+	ApprovalHold time.Duration    // 60 s: how long approvals that were read last are used when they cannot be read
 	SyncEvery    time.Duration    // how often a sync is due; 0: not known, so a catalog is never called old
 	Retry        time.Duration    // 5 s: when to ask again for what could not be read
-	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that if nothing is held
+	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog
 }
 
 func (o *Options) withDefaults() Options {
@@ -59,14 +59,14 @@ type Loader struct {
 	read sources // guarded by turn
 }
 
-// New returns a Loader that holds nothing yet. It makes no call.
+// New returns a Loader that has read nothing yet. It makes no call.
 func New(objects object.Store, approvals approval.Store, o *Options) *Loader {
 	return &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1)}
 }
 
 // Load returns the state for one request. It looks again at what is older than
 // its TTL; what cannot be read stays as it was, flagged stale. It never
-// returns nil. If ctx ends first it returns what is held.
+// returns nil. If ctx ends first it returns what was read last.
 func (l *Loader) Load(ctx context.Context) *State {
 	if s := l.state.Load(); s != nil && !l.due.Load().over(l.o.Now()) {
 		return s
@@ -76,8 +76,8 @@ func (l *Loader) Load(ctx context.Context) *State {
 
 // SyncEnded tells the loader how a sync in this process ended. What could not be stored,
 // because there is no space left for it, is known here alone; nil: it worked. The catalog that
-// the sync holds, or nil, is used if it is the one in the store, so that the process needs no
-// second copy.
+// the sync has in memory, or nil, is used if it is the one in the store, so that the process
+// needs no second copy.
 func (l *Loader) SyncEnded(f *catalog.Failure, snap *catalog.Snapshot) {
 	if last := l.failed.Load(); f != nil && last != nil {
 		kept := *f
@@ -136,7 +136,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	return s
 }
 
-// current returns what is held, if need be a State with nothing in it.
+// current returns the state that was built last, or else a State with nothing in it.
 func (l *Loader) current() *State {
 	if s := l.state.Load(); s != nil {
 		return s

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
-// A Condition says in one word whether requests are served as they should be.
+// A Condition is how well a gateway serves, in one word.
 type Condition string
 
 // The conditions, from the best to the worst.

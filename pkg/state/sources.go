@@ -39,7 +39,7 @@ func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
 
-// readCatalog reads the catalog. synced is one that a sync in this process holds; nil: none.
+// readCatalog reads the catalog. synced is one that a sync in this process has in memory; nil: none.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, synced *catalog.Snapshot) {
 	have := src.snap
 	if synced != nil && (have == nil || synced.SHA256() != have.SHA256() && synced.CreatedAt().After(have.CreatedAt())) {

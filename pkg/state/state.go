@@ -2,13 +2,12 @@
 // approvals, each with its version, as one immutable value.
 //
 // A request takes one [State] and asks nothing else, so that search, counts
-// and calls of one answer cannot disagree. A [Loader] keeps it fresh: it looks
-// again when a request comes and what it holds is old, and does nothing
+// and calls of one answer cannot disagree. A [Loader] keeps it fresh: it reads
+// again when a request comes and what it has is old, and does nothing
 // between requests, because a function is frozen then.
 //
-// What cannot be read does not open anything. An older config, policy or
-// catalog that is held stays in use, flagged stale; one that was never read
-// leaves every tool locked.
+// What cannot be read unlocks nothing. The config, policy or catalog that was read
+// last stays in use, flagged stale; one that was never read leaves every tool locked.
 package state
 
 import (

@@ -135,7 +135,7 @@ func (v *View) classify() {
 // Description returns the text of the visible tool i that an agent may read while
 // its status is s; "" if none may be.
 //
-// What nobody approved is not shown: it can be written to be obeyed.
+// Text that was never approved is not shown: it may be instructions to the agent.
 func (v *View) Description(i int, s lock.Status) string {
 	d := v.r.decisions[i]
 	switch s {
