@@ -25,7 +25,7 @@ func withMany(b *testing.B, n int) *fixture {
 
 // classify counts the callable tools.
 func classify(b *testing.B, h *fixture) int {
-	v := h.loader.Load(b.Context()).View(anyone())
+	v := h.States.Load(b.Context()).View(anyone())
 	return v.Callable().Len()
 }
 
@@ -36,9 +36,9 @@ func benchmarkClassify(b *testing.B, n int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
-		h.observe("gone:tool", fmt.Sprint(b.N, h.clock()), false)
-		h.wait(2 * time.Second)
-		h.loader.Load(b.Context())
+		h.observe("gone:tool", fmt.Sprint(b.N, h.Clock.Now()), false)
+		h.Clock.Wait(2 * time.Second)
+		h.States.Load(b.Context())
 		b.StartTimer()
 		if got := classify(b, h); got != want {
 			b.Fatalf("%d tools are open, want %d", got, want)
@@ -53,12 +53,12 @@ func BenchmarkClassify10000(b *testing.B) { benchmarkClassify(b, 10000) }
 // A decision seen: the feed is read and the decision about every tool computed anew.
 func BenchmarkRefresh10000(b *testing.B) {
 	h := withMany(b, 10000)
-	h.loader.Load(b.Context())
+	h.States.Load(b.Context())
 	b.ReportAllocs()
 	for b.Loop() {
-		h.observe("gone:tool", fmt.Sprint(b.N, h.clock()), false)
-		h.wait(2 * time.Second)
-		h.loader.Load(b.Context())
+		h.observe("gone:tool", fmt.Sprint(b.N, h.Clock.Now()), false)
+		h.Clock.Wait(2 * time.Second)
+		h.States.Load(b.Context())
 	}
 }
 
@@ -67,7 +67,7 @@ func BenchmarkColdLoad10000(b *testing.B) {
 	h := withMany(b, 10000)
 	b.ReportAllocs()
 	for b.Loop() {
-		h.restart()
+		h.Restart()
 		classify(b, h)
 	}
 }

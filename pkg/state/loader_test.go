@@ -26,7 +26,7 @@ import (
 var errDown = errors.New("store is down")
 
 func TestLoaderNothingStored(t *testing.T) {
-	s := newFixture(t).loader.Load(t.Context())
+	s := newFixture(t).States.Load(t.Context())
 	if s.Ready() || s.Config != nil || s.Catalog != nil {
 		t.Errorf("state is ready without a config: %+v", s.Health)
 	}
@@ -44,9 +44,9 @@ func TestLoaderFresh(t *testing.T) {
 	if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
 		t.Error(diff)
 	}
-	health := h.loader.Load(t.Context()).Health
+	health := h.States.Load(t.Context()).Health
 	for name, p := range map[string]state.Part{"config": health.Config, "policy": health.Policy, "catalog": health.Catalog, "approvals": health.Approvals} {
-		if p.Stale || p.Err != nil || !p.ReadAt.Equal(h.clock()) {
+		if p.Stale || p.Err != nil || !p.ReadAt.Equal(h.Clock.Now()) {
 			t.Errorf("%s: %+v, want fresh", name, p)
 		}
 		if (p.Version == "") != (name == "policy") {
@@ -57,8 +57,8 @@ func TestLoaderFresh(t *testing.T) {
 
 func TestLoaderTTL(t *testing.T) {
 	h := withTools(t)
-	h.put(policy.Key, "")
-	h.loader.Load(t.Context())
+	h.Put(policy.Key, "")
+	h.States.Load(t.Context())
 	objects, feeds := h.reads()
 	want := []string{config.Key, policy.Key, catalog.CurrentKey}
 	for _, key := range want {
@@ -83,14 +83,14 @@ func TestLoaderTTL(t *testing.T) {
 		{time.Second, 3, 0},
 		{time.Second, 0, 1},
 	} {
-		h.wait(step.wait)
-		h.loader.Load(t.Context())
+		h.Clock.Wait(step.wait)
+		h.States.Load(t.Context())
 		objects, feeds := h.reads()
 		if len(objects) != step.objects || feeds != step.feeds {
 			t.Errorf("%v later: read %v and the feed %d times, want %d objects, feed %d times", step.wait, objects, feeds, step.objects, step.feeds)
 		}
 	}
-	h.loader.Refresh(t.Context())
+	h.States.Refresh(t.Context())
 	if objects, feeds := h.reads(); len(objects) != 3 || feeds != 1 {
 		t.Errorf("Refresh read %v and the feed %d times, want all", objects, feeds)
 	}
@@ -98,10 +98,10 @@ func TestLoaderTTL(t *testing.T) {
 
 func TestLoaderBadConfig(t *testing.T) {
 	h := withTools(t)
-	good := h.loader.Load(t.Context())
-	h.put(config.Key, `{"mcpServers": {"files": {"url": "https://files.example.com/mcp", "enabeld": false}}}`)
-	h.wait(30 * time.Second)
-	s := h.loader.Load(t.Context())
+	good := h.States.Load(t.Context())
+	h.Put(config.Key, `{"mcpServers": {"files": {"url": "https://files.example.com/mcp", "enabeld": false}}}`)
+	h.Clock.Wait(30 * time.Second)
+	s := h.States.Load(t.Context())
 	if s.Config != good.Config || !s.Health.Config.Stale || s.Health.Config.Version != good.Health.Config.Version {
 		t.Errorf("config replaced or not flagged: %+v", s.Health.Config)
 	}
@@ -112,8 +112,8 @@ func TestLoaderBadConfig(t *testing.T) {
 		t.Error(diff)
 	}
 	h.configure(`files ,"disabled_tools":["write"]`, "mail")
-	h.wait(30 * time.Second)
-	if s := h.loader.Load(t.Context()); s.Health.Config.Stale || s.Health.Config.Err != nil {
+	h.Clock.Wait(30 * time.Second)
+	if s := h.States.Load(t.Context()); s.Health.Config.Stale || s.Health.Config.Err != nil {
 		t.Errorf("a good config is in place and health says %+v", s.Health.Config)
 	}
 	if got := h.statuses()["files:write"]; got != lock.DisabledByConfig {
@@ -132,11 +132,11 @@ func TestLoaderUnreadPart(t *testing.T) {
 	} {
 		t.Run(tt.key, func(t *testing.T) {
 			h := withTools(t)
-			before := h.loader.Load(t.Context())
+			before := h.States.Load(t.Context())
 			h.fail(tt.key, errDown)
-			h.wait(30 * time.Second)
-			s := h.loader.Load(t.Context())
-			if p := tt.part(s.Health); !p.Stale || !errors.Is(p.Err, errDown) || !p.ReadAt.Equal(h.clock().Add(-30*time.Second)) {
+			h.Clock.Wait(30 * time.Second)
+			s := h.States.Load(t.Context())
+			if p := tt.part(s.Health); !p.Stale || !errors.Is(p.Err, errDown) || !p.ReadAt.Equal(h.Clock.Now().Add(-30*time.Second)) {
 				t.Errorf("not flagged: %+v", p)
 			}
 			if s.Config != before.Config || s.Catalog != before.Catalog || s.Policy != before.Policy {
@@ -146,9 +146,9 @@ func TestLoaderUnreadPart(t *testing.T) {
 				t.Error(diff)
 			}
 			h.reads()
-			h.wait(5 * time.Second)
+			h.Clock.Wait(5 * time.Second)
 			h.fail(tt.key, nil)
-			if p := tt.part(h.loader.Load(t.Context()).Health); p.Stale || p.Err != nil {
+			if p := tt.part(h.States.Load(t.Context()).Health); p.Stale || p.Err != nil {
 				t.Errorf("5 s after the store came back: %+v", p)
 			}
 		})
@@ -159,23 +159,23 @@ func TestLoaderUnreadPart(t *testing.T) {
 func TestLoaderLastGoodPolicy(t *testing.T) {
 	const good = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
 	h := withTools(t)
-	h.put(policy.Key, brokenPolicy)
-	h.put(catalog.PolicyFile.LastGood, good)
+	h.Put(policy.Key, brokenPolicy)
+	h.Put(catalog.PolicyFile.LastGood, good)
 	h.fail(catalog.PolicyFile.LastGood, errDown)
 	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
 		t.Errorf("while it cannot be read files:read is %q, want unknown", got)
 	}
 	h.fail(catalog.PolicyFile.LastGood, nil)
-	h.wait(5 * time.Second)
+	h.Clock.Wait(5 * time.Second)
 	want := map[string]lock.Status{"files:read": lock.None, "files:write": lock.DisabledByConfig, "mail:send": lock.PendingApproval}
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error(diff)
 	}
-	if p := h.loader.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != object.Version([]byte(good)) {
+	if p := h.States.Load(t.Context()).Health.Policy; !p.Stale || p.Err == nil || p.Version != object.Version([]byte(good)) {
 		t.Errorf("it is not flagged: %+v", p)
 	}
-	h.put(policy.Key, "")
-	h.wait(30 * time.Second)
+	h.Put(policy.Key, "")
+	h.Clock.Wait(30 * time.Second)
 	want["files:write"] = lock.None
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error("an older policy outlives the file that is good", diff)
@@ -204,14 +204,14 @@ func TestLoaderApprovalHold(t *testing.T) {
 		t.Fatal(diff)
 	}
 	h.fail("approvals", errDown)
-	h.wait(60 * time.Second)
+	h.Clock.Wait(60 * time.Second)
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error("after 60 s", diff)
 	}
-	if health := h.loader.Load(t.Context()).Health; !health.Approvals.Stale || health.Expired {
+	if health := h.States.Load(t.Context()).Health; !health.Approvals.Stale || health.Expired {
 		t.Errorf("after 60 s: %+v", health)
 	}
-	h.wait(time.Millisecond)
+	h.Clock.Wait(time.Millisecond)
 	for id, status := range want {
 		if status != lock.ServerDisabled {
 			want[id] = lock.DisabledUnknown
@@ -220,11 +220,11 @@ func TestLoaderApprovalHold(t *testing.T) {
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error("after more than 60 s", diff)
 	}
-	if !h.loader.Load(t.Context()).Health.Expired {
+	if !h.States.Load(t.Context()).Health.Expired {
 		t.Error("health does not say that approvals expired")
 	}
 	h.fail("approvals", nil)
-	h.wait(5 * time.Second)
+	h.Clock.Wait(5 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.None {
 		t.Errorf("after the store came back files:read is %q", got)
 	}
@@ -233,11 +233,11 @@ func TestLoaderApprovalHold(t *testing.T) {
 func TestLoaderColdWithoutApprovals(t *testing.T) {
 	h := withTools(t)
 	h.fail("approvals", errDown)
-	h.wait(59 * time.Second)
+	h.Clock.Wait(59 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.None {
 		t.Errorf("a catalog of 59 s: %q, want callable", got)
 	}
-	h.wait(2 * time.Second)
+	h.Clock.Wait(2 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.DisabledUnknown {
 		t.Errorf("a catalog of 61 s: %q, want unknown", got)
 	}
@@ -245,10 +245,10 @@ func TestLoaderColdWithoutApprovals(t *testing.T) {
 
 func TestLoaderManyCallers(t *testing.T) {
 	h := withTools(t)
-	h.put(policy.Key, "")
+	h.Put(policy.Key, "")
 	var wg sync.WaitGroup
 	for range 20 {
-		wg.Go(func() { h.loader.Load(t.Context()) })
+		wg.Go(func() { h.States.Load(t.Context()) })
 	}
 	wg.Wait()
 	if objects, feeds := h.reads(); len(objects) != 4 || feeds != 1 {
@@ -261,14 +261,14 @@ func TestLoaderCanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
 		h.configure("files")
-		h.objects.OnGet = untilCanceled
+		h.Objects.OnGet = untilCanceled
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if s := h.loader.Load(ctx); s == nil || s.Health.Config.Err != nil {
+		if s := h.States.Load(ctx); s == nil || s.Health.Config.Err != nil {
 			t.Errorf("the caller's end is taken for the store's: %+v", s)
 		}
-		h.objects.OnGet = nil
-		if s := h.loader.Load(t.Context()); s.Config == nil {
+		h.Objects.OnGet = nil
+		if s := h.States.Load(t.Context()); s.Config == nil {
 			t.Errorf("the next caller did not read: %+v", s.Health)
 		}
 	})
@@ -284,19 +284,19 @@ func untilCanceled(ctx context.Context, _ string) error {
 func TestLoaderHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
-		h.machine = time.Now
+		h.Clock.Set(time.Time{}, 0)
 		h.configure("files")
 		h.publish(nil)
-		if !h.loader.Load(t.Context()).Ready() {
+		if !h.States.Load(t.Context()).Ready() {
 			t.Fatal("not ready")
 		}
-		h.objects.OnGet = untilCanceled
+		h.Objects.OnGet = untilCanceled
 		for _, step := range []struct{ wait, takes time.Duration }{
 			{29 * time.Second, 0}, {2 * time.Second, 2 * time.Second}, {2 * time.Second, 0}, {3 * time.Second, 2 * time.Second},
 		} {
 			time.Sleep(step.wait)
 			before := time.Now()
-			s := h.loader.Load(t.Context())
+			s := h.States.Load(t.Context())
 			if took := time.Since(before); took != step.takes || !s.Ready() {
 				t.Errorf("took %v, want %v; ready %v", took, step.takes, s.Ready())
 			}
@@ -311,7 +311,8 @@ func TestLoaderClockSetBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &approvaltest.Clock{Begin: time.Now()}
 			h := newFixture(t)
-			h.machine = func() time.Time {
+			h.Clock.Set(time.Time{}, 0)
+			h.Clock.Real = func() time.Time {
 				if monotonic {
 					return m.Now()
 				}
@@ -323,12 +324,12 @@ func TestLoaderClockSetBack(t *testing.T) {
 			h.statuses()
 			m.Wait(31 * time.Second)
 			m.Wall -= time.Hour
-			h.put(policy.Key, `@id("x") forbid (principal == Agent::"nobody", action, resource);`)
-			h.disable("files:read")
+			h.Put(policy.Key, `@id("x") forbid (principal == Agent::"nobody", action, resource);`)
+			h.Decide("files:read", "disable")
 			if got := h.statuses()["files:read"]; got != lock.DisabledByUser {
 				t.Errorf("the decision is not read: %q", got)
 			}
-			if h.loader.Load(t.Context()).Health.Policy.Version == "" {
+			if h.States.Load(t.Context()).Health.Policy.Version == "" {
 				t.Error("the new policy is not read")
 			}
 			if !monotonic {
@@ -341,7 +342,7 @@ func TestLoaderClockSetBack(t *testing.T) {
 			}{{59 * time.Second, false}, {2 * time.Second, true}} {
 				m.Wait(step.wait)
 				m.Wall -= time.Hour
-				if got := h.loader.Refresh(t.Context()).Health.Expired; got != step.expired {
+				if got := h.States.Refresh(t.Context()).Health.Expired; got != step.expired {
 					t.Errorf("%v later: expired %v", step.wait, got)
 				}
 			}

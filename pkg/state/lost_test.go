@@ -10,18 +10,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // called is the status by which a call of each tool is judged: by the record that the store
 // has now.
 func (h *fixture) called() map[string]lock.Status {
-	h.t.Helper()
-	v := h.loader.Load(h.t.Context()).View(anyone())
+	h.T.Helper()
+	v := h.States.Load(h.T.Context()).View(anyone())
 	out := map[string]lock.Status{}
 	for i := range v.Tools().All() {
 		var stored *approval.Record
-		if r, err := h.approvals.Get(h.t.Context(), v.ID(i)); err == nil {
+		if r, err := h.Approvals.Get(h.T.Context(), v.ID(i)); err == nil {
 			stored = &r
 		}
 		out[v.ID(i).String()] = lock.Classify(v.FactsAt(i, stored))
@@ -32,36 +33,31 @@ func (h *fixture) called() map[string]lock.Status {
 // Before a sync has put back what a store lost: a call goes by the stricter of what the store
 // and the catalog know, and no search shows as callable what either locks.
 func TestLoaderLostStore(t *testing.T) {
-	enable := func(h *fixture, id string) {
-		h.decide(id, func(r approval.Record) (approval.Record, approval.Entry, error) {
-			return approval.Enable(r, "ada", "", h.clock())
-		})
-	}
 	for _, test := range []struct {
 		name string
-		then func(h *fixture, yesterday *approvaltest.Mem) // h.approvals is as of today
+		then func(h *fixture, yesterday *approvaltest.Mem) // h.Approvals is as of today
 		want map[string]lock.Status                        // of a call
 	}{
 		{"nothing was lost", func(*fixture, *approvaltest.Mem) {}, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"emptied: the catalog holds", func(h *fixture, _ *approvaltest.Mem) { h.approvals = &approvaltest.Mem{Now: h.clock} }, map[string]lock.Status{
+		{"emptied: the catalog holds", func(h *fixture, _ *approvaltest.Mem) { h.Approvals = &approvaltest.Mem{Now: h.Clock.Now} }, map[string]lock.Status{
 			"files:read": lock.None, "files:write": lock.DisabledByUser, "mail:send": lock.None,
 		}},
-		{"set back: the stricter holds", func(h *fixture, yesterday *approvaltest.Mem) { h.approvals = yesterday }, map[string]lock.Status{
+		{"set back: the stricter holds", func(h *fixture, yesterday *approvaltest.Mem) { h.Approvals = yesterday }, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},
 		{"set back, then decided about until revisions meet", func(h *fixture, yesterday *approvaltest.Mem) {
-			h.approvals = yesterday
-			h.disable("files:write")
-			enable(h, "files:write")
-			h.disable("mail:send")
+			h.Approvals = yesterday
+			h.Decide("files:write", "disable")
+			h.Decide("files:write", "enable")
+			h.Decide("mail:send", "disable")
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.DisabledByUser,
 		}},
 		{"set back, then decided about at the same revision", func(h *fixture, yesterday *approvaltest.Mem) {
-			h.approvals = yesterday
-			enable(h, "files:write") // a second write, as was the disabling that is lost
+			h.Approvals = yesterday
+			h.Decide("files:write", "enable") // a second write, as was the disabling that is lost
 		}, map[string]lock.Status{
 			"files:read": lock.DisabledByUser, "files:write": lock.DisabledByUser, "mail:send": lock.PendingApproval,
 		}},
@@ -69,35 +65,35 @@ func TestLoaderLostStore(t *testing.T) {
 		for _, warm := range []bool{false, true} {
 			t.Run(test.name+map[bool]string{true: ", warm", false: ""}[warm], func(t *testing.T) {
 				h := withTools(t)
-				h.disable("files:read")
-				yesterday := h.approvals.Copy()
-				h.wait(time.Minute)
-				enable(h, "files:read")
-				h.disable("files:write")
-				h.approve("mail:send")
-				h.wait(time.Minute)
+				h.Decide("files:read", "disable")
+				yesterday := h.Approvals.Copy()
+				h.Clock.Wait(time.Minute)
+				h.Decide("files:read", "enable")
+				h.Decide("files:write", "disable")
+				h.Decide("mail:send", "approve")
+				h.Clock.Wait(time.Minute)
 				h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
-				h.wait(time.Minute)
-				today := h.approvals
+				h.Clock.Wait(time.Minute)
+				today := h.Approvals
 				swapped := &swap{Store: today}
-				h.restartOn(swapped)
+				h.States = state.New(h.Objects, swapped, &state.Options{Now: h.Clock.Now})
 				if warm {
 					h.statuses()
 				}
 				test.then(h, yesterday)
-				swapped.Store = h.approvals
-				h.wait(time.Minute)
+				swapped.Store = h.Approvals
+				h.Clock.Wait(time.Minute)
 
 				if diff := cmp.Diff(test.want, h.called()); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
-				lost := h.approvals != today
+				lost := h.Approvals != today
 				for id, s := range h.statuses() {
 					if s == lock.None && test.want[id] != lock.None || lost && s != lock.DisabledUnknown {
 						t.Errorf("a search shows %s as %q, a call is %q", id, s, test.want[id])
 					}
 				}
-				health := h.loader.Load(t.Context()).Health
+				health := h.States.Load(t.Context()).Health
 				if health.Lost != lost {
 					t.Errorf("health says lost %v", health.Lost)
 				}
@@ -113,19 +109,19 @@ type swap struct{ approval.Store }
 func TestLoaderUnreadStoreIsNotLost(t *testing.T) {
 	h := withTools(t)
 	h.statuses()
-	h.approvals.OnGet = func(context.Context, tool.ID) error { return errDown }
-	h.wait(time.Minute)
-	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.loader.Load(t.Context()).Health.Lost {
-		t.Errorf("lost %v, statuses (-want +got):\n%s", h.loader.Load(t.Context()).Health.Lost, diff)
+	h.Approvals.OnGet = func(context.Context, tool.ID) error { return errDown }
+	h.Clock.Wait(time.Minute)
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.States.Load(t.Context()).Health.Lost {
+		t.Errorf("lost %v, statuses (-want +got):\n%s", h.States.Load(t.Context()).Health.Lost, diff)
 	}
 }
 
 // A read that may be late, and is, tells nothing of a store.
 func TestLoaderLateReadIsNotLost(t *testing.T) {
 	h := withTools(t)
-	h.approvals.Late = &approvaltest.Mem{}
-	h.restart()
-	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.loader.Load(t.Context()).Health.Lost {
-		t.Errorf("lost %v, statuses (-want +got):\n%s", h.loader.Load(t.Context()).Health.Lost, diff)
+	h.Approvals.Late = &approvaltest.Mem{}
+	h.Restart()
+	if diff := cmp.Diff(atStart, h.statuses()); diff != "" || h.States.Load(t.Context()).Health.Lost {
+		t.Errorf("lost %v, statuses (-want +got):\n%s", h.States.Load(t.Context()).Health.Lost, diff)
 	}
 }

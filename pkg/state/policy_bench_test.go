@@ -17,8 +17,8 @@ func BenchmarkPolicy10000(b *testing.B) {
 			open = append(open, fmt.Sprintf(`s%d ,"approval":"off"`, n))
 		}
 		h.configure(open...) // no list denies, so that Cedar judges every tool
-		h.put(policy.Key, bb.rules)
-		s := h.loader.Load(b.Context())
+		h.Put(policy.Key, bb.rules)
+		s := h.States.Load(b.Context())
 		agent := anyone()
 		agent.Claims = map[string]any{"groups": []any{"operators"}, "data": "public", "clearance": 4.0}
 		look := func() {

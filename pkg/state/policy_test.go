@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
@@ -32,7 +33,10 @@ func TestPolicyFile(t *testing.T) {
 	)
 	h := withTools(t)
 	var log bytes.Buffer
-	warm := state.New(h.objects, h.approvals, &state.Options{Now: h.clock, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, name := range []string{"files", "mail"} { // they are away, so that a sync keeps what it has
+		h.Server(name).Outcome = outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonTimeout}
+	}
+	warm := state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, row := range []struct {
 		event, file string
 		read, write lock.Status
@@ -55,18 +59,18 @@ func TestPolicyFile(t *testing.T) {
 		{"only comments", "// nothing is forbidden\n", permitted, permitted, false, same},
 	} {
 		if row.file == gone {
-			if err := h.objects.Delete(t.Context(), policy.Key); err != nil {
+			if err := h.Objects.Delete(t.Context(), policy.Key); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			h.put(policy.Key, row.file)
+			h.Put(policy.Key, row.file)
 		}
-		h.wait(30 * time.Second)
-		if _, err := catalog.NewSyncer(h.objects, h.approvals, noServers{}, nil).Sync(t.Context()); err != nil {
+		h.Clock.Wait(30 * time.Second)
+		if _, err := h.Syncer.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for process, loader := range map[string]*state.Loader{"warm": warm, "cold": state.New(h.objects, h.approvals, &state.Options{Now: h.clock})} {
-			h.loader = loader
+		for process, loader := range map[string]*state.Loader{"warm": warm, "cold": state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now})} {
+			h.States = loader
 			want := map[string]lock.Status{"files:read": row.read, "files:write": row.write, "mail:send": lock.PendingApproval}
 			if process == "cold" && row.cold != same {
 				want = map[string]lock.Status{"files:read": row.cold, "files:write": row.cold, "mail:send": row.cold}
@@ -82,7 +86,7 @@ func TestPolicyFile(t *testing.T) {
 				if row.write == denied && s.Health.Policy.Version == "" {
 					t.Errorf("%s, %s: the version of what is in use is missing", row.event, process)
 				}
-				h.wait(30 * time.Second)
+				h.Clock.Wait(30 * time.Second)
 			}
 			if process == "warm" && row.stale {
 				if n := strings.Count(log.String(), "\n"); n != 1 {
@@ -98,37 +102,37 @@ func TestPolicyFile(t *testing.T) {
 
 func TestLoaderConfigGone(t *testing.T) {
 	h := withTools(t)
-	h.loader.Load(t.Context())
-	o, err := h.objects.Get(t.Context(), config.Key, "")
+	h.States.Load(t.Context())
+	o, err := h.Objects.Get(t.Context(), config.Key, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.put(catalog.ConfigFile.LastGood, string(o.Data))
-	if err := h.objects.Delete(t.Context(), config.Key); err != nil {
+	h.Put(catalog.ConfigFile.LastGood, string(o.Data))
+	if err := h.Objects.Delete(t.Context(), config.Key); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(30 * time.Second)
+	h.Clock.Wait(30 * time.Second)
 	for range 2 {
 		if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
 			t.Error(diff)
 		}
-		if p := h.loader.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, object.ErrGone) || p.Version != object.Version(o.Data) {
+		if p := h.States.Load(t.Context()).Health.Config; !p.Stale || !errors.Is(p.Err, object.ErrGone) || p.Version != object.Version(o.Data) {
 			t.Errorf("config = %+v, want the one that was in use, and stale", p)
 		}
-		h.restart()
+		h.Restart()
 	}
 }
 
 // A policy that came and went between two looks of a process is in force all the same.
 func TestLoaderPolicyGone(t *testing.T) {
 	h := withTools(t)
-	h.loader.Load(t.Context())
-	h.put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
-	h.wait(30 * time.Second)
+	h.States.Load(t.Context())
+	h.Put(catalog.PolicyFile.LastGood, `forbid (principal, action, resource);`)
+	h.Clock.Wait(30 * time.Second)
 	if got := h.statuses()["files:read"]; got != lock.DisabledByConfig {
 		t.Errorf("files:read is %q, want it denied", got)
 	}
-	reasons := h.loader.Load(t.Context()).Health.Reasons()
+	reasons := h.States.Load(t.Context()).Health.Reasons()
 	if !slices.ContainsFunc(reasons, func(r state.Reason) bool { return r.Code == "policy_gone" }) {
 		t.Errorf("reasons = %+v, want policy_gone among them", reasons)
 	}

@@ -134,7 +134,7 @@ func TestLoaderHealth(t *testing.T) {
 	health := func() string {
 		t.Helper()
 		out := ""
-		for _, r := range h.loader.Refresh(t.Context()).Health.Reasons() {
+		for _, r := range h.States.Refresh(t.Context()).Health.Reasons() {
 			out += fmt.Sprintf("%s %s ", r.Code, r.Since.Sub(noon))
 		}
 		return out
@@ -146,23 +146,23 @@ func TestLoaderHealth(t *testing.T) {
 		}
 	}
 	want("at the start", "")
-	h.wait(time.Minute)
-	h.put(config.Key, `{"mcpServers": {"files": {"oops": 1}}}`)
+	h.Clock.Wait(time.Minute)
+	h.Put(config.Key, `{"mcpServers": {"files": {"oops": 1}}}`)
 	h.fail("approvals", errDown)
 	want("a bad config and no approvals", "config_refused 1m0s approvals_unread 1m0s ")
-	h.wait(time.Minute)
+	h.Clock.Wait(time.Minute)
 	want("a minute later", "approvals_unread 1m0s config_refused 1m0s ")
 	h.fail("approvals", nil)
 	h.configure("files", "mail")
 	want("mended", "")
-	h.wait(time.Minute)
+	h.Clock.Wait(time.Minute)
 	h.configure("files", `gone ,"enabled":false`)
-	h.loader.SyncEnded(&catalog.Failure{Since: h.clock(), At: h.clock(), Reason: catalog.FailedDisk}, nil)
+	h.States.SyncEnded(&catalog.Failure{Since: h.Clock.Now(), At: h.Clock.Now(), Reason: catalog.FailedDisk}, nil)
 	want("a sync in this process fails", "sync_failed 3m0s ")
-	h.wait(time.Minute)
-	h.loader.SyncEnded(&catalog.Failure{Since: h.clock(), At: h.clock(), Reason: catalog.FailedDisk}, nil)
+	h.Clock.Wait(time.Minute)
+	h.States.SyncEnded(&catalog.Failure{Since: h.Clock.Now(), At: h.Clock.Now(), Reason: catalog.FailedDisk}, nil)
 	want("it fails again", "sync_failed 3m0s ")
-	h.wait(time.Minute)
+	h.Clock.Wait(time.Minute)
 	h.publish(listing{"files": {}})
 	want("another process's sync works", "catalog_empty 5m0s ")
 	h.configure("files", "mail", "later")
@@ -177,14 +177,14 @@ func TestLoaderLog(t *testing.T) {
 	for _, key := range []string{config.Key, catalog.CurrentKey} {
 		h.fail(key, errDown)
 	}
-	h.loader.Refresh(t.Context())
-	h.loader.Refresh(t.Context())
+	h.States.Refresh(t.Context())
+	h.States.Refresh(t.Context())
 	for _, key := range []string{config.Key, catalog.CurrentKey} {
 		h.fail(key, nil)
 	}
-	h.loader.Refresh(t.Context())
-	h.loader.Refresh(t.Context())
-	if log := h.log.String(); strings.Count(log, "cannot be refreshed") != 2 || strings.Count(log, "refreshed again") != 1 || !strings.Contains(log, "parts=config,catalog") {
+	h.States.Refresh(t.Context())
+	h.States.Refresh(t.Context())
+	if log := h.Log.String(); strings.Count(log, "cannot be refreshed") != 2 || strings.Count(log, "refreshed again") != 1 || !strings.Contains(log, "parts=config,catalog") {
 		t.Errorf("log:\n%s", log)
 	}
 }

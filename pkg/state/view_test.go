@@ -20,11 +20,11 @@ import (
 func TestLoaderDecisions(t *testing.T) {
 	h := withTools(t)
 	h.statuses()
-	h.wait(time.Minute)
+	h.Clock.Wait(time.Minute)
 	h.statuses()
-	h.approve("mail:send")
-	h.disable("files:read")
-	h.wait(2 * time.Second)
+	h.Decide("mail:send", "approve")
+	h.Decide("files:read", "disable")
+	h.Clock.Wait(2 * time.Second)
 	want := map[string]lock.Status{"files:read": lock.DisabledByUser, "files:write": lock.None, "mail:send": lock.None}
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error(diff)
@@ -33,7 +33,7 @@ func TestLoaderDecisions(t *testing.T) {
 		"files": {"read": "Read a file.", "write": "Write a file."},
 		"mail":  {"send": "Send a mail."},
 	})
-	h.wait(30 * time.Second)
+	h.Clock.Wait(30 * time.Second)
 	if diff := cmp.Diff(want, h.statuses()); diff != "" {
 		t.Error("with a newer catalog", diff)
 	}
@@ -48,19 +48,19 @@ func TestLoaderDecisionsSince(t *testing.T) {
 		h.statuses()
 		want = append(want, since.Add(-10*time.Second))
 	}
-	made := h.clock()
-	h.wait(29 * time.Second)
+	made := h.Clock.Now()
+	h.Clock.Wait(29 * time.Second)
 	look(made)
-	first := h.clock()
-	h.approve("mail:send")
-	h.wait(2 * time.Second)
+	first := h.Clock.Now()
+	h.Decide("mail:send", "approve")
+	h.Clock.Wait(2 * time.Second)
 	h.fail("approvals", errDown)
 	look(first)
 	h.fail("approvals", nil)
-	h.wait(5 * time.Second)
+	h.Clock.Wait(5 * time.Second)
 	look(first) // the read between did not work
-	second := h.clock()
-	h.wait(time.Minute)
+	second := h.Clock.Now()
+	h.Clock.Wait(time.Minute)
 	look(second)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,20 +83,20 @@ func TestLoaderManyDecisions(t *testing.T) {
 		}
 		h.publish(listing{"files": tools})
 		for name := range tools {
-			h.disable("files:" + name) // all of one moment
+			h.Decide("files:"+name, "disable") // all of one moment
 		}
 		pages := 0
-		h.approvals.Page = 3
-		h.approvals.OnChanges = func(ctx context.Context, _ time.Time) error {
+		h.Approvals.Page = 3
+		h.Approvals.OnChanges = func(ctx context.Context, _ time.Time) error {
 			if pages++; pages%2 == 1 {
 				return nil
 			}
 			<-ctx.Done() // a request has the time for one page
 			return ctx.Err()
 		}
-		h.loader = state.New(h.objects, h.approvals, &state.Options{Now: h.clock, Timeout: time.Second})
+		h.States = state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Timeout: time.Second})
 		for _, known := range []int{3, 6, 9} {
-			s := h.loader.Load(t.Context())
+			s := h.States.Load(t.Context())
 			disabled := 0
 			v := s.View(anyone())
 			for i := range v.Tools().All() {
@@ -107,9 +107,9 @@ func TestLoaderManyDecisions(t *testing.T) {
 			if disabled != known || s.Health.Approvals.Err == nil {
 				t.Errorf("%d decisions are known and the state is stale because of %v, want %d", disabled, s.Health.Approvals.Err, known)
 			}
-			h.wait(2 * time.Second)
+			h.Clock.Wait(2 * time.Second)
 		}
-		s := h.loader.Load(t.Context())
+		s := h.States.Load(t.Context())
 		if n := len(h.statuses()); s.Health.Approvals.Err != nil || n != 10 {
 			t.Errorf("after the last page: %v", s.Health.Approvals.Err)
 		}
@@ -123,16 +123,16 @@ func TestLoaderManyDecisions(t *testing.T) {
 
 func TestLoaderSameDecisions(t *testing.T) {
 	h := withTools(t)
-	first := h.loader.Load(t.Context()).View(anyone())
-	h.approve("mail:send")
-	h.wait(2 * time.Second)
-	second := h.loader.Load(t.Context()).View(anyone())
+	first := h.States.Load(t.Context()).View(anyone())
+	h.Decide("mail:send", "approve")
+	h.Clock.Wait(2 * time.Second)
+	second := h.States.Load(t.Context()).View(anyone())
 	if first == second {
 		t.Error("a decision left the view as it was")
 	}
 	for range 3 {
-		h.wait(2 * time.Second)
-		if v := h.loader.Load(t.Context()).View(anyone()); v != second {
+		h.Clock.Wait(2 * time.Second)
+		if v := h.States.Load(t.Context()).View(anyone()); v != second {
 			t.Error("the same records made another view")
 		}
 	}
@@ -140,10 +140,10 @@ func TestLoaderSameDecisions(t *testing.T) {
 
 func TestViewVerdictsAreKept(t *testing.T) {
 	h := withTools(t)
-	h.put(policy.Key, `@id("x") forbid (principal == Agent::"nobody", action, resource);`)
+	h.Put(policy.Key, `@id("x") forbid (principal == Agent::"nobody", action, resource);`)
 	other := identity.Agent{ID: "b", Servers: []string{"files"}, Tiers: everyTier}
 	look := func(a identity.Agent) int64 {
-		s := h.loader.Load(t.Context())
+		s := h.States.Load(t.Context())
 		v := s.View(a)
 		for i := range v.Tools().All() {
 			v.Status(i)
@@ -160,14 +160,14 @@ func TestViewVerdictsAreKept(t *testing.T) {
 		{"first agent", anyone(), func() {}, 3},
 		{"again", anyone(), func() {}, 3},
 		{"second agent, two tools in scope", other, func() {}, 5},
-		{"a decision", anyone(), func() { h.approve("mail:send"); h.wait(2 * time.Second) }, 5},
-		{"a look that finds nothing new", anyone(), func() { h.wait(time.Minute) }, 5},
+		{"a decision", anyone(), func() { h.Decide("mail:send", "approve"); h.Clock.Wait(2 * time.Second) }, 5},
+		{"a look that finds nothing new", anyone(), func() { h.Clock.Wait(time.Minute) }, 5},
 		{"another outcome, same tools", anyone(), func() {
 			h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
-			h.wait(time.Minute)
+			h.Clock.Wait(time.Minute)
 			h.statuses()
 			h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
-			h.wait(time.Minute)
+			h.Clock.Wait(time.Minute)
 		}, 8}, // the first of the two holds the decision, so it is another catalog
 	} {
 		step.do()
@@ -179,8 +179,8 @@ func TestViewVerdictsAreKept(t *testing.T) {
 
 func TestViewFactsOfOneTool(t *testing.T) {
 	h := withTools(t)
-	h.put(policy.Key, `@id("x") forbid (principal, action, resource == Tool::"files:write");`)
-	s := h.loader.Load(t.Context())
+	h.Put(policy.Key, `@id("x") forbid (principal, action, resource == Tool::"files:write");`)
+	s := h.States.Load(t.Context())
 	v := s.View(anyone())
 	i, _ := v.Find(tool.ID{Server: "files", Name: "write"})
 	if f := v.FactsAt(i, nil); f.Denied != lock.Yes {
@@ -194,7 +194,7 @@ func TestViewFactsOfOneTool(t *testing.T) {
 
 func TestViewScope(t *testing.T) {
 	h := withTools(t)
-	s := h.loader.Load(t.Context())
+	s := h.States.Load(t.Context())
 	v := s.View(identity.Agent{ID: "b", Servers: []string{"mail"}, Tiers: everyTier})
 	for id, want := range map[string]bool{"files:read": false, "mail:send": true, "mail:none": false, "nowhere:x": false} {
 		tid, err := tool.ParseID(id)
@@ -217,7 +217,7 @@ func TestViewServerLeftConfig(t *testing.T) {
 	h := withTools(t)
 	h.statuses()
 	h.configure("mail")
-	h.wait(30 * time.Second)
+	h.Clock.Wait(30 * time.Second)
 	if diff := cmp.Diff(map[string]lock.Status{"mail:send": lock.PendingApproval}, h.statuses()); diff != "" {
 		t.Error(diff)
 	}
@@ -226,15 +226,15 @@ func TestViewServerLeftConfig(t *testing.T) {
 func TestViewServerAtAnotherURL(t *testing.T) {
 	h := withTools(t)
 	h.statuses()
-	h.put("config/mcp_config.json", `{"mcpServers": {"files": {"url": "https://files.example.com/mcp"}, "mail": {"url": "https://elsewhere.example.com/mcp"}}}`)
-	h.approve("mail:send")
-	h.wait(30 * time.Second)
+	h.Put("config/mcp_config.json", `{"mcpServers": {"files": {"url": "https://files.example.com/mcp"}, "mail": {"url": "https://elsewhere.example.com/mcp"}}}`)
+	h.Decide("mail:send", "approve")
+	h.Clock.Wait(30 * time.Second)
 	if got := h.statuses()["mail:send"]; got != lock.PendingApproval {
 		t.Errorf("a tool approved at the old URL is %q at the new one", got)
 	}
-	v := h.loader.Load(t.Context()).View(anyone())
+	v := h.States.Load(t.Context()).View(anyone())
 	i, _ := v.Find(tool.ID{Server: "mail", Name: "send"})
-	r, err := h.approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
+	r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,8 +260,8 @@ func TestViewDescription(t *testing.T) {
 	h.observe("on:changed", poison, false)
 	h.observe("on:again", "New words.", false)
 	h.publish(tools)
-	h.wait(time.Second)
-	h.approve("on:again") // after the catalog: only the feed knows
+	h.Clock.Wait(time.Second)
+	h.Decide("on:again", "approve") // after the catalog: only the feed knows
 	// The catalog still holds the old words when the record moves on.
 	h.observe("on:late", poison, false)
 
@@ -278,7 +278,7 @@ func TestViewDescription(t *testing.T) {
 		{"on:unknown", ""},
 		{"off:any", "Any words."},
 	}
-	v := h.loader.Load(t.Context()).View(anyone())
+	v := h.States.Load(t.Context()).View(anyone())
 	for _, tt := range tests {
 		id, err := tool.ParseID(tt.id)
 		if err != nil {
@@ -298,7 +298,7 @@ func TestViewDescription(t *testing.T) {
 			}
 		}
 	}
-	if r, err := h.approvals.Get(t.Context(), tool.ID{Server: "on", Name: "late"}); err != nil || r.State != approval.Changed {
+	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "on", Name: "late"}); err != nil || r.State != approval.Changed {
 		t.Fatalf("late is %v, %v; the test needs it changed", r.State, err)
 	}
 }

@@ -155,6 +155,8 @@ func (s *Servers) Call(_ context.Context, t upstream.Target, c upstream.Call) (j
 
 // A Clock shows the time that a test sets. The zero Clock shows the real time.
 type Clock struct {
+	Real func() time.Time // the real time; nil: time.Now
+
 	mu     sync.Mutex
 	start  time.Time // zero: the real time
 	passed time.Duration
@@ -169,10 +171,13 @@ func (c *Clock) Wait(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.passed += d
-	if c.start.IsZero() {
-		return time.Now().Add(c.passed)
+	switch {
+	case !c.start.IsZero():
+		return c.start.Add(c.passed)
+	case c.Real != nil:
+		return c.Real().Add(c.passed)
 	}
-	return c.start.Add(c.passed)
+	return time.Now().Add(c.passed)
 }
 
 // Set sets the time, or with the zero time lets the real one pass, and how much of it passes
