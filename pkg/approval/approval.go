@@ -123,9 +123,9 @@ type Decision struct {
 	DecidedAt    time.Time
 }
 
-// Over returns the record as it is with the decision; r is the record of an
-// earlier revision, nil if none is known. The approved definition stays that of r.
-func (d Decision) Over(r *Record) *Record {
+// over returns the record as it is with the decision; r is the record of an earlier revision, nil
+// if none is known. The approved definition stays that of r.
+func (d Decision) over(r *Record) *Record {
 	next := Record{Server: d.ID.Server, Tool: d.ID.Name}
 	if r != nil {
 		next = *r

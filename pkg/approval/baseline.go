@@ -91,12 +91,6 @@ func (b Baseline) AppendOld(all []Baseline) []Baseline {
 // Key returns the key of b.
 func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
 
-// FirstList reports whether a list of n tools is the server's first, so that
-// mode on_change takes it as approved. held is what the store remembers, nil
-// for nothing. The caller stores a [Baseline] after it, whatever the mode: a list
-// seen in mode manual was the first one too.
-func FirstList(held *Baseline, n int) bool { return held == nil && n > 0 }
-
 // Check reports what of b no store may keep.
 func (b Baseline) Check() error {
 	var c checker

@@ -24,16 +24,21 @@ func (r *Record) remember(by string, at time.Time) {
 		}
 		r.ApprovedBefore = []Remembered{first}
 	}
-	if len(by) > maxRememberedBy {
-		by = strings.ToValidUTF8(by[:maxRememberedBy], "")
-	}
-	all := []Remembered{{r.CurrentHash, by, at}}
+	all := []Remembered{{r.CurrentHash, beginning(by, maxRememberedBy), at}}
 	for _, m := range r.ApprovedBefore {
 		if m.Hash != r.CurrentHash && len(all) < maxRemembered {
 			all = append(all, m)
 		}
 	}
 	r.ApprovedBefore = all
+}
+
+// beginning returns at most n bytes of s.
+func beginning(s string, n int) string {
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
+	}
+	return s
 }
 
 // Earlier returns the approval that the current definition was given once, if it waits now

@@ -30,7 +30,7 @@ func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 	if !ok || known != nil && decision.Rev <= known.Rev {
 		return known
 	}
-	r := decision.Over(known)
+	r := decision.over(known)
 	r.UpdatedAt = time.Time{} // of the older one
 	return r
 }

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -29,11 +28,7 @@ type Version struct {
 }
 
 func (r Record) version() Version {
-	note := r.Note
-	if len(note) > maxLostNote {
-		note = strings.ToValidUTF8(note[:maxLostNote], "")
-	}
-	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, note, r.Rev}
+	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev}
 }
 
 // IsLost reports whether the store lost the record, or was set back to an older version: known

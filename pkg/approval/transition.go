@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -36,7 +37,7 @@ type Seen struct {
 	Definition json.RawMessage // byte-exact
 	Hash       tool.Hash       // of Definition
 	Mode       Mode            // the server's approval mode
-	Baseline   bool            // the list is the server's first ([FirstList])
+	Baseline   bool            // the list is the first that the server gave
 	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
 	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
 	Now        time.Time
@@ -63,43 +64,50 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		return next, e, true
 	}
 	next = *r
-	action := ""
-	if d.URL != "" && !SameServer(d.URL, r.URL) {
-		next.URL = d.URL
-		changed = true
-		if r.URL != "" { // "": the record was made before anyone said where
-			next.ApprovedHash, next.Approved, next.ApprovedBefore, next.Lost = "", nil, nil, nil
-			next.Disabled = next.Disabled || d.Disabled
-			action = ActionMove
+	action := next.see(d)
+	if d.From != nil { // an older record of the new name, from when the server was last called so
+		if strict := stricter(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash {
+			next, action = strict, ActionRename
 		}
 	}
+	if action == "" {
+		return *r, nil, false
+	}
+	next.State = next.derive()
+	if action != unrecorded {
+		e = next.entry(action, Sync, "", d.Now)
+	}
+	return next, e, true
+}
+
+// unrecorded is the action that leaves no audit line.
+const unrecorded = "unrecorded"
+
+// see writes into r what d says, and returns the action that this is; "": nothing is new.
+func (r *Record) see(d Seen) (action string) {
+	if d.URL != "" && !SameServer(d.URL, r.URL) {
+		action = unrecorded
+		if r.URL != "" { // "": the record was made before anyone said where
+			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost = "", nil, nil, nil
+			r.Disabled = r.Disabled || d.Disabled
+			action = ActionMove
+		}
+		r.URL = d.URL
+	}
 	if d.Hash != r.CurrentHash {
-		next.CurrentHash, next.Current = d.Hash, d.Definition
-		changed = true
+		r.CurrentHash, r.Current = d.Hash, d.Definition
 		switch {
-		case action != "":
-		case d.Hash == next.ApprovedHash:
+		case action == ActionMove:
+		case d.Hash == r.ApprovedHash:
 			action = ActionRestore
 		default:
 			action = ActionChange
 		}
 	}
-	if d.Hash == next.CurrentHash && len(next.Current) == 0 && len(d.Definition) > 0 { // a recovery did not have the text
-		next.Current, changed = d.Definition, true
+	if len(r.Current) == 0 && len(d.Definition) > 0 { // a recovery did not have the text
+		r.Current, action = d.Definition, cmp.Or(action, unrecorded)
 	}
-	if d.From != nil { // an older record of the new name, from when the server was last called so
-		if strict := stricter(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash {
-			next, action, changed = strict, ActionRename, true
-		}
-	}
-	if !changed {
-		return *r, nil, false
-	}
-	next.State = next.derive()
-	if action != "" {
-		e = next.entry(action, Sync, "", d.Now)
-	}
-	return next, e, true
+	return action
 }
 
 // first makes the record of a tool that has none.
@@ -153,7 +161,7 @@ func Enable(r Record, actor, note string, now time.Time) (Record, Entry, error) 
 // recovery left open: whoever makes it saw the tool as it stands.
 func decide(r Record, action, actor, note string, now time.Time) (Record, Entry, error) {
 	if actor == "" {
-		return Record{}, Entry{}, fmt.Errorf("%s %q: who does it is not said", action, r.ID())
+		return Record{}, Entry{}, fmt.Errorf("%s %q: no actor is named", action, r.ID())
 	}
 	r.State, r.Lost = r.derive(), nil
 	r.By, r.At, r.Note = actor, stamp(now), note

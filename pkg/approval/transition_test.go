@@ -170,25 +170,6 @@ func TestObserveAtAnotherURL(t *testing.T) {
 	}
 }
 
-func TestFirstListIsTheFirstThatIsNotEmpty(t *testing.T) {
-	taken := &approval.Baseline{Server: "github", URL: "https://mcp.example.com", At: noon}
-	for _, test := range []struct {
-		name  string
-		held  *approval.Baseline
-		tools int
-		want  bool
-	}{
-		{"tools, none taken", nil, 3, true},
-		{"no tools, none taken", nil, 0, false},
-		{"tools, one taken", taken, 3, false},
-		{"no tools, one taken", taken, 0, false},
-	} {
-		if got := approval.FirstList(test.held, test.tools); got != test.want {
-			t.Errorf("%s: %v", test.name, got)
-		}
-	}
-}
-
 func TestApproveBindsToTheHashThatWasSeen(t *testing.T) {
 	later := noon.Add(time.Hour)
 	for _, test := range []struct {

@@ -63,7 +63,8 @@ func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()
-	if err := r.moveFailure(ctx, *f); err != nil && !errors.Is(err, object.ErrNotFound) {
+	// A conflict is another sync that ended at this moment, and knows better.
+	if err := r.moveFailure(ctx, *f); err != nil && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrConflict) {
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "failure of the sync not kept", slog.Any("error", err))
 	}
 }
@@ -92,10 +93,6 @@ func (r *run) moveFailure(ctx context.Context, f Failure) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.objects.Put(ctx, CurrentKey, data, o.ETag); errors.Is(err, object.ErrConflict) {
-		return nil // another sync ended at this moment, and knows better
-	} else if err != nil {
-		return err
-	}
-	return nil
+	_, err = r.objects.Put(ctx, CurrentKey, data, o.ETag)
+	return err
 }

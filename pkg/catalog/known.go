@@ -23,14 +23,6 @@ type Known struct {
 	From     string `json:"from,omitempty"` // the name that it had before, until its first list under this one
 }
 
-// baselineKey is the identity of a list's server, as [Known] has it.
-func (l *list) baselineKey() string {
-	if l.key == "" {
-		l.key = approval.BaselineKey(approval.Identity(l.server.URL), approval.Tools)
-	}
-	return l.key
-}
-
 // readTaken gathers which servers had their first list, by the catalog before and by what an
 // earlier version of the program kept in the store by name. The store may be lost.
 func (r *run) readTaken(ctx context.Context) error {
@@ -68,25 +60,21 @@ func (r *run) firstList(ctx context.Context, l *list) (first bool, due *approval
 	if len(l.tools) == 0 {
 		return false, nil, nil
 	}
-	held, err := r.baseline(ctx, approval.Identity(l.server.URL))
+	has, err := r.hasBaseline(ctx, l.identity)
 	if err != nil {
 		return false, nil, err
 	}
-	if held != nil {
-		r.taken[l.baselineKey()] = true
+	taken := r.taken[l.key]
+	if r.taken[l.key] = true; has {
 		return false, nil, nil
 	}
-	first = approval.FirstList(held, len(l.tools)) && !r.taken[l.baselineKey()] && !r.moved(l)
-	r.taken[l.baselineKey()] = true
-	return first, &approval.Baseline{
-		Identity: approval.Identity(l.server.URL), Kind: approval.Tools, URL: l.server.URL, Server: l.server.Name, At: r.began,
-	}, nil
+	return !taken && !r.moved(l), &approval.Baseline{Identity: l.identity, Kind: approval.Tools, URL: l.server.URL, Server: l.server.Name, At: r.began}, nil
 }
 
 // moved reports whether l's name belonged to another server that listed tools.
 func (r *run) moved(l *list) bool {
 	for _, k := range r.prev.Servers {
-		if k.Name == l.server.Name && k.Identity != l.baselineKey() && r.taken[k.Identity] {
+		if k.Name == l.server.Name && k.Identity != l.key && r.taken[k.Identity] {
 			return true
 		}
 	}
@@ -98,20 +86,20 @@ func (r *run) moved(l *list) bool {
 	return false
 }
 
-// baseline returns the baseline of a server, nil if its list was never taken.
-func (s *Syncer) baseline(ctx context.Context, identity string) (*approval.Baseline, error) {
-	if b := s.baselines[identity]; b != nil {
-		return b, nil
+// hasBaseline reports whether the list of a server was ever taken.
+func (s *Syncer) hasBaseline(ctx context.Context, identity string) (bool, error) {
+	if s.baselines[identity] {
+		return true, nil
 	}
-	b, err := s.approvals.Baseline(ctx, identity, approval.Tools)
-	if errors.Is(err, approval.ErrNotFound) {
-		return nil, nil
+	_, err := s.approvals.Baseline(ctx, identity, approval.Tools)
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read baseline of %q: %w", identity, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read baseline of %q: %w", identity, err)
-	}
-	s.baselines[identity] = &b
-	return &b, nil
+	s.baselines[identity] = true
+	return true, nil
 }
 
 // renamed returns the names that configured servers had before, by the new one. A server was
@@ -121,7 +109,7 @@ func (s *Syncer) baseline(ctx context.Context, identity string) (*approval.Basel
 func (r *run) renamed() map[string]string {
 	configured := map[string]string{} // identity by name
 	for _, l := range r.lists {
-		configured[l.server.Name] = l.baselineKey()
+		configured[l.server.Name] = l.key
 	}
 	known := map[string]bool{}
 	left := map[string][]Known{} // by identity
@@ -165,7 +153,7 @@ func (r *run) recordBefore(from, name string) *approval.Record {
 // had in the version before: a second name of it opens nothing, nor do two that change places.
 func (r *run) disabledElsewhere(l *list, name string) bool {
 	for _, k := range r.prev.Servers {
-		if k.Identity == l.baselineKey() && k.Name != l.server.Name {
+		if k.Identity == l.key && k.Name != l.server.Name {
 			if held := r.records[tool.ID{Server: k.Name, Name: name}]; held != nil && held.Disabled {
 				return true
 			}
@@ -210,7 +198,7 @@ func (r *run) know(cur *Current) {
 	cur.Servers = []Known{}
 	keys := map[string]bool{}
 	for _, l := range r.lists {
-		k := Known{Name: l.server.Name, Identity: l.baselineKey()}
+		k := Known{Name: l.server.Name, Identity: l.key}
 		if !l.loaded || len(l.tools) == 0 {
 			k.From = from[k.Name]
 		}

@@ -145,7 +145,7 @@ func (r *run) observe(ctx context.Context) error {
 		if err := r.approvals.PutBaseline(ctx, b); err != nil {
 			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
 		}
-		r.baselines[b.Identity] = &b
+		r.baselines[b.Identity] = true
 	}
 	return nil
 }

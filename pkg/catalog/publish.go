@@ -83,7 +83,7 @@ func (r *run) input() Input {
 	for _, l := range r.lists {
 		s := ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Tools: l.tools}
 		if kept := r.kept(l.server.Name); l.loaded {
-			l.counts.Gone = len(missing(kept, l.tools))
+			l.counts.Gone = gone(kept, l.tools)
 		} else {
 			s.Tools = kept
 		}
@@ -112,19 +112,18 @@ func (r *run) kept(server string) []ToolInput {
 	return tools
 }
 
-// missing returns the tools of before that are not in now.
-func missing(before, now []ToolInput) []ToolInput {
+// gone counts the tools of before that are not in now.
+func gone(before, now []ToolInput) (n int) {
 	names := make(map[string]bool, len(now))
 	for _, t := range now {
 		names[t.Definition.Name] = true
 	}
-	var gone []ToolInput
 	for _, t := range before {
 		if !names[t.Definition.Name] {
-			gone = append(gone, t)
+			n++
 		}
 	}
-	return gone
+	return n
 }
 
 func (r *run) current() Current {

@@ -42,12 +42,12 @@ type run struct {
 
 // A list is what a run knows of one server.
 type list struct {
-	server  config.Server
-	outcome outcome.Outcome // without Tools; of this run or, if the server was not asked, of an earlier one
-	loaded  bool            // tools is what the server says now
-	tools   []ToolInput     // without records
-	counts  ServerReport    // New, Changed and Gone
-	key     string          // see baselineKey; "": not worked out yet
+	server        config.Server
+	identity, key string          // [approval.Identity] and, of its tools, [approval.BaselineKey]
+	outcome       outcome.Outcome // without Tools; of this run or, if the server was not asked, of an earlier one
+	loaded        bool            // tools is what the server says now
+	tools         []ToolInput     // without records
+	counts        ServerReport    // New, Changed and Gone
 }
 
 // run syncs once, from the start.
@@ -124,7 +124,8 @@ func (r *run) readConfig(ctx context.Context) error {
 	}
 	r.lists = make([]*list, len(r.from.Value.Servers))
 	for i, server := range r.from.Value.Servers {
-		r.lists[i] = &list{server: server}
+		identity := approval.Identity(server.URL)
+		r.lists[i] = &list{server: server, identity: identity, key: approval.BaselineKey(identity, approval.Tools)}
 		if at := slices.IndexFunc(r.prev.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
 			r.lists[i].outcome = r.prev.Outcomes[at]
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,30 +52,28 @@ type Syncer struct {
 	loader    Loader
 	o         SyncOptions
 
-	slot      chan struct{} // held by the run; what follows slot in this struct is its alone
+	begun  atomic.Int64             // how many runs have begun
+	latest atomic.Pointer[Snapshot] // as the last sync that ended left it
+
+	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
+	last      result
 	held      *Snapshot
 	built     string // SHA-256 of the catalog that this process built last
 	from      object.Source[config.Config]
 	rules     object.Source[policy.Policy]
-	baselines map[string]*approval.Baseline
-
-	mu   sync.Mutex
-	next *ticket // of the run that has not begun yet; nil: nobody waits
-
-	latest atomic.Pointer[Snapshot] // as the last sync that ended left it
+	baselines map[string]bool // identities of servers whose list was taken
 }
 
-// A ticket is the result of one run, for all who asked before it began.
-type ticket struct {
-	done   chan struct{} // closed at the end of the run
+// A result is that of a run whose caller did not go away.
+type result struct {
+	number int64 // of the run, from 1
 	report Report
 	err    error
-	gone   bool // the run ended because the one who ran it gave up
 }
 
 // NewSyncer returns a Syncer. It makes no call.
 func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *SyncOptions) *Syncer {
-	s := &Syncer{objects: objects, approvals: approvals, loader: loader, slot: make(chan struct{}, 1), baselines: map[string]*approval.Baseline{}}
+	s := &Syncer{objects: objects, approvals: approvals, loader: loader, slot: make(chan struct{}, 1), baselines: map[string]bool{}}
 	if o != nil {
 		s.o = *o
 	}
@@ -89,47 +86,24 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 	return s
 }
 
-// Sync brings the catalog up to date. While a sync is running it waits, then
-// runs again, so that what changed before the call is in the catalog after it;
-// callers who wait together share one run. A [Report] comes with an error too.
+// Sync brings the catalog up to date. While a sync is running it waits, then runs again, so that
+// what changed before the call is in the catalog after it; callers who wait together share one
+// run. A [Report] comes with an error too.
 func (s *Syncer) Sync(ctx context.Context) (Report, error) {
-	for {
-		t := s.ticket()
-		select {
-		case <-t.done:
-		case <-ctx.Done():
-			return Report{}, context.Cause(ctx)
-		case s.slot <- struct{}{}:
-			s.lead(ctx, t)
-		}
-		if !t.gone || ctx.Err() != nil {
-			return t.report, t.err
-		}
+	asked := s.begun.Load()
+	select {
+	case s.slot <- struct{}{}:
+	case <-ctx.Done():
+		return Report{}, context.Cause(ctx)
 	}
-}
-
-func (s *Syncer) ticket() *ticket {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next == nil {
-		s.next = &ticket{done: make(chan struct{})}
-	}
-	return s.next
-}
-
-// lead runs the sync of t, unless another who waited for it just did, and
-// frees the slot. From here on, whoever asks gets a new ticket.
-func (s *Syncer) lead(ctx context.Context, t *ticket) {
 	defer func() { <-s.slot }()
-	s.mu.Lock()
-	if s.next != t {
-		s.mu.Unlock()
-		return
+	if s.last.number > asked { // a run that began after the call has ended
+		return s.last.report, s.last.err
 	}
-	s.next = nil
-	s.mu.Unlock()
-	defer close(t.done)
-	t.gone = true // also if run panics
-	t.report, t.err = s.run(ctx)
-	t.gone = ctx.Err() != nil
+	number := s.begun.Add(1)
+	report, err := s.run(ctx)
+	if ctx.Err() == nil {
+		s.last = result{number, report, err}
+	}
+	return report, err
 }

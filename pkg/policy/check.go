@@ -15,6 +15,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -59,7 +60,7 @@ func (c *checker) annotations(r rule, ids map[string]int) config.Faults {
 // schema; they are taken to be of the types that make the rule valid, if there are such.
 func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	policy := (*ast.Policy)(r.policy.AST())
-	faults = c.literals(r, policy)
+	faults = c.checkLiterals(r, policy)
 	claims := claimsOf(policy, c.schema.Entities[agentType].Shape)
 	types, problems := c.claimTypes(policy, claims)
 	for _, problem := range problems {
@@ -69,11 +70,8 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 		if strings.HasPrefix(problem, "unrecognized action") {
 			problem += "; there is " + c.actions()
 		}
-		const limit = 300 // the type of a nested expression can be as long as the rule
-		if len(problem) > limit {
-			problem = strings.ToValidUTF8(problem[:limit], "") + "…"
-		}
-		faults = append(faults, r.faultAt(quoted(problem), "not what the schema says: "+problem))
+		const limit = 300 // characters; the type of a nested expression can be as long as the rule
+		faults = append(faults, r.faultAt(quoted(problem), "not what the schema says: "+text.Clip(problem, limit)))
 	}
 	if len(faults) > 0 {
 		return faults, nil
@@ -103,75 +101,79 @@ func (c *checker) actions() string {
 // ways are the values of principal.kind.
 var ways = []string{identity.WayJWT, identity.WayToken, identity.WayIAM, identity.WayNone}
 
-// literals finds types, tools, tiers and kinds that cannot be, and would never match.
-// The validator lets them pass.
-func (c *checker) literals(r rule, policy *ast.Policy) config.Faults {
-	var faults config.Faults
-	entity := func(uid cedar.EntityUID) {
-		if uid.Type != toolType {
-			return
-		}
-		if _, err := tool.ParseID(string(uid.ID)); err != nil {
-			faults = append(faults, r.faultAt(string(uid.ID), fmt.Sprintf("a tool is written Tool::\"server:tool\", not Tool::%q", uid.ID)))
-		}
+// checkLiterals finds types, tools, tiers and kinds that do not exist, and would never match. The
+// validator lets them pass.
+func (c *checker) checkLiterals(r rule, policy *ast.Policy) config.Faults {
+	l := literals{c: c, r: r}
+	if uid, ok := entityOf(policy.Resource); ok {
+		l.entity(uid)
 	}
-	kind := func(t cedar.EntityType) {
-		if _, ok := c.schema.Entities[t]; !ok {
-			faults = append(faults, r.faultAt(string(t), fmt.Sprintf("there is no entity type %s, only Agent and Tool", t)))
+	inspect(policy, l.node)
+	return l.faults
+}
+
+// literals collects what is wrong with the literals of a rule.
+type literals struct {
+	c      *checker
+	r      rule
+	faults config.Faults
+}
+
+func (l *literals) fault(literal, format string, args ...any) {
+	l.faults = append(l.faults, l.r.faultAt(literal, fmt.Sprintf(format, args...)))
+}
+
+func (l *literals) node(n ast.IsNode) {
+	switch n := n.(type) {
+	case ast.NodeValue:
+		if uid, ok := n.Value.(cedar.EntityUID); ok {
+			l.entity(uid)
 		}
-	}
-	switch scope := policy.Resource.(type) {
-	case ast.ScopeTypeEq:
-		entity(scope.Entity)
-	case ast.ScopeTypeIn:
-		entity(scope.Entity)
-	case ast.ScopeTypeIsIn:
-		entity(scope.Entity)
-	}
-	compare := func(a, b ast.IsNode) {
-		access, ok := a.(ast.NodeTypeAccess)
-		literal, isLiteral := b.(ast.NodeValue)
-		if !ok || !isLiteral {
-			return
-		}
-		text, ok := literal.Value.(cedar.String)
-		switch {
-		case !ok:
-		case access.Value == "tier" && isVariable(access.Arg, "resource"):
-			if _, err := tool.ParseTier(string(text)); err != nil {
-				faults = append(faults, r.faultAt(string(text), err.Error()))
-			}
-		case access.Value == "kind" && isVariable(access.Arg, "principal"):
-			if !slices.Contains(ways, string(text)) {
-				faults = append(faults, r.faultAt(string(text), fmt.Sprintf("%q is no kind of agent: want one of %s", text, strings.Join(ways, ", "))))
-			}
-		}
-	}
-	inspect(policy, func(n ast.IsNode) {
-		switch n := n.(type) {
-		case ast.NodeValue:
-			if uid, ok := n.Value.(cedar.EntityUID); ok {
-				entity(uid)
-			}
-		case ast.NodeTypeIs:
-			kind(n.EntityType)
-		case ast.NodeTypeIsIn:
-			kind(n.EntityType)
-		case ast.NodeTypeEquals:
-			compare(n.Left, n.Right)
-			compare(n.Right, n.Left)
-		case ast.NodeTypeNotEquals:
-			compare(n.Left, n.Right)
-			compare(n.Right, n.Left)
-		case ast.NodeTypeContains:
-			if set, ok := n.Left.(ast.NodeTypeSet); ok {
-				for _, elem := range set.Elements {
-					compare(n.Right, elem)
-				}
+	case ast.NodeTypeIs:
+		l.kind(n.EntityType)
+	case ast.NodeTypeIsIn:
+		l.kind(n.EntityType)
+	case ast.NodeTypeEquals:
+		l.compare(n.Left, n.Right)
+		l.compare(n.Right, n.Left)
+	case ast.NodeTypeNotEquals:
+		l.compare(n.Left, n.Right)
+		l.compare(n.Right, n.Left)
+	case ast.NodeTypeContains:
+		if set, ok := n.Left.(ast.NodeTypeSet); ok {
+			for _, elem := range set.Elements {
+				l.compare(n.Right, elem)
 			}
 		}
-	})
-	return faults
+	}
+}
+
+func (l *literals) entity(uid cedar.EntityUID) {
+	if _, err := tool.ParseID(string(uid.ID)); uid.Type == toolType && err != nil {
+		l.fault(string(uid.ID), "a tool is written Tool::\"server:tool\", not Tool::%q", uid.ID)
+	}
+}
+
+func (l *literals) kind(t cedar.EntityType) {
+	if _, ok := l.c.schema.Entities[t]; !ok {
+		l.fault(string(t), "there is no entity type %s, only Agent and Tool", t)
+	}
+}
+
+// compare checks the literal b that the attribute a is compared with.
+func (l *literals) compare(a, b ast.IsNode) {
+	access, _ := a.(ast.NodeTypeAccess)
+	literal, _ := b.(ast.NodeValue)
+	s, ok := literal.Value.(cedar.String)
+	switch {
+	case !ok:
+	case access.Value == "tier" && isVariable(access.Arg, "resource"):
+		if _, err := tool.ParseTier(string(s)); err != nil {
+			l.fault(string(s), "%s", err.Error())
+		}
+	case access.Value == "kind" && isVariable(access.Arg, "principal") && !slices.Contains(ways, string(s)):
+		l.fault(string(s), "%q is no kind of agent: want one of %s", s, strings.Join(ways, ", "))
+	}
 }
 
 // quoted returns what a problem has between its first backquotes, of a path the

@@ -8,9 +8,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // The longest that a rule's annotations may be, in characters: they reach
@@ -133,52 +135,37 @@ func partOfWord(before, after string) bool {
 
 // read parses the Cedar text. The parser stops at the first fault, so a text
 // with one is parsed again, statement by statement, to find them all.
-func read(text string) ([]rule, config.Faults) {
-	if !utf8.ValidString(text) {
+func read(source string) ([]rule, config.Faults) {
+	if !utf8.ValidString(source) {
 		return nil, config.Faults{{Message: "the file is not UTF-8"}}
 	}
 	var faults config.Faults
-	for _, s := range statements(text) {
+	for _, s := range statements(source) {
 		if s.to-s.from > maxRule {
-			line, col := place(text, s.from)
+			line, col := place(source, s.from)
 			faults = append(faults, config.Fault{Line: line, Col: col, Message: "this rule is longer than 32 KiB"})
 		}
 	}
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	policies, err := cedar.NewPolicyListFromBytes("", []byte(text))
+	policies, err := cedar.NewPolicyListFromBytes("", []byte(source))
 	if err != nil {
-		return nil, syntaxFaults(text, err)
+		return nil, syntaxFaults(source, err)
 	}
 	rules := make([]rule, len(policies))
 	for i, p := range policies {
-		end := len(text)
+		end := len(source)
 		if i+1 < len(policies) {
 			end = policies[i+1].Position().Offset
 		}
-		says := p.Annotations()
+		said := func(name types.Ident) string { return text.Line(string(p.Annotations()[name])) }
 		rules[i] = rule{
 			policy: p,
-			denial: Denial{oneLine(says["id"]), oneLine(says["reason"]), oneLine(says["contact"])},
+			denial: Denial{said("id"), said("reason"), said("contact")},
 			line:   p.Position().Line,
-			source: text[p.Position().Offset:end],
+			source: source[p.Position().Offset:end],
 		}
 	}
 	return rules, nil
-}
-
-// oneLine folds white space and drops what does not print, so that an annotation
-// cannot break out of the line that it stands in.
-func oneLine(s cedar.String) string {
-	printable := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, string(s))
-	return strings.Join(strings.Fields(printable), " ")
 }

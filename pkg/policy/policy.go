@@ -65,22 +65,25 @@ func (rs rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 func (rs rules) about(agent cedar.EntityUID) rules {
 	var out rules
 	for _, r := range rs {
-		var named cedar.EntityUID
-		switch scope := (*ast.Policy)(r.policy.AST()).Principal.(type) {
-		case ast.ScopeTypeEq:
-			named = scope.Entity
-		case ast.ScopeTypeIn: // agents are in nothing but themselves
-			named = scope.Entity
-		case ast.ScopeTypeIsIn:
-			named = scope.Entity
-		default:
-			named = agent
-		}
-		if named == agent {
+		if named, ok := entityOf((*ast.Policy)(r.policy.AST()).Principal); !ok || named == agent {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// entityOf returns the entity that a scope names. That it may also be one which something is in
+// makes no difference: agents and tools are in nothing but themselves.
+func entityOf(scope any) (cedar.EntityUID, bool) {
+	switch s := scope.(type) {
+	case ast.ScopeTypeEq:
+		return s.Entity, true
+	case ast.ScopeTypeIn:
+		return s.Entity, true
+	case ast.ScopeTypeIsIn:
+		return s.Entity, true
+	}
+	return cedar.EntityUID{}, false
 }
 
 // A Tool is what a rule can know of a tool. Annotations and Tier are the
