@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
@@ -42,7 +43,7 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
-	approvals, err := bolt.Open(filepath.Join(c.Dir, approvalsFile), &bolt.Options{KeepAudit: settings.KeepAudit})
+	approvals, err := bolt.Open(filepath.Join(c.Dir, approvalsFile), &store.Options{KeepAudit: settings.KeepAudit})
 	if err != nil {
 		return err
 	}

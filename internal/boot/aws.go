@@ -17,6 +17,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	secretaws "github.com/portcullis-mcp/portcullis/pkg/secret/aws"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	s3store "github.com/portcullis-mcp/portcullis/pkg/store/s3"
 )
@@ -45,7 +46,7 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 	return AWS{
 		Stores: Stores{
 			Objects:   s3store.New(newS3(c), s.Bucket),
-			Approvals: dynamo.New(db, s.Table, &dynamo.Options{KeepAudit: s.KeepAudit}),
+			Approvals: dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
 			Tokens:    dynamo.NewTokens(db, s.Table),
 			Sessions:  dynamo.NewSessions(db, s.Table, nil),
 		},

@@ -46,11 +46,6 @@ type Options struct {
 	// some agents only. The zero Agent stands for one named "admin" that sees every server.
 	Agent identity.Agent
 
-	// Hosts are the names and addresses, without port, under which the API is
-	// reached; nil: any, but on loopback only its own names and that of BaseURL. Another
-	// site's name can be pointed there, and is of the same origin then.
-	Hosts []string
-
 	// Tokens keeps the agent tokens, whose hashes TokenKey makes; nil: they are not served here.
 	Tokens   token.Store
 	TokenKey token.Key

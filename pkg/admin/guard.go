@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -53,18 +52,14 @@ func (a *api) guard(next http.Handler) http.Handler {
 	})
 }
 
-// knownHost reports whether r comes under a name of the gateway. Where Options name
-// none, that matters on loopback alone: a page of another site can point its own name
-// there, and is of the same origin then.
+// knownHost reports whether r comes under a name of the gateway. That matters on loopback alone: a
+// page of another site can point its own name there, and is of the same origin then.
 func (a *api) knownHost(r *http.Request) bool {
-	host := hostOf(r.Host)
-	if a.o.Hosts != nil {
-		return slices.ContainsFunc(a.o.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
-	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !isLoopback(hostOf(local.String())) {
 		return true
 	}
+	host := hostOf(r.Host)
 	base, err := url.Parse(a.o.BaseURL)
 	return isLoopback(host) || err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), host)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
@@ -18,7 +19,7 @@ func TestAuditIsKeptAsLongAsIsSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	openFor := func(keep time.Duration) *bolt.Store {
 		t.Helper()
-		s, err := bolt.Open(path, &bolt.Options{Now: func() time.Time { return clock }, KeepAudit: keep})
+		s, err := bolt.Open(path, &store.Options{Now: func() time.Time { return clock }, KeepAudit: keep})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,13 +33,7 @@ const (
 // A Store is an [approval.Store] with [approval.Baselines] in one file.
 type Store struct {
 	guard
-	o Options
-}
-
-// Options are the knobs of a [Store]. The zero value works.
-type Options struct {
-	Now       func() time.Time // nil: time.Now
-	KeepAudit time.Duration    // how long audit lines are kept; 0: for ever
+	o store.Options
 }
 
 var _ approval.Store = (*Store)(nil)
@@ -64,14 +58,8 @@ type stored struct {
 // Open opens or creates the file at path, with the default options if o is nil. If
 // another process holds the file it says so after two seconds. A file that is damaged, or
 // empty, is [ErrDamaged], and stays as it is.
-func Open(path string, o *Options) (_ *Store, err error) {
-	s := &Store{guard: guard{path: path}}
-	if o != nil {
-		s.o = *o
-	}
-	if s.o.Now == nil {
-		s.o.Now = time.Now
-	}
+func Open(path string, o *store.Options) (_ *Store, err error) {
+	s := &Store{guard: guard{path: path}, o: o.OrDefault()}
 	defer store.Wrap(&err, "open approvals %q", path)
 	if err = intact(path); err == nil {
 		err = s.run(func() (err error) {

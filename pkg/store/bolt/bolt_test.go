@@ -18,6 +18,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, path string, now func() time.Time) *bolt.Store {
 	t.Helper()
-	s, err := bolt.Open(path, &bolt.Options{Now: now})
+	s, err := bolt.Open(path, &store.Options{Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,30 +50,17 @@ type api interface {
 type Store struct {
 	db    api
 	table string
-	o     Options
+	o     store.Options
 	retry aws.Retryer
 }
 
 var _ approval.Store = (*Store)(nil)
 
-// Options are the knobs of a [Store]. The zero value works.
-type Options struct {
-	Now       func() time.Time // nil: time.Now
-	KeepAudit time.Duration    // how long audit lines are kept, at least; 0: for ever
-}
-
 // New returns a Store on the named table, with the default options if o is nil. It makes no
 // call. Throttled calls are asked again until their context ends, at
 // most 12 times.
-func New(db api, table string, o *Options) *Store {
-	s := &Store{db: db, table: table, retry: newRetryer()}
-	if o != nil {
-		s.o = *o
-	}
-	if s.o.Now == nil {
-		s.o.Now = time.Now
-	}
-	return s
+func New(db api, table string, o *store.Options) *Store {
+	return &Store{db: db, table: table, o: o.OrDefault(), retry: newRetryer()}
 }
 
 // item is the wire form of a DynamoDB item or key.

@@ -39,7 +39,7 @@ var _ session.Store = (*Sessions)(nil)
 // NewSessions returns the sessions of the named table. It makes no call. now nil means
 // time.Now.
 func NewSessions(db sessionAPI, table string, now func() time.Time) *Sessions {
-	return &Sessions{db, New(db, table, &Options{Now: now})}
+	return &Sessions{db, New(db, table, &store.Options{Now: now})}
 }
 
 // Get implements [session.Store].

@@ -19,6 +19,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -171,7 +172,7 @@ func TestAuditLineEndsWhenItIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
-			s := dynamo.New(client("http://dynamodb.test", w), "approvals", &dynamo.Options{Now: func() time.Time { return now }, KeepAudit: tt.keep})
+			s := dynamo.New(client("http://dynamodb.test", w), "approvals", &store.Options{Now: func() time.Time { return now }, KeepAudit: tt.keep})
 			if _, err := s.Put(t.Context(), waiting, line); err != nil {
 				t.Fatal(err)
 			}
