@@ -133,11 +133,12 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	b = e.appendPart(b, d.Raw, d.InputSchema)
 	b = e.appendPart(b, d.Raw, d.OutputSchema)
 
-	flags := boolBit(lossy, flagLossy) |
-		optionalFlag(d.Annotations.ReadOnlyHint, flagReadOnly) |
-		optionalFlag(d.Annotations.DestructiveHint, flagDestructive) |
-		optionalFlag(d.Annotations.IdempotentHint, flagIdempotent) |
-		optionalFlag(d.Annotations.OpenWorldHint, flagOpenWorld)
+	flags := boolBit(lossy, flagLossy)
+	for i, hint := range hints(&d.Annotations) {
+		if *hint != nil {
+			flags |= (1 + boolBit(**hint, 2)) * flagHint << (2 * i)
+		}
+	}
 	var r approval.Record
 	if t.Record != nil {
 		r = *t.Record

@@ -168,7 +168,7 @@ func (s *Snapshot) Tool(i int) Tool {
 	row := s.row(i)
 	flags := binary.LittleEndian.Uint32(row[atFlags:])
 	id := s.ID(i)
-	return Tool{
+	t := Tool{
 		ID: id,
 		Definition: tool.Definition{
 			Hash:         tool.Hash(s.string(row[atHash:])),
@@ -178,19 +178,19 @@ func (s *Snapshot) Tool(i int) Tool {
 			Description:  s.string(row[atDescription:]),
 			InputSchema:  s.bytes(row[atInput:]),
 			OutputSchema: s.bytes(row[atOutput:]),
-			Annotations: tool.Annotations{
-				Title:           s.string(row[atAnnotationTitle:]),
-				ReadOnlyHint:    optional(flags, flagReadOnly),
-				DestructiveHint: optional(flags, flagDestructive),
-				IdempotentHint:  optional(flags, flagIdempotent),
-				OpenWorldHint:   optional(flags, flagOpenWorld),
-			},
+			Annotations:  tool.Annotations{Title: s.string(row[atAnnotationTitle:])},
 		},
 		Signature:   s.string(row[atSignature:]),
 		Lossy:       flags&flagLossy != 0,
 		Approval:    s.record(id, row, flags),
 		ApprovedRaw: s.bytes(row[atApproved:]),
 	}
+	for i, hint := range hints(&t.Definition.Annotations) {
+		if said := flags / flagHint >> (2 * i); said&1 != 0 {
+			*hint = new(said&2 != 0)
+		}
+	}
+	return t
 }
 
 func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record {

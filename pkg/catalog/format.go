@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"math"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // The encoding, all numbers little-endian:
@@ -66,20 +68,18 @@ const (
 	rowSize     = atFlags + 4
 )
 
-// Flags of a tool row. Each annotation takes two bits: said, and what.
+// Flags of a tool row.
 const (
 	flagLossy    = 1 << iota
 	flagRecord   // there is an approval record
 	flagDisabled // and it says disabled
-	flagReadOnly // from here on the bit beside is the value
-	_
-	flagDestructive
-	_
-	flagIdempotent
-	_
-	flagOpenWorld
-	_
+	flagHint     // from here on two bits for each hint: whether there is one, and what it says
 )
+
+// hints returns the hints of a, in the order of their flags.
+func hints(a *tool.Annotations) [4]**bool {
+	return [...]**bool{&a.ReadOnlyHint, &a.DestructiveHint, &a.IdempotentHint, &a.OpenWorldHint}
+}
 
 // noTime stands for the zero time, which lies before 1970 and after nothing.
 const noTime = math.MinInt64
@@ -118,23 +118,4 @@ func checkSpan(b []byte, size int) error {
 		return fmt.Errorf("span %d–%d outside a section of %d bytes", from, to, size)
 	}
 	return nil
-}
-
-func optional(flags, bit uint32) *bool {
-	if flags&bit == 0 {
-		return nil
-	}
-	v := flags&(bit<<1) != 0
-	return &v
-}
-
-func optionalFlag(v *bool, bit uint32) uint32 {
-	switch {
-	case v == nil:
-		return 0
-	case *v:
-		return bit | bit<<1
-	default:
-		return bit
-	}
 }

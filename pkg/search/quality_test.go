@@ -2,6 +2,7 @@ package search
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -107,11 +108,17 @@ func fullSet(n int) tool.Set {
 
 // measures are those of one query, or their means over a set. R@k is the share
 // of a query's labelled tools in the first k; MRR is 1/rank of the first one
-// within 10.
-type measures struct{ r1, r5, r10, mrr, ndcg float64 }
+// within 10. Parameters are chosen by the objective.
+type measures [6]float64
 
-// objective is what parameters are chosen by.
-func (m measures) objective() float64 { return (m.r5 + m.mrr + m.ndcg) / 3 }
+const (
+	r1 = iota
+	r5
+	r10
+	mrr
+	ndcg
+	objective
+)
 
 // measure ranks every query of the set, changed by change if there is one, and
 // returns the measures of each.
@@ -130,11 +137,8 @@ func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 func (q judgedQuery) judge(hits []Hit) measures {
 	var m measures
 	share := 1 / float64(len(q.gains))
-	var gains []float64
-	for _, g := range q.gains {
-		gains = append(gains, g)
-	}
-	slices.SortFunc(gains, func(a, b float64) int { return int(b - a) })
+	gains := slices.Sorted(maps.Values(q.gains))
+	slices.Reverse(gains)
 	ideal := 0.0
 	for i, g := range gains[:min(10, len(gains))] {
 		ideal += g / math.Log2(float64(i+2))
@@ -144,30 +148,26 @@ func (q judgedQuery) judge(hits []Hit) measures {
 		if !ok {
 			continue
 		}
-		if i < 1 {
-			m.r1 += share
+		for k, first := range map[int]int{r1: 1, r5: 5, r10: 10} {
+			if i < first {
+				m[k] += share
+			}
 		}
-		if i < 5 {
-			m.r5 += share
-		}
-		m.r10 += share
-		m.mrr = max(m.mrr, 1/float64(i+1))
-		m.ndcg += gain / math.Log2(float64(i+2)) / ideal
+		m[mrr] = max(m[mrr], 1/float64(i+1))
+		m[ndcg] += gain / math.Log2(float64(i+2)) / ideal
 	}
+	m[objective] = (m[r5] + m[mrr] + m[ndcg]) / 3
 	return m
 }
 
-func mean(per []measures) measures {
-	var sum measures
-	for _, m := range per {
-		sum.r1 += m.r1
-		sum.r5 += m.r5
-		sum.r10 += m.r10
-		sum.mrr += m.mrr
-		sum.ndcg += m.ndcg
+func mean(per []measures) (m measures) {
+	for i := range m {
+		for _, q := range per {
+			m[i] += q[i]
+		}
+		m[i] /= float64(len(per))
 	}
-	n := float64(len(per))
-	return measures{sum.r1 / n, sum.r5 / n, sum.r10 / n, sum.mrr / n, sum.ndcg / n}
+	return m
 }
 
 // typist makes one typing error in each query it is given: in a random word of
@@ -250,8 +250,11 @@ func TestQualityOwnSet(t *testing.T) {
 	} {
 		got := mean(s.measure(c.m, c.spoil))
 		t.Logf("%s: %.3f", c.name, got)
-		if got.r1 < c.want.r1 || got.r5 < c.want.r5 || got.r10 < c.want.r10 || got.mrr < c.want.mrr || got.ndcg < c.want.ndcg {
-			t.Errorf("%s: measures %.3f, want at least %.3f", c.name, got, c.want)
+		for i := range got {
+			if got[i] < c.want[i] {
+				t.Errorf("%s: measures %.3f, want at least %.3f", c.name, got, c.want)
+				break
+			}
 		}
 	}
 }

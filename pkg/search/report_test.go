@@ -16,10 +16,8 @@ const (
 	resamples     = 2000
 )
 
-// A run is what one way of ranking reached, query by query, set by set.
-type run struct {
-	sets [][]measures
-}
+// A run is what one way of ranking reached, set by set, query by query.
+type run [][]measures
 
 func runOver(sets []*judgedSet, m mixing, spoil bool) run {
 	var r run
@@ -28,7 +26,7 @@ func runOver(sets []*judgedSet, m mixing, spoil bool) run {
 		if spoil {
 			change = newTypist().spoil
 		}
-		r.sets = append(r.sets, s.measure(m, change))
+		r = append(r, s.measure(m, change))
 	}
 	return r
 }
@@ -36,25 +34,35 @@ func runOver(sets []*judgedSet, m mixing, spoil bool) run {
 // objective returns the mean over the sets.
 func (r run) objective() float64 {
 	sum := 0.0
-	for _, per := range r.sets {
-		sum += mean(per).objective()
+	for _, per := range r {
+		sum += mean(per)[objective]
 	}
-	return sum / float64(len(r.sets))
+	return sum / float64(len(r))
 }
 
-// minus returns value(r) − value(o) of each query.
-func (r run) minus(o run, value func(measures) float64) [][]float64 {
-	out := make([][]float64, len(r.sets))
-	for i, per := range r.sets {
+// minus returns measure m of r less that of o, of each query.
+func (r run) minus(o run, m int) [][]float64 {
+	out := make([][]float64, len(r))
+	for i, per := range r {
 		for j := range per {
-			d := value(per[j])
-			if len(o.sets) > 0 {
-				d -= value(o.sets[i][j])
+			d := per[j][m]
+			if o != nil {
+				d -= o[i][j][m]
 			}
 			out[i] = append(out[i], d)
 		}
 	}
 	return out
+}
+
+// header writes the head of a table with a column for each set; cell says what it holds.
+func header(w *bytes.Buffer, first string, sets []*judgedSet, cell, rest string) {
+	fmt.Fprintf(w, "| %s |", first)
+	for _, s := range sets {
+		fmt.Fprintf(w, " %s%s |", cell, s.name)
+	}
+	columns := len(sets) + strings.Count(first+rest, "|") + 1
+	fmt.Fprintf(w, "%s\n|%s\n", rest, strings.Repeat("---|", columns))
 }
 
 // interval writes a mean and the middle 95 % of its resamples.
@@ -73,7 +81,7 @@ func interval(perSet [][]float64) string {
 
 // standardError returns that of a run's objective.
 func standardError(r run) float64 {
-	b := bootstrap(r.minus(run{}, measures.objective), resamples)
+	b := bootstrap(r.minus(nil, objective), resamples)
 	sum, squares := 0.0, 0.0
 	for _, x := range b {
 		sum += x
@@ -114,11 +122,8 @@ within each set.
 R@1 R@5 R@10 MRR nDCG@10 of each set, and the objective. Without a least cosine for a match, but for
 the last row.
 
-| ranking |`)
-	for _, s := range sets {
-		fmt.Fprintf(w, " %s |", s.name)
-	}
-	fmt.Fprintf(w, " objective |\n|---|%s---|\n", strings.Repeat("---|", len(sets)))
+`)
+	header(w, "ranking", sets, "", " objective |")
 	exact := lexical()
 	exact.exact = true
 	rows := []struct {
@@ -134,28 +139,20 @@ the last row.
 	for _, r := range rows {
 		got := runOver(sets, r.m, false)
 		fmt.Fprintf(w, "| %s |", r.name)
-		for _, per := range got.sets {
+		for _, per := range got {
 			m := mean(per)
-			fmt.Fprintf(w, " %.3f %.3f %.3f %.3f %.3f |", m.r1, m.r5, m.r10, m.mrr, m.ndcg)
+			fmt.Fprintf(w, " %.3f %.3f %.3f %.3f %.3f |", m[r1], m[r5], m[r10], m[mrr], m[ndcg])
 		}
 		fmt.Fprintf(w, " %.3f |\n", got.objective())
 	}
 	words, both := runOver(sets, lexical(), false), runOver(sets, fused(), false)
-	fmt.Fprint(w, "\nFused, as shipped, minus lexical:\n\n| | mean of the sets |")
-	for _, s := range sets {
-		fmt.Fprintf(w, " %s |", s.name)
-	}
-	fmt.Fprintf(w, "\n|---|---|%s\n", strings.Repeat("---|", len(sets)))
+	fmt.Fprint(w, "\nFused, as shipped, minus lexical:\n\n")
+	header(w, "| mean of the sets", sets, "", "")
 	for _, v := range []struct {
-		name  string
-		value func(measures) float64
-	}{
-		{"objective", measures.objective},
-		{"R@1", func(m measures) float64 { return m.r1 }},
-		{"R@5", func(m measures) float64 { return m.r5 }},
-		{"MRR", func(m measures) float64 { return m.mrr }},
-	} {
-		d := both.minus(words, v.value)
+		name string
+		m    int
+	}{{"objective", objective}, {"R@1", r1}, {"R@5", r5}, {"MRR", mrr}} {
+		d := both.minus(words, v.m)
 		fmt.Fprintf(w, "| %s | %s |", v.name, interval(d))
 		for i := range sets {
 			fmt.Fprintf(w, " %s |", interval(d[i:i+1]))
@@ -185,7 +182,7 @@ the next.
 	} {
 		clean, spoilt := runOver(sets, r.m, false), runOver(sets, r.m, true)
 		fmt.Fprintf(w, "| %s | %.3f | %.3f | %s | %s |\n", r.name, clean.objective(), spoilt.objective(),
-			interval(spoilt.minus(clean, measures.objective)), interval(spoilt.minus(clean, func(m measures) float64 { return m.r5 })))
+			interval(spoilt.minus(clean, objective)), interval(spoilt.minus(clean, r5)))
 	}
 }
 
@@ -206,16 +203,13 @@ func writeShares(t *testing.T, w *bytes.Buffer, sets []*judgedSet) {
 The rule: of all values within one standard error of the best (%.3f, by bootstrap), the smallest or
 simplest will do; a better figure among them is chance.
 
-| λ |`, se)
-	for _, s := range sets {
-		fmt.Fprintf(w, " %s |", s.name)
-	}
-	fmt.Fprintf(w, " objective | within one error |\n|---|%s---|---|\n", strings.Repeat("---|", len(sets)))
+`, se)
+	header(w, "λ", sets, "", " objective | within one error |")
 	smallest := -1.0
 	for i, r := range runs {
 		fmt.Fprintf(w, "| %.1f |", shares[i])
-		for _, per := range r.sets {
-			fmt.Fprintf(w, " %.3f |", mean(per).objective())
+		for _, per := range r {
+			fmt.Fprintf(w, " %.3f |", mean(per)[objective])
 		}
 		note := ""
 		within := r.objective() >= best.objective()-se
@@ -245,11 +239,8 @@ catalogs have; higher keeps a query about something else from matching. The fals
 counted on the 45 tools for the queries of the three other sets: matches a query beyond those by
 words.
 
-| least cosine |`)
-	for _, s := range sets {
-		fmt.Fprintf(w, " R@10 %s |", s.name)
-	}
-	fmt.Fprintf(w, " objective | false matches |\n|---|%s---|---|\n", strings.Repeat("---|", len(sets)))
+`)
+	header(w, "least cosine", sets, "R@10 ", " objective | false matches |")
 	for _, least := range []float64{-1, .20, .25, .28, .30, .35, .40, .45} {
 		m := fused()
 		m.threshold = least
@@ -261,8 +252,8 @@ words.
 			name += " (in use)"
 		}
 		fmt.Fprintf(w, "| %s |", name)
-		for _, per := range r.sets {
-			fmt.Fprintf(w, " %.3f |", mean(per).r10)
+		for _, per := range r {
+			fmt.Fprintf(w, " %.3f |", mean(per)[r10])
 		}
 		fmt.Fprintf(w, " %.4f | %.2f |\n", r.objective(), falseMatches(sets, m))
 	}
