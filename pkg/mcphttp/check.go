@@ -95,7 +95,7 @@ func nesting(text []byte) (deepest int) {
 func (q *request) checkClient() *mcp.Error {
 	info, capabilities := q.msg.Meta.Get(mcp.MetaClientInfo), q.msg.Meta.Get(mcp.MetaClientCapabilities)
 	switch {
-	case info != nil && !(given(info) && implementation.fits(info)):
+	case info != nil && (!given(info) || !implementation.fits(info)):
 		return badRequest(mcp.CodeInvalidParams, fmt.Sprintf("invalid _meta field %q", mcp.MetaClientInfo))
 	case !given(capabilities) || !clientCapabilities.fits(capabilities):
 		return badRequest(mcp.CodeInvalidParams, fmt.Sprintf("missing or invalid _meta field %q", mcp.MetaClientCapabilities))

@@ -79,7 +79,7 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 	if !d.modern {
 		changed := o.Delete("resultType")
 		if err != nil || !meta.Delete(mcp.MetaServerInfo) {
-			return changed, nil // no object, or nothing in it
+			return changed, nil //nolint:nilerr // no object, or nothing in it
 		}
 		if o.Delete("_meta"); len(meta) > 0 {
 			o.Add("_meta", meta.Bytes())

@@ -17,8 +17,10 @@ import (
 )
 
 var (
-	ErrNotObject     = errors.New("not a JSON object")
-	ErrDuplicateName = jsontext.ErrDuplicateName // in Strict mode
+	// ErrNotObject says that a text is JSON, but no object.
+	ErrNotObject = errors.New("not a JSON object")
+	// ErrDuplicateName says, in Strict mode, that a name stands twice in an object.
+	ErrDuplicateName = jsontext.ErrDuplicateName
 )
 
 // A Mode is how much is held against the text of an object.
@@ -105,7 +107,7 @@ func (s *splitter) member() (m Member, err error) {
 		return m, err
 	}
 	m.Name = string(name)
-	start := 0
+	var start int
 	if s.PeekKind() == '{' && slices.Contains(s.inner, m.Name) {
 		start = int(s.InputOffset()) + bytes.IndexByte(s.data[s.InputOffset():], '{')
 		m.Members, err = s.object()

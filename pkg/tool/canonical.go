@@ -22,8 +22,8 @@ func canonicalJSON(raw []byte) ([]byte, error) {
 	}
 	var out []byte
 	done := 0 // how much of b is in out
-	for i, end := 0, 0; i < len(b); i = end {
-		end = i + 1
+	for i := 0; i < len(b); {
+		end := i + 1
 		switch c := b[i]; {
 		case c == '"':
 			for ; b[end] != '"'; end++ {
@@ -42,6 +42,7 @@ func canonicalJSON(raw []byte) ([]byte, error) {
 				done = end
 			}
 		}
+		i = end
 	}
 	if done == 0 {
 		return b, nil

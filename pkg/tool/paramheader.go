@@ -78,7 +78,7 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 	}
 	properties, err := rawjson.Split(o.Get("properties"), rawjson.Lenient)
 	if err != nil {
-		return nil // no object: no properties
+		return nil //nolint:nilerr // no object: no properties
 	}
 	for _, p := range properties {
 		if err := headerParamsAt(p.Value, append(path, p.Name), found); err != nil {
