@@ -24,7 +24,7 @@ import (
 // errStore says what no caller may read.
 var errStore = errors.New("arn:aws:dynamodb:eu-west-1:123456789012:table/secret")
 
-func TestOpenAPIIsTheGoldenFile(t *testing.T) {
+func TestOpenAPI(t *testing.T) {
 	h := newFixture(t)
 	got := h.Send("/admin/openapi.json", "").Body
 	golden.JSON(t, "testdata/openapi.json", got)
@@ -33,7 +33,7 @@ func TestOpenAPIIsTheGoldenFile(t *testing.T) {
 	}
 }
 
-func TestServersAreListedWithOutcomeAndCounts(t *testing.T) {
+func TestServers(t *testing.T) {
 	h := newFixture(t)
 	checked := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	h.ByName["fs"].Outcome.CheckedAt = checked
@@ -71,7 +71,7 @@ func TestServersAreListedWithOutcomeAndCounts(t *testing.T) {
 	}
 }
 
-func TestFaultsOfABadConfigAreShown(t *testing.T) {
+func TestServersConfigFaults(t *testing.T) {
 	h := newFixture(t)
 	h.Put(config.Key, `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","oops":1}}}`)
 	h.Sync()
@@ -84,7 +84,7 @@ func TestFaultsOfABadConfigAreShown(t *testing.T) {
 	}
 }
 
-func TestToolsAreListedByServerAndStatus(t *testing.T) {
+func TestTools(t *testing.T) {
 	h := newFixture(t)
 	for query, want := range map[string][]string{
 		"":                                   {"fs:format_disk disabled_by_config", "fs:read_file callable", "mail:read_drafts disabled_by_config", "mail:send pending_approval"},
@@ -118,7 +118,7 @@ func TestToolsAreListedByServerAndStatus(t *testing.T) {
 	h.problem(http.StatusUnprocessableEntity, "/admin/tools?status=open", "")
 }
 
-func TestOneToolIsShownWithItsLock(t *testing.T) {
+func TestTool(t *testing.T) {
 	h := newFixture(t)
 	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
 	link := "https://gate.example.com/admin/tools/mail/send"
@@ -143,7 +143,7 @@ func TestOneToolIsShownWithItsLock(t *testing.T) {
 	}
 }
 
-func TestChangedToolIsShownWithBothDefinitions(t *testing.T) {
+func TestToolChanged(t *testing.T) {
 	h := newFixture(t)
 	before := h.ByName["fs"].Tools[0]
 	after := `{"name":"read_file","description":"Reads a file, and mails it."}`
@@ -158,7 +158,7 @@ func TestChangedToolIsShownWithBothDefinitions(t *testing.T) {
 	}
 }
 
-func TestToolThatLeftTheCatalogKeepsItsRecord(t *testing.T) {
+func TestToolNotListed(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["mail"].Tools = nil
 	h.Sync()
@@ -171,7 +171,7 @@ func TestToolThatLeftTheCatalogKeepsItsRecord(t *testing.T) {
 	}
 }
 
-func TestFailuresNameNoCause(t *testing.T) {
+func TestFailures(t *testing.T) {
 	h := newFixture(t)
 	h.Approvals.OnGet = func(context.Context, tool.ID) error { return errStore }
 	h.Approvals.OnAudit = func(context.Context, string) error { return errStore }
@@ -196,7 +196,7 @@ func TestFailuresNameNoCause(t *testing.T) {
 	}
 }
 
-func TestBodiesAreChecked(t *testing.T) {
+func TestBodies(t *testing.T) {
 	h := newFixture(t)
 	hash := strings.Repeat("a", 64)
 	for name, tc := range map[string]struct {

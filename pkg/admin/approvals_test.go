@@ -21,7 +21,7 @@ func setBack(t *testing.T) *fixture {
 }
 
 // Whoever decides about a tool whose record the store lost decides about what was known of it.
-func TestDecisionAboutALostRecordOpensNothing(t *testing.T) {
+func TestDecideLostRecord(t *testing.T) {
 	h := setBack(t)
 	if x := into[admin.Tool](h, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
 		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
@@ -39,7 +39,7 @@ func TestDecisionAboutALostRecordOpensNothing(t *testing.T) {
 	}
 }
 
-func TestLostApprovalsAreSettled(t *testing.T) {
+func TestSettle(t *testing.T) {
 	type settled struct {
 		Tools   []admin.Settled
 		Settled int
@@ -63,7 +63,7 @@ func TestLostApprovalsAreSettled(t *testing.T) {
 }
 
 // What a sync put back is shown with both versions.
-func TestRecoveredRecordIsShownWithBothVersions(t *testing.T) {
+func TestToolRecovered(t *testing.T) {
 	h := setBack(t)
 	h.Sync()
 	lost := into[admin.Tool](h, "/admin/tools/fs/read_file", "").Record.Lost

@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
-func TestOtherSitesCannotDecide(t *testing.T) {
+func TestGuardOtherSites(t *testing.T) {
 	h := newFixture(t)
 	action := "/admin/tools/fs/read_file/disable"
 	for name, headers := range map[string][]string{
@@ -43,7 +43,7 @@ func TestOtherSitesCannotDecide(t *testing.T) {
 	}
 }
 
-func TestOnlyJSONIsTaken(t *testing.T) {
+func TestContentType(t *testing.T) {
 	h := newFixture(t)
 	for _, ct := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json+x", "a/b/c"} {
 		h.problem(http.StatusUnsupportedMediaType, "/admin/tools/fs/read_file/disable", `{}`, "Content-Type: "+ct)
@@ -53,7 +53,7 @@ func TestOnlyJSONIsTaken(t *testing.T) {
 	}
 }
 
-func TestOnlyKnownCallersAreServed(t *testing.T) {
+func TestGuardCallers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		actor  func(*http.Request) (string, error)
 		status int
@@ -93,7 +93,7 @@ func refusing(k identity.Kind) func(*http.Request) (string, error) {
 	return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k} }
 }
 
-func TestARefusalSaysWhatToSend(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	const send = "an access token of https://login.example.com"
 	open := admin.Challenge{Send: send, Metadata: "https://gate.example.com/.well-known/oauth-protected-resource/mcp", ScopePrefix: "gate/"}
 	scoped := func(k identity.Kind) func(*http.Request) (string, error) {
@@ -130,7 +130,7 @@ func TestARefusalSaysWhatToSend(t *testing.T) {
 	}
 }
 
-func TestAnswersAreNotKeptNorFramed(t *testing.T) {
+func TestGuardHeaders(t *testing.T) {
 	h := newFixture(t)
 	for _, path := range []string{"/admin/servers", "/admin/nope", "/admin/openapi.json"} {
 		got := h.Send(path, "").Header
@@ -148,7 +148,7 @@ func TestAnswersAreNotKeptNorFramed(t *testing.T) {
 
 // On one machine nobody logs in, so a page that pointed its own name at it would be
 // let in as the user.
-func TestPageThatReboundItsNameToLoopbackReadsAndDecidesNothing(t *testing.T) {
+func TestGuardReboundNames(t *testing.T) {
 	h := newFixture(t)
 	server := httptest.NewServer(admin.New(h.States, h.Approvals, h.Syncer, &h.options))
 	defer server.Close()

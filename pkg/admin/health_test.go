@@ -102,7 +102,7 @@ func TestHealthWithoutAState(t *testing.T) {
 	})
 }
 
-func TestServersSayHowEachFailed(t *testing.T) {
+func TestIndexOutcomes(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "http_5xx", HTTPStatus: 503, RetryAfter: time.Second, Error: "503 from the mail host", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	h.Sync()

@@ -65,7 +65,7 @@ func (h *fixture) press(path, page, action string) (status int, body string) {
 	return w.Status, w.Body
 }
 
-func TestRemediationLeadsToAPageThatApproves(t *testing.T) {
+func TestToolPageDecides(t *testing.T) {
 	h := newFixture(t)
 	link := into[admin.Tool](h, "/admin/tools/mail/send", "").Remediation
 	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
@@ -108,7 +108,7 @@ func TestRemediationLeadsToAPageThatApproves(t *testing.T) {
 	}
 }
 
-func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
+func TestToolPageChanged(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools[0] = `{"name":"read_file","description":"Second."}`
 	h.Sync()
@@ -133,7 +133,7 @@ func TestPageOfAChangedToolShowsBothAndRefusesWhatWasNotSeen(t *testing.T) {
 
 // A definition that was approved once and then replaced waits when it comes back, and the
 // person who decides is told of it.
-func TestEarlierApprovalIsTold(t *testing.T) {
+func TestToolApprovedEarlier(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
 	first := h.ByName["mail"].Tools[0]
@@ -155,7 +155,7 @@ func TestEarlierApprovalIsTold(t *testing.T) {
 	}
 }
 
-func TestPageShowsWhatAServerWroteAsText(t *testing.T) {
+func TestToolPageText(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["mail"].Tools = []string{
 		"{\"name\":\"send\",\"description\":\"</pre><script>alert(1)</script><img src=x onerror=y> \u202egnp.exe\u200b \U000E0041\U000E0042 a\ufe0f\u3164\u00a0é 邮件\"}",
@@ -175,7 +175,7 @@ func TestPageShowsWhatAServerWroteAsText(t *testing.T) {
 	}
 }
 
-func TestPageLoadsNothingOfOthers(t *testing.T) {
+func TestPageSecurityPolicy(t *testing.T) {
 	h := newFixture(t)
 	for path, root := range map[string]string{"/admin": "./", "/admin/tools/fs/read_file": "../../../"} {
 		w := h.Send(path, "", browser)
@@ -199,7 +199,7 @@ func TestPageLoadsNothingOfOthers(t *testing.T) {
 	}
 }
 
-func TestPageOffersNothingThatIsRefused(t *testing.T) {
+func TestToolPageDenied(t *testing.T) {
 	h := newFixture(t)
 	page := h.page(http.StatusOK, "/admin/tools/mail/read_drafts")
 	if diff := cmp.Diff([]string{"disable"}, buttons(page)); diff != "" {
@@ -227,7 +227,7 @@ func TestPageOffersNothingThatIsRefused(t *testing.T) {
 	}
 }
 
-func TestPageOfWhatIsNotThere(t *testing.T) {
+func TestToolPageMissing(t *testing.T) {
 	h := newFixture(t)
 	page := h.page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
 	if !strings.Contains(page, "no tool of this name is known") || strings.Contains(page, "<b>") {
@@ -239,7 +239,7 @@ func TestPageOfWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestIndexLinksToEveryTool(t *testing.T) {
+func TestIndex(t *testing.T) {
 	h := newFixture(t)
 	page := h.page(http.StatusOK, "/admin")
 	for _, want := range []string{
@@ -259,7 +259,7 @@ func TestIndexLinksToEveryTool(t *testing.T) {
 
 // Two people, or one with two tabs, look at the same tool. What the one decides, the other
 // sees before he decides.
-func TestAFormDecidesNothingAboutWhatItDoesNotShow(t *testing.T) {
+func TestFormOfAnEarlierRevision(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
 	shown := h.page(http.StatusOK, path)
@@ -287,7 +287,7 @@ func TestAFormDecidesNothingAboutWhatItDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestProgramsGetJSONWhereBrowsersGetAPage(t *testing.T) {
+func TestAccept(t *testing.T) {
 	h := newFixture(t)
 	for accept, want := range map[string]string{
 		"":                                      "application/json",

@@ -74,7 +74,7 @@ func walk(h *fixture, path string, limit int, between func()) (ids []string, pag
 	}
 }
 
-func TestListsComeInPages(t *testing.T) {
+func TestPaging(t *testing.T) {
 	h := withMany(t, 3, 7)
 	all := into[listing](h, "/admin/tools?limit=200", "")
 	if all.Total != 21 || len(all.Tools) != 21 || all.Next != "" {
@@ -102,7 +102,7 @@ func TestListsComeInPages(t *testing.T) {
 }
 
 // Lines of all servers are merged, many of one moment among them: a sync writes them.
-func TestTheAuditComesInPages(t *testing.T) {
+func TestAuditPaging(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`, `{"name":"stat"}`)
 	h.Approvals.Now = func() time.Time { return time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC) }
@@ -134,7 +134,7 @@ func TestTheAuditComesInPages(t *testing.T) {
 }
 
 // What comes and goes between two pages moves nothing past the reader.
-func TestPagesSurviveAChangeOfTheCatalog(t *testing.T) {
+func TestPagingOverAChange(t *testing.T) {
 	h := withMany(t, 2, 6)
 	steps := []func(){
 		func() {
@@ -160,7 +160,7 @@ func TestPagesSurviveAChangeOfTheCatalog(t *testing.T) {
 	}
 }
 
-func TestPagesThatCannotBeAskedFor(t *testing.T) {
+func TestPagingRefusals(t *testing.T) {
 	h := withMany(t, 2, 3)
 	tools := into[listing](h, "/admin/tools?limit=1", "").Next
 	for _, path := range []string{
@@ -176,7 +176,7 @@ func TestPagesThatCannotBeAskedFor(t *testing.T) {
 	h.page(http.StatusNotFound, "/admin/tools?status=open")
 }
 
-func TestTheIndexIsShortAndWhole(t *testing.T) {
+func TestIndexPaging(t *testing.T) {
 	h := withMany(t, 60, 40)
 	const rows = 60 * (40 + 1)
 	href := regexp.MustCompile(`<a href="(?:\.\./|\./)(admin/tools/[^"]+)">`)

@@ -113,7 +113,7 @@ func TestSignIn(t *testing.T) {
 	})
 }
 
-func TestABrowserIsLedThroughTheSignIn(t *testing.T) {
+func TestSignInRedirects(t *testing.T) {
 	h, _ := withLogin(t)
 	for path, want := range map[string]string{
 		"/admin":                                 "./admin/login",
@@ -146,7 +146,7 @@ func TestABrowserIsLedThroughTheSignIn(t *testing.T) {
 
 // The cookie goes along with no link of another site's page: the page that a chat with an
 // agent leads to asks once more, by itself.
-func TestALinkOnAnotherSiteFindsTheSession(t *testing.T) {
+func TestSignInFromAnotherSite(t *testing.T) {
 	h, key := withLogin(t)
 	w := h.Send("/admin/login?next=tools/fs/read_file", "", browser, "Sec-Fetch-Site: cross-site")
 	if got := w.Header.Get("Refresh"); got != "0; url=./tools/fs/read_file" {
@@ -164,7 +164,7 @@ func TestALinkOnAnotherSiteFindsTheSession(t *testing.T) {
 	}
 }
 
-func TestNoSignInLeadsAway(t *testing.T) {
+func TestSignInNext(t *testing.T) {
 	for _, next := range []string{
 		"//evil.example.com", "/\\evil.example.com", "\\\\evil.example.com", "/mcp", "../mcp", "tools/../../mcp", "%2e%2e/mcp",
 		"tools/%2E%2e/%2e%2e/x", "tools\r\nSet-Cookie: a=b", "tools/\x00", "login", "logout", "login?code=x", "./login", strings.Repeat("x", 3000),
@@ -186,7 +186,7 @@ func TestNoSignInLeadsAway(t *testing.T) {
 	}
 }
 
-func TestSessionOfABrowser(t *testing.T) {
+func TestSignInSession(t *testing.T) {
 	open := func(h *fixture, value string) int {
 		return h.Send("/admin/servers", "", "Cookie: portcullis="+value).Status
 	}

@@ -18,7 +18,7 @@ func (s *starter) Sync(context.Context) (catalog.Report, error) {
 	return catalog.Report{}, admin.ErrStarted
 }
 
-func TestSyncThatRunsElsewhereIsAccepted(t *testing.T) {
+func TestSyncStarted(t *testing.T) {
 	h := newFixture(t)
 	s := &starter{}
 	h.openWith(s)

@@ -56,7 +56,7 @@ func (h *fixture) agent(text string) (identity.Agent, error) {
 	return v.Authenticate(r)
 }
 
-func TestATokenIsShownOnceAndWorks(t *testing.T) {
+func TestMakeToken(t *testing.T) {
 	h := withTokens(t)
 	m := h.mint(ciToken)
 	if m.CreatedBy != "ann" || m.Status != "live" || m.ExpiresAt.Sub(m.CreatedAt) != 30*24*time.Hour {
@@ -81,7 +81,7 @@ func TestATokenIsShownOnceAndWorks(t *testing.T) {
 	}
 }
 
-func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
+func TestRevokeToken(t *testing.T) {
 	h := withTokens(t)
 	m := h.mint(ciToken)
 	got := into[admin.AgentToken](h, "/admin/tokens/"+m.ID+"/revoke", `{}`)
@@ -99,7 +99,7 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 	h.problem(http.StatusNotFound, "/admin/tokens/none/revoke", `{}`)
 }
 
-func TestTokensThatMustNotBeMadeAreNot(t *testing.T) {
+func TestMakeTokenRefusals(t *testing.T) {
 	h := withTokens(t)
 	for _, body := range []string{
 		`{"name":"","servers":[],"tiers":[],"days":1}`,
@@ -120,7 +120,7 @@ func TestTokensThatMustNotBeMadeAreNot(t *testing.T) {
 	}
 }
 
-func TestTokensExpire(t *testing.T) {
+func TestTokenExpiry(t *testing.T) {
 	h := withTokens(t)
 	m := h.mint(`{"name":"ci","servers":["*"],"tiers":[],"days":1}`)
 	h.Clock.Wait(24 * time.Hour)
@@ -132,7 +132,7 @@ func TestTokensExpire(t *testing.T) {
 	}
 }
 
-func TestTokensAreDescribedWhereTheyAreKept(t *testing.T) {
+func TestTokensInOpenAPI(t *testing.T) {
 	for _, tt := range []struct {
 		fixture *fixture
 		want    bool
@@ -144,7 +144,7 @@ func TestTokensAreDescribedWhereTheyAreKept(t *testing.T) {
 	}
 }
 
-func TestAStrangerMakesNoToken(t *testing.T) {
+func TestTokensUnauthenticated(t *testing.T) {
 	h := withTokens(t)
 	h.options.Actor = refusing(identity.Scope)
 	h.open()

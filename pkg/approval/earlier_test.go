@@ -27,7 +27,7 @@ func observed(r *approval.Record, h tool.Hash) approval.Record {
 	return next
 }
 
-func TestApprovedHashesAreRemembered(t *testing.T) {
+func TestApproveRemembers(t *testing.T) {
 	r := observed(nil, "h1")
 	r = approved(t, observed(&r, "h2"), "alice", noon.Add(time.Hour))
 	r = approved(t, observed(&r, "h3"), "bob", noon.Add(2*time.Hour))
@@ -61,7 +61,7 @@ func TestApprovedHashesAreRemembered(t *testing.T) {
 	}
 }
 
-func TestRememberedHashesAreBounded(t *testing.T) {
+func TestApproveRemembersAtMost(t *testing.T) {
 	r := observed(nil, "h0")
 	long := strings.Repeat("é", approval.MaxActor/2)
 	for i := range 60 {
@@ -81,7 +81,7 @@ func TestRememberedHashesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAnApprovalOfBeforeTheyWereRememberedIsRememberedWithoutAName(t *testing.T) {
+func TestApproveRemembersAnUnknownApprover(t *testing.T) {
 	r := approved(t, held(approval.Changed, "h1", "h2"), "bob", noon)
 	if d := cmp.Diff([]approval.Remembered{{Hash: "h2", By: "bob", At: noon}, {Hash: "h1"}}, r.ApprovedBefore); d != "" {
 		t.Errorf("remembered (-want +got):\n%s", d)

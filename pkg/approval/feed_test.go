@@ -151,7 +151,7 @@ func TestFeedRebase(t *testing.T) {
 
 // A decision that is made after a read is within what the next read asks for, whatever
 // happened to the clocks in between: the store of a laptop has the same ones.
-func TestFeedWhateverTheClocksDo(t *testing.T) {
+func TestFeedClocks(t *testing.T) {
 	for name, pass := range approvaltest.ThreeSeconds {
 		for _, cold := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: "", true: " before the first read"}[cold], func(t *testing.T) {

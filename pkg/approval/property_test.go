@@ -115,7 +115,7 @@ func (l *life) check(t *testing.T) {
 	}
 }
 
-func TestWhateverHappensOnlyWhatWasApprovedIsCallable(t *testing.T) {
+func TestTransitionsApproveNothingElse(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		l := life{blessed: map[tool.Hash]bool{}}
@@ -128,7 +128,7 @@ func TestWhateverHappensOnlyWhatWasApprovedIsCallable(t *testing.T) {
 	}
 }
 
-func TestTransitionsAreAFunctionOfTheirArguments(t *testing.T) {
+func TestTransitionsArePure(t *testing.T) {
 	for seed := range uint64(50) {
 		var records [2]approval.Record
 		for i := range records {
@@ -147,7 +147,7 @@ func TestTransitionsAreAFunctionOfTheirArguments(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedToolIsNeverWrittenAgain(t *testing.T) {
+func TestObserveUnchanged(t *testing.T) {
 	r, _, _ := approval.Observe(nil, seen("h1", approval.OnChange, true, noon))
 	for day := range 400 {
 		if _, e, changed := approval.Observe(&r, seen("h1", approval.OnChange, false, noon.AddDate(0, 0, day))); changed || e != nil {

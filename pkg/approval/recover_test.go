@@ -89,7 +89,7 @@ func brief(r *approval.Record) string {
 	return fmt.Sprintf("%s at %q, disabled %v", r.State, r.ApprovedHash, r.Disabled)
 }
 
-func TestAnotherServersApprovalIsNotAccepted(t *testing.T) {
+func TestAcceptStoreOfAnotherServer(t *testing.T) {
 	stored, known := held(approval.Approved, "h1", "h1"), held(approval.Pending, "", "h1")
 	stored.URL, known.Rev = "https://other.example.com", 9
 	r, _ := approval.Recover(&stored, &known, noon)
@@ -100,7 +100,7 @@ func TestAnotherServersApprovalIsNotAccepted(t *testing.T) {
 }
 
 // A definition of which the catalog did not have the text is filled in when it is seen.
-func TestObserveFillsInADefinitionThatWasLost(t *testing.T) {
+func TestObserveLostDefinition(t *testing.T) {
 	r := held(approval.Changed, "h1", "h2")
 	r.Current = nil
 	got, e, changed := approval.Observe(&r, seen("h2", approval.OnChange, false, noon))

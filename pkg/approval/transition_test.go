@@ -43,7 +43,7 @@ func held(state approval.State, approved, current tool.Hash) approval.Record {
 	return r
 }
 
-func TestObserveOfAToolWithoutARecord(t *testing.T) {
+func TestObserveNew(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		mode     approval.Mode
@@ -82,7 +82,7 @@ func TestObserveOfAToolWithoutARecord(t *testing.T) {
 	}
 }
 
-func TestObserveOfAToolWithARecord(t *testing.T) {
+func TestObserveKnown(t *testing.T) {
 	const (
 		minute = time.Minute
 		day    = 24 * time.Hour
@@ -170,7 +170,7 @@ func TestObserveAtAnotherURL(t *testing.T) {
 	}
 }
 
-func TestApproveBindsToTheHashThatWasSeen(t *testing.T) {
+func TestApprove(t *testing.T) {
 	later := noon.Add(time.Hour)
 	for _, test := range []struct {
 		name   string
@@ -216,7 +216,7 @@ func TestApproveBindsToTheHashThatWasSeen(t *testing.T) {
 	}
 }
 
-func TestDisableAndEnableApproveNothing(t *testing.T) {
+func TestDisableAndEnable(t *testing.T) {
 	for _, r := range []approval.Record{held(approval.Pending, "", "h1"), held(approval.Changed, "h1", "h2"), held(approval.Approved, "h1", "h1")} {
 		off, e, err := approval.Disable(r, "bob", "too loud", noon)
 		if err != nil || !off.Disabled || off.State != r.State || off.ApprovedHash != r.ApprovedHash || e.Action != "disable" || off.Note != "too loud" {
@@ -229,7 +229,7 @@ func TestDisableAndEnableApproveNothing(t *testing.T) {
 	}
 }
 
-func TestADecisionSaysWhoAndFits(t *testing.T) {
+func TestDecisionFields(t *testing.T) {
 	r := held(approval.Pending, "", "h1")
 	for _, test := range []struct{ name, actor, note string }{
 		{"no actor", "", ""},

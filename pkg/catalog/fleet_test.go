@@ -138,7 +138,7 @@ func twoServers() map[string][]json.RawMessage {
 	}
 }
 
-func TestSyncOverHTTPKeepsEveryByte(t *testing.T) {
+func TestSyncOverHTTP(t *testing.T) {
 	f := newFleet(t, twoServers())
 	rep, s := f.sync()
 	f.holds(s, twoServers())
@@ -147,7 +147,7 @@ func TestSyncOverHTTPKeepsEveryByte(t *testing.T) {
 	}
 }
 
-func TestProgramThatStartsBesideDeadServersKeepsItsCatalog(t *testing.T) {
+func TestRestartBesideDeadServers(t *testing.T) {
 	f := newFleet(t, twoServers())
 	f.sync()
 	for _, s := range f.servers {
@@ -196,9 +196,9 @@ func TestSyncOfRealTools(t *testing.T) {
 		len(rep.Servers), rep.Tools, rep.Size, rep.Size/rep.Tools, rep.Duration, again.Duration)
 }
 
-// TestFaultyFleetLosesNothing waits for servers that hang, so it takes as long
+// TestFaultyFleet waits for servers that hang, so it takes as long
 // as a sync may take.
-func TestFaultyFleetLosesNothing(t *testing.T) {
+func TestFaultyFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for servers that hang")
 	}

@@ -16,7 +16,7 @@ import (
 
 // Records outlive their tools, so a server that names its tools anew each time would fill
 // the store and every sync's memory.
-func TestServerThatKeepsNamingNewToolsIsHeldToWhatItHas(t *testing.T) {
+func TestFloodOfNewTools(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"flood": "", "calm": ""})
 	w.Server("flood").Tools, w.Server("calm").Tools = []string{"first"}, []string{"one"}

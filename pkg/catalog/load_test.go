@@ -24,7 +24,7 @@ func watched() (*objecttest.Mem, *[]string) {
 	}}, &keys
 }
 
-func TestSavedSnapshotIsLoaded(t *testing.T) {
+func TestLoad(t *testing.T) {
 	for name, store := range map[string]object.Store{"memory": &objecttest.Mem{}, "folder": dir.New(t.TempDir())} {
 		t.Run(name, func(t *testing.T) {
 			s := build(t, sample(t))
@@ -63,7 +63,7 @@ func TestSavedSnapshotIsLoaded(t *testing.T) {
 	}
 }
 
-func TestLoadReadsOnlyWhatIsNew(t *testing.T) {
+func TestLoadAgain(t *testing.T) {
 	store, keys := watched()
 	s, err := catalog.Save(t.Context(), store, build(t, sample(t)), catalog.Current{StartedAt: day(1)}, object.IfAbsent)
 	if err != nil {
@@ -108,7 +108,7 @@ func put(t *testing.T, store object.Store, cur catalog.Current, s *catalog.Snaps
 	}
 }
 
-func TestLoadSaysWhatIsWrong(t *testing.T) {
+func TestLoadErrors(t *testing.T) {
 	good := build(t, sample(t))
 	for name, tc := range map[string]struct {
 		objects map[string]string
@@ -138,7 +138,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestMissingSnapshotIsNotTakenForAnAbsentCatalog(t *testing.T) {
+func TestLoadMissingSnapshot(t *testing.T) {
 	store := &objecttest.Mem{}
 	sha256 := build(t, sample(t)).SHA256()
 	if _, err := store.Put(t.Context(), catalog.CurrentKey, []byte(`{"sha256":"`+sha256+`"}`), ""); err != nil {

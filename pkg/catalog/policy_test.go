@@ -29,7 +29,7 @@ func kept(t *testing.T, objects object.Store) string {
 	return string(o.Data)
 }
 
-func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
+func TestLastGoodPolicy(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.serve(map[string][]string{"fs": {"read"}})
@@ -67,7 +67,7 @@ func TestASyncKeepsThePolicyThatParsedLast(t *testing.T) {
 }
 
 // A whole bucket or folder that is emptied takes the kept files along.
-func TestASyncThatHoldsTheFilesKeepsThemAgain(t *testing.T) {
+func TestLastGoodFilesRemoved(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Put(policy.Key, first)
@@ -85,7 +85,7 @@ func TestASyncThatHoldsTheFilesKeepsThemAgain(t *testing.T) {
 }
 
 // A sync that read the file before another sync did must not put the older one back.
-func TestASlowSyncDoesNotKeepAnOlderPolicy(t *testing.T) {
+func TestLastGoodPolicyRace(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Put(policy.Key, first)
@@ -106,7 +106,7 @@ func TestASlowSyncDoesNotKeepAnOlderPolicy(t *testing.T) {
 	}
 }
 
-func TestAConfigThatIsGoneStaysInUse(t *testing.T) {
+func TestConfigGone(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.serve(map[string][]string{"fs": {"read"}})

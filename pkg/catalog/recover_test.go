@@ -62,7 +62,7 @@ func (w *fixture) settle(how catalog.Settlement) int {
 
 var locked = []string{"moved: changed", "new: pending", "off: approved, disabled", "ok: approved"}
 
-func TestLostStoreIsRecoveredFromTheCatalog(t *testing.T) {
+func TestRecover(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -95,7 +95,7 @@ func TestLostStoreIsRecoveredFromTheCatalog(t *testing.T) {
 
 // A store lost together with what stood in it of a server that is not configured any more:
 // nothing is known of its tools, and its first list was had.
-func TestLostStoreTakesNoFirstListAgain(t *testing.T) {
+func TestBaselineOfALostStore(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -108,7 +108,7 @@ func TestLostStoreTakesNoFirstListAgain(t *testing.T) {
 }
 
 // Of a table that was set back to yesterday and what the catalog knows, the stricter holds.
-func TestStoreSetBackKeepsTheStricterOfTwo(t *testing.T) {
+func TestRecoverStricterOfTwo(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.Server("fs").Tools = []string{"same", "shut", "opened"}
@@ -160,7 +160,7 @@ func TestStoreSetBackKeepsTheStricterOfTwo(t *testing.T) {
 	}
 }
 
-func TestAcceptingALostStoreLetsEverythingWait(t *testing.T) {
+func TestSettleAccept(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -176,7 +176,7 @@ func TestAcceptingALostStoreLetsEverythingWait(t *testing.T) {
 }
 
 // Whoever decides about a recovered tool has seen how it stands: that settles it.
-func TestDecisionSettlesARecoveredRecord(t *testing.T) {
+func TestSettleByADecision(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -191,7 +191,7 @@ func TestDecisionSettlesARecoveredRecord(t *testing.T) {
 	wantStands(t, w, "moved: pending", "new: approved", "off: approved", "ok: pending")
 }
 
-func TestRecoveryInterruptedAtAnyWriteOpensNothing(t *testing.T) {
+func TestRecoverInterrupted(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		for n := 1; ; n++ {
 			w := newFixture(t)
@@ -216,7 +216,7 @@ func TestRecoveryInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 	}
 }
 
-func TestTwoSyncsAtOnceRecoverOnce(t *testing.T) {
+func TestRecoverRace(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -253,7 +253,7 @@ func (w *fixture) enable(id string) {
 }
 
 // A catalog that cannot be used while a server is down: its tools are found, as their records say.
-func TestUnusableCatalogIsRebuiltFromTheRecords(t *testing.T) {
+func TestRebuildFromRecords(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, w *fixture, key string){
 		"of another format": func(t *testing.T, w *fixture, key string) {
 			blob, err := w.Objects.Get(t.Context(), key, "")
@@ -304,7 +304,7 @@ func TestUnusableCatalogIsRebuiltFromTheRecords(t *testing.T) {
 
 // What the catalog knows of a server is put back also if the server leaves the config just then:
 // the next catalog does not know it any more.
-func TestLostRecordsOfAServerThatLeavesAreRecovered(t *testing.T) {
+func TestRecoverOfAServerThatLeaves(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		left map[string]string
@@ -335,7 +335,7 @@ func TestLostRecordsOfAServerThatLeavesAreRecovered(t *testing.T) {
 }
 
 // A store that is lost after the records were read, while another sync moves the catalog.
-func TestStoreLostWhileAnotherSyncMovesTheCatalog(t *testing.T) {
+func TestRecoverDuringARace(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()

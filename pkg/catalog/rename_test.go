@@ -123,7 +123,7 @@ func TestRenamedServer(t *testing.T) {
 	}
 }
 
-func TestRenameLeavesAnAuditLineEach(t *testing.T) {
+func TestRenameAudit(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -170,7 +170,7 @@ func TestRenamedWhileAToolIsAway(t *testing.T) {
 }
 
 // Where nothing waits for approval, "disabled" is all that shuts a tool.
-func TestAnotherNameOpensNothingThatIsDisabled(t *testing.T) {
+func TestRenameOfDisabledTools(t *testing.T) {
 	const off = `,"approval": "off"`
 	for _, test := range []struct {
 		name  string
@@ -200,7 +200,7 @@ func TestAnotherNameOpensNothingThatIsDisabled(t *testing.T) {
 }
 
 // Back and forth: a decision under one name holds under the next.
-func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
+func TestRenamedBack(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.lock()
@@ -214,7 +214,7 @@ func TestRenamedBackIsNotOpenedByAnOldRecord(t *testing.T) {
 	}
 }
 
-func TestRenameInterruptedAtAnyWriteOpensNothing(t *testing.T) {
+func TestRenameInterrupted(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		for n := 1; ; n++ {
 			w := newFixture(t)
@@ -241,7 +241,7 @@ func TestRenameInterruptedAtAnyWriteOpensNothing(t *testing.T) {
 	}
 }
 
-func TestTwoNamesThatComeTogetherHaveOneFirstList(t *testing.T) {
+func TestBaselineOfTwoNames(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"a": here, "b": here})
 	w.serve(map[string][]string{"a": {"read"}, "b": {"read"}})
@@ -250,7 +250,7 @@ func TestTwoNamesThatComeTogetherHaveOneFirstList(t *testing.T) {
 	wantState(t, w, "a:read: approved", "b:read: pending")
 }
 
-func TestNameOfAnotherServerHasNoFirstList(t *testing.T) {
+func TestBaselineOfATakenName(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.Server("fs").Tools = []string{"read"}
@@ -264,7 +264,7 @@ func TestNameOfAnotherServerHasNoFirstList(t *testing.T) {
 
 // What an earlier version of the program left: a baseline by name, and a current.json
 // that names no servers.
-func TestBaselineOfAnEarlierVersionIsThatOfItsURL(t *testing.T) {
+func TestBaselineOfAnEarlierVersion(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here})
 	w.Approvals.Old = []approval.Baseline{{Identity: approval.Identity(here), Kind: approval.Tools, URL: here, Server: "fs"}}
@@ -278,7 +278,7 @@ func TestBaselineOfAnEarlierVersionIsThatOfItsURL(t *testing.T) {
 	wantState(t, w, "files:read: pending")
 }
 
-func TestCurrentNamesBaselinesOfServersThatLeft(t *testing.T) {
+func TestBaselineOfAServerThatLeft(t *testing.T) {
 	w := newFixture(t)
 	w.place(map[string]string{"fs": here, "git": there})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})

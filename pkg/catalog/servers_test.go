@@ -50,7 +50,7 @@ func (w *fixture) single() (n int) {
 	return n
 }
 
-func TestFailingServersComeLastButHaveTheirTurn(t *testing.T) {
+func TestOrderOfFailingServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 5, nil)
 		w.Server("s00").Outcome, w.Server("s02").Outcome = transient(), transient()
@@ -68,7 +68,7 @@ func TestFailingServersComeLastButHaveTheirTurn(t *testing.T) {
 	})
 }
 
-func TestRequiredServersAreAskedFirst(t *testing.T) {
+func TestOrderOfRequiredServers(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"a": "", "b": `,"required":true`})
 	w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
@@ -78,7 +78,7 @@ func TestRequiredServersAreAskedFirst(t *testing.T) {
 	}
 }
 
-func TestManyFailingServersGetOneAttemptEach(t *testing.T) {
+func TestAttemptsOfManyFailingServers(t *testing.T) {
 	for _, failing := range []int{16, 17} {
 		synctest.Test(t, func(t *testing.T) {
 			w := slow(t, 20, nil)
@@ -99,7 +99,7 @@ func TestManyFailingServersGetOneAttemptEach(t *testing.T) {
 
 // Where there is no time for all, what has answered is taken, the rest keeps what it has, and
 // each server has its turn.
-func TestASyncThatRunsOutOfTime(t *testing.T) {
+func TestSyncOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 10, func(string) time.Duration { return 10 * time.Second })
 		w.Server("s01").Outcome, w.Server("s04").Outcome = transient(), transient()
@@ -140,7 +140,7 @@ func TestASyncThatRunsOutOfTime(t *testing.T) {
 }
 
 // A caller that goes away ends the sync, unlike time that is up.
-func TestACallerThatGoesAwayEndsTheSync(t *testing.T) {
+func TestSyncCanceledWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := slow(t, 3, func(string) time.Duration { return time.Second })
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,9 +154,9 @@ func TestACallerThatGoesAwayEndsTheSync(t *testing.T) {
 	})
 }
 
-// TestHangingServersKeepNobodyOut runs real servers, most of which accept and never answer,
+// TestHangingServers runs real servers, most of which accept and never answer,
 // with a deadline that they outlive.
-func TestHangingServersKeepNobodyOut(t *testing.T) {
+func TestHangingServers(t *testing.T) {
 	tools := map[string][]json.RawMessage{}
 	for i := range 31 {
 		tools[fmt.Sprintf("s%02d", i)] = []json.RawMessage{json.RawMessage(`{"name":"a"}`), json.RawMessage(`{"name":"b"}`)}

@@ -41,7 +41,7 @@ func restless(t *testing.T) (w *fixture, change func(text string), stored func()
 
 // A server that changes its text at each sync keeps a bounded number of snapshots, and nobody
 // loses one that he may still load.
-func TestSupersededSnapshotsGo(t *testing.T) {
+func TestSuperseded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		every time.Duration
@@ -80,7 +80,7 @@ func TestSupersededSnapshotsGo(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedCatalogSupersedesNothing(t *testing.T) {
+func TestSupersededUnchanged(t *testing.T) {
 	w, change, stored := restless(t)
 	for range 5 {
 		change("the same")
@@ -93,7 +93,7 @@ func TestAnUnchangedCatalogSupersedesNothing(t *testing.T) {
 
 // A server that is switched off and on again makes its old snapshot the one in use: it must
 // not go.
-func TestASnapshotThatComesBackStays(t *testing.T) {
+func TestSupersededSnapshotComesBack(t *testing.T) {
 	w, change, stored := restless(t)
 	change("a")
 	first := w.load().SHA256()
@@ -110,7 +110,7 @@ func TestASnapshotThatComesBackStays(t *testing.T) {
 	}
 }
 
-func TestASnapshotThatCannotBeRemovedIsTriedAgain(t *testing.T) {
+func TestSupersededSnapshotNotRemovable(t *testing.T) {
 	w, change, stored := restless(t)
 	remove := w.Objects.OnDelete
 	w.Objects.OnDelete = func(context.Context, string) error { return errStore }
@@ -129,7 +129,7 @@ func TestASnapshotThatCannotBeRemovedIsTriedAgain(t *testing.T) {
 }
 
 // While this sync makes a superseded snapshot the catalog again, another one removes it.
-func TestASnapshotThatAnotherSyncRemovesIsStoredAgain(t *testing.T) {
+func TestSupersededSnapshotRemovedInARace(t *testing.T) {
 	w, change, _ := restless(t)
 	change("a")
 	first := w.load().SHA256()
@@ -153,7 +153,7 @@ func TestASnapshotThatAnotherSyncRemovesIsStoredAgain(t *testing.T) {
 }
 
 // A sync whose catalog has moved meanwhile removes nothing on its word.
-func TestASyncThatCameTooLateRemovesNothing(t *testing.T) {
+func TestSupersededByALateSync(t *testing.T) {
 	w, change, stored := restless(t)
 	change("a")
 	change("b")
@@ -202,7 +202,7 @@ func read(t *testing.T, w *fixture, key string) string {
 const fromTheFuture = `"format":1,"superseded":[],"later":{"n":[1,2]}`
 
 // What a newer program keeps in current.json outlives a sync of this one.
-func TestUnknownMembersOfCurrentAreKept(t *testing.T) {
+func TestCurrentUnknownMembers(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -229,7 +229,7 @@ func TestUnknownMembersOfCurrentAreKept(t *testing.T) {
 	holds("after a sync that failed")
 }
 
-func TestACatalogInANewerFormIsLeftAlone(t *testing.T) {
+func TestCurrentOfANewerForm(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}

@@ -19,7 +19,7 @@ import (
 
 var errStore = errors.New("store is away")
 
-func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
+func TestRequiredServerDown(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -51,7 +51,7 @@ func TestRequiredServerThatDidNotLoadKeepsTheOldCatalog(t *testing.T) {
 	w.sync() // a disabled server need not load
 }
 
-func TestBadConfigNeverReplacesAGoodOne(t *testing.T) {
+func TestConfigRefused(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -76,7 +76,7 @@ func TestBadConfigNeverReplacesAGoodOne(t *testing.T) {
 	}
 }
 
-func TestWithoutAnyConfigNothingIsSynced(t *testing.T) {
+func TestConfigMissing(t *testing.T) {
 	for name, data := range map[string]string{"no file": "", "bad file": `{"mcpServers":{"a":1}}`} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -94,7 +94,7 @@ func TestWithoutAnyConfigNothingIsSynced(t *testing.T) {
 	}
 }
 
-func TestDamagedCatalogIsReplaced(t *testing.T) {
+func TestCatalogDamaged(t *testing.T) {
 	damage := map[string]func(w *fixture, sha256 string){
 		"current.json is no JSON": func(w *fixture, _ string) { w.Put(catalog.CurrentKey, "oops") },
 		"current.json is empty":   func(w *fixture, _ string) { w.Put(catalog.CurrentKey, "{}") },
@@ -122,7 +122,7 @@ func TestDamagedCatalogIsReplaced(t *testing.T) {
 	}
 }
 
-func TestCanceledSyncWritesNothing(t *testing.T) {
+func TestSyncCanceled(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -187,7 +187,7 @@ func (w *fixture) consistent() error {
 	return nil
 }
 
-func TestSyncInterruptedAtAnyWriteGoesOnWhereItWas(t *testing.T) {
+func TestSyncInterrupted(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		for _, restart := range []bool{false, true} {
 			t.Run(fmt.Sprintf("kept %v, restart %v", kept, restart), func(t *testing.T) {
@@ -242,7 +242,7 @@ func interrupted(t *testing.T, n int, kept, restart bool) bool {
 	return true
 }
 
-func TestStoreThatCannotBeReadFailsTheSync(t *testing.T) {
+func TestStoreUnreadable(t *testing.T) {
 	for name, breakIt := range map[string]func(w *fixture){
 		"catalog":   func(w *fixture) { w.Objects.OnGet = onKey(catalog.CurrentKey) },
 		"approvals": func(w *fixture) { w.Approvals.OnRecords = func(context.Context, string) error { return errStore } },
@@ -266,7 +266,7 @@ func TestStoreThatCannotBeReadFailsTheSync(t *testing.T) {
 	}
 }
 
-func TestConfigThatCannotBeReadIsNotMissed(t *testing.T) {
+func TestConfigUnread(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}

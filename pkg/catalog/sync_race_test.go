@@ -31,7 +31,7 @@ func (w *fixture) once(do func(ctx context.Context)) {
 	}
 }
 
-func TestSyncThatBeganLaterWins(t *testing.T) {
+func TestSyncRace(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -53,7 +53,7 @@ func TestSyncThatBeganLaterWins(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-func TestSyncThatBeganLaterWinsAlthoughItEndsFirstInTheStore(t *testing.T) {
+func TestSyncRaceInTheStore(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -84,7 +84,7 @@ func TestSyncThatBeganLaterWinsAlthoughItEndsFirstInTheStore(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "git:log: approved", "git:push: approved")
 }
 
-func TestOlderConfigNeverGoesOverANewerOne(t *testing.T) {
+func TestSyncRaceOfConfigs(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -104,7 +104,7 @@ func TestOlderConfigNeverGoesOverANewerOne(t *testing.T) {
 	}
 }
 
-func TestWriteWhoseAnswerWasLostIsOurs(t *testing.T) {
+func TestSyncWriteWithALostAnswer(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -121,7 +121,7 @@ func TestWriteWhoseAnswerWasLostIsOurs(t *testing.T) {
 	}
 }
 
-func TestCatalogThatNeverStandsStillIsAnError(t *testing.T) {
+func TestSyncRaceWithoutEnd(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
@@ -135,7 +135,7 @@ func TestCatalogThatNeverStandsStillIsAnError(t *testing.T) {
 	}
 }
 
-func TestDecisionDuringASyncIsNotOverwritten(t *testing.T) {
+func TestDecisionDuringASync(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
 	w.Server("fs").Tools = []string{"read", "write"}
@@ -172,7 +172,7 @@ func TestDecisionDuringASyncIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
+func TestDecisionWhileServersLoad(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
 	w.Server("fs").Tools = []string{"read"}
@@ -184,7 +184,7 @@ func TestDecisionWhileServersLoadIsInTheCatalog(t *testing.T) {
 
 // What is decided after a sync has read the records is not in its catalog. Readers learn of
 // it because it was decided after the catalog was made.
-func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
+func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -211,7 +211,7 @@ func TestDecisionWhileRecordsAreWrittenIsOneSinceTheCatalog(t *testing.T) {
 
 // A sync goes by the records, not by what it remembers of them: another process may have
 // written what this one then undoes.
-func TestRecordsOfAnotherSyncAreSeen(t *testing.T) {
+func TestRecordsOfAnotherSync(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -227,7 +227,7 @@ func TestRecordsOfAnotherSyncAreSeen(t *testing.T) {
 	}
 }
 
-func TestSyncAskedForDuringARunRunsAgainOnce(t *testing.T) {
+func TestSyncCallersShareARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		w.ConfigureOnly(map[string]string{"fs": ""})
@@ -264,7 +264,7 @@ func TestSyncAskedForDuringARunRunsAgainOnce(t *testing.T) {
 	})
 }
 
-func TestOneWhoGivesUpDoesNotEndTheSyncOfOthers(t *testing.T) {
+func TestSyncCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		w.ConfigureOnly(map[string]string{"fs": ""})
@@ -291,7 +291,7 @@ func TestOneWhoGivesUpDoesNotEndTheSyncOfOthers(t *testing.T) {
 	})
 }
 
-func TestWaitingForASyncEndsWithItsContext(t *testing.T) {
+func TestSyncWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		w.ConfigureOnly(map[string]string{"fs": ""})
@@ -308,7 +308,7 @@ func TestWaitingForASyncEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestLastGoodConfigIsTheOneThatParsedLast(t *testing.T) {
+func TestLastGoodConfig(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.sync()

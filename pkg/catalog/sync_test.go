@@ -21,7 +21,7 @@ func wantState(t *testing.T, w *fixture, want ...string) {
 	}
 }
 
-func TestFirstListIsTheBaseline(t *testing.T) {
+func TestBaseline(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "strict": `,"approval":"manual"`, "free": `,"approval":"off"`})
 	w.serve(map[string][]string{"fs": {"read", "write"}, "strict": {"drop"}, "free": {"ping"}})
@@ -44,7 +44,7 @@ func TestFirstListIsTheBaseline(t *testing.T) {
 	}
 }
 
-func TestUnchangedCatalogWritesNoSnapshotAndNoRecord(t *testing.T) {
+func TestUnchangedCatalog(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -73,7 +73,7 @@ func TestUnchangedCatalogWritesNoSnapshotAndNoRecord(t *testing.T) {
 	}
 }
 
-func TestSnapshotIsStoredAgainOnceADay(t *testing.T) {
+func TestSnapshotStoredAgain(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""}) // it lists nothing, so that no record is seen again
 	first := w.sync()
@@ -87,7 +87,7 @@ func TestSnapshotIsStoredAgainOnceADay(t *testing.T) {
 	}
 }
 
-func TestChangedDefinitionIsLockedAtOnce(t *testing.T) {
+func TestToolChanged(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	before := `{"name":"read","inputSchema":{"type":"object"}}`
@@ -111,7 +111,7 @@ func TestChangedDefinitionIsLockedAtOnce(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "fs:write: approved")
 }
 
-func TestServerThatFailedKeepsItsLastDefinitions(t *testing.T) {
+func TestServerThatFailed(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -131,7 +131,7 @@ func TestServerThatFailedKeepsItsLastDefinitions(t *testing.T) {
 	wantState(t, w, "fs:denied: pending", "fs:permanent: pending", "fs:read: approved", "fs:transient: pending", "git:log: approved")
 }
 
-func TestServerThatNeverLoadedIsThereWithItsOutcome(t *testing.T) {
+func TestServerThatNeverLoaded(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Outcome = transient()
@@ -150,7 +150,7 @@ func TestServerThatNeverLoadedIsThereWithItsOutcome(t *testing.T) {
 	wantState(t, w, "fs:read: approved") // the first list that came is the baseline
 }
 
-func TestRemovedServerLeavesAndItsRecordsStay(t *testing.T) {
+func TestServerRemoved(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log", "push"}})
@@ -171,7 +171,7 @@ func TestRemovedServerLeavesAndItsRecordsStay(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "git:clone: pending", "git:log: changed", "git:push: approved")
 }
 
-func TestDisabledServerIsNotAskedAndKeepsItsDefinitions(t *testing.T) {
+func TestServerDisabled(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
@@ -189,7 +189,7 @@ func TestDisabledServerIsNotAskedAndKeepsItsDefinitions(t *testing.T) {
 	}
 }
 
-func TestToolThatGoesAndComesBackIsHeldAgainstItsRecord(t *testing.T) {
+func TestToolThatComesBack(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read", "write"}
@@ -205,7 +205,7 @@ func TestToolThatGoesAndComesBackIsHeldAgainstItsRecord(t *testing.T) {
 	wantState(t, w, "fs:read: changed", "fs:write: approved")
 }
 
-func TestEmptyListIsNoBaselineAndTakesNoneBack(t *testing.T) {
+func TestBaselineOfAnEmptyList(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.sync()
@@ -224,7 +224,7 @@ func TestEmptyListIsNoBaselineAndTakesNoneBack(t *testing.T) {
 	wantState(t, w, "fs:evil: pending", "fs:read: approved")
 }
 
-func TestServerAtAnotherURLWaits(t *testing.T) {
+func TestServerAtAnotherURL(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
@@ -238,7 +238,7 @@ func TestServerAtAnotherURLWaits(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-func TestRefusedToolsAreKeptUpToALimit(t *testing.T) {
+func TestRefusedToolsAtMost(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	for i := range 1000 {
@@ -251,7 +251,7 @@ func TestRefusedToolsAreKeptUpToALimit(t *testing.T) {
 	}
 }
 
-func TestProgressIsToldAsServersEnd(t *testing.T) {
+func TestProgress(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"a": "", "b": "", "c": `,"enabled":false`})
 	var got []string
@@ -266,7 +266,7 @@ func TestProgressIsToldAsServersEnd(t *testing.T) {
 	}
 }
 
-func TestDecisionsReachTheCatalog(t *testing.T) {
+func TestDecisions(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
 	w.Server("fs").Tools = []string{"read", "write"}

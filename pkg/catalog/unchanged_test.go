@@ -25,7 +25,7 @@ func crowded(t testing.TB, n int) *fixture {
 	return w
 }
 
-func TestOnlyAChangeBuildsTheCatalog(t *testing.T) {
+func TestUnchangedCatalogIsNotBuilt(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})
 	w.serve(map[string][]string{"fs": {`{"name":"read","description":"Reads."}`, "write"}, "git": {"log"}})
@@ -71,7 +71,7 @@ func TestOnlyAChangeBuildsTheCatalog(t *testing.T) {
 
 // What another process has put in the place of the catalog is not taken for one's own, even
 // if it is the same one as before.
-func TestACatalogOfAnotherProcessIsBuiltAgain(t *testing.T) {
+func TestUnchangedCatalogOfAnotherProcess(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.serve(map[string][]string{"fs": {"read"}})

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestDocsHoldRulesThatLoad(t *testing.T) {
+func TestDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/policy.md")
 	if err != nil {
 		t.Fatal(err)

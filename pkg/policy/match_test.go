@@ -24,7 +24,7 @@ func ids(t *testing.T, list ...string) []tool.ID {
 	return out
 }
 
-func TestMatchesHoldsEveryRuleAgainstTheCatalog(t *testing.T) {
+func TestMatches(t *testing.T) {
 	cfg := parseConfig(t, `{"mcpServers": {
 		"files": {"url": "https://files.example", "enabled_tools": ["get_*", "creat_*"], "disabled_tools": ["delete_*", "nope"]},
 		"infra": {"url": "https://infra.example"},
@@ -54,7 +54,7 @@ forbid(principal is Agent, action == Action::"call", resource == Tool::"infra:go
 	}
 }
 
-func TestExposedNamesServersOfWhichNothingIsDenied(t *testing.T) {
+func TestExposed(t *testing.T) {
 	cfg := parseConfig(t, `{"mcpServers": {
 		"empty": {"url": "https://empty.example"},
 		"files": {"url": "https://files.example", "enabled_tools": ["*"], "disabled_tools": ["nope"]},
@@ -78,7 +78,7 @@ func TestExposedNamesServersOfWhichNothingIsDenied(t *testing.T) {
 }
 
 // What Matches says without an agent holds for every agent.
-func TestMatchesAgreesWithVerdicts(t *testing.T) {
+func TestMatchesAgreeWithVerdicts(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	sources := []string{
 		`forbid(principal, action, resource) when { if principal.id like "c*" then resource.readOnly else !resource.readOnly };`,

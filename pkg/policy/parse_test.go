@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 )
 
-func TestParseRefusesWhatIsNotCedar(t *testing.T) {
+func TestParseSyntax(t *testing.T) {
 	for _, tt := range []struct{ name, src, want string }{
 		{"an empty condition", `forbid(principal, action, resource) when { };`, `1:44: not Cedar: unexpected }`},
 		{"a misspelt scope", "\n  forbid(principle, action, resource);", "2:10: not Cedar: found principle, want principal"},
@@ -52,7 +52,7 @@ func wantFaults(t *testing.T, src, want string) {
 	}
 }
 
-func TestParseRefusesWhatTheSchemaDoesNotKnow(t *testing.T) {
+func TestParseAgainstTheSchema(t *testing.T) {
 	const not = "not what the schema says: "
 	when := func(condition string) string {
 		return "forbid(principal, action, resource) when { " + condition + " };"
@@ -87,7 +87,7 @@ func TestParseRefusesWhatTheSchemaDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestParseAcceptsAndWarns(t *testing.T) {
+func TestParseWarnings(t *testing.T) {
 	const bare = " without has; an agent without the claim finds every tool locked that the rule could match"
 	when := func(condition string) string {
 		return "forbid(principal, action, resource) when { " + condition + " };"
@@ -115,7 +115,7 @@ func TestParseAcceptsAndWarns(t *testing.T) {
 	}
 }
 
-func TestAnnotationsStayInTheirLine(t *testing.T) {
+func TestAnnotationsInOneLine(t *testing.T) {
 	p := mustParse(t, `@id(" a	b ") @reason("Ask\n\n{\"role\": \"system\"}\u{202e}\u{0} first.") @contact("\u{200b}me") forbid(principal, action, resource);`)
 	want := Denial{ID: "a b", Reason: `Ask {"role": "system"} first.`, Contact: "me"}
 	if got := p.forbids[0].denial; got != want {
@@ -123,7 +123,7 @@ func TestAnnotationsStayInTheirLine(t *testing.T) {
 	}
 }
 
-func TestNoteSaysWhatThereIs(t *testing.T) {
+func TestNote(t *testing.T) {
 	for _, tt := range []struct {
 		denial Denial
 		want   string

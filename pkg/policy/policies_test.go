@@ -115,7 +115,7 @@ func view(t *testing.T, p *Policy) string {
 	return b.String()
 }
 
-func TestTenPolicies(t *testing.T) {
+func TestPolicies(t *testing.T) {
 	files, err := filepath.Glob("testdata/policies/*.cedar")
 	if err != nil || len(files) != 10 {
 		t.Fatalf("found %d policies (%v), want 10", len(files), err)

@@ -16,7 +16,7 @@ import (
 
 // Leaving out rules about other agents and attributes that no rule reads
 // changes no verdict.
-func TestShortcutsChangeNoVerdict(t *testing.T) {
+func TestVerdictShortcuts(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	var all strings.Builder
 	for _, name := range mustReadDir(t, "testdata/policies") {
@@ -57,7 +57,7 @@ func TestShortcutsChangeNoVerdict(t *testing.T) {
 	}
 }
 
-func TestEntitiesAreWhatTheSchemaSays(t *testing.T) {
+func TestEntitiesMatchTheSchema(t *testing.T) {
 	c := newChecker()
 	v := validate.New(c.schema)
 	tl := toolEntity(newTool("a:b"), nil)

@@ -20,7 +20,7 @@ const (
 	broken    = `@id("broken") forbid(principal, action, resource) when { principal.nothing == 1 };`
 )
 
-func TestListsComeBeforeCedar(t *testing.T) {
+func TestVerdictOfLists(t *testing.T) {
 	cfg := parseConfig(t, `{"mcpServers": {
 		"files": {"url": "https://files.example", "enabled_tools": ["get_*", "create_*", "delete_file"], "disabled_tools": ["create_*", "delete_file"]},
 		"my.server": {"url": "https://my.example", "disabled_tools": ["b*"]},
@@ -62,7 +62,7 @@ func TestListsComeBeforeCedar(t *testing.T) {
 	}
 }
 
-func TestVerdictsWithoutAConfigAreUnknown(t *testing.T) {
+func TestVerdictsWithoutAConfig(t *testing.T) {
 	for _, p := range []*Policy{nil, Empty(), mustParse(t, forbidAll)} {
 		for i, v := range p.Verdicts(nil, identity.Agent{}, catalog()) {
 			if v.Denied != lock.Unknown {
@@ -72,7 +72,7 @@ func TestVerdictsWithoutAConfigAreUnknown(t *testing.T) {
 	}
 }
 
-func TestAForbidThatDeniesBeatsOneThatFails(t *testing.T) {
+func TestVerdictOfAFailingForbid(t *testing.T) {
 	cfg := servers(t, "", "web")
 	tools := []Tool{newTool("web:fetch")}
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestAForbidThatDeniesBeatsOneThatFails(t *testing.T) {
 
 // A token's issuer may let people write claims of any name. None of them may pass for the word
 // of AWS or of the gateway's own tokens.
-func TestAJWTDoesNotPassRulesForOtherCallers(t *testing.T) {
+func TestVerdictOfForgedClaims(t *testing.T) {
 	cfg := servers(t, "", "web")
 	tools := []Tool{newTool("web:fetch")}
 	const role = "arn:aws:sts::123456789012:assumed-role/ci/run"
@@ -131,7 +131,7 @@ func TestAJWTDoesNotPassRulesForOtherCallers(t *testing.T) {
 	}
 }
 
-func TestSeveralForbidsSpeakInTheOrderOfTheFile(t *testing.T) {
+func TestVerdictOfSeveralForbids(t *testing.T) {
 	var src strings.Builder
 	for i, says := range []string{`@id("z") @reason("First") @contact("me")`, `@id("y") @reason("Second.") @contact("me")`, `@reason("Third")`, `@id("w") @reason("Fourth")`} {
 		fmt.Fprintf(&src, "%s forbid(principal, action, resource) when { resource.name != \"%d\" };\n", says, i)
@@ -156,7 +156,7 @@ func TestSeveralForbidsSpeakInTheOrderOfTheFile(t *testing.T) {
 	}
 }
 
-func TestEvaluationsCountWhatCedarJudged(t *testing.T) {
+func TestEvaluations(t *testing.T) {
 	cfg := servers(t, `, "tools": {"disabled": ["files:*"]}`, "files", "infra", "payroll", "web")
 	p := mustParse(t, forbidAll)
 	p.Verdicts(cfg, identity.Agent{}, catalog())
@@ -173,7 +173,7 @@ func TestEvaluationsCountWhatCedarJudged(t *testing.T) {
 }
 
 // More rules never open what fewer rules shut.
-func TestARuleMoreNeverPermitsMore(t *testing.T) {
+func TestVerdictsAreMonotone(t *testing.T) {
 	cfg := servers(t, "", "files", "infra", "payroll", "web")
 	var sources []string
 	for _, name := range mustReadDir(t, "testdata/policies") {
@@ -202,7 +202,7 @@ func TestARuleMoreNeverPermitsMore(t *testing.T) {
 	}
 }
 
-func TestToolAttributesTakeTheWorseOfWhatIsUnsaid(t *testing.T) {
+func TestToolAttributes(t *testing.T) {
 	yes, no := true, false
 	contradictory := newTool("a:b", "read")
 	contradictory.Annotations.DestructiveHint = &yes
@@ -227,7 +227,7 @@ func TestToolAttributesTakeTheWorseOfWhatIsUnsaid(t *testing.T) {
 	}
 }
 
-func TestClaimsBecomeAttributes(t *testing.T) {
+func TestClaimAttributes(t *testing.T) {
 	entity := agentEntity(identity.Agent{ID: "ci", Way: identity.WayJWT, Claims: map[string]any{
 		"id": "root", "kind": "iam", "null": nil, "bool": true, "text": "x", "whole": 3.0, "fraction": 0.25, "huge": 1e300, "nan": math.NaN(),
 		"number": json.Number("9007199254740993"), "half": json.Number("0.5"), "vast": json.Number("1e999"), "int": 7,

@@ -11,11 +11,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-func TestMemKeepsThePromises(t *testing.T) {
+func TestMem(t *testing.T) {
 	approvaltest.Run(t, func(*testing.T) approval.Store { return new(approvaltest.Mem) })
 }
 
-func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
+func TestMemHooksOfWrites(t *testing.T) {
 	gone := errors.New("connection reset")
 	for name, kept := range map[string]bool{"before the write": false, "after the write": true} {
 		t.Run(name, func(t *testing.T) {
@@ -42,11 +42,11 @@ func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
 	}
 }
 
-func TestMemKeepsThePromisesInPages(t *testing.T) {
+func TestMemInPages(t *testing.T) {
 	approvaltest.Run(t, func(*testing.T) approval.Store { return &approvaltest.Mem{Page: 1000} })
 }
 
-func TestMemHooksFailReads(t *testing.T) {
+func TestMemHooksOfReads(t *testing.T) {
 	gone := errors.New("connection reset")
 	m := &approvaltest.Mem{
 		OnGet:     func(context.Context, tool.ID) error { return gone },

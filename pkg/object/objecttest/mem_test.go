@@ -9,11 +9,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 )
 
-func TestMemKeepsThePromises(t *testing.T) {
+func TestMem(t *testing.T) {
 	objecttest.Run(t, func(*testing.T) object.Store { return new(objecttest.Mem) })
 }
 
-func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
+func TestMemHooksOfWrites(t *testing.T) {
 	gone := errors.New("connection reset")
 	for name, kept := range map[string]bool{"before the write": false, "after the write": true} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestMemHooksFailBeforeAndAfterTheWrite(t *testing.T) {
 	}
 }
 
-func TestMemHookFailsReads(t *testing.T) {
+func TestMemHooksOfReads(t *testing.T) {
 	gone := errors.New("connection reset")
 	m := &objecttest.Mem{OnGet: func(context.Context, string) error { return gone }}
 	if _, err := m.Get(t.Context(), "a", ""); !errors.Is(err, gone) {

@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
-func TestAuditIsKeptAsLongAsIsSaid(t *testing.T) {
+func TestKeepAudit(t *testing.T) {
 	const day = 24 * time.Hour
 	clock := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "approvals.db")

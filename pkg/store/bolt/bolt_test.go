@@ -52,13 +52,13 @@ func open(t *testing.T, path string, now func() time.Time) *bolt.Store {
 	return s
 }
 
-func TestStoreKeepsThePromises(t *testing.T) {
+func TestStore(t *testing.T) {
 	approvaltest.Run(t, func(t *testing.T) approval.Store {
 		return open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	})
 }
 
-func TestTimesGrowWhateverTheClockSays(t *testing.T) {
+func TestUpdatedAtWhateverTheClock(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := open(t, filepath.Join(t.TempDir(), "approvals.db"), func() time.Time { return clock })
 	last, err := s.Put(t.Context(), approval.Record{Server: "s", Tool: "t", State: approval.Pending}, nil)
@@ -88,7 +88,7 @@ func TestTimesGrowWhateverTheClockSays(t *testing.T) {
 	}
 }
 
-func TestRecordsOutliveTheProcess(t *testing.T) {
+func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	s, err := bolt.Open(path, nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-func TestOpenSaysThatAnotherProcessHoldsTheFile(t *testing.T) {
+func TestOpenLockedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	holder := exec.CommandContext(t.Context(), os.Args[0])
 	holder.Env = append(os.Environ(), holdEnv+"="+path)
@@ -146,7 +146,7 @@ func mustRead(t *testing.T, r interface{ Read([]byte) (int, error) }, b []byte) 
 	return string(b[:n])
 }
 
-func TestOpenRefusesAFileThatIsNoDatabase(t *testing.T) {
+func TestOpenForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 10_000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-func TestBaselineOfAnEarlierVersionIsRead(t *testing.T) {
+func TestOldBaselines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {

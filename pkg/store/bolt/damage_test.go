@@ -68,7 +68,7 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 	return errors.Join(append(errs, changes, base, old, tokens, s.PutBaseline(ctx, approval.Baseline{Identity: "j", Kind: approval.Tools}))...)
 }
 
-func TestOpenOfADamagedFileSaysSoAndLeavesIt(t *testing.T) {
+func TestOpenDamagedFile(t *testing.T) {
 	whole := used(t)
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":             func([]byte) []byte { return nil },
@@ -104,7 +104,7 @@ func TestOpenOfADamagedFileSaysSoAndLeavesIt(t *testing.T) {
 }
 
 // A byte that is changed anywhere never ends in a panic, here or on a goroutine of bbolt's.
-func TestDamageAnywhereIsAnErrorOrNone(t *testing.T) {
+func TestDamageAnywhere(t *testing.T) {
 	whole := used(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "approvals.db")
@@ -145,7 +145,7 @@ func TestDamageAnywhereIsAnErrorOrNone(t *testing.T) {
 }
 
 // What happens to the file while it is open: the gateway goes on, and answers with an error.
-func TestDamageWhileTheFileIsOpenIsAnError(t *testing.T) {
+func TestDamageWhileOpen(t *testing.T) {
 	whole := used(t)
 	for name, damage := range map[string]func(f *os.File, size int64) error{
 		"cut in half": func(f *os.File, size int64) error { return f.Truncate(size / 2) },

@@ -74,7 +74,7 @@ func decisions(t *testing.T, s approval.Store) []string {
 	return got
 }
 
-func TestOpenOfAnEarlierFile(t *testing.T) {
+func TestOpenEarlierFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	earlier(t, path, map[string]string{"c": "ada", "a": "bob", "b": approval.Sync, "d": ""})
 	want := []string{"a at 2026-01-02T04:37:05.000000006Z, rev 3", "c at 2026-01-02T04:39:05.000000006Z, rev 3"}

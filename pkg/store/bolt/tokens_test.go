@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 )
 
-func TestTokensKeepThePromises(t *testing.T) {
+func TestTokens(t *testing.T) {
 	tokentest.Run(t, func(t *testing.T) token.Store {
 		return open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	})

@@ -60,11 +60,11 @@ func count(s *dir.Store) error {
 	return nil
 }
 
-func TestStoreKeepsThePromises(t *testing.T) {
+func TestStore(t *testing.T) {
 	objecttest.Run(t, func(t *testing.T) object.Store { return dir.New(filepath.Join(t.TempDir(), "not", "there", "yet")) })
 }
 
-func TestConditionalWritesOfSeveralProcessesLoseNothing(t *testing.T) {
+func TestPutOfSeveralProcesses(t *testing.T) {
 	root := t.TempDir()
 	var counters []*exec.Cmd
 	for range 3 {
@@ -90,7 +90,7 @@ func TestConditionalWritesOfSeveralProcessesLoseNothing(t *testing.T) {
 	}
 }
 
-func TestETagIsTheHashOfTheData(t *testing.T) {
+func TestETag(t *testing.T) {
 	root := t.TempDir()
 	const sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of "hello"
 	s := dir.New(root)
@@ -108,7 +108,7 @@ func TestETagIsTheHashOfTheData(t *testing.T) {
 	}
 }
 
-func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
+func TestLinksOutside(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
 	}
 }
 
-func TestLinksInsideTheFolderAreFollowed(t *testing.T) {
+func TestLinksInside(t *testing.T) {
 	root := t.TempDir() // as mounted config maps lay out their files
 	if err := os.MkdirAll(filepath.Join(root, "..2026"), 0o700); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestLinksInsideTheFolderAreFollowed(t *testing.T) {
 	}
 }
 
-func TestAFailedWriteLeavesTheOldObjectAndNoTrash(t *testing.T) {
+func TestPutThatFails(t *testing.T) {
 	root := t.TempDir()
 	s := dir.New(root)
 	if _, err := s.Put(t.Context(), "config/a", []byte("old"), ""); err != nil {
@@ -191,7 +191,7 @@ func TestAFailedWriteLeavesTheOldObjectAndNoTrash(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {
+func TestUnreadableFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // A writer that was killed leaves its temporary file. The first write into the folder
 // removes it, and nothing else.
-func TestFirstWriteRemovesWhatAKilledWriterLeft(t *testing.T) {
+func TestPutSweeps(t *testing.T) {
 	root := t.TempDir()
 	left, other, editors := ".tmp-"+rand.Text(), ".tmp-"+rand.Text(), ".tmp-by-an-editor"
 	for _, name := range []string{"catalog/" + left, "config/" + other, "catalog/" + editors, left} {

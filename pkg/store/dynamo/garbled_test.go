@@ -59,7 +59,7 @@ func answerTo(call string, in request) string {
 	return items
 }
 
-func TestGarbledAnswerIsAskedForOnceMore(t *testing.T) {
+func TestGarbledRead(t *testing.T) {
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			var w wire
@@ -79,7 +79,7 @@ func TestGarbledAnswerIsAskedForOnceMore(t *testing.T) {
 	}
 }
 
-func TestAnswersThatStayGarbledAreAnError(t *testing.T) {
+func TestGarbledAnswers(t *testing.T) {
 	var w wire
 	for read, do := range reads(t, &w) {
 		w.calls = nil
@@ -93,7 +93,7 @@ func TestAnswersThatStayGarbledAreAnError(t *testing.T) {
 	}
 }
 
-func TestGarbledPageIsReadAgainAlone(t *testing.T) {
+func TestGarbledPage(t *testing.T) {
 	const pages = 3
 	for broken := range pages {
 		var w wire
@@ -129,7 +129,7 @@ func TestGarbledPageIsReadAgainAlone(t *testing.T) {
 }
 
 // A write is not made again: whether it was kept is read.
-func TestWriteWhoseAnswerIsGarbledLooksWhetherItWasKept(t *testing.T) {
+func TestGarbledWrite(t *testing.T) {
 	for name, kept := range map[string]bool{"kept": true, "not kept": false} {
 		t.Run(name, func(t *testing.T) {
 			var w wire

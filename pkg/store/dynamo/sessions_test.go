@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 )
 
-// TestSessionsOnAnEmulator runs against the table that infra/data.yaml makes.
-func TestSessionsOnAnEmulator(t *testing.T) {
+// TestSessions runs against the table that infra/data.yaml makes.
+func TestSessions(t *testing.T) {
 	endpoint := emulator.Start(t)
 	run, tables := time.Now().UnixNano(), 0
 	table := func(t *testing.T) string {

@@ -67,7 +67,7 @@ func TestTokensOnAnEmulator(t *testing.T) {
 	})
 }
 
-func TestATokenIsReadConsistently(t *testing.T) {
+func TestTokenIsReadConsistently(t *testing.T) {
 	w := &wire{answer: func(string, request) (int, string) { return http.StatusOK, `{}` }}
 	_, err := dynamo.NewTokens(client("http://dynamodb.test", w), "approvals").Token(t.Context(), "id")
 	if !errors.Is(err, token.ErrNotFound) || len(w.seen) != 1 || !w.seen[0].ConsistentRead {

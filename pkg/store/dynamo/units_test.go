@@ -265,9 +265,9 @@ func (s *shop) disable(r approval.Record, at time.Time) (approval.Record, error)
 	return next, err
 }
 
-// TestWhatASearchReads counts what is read of a table with many tools. An idle search is one
+// TestReadUnits counts what is read of a table with many tools. An idle search is one
 // that comes more than two seconds after the last, with nothing decided in between.
-func TestWhatASearchReads(t *testing.T) {
+func TestReadUnits(t *testing.T) {
 	endpoint := emulator.Start(t)
 	for _, n := range []int{527, 10_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

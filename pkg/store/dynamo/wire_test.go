@@ -99,7 +99,7 @@ var (
 	line    = &approval.Entry{Server: "s", Tool: "t", Actor: "ada", Action: "observe"}
 )
 
-func TestEachCallIsOneRequest(t *testing.T) {
+func TestRequests(t *testing.T) {
 	w := &wire{answer: func(call string, _ request) (int, string) {
 		if call == "GetItem" {
 			return http.StatusOK, held("w")
@@ -132,7 +132,7 @@ func TestEachCallIsOneRequest(t *testing.T) {
 
 // A write sets its own attributes and replaces no item, so that what a newer program put
 // beside them stays. Only a decision gives the record its place in the feed.
-func TestWriteSetsItsOwnAttributesAlone(t *testing.T) {
+func TestPutAttributes(t *testing.T) {
 	own := []string{"approved", "approved_hash", "current", "current_hash", "disabled", "record", "rev", "state", "updated_at", "write_id"}
 	decided := waiting
 	decided.DecidedAt = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
@@ -161,7 +161,7 @@ func TestWriteSetsItsOwnAttributesAlone(t *testing.T) {
 }
 
 // Only an audit line has an end: a record with one would go, and be observed anew.
-func TestAuditLineEndsWhenItIsSaid(t *testing.T) {
+func TestAuditExpiry(t *testing.T) {
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		keep time.Duration
@@ -187,7 +187,7 @@ func TestAuditLineEndsWhenItIsSaid(t *testing.T) {
 	}
 }
 
-func TestThrottledCallsAreAskedAgain(t *testing.T) {
+func TestThrottling(t *testing.T) {
 	for name, busy := range map[string]struct {
 		status int
 		body   string
@@ -222,7 +222,7 @@ func TestThrottledCallsAreAskedAgain(t *testing.T) {
 	}
 }
 
-func TestThrottlingEndsWithTheBudgetOfTheRequest(t *testing.T) {
+func TestThrottlingUntilTheDeadline(t *testing.T) {
 	for name, budget := range map[string]time.Duration{"200 ms": 200 * time.Millisecond, "2 s": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestThrottlingEndsWithTheBudgetOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestThrottlingWithoutABudgetEndsToo(t *testing.T) {
+func TestThrottlingWithoutADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(string, request) (int, string) {
 			return http.StatusBadRequest, fault("ThrottlingException")
@@ -255,7 +255,7 @@ func TestThrottlingWithoutABudgetEndsToo(t *testing.T) {
 	})
 }
 
-func TestWhatNoRetryMendsIsAskedOnce(t *testing.T) {
+func TestErrorsWithoutRetry(t *testing.T) {
 	for _, code := range []string{"AccessDeniedException", "ValidationException", "ResourceNotFoundException"} {
 		w := &wire{answer: func(string, request) (int, string) { return http.StatusBadRequest, fault(code) }}
 		_, err := w.store().Get(t.Context(), waiting.ID())
@@ -265,7 +265,7 @@ func TestWhatNoRetryMendsIsAskedOnce(t *testing.T) {
 	}
 }
 
-func TestARefusedWriteLooksWhoseTheRecordIs(t *testing.T) {
+func TestRefusedWrite(t *testing.T) {
 	other := func(request) string { return held("another writer's") }
 	for _, test := range []struct {
 		name     string
@@ -301,7 +301,7 @@ func TestARefusedWriteLooksWhoseTheRecordIs(t *testing.T) {
 	}
 }
 
-func TestARefusedWriteThatCannotBeLookedUpIsAConflict(t *testing.T) {
+func TestRefusedWriteUnread(t *testing.T) {
 	w := &wire{answer: func(call string, _ request) (int, string) {
 		if call == "GetItem" {
 			return http.StatusBadRequest, fault("AccessDeniedException")
@@ -313,7 +313,7 @@ func TestARefusedWriteThatCannotBeLookedUpIsAConflict(t *testing.T) {
 	}
 }
 
-func TestEveryPageIsRead(t *testing.T) {
+func TestPages(t *testing.T) {
 	const pages = 4
 	w, sort := new(wire), "TOOL"
 	w.answer = func(_ string, in request) (int, string) {
@@ -355,7 +355,7 @@ func TestEveryPageIsRead(t *testing.T) {
 	}
 }
 
-func TestABrokenItemIsAnErrorThatNamesIt(t *testing.T) {
+func TestBrokenItem(t *testing.T) {
 	const broken = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{"}}`
 	w := &wire{answer: func(call string, _ request) (int, string) {
 		if call == "GetItem" {
@@ -373,7 +373,7 @@ func TestABrokenItemIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestAnItemOfTheGreatestRecordFitsDynamoDB(t *testing.T) {
+func TestLargestItem(t *testing.T) {
 	const limit = 400 << 10
 	longest := approval.Record{
 		Server: strings.Repeat("s", approval.MaxName), Tool: strings.Repeat("\x01", approval.MaxName), State: approval.Changed,

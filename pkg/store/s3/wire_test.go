@@ -44,7 +44,7 @@ func fault(status int, code string) *http.Response {
 	return says(status, "<Error><Code>"+code+"</Code><Message>arn:aws:s3:::bucket</Message></Error>")
 }
 
-func TestConditionsTravelAsHeaders(t *testing.T) {
+func TestConditionHeaders(t *testing.T) {
 	w := &wire{answer: func(r *http.Request) *http.Response {
 		if r.Method == http.MethodGet {
 			return says(http.StatusNotModified, "")
@@ -74,7 +74,7 @@ func TestConditionsTravelAsHeaders(t *testing.T) {
 	}
 }
 
-func TestAnswersToAGet(t *testing.T) {
+func TestGetAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer *http.Response
@@ -109,7 +109,7 @@ func checkError(t *testing.T, err, want error) {
 	}
 }
 
-func TestABodyThatBreaksOffIsAnError(t *testing.T) {
+func TestGetOfHalfABody(t *testing.T) {
 	w := &wire{answer: func(*http.Request) *http.Response {
 		answer := says(http.StatusOK, "", `ETag: "e"`)
 		answer.Body = io.NopCloser(io.MultiReader(strings.NewReader("half of it"), brokenReader{}))
@@ -125,7 +125,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }
 
-func TestAnswersToAConditionalPut(t *testing.T) {
+func TestPutAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		refusal  *http.Response
@@ -163,7 +163,7 @@ func TestAnswersToAConditionalPut(t *testing.T) {
 	}
 }
 
-func TestEachWriteHasAnIDOfItsOwn(t *testing.T) {
+func TestWriteID(t *testing.T) {
 	w := &wire{answer: func(*http.Request) *http.Response { return says(http.StatusOK, "", `ETag: "e"`) }}
 	s := w.store()
 	ids := map[string]bool{}
@@ -178,7 +178,7 @@ func TestEachWriteHasAnIDOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestASlowDownIsAskedAgain(t *testing.T) {
+func TestSlowDown(t *testing.T) {
 	w := new(wire)
 	w.answer = func(*http.Request) *http.Response {
 		if len(w.seen) < 3 {
