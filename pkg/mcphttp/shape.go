@@ -64,8 +64,7 @@ func (s shape) fits(value json.RawMessage) bool {
 		}
 	}
 	if s.items != nil {
-		var list []json.RawMessage
-		_ = json.Unmarshal(value, &list) // it was split before
+		list, _ := rawjson.Elements(value) // it was split before
 		for _, item := range list {
 			if !s.items.fits(item) {
 				return false
