@@ -13,7 +13,7 @@ import (
 
 const testKey = "a key that is for tests alone, of 32 bytes and more"
 
-func TestAccessNamesEveryFault(t *testing.T) {
+func TestLoadAccessFaults(t *testing.T) {
 	base := []string{"PORTCULLIS_BASE_URL=https://gate.example.com"}
 	for _, tt := range []struct {
 		name string
@@ -60,7 +60,7 @@ func TestAccessNamesEveryFault(t *testing.T) {
 	}
 }
 
-func TestTheTokenKeyDoesNotPrint(t *testing.T) {
+func TestTokenKeyDoesNotPrint(t *testing.T) {
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestTheTokenKeyDoesNotPrint(t *testing.T) {
 	}
 }
 
-func TestSignedCallersReadUnlessToldOtherwise(t *testing.T) {
+func TestLoadAccessIAMTiers(t *testing.T) {
 	for env, want := range map[string][]tool.Tier{
 		"PORTCULLIS_IAM_TIERS=":           {tool.Read},
 		"PORTCULLIS_IAM_TIERS=read,write": {tool.Read, tool.Write},

@@ -58,7 +58,7 @@ func shortKeys(size int) string {
 
 // Whoever has no credentials may cost what it takes to have the request at all, and next to
 // nothing more.
-func TestABadTokenCostsNextToNothingWhateverTheBody(t *testing.T) {
+func TestCostOfABadToken(t *testing.T) {
 	const most = 5 * time.Millisecond
 	s, err := Load(environ([]string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=" + testKey}))
 	if err != nil {

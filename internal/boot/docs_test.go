@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestEverySettingOfAccessIsDocumentedAndNoOther(t *testing.T) {
+func TestSettingsOfAccessAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/authentication.md")
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestEverySettingOfAccessIsDocumentedAndNoOther(t *testing.T) {
 }
 
 // The environments that the page gives for each issuer are taken as they stand there.
-func TestTheIssuersOfTheDocsAreTaken(t *testing.T) {
+func TestIssuersOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/authentication.md")
 	if err != nil {
 		t.Fatal(err)

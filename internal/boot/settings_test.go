@@ -30,7 +30,7 @@ func TestLoadSchedule(t *testing.T) {
 	}
 }
 
-func TestHowLongTheAuditIsKept(t *testing.T) {
+func TestLoadKeepAudit(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "0": 0, "30": 30, "36500": 36500, "-1": -1, "36501": -1, "a month": -1} {
 		s, err := Load(func(name string) string {
 			return map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_AUDIT_DAYS": text}[name]
@@ -45,7 +45,7 @@ func TestHowLongTheAuditIsKept(t *testing.T) {
 	}
 }
 
-func TestConcurrencyOfASync(t *testing.T) {
+func TestLoadConcurrency(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "1": 1, "512": 512, "0": -1, "513": -1, "many": -1} {
 		s, err := Load(func(name string) string {
 			return map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_SYNC_CONCURRENCY": text}[name]

@@ -13,7 +13,7 @@ import (
 
 // A process that syncs and answers requests holds the catalog once, and reads no snapshot that
 // it has made.
-func TestSyncAndRequestsShareOneCatalog(t *testing.T) {
+func TestSyncSharesItsCatalog(t *testing.T) {
 	var reads atomic.Int32
 	objects := &objecttest.Mem{OnGet: func(_ context.Context, key string) error {
 		if strings.HasSuffix(key, ".snap") {

@@ -14,7 +14,7 @@ import (
 
 // The alarm of operators hangs on this one metric, so a policy that is not in use counts as a
 // config that is not.
-func TestASyncCountsAFileThatIsNotInUse(t *testing.T) {
+func TestSyncCountsAStaleFile(t *testing.T) {
 	const config1, policy1 = `{"mcpServers": {}}`, `forbid (principal, action, resource);`
 	for _, c := range []struct {
 		name, config, policy string

@@ -15,7 +15,7 @@ import (
 
 // Who signed is read from what API Gateway wrote into the event, and from no header that says the
 // same.
-func TestASignatureCountsOnlyAsAPIGatewayVerifiedIt(t *testing.T) {
+func TestSignerOfAnEvent(t *testing.T) {
 	const arn = "arn:aws:sts::123456789012:assumed-role/ci/run"
 	s, err := boot.Load(func(name string) string {
 		return map[string]string{

@@ -148,7 +148,7 @@ func keep(r **http.Request, body *string) http.Handler {
 	})
 }
 
-func TestRequestsArriveAsTheyWereSent(t *testing.T) {
+func TestInvoke(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		var got *http.Request
 		var body string
@@ -175,7 +175,7 @@ func TestRequestsArriveAsTheyWereSent(t *testing.T) {
 	})
 }
 
-func TestRepeatedHeadersOfPayload1StayApart(t *testing.T) {
+func TestInvokeRepeatedHeaders(t *testing.T) {
 	var got *http.Request
 	var body string
 	h := keep(&got, &body)
@@ -196,7 +196,7 @@ func TestRepeatedHeadersOfPayload1StayApart(t *testing.T) {
 	}
 }
 
-func TestBase64BodiesAreDecoded(t *testing.T) {
+func TestInvokeBase64Body(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		var got *http.Request
 		var body string
@@ -233,7 +233,7 @@ func wantRefusal(t *testing.T, r res, status int) {
 	}
 }
 
-func TestLongBodiesAreRefusedBeforeTheyAreDecoded(t *testing.T) {
+func TestInvokeLongBody(t *testing.T) {
 	o := &apigw.Options{MaxBody: 30}
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		for _, tt := range []struct {
@@ -260,7 +260,7 @@ func TestLongBodiesAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 	})
 }
 
-func TestPanicsAreAnsweredAndLogged(t *testing.T) {
+func TestInvokePanic(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		var log bytes.Buffer
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -279,7 +279,7 @@ func TestPanicsAreAnsweredAndLogged(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatWritesNothingIsA200(t *testing.T) {
+func TestInvokeSilentHandler(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		out := send(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil, req{method: "POST", path: "/mcp"})
 		if out.status != 200 || out.body != "" {
@@ -288,7 +288,7 @@ func TestAHandlerThatWritesNothingIsA200(t *testing.T) {
 	})
 }
 
-func TestAnswersAreBase64OnlyWhereTheyAreNotText(t *testing.T) {
+func TestAnswerBase64(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		for _, tt := range []struct {
 			body     string
@@ -325,7 +325,7 @@ func TestAnswersAreBase64OnlyWhereTheyAreNotText(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatLambdaWouldNotTakeIsAnErrorInstead(t *testing.T) {
+func TestAnswerTooLarge(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		var log bytes.Buffer
 		answer := func(n int) http.Handler {
@@ -344,7 +344,7 @@ func TestAnAnswerThatLambdaWouldNotTakeIsAnErrorInstead(t *testing.T) {
 	})
 }
 
-func TestStageAndMappingAreTakenOffThePath(t *testing.T) {
+func TestPathStageAndMapping(t *testing.T) {
 	const api, custom = "a1b2.execute-api.eu-central-1.amazonaws.com", "tools.example.com"
 	for _, tt := range []struct {
 		format, stage, domain, base, path, want string
@@ -378,7 +378,7 @@ func TestStageAndMappingAreTakenOffThePath(t *testing.T) {
 	}
 }
 
-func TestOddPathsAreRequestsToo(t *testing.T) {
+func TestPathOdd(t *testing.T) {
 	inEach(t, func(t *testing.T, send func(http.Handler, *apigw.Options, req) res) {
 		for path, want := range map[string]string{
 			"/mcp/x/a b": "/mcp/x/a b", "/mcp/x/100%": "/mcp/x/100%", "/mcp/x/a?b#c": "/mcp/x/a?b#c", "/mcp/x/%61": "/mcp/x/a",
@@ -395,7 +395,7 @@ func TestOddPathsAreRequestsToo(t *testing.T) {
 	})
 }
 
-func TestQueryIsHandedOn(t *testing.T) {
+func TestQuery(t *testing.T) {
 	var got *http.Request
 	var body string
 	a := apigw.New(keep(&got, &body), nil)
@@ -413,7 +413,7 @@ func TestQueryIsHandedOn(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestIsAnError(t *testing.T) {
+func TestInvokeNoRequest(t *testing.T) {
 	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler was asked") })
 	for _, in := range []string{``, `null`, `[]`, `{}`, `{"version":"2.0"}`, `{"version":"3.0","httpMethod":"GET"}`, `{"source":"aws.events"}`, `{"Records":[]}`, `{"httpMethod":5}`, `{"httpMethod":"GET","body":5}`} {
 		if out, err := apigw.New(h, nil).Invoke(t.Context(), []byte(in)); err == nil {
@@ -422,7 +422,7 @@ func TestWhatIsNoRequestIsAnError(t *testing.T) {
 	}
 }
 
-func TestRequestIDIsLambdas(t *testing.T) {
+func TestRequestID(t *testing.T) {
 	var id string
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { id = apigw.RequestID(r.Context()) })
 	ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "req-7"})
@@ -440,7 +440,7 @@ func TestRequestIDIsLambdas(t *testing.T) {
 	}
 }
 
-func TestSignerIsWhomAPIGatewayVerified(t *testing.T) {
+func TestSigner(t *testing.T) {
 	const arn = "arn:aws:iam::123456789012:user/ci"
 	var got string
 	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = apigw.Signer(r.Context()) })

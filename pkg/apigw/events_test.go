@@ -97,7 +97,7 @@ func indent(t testing.TB, b []byte) []byte {
 }
 
 // Both payloads of a request are answered alike.
-func TestBothPayloadsAreAnsweredAlike(t *testing.T) {
+func TestPayloadsAlike(t *testing.T) {
 	a := newGate(t)
 	files, err := filepath.Glob(filepath.Join(eventsDir, "rest", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -127,7 +127,7 @@ func TestBothPayloadsAreAnsweredAlike(t *testing.T) {
 }
 
 // Events of other services are not requests.
-func TestEventsOfOtherServicesAreNoRequests(t *testing.T) {
+func TestInvokeOtherServices(t *testing.T) {
 	a := newGate(t)
 	for _, name := range []string{"schedule.json", "s3-config.json"} {
 		in, err := os.ReadFile(filepath.Join(eventsDir, name))

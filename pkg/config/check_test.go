@@ -74,7 +74,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 }
 
 // Two servers clash if a tool of each could have one name in direct mode, or if only case tells them apart.
-func TestServersClashOnlyIfTheirToolsCould(t *testing.T) {
+func TestParseServersThatClash(t *testing.T) {
 	var names []string
 	for n := range 1 << 4 {
 		for length := 1; length <= 4; length++ {
@@ -100,7 +100,7 @@ func TestServersClashOnlyIfTheirToolsCould(t *testing.T) {
 	}
 }
 
-func TestManyFaultsAreCounted(t *testing.T) {
+func TestParseManyFaults(t *testing.T) {
 	var keys []string
 	for i := range maxFaults + 5 {
 		keys = append(keys, fmt.Sprintf(`"k%d": 1`, i))
@@ -240,7 +240,7 @@ func TestParseWarns(t *testing.T) {
 	}
 }
 
-func TestPrefixIsLeftOutForOneServer(t *testing.T) {
+func TestParsePrefix(t *testing.T) {
 	for src, want := range map[string]bool{
 		withServers(`, "gateway": {"mode": "direct", "prefix": false}`, "s"): true,
 		withServers(`, "gateway": {"mode": "direct", "prefix": true}`, "s"):  false,

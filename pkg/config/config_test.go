@@ -80,7 +80,7 @@ func TestSchemaAndParseAgree(t *testing.T) {
 	}
 }
 
-func TestOverrideAppliesEveryMatchInFileOrder(t *testing.T) {
+func TestServerOverride(t *testing.T) {
 	yes, no := true, false
 	cfg, err := Parse([]byte(withServer(`"annotations": {
 		"z*": {"readOnlyHint": true, "title": "z"},
@@ -107,7 +107,7 @@ func TestOverrideAppliesEveryMatchInFileOrder(t *testing.T) {
 	}
 }
 
-func TestHeadersNeverPrint(t *testing.T) {
+func TestHeadersDoNotPrint(t *testing.T) {
 	cfg, err := Parse([]byte(withServer(`"headers": {"Authorization": "Bearer hunter2"}`)))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestHeadersNeverPrint(t *testing.T) {
 	}
 }
 
-func TestServerFindsByName(t *testing.T) {
+func TestConfigServer(t *testing.T) {
 	cfg, err := Parse([]byte(withServers("", "b", "a")))
 	if err != nil {
 		t.Fatal(err)

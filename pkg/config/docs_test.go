@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestDocsHoldConfigsThatLoad(t *testing.T) {
+func TestConfigsOfTheDocs(t *testing.T) {
 	doc := string(read(t, "../../docs/config.md"))
 	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(doc, -1)
 	if len(blocks) != 2 {

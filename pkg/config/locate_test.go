@@ -8,7 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 )
 
-func TestLocateFindsWhatAPathNames(t *testing.T) {
+func TestLocate(t *testing.T) {
 	const file = "{\n  \"mcpServers\": {\"a.b\": {\"disabled_tools\": [\"x\",\n    \"y\"]}},\n  \"tools\": {\"enabled\": [\"é\", \"nope\"]}\n}"
 	in := config.Faults{
 		{Path: "tools.enabled[1]", Message: "m"},

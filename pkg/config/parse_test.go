@@ -79,7 +79,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 	}
 }
 
-func TestParseTellsAnEmptyListFromAnAbsentOne(t *testing.T) {
+func TestParseEmptyList(t *testing.T) {
 	cfg, err := Parse([]byte(`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}, "tools": {"toolsets": [], "enabled": ["a:b"]}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestParseRefusesAHugeFile(t *testing.T) {
 	}
 }
 
-func TestFaultsStandWhereTheyAre(t *testing.T) {
+func TestFaultPositions(t *testing.T) {
 	src := "{\n\t\"mcpServers\": {\n\t\t\"ö\": {\"url\": \"ftp://x\"},\n\t\t\"b\": {\"url\": \"https://b.example\", \"approval\": \"maybe\"}\n\t}\n}\n"
 	_, err := Parse([]byte(src))
 	want := Faults{

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
 )
 
-func TestAnAudienceCountsOnItsPathAndBelow(t *testing.T) {
+func TestAudienceAndPath(t *testing.T) {
 	const base = "https://gate.example.com"
 	i, c := identitytest.Start(t), newClock()
 	v := trusting(t, i, c, func(o *identity.JWTOptions) {
@@ -50,7 +50,7 @@ func TestAnAudienceCountsOnItsPathAndBelow(t *testing.T) {
 	}
 }
 
-func TestAnyAudienceOfATokenMayCoverThePath(t *testing.T) {
+func TestTokenOfSeveralAudiences(t *testing.T) {
 	const base = "https://gate.example.com"
 	i, c := identitytest.Start(t), newClock()
 	v := trusting(t, i, c, func(o *identity.JWTOptions) {
@@ -66,7 +66,7 @@ func TestAnyAudienceOfATokenMayCoverThePath(t *testing.T) {
 	}
 }
 
-func TestAnAudienceThatCoversNothingIsAFault(t *testing.T) {
+func TestAudienceThatCoversNothing(t *testing.T) {
 	for _, aud := range []string{"https://gate.example.com/portcullis", "http://gate.example.com/mcpx", "https://gate.example.com/healthz"} {
 		_, err := identity.NewJWT(identity.JWTOptions{Issuer: "https://login.example.com", Audiences: []string{aud}, BaseURL: "https://gate.example.com"})
 		if err == nil || !strings.Contains(err.Error(), aud) {

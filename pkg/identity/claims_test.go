@@ -18,7 +18,7 @@ type grants struct {
 	Admin    bool
 }
 
-func TestClaimsGrantWhatTheySayAndNothingElse(t *testing.T) {
+func TestClaimMapAgent(t *testing.T) {
 	all := []tool.Tier{tool.Read, tool.Write, tool.Destructive}
 	cognito := identity.ClaimMap{ScopePrefix: "portcullis/", AdminClaim: "cognito:groups", AdminGroup: "gatekeepers"}
 	entra := identity.ClaimMap{ID: "oid", Scopes: []string{"scp", "roles"}, Servers: "extension_servers", AdminClaim: "roles", AdminGroup: "Gate.Admin"}
@@ -62,7 +62,7 @@ func TestClaimsGrantWhatTheySayAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestClaimsThatDifferFromTokenToTokenAreLeftOut(t *testing.T) {
+func TestClaimsThatDifferByToken(t *testing.T) {
 	a, err := identity.ClaimMap{}.Agent(claims("sub", "a", "exp", 1, "iat", 2, "nbf", 3, "jti", "x", "team", "blue"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestClaimsThatDifferFromTokenToTokenAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestClaimsNeverStandForWhatTheGatewayKnowsItself(t *testing.T) {
+func TestClaimsOfReservedNames(t *testing.T) {
 	a, err := identity.ClaimMap{}.Agent(claims("sub", "a", "arn", "arn:aws:iam::1:role/ci", "token", "ci", "kind", "iam", "team", "blue"))
 	if err != nil {
 		t.Fatal(err)

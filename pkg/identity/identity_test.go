@@ -13,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-func TestNoneIsOneAgentWhateverIsSent(t *testing.T) {
+func TestNone(t *testing.T) {
 	want := identity.Agent{
 		ID:      "anonymous",
 		Way:     identity.WayNone,
@@ -35,7 +35,7 @@ func TestNoneIsOneAgentWhateverIsSent(t *testing.T) {
 	}
 }
 
-func TestAdminKeyIsTheOneTextAndNothingElse(t *testing.T) {
+func TestAdminKey(t *testing.T) {
 	key := token.NewAdmin()
 	k := identity.AdminKey{Digest: token.Digest(key), ID: "kim"}
 	for _, tt := range []struct {
@@ -71,7 +71,7 @@ func TestAdminKeyIsTheOneTextAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestErrorSaysKindAndCauseToTheLog(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	cause := errors.New("key set answered 503")
 	for _, tt := range []struct {
 		err  identity.Error

@@ -74,7 +74,7 @@ func trusting(t *testing.T, i *identitytest.Issuer, c *clock, change func(*ident
 	return v
 }
 
-func TestAGoodTokenBecomesItsAgent(t *testing.T) {
+func TestJWTAgent(t *testing.T) {
 	i, c := identitytest.Start(t), newClock()
 	v := trusting(t, i, c, nil)
 	got, err := v.Authenticate(with(t, i.Token(audience, claims(
@@ -93,7 +93,7 @@ func TestAGoodTokenBecomesItsAgent(t *testing.T) {
 	}
 }
 
-func TestBadTokensAreRefused(t *testing.T) {
+func TestJWTRefused(t *testing.T) {
 	i, c := identitytest.Start(t), newClock()
 	rsa := identitytest.NewRSA(t, "key-rsa")
 	i.Publish(i.Key(), rsa)
@@ -157,7 +157,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyIDHasTheKeysReadAgainButNotForEachToken(t *testing.T) {
+func TestJWTUnknownKeyID(t *testing.T) {
 	i, c := identitytest.Start(t), newClock()
 	v := trusting(t, i, c, nil)
 	old := i.Token(audience, nil)
@@ -187,7 +187,7 @@ func TestAnUnknownKeyIDHasTheKeysReadAgainButNotForEachToken(t *testing.T) {
 	}
 }
 
-func TestAnIssuerThatIsDownIsNotTheCallersFault(t *testing.T) {
+func TestJWTIssuerDown(t *testing.T) {
 	i, c := identitytest.Start(t), newClock()
 	v := trusting(t, i, c, nil)
 	good := i.Token(audience, claims("exp", c.t.Add(48*time.Hour).Unix()))
@@ -213,7 +213,7 @@ func TestAnIssuerThatIsDownIsNotTheCallersFault(t *testing.T) {
 	}
 }
 
-func TestJWTOptionsNameEveryFault(t *testing.T) {
+func TestNewJWTFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		o    identity.JWTOptions

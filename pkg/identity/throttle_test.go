@@ -27,7 +27,7 @@ func both(t *testing.T, i *identitytest.Issuer, s token.Store, c *clock, proxies
 	return v
 }
 
-func TestBadCredentialsOfANeighborDoNotShutOutAGoodJWT(t *testing.T) {
+func TestThrottleSparesJWTs(t *testing.T) {
 	i, s, c := identitytest.Start(t), newStore(t), newClock()
 	for name, bad := range map[string]func() string{
 		"agent tokens that nobody made": func() string { return token.New().Reveal() },
@@ -50,7 +50,7 @@ func TestBadCredentialsOfANeighborDoNotShutOutAGoodJWT(t *testing.T) {
 	}
 }
 
-func TestOnlyLookUpsAreSlowedDown(t *testing.T) {
+func TestThrottleCountsLookUps(t *testing.T) {
 	i, s, c := identitytest.Start(t), newStore(t), newClock()
 	v := both(t, i, s, c, 0)
 	_, good := mint(t, s, c.t, nil)
@@ -69,7 +69,7 @@ func TestOnlyLookUpsAreSlowedDown(t *testing.T) {
 	}
 }
 
-func TestARevokedTokenIsSlowedDownLikeAnyOther(t *testing.T) {
+func TestThrottleOfARevokedToken(t *testing.T) {
 	s, c := newStore(t), newClock()
 	v := ours(t, s, c, "")
 	tok, text := mint(t, s, c.t, nil)
@@ -89,7 +89,7 @@ func TestARevokedTokenIsSlowedDownLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestTheSourceIsWhatTheOutermostTrustedProxySaw(t *testing.T) {
+func TestThrottleBehindProxies(t *testing.T) {
 	const socket = "192.0.2.1:443"
 	for _, tt := range []struct {
 		name      string

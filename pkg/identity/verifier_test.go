@@ -75,7 +75,7 @@ func ours(t *testing.T, s token.Store, c *clock, bootstrap string) *identity.Ver
 	return v
 }
 
-func TestAnAgentTokenBecomesItsAgent(t *testing.T) {
+func TestTokensAgent(t *testing.T) {
 	s, c := newStore(t), newClock()
 	_, text := mint(t, s, c.t, nil)
 	got, err := ours(t, s, c, "").Authenticate(with(t, text))
@@ -91,7 +91,7 @@ func TestAnAgentTokenBecomesItsAgent(t *testing.T) {
 	}
 }
 
-func TestARevokedOrExpiredTokenIsRefusedAtTheNextRequest(t *testing.T) {
+func TestTokensRevokedOrExpired(t *testing.T) {
 	s, c := newStore(t), newClock()
 	v := ours(t, s, c, "")
 	tok, text := mint(t, s, c.t, nil)
@@ -111,7 +111,7 @@ func TestARevokedOrExpiredTokenIsRefusedAtTheNextRequest(t *testing.T) {
 	}
 }
 
-func TestTokensThatNobodyMadeAreRefused(t *testing.T) {
+func TestTokensUnknown(t *testing.T) {
 	s, c := newStore(t), newClock()
 	tok, text := mint(t, s, c.t, nil)
 	forged := newStore(t) // the id is that of a token, the hash is another's
@@ -135,7 +135,7 @@ func TestTokensThatNobodyMadeAreRefused(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsShutsTheGate(t *testing.T) {
+func TestTokensStoreFails(t *testing.T) {
 	s, c := newStore(t), newClock()
 	_, text := mint(t, s, c.t, nil)
 	s.err = errors.New("no route")
@@ -144,7 +144,7 @@ func TestAStoreThatFailsShutsTheGate(t *testing.T) {
 	}
 }
 
-func TestUseIsNotedOnceAnHourAndEveryRequestReads(t *testing.T) {
+func TestTokensNoteUse(t *testing.T) {
 	s, c := newStore(t), newClock()
 	v := ours(t, s, c, "")
 	_, text := mint(t, s, c.t, nil)
@@ -159,7 +159,7 @@ func TestUseIsNotedOnceAnHourAndEveryRequestReads(t *testing.T) {
 	}
 }
 
-func TestTheBootstrapTokenIsForTheAdminAPIAlone(t *testing.T) {
+func TestTokensBootstrap(t *testing.T) {
 	s, c := newStore(t), newClock()
 	text := token.New()
 	a, err := ours(t, s, c, token.Digest(text)).Authenticate(with(t, text.Reveal()))
@@ -174,7 +174,7 @@ func TestTheBootstrapTokenIsForTheAdminAPIAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyBearerCredentialsSayWhoItIs(t *testing.T) {
+func TestVerifierBearer(t *testing.T) {
 	s, c := newStore(t), newClock()
 	_, text := mint(t, s, c.t, nil)
 	v := ours(t, s, c, "")
@@ -204,7 +204,7 @@ func TestOnlyBearerCredentialsSayWhoItIs(t *testing.T) {
 	}
 }
 
-func TestFailuresOfASourceAreSlowedDown(t *testing.T) {
+func TestThrottle(t *testing.T) {
 	s, c := newStore(t), newClock()
 	v := ours(t, s, c, "")
 	_, known := mint(t, s, c.t, nil)
@@ -243,7 +243,7 @@ func TestFailuresOfASourceAreSlowedDown(t *testing.T) {
 	}
 }
 
-func TestAnIPv6NetworkIsOneSource(t *testing.T) {
+func TestThrottleIPv6(t *testing.T) {
 	s, c := newStore(t), newClock()
 	v := ours(t, s, c, "")
 	var last error
@@ -257,7 +257,7 @@ func TestAnIPv6NetworkIsOneSource(t *testing.T) {
 	}
 }
 
-func TestIAMIsTakenFromTheEventAlone(t *testing.T) {
+func TestIAM(t *testing.T) {
 	arn := "arn:aws:sts::123456789012:assumed-role/ci/run"
 	signer := func(context.Context) string { return arn }
 	o := identity.Options{IAM: &identity.IAM{Signer: signer, Servers: []string{"files"}, Tiers: []tool.Tier{tool.Read}, Admins: []string{"arn:aws:sts::123456789012:assumed-role/admin/*"}}}
@@ -284,7 +284,7 @@ func TestIAMIsTakenFromTheEventAlone(t *testing.T) {
 	}
 }
 
-func TestAdminsAreThoseAgentsThatMayDecide(t *testing.T) {
+func TestAdmins(t *testing.T) {
 	i, c := identitytest.Start(t), newClock()
 	auth := identity.Admins(trusting(t, i, c, nil))
 	_, err := auth.Authenticate(with(t, i.Token(audience, claims("scope", "portcullis:destructive"))))
@@ -299,7 +299,7 @@ func TestAdminsAreThoseAgentsThatMayDecide(t *testing.T) {
 	}
 }
 
-func TestNoWayToProveIsRefused(t *testing.T) {
+func TestNewWithoutAWay(t *testing.T) {
 	if _, err := identity.New(identity.Options{}); err == nil {
 		t.Error("a verifier that can take nobody is made")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 )
 
-func TestTextIs256RandomBitsAndReadsBack(t *testing.T) {
+func TestNewAndRead(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		s := token.New().Reveal()
@@ -26,7 +26,7 @@ func TestTextIs256RandomBitsAndReadsBack(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeATokenIsNotLookedUp(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	good := token.New().Reveal()
 	for _, s := range []string{
 		"", "pct_", good[:len(good)-1], good + "A", "PCT_" + good[4:], good[:10] + "!" + good[11:], " " + good[1:],
@@ -38,7 +38,7 @@ func TestWhatCannotBeATokenIsNotLookedUp(t *testing.T) {
 	}
 }
 
-func TestAnAdminKeyIsNoAgentToken(t *testing.T) {
+func TestReadAdmin(t *testing.T) {
 	key := token.NewAdmin().Reveal()
 	if back, ok := token.ReadAdmin(key); !ok || back.Reveal() != key || len(key) != 4+43 || !strings.HasPrefix(key, "pca_") {
 		t.Errorf("ReadAdmin(%q) = %v", key, ok)
@@ -68,7 +68,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 }
 
-func TestIDSaysNothingOfTheHash(t *testing.T) {
+func TestKeyIdentify(t *testing.T) {
 	text := token.New()
 	id, hash := tokentest.Key(t).Identify(text)
 	other, err := token.NewKey(strings.Repeat("k", 32))
@@ -84,13 +84,13 @@ func TestIDSaysNothingOfTheHash(t *testing.T) {
 	}
 }
 
-func TestAShortKeyIsRefused(t *testing.T) {
+func TestNewKeyRefusesAShortOne(t *testing.T) {
 	if _, err := token.NewKey(strings.Repeat("k", 31)); err == nil {
 		t.Error("a key of 31 bytes is taken")
 	}
 }
 
-func TestCheckNamesEveryFault(t *testing.T) {
+func TestTokenCheck(t *testing.T) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci-bot@example.com")
 	for _, tt := range []struct {
 		name string
@@ -119,7 +119,7 @@ func TestCheckNamesEveryFault(t *testing.T) {
 	}
 }
 
-func TestLiveUntilItExpiresOrIsRevoked(t *testing.T) {
+func TestTokenLive(t *testing.T) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	end := tok.ExpiresAt
 	if !tok.Live(end.Add(-time.Nanosecond)) || tok.Live(end) {
@@ -131,7 +131,7 @@ func TestLiveUntilItExpiresOrIsRevoked(t *testing.T) {
 	}
 }
 
-func TestUseIsWrittenOnceAnHour(t *testing.T) {
+func TestTokenUntouched(t *testing.T) {
 	tok, _ := tokentest.Sample(t, tokentest.Key(t), "ci")
 	now := tok.CreatedAt
 	if !tok.Untouched(now) {
