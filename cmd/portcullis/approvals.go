@@ -41,9 +41,9 @@ func (c acceptCmd) Run(ctx context.Context, env *environment) error {
 	return settle(ctx, c.folder, "accept", approval.AcceptStore, env.stdout)
 }
 
-// settle decides for every record that the file lost, or had an older version of, which of the
-// two holds, and prints what became of each tool. A damaged file is kept under another name, and
-// a new one is made from the catalog, if that is what is to hold.
+// settle decides for every record that the file lost, or had an older version of, whether the
+// catalog's or the file's counts, and prints what became of each tool. restore keeps a damaged
+// file under another name and makes a new one from the catalog.
 func settle(ctx context.Context, f folder, command string, decide catalog.Settlement, out io.Writer) error {
 	snap, err := catalog.Load(ctx, dir.New(f.Dir), nil)
 	switch {
@@ -66,14 +66,14 @@ func settle(ctx context.Context, f folder, command string, decide catalog.Settle
 	}
 	settled, err := catalog.Settle(ctx, store, snap, decide, f.Actor, time.Now)
 	for _, r := range settled {
-		fmt.Fprintf(out, "%s: %s\n", r.ID(), standing(r))
+		fmt.Fprintf(out, "%s: %s\n", r.ID(), stateOf(r))
 	}
 	fmt.Fprintf(out, "%s settled; every other record was there\n", text.Count(len(settled), "record"))
 	return errors.Join(err, store.Close())
 }
 
-// standing says where a tool stands.
-func standing(r approval.Record) string {
+// stateOf returns a record's state in words.
+func stateOf(r approval.Record) string {
 	s := map[approval.State]string{
 		approval.Approved: "approved", approval.Pending: "waits for approval", approval.Changed: "changed, waits for approval",
 	}[r.State]

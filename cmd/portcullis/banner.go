@@ -24,7 +24,7 @@ import (
 // maxShown is how many faults, warnings or servers a banner names of each.
 const maxShown = 5
 
-// A banner tells whoever started the program where the gateway is and how it is:
+// A banner says to the person who started the program where the gateway is and how it is:
 // after the first sync, and again when its problems have changed.
 type banner struct {
 	serveCmd

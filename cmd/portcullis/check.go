@@ -69,7 +69,7 @@ func check(ctx context.Context, folder string, getenv func(string) string, out i
 	if err != nil {
 		return nil, err
 	}
-	c.hold(snap)
+	c.match(snap)
 	return c, nil
 }
 
@@ -139,7 +139,7 @@ func (c *checkup) readPolicy(ctx context.Context) bool {
 	return true
 }
 
-// noPolicy says what holds in a folder without a policy: what a gateway used before, if one
+// noPolicy prints what counts in a folder without a policy: what a gateway used before, if one
 // ran on this folder, else nothing.
 func (c *checkup) noPolicy(ctx context.Context) bool {
 	s := catalog.PolicyFile.Load(ctx, c.objects, object.Source[policy.Policy]{}, time.Now())
@@ -159,8 +159,8 @@ func (c *checkup) noPolicy(ctx context.Context) bool {
 	return true
 }
 
-// hold holds lists, toolsets and rules against the catalog.
-func (c *checkup) hold(snap *catalog.Snapshot) {
+// match prints what lists, toolsets and rules match in the catalog.
+func (c *checkup) match(snap *catalog.Snapshot) {
 	tools, universe := state.Inventory(c.cfg, snap)
 	bound := toolset.Compile(c.cfg, universe)
 	for _, s := range c.cfg.Servers {
@@ -176,7 +176,7 @@ func (c *checkup) hold(snap *catalog.Snapshot) {
 	matches := c.rules.Matches(c.cfg, tools)
 	for _, m := range matches {
 		if len(m.Always)+len(m.Some) > 0 {
-			c.printf("%s %s", c.where(m.Rule), deed(m))
+			c.printf("%s %s", c.where(m.Rule), effect(m))
 		} else if !warned[m.Rule] {
 			c.printf("warning: %s matches no tool of the catalog", c.where(m.Rule))
 		}
@@ -186,7 +186,7 @@ func (c *checkup) hold(snap *catalog.Snapshot) {
 	}
 }
 
-// where turns the place of a rule into file, line and name.
+// where returns file, line and name of a rule.
 func (c *checkup) where(rule string) string {
 	if place, ok := strings.CutPrefix(rule, "policy.cedar:"); ok {
 		line, id, _ := strings.Cut(place, " ")
@@ -199,8 +199,8 @@ func (c *checkup) where(rule string) string {
 	return c.configPath + ":" + strings.TrimSpace(place.String())
 }
 
-// deed says what a rule does in the catalog.
-func deed(m policy.Match) string {
+// effect returns what a rule does in the catalog.
+func effect(m policy.Match) string {
 	verb := "denies"
 	if m.Allow {
 		verb = "lets through"

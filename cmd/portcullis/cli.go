@@ -19,7 +19,7 @@ type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
 	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
 	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
-	Approvals approvalsCmd `cmd:"" help:"Say which approvals hold after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
+	Approvals approvalsCmd `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

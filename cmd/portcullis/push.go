@@ -22,8 +22,8 @@ type pushCmd struct {
 	Expect string `placeholder:"VERSION" help:"Replace the stored config only if its version begins with this (8 digits or more)."`
 }
 
-// Run checks the folder: of a file with a fault the gateway would take no notice, which nobody
-// would see here. Then it stores what differs.
+// Run checks the folder, since the gateway would leave a file with a fault unused and say so only
+// in its own log. Then it stores what differs.
 func (c pushCmd) Run(ctx context.Context, env *environment) error {
 	set := func(string) string { return "set" } // what counts is the environment of the functions
 	checked, err := check(ctx, c.Dir, set, env.stdout)
@@ -97,7 +97,7 @@ func push(ctx context.Context, objects object.Store, c *checkup, expect string, 
 	return nil
 }
 
-// withoutPolicy says what comes of a folder without a policy. A push takes none away.
+// withoutPolicy returns what comes of a folder without a policy. A push takes none away.
 func withoutPolicy(ctx context.Context, objects object.Store) string {
 	const none = "; to have none, push an empty file"
 	s := catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, time.Now())

@@ -84,8 +84,9 @@ func localSettings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings
 	return s, err
 }
 
-// owner returns to whom the gateway belongs; nil if it tells its callers apart, or if more
-// than this machine reaches it, where a key in a folder and a plain cookie are too little.
+// owner returns to whom the gateway belongs; nil if its callers prove who they
+// are, or if more than this machine reaches it, where a key in a folder and a plain cookie are
+// too little.
 func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr, log *slog.Logger) (*boot.Owner, error) {
 	if !s.Access.Open() || !addr.IP.IsLoopback() {
 		return nil, nil //nolint:nilnil // that there is none is no error
@@ -125,7 +126,7 @@ func serve(ctx context.Context, p *boot.Program, listener net.Listener, syncs fu
 	return err
 }
 
-// How long the program waits for whoever sends slowly, or nothing.
+// How long the program waits for a client that sends slowly, or nothing.
 const (
 	headerTime  = 10 * time.Second
 	requestTime = 30 * time.Second // until the body is there; 4 MiB need 140 KB a second
@@ -144,7 +145,7 @@ func newServer(base context.Context, h http.Handler, log *slog.Logger) *http.Ser
 }
 
 // patience is how long the requests in hand may go on after the program was told
-// to stop. Whoever tells it kills it after 10 s as a rule.
+// to stop. It is killed after 10 s as a rule.
 const patience = 6 * time.Second
 
 // stop lets the requests in hand end; those that take longer than patience are

@@ -54,8 +54,8 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 	}
 }
 
-// syncOnce runs a sync. The rooms below log how it and each server ended;
-// here is named what was not taken, which on AWS the admin API tells.
+// syncOnce runs a sync, which logs how it and each server ended, and logs the tools that it
+// refused. On AWS the admin API shows those.
 func syncOnce(ctx context.Context, p *boot.Program) {
 	r, err := p.Sync(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func syncOnce(ctx context.Context, p *boot.Program) {
 	}
 }
 
-// A watcher tells when the operator's files are others than before.
+// A watcher notices when the operator's files have changed.
 type watcher struct {
 	objects object.Store
 	etags   [2]string

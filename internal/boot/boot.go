@@ -41,9 +41,9 @@ type Options struct {
 }
 
 // An Owner is the person to whom a gateway on one machine belongs. Where every agent is
-// let in, the key tells him from them.
+// let in, only the key opens the admin API.
 type Owner struct {
-	Name string // what the audit calls him
+	Name string // in the audit
 	Key  secret.Text
 }
 

@@ -38,7 +38,7 @@ func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, "{\"status\":%q}", condition) // the caller has gone if this fails
 }
 
-// browsed tells a person who opens the endpoint in a browser what it is. Clients that ask
+// browsed explains the endpoint to a person who opens it in a browser. Clients that ask
 // for anything but a page are mcp's.
 func (p *Program) browsed(mcp http.Handler) http.Handler {
 	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +

@@ -40,16 +40,16 @@ func Start(ctx context.Context, objects object.Store) (*Servers, error) {
 	case err != nil:
 		return nil, err
 	}
-	var held *config.Config
+	var existing *config.Config
 	if !s.fresh {
-		if held, err = config.Parse(o.Data); err != nil {
+		if existing, err = config.Parse(o.Data); err != nil {
 			return nil, fmt.Errorf("%s: %w", config.Key, err)
 		}
 		s.tickets.update()
 	}
 	at := map[string]string{}
 	for name, h := range map[string]http.Handler{"notes": newNotes(), "tickets": s.tickets.handler()} {
-		addr, err := address(held, name)
+		addr, err := address(existing, name)
 		if err == nil {
 			at[name], err = s.listen(ctx, addr, h)
 		}

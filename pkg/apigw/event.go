@@ -50,7 +50,7 @@ type payload struct {
 	MultiValueQuery   map[string][]string `json:"multiValueQueryStringParameters"`
 }
 
-// parse tells the format by the event's version. An event of a REST API carries
+// parse takes the format from the event's version. An event of a REST API carries
 // none.
 func parse(raw []byte) (event, error) {
 	var p payload

@@ -1,8 +1,8 @@
 // Package config reads mcp_config.json: which servers exist, which tools the
 // operator offers, and how the gateway answers.
 //
-// A gateway that guesses what a half-wrong file meant opens what the operator
-// wanted shut, so [Parse] refuses unknown keys and reports every fault at once,
+// A gateway that guesses what a half-wrong file meant would allow what the operator
+// wanted locked, so [Parse] refuses unknown keys and reports every fault at once,
 // each with its JSON path; the caller keeps the last good config.
 package config
 

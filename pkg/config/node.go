@@ -3,13 +3,14 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A node is a JSON value that remembers where it stands, so that a fault found
@@ -164,7 +165,7 @@ func syntaxFault(data []byte, offset int, err error) *Fault {
 	return &Fault{Line: line, Col: col, Message: "not JSON: " + message}
 }
 
-// A ruler tells lines and columns. It goes on from the place that was asked for last, so
+// A ruler finds lines and columns. It goes on from the place that was asked for last, so
 // that many places in the order of the file cost no more than the file's length.
 type ruler struct {
 	data             []byte
@@ -190,7 +191,7 @@ func (r *ruler) position(offset int) (line, col int) {
 // JoinPath appends a member name to a JSON path: a.b, or a["b c"] where a dot would mislead.
 func JoinPath(path, name string) string {
 	if len(name) > maxKey || !plainKey(name) {
-		return fmt.Sprintf("%s[%q]", path, cut(name, maxKey))
+		return path + "[" + text.Quote(name, maxKey) + "]"
 	}
 	if path == "" {
 		return name
@@ -216,15 +217,5 @@ func plainKey(name string) bool {
 // index appends an array index to a JSON path.
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// clip cuts what a fault repeats of the file to 64 characters.
-func clip(s string) string { return cut(s, 64) }
-
-func cut(s string, limit int) string {
-	for i := range s {
-		if limit == 0 {
-			return s[:i] + "…"
-		}
-		limit--
-	}
-	return s
-}
+// clip cuts what a fault repeats of the file.
+func clip(s string) string { return text.Clip(s, 64) }

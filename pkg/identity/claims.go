@@ -20,7 +20,7 @@ import (
 // grant it does not have: no scope, no call.
 type ClaimMap struct {
 	ID          string   // claim that names the agent; "": sub
-	Scopes      []string // claims that hold scopes, as a list or parted by spaces; nil: scope, scp
+	Scopes      []string // claims that hold scopes, as a list or with spaces between; nil: scope, scp
 	ScopePrefix string   // "": portcullis:
 	Servers     string   // claim that lists servers, "*" for all; "": portcullis_servers
 	Toolsets    string   // claim that lists toolsets; "": portcullis_toolsets
@@ -127,7 +127,7 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	if toolsets, given := list(m.Toolsets); given {
 		a.Toolsets = append([]string{}, toolsets...)
 	}
-	a.Admin = hasAny(scopes, m.ScopePrefix+ScopeAdmin)
+	a.Admin = hasAny(scopes, m.ScopePrefix+scopeAdmin)
 	if m.AdminGroup != "" {
 		groups, _ := list(m.AdminClaim)
 		a.Admin = a.Admin || hasAny(groups, m.AdminGroup)

@@ -34,7 +34,7 @@ type keySet struct {
 	client      *http.Client
 	now         func() time.Time
 
-	fetching sync.Mutex              // held by who asks the issuer; others go on with the keys that there are
+	fetching sync.Mutex              // locked while the issuer is asked; other requests go on with the keys that there are
 	last     atomic.Pointer[keyRead] // nil: the issuer was never asked
 }
 

@@ -17,7 +17,7 @@ const (
 	maxFailures = 4096 // sources that are remembered
 )
 
-// A throttle slows down whoever sends agent tokens that do not exist. A token of 256 bits is
+// A throttle slows down sources that send agent tokens that do not exist. A token of 256 bits is
 // not guessed; what is saved is the store reads that guesses would cost.
 // The zero throttle is ready to use.
 type throttle struct {

@@ -15,8 +15,8 @@ import (
 // maxCredential is the longest bearer credential that is looked at, in bytes.
 const maxCredential = 16 << 10
 
-// ScopeAdmin is the scope of the admin API; the others are the names of the tiers.
-const ScopeAdmin = "admin"
+// scopeAdmin is the scope of the admin API; the others are the names of the tiers.
+const scopeAdmin = "admin"
 
 // firstScope is what a caller without credentials is told to ask for: enough to look
 // around and to call what changes nothing. A call that needs more says so.
@@ -93,9 +93,8 @@ func (v *Verifier) Authenticate(r *http.Request) (Agent, error) {
 	return Agent{}, e
 }
 
-// check tells the kinds of credentials apart by their first bytes, which nothing but a
-// kind's own may have. A JWT is judged by its signature, at the cost of that: nothing
-// is read, and so nobody waits for what others sent from his address.
+// check knows the kind of a credential by its first bytes, which no other kind may have. A JWT is judged by its signature, at the cost of that: nothing
+// is read, so a caller never waits for what others sent from the same address.
 func (v *Verifier) check(r *http.Request, credential string) (Agent, error) {
 	switch ours := strings.HasPrefix(credential, token.Prefix); {
 	case ours && v.o.Tokens != nil:
@@ -161,7 +160,7 @@ func notToken68(r rune) bool {
 const maxGood = 1024
 
 // known reports whether an agent token was good when it was last looked up. It is looked up
-// all the same; but a neighbor's failures do not shut out who has a name here.
+// again all the same, but failures of others at its address do not delay it.
 func (v *Verifier) known(sum [sha256.Size]byte) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -195,10 +194,10 @@ type admins struct{ Authenticator }
 func (a admins) Authenticate(r *http.Request) (Agent, error) {
 	agent, err := a.Authenticator.Authenticate(r)
 	if e, ok := errors.AsType[*Error](err); ok && len(e.Scopes) > 0 {
-		err = &Error{Kind: e.Kind, Scopes: []string{ScopeAdmin}, RetryAfter: e.RetryAfter, Err: e.Err}
+		err = &Error{Kind: e.Kind, Scopes: []string{scopeAdmin}, RetryAfter: e.RetryAfter, Err: e.Err}
 	}
 	if err == nil && !agent.Admin {
-		err = &Error{Kind: Scope, Scopes: []string{ScopeAdmin}, Err: errors.New("agent " + agent.ID + " is no admin")}
+		err = &Error{Kind: Scope, Scopes: []string{scopeAdmin}, Err: errors.New("agent " + agent.ID + " is no admin")}
 	}
 	if err != nil {
 		return Agent{}, err

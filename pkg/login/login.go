@@ -1,5 +1,5 @@
 // Package login keeps who is signed in at /admin with a browser, in the memory of one
-// process: on a machine where nobody else tells people apart, whoever reads the
+// process: on a machine without other accounts, the person who can read the
 // gateway's terminal or its folder is the one who may decide.
 //
 // A browser sends no key by itself, and a link that signed in by being opened would be
@@ -9,6 +9,8 @@ package login
 
 import (
 	"crypto/sha256"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 
 const (
 	codeLife    = 10 * time.Minute
-	idleLife    = time.Hour     // of a session that nobody uses
+	idleLife    = time.Hour     // of a session that is not used
 	sessionLife = 8 * time.Hour // of any session
 
 	maxCodes    = 16
@@ -37,11 +39,12 @@ type Sessions struct {
 	now   func() time.Time
 
 	mu    sync.Mutex
-	codes map[digest]time.Time // when it was made
-	open  map[digest]session
+	codes map[digest]times
+	open  map[digest]times // sessions
 }
 
-type session struct{ began, used time.Time }
+// times are when something was made, and last used.
+type times struct{ made, used time.Time }
 
 // New returns the sessions of a machine where one admin key opens /admin to one person,
 // whom the audit names. A nil now is time.Now.
@@ -49,7 +52,7 @@ func New(key secret.Text, actor string, now func() time.Time) *Sessions {
 	if now == nil {
 		now = time.Now
 	}
-	return &Sessions{key: sum(key.Reveal()), actor: actor, now: now, codes: map[digest]time.Time{}, open: map[digest]session{}}
+	return &Sessions{key: sum(key.Reveal()), actor: actor, now: now, codes: map[digest]times{}, open: map[digest]times{}}
 }
 
 // Code makes a code that signs one person in, once, within ten minutes. Beyond some codes
@@ -59,10 +62,7 @@ func (s *Sessions) Code() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
-	if len(s.codes) >= maxCodes {
-		delete(s.codes, oldest(s.codes, func(t time.Time) time.Time { return t }))
-	}
-	s.codes[sum(code)] = s.now()
+	s.add(s.codes, code, maxCodes)
 	return code
 }
 
@@ -86,11 +86,8 @@ func (s *Sessions) SignIn(secret string) (text string, ok bool) {
 		return "", false
 	}
 	delete(s.codes, d)
-	if len(s.open) >= maxSessions {
-		delete(s.open, oldest(s.open, func(x session) time.Time { return x.used }))
-	}
 	text = token.Random()
-	s.open[sum(text)] = session{s.now(), s.now()}
+	s.add(s.open, text, maxSessions)
 	return text, true
 }
 
@@ -120,27 +117,16 @@ func (s *Sessions) SignOut(text string) {
 // no change of the machine's clock moves.
 func (s *Sessions) sweep() {
 	now := s.now()
-	for d, made := range s.codes {
-		if now.Sub(made) >= codeLife {
-			delete(s.codes, d)
-		}
+	maps.DeleteFunc(s.codes, func(_ digest, t times) bool { return now.Sub(t.made) >= codeLife })
+	maps.DeleteFunc(s.open, func(_ digest, t times) bool { return now.Sub(t.used) >= idleLife || now.Sub(t.made) >= sessionLife })
+}
+
+// add adds a code or a session. If there are as many as may be, the one longest unused goes.
+func (s *Sessions) add(to map[digest]times, text string, most int) {
+	if len(to) >= most {
+		delete(to, slices.MinFunc(slices.Collect(maps.Keys(to)), func(a, b digest) int { return to[a].used.Compare(to[b].used) }))
 	}
-	for d, x := range s.open {
-		if now.Sub(x.used) >= idleLife || now.Sub(x.began) >= sessionLife {
-			delete(s.open, d)
-		}
-	}
+	to[sum(text)] = times{s.now(), s.now()}
 }
 
 func sum(secret string) digest { return sha256.Sum256([]byte(secret)) }
-
-// oldest returns the key of the value with the earliest time.
-func oldest[V any](m map[digest]V, at func(V) time.Time) (key digest) {
-	var first time.Time
-	for d, v := range m {
-		if t := at(v); first.IsZero() || t.Before(first) {
-			key, first = d, t
-		}
-	}
-	return key
-}

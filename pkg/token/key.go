@@ -17,7 +17,7 @@ import (
 // secrets knows one, and so that none is taken for another kind or for a JWT.
 const (
 	Prefix      = "pct_" // agent tokens
-	AdminPrefix = "pca_" // the admin key of a gateway that lets every agent in
+	adminPrefix = "pca_" // the admin key of a gateway that lets every agent in
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 func New() secret.Text { return secret.New(Prefix + Random()) }
 
 // NewAdmin makes an admin key.
-func NewAdmin() secret.Text { return secret.New(AdminPrefix + Random()) }
+func NewAdmin() secret.Text { return secret.New(adminPrefix + Random()) }
 
 // Random returns 256 random bits as text that can stand in a URL.
 func Random() string {
@@ -44,7 +44,7 @@ func Random() string {
 func Read(s string) (t secret.Text, ok bool) { return read(Prefix, s) }
 
 // ReadAdmin takes s for an admin key; ok is false if it cannot be one.
-func ReadAdmin(s string) (t secret.Text, ok bool) { return read(AdminPrefix, s) }
+func ReadAdmin(s string) (t secret.Text, ok bool) { return read(adminPrefix, s) }
 
 func read(prefix, s string) (secret.Text, bool) {
 	random, ok := strings.CutPrefix(s, prefix)

@@ -28,7 +28,7 @@ var (
 // Limits of a token.
 const (
 	MaxLife  = 365 * 24 * time.Hour
-	MaxName  = 64  // bytes; the audit names an agent by it
+	maxName  = 64  // bytes; the audit names an agent by it
 	maxList  = 200 // servers or toolsets
 	maxEntry = 128 // bytes of one of these
 )
@@ -122,7 +122,7 @@ func (t Token) Live(now time.Time) bool {
 // Untouched reports whether it is time to write again that t was used.
 func (t Token) Untouched(now time.Time) bool { return now.Sub(t.LastUsed) >= useEvery }
 
-// Revoke returns t as nobody can use it from now on; a revoked one as it is.
+// Revoke returns t revoked; one that is revoked already stays as it is.
 func (t Token) Revoke(actor string, now time.Time) Token {
 	if t.RevokedAt.IsZero() {
 		t.RevokedAt, t.RevokedBy = now.UTC(), actor
@@ -134,8 +134,8 @@ func (t Token) Revoke(actor string, now time.Time) Token {
 func (t Token) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if !ValidName(t.Name) {
-		fault("name %q: want 1 to %d letters, digits, and . _ @ -", t.Name, MaxName)
+	if !validName(t.Name) {
+		fault("name %q: want 1 to %d letters, digits, and . _ @ -", t.Name, maxName)
 	}
 	if len(t.ID) != idLength || len(t.Hash) != hashLength {
 		fault("id or hash is not of this package's making")
@@ -159,15 +159,15 @@ func (t Token) Check() error {
 		fault("expires %s after it is made: want more than nothing and at most 365 days", life)
 	}
 	if t.CreatedBy == "" {
-		fault("nobody made it")
+		fault("created_by is empty")
 	}
 	return errors.Join(faults...)
 }
 
-// ValidName reports whether a token may have this name. It stands in the audit, in
+// validName reports whether a token may have this name. It stands in the audit, in
 // rules and in logs, so it is plain.
-func ValidName(s string) bool {
-	return s != "" && len(s) <= MaxName && !strings.ContainsFunc(s, func(r rune) bool {
+func validName(s string) bool {
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._@-", r)
 	})
 }

@@ -103,7 +103,7 @@ func TestTokenCheck(t *testing.T) {
 		{"an empty server", func(k *token.Token) { k.Servers = []string{""} }, []string{"servers"}},
 		{"longer than a year", func(k *token.Token) { k.ExpiresAt = k.CreatedAt.Add(token.MaxLife + time.Second) }, []string{"365 days"}},
 		{"ended before it began", func(k *token.Token) { k.ExpiresAt = k.CreatedAt }, []string{"expires"}},
-		{"made by nobody", func(k *token.Token) { k.CreatedBy = "" }, []string{"nobody"}},
+		{"made by nobody", func(k *token.Token) { k.CreatedBy = "" }, []string{"created_by"}},
 		{"two faults", func(k *token.Token) { k.Name, k.Toolsets = "", []string{""} }, []string{"name", "toolsets"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
