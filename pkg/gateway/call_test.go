@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
@@ -36,29 +37,7 @@ func TestCallLocked(t *testing.T) {
 			if r.Raw != first {
 				t.Errorf("%s: the variant is told before the lock: %s", name, r.Text)
 			}
-			var lock struct{ Name, Status, Remediation, Note, Link string }
-			if err := json.Unmarshal(r.Meta["dev.portcullis/lock"], &lock); err != nil {
-				t.Fatalf("%s: %v in %s", name, err, r.Raw)
-			}
-			if !r.IsError || lock.Name != name || lock.Status != status || lock.Remediation == "" {
-				t.Errorf("%s: %s", name, r.Raw)
-			}
-			for _, part := range []string{status, lock.Remediation, lock.Note, "retrieve_tools include_disabled:true"} {
-				if !strings.Contains(r.Text, part) {
-					t.Errorf("%s: the text does not say %q: %s", name, part, r.Text)
-				}
-			}
-			byConfig := status == "disabled_by_config"
-			if strings.Contains(r.Text, "Tool is disabled and not callable.") == byConfig {
-				t.Errorf("%s: %s", name, r.Text)
-			}
-			user := status == "disabled_by_user" || status == "pending_approval"
-			if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "ask the user") != user {
-				t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
-			}
-			if (lock.Note != "") != (name == "denied:shred_document") {
-				t.Errorf("%s: note %q", name, lock.Note)
-			}
+			checkLocked(t, name, status, r)
 		}
 		all += first
 		if file, ok := golden[name]; ok {
@@ -73,6 +52,34 @@ func TestCallLocked(t *testing.T) {
 		if strings.Contains(all, secret) {
 			t.Errorf("an answer carries %q", secret)
 		}
+	}
+}
+
+// checkLocked checks what a call of a locked tool answers.
+func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
+	t.Helper()
+	var lock struct{ Name, Status, Remediation, Note, Link string }
+	if err := json.Unmarshal(r.Meta["dev.portcullis/lock"], &lock); err != nil {
+		t.Fatalf("%s: %v in %s", name, err, r.Raw)
+	}
+	if !r.IsError || lock.Name != name || lock.Status != status || lock.Remediation == "" {
+		t.Errorf("%s: %s", name, r.Raw)
+	}
+	for _, part := range []string{status, lock.Remediation, lock.Note, "retrieve_tools include_disabled:true"} {
+		if !strings.Contains(r.Text, part) {
+			t.Errorf("%s: the text does not say %q: %s", name, part, r.Text)
+		}
+	}
+	byConfig := status == "disabled_by_config"
+	if strings.Contains(r.Text, "Tool is disabled and not callable.") == byConfig {
+		t.Errorf("%s: %s", name, r.Text)
+	}
+	user := status == "disabled_by_user" || status == "pending_approval"
+	if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "ask the user") != user {
+		t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
+	}
+	if (lock.Note != "") != (name == "denied:shred_document") {
+		t.Errorf("%s: note %q", name, lock.Note)
 	}
 }
 

@@ -52,14 +52,14 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 // the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
 // call may have taken effect; without it, it did not. meta holds further members and may be nil.
 func Failed(server string, e *outcome.CallError, meta map[string]any) (json.RawMessage, error) {
-	type failure struct {
+	type details struct {
 		Server     string         `json:"server,omitempty"`
 		Status     outcome.Status `json:"status"`
 		Reason     string         `json:"reason"`
 		Delivered  bool           `json:"delivered,omitempty"`
 		RetryAfter int            `json:"retry_after,omitempty"` // seconds
 	}
-	all := map[string]any{"dev.portcullis/upstream": failure{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
+	all := map[string]any{"dev.portcullis/upstream": details{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
 	maps.Copy(all, meta)
 	return result(e.Message(server), true, all)
 }

@@ -138,15 +138,12 @@ func TestRemediation(t *testing.T) {
 		t.Run(string(tc.status), func(t *testing.T) {
 			with, without := lock.Remediation(tc.status, link), lock.Remediation(tc.status, "")
 			for _, text := range []string{with, without} {
-				for _, s := range tc.has {
-					if !strings.Contains(text, s) {
-						t.Errorf("%q does not say %q", text, s)
-					}
+				says := func(s string) bool { return strings.Contains(text, s) }
+				if i := slices.IndexFunc(tc.has, func(s string) bool { return !says(s) }); i >= 0 {
+					t.Errorf("%q does not say %q", text, tc.has[i])
 				}
-				for _, s := range tc.hasNot {
-					if strings.Contains(text, s) {
-						t.Errorf("%q says %q", text, s)
-					}
+				if i := slices.IndexFunc(tc.hasNot, says); i >= 0 {
+					t.Errorf("%q says %q", text, tc.hasNot[i])
 				}
 				if tc.status != lock.DisabledByConfig && !strings.HasPrefix(text, "Tool is disabled and not callable. ") {
 					t.Errorf("%q does not begin with what is common to all but a denial", text)

@@ -69,34 +69,37 @@ func TestPolicyFile(t *testing.T) {
 		if _, err := h.Syncer.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for process, loader := range map[string]*state.Loader{"warm": warm, "cold": state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now})} {
-			h.States = loader
-			want := map[string]lock.Status{"files:read": row.read, "files:write": row.write, "mail:send": lock.PendingApproval}
-			if process == "cold" && row.cold != same {
-				want = map[string]lock.Status{"files:read": row.cold, "files:write": row.cold, "mail:send": row.cold}
-			}
-			if diff := cmp.Diff(want, h.statuses()); diff != "" {
-				t.Errorf("%s, %s (-want +got):\n%s", row.event, process, diff)
-			}
-			for range 2 { // a look at the same file again clears no flag
-				s := loader.Load(t.Context())
-				if p := s.Health.Policy; p.Stale != row.stale || (p.Err != nil) != row.stale || (s.Policy == nil) != (process == "cold" && row.cold == unknown) {
-					t.Errorf("%s, %s: %+v, want stale %t", row.event, process, p, row.stale)
-				}
-				if row.write == denied && s.Health.Policy.Version == "" {
-					t.Errorf("%s, %s: the version of what is in use is missing", row.event, process)
-				}
-				h.Clock.Wait(30 * time.Second)
-			}
-			if process == "warm" && row.stale {
-				if n := strings.Count(log.String(), "\n"); n != 1 {
-					t.Errorf("%s: %d lines are logged, want one:\n%s", row.event, n, log.String())
-				}
-			}
-			if process == "warm" {
-				log.Reset()
-			}
+		want := map[string]lock.Status{"files:read": row.read, "files:write": row.write, "mail:send": lock.PendingApproval}
+		h.States = warm
+		h.checkPolicy(row.event+", warm", want, row.stale, false)
+		if n := strings.Count(log.String(), "\n"); row.stale && n != 1 {
+			t.Errorf("%s: %d lines are logged, want one:\n%s", row.event, n, log.String())
 		}
+		log.Reset()
+		if row.cold != same {
+			want = map[string]lock.Status{"files:read": row.cold, "files:write": row.cold, "mail:send": row.cold}
+		}
+		h.States = state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now})
+		h.checkPolicy(row.event+", cold", want, row.stale, row.cold == unknown)
+	}
+}
+
+// checkPolicy checks what the loader makes of the policy file: the statuses, whether something
+// older is in use, or nothing at all. A second look at the same file changes nothing.
+func (h *fixture) checkPolicy(what string, want map[string]lock.Status, stale, none bool) {
+	h.T.Helper()
+	for range 2 {
+		if diff := cmp.Diff(want, h.statuses()); diff != "" {
+			h.T.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		s := h.States.Load(h.T.Context())
+		if p := s.Health.Policy; p.Stale != stale || (p.Err != nil) != stale || (s.Policy == nil) != none {
+			h.T.Errorf("%s: %+v, want stale %t", what, p, stale)
+		}
+		if want["files:write"] == lock.DisabledByConfig && s.Health.Policy.Version == "" {
+			h.T.Errorf("%s: the version of what is in use is missing", what)
+		}
+		h.Clock.Wait(30 * time.Second)
 	}
 }
 

@@ -88,53 +88,66 @@ func (w *scenario) emptyServer(name string) bool {
 	return false
 }
 
+// known returns the ids that the agent may know of.
+func (w *scenario) known() []string {
+	if w.agent.Toolsets == nil {
+		return w.inScope()
+	}
+	var own []string
+	for _, name := range w.agent.Toolsets {
+		own = append(own, w.group(name)...)
+	}
+	return both(w.inScope(), own)
+}
+
+// exists reports whether a toolset does, for an agent to which these ids are visible.
+func (w *scenario) exists(name string, visible []string) bool {
+	switch strings.ToLower(name) {
+	case "", "all", "default":
+		return true
+	}
+	return len(both(w.group(name), visible)) > 0 || w.emptyServer(name)
+}
+
+// asked returns what the two lists of a request name, within the ids of its path.
+func (w *scenario) asked(in input, visible, path []string) (ids []string, unknown bool) {
+	for _, name := range in.toolsets {
+		if w.exists(name, visible) {
+			ids = append(ids, w.group(name)...)
+		} else {
+			unknown = true
+		}
+	}
+	for _, name := range in.tools {
+		found := w.named(name, visible)
+		if len(found) > 1 {
+			found = w.named(name, path)
+			if len(found) > 1 {
+				unknown = true
+				continue
+			}
+		} else if len(found) == 0 {
+			unknown = true
+		}
+		ids = append(ids, found...)
+	}
+	return ids, unknown
+}
+
 // formula returns what the request is offered, in order, or that it is refused.
 func (w *scenario) formula(in input) (offer []string, refused bool) {
-	known := w.inScope()
-	if w.agent.Toolsets != nil {
-		var own []string
-		for _, name := range w.agent.Toolsets {
-			own = append(own, w.group(name)...)
-		}
-		known = both(known, own)
-	}
+	known := w.known()
 	visible := both(known, w.offeredByOperator())
-	exists := func(name string) bool {
-		switch strings.ToLower(name) {
-		case "", "all", "default":
-			return true
-		}
-		return len(both(w.group(name), visible)) > 0 || w.emptyServer(name)
-	}
-	u := visible
+	path := visible
 	if in.path != "" {
-		u = both(u, w.group(in.path))
-		refused = refused || !exists(in.path)
+		path = both(visible, w.group(in.path))
+		refused = !w.exists(in.path, visible)
 	}
-	chosen := u
+	chosen := path
 	if in.toolsets != nil || in.tools != nil {
-		var asked []string
-		for _, name := range in.toolsets {
-			if exists(name) {
-				asked = append(asked, w.group(name)...)
-			} else {
-				refused = refused || !in.lenient
-			}
-		}
-		for _, name := range in.tools {
-			ids := w.named(name, visible)
-			if len(ids) > 1 {
-				ids = w.named(name, u)
-				if len(ids) > 1 {
-					refused = refused || !in.lenient
-					continue
-				}
-			} else if len(ids) == 0 {
-				refused = refused || !in.lenient
-			}
-			asked = append(asked, ids...)
-		}
-		chosen = both(u, asked)
+		asked, unknown := w.asked(in, visible, path)
+		chosen = both(path, asked)
+		refused = refused || unknown && !in.lenient
 	}
 	for _, name := range in.exclude {
 		ids := w.named(name, known)

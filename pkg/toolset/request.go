@@ -51,8 +51,8 @@ type Request struct {
 	lenient  bool
 }
 
-// Narrows reports whether the request asks for less than everything.
-func (r Request) Narrows() bool {
+// narrows reports whether the request asks for less than everything.
+func (r Request) narrows() bool {
 	return r.path != "" || r.toolsets.given || r.tools.given || len(r.exclude.names) > 0 || r.readOnly
 }
 

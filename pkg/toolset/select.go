@@ -80,7 +80,7 @@ func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
 		Tools: asked.tools, Ignored: slices.Compact(q.ignored), bound: b, view: q.view,
 		patterns: append(slices.Clone(q.view.patterns), within.pattern, asked.pattern),
 	}
-	if asked.tools.Len() == 0 && req.Narrows() {
+	if asked.tools.Len() == 0 && req.narrows() {
 		return Selection{}, s.nothing()
 	}
 	return s, nil
