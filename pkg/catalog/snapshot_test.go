@@ -84,79 +84,90 @@ func build(t testing.TB, in catalog.Input) *catalog.Snapshot {
 	return s
 }
 
-func TestSnapshot(t *testing.T) {
+// reopened is the sample, and its snapshot read back from its bytes.
+func reopened(t *testing.T) (catalog.Input, *catalog.Snapshot) {
+	t.Helper()
 	in := sample(t)
 	s, err := catalog.Decode(bytes.Clone(build(t, in).Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("ids", func(t *testing.T) {
-		var ids []string
-		for i := range s.Len() {
-			ids = append(ids, s.ID(i).String())
+	return in, s
+}
+
+func TestSnapshotIDs(t *testing.T) {
+	_, s := reopened(t)
+	var ids []string
+	for i := range s.Len() {
+		ids = append(ids, s.ID(i).String())
+	}
+	if diff := cmp.Diff([]string{"fs-2:list_files", "fs:delete_file", "fs:list_files", "fs:odd.Name-1"}, ids); diff != "" {
+		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+	for _, id := range []tool.ID{{}, {Server: "fs"}, {Server: "fs", Name: "list_file"}, {Server: "fs", Name: "list_filesx"}, {Server: "zz", Name: "a"}, {Name: "fs:list_files"}} {
+		if i, ok := s.Find(id); ok {
+			t.Errorf("Find(%q) = %d", id, i)
 		}
-		if diff := cmp.Diff([]string{"fs-2:list_files", "fs:delete_file", "fs:list_files", "fs:odd.Name-1"}, ids); diff != "" {
-			t.Errorf("ids (-want +got):\n%s", diff)
-		}
-		for _, id := range []tool.ID{{}, {Server: "fs"}, {Server: "fs", Name: "list_file"}, {Server: "fs", Name: "list_filesx"}, {Server: "zz", Name: "a"}, {Name: "fs:list_files"}} {
-			if i, ok := s.Find(id); ok {
-				t.Errorf("Find(%q) = %d", id, i)
+	}
+}
+
+func TestSnapshotTools(t *testing.T) {
+	in, s := reopened(t)
+	for _, server := range in.Servers {
+		for _, listed := range server.Tools {
+			id := tool.ID{Server: server.Name, Name: listed.Definition.Name}
+			i, ok := s.Find(id)
+			if !ok {
+				t.Fatalf("%s not found", id)
+			}
+			want := catalog.Tool{ID: id, Definition: listed.Definition}
+			want.Signature, want.Lossy = signature.Of(listed.Definition.InputSchema, listed.Definition.OutputSchema)
+			if listed.Record != nil { // its definitions are kept apart, the approved one only where it differs
+				r := *listed.Record
+				r.Approved, r.Current, want.Approval = nil, nil, &r
+			}
+			if id.String() == "fs:delete_file" {
+				want.ApprovedRaw = json.RawMessage(richBefore)
+			}
+			got := s.Tool(i)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", id, diff)
+			}
+			if cap(got.Definition.InputSchema) != len(got.Definition.InputSchema) {
+				t.Errorf("%s: appending to a schema would write into the snapshot", id)
 			}
 		}
-	})
-	t.Run("tools", func(t *testing.T) {
-		for _, server := range in.Servers {
-			for _, want := range server.Tools {
-				i, ok := s.Find(tool.ID{Server: server.Name, Name: want.Definition.Name})
-				if !ok {
-					t.Errorf("%s:%s not found", server.Name, want.Definition.Name)
-					continue
-				}
-				got, record, approved := s.Tool(i), want.Record, json.RawMessage(nil)
-				if record != nil { // the definitions are kept apart, the approved one only where it differs
-					c := *record
-					c.Approved, c.Current, record = nil, nil, &c
-				}
-				if got.ID.String() == "fs:delete_file" {
-					approved = json.RawMessage(richBefore)
-				}
-				text, lossy := signature.Of(want.Definition.InputSchema, want.Definition.OutputSchema)
-				want := catalog.Tool{ID: got.ID, Definition: want.Definition, Signature: text, Lossy: lossy, Approval: record, ApprovedRaw: approved}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", got.ID, diff)
-				}
-				if cap(got.Definition.InputSchema) != len(got.Definition.InputSchema) {
-					t.Errorf("%s: appending to a schema would write into the snapshot", got.ID)
-				}
-			}
-		}
-	})
-	t.Run("servers", func(t *testing.T) {
-		want := []catalog.Server{
-			{Name: "empty", Enabled: true},
-			{Name: "fs", First: 1, Tools: 3},
-			{Name: "fs-2", Enabled: true, First: 0, Tools: 1},
-		}
-		if diff := cmp.Diff(want, s.Servers()); diff != "" {
-			t.Errorf("servers (-want +got):\n%s", diff)
-		}
-		if got, ok := s.Server("fs"); !ok || got.Tools != 3 {
-			t.Errorf("Server(fs) = %+v, %v", got, ok)
-		}
-		if _, ok := s.Server("f"); ok {
-			t.Error("Server(f) was found")
-		}
-	})
-	t.Run("search index", func(t *testing.T) {
-		view := tool.NewSet(s.Len())
-		for i := range s.Len() {
-			view.Add(i)
-		}
-		res := s.Index().Rank(s.Index().Query("delete file"), view, 1, search.Options{Lexical: true})
-		if len(res.Hits) != 1 || s.ID(res.Hits[0].Doc).String() != "fs:delete_file" {
-			t.Errorf("search for delete file found %+v", res.Hits)
-		}
-	})
+	}
+}
+
+func TestSnapshotServers(t *testing.T) {
+	_, s := reopened(t)
+	want := []catalog.Server{
+		{Name: "empty", Enabled: true},
+		{Name: "fs", First: 1, Tools: 3},
+		{Name: "fs-2", Enabled: true, First: 0, Tools: 1},
+	}
+	if diff := cmp.Diff(want, s.Servers()); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	if got, ok := s.Server("fs"); !ok || got.Tools != 3 {
+		t.Errorf("Server(fs) = %+v, %v", got, ok)
+	}
+	if _, ok := s.Server("f"); ok {
+		t.Error("Server(f) was found")
+	}
+}
+
+func TestSnapshotIndex(t *testing.T) {
+	_, s := reopened(t)
+	view := tool.NewSet(s.Len())
+	for i := range s.Len() {
+		view.Add(i)
+	}
+	res := s.Index().Rank(s.Index().Query("delete file"), view, 1, search.Options{Lexical: true})
+	if len(res.Hits) != 1 || s.ID(res.Hits[0].Doc).String() != "fs:delete_file" {
+		t.Errorf("search for delete file found %+v", res.Hits)
+	}
 }
 
 func TestBuildOrder(t *testing.T) {

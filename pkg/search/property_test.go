@@ -1,14 +1,14 @@
 package search
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // randomDoc makes a tool out of few words, so that tools share many of them.
@@ -28,92 +28,58 @@ func randomDoc(r *rand.Rand) Doc {
 	}
 }
 
-// TestRankOutsideView adds, removes and changes tools outside a
-// view of random catalogs. Every score of the view stays the same to the last bit.
+// among returns the documents of a view with others before, between and after them, and
+// their numbers there.
+func among(r *rand.Rand, inside []Doc) (catalog []Doc, numbers []int) {
+	for _, d := range inside {
+		for range r.IntN(4) {
+			catalog = append(catalog, randomDoc(r))
+		}
+		numbers = append(numbers, len(catalog))
+		catalog = append(catalog, d)
+	}
+	return catalog, numbers
+}
+
+// TestRankOutsideView adds, removes and changes tools outside a view of random
+// catalogs. Every score of the view lies in 0…1 and stays the same to the last bit.
 func TestRankOutsideView(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	typist := newTypist()
 	for round := range 200 {
 		inside := make([]Doc, 1+r.IntN(30))
+		numbers := make([]int, len(inside))
 		for i := range inside {
-			inside[i] = randomDoc(r)
+			inside[i], numbers[i] = randomDoc(r), i
 		}
 		query := randomDoc(r).Description
 		if round%2 == 0 {
 			query = typist.spoil(query)
 		}
-		o := Options{Lexical: round%5 == 0}
-		alone := indexOf(t, inside)
-		want := alone.Rank(alone.Query(query), fullSet(len(inside)), 10, o)
 		half := r.IntN(len(inside))
-		outranking := func(ix *Index, n int, number func(int) int) int {
-			a, b := tool.NewSet(n), tool.NewSet(n)
-			for i := range inside {
-				if i < half {
-					a.Add(number(i))
-				} else {
-					b.Add(number(i))
-				}
+		rank := func(catalog []Doc, numbers []int) (Result, int) {
+			ix, o := indexOf(t, catalog), Options{Lexical: round%5 == 0}
+			q, n := ix.Query(query), len(catalog)
+			found := ix.Rank(q, viewOf(n, numbers...), 30, o)
+			for i, h := range found.Hits {
+				found.Hits[i].Doc = slices.Index(numbers, h.Doc)
 			}
-			return ix.Outranking(ix.Query(query), a, b, o)
+			return found, ix.Outranking(q, viewOf(n, numbers[:half]...), viewOf(n, numbers[half:]...), o)
 		}
-		better := outranking(alone, len(inside), func(i int) int { return i })
-		for range 3 {
-			// The tools of the view keep their order; others come before, between and after.
-			var catalog []Doc
-			var numbers []int
-			for _, d := range inside {
-				for range r.IntN(4) {
-					catalog = append(catalog, randomDoc(r))
-				}
-				numbers = append(numbers, len(catalog))
-				catalog = append(catalog, d)
-			}
-			ix := indexOf(t, catalog)
-			got := ix.Rank(ix.Query(query), viewOf(len(catalog), numbers...), 10, o)
-			moved := Result{Total: want.Total}
-			for _, h := range want.Hits {
-				h.Doc = numbers[h.Doc]
-				moved.Hits = append(moved.Hits, h)
-			}
-			if diff := cmp.Diff(moved, got); diff != "" {
-				t.Fatalf("query %q: tools outside the view change its result (-alone +among others):\n%s", query, diff)
-			}
-			if got := outranking(ix, len(catalog), func(i int) int { return numbers[i] }); got != better {
-				t.Fatalf("query %q: among others %d tools outrank, alone %d", query, got, better)
+		want, better := rank(inside, numbers)
+		for _, h := range want.Hits {
+			if lowest, highest := min(h.Score, h.Lexical, h.Semantic), max(h.Score, h.Lexical, h.Semantic); !(lowest >= 0 && highest <= 1) {
+				t.Fatalf("query %q: hit %+v is not within 0…1", query, h)
 			}
 		}
-	}
-}
-
-func TestBuildTwice(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	catalog := make([]Doc, 50)
-	for i := range catalog {
-		catalog[i] = randomDoc(r)
-	}
-	first := Build(catalog)
-	for range 5 {
-		if string(Build(catalog)) != string(first) {
+		if !bytes.Equal(Build(inside), Build(inside)) {
 			t.Fatal("Build gives other bytes for the same docs")
 		}
-	}
-}
-
-func TestScoreRange(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 10))
-	for range 200 {
-		catalog := make([]Doc, 1+r.IntN(20))
-		for i := range catalog {
-			catalog[i] = randomDoc(r)
-		}
-		ix := indexOf(t, catalog)
-		query := randomDoc(r).Description
-		for _, h := range ix.Rank(ix.Query(query), fullSet(len(catalog)), 20, Options{}).Hits {
-			for _, x := range []float64{h.Score, h.Lexical, h.Semantic} {
-				if !(x >= 0 && x <= 1) {
-					t.Fatalf("query %q: hit %+v is not within 0…1", query, h)
-				}
+		for range 3 {
+			got, outranking := rank(among(r, inside))
+			if diff := cmp.Diff(want, got); diff != "" || outranking != better {
+				t.Fatalf("query %q: among others %d tools outrank, alone %d; tools outside the view change its result (-alone +among others):\n%s",
+					query, outranking, better, diff)
 			}
 		}
 	}

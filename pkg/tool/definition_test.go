@@ -45,34 +45,20 @@ func TestParseDefinition(t *testing.T) {
 	}
 }
 
-func TestParseDefinitionAbsentFields(t *testing.T) {
-	for _, in := range []string{
-		`{"name":"a"}`,
-		`{"name":"a","description":null,"title":null,"inputSchema":null,"outputSchema":null,"annotations":null}`,
-		`{"name":"a","annotations":{"readOnlyHint":null,"title":null}}`,
+func TestParseDefinitionFields(t *testing.T) {
+	for name, in := range map[string]string{
+		"absent":       `{"name":"a"}`,
+		"null":         `{"name":"a","description":null,"title":null,"inputSchema":null,"outputSchema":null,"annotations":null}`,
+		"null hints":   `{"name":"a","annotations":{"readOnlyHint":null,"title":null}}`,
+		"another case": `{"name":"a","NAME":"b","Description":"no","InputSchema":{},"annotations":{"READONLYHINT":true,"readonlyhint":true}}`,
 	} {
 		got, err := ParseDefinition([]byte(in))
 		if err != nil {
-			t.Errorf("ParseDefinition(%s) = %v", in, err)
-			continue
+			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(Definition{Raw: json.RawMessage(in), Name: "a", Hash: got.Hash}, got); diff != "" {
-			t.Errorf("ParseDefinition(%s) (-want +got):\n%s", in, diff)
+			t.Errorf("%s: ParseDefinition (-want +got):\n%s", name, diff)
 		}
-	}
-}
-
-func TestParseDefinitionKeyCase(t *testing.T) {
-	got, err := ParseDefinition([]byte(
-		`{"name":"a","NAME":"b","Description":"no","InputSchema":{},"annotations":{"READONLYHINT":true,"readonlyhint":true}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Name != "a" || got.Description != "" || got.InputSchema != nil {
-		t.Errorf("definition = %+v, took a key of another case", got)
-	}
-	if got.Annotations.Tier() != Destructive {
-		t.Errorf("a hint that no client reads opened the tier %v", got.Annotations.Tier())
 	}
 }
 

@@ -1,8 +1,6 @@
 package embedding_test
 
 import (
-	"bytes"
-	"compress/flate"
 	"encoding/json"
 	"math"
 	"os"
@@ -112,30 +110,6 @@ func BenchmarkDefault(b *testing.B) {
 			b.Fatal("no table")
 		}
 	}
-}
-
-// BenchmarkZip packs the table as the zip of a function does. Target: 2.4 MB.
-func BenchmarkZip(b *testing.B) {
-	file, err := os.ReadFile("table.bin")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var packed bytes.Buffer
-	for b.Loop() {
-		packed.Reset()
-		w, err := flate.NewWriter(&packed, flate.DefaultCompression)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := w.Write(file); err != nil {
-			b.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(len(file))/1e6, "MB")
-	b.ReportMetric(float64(packed.Len())/1e6, "zip-MB")
 }
 
 // BenchmarkQueryVector makes the vector of a query of 12 words. Target: 15 µs, 0 allocations.
