@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var benchQueries = []string{
@@ -69,9 +70,7 @@ func BenchmarkSync(b *testing.B) {
 // From the start of the process to the first answer, from a stored catalog of 527 tools.
 func BenchmarkStartToFirstAnswer(b *testing.B) {
 	w := newReal(b, `, "approval": "off"`)
-	if err := w.stop(); err != nil {
-		b.Fatal(err)
-	}
+	require.OK(b, w.stop())
 	bin := filepath.Join(b.TempDir(), "local")
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -79,9 +78,7 @@ func BenchmarkStartToFirstAnswer(b *testing.B) {
 	latencies(b, func(int) {
 		addr := local.Addr(b)
 		cmd := exec.CommandContext(b.Context(), bin, "serve", "--dir", w.dir, "--addr", addr)
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
+		require.OK(b, cmd.Start())
 		defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 		local.Until(b, "it listens", func() bool {
 			c, err := net.Dial("tcp", addr)

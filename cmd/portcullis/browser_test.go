@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // browser opens a headless Chromium that talks to nobody but the page's own server.
@@ -138,9 +139,7 @@ func TestTheSignInLinkInABrowser(t *testing.T) {
 func see[T any](tab context.Context, t *testing.T, a chromedp.Action[T]) T {
 	t.Helper()
 	v, err := chromedp.Run(tab, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return v
 }
 

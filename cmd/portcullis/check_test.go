@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // checked runs check on a folder with these files ("": none) and a catalog, if any, and returns
@@ -21,15 +22,11 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	if from != "" {
-		if err := os.CopyFS(filepath.Join(dir, "catalog"), os.DirFS(filepath.Join(from, "catalog"))); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.CopyFS(filepath.Join(dir, "catalog"), os.DirFS(filepath.Join(from, "catalog"))))
 	}
 	writeConfig(t, dir, config)
 	if policy != "" {
-		if err := os.WriteFile(filepath.Join(dir, "config", "policy.cedar"), []byte(policy), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.WriteFile(filepath.Join(dir, "config", "policy.cedar"), []byte(policy), 0o600))
 	}
 	var out strings.Builder
 	err := run(t.Context(), []string{"check", dir}, &environment{getenv: noEnv, stdout: &out, stderr: &out})
@@ -134,9 +131,7 @@ forbid (principal, action, resource == Tool::"fetch");
 // against a catalog that another config was made with.
 func TestCheckSaysWhatTheRulesMatch(t *testing.T) {
 	o := newSix(t, "search", `{}`)
-	if err := o.stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, o.stop())
 	config := `{
   "mcpServers": {
     "files": {"url": "https://files.example/mcp", "enabled_tools": ["get_*", "delete_*"], "disabled_tools": ["delete_*", "zip_*"],
@@ -211,9 +206,7 @@ func TestTheExitCodeOfACheckSaysWhetherThereAreFaults(t *testing.T) {
 
 func TestVersionIsPrinted(t *testing.T) {
 	var out, diagnostics strings.Builder
-	if err := run(t.Context(), []string{"--version"}, &environment{getenv: noEnv, stdout: &out, stderr: &diagnostics}); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, run(t.Context(), []string{"--version"}, &environment{getenv: noEnv, stdout: &out, stderr: &diagnostics}))
 	if want := "portcullis " + boot.LongVersion() + "\n"; out.String() != want || diagnostics.Len() > 0 || !strings.Contains(want, "go1.") {
 		t.Errorf("printed %q and %q, want %q", out.String(), diagnostics.String(), want)
 	}

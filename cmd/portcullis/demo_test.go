@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The README's first minute, step by step.
@@ -14,13 +15,10 @@ func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 
 	found := p.Call("retrieve_tools", map[string]any{"query": "assign a ticket to somebody", "include_disabled": true})
-	var answer struct {
+	answer := require.JSON[struct {
 		Disabled    []struct{ Name, Description, Status string }
 		Remediation map[string]string
-	}
-	if err := json.Unmarshal([]byte(found.Text), &answer); err != nil {
-		t.Fatalf("%v: %s", err, found.Text)
-	}
+	}](t, found.Text)
 	status := map[string]string{}
 	for _, d := range answer.Disabled {
 		status[d.Name] = d.Status
@@ -68,9 +66,7 @@ func TestDemoWithTokens(t *testing.T) {
 	if log := p.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
 		t.Errorf("log:\n%s", log)
 	}
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, p.stop())
 	if said := p.out.String(); !strings.Contains(said, "callable") || !strings.Contains(said, "; for an agent that no rule names") {
 		t.Errorf("the banner does not say whose tools it counts:\n%s", said)
 	}

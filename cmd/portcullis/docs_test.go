@@ -10,14 +10,13 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The examples of the page on toolsets are run against the demo: each prints the text that stands below it.
 func TestExamplesOfTheToolsetsPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "toolsets.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	for _, name := range toolset.Headers() {
 		if !strings.Contains(string(page), "`"+name) {
 			t.Errorf("the page does not name %s", name)

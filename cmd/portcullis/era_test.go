@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // An era is one generation of the protocol, as a client speaks it.
@@ -82,9 +83,7 @@ func (c *client) send(method string, params map[string]any) answer {
 		}
 	}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	require.OK(c.T, err)
 	a := answer{Answer: c.Do(http.MethodPost, "/mcp"+c.path, string(body), header)}
 	var id struct{ ID int }
 	if json.Unmarshal([]byte(a.Body), &a) != nil || json.Unmarshal([]byte(a.Body), &id) != nil || id.ID != 7 {

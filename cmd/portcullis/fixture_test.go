@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -114,9 +115,7 @@ func writeWhole(t testing.TB, dir, name, data string) {
 	if err == nil {
 		err = os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, name))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 }
 
 // servers are upstream servers by name.

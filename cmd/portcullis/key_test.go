@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestAdminKey(t *testing.T) {
@@ -31,9 +32,7 @@ func TestAdminKey(t *testing.T) {
 		t.Helper()
 		dir = t.TempDir()
 		key, _, err := open(t, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return dir, filepath.Join(dir, keyFile), key
 	}
 	t.Run("is made once, for its user alone", func(t *testing.T) {
@@ -53,9 +52,7 @@ func TestAdminKey(t *testing.T) {
 	t.Run("that others could read is replaced, and said so", func(t *testing.T) {
 		for _, mode := range []fs.FileMode{0o640, 0o604, 0o660} {
 			dir, path, key := first(t)
-			if err := os.Chmod(path, mode); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, os.Chmod(path, mode))
 			again, log, err := open(t, dir)
 			info, statErr := os.Stat(path)
 			if err != nil || statErr != nil || again.Equal(key) || info.Mode() != 0o600 || !strings.Contains(log, "replaced") || strings.Contains(log, again.Reveal()) {
@@ -66,9 +63,7 @@ func TestAdminKey(t *testing.T) {
 	t.Run("that is damaged is not taken for one", func(t *testing.T) {
 		for _, text := range []string{"", "pca_", "\n", token.New().Reveal()} {
 			dir, path, _ := first(t)
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, os.WriteFile(path, []byte(text), 0o600))
 			if _, _, err := open(t, dir); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -77,9 +72,7 @@ func TestAdminKey(t *testing.T) {
 	t.Run("is no link to somewhere else", func(t *testing.T) {
 		_, elsewhere, _ := first(t)
 		dir := t.TempDir()
-		if err := os.Symlink(elsewhere, filepath.Join(dir, keyFile)); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.Symlink(elsewhere, filepath.Join(dir, keyFile)))
 		if _, _, err := open(t, dir); err == nil {
 			t.Error("it is followed")
 		}
@@ -135,31 +128,23 @@ func TestThePrintedLinkSignsInOnce(t *testing.T) {
 		t.Fatalf("the program printed %q, %v", p.link, err)
 	}
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	client := http.Client{Jar: jar}
 	resp, err := client.PostForm(p.URL+"/admin/login", url.Values{"code": {link.Query().Get("code")}, "next": {"servers"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin/servers" {
 		t.Errorf("the link leads to %d at %s", resp.StatusCode, resp.Request.URL)
 	}
 	again, err := http.PostForm(p.URL+"/admin/login", link.Query())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	again.Body.Close()
 	if again.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the link again: %d", again.StatusCode)
 	}
 	for name, path := range map[string]string{"the agents' address": "/mcp", "health": "/healthz"} {
 		u, err := url.Parse(p.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		if sent := jar.Cookies(u); len(sent) > 0 {
 			t.Errorf("the session is sent to %s", name)
 		}
@@ -177,9 +162,7 @@ func TestBeyondLoopbackNoKeyOpensAdmin(t *testing.T) {
 		a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
 		for auth, want := range map[string]bool{"none": want, "iam": false} {
 			s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			owner, err := serveCmd{folder: folder{Dir: dir, Actor: "kim"}}.owner(t.Context(), s, a, slog.New(slog.DiscardHandler))
 			if err != nil || (owner != nil) != want {
 				t.Errorf("%s with %s: owner %v, %v", addr, auth, owner != nil, err)
@@ -196,9 +179,7 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 	a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.1:8080"))
 	for auth, closed := range map[string]bool{"none": true, "iam": false} {
 		s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		var text strings.Builder
 		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}})
 		b.writeAddresses(&text, state.Health{})

@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -72,9 +73,7 @@ func newShop(t *testing.T) *shop {
 		s.decide(p, "freed", approval.Enable)
 		s.decide(p, "shut", approval.Disable)
 		r, err := p.Stores.Approvals.Get(t.Context(), tool.ID{Server: "shop", Name: "allowed"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		s.decide(p, "allowed", func(r2 approval.Record, actor, note string, now time.Time) (approval.Record, approval.Entry, error) {
 			return approval.Approve(r2, r.CurrentHash, actor, note, now)
 		})
@@ -88,9 +87,7 @@ func newShop(t *testing.T) *shop {
 func (s *shop) file(folder string) []byte {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(folder, approvalsFile))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 	return data
 }
 
@@ -110,9 +107,7 @@ func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, st
 			_, err = p.Stores.Approvals.Put(s.t.Context(), r, &e)
 		}
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 }
 
 // open runs the rooms of the local program on a folder, without its loop of syncs, and
@@ -123,19 +118,13 @@ func (s *shop) open(folder string, do func(p *boot.Program, url string)) bool {
 	if errors.Is(err, bolt.ErrDamaged) {
 		return false
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 	defer store.Close()
 	settings, err := localSettings(func(string) string { return "" }, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 	p := boot.New(settings, boot.Stores{Objects: dir.New(folder), Approvals: store, Tokens: store}, boot.Options{Log: slog.New(slog.DiscardHandler)})
 	handler, err := p.MCP()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	do(p, server.URL)
@@ -167,9 +156,7 @@ func (s *shop) callable(url string) []string {
 func (s *shop) after(spoil func(s *shop, path string), synced bool, args ...string) (cell string, open []string) {
 	s.t.Helper()
 	folder := filepath.Join(s.t.TempDir(), "gateway")
-	if err := os.CopyFS(folder, os.DirFS(s.dir)); err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, os.CopyFS(folder, os.DirFS(s.dir)))
 	spoil(s, filepath.Join(folder, approvalsFile))
 	if len(args) > 0 {
 		if err := run(context.Background(), append(args, "--dir", folder, "--actor", "ann"), &environment{getenv: os.Getenv, stdout: io.Discard, stderr: io.Discard}); err != nil {
@@ -218,9 +205,7 @@ var losses = []struct {
 
 func (s *shop) check(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 }
 
 // What is callable after the approval store was lost, in every way and at every step. The table
@@ -249,9 +234,7 @@ func TestLostApprovalStoreOpensNothing(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("../../docs/design/stores.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if !strings.Contains(string(page), table.String()) {
 		t.Errorf("docs/design/stores.md does not have this table:\n%s", table.String())
 	}
@@ -280,9 +263,7 @@ func TestApprovalsCommand(t *testing.T) {
 		t.Errorf("accept of a damaged file: %v", err)
 	}
 	out, err := command("approvals", "restore")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	for _, want := range []string{
 		"is damaged: it is kept as", "shop:allowed: approved\n", "shop:changed: changed, waits for approval\n",
 		"shop:shut: approved, disabled\n", "shop:waiting: waits for approval\n", "6 records settled",
@@ -348,9 +329,7 @@ func TestRecoveredApprovalsAreToldOfUntilTheyAreSettled(t *testing.T) {
 	if got := health(); got != "ok" {
 		t.Errorf("/healthz says %q after it was settled", got)
 	}
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, p.stop())
 	if c, codes := condition(); c != state.OK {
 		t.Errorf("after it was settled it is %s: %v", c, codes)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
@@ -76,10 +77,7 @@ func (w *realTools) left(t *testing.T, x walk) (ids, servers []string) {
 
 func namesIn(t *testing.T, list json.RawMessage) []string {
 	t.Helper()
-	var r struct{ Tools []struct{ Name string } }
-	if err := json.Unmarshal(list, &r); err != nil {
-		t.Fatalf("%v: %s", err, list)
-	}
+	r := require.JSON[struct{ Tools []struct{ Name string } }](t, list)
 	var out []string
 	for _, x := range r.Tools {
 		out = append(out, x.Name)
@@ -126,28 +124,21 @@ func TestTypeScriptClientsNarrowRealTools(t *testing.T) {
 func (w *realTools) searches(t *testing.T, client string, x walk, ids, servers []string, outside string) {
 	t.Helper()
 	described, err := json.Marshal(map[string]any{"names": []string{ids[0], outside}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	steps := []testclients.Step{
 		callOf("upstream_servers", `{}`), callOf("describe_tools", string(described)),
 		callOf("call_tool_destructive", `{"name":"`+ids[0]+`"}`), callOf("call_tool_destructive", `{"name":"`+outside+`"}`),
 	}
 	for _, q := range benchQueries {
 		args, err := json.Marshal(map[string]any{"query": q, "limit": 50, "include_disabled": true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		steps = append(steps, callOf("retrieve_tools", string(args)))
 	}
 	got := testclients.TypeScript(t, client, w.URL+"/mcp"+x.path, x.header, steps...)
-	var list struct {
+	list := require.JSON[struct {
 		Servers []struct{ Name string }
 		Total   int
-	}
-	if err := json.Unmarshal([]byte(textOf(t, got.Answers[0].Result)), &list); err != nil {
-		t.Fatal(err)
-	}
+	}](t, textOf(t, got.Answers[0].Result))
 	var shown []string
 	for _, s := range list.Servers {
 		shown = append(shown, s.Name)
@@ -191,9 +182,7 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 					args = append(args, "--header", name+": "+value)
 				}
 				out, err := testclients.Inspector(t, w.URL+"/mcp"+x.path, protocol, args...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, err)
 				if diff := cmp.Diff(names(ids), namesIn(t, out)); diff != "" {
 					t.Errorf("tools/list (-want +got):\n%s", diff)
 				}
@@ -207,9 +196,7 @@ func TestInspectorNarrowsTheTown(t *testing.T) {
 	w.inMode("search")
 	out, err := testclients.Inspector(t, w.URL+"/mcp", "auto", "--method", "tools/call", "--tool-name", "retrieve_tools",
 		"--tool-args-json", `{"query":"commit history","limit":50}`, "--header", "X-MCP-Toolsets: git", "--header", "X-MCP-Exclude-Tools: git_reset")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	found := namesIn(t, json.RawMessage(textOf(t, out)))
 	if len(found) == 0 || slices.ContainsFunc(found, func(name string) bool { return !strings.HasPrefix(name, "git:") || name == "git:git_reset" }) {
 		t.Errorf("the Inspector finds %v", found)

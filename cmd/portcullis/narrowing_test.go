@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Names that a lenient request gives and that do not exist are said in each answer of
@@ -28,14 +29,11 @@ func TestDroppedNamesAreReported(t *testing.T) {
 				answers["retrieve_tools"] = found.Result
 			}
 			for what, result := range answers {
-				var r struct {
+				r := require.JSON[struct {
 					Meta struct {
 						Ignored []string `json:"dev.portcullis/ignored"`
 					} `json:"_meta"`
-				}
-				if err := json.Unmarshal(result, &r); err != nil {
-					t.Fatal(err)
-				}
+				}](t, result)
 				if diff := cmp.Diff([]string{"nope", "zap"}, r.Meta.Ignored); diff != "" {
 					t.Errorf("%s, %s: %s", mode, what, diff)
 				}

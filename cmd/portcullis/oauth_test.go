@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/portcullis-mcp/portcullis/test/probetest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
@@ -49,14 +50,10 @@ func (g *guarded) login(t *testing.T) *mcp.ClientSession {
 		}},
 		AuthorizationCodeFetcher: consent,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	s, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: g.URL + "/mcp", OAuthHandler: handler, DisableStandaloneSSE: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
@@ -65,13 +66,10 @@ func TestInspectorSeesTheDemo(t *testing.T) {
 	for _, era := range []string{"legacy", "auto"} {
 		for _, d := range deeds {
 			t.Run(era+" "+d.name, func(t *testing.T) {
-				var call struct {
+				call := require.JSON[struct {
 					Name      string
 					Arguments json.RawMessage
-				}
-				if err := json.Unmarshal(d.step.Params, &call); err != nil {
-					t.Fatal(err)
-				}
+				}](t, d.step.Params)
 				// A result with isError makes the Inspector end with a failure; what it printed counts.
 				out, err := testclients.Inspector(t, p.URL+"/mcp", era, "--method", "tools/call", "--tool-name", call.Name, "--tool-args-json", string(call.Arguments))
 				if len(out) == 0 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A health is what /admin/health says of the policy.
@@ -71,9 +72,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 		}
 	}
 	check(o.program)
-	if err := o.stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, o.stop())
 	again := start(t, o.dir)
 	check(again)
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -47,9 +48,7 @@ func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
 	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
 		t.Errorf("the good config's lock is gone: %s", got.Raw)
 	}
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, p.stop())
 	again := start(t, dir)
 	if got := again.Call("call_tool_read", map[string]any{"name": "s:ping"}); !strings.Contains(got.Text, "disabled_by_config") {
 		t.Errorf("after a restart beside the bad file the lock is gone: %s", got.Raw)
@@ -72,9 +71,7 @@ func TestAServerThatComesBackIsCalledWithoutARestart(t *testing.T) {
 	dir := t.TempDir()
 	writeConfig(t, dir, config(""))
 	first := start(t, dir)
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, first.stop())
 	server.Refuse()
 	p := start(t, dir)
 	got := p.Call("retrieve_tools", map[string]any{"query": "ping"})
@@ -85,9 +82,7 @@ func TestAServerThatComesBackIsCalledWithoutARestart(t *testing.T) {
 	if !got.IsError || !strings.Contains(got.Text, "MCP server 's' is unavailable and needs attention") {
 		t.Errorf("a call of a dead server answers %s", got.Raw)
 	}
-	if err := server.Return(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, server.Return())
 	// What refuses connections counts as broken for a minute, unless a sync finds it mended.
 	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 	if got := p.Call("call_tool_read", map[string]any{"name": "s:ping"}); got.IsError {

@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const good = `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp"}}}`
@@ -21,12 +22,8 @@ func configFolder(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, data := range files {
 		path := filepath.Join(dir, "config", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.OK(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	return dir
 }

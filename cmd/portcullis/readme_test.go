@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // What each shell block of the README's first minute must print, in order.
@@ -27,9 +28,7 @@ var firstMinute = []string{
 // The README's first minute is run as it stands, on another port and folder.
 func TestReadmeFirstMinute(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	addr := local.Addr(t)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	if len(blocks) != len(firstMinute) || strings.TrimSpace(blocks[0][1]) != "make run" {
@@ -59,12 +58,8 @@ func begin(t *testing.T, command, text string) {
 	log := &local.Buffer{}
 	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
+	require.OK(t, cmd.Start())
 	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
 		if strings.Contains(lines.Text(), text) {

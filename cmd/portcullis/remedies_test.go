@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -73,9 +74,7 @@ func TestADenialNeverComesWithTheUsersRemedy(t *testing.T) {
 	}
 	for _, file := range files {
 		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		rules[filepath.Base(file)] = string(src)
 	}
 	lists := map[string]string{

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A pipeListener accepts connections within the process, so that time can be a test's.
@@ -98,9 +100,7 @@ func TestARequestThatHasArrivedMayTakeLong(t *testing.T) {
 					t.Fatal(err)
 				}
 				res, err := http.ReadResponse(bufio.NewReader(c), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, err)
 				res.Body.Close()
 				if res.StatusCode != http.StatusOK {
 					t.Error("it was ended as if its client were gone")

@@ -30,6 +30,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -53,31 +54,23 @@ type process struct {
 func startProcess(t *testing.T, dir string) *process {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	addr := local.Addr(t)
 	p := &process{program: &program{Client: agenttest.Client{T: t, URL: "http://" + addr}, dir: dir, out: &local.Buffer{}, log: &local.Buffer{}}}
 	p.cmd = exec.CommandContext(t.Context(), self, "serve", "--dir", dir, "--addr", addr)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	p.stdout = bufio.NewScanner(stdout)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, p.cmd.Start())
 	return p
 }
 
 // terminate sends SIGTERM and returns all that was still printed; the exit code must be 0.
 func (p *process) terminate() string {
 	p.T.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.T.Fatal(err)
-	}
+	require.OK(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
 	var rest strings.Builder
 	for p.stdout.Scan() {
 		rest.WriteString(p.stdout.Text() + "\n")
@@ -262,9 +255,7 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 func TestFlagsHaveTheirDefaults(t *testing.T) {
 	var c cli
 	parser, err := kong.New(&c, kong.Vars{"user": osUser(), "version": ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	_, err = parser.Parse([]string{"serve", "--dir", "d"})
 	u, unknown := user.Current()
 	if unknown != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A fixture is the API of a gateway in memory.
@@ -75,7 +76,7 @@ func into[T any](h *fixture, path, body string) T {
 	if a.Status != http.StatusOK {
 		h.t.Fatalf("%s: %d %s", path, a.Status, a.Body)
 	}
-	return agenttest.Read[T](h.t, a.Body)
+	return require.JSON[T](h.t, a.Body)
 }
 
 // problem sends a request that must fail with status, and returns the detail.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A starter starts syncs and does not wait.
@@ -23,7 +23,7 @@ func TestSyncStarted(t *testing.T) {
 	s := &starter{}
 	h.openWith(s)
 	w := h.Send("/admin/sync", "{}")
-	got := agenttest.Read[admin.SyncReport](t, w.Body)
+	got := require.JSON[admin.SyncReport](t, w.Body)
 	if w.Status != http.StatusAccepted || !got.Pending || got.StartedAt.IsZero() || s.started != 1 {
 		t.Errorf("%d %s after %d starts, want 202 and pending after 1", w.Status, w.Body, s.started)
 	}

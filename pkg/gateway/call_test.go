@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestCallLocked(t *testing.T) {
@@ -58,10 +59,7 @@ func TestCallLocked(t *testing.T) {
 // checkLocked checks what a call of a locked tool answers.
 func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 	t.Helper()
-	var lock struct{ Name, Status, Remediation, Note, Link string }
-	if err := json.Unmarshal(r.Meta["dev.portcullis/lock"], &lock); err != nil {
-		t.Fatalf("%s: %v in %s", name, err, r.Raw)
-	}
+	lock := require.JSON[struct{ Name, Status, Remediation, Note, Link string }](t, r.Meta["dev.portcullis/lock"])
 	if !r.IsError || lock.Name != name || lock.Status != status || lock.Remediation == "" {
 		t.Errorf("%s: %s", name, r.Raw)
 	}
@@ -201,9 +199,7 @@ func TestCallBytes(t *testing.T) {
 func TestCallMeta(t *testing.T) {
 	gw := everyStatus(t)
 	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Traceparent: "00-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestDescribe(t *testing.T) {
@@ -30,9 +32,7 @@ func TestDescribeBytes(t *testing.T) {
 func TestDescribeNotFound(t *testing.T) {
 	gw := everyStatus(t)
 	raw, err := json.Marshal(map[string]any{"names": []string{strings.Repeat("ä", 5000), "a:\x00b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	want := fmt.Sprintf(`{"tools":[],"not_found":["%s…","a:�b"]}`, strings.Repeat("ä", 79))
 	if r := gw.Call("describe_tools", string(raw)); r.Text != want {
 		t.Errorf("got %s\nwant %s", r.Text, want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const directMode = `"gateway":{"mode":"direct"}`
@@ -20,25 +21,17 @@ const directMode = `"gateway":{"mode":"direct"}`
 func (gw *fixture) page(cursor string) (definitions []json.RawMessage, next string) {
 	gw.T.Helper()
 	raw, err := gw.Open().ListTools(gw.T.Context(), cursor)
-	if err != nil {
-		gw.T.Fatal(err)
-	}
-	var l struct {
+	require.OK(gw.T, err)
+	l := require.JSON[struct {
 		Tools      []json.RawMessage
 		NextCursor string
-	}
-	if err := json.Unmarshal(raw, &l); err != nil {
-		gw.T.Fatalf("%s: %v", raw, err)
-	}
+	}](gw.T, raw)
 	return l.Tools, l.NextCursor
 }
 
 func nameOf(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
-	var d struct{ Name string }
-	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
-	}
+	d := require.JSON[struct{ Name string }](t, raw)
 	return d.Name
 }
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const (
@@ -86,7 +86,7 @@ type found struct {
 
 func readFound(t testing.TB, text string) found {
 	t.Helper()
-	f := agenttest.Read[found](t, text)
+	f := require.JSON[found](t, text)
 	f.Raw = text
 	return f
 }

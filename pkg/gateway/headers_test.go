@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A load balancer may have routed the call by its headers: they must not say anything else than
@@ -36,9 +37,7 @@ func TestCallHeaders(t *testing.T) {
 			gw := serving(t, "", directMode, def("run", "Run.", schema))
 			call := func(modern bool) error {
 				s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Header: tt.header, Modern: modern})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, err)
 				_, err = s.CallTool(t.Context(), parse(t, `{"name":"s__run","arguments":`+tt.args+`}`))
 				return err
 			}
@@ -60,9 +59,7 @@ func TestCallHeaders(t *testing.T) {
 func TestCallHeadersSearchMode(t *testing.T) {
 	gw := serving(t, "", "", def("run", "Run.", `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`))
 	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Modern: true, Header: http.Header{"Mcp-Param-Region": {"us"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"s:run","args":{"region":"eu"}}}`)); err != nil || len(gw.Sent()) != 1 {
 		t.Errorf("CallTool = %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -115,9 +116,7 @@ func TestLiveServerComesBack(t *testing.T) {
 			t.Errorf("%s, %v", raw, err)
 		}
 	}
-	if err := srv.Return(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, srv.Return())
 	gw.Clock.Wait(time.Minute) // what refuses connections counts as broken for that long
 	if raw, err := gw.Try(call); err != nil || !strings.Contains(string(raw), `"name":"act"`) {
 		t.Errorf("after it came back: %s, %v", raw, err)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Every agent pays for the menu in every conversation. The vocabularies of
@@ -46,10 +48,7 @@ func TestMenu(t *testing.T) {
 		t.Fatalf("%d tools, want %d", len(got), len(want))
 	}
 	for i, raw := range got {
-		var d definition
-		if err := json.Unmarshal([]byte(raw), &d); err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
+		d := require.JSON[definition](t, raw)
 		w := want[i]
 		if d.Name != w.name || d.Description == "" || d.InputSchema.Type != "object" {
 			t.Errorf("tool %d is %s, want %s with a description and a schema", i, raw, w.name)

@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // governed is a gateway before the tools and the agents of the ten policies.
@@ -61,17 +62,14 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", gw.Agent.ID)
 	r := gw.Call("retrieve_tools", `{"query":"create delete get file deploy service restart show database salary set fetch page","limit":50,"include_disabled":true}`)
-	var found struct {
+	found := require.JSON[struct {
 		Tools []struct {
 			Name     string
 			CallWith string `json:"call_with"`
 		}
 		Disabled    []json.RawMessage
 		Remediation map[string]string
-	}
-	if err := json.Unmarshal([]byte(r.Text), &found); err != nil {
-		t.Fatal(err)
-	}
+	}](t, r.Text)
 	var open []string
 	for _, x := range found.Tools {
 		open = append(open, x.Name)
@@ -83,10 +81,7 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 	fmt.Fprintf(&b, "open: %s\n", strings.Join(open, ", "))
 	locked = map[string]lockedView{}
 	for _, raw := range found.Disabled {
-		var d struct{ Name, Status, Note string }
-		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatal(err)
-		}
+		d := require.JSON[struct{ Name, Status, Note string }](t, raw)
 		v := gw.lockedView(d.Name)
 		v.search = raw
 		if v.status != d.Status || v.note != d.Note || found.Remediation[d.Status] == "" {
@@ -141,9 +136,7 @@ func TestTenPolicies(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".cedar")
 		t.Run(name, func(t *testing.T) {
 			src, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			gw := governed(t)
 			gw.Forbid(string(src))
 			gw.Clock.Wait(30e9)

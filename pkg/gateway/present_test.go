@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestPresent(t *testing.T) {
@@ -39,9 +40,7 @@ func TestPresent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := tool.ReadDefinition([]byte(tt.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			got := present(d, tt.rename, d.Annotations.Override(tt.overrides))
 			if string(got) != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // realTools is a gateway with the 527 real tools of 70 servers, copies times over.
@@ -113,10 +113,7 @@ func (gw *fixture) eachTool(f func(id string)) {
 	gw.T.Helper()
 	for server, s := range gw.ByName {
 		for _, raw := range s.Tools {
-			var d struct{ Name string }
-			if err := json.Unmarshal([]byte(raw), &d); err != nil {
-				gw.T.Fatal(err)
-			}
+			d := require.JSON[struct{ Name string }](gw.T, raw)
 			f(server + ":" + d.Name)
 		}
 	}

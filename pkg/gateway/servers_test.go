@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // listing reads every page of upstream_servers as name → entry.
@@ -20,19 +21,13 @@ func (gw *fixture) listing(arguments string) map[string]string {
 		if r.IsError {
 			gw.T.Fatalf("upstream_servers %s: %s", arguments, r.Text)
 		}
-		var l struct {
+		l := require.JSON[struct {
 			Servers []json.RawMessage
 			Total   int
 			Next    string
-		}
-		if err := json.Unmarshal([]byte(r.Text), &l); err != nil {
-			gw.T.Fatal(err)
-		}
+		}](gw.T, r.Text)
 		for _, raw := range l.Servers {
-			var s struct{ Name string }
-			if err := json.Unmarshal(raw, &s); err != nil {
-				gw.T.Fatal(err)
-			}
+			s := require.JSON[struct{ Name string }](gw.T, raw)
 			out[s.Name] = string(raw)
 		}
 		if l.Next == "" {

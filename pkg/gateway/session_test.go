@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var calls = []string{
@@ -48,9 +49,7 @@ func TestSessionNotReady(t *testing.T) {
 		}
 		for _, params := range calls {
 			raw, err := s.CallTool(t.Context(), parse(t, params))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if r := agenttest.ReadResult(t, raw); !r.IsError || r.Text != want {
 				t.Errorf("%s: %s", stage, r.Raw)
 			}
@@ -125,29 +124,22 @@ func TestIgnoredNames(t *testing.T) {
 	gw.Header = http.Header{"X-Mcp-Toolsets": {"docs,nope"}, "Prefer": {"handling=lenient"}}
 	check := func(what string, raw json.RawMessage) {
 		t.Helper()
-		var r struct {
+		r := require.JSON[struct {
 			Meta struct {
 				Ignored []string `json:"dev.portcullis/ignored"`
 			} `json:"_meta"`
-		}
-		if err := json.Unmarshal(raw, &r); err != nil {
-			t.Fatal(err)
-		}
+		}](t, raw)
 		if diff := cmp.Diff([]string{"nope"}, r.Meta.Ignored); diff != "" {
 			t.Errorf("%s: %s", what, raw)
 		}
 	}
 	for _, params := range append(calls[:2:2], calls[3], `{"name":"call_tool_read","arguments":{"name":"docs:none"}}`) {
 		raw, err := gw.Try(params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		check(params, raw)
 	}
 	list, err := gw.Open().ListTools(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	check("tools/list", list)
 	raw, err := gw.Try(calls[2])
 	if err != nil || strings.Contains(string(raw), "ignored") {

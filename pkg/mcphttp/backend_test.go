@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A backend serves fixed definitions, and answers a call with what the test says. It
@@ -103,9 +104,7 @@ func answers(result string) func(context.Context, mcp.Request) (json.RawMessage,
 func newHandler(t testing.TB, b mcphttp.Backend, o *mcphttp.Options) http.Handler {
 	t.Helper()
 	h, err := mcphttp.New(b, identity.None{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return h
 }
 
@@ -215,10 +214,7 @@ type rpc struct {
 // rpc reads the answer; it fails the test if the body is none.
 func (r reply) rpc(t testing.TB) rpc {
 	t.Helper()
-	var out rpc
-	if err := json.Unmarshal([]byte(r.body), &out); err != nil {
-		t.Fatalf("body is no JSON: %v\n%s", err, r.body)
-	}
+	out := require.JSON[rpc](t, r.body)
 	if out.Version != "2.0" || out.ID == nil || (out.Error == nil) == (out.Result == nil) {
 		t.Fatalf("body is no JSON-RPC answer:\n%s", r.body)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -36,9 +37,7 @@ func realTools(b *testing.B) opens {
 		b.Skip("PORTCULLIS_DATA names no folder with real tools")
 	}
 	all, err := upstreamtest.ReadCatalog(filepath.Join(dir, "livemcp", "tools.json"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.OK(b, err)
 	g := gatewaytest.New(b)
 	for server, list := range all {
 		for _, raw := range list {
@@ -85,9 +84,7 @@ func BenchmarkHandler(b *testing.B) {
 				h = bb.h(b)
 			}
 			body, err := io.ReadAll(bb.request.Body)
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.OK(b, err)
 			b.ReportAllocs()
 			for b.Loop() {
 				bb.request.Body = io.NopCloser(bytes.NewReader(body))

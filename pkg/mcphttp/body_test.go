@@ -18,15 +18,14 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // refusing returns a handler that takes nobody's credentials.
 func refusing(t testing.TB) http.Handler {
 	t.Helper()
 	h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Invalid}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return h
 }
 
@@ -117,9 +116,7 @@ func TestRefusalID(t *testing.T) {
 func dial(t *testing.T, srv *httptest.Server, request string) net.Conn {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	t.Cleanup(func() { c.Close() })
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
@@ -139,9 +136,7 @@ func TestRefusalSlowSender(t *testing.T) {
 		start := time.Now()
 		c := dial(t, srv, begun(4<<20, body))
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		answer, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(answer), id) || !res.Close {

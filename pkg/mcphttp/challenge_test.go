@@ -7,6 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestCallScope(t *testing.T) {
@@ -25,9 +26,7 @@ func TestCallScope(t *testing.T) {
 func TestThrottled(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
 		h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Throttled, RetryAfter: 2500 * time.Millisecond}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		got := send(h, e.request(t, "tools/list", ``))
 		got.wantError(t, 429, 429, "7")
 		if got.header.Get("Retry-After") != "3" || got.header.Get("WWW-Authenticate") != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A server is an MCP server of the stateless protocol that keeps the last call which it received.
@@ -56,9 +57,7 @@ type checking struct {
 func gatewayTo(t testing.TB, s *server, settings string) *checking {
 	t.Helper()
 	nets, err := egress.ParseNets("127.0.0.0/8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	g := gatewaytest.New(t)
 	g.Upstream = upstream.New(&upstream.Options{AllowNets: nets})
 	g.Restart()

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // known answers the calls of two tools and refuses others.
@@ -34,9 +35,7 @@ func connect(t *testing.T, url, version string) *sdk.ClientSession {
 	t.Helper()
 	c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, nil)
 	s, err := c.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}, &sdk.ClientSessionOptions{ProtocolVersion: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
@@ -51,17 +52,13 @@ func TestInspectorWorks(t *testing.T) {
 	for _, era := range []string{"legacy", "auto", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			out, err := testclients.Inspector(t, srv.URL+"/mcp", era, "--method", "tools/list")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			var list struct{ Tools []struct{ Name string } }
 			if err := json.Unmarshal(out, &list); err != nil || len(list.Tools) != 2 {
 				t.Errorf("tools/list prints %s, %v", out, err)
 			}
 			out, err = testclients.Inspector(t, srv.URL+"/mcp", era, "--method", "tools/call", "--tool-name", "echo", "--tool-args-json", `{"n":1}`)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			var call struct{ StructuredContent json.RawMessage }
 			if err := json.Unmarshal(out, &call); err != nil {
 				t.Errorf("tools/call prints %s, %v", out, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestBackendErrors(t *testing.T) {
@@ -257,9 +258,7 @@ func TestChallenge(t *testing.T) {
 				var log logbook
 				b := &backend{}
 				h, err := mcphttp.New(b, denies{tt.err}, &mcphttp.Options{BaseURL: "https://gw.example/", Resource: &mcphttp.Resource{}, Log: log.logger()})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.OK(t, err)
 				r := e.request(t, "tools/call", `"name":"x"`)
 				r.Host = "evil.example"
 				got := send(h, r)
@@ -284,9 +283,7 @@ func TestChallenge(t *testing.T) {
 		})
 	}
 	h, err := mcphttp.New(&backend{}, denies{&identity.Error{Kind: identity.Missing}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if got := send(h, modern.request(t, "tools/list", ``)).header.Get("WWW-Authenticate"); got != "Bearer" {
 		t.Errorf("without metadata the challenge is %q", got)
 	}
@@ -352,14 +349,10 @@ func TestReboundHost(t *testing.T) {
 		srv := httptest.NewServer(newHandler(t, &backend{}, &mcphttp.Options{BaseURL: tt.base}))
 		r := legacy.request(t, "tools/list", ``)
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+"/mcp", r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		q.Header, q.Host = r.Header, tt.host
 		res, err := srv.Client().Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		var body bytes.Buffer
 		_, _ = body.ReadFrom(res.Body)
 		res.Body.Close()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestQuotedLen(t *testing.T) {
@@ -19,9 +21,7 @@ func encodedLen(t testing.TB, s string) int {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, enc.Encode(s))
 	return b.Len() - len("\"\"\n")
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 type inner struct {
@@ -36,9 +37,7 @@ func TestUnmarshal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var v outer
 			got, err := rawjson.Unmarshal([]byte(tt.data), &v)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Error(d)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // show writes what Split made of an object, one member a line.
@@ -83,9 +84,7 @@ func TestSplitRefuses(t *testing.T) {
 func TestObject(t *testing.T) {
 	data := []byte(`{ "a" : 1, "b":2,"a":3 }`)
 	o, err := rawjson.Split(data, rawjson.Lenient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if got := o.Get("a"); string(got) != "3" || o.Get("c") != nil {
 		t.Errorf("Get = %s, %s", got, o.Get("c"))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestMem(t *testing.T) {
@@ -54,9 +55,7 @@ func TestSessionDoesNotPrint(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "session", slog.Any("session", s), slog.Any("id", s.ID))
 	data, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if out := fmt.Sprintf("%v %+v %#v %s", s, s, s, s.ID) + log.String() + string(data); strings.Contains(out, "3f1c") {
 		t.Errorf("it prints: %s", out)
 	}

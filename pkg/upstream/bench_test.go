@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -39,24 +40,18 @@ func BenchmarkCall(b *testing.B) {
 		s := benchServer(b, upstreamtest.Options{Era: upstreamtest.Modern})
 		c := New(nil)
 		m, err := c.callMessage(mcpSession{modern: true, version: mcp.VersionModern}, Call{Name: "echo", Arguments: arguments})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.OK(b, err)
 		body := request(1, m.method, m.params)
 		b.ReportAllocs()
 		for b.Loop() {
 			req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, s.URL, bytes.NewReader(body))
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.OK(b, err)
 			for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 				"Mcp-Method": "tools/call", "Mcp-Name": "echo", "Mcp-Protocol-Version": mcp.VersionModern} {
 				req.Header.Set(name, value)
 			}
 			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.OK(b, err)
 			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
 				b.Fatalf("status %d, %v", resp.StatusCode, err)
 			}
@@ -85,9 +80,7 @@ func BenchmarkTake(b *testing.B) {
 		for b.Loop() {
 			for _, l := range listings {
 				for _, d := range l.tools {
-					if err := checkReferences(d); err != nil {
-						b.Fatal(err)
-					}
+					require.OK(b, checkReferences(d))
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -331,8 +332,6 @@ func TestCallServerThatIsBack(t *testing.T) {
 			t.Fatalf("Call while it is down ended as %s", out.Reason)
 		}
 	}
-	if err := s.Return(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, s.Return())
 	f.works()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -330,9 +331,7 @@ func TestReadCatalog(t *testing.T) {
 		"by server": `{"tools":[{"server":"s","tool":"a","x":[9007199254740993, 1.0]}]}`,
 	} {
 		path := filepath.Join(t.TempDir(), "catalog.json")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.WriteFile(path, []byte(file), 0o600))
 		got, err := upstreamtest.ReadCatalog(path)
 		server := map[bool]string{true: "s"}[name == "by server"]
 		if err != nil || fmt.Sprintf("%s", got[server]) != "["+def+"]" {

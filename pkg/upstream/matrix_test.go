@@ -17,6 +17,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -115,9 +116,7 @@ func withSecrets(f secretsFunc) func(*testing.T) scene {
 func tlsScene(change func(*tls.Config)) func(*testing.T) scene {
 	return func(t *testing.T) scene {
 		cert, roots, err := upstreamtest.Certificate("127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		conf := &tls.Config{Certificates: []tls.Certificate{cert}}
 		change(conf)
 		sc := rawPeer("https", func(c net.Conn) { silent(tls.Server(c, conf)) })(t)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -70,9 +71,7 @@ func split(object string) rawjson.Object {
 func TestTraceHeaders(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
 	_, err := f.call(Call{Name: "tool_aa", Meta: split(`{"traceparent":"` + trace + `","tracestate":"a=b"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if h := f.servers[0].Calls()[0].Header; h.Get("Traceparent") != trace || h.Get("Tracestate") != "a=b" {
 		t.Errorf("headers = %v", h)
 	}
@@ -108,9 +107,7 @@ func TestParameterHeaders(t *testing.T) {
 	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
 	_, err := f.call(Call{Name: "x", Schema: schema, Arguments: json.RawMessage(
 		`{"region":"Köln","n":42.0,"dry":false,"deep":{"er":"a b"},"null":null,"big":9007199254740993,"wrong":[1]}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	h := f.servers[0].Calls()[0].Header
 	for name, want := range map[string]string{
 		"Region": "=?base64?S8O2bG4=?=", "N": "42", "Dry": "false", "Deeper": "a b", "None": "", "Null": "", "Big": "", "Wrong": "",

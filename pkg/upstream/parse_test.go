@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestEventStreams(t *testing.T) {
@@ -146,10 +147,7 @@ func FuzzCallParams(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var got map[string]json.RawMessage
-		if err := json.Unmarshal(m.params.Bytes(), &got); err != nil {
-			t.Fatalf("params %s: %v", m.params.Bytes(), err)
-		}
+		got := require.JSON[map[string]json.RawMessage](t, m.params.Bytes())
 		if string(got["name"]) != `"tool"` {
 			t.Errorf("name = %s", got["name"])
 		}

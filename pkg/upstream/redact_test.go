@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -30,9 +31,7 @@ func TestRedact(t *testing.T) {
 		}
 	}
 	u, err := url.Parse("https://someone:pass%20word@a.example/mcp?key=query%2Fvalue")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	values, _ := urlSecrets(u)
 	for _, in := range []string{"someone", "pass word", "pass%20word", "query/value", "query%2Fvalue", "key=query%2Fvalue"} {
 		if got := redact("it said "+in, values); strings.Contains(got, in) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -23,9 +24,7 @@ func TestScrubber(t *testing.T) {
 	b64 := base64.StdEncoding
 	quotedBy := func(v any) string {
 		raw, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		return string(raw)
 	}
 	inner := quotedBy(map[string]string{"Authorization": "Bearer " + credential})
@@ -141,16 +140,13 @@ func TestResultsHideCredentials(t *testing.T) {
 // unfolded returns what a program reads out of the echoed result: its strings and its blob.
 func unfolded(t *testing.T, result json.RawMessage) string {
 	t.Helper()
-	var r struct {
+	r := require.JSON[struct {
 		Content []struct {
 			Text     string
 			Resource struct{ Blob string }
 		}
 		StructuredContent map[string][]string
-	}
-	if err := json.Unmarshal(result, &r); err != nil {
-		t.Fatal(err)
-	}
+	}](t, result)
 	blob, _ := base64.StdEncoding.DecodeString(r.Content[1].Resource.Blob) // a mark in it breaks it off
 	return r.Content[0].Text + string(blob) + fmt.Sprint(r.StructuredContent)
 }
@@ -187,15 +183,10 @@ func FuzzScrubber(f *testing.F) {
 		}
 		other := strings.ReplaceAll(before+"|"+after, secret, "")
 		in, err := json.Marshal([]any{held, other, 1.5, map[string]any{held: nil}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		s := newScrubber([]string{secret})
 		got := s.clean(in)
-		var out []any
-		if err := json.Unmarshal(got, &out); err != nil {
-			t.Fatalf("clean(%s) = %s: %v", in, got, err)
-		}
+		out := require.JSON[[]any](t, got)
 		text, _ := out[0].(string)
 		if strings.Contains(strings.ReplaceAll(text, secretMark, "\x00"), secret) || !strings.Contains(text, secretMark) {
 			t.Errorf("%q stays in %q", secret, text)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -26,9 +27,7 @@ func resolving(t *testing.T, o Options, addrs ...string) *Client {
 func untouched(t *testing.T, addr string) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var conns atomic.Int64
 	go func() {
 		for {

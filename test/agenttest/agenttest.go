@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A Client sends requests to one gateway.
@@ -56,9 +58,7 @@ func (c *Client) Send(path, body string, headers ...string) Answer {
 func (c *Client) Do(method, path, body string, header http.Header) Answer {
 	c.T.Helper()
 	r, err := http.NewRequestWithContext(c.T.Context(), method, c.URL+path, strings.NewReader(body))
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	require.OK(c.T, err)
 	maps.Copy(r.Header, header)
 	if host, ok := header["Host"]; ok {
 		r.Host = host[0]
@@ -68,14 +68,10 @@ func (c *Client) Do(method, path, body string, header http.Header) Answer {
 		transport = http.DefaultTransport
 	}
 	resp, err := transport.RoundTrip(r)
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	require.OK(c.T, err)
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.T.Fatal(err)
-	}
+	require.OK(c.T, err)
 	a := Answer{resp.StatusCode, resp.Header, string(data)}
 	if c.Check != nil {
 		c.Check(a)
@@ -136,9 +132,7 @@ func asJSON(t testing.TB, v any) string {
 		return s
 	}
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return string(data)
 }
 
@@ -161,15 +155,6 @@ func ReadResult(t testing.TB, raw json.RawMessage) Result {
 		t.Fatalf("%s: %v: want one text block", raw, err)
 	}
 	return Result{string(raw), r.Content[0].Text, r.IsError, r.Meta}
-}
-
-// Read decodes JSON, which must fit T.
-func Read[T any, S ~string | ~[]byte](t testing.TB, data S) (out T) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(data), &out); err != nil {
-		t.Fatalf("%v: %s", err, data)
-	}
-	return out
 }
 
 // InProcess returns a transport to a handler.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Deploy makes a CloudFormation stack of the template file and returns its
@@ -19,9 +20,7 @@ import (
 func Deploy(t testing.TB, endpoint, stack, template string, parameters map[string]string) map[string]string {
 	t.Helper()
 	body, err := os.ReadFile(template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	form := url.Values{"Action": {"CreateStack"}, "StackName": {stack}, "TemplateBody": {string(body)}}
 	n := 0
 	for key, value := range parameters {

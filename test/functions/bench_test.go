@@ -21,6 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // catalogOf stores a catalog of n real tools, each server's as often as needed, and the
@@ -55,24 +56,18 @@ func store(b *testing.B, env map[string]string, in catalog.Input, servers map[st
 		b.Setenv(name, value)
 	}
 	objects, err := boot.Bucket(b.Context(), env["PORTCULLIS_BUCKET"])
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.OK(b, err)
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err == nil {
 		_, err = objects.Put(b.Context(), config.Key, data, "")
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.OK(b, err)
 	snap, err := catalog.Build(in)
 	if err == nil {
 		now := time.Now()
 		_, err = catalog.Save(b.Context(), objects, snap, catalog.Current{Config: object.Version(data), StartedAt: now, SyncedAt: now}, object.IfAbsent)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.OK(b, err)
 }
 
 const benchQuery = `{"query":"create a calendar event"}`
@@ -135,9 +130,7 @@ func BenchmarkSize(b *testing.B) {
 					b.Fatalf("%v\n%s", err, out)
 				}
 				data, err := os.ReadFile(path)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.OK(b, err)
 				binary, zipped = len(data), zipSize(b, data)
 			}
 			b.ReportMetric(float64(binary)/1e6, "binary-MB")
@@ -157,9 +150,7 @@ func zipSize(b *testing.B, data []byte) int {
 	if err == nil {
 		err = z.Close()
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.OK(b, err)
 	return out.Len()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // TestFunctions runs the built functions under a runtime API, with S3 and DynamoDB on an
@@ -43,9 +44,7 @@ func (g suite) syncTakesEvents(t *testing.T) {
 		{"eventbridge-catalog.json", "config", "skipped"},
 	} {
 		payload, err := os.ReadFile(filepath.Join(events, c.event))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		a := f.Invoke(payload)
 		w.wantQuiet(t, string(a.Payload))
 		var got struct {
@@ -83,9 +82,7 @@ func (g suite) mcpAnswersEvents(t *testing.T) {
 		}
 		for _, file := range files {
 			payload, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.OK(t, err)
 			a := f.Invoke(payload)
 			w.wantQuiet(t, string(a.Payload))
 			checkGolden(t, filepath.Join(folder, filepath.Base(file)), map[string]any{
@@ -146,10 +143,7 @@ var volatile = map[string]bool{
 // masked is an answer without what differs from run to run.
 func masked(t *testing.T, payload []byte) any {
 	t.Helper()
-	var v map[string]any
-	if err := json.Unmarshal(payload, &v); err != nil {
-		t.Fatalf("%s: %v", payload, err)
-	}
+	v := require.JSON[map[string]any](t, payload)
 	for key := range v {
 		if volatile[key] {
 			v[key] = "*"
@@ -161,9 +155,7 @@ func masked(t *testing.T, payload []byte) any {
 func checkGolden(t *testing.T, name string, v any) {
 	t.Helper()
 	got, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	got = append(regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAll(got, []byte("127.0.0.1:PORT")), '\n')
 	golden.Check(t, filepath.Join("testdata", name), string(got))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // An inProcess is the whole gateway in this process, on the real drivers, with a clock of its own:
@@ -53,19 +54,13 @@ func (w *fixture) open(t *testing.T) *inProcess {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	s, err := boot.Load(func(name string) string { return w.Env[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	p := boot.New(s, boot.Stores{}, boot.Options{})
 	aws, err := boot.NewAWS(s, p.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	h.program = boot.New(s, aws.Stores, boot.Options{Function: "mcp", Log: slog.New(slog.NewJSONHandler(h.log, nil)), Secrets: aws.Secrets, Now: h.clock.Now})
 	handler, err := h.program.Public()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	h.Client = agenttest.Client{T: t, URL: lambdatest.BaseURL, Transport: agenttest.InProcess(handler), Check: func(a agenttest.Answer) { w.wantQuiet(t, a.Body) }}
 	return h
 }

@@ -44,6 +44,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // BaseURL is where the people of a [Gateway] decide.
@@ -164,9 +165,7 @@ func (g *Gateway) Forbid(rules string) {
 func (g *Gateway) Sync() catalog.Report {
 	g.T.Helper()
 	report, err := g.Syncer.Sync(g.T.Context())
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	require.OK(g.T, err)
 	g.States.Refresh(g.T.Context())
 	return report
 }
@@ -175,9 +174,7 @@ func (g *Gateway) Sync() catalog.Report {
 func ID(t testing.TB, id string) tool.ID {
 	t.Helper()
 	out, err := tool.ParseID(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return out
 }
 
@@ -185,9 +182,7 @@ func ID(t testing.TB, id string) tool.ID {
 func (g *Gateway) Record(id string) approval.Record {
 	g.T.Helper()
 	r, err := g.Approvals.Get(g.T.Context(), ID(g.T, id))
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	require.OK(g.T, err)
 	return r
 }
 
@@ -211,9 +206,7 @@ func (g *Gateway) Decide(id, decision string) {
 	if err == nil {
 		_, err = g.Approvals.Put(g.T.Context(), r, &e)
 	}
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	require.OK(g.T, err)
 }
 
 // Open opens a session of the caller.

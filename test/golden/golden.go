@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -21,17 +23,11 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func Check(t testing.TB, path, got string) {
 	t.Helper()
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.OK(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
 	}

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const (
@@ -60,9 +62,7 @@ type file struct {
 func files(t *testing.T) []file {
 	t.Helper()
 	all, err := parsed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if len(all) < 20 {
 		t.Fatalf("found %d Go files: the walk is broken", len(all))
 	}
@@ -230,9 +230,7 @@ func TestNoGlobalsByInit(t *testing.T) {
 // The page that says which test holds what names tests that are there.
 func TestTheTestsThatThePageNamesExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "design", "faults.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	have := map[string]bool{}
 	for _, f := range files(t) {
 		for _, d := range f.ast.Decls {
@@ -272,13 +270,9 @@ func TestNoForbiddenRoomNames(t *testing.T) {
 
 func TestDirectDependenciesAreExplained(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	doc, err := os.ReadFile(filepath.Join(root, "docs", "dependencies.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	direct := regexp.MustCompile(`(?m)^\s+(\S+) v\S+$`)
 	found := direct.FindAllSubmatch(mod, -1)
 	if len(found) == 0 {

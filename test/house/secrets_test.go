@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // credential is what real credentials look like. Tests make theirs up in other
@@ -38,9 +40,7 @@ func TestNoFileHoldsACredential(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if seen < 100 {
 		t.Fatalf("read %d files: the walk is broken", seen)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -92,15 +93,11 @@ func (s *stack) describe() string {
 	s.t.Helper()
 	form := url.Values{"Action": {"DescribeStacks"}, "StackName": {s.name}, "Version": {"2010-05-15"}}
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.endpoint, strings.NewReader(form.Encode()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20261121/us-east-1/cloudformation/aws4_request, SignedHeaders=host, Signature=0")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
@@ -123,12 +120,8 @@ func (s *stack) folder(url string) string {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	path := filepath.Join(dir, "config", "mcp_config.json")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(`{"mcpServers":{"mail":{"url":"`+url+`","approval":"manual"}}}`), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.OK(s.t, os.WriteFile(path, []byte(`{"mcpServers":{"mail":{"url":"`+url+`","approval":"manual"}}}`), 0o644))
 	return dir
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A template is CloudFormation as the SAM translator makes it of template.yaml.
@@ -24,10 +25,7 @@ type resource struct {
 func expand(t *testing.T) template {
 	t.Helper()
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	var out template
-	if err := json.Unmarshal([]byte(command(t, nil, python, "infra/expand.py", "template.yaml")), &out); err != nil {
-		t.Fatal(err)
-	}
+	out := require.JSON[template](t, command(t, nil, python, "infra/expand.py", "template.yaml"))
 	return out
 }
 

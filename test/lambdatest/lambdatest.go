@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Limits of a test; the real ones are shorter.
@@ -96,15 +97,11 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 		ended: make(chan struct{}), waiting: map[string]chan Answer{},
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	f.server = &http.Server{Handler: f.api(), ReadHeaderTimeout: time.Minute}
 	go func() { _ = f.server.Serve(listener) }()
 	out, err := os.Create(f.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	defer func() { _ = out.Close() }()                                       // the process has its own
 	f.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program) // Stop ends it
 	f.cmd.Env = []string{
@@ -117,9 +114,7 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	}
 	f.cmd.Stdout, f.cmd.Stderr = out, out // a file: what was written before an answer is there with it
 	began := time.Now()
-	if err := f.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, f.cmd.Start())
 	go func() {
 		f.err = f.cmd.Wait()
 		close(f.ended)
@@ -161,9 +156,7 @@ func (f *Function) Stop() {
 func (f *Function) Invoke(payload []byte) Answer {
 	f.t.Helper()
 	before, err := os.Stat(f.out)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	a, err := f.invoke(payload)
 	if err != nil {
 		f.t.Fatalf("%v; the function wrote:\n%s", err, f.Output())
@@ -204,14 +197,10 @@ func (f *Function) Output() string { return f.outputFrom(0) }
 func (f *Function) outputFrom(offset int64) string {
 	f.t.Helper()
 	file, err := os.Open(f.out)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	defer func() { _ = file.Close() }() // it was only read
 	data, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<40))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	require.OK(f.t, err)
 	return string(data)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
@@ -93,9 +94,7 @@ func (p *Proxy) denied(t testing.TB, r *http.Request) *roletest.Request {
 func NewProxy(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	target, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	p := &Proxy{faults: map[string]Fault{}, calls: map[string]int{}}
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

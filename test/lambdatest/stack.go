@@ -20,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // BaseURL is where the functions of a [Stack] are reached.
@@ -55,9 +56,7 @@ func (s *Stack) Configure(data string) { s.Put("config/mcp_config.json", data) }
 func (s *Stack) Put(key, data string) {
 	s.t.Helper()
 	_, err := emulator.S3(s.Endpoint).PutObject(s.t.Context(), &s3.PutObjectInput{Bucket: &s.Bucket, Key: &key, Body: strings.NewReader(data)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 }
 
 // Parameter stores a secret.
@@ -66,9 +65,7 @@ func (s *Stack) Parameter(name, value string) {
 	_, err := ssm.NewFromConfig(emulator.Config(s.Endpoint)).PutParameter(s.t.Context(), &ssm.PutParameterInput{
 		Name: &name, Value: &value, Type: types.ParameterTypeSecureString, Overwrite: aws.Bool(true),
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.OK(s.t, err)
 }
 
 // Start starts one of the functions (mcp, sync, admin), with pairs of variables over the environment.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -30,9 +31,7 @@ func Missing(t testing.TB, why string) {
 func Addr(t testing.TB) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -78,9 +77,7 @@ func Data(t testing.TB, name string) string {
 func Tools(t testing.TB) map[string][]json.RawMessage {
 	t.Helper()
 	all, err := upstreamtest.ReadCatalog(Data(t, "livemcp/tools.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	out := map[string][]json.RawMessage{}
 	for name, tools := range all {
 		out[strings.ReplaceAll(name, " ", "-")] = tools // a server's name has no blank

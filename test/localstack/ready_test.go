@@ -24,6 +24,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 const (
@@ -58,9 +59,7 @@ func at(endpoint string) stores {
 func (s stores) versions(t *testing.T) []string {
 	t.Helper()
 	list, err := s.bucket.ListObjectVersions(t.Context(), &s3.ListObjectVersionsInput{Bucket: aws.String("portcullis-data")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	var all []string
 	for _, v := range list.Versions {
 		all = append(all, *v.Key+" "+*v.VersionId)
@@ -130,9 +129,7 @@ func TestReadyHookMakesTheDataAndLeavesWhatIsThere(t *testing.T) {
 
 func TestExampleHasNoFault(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(home, "example", filepath.FromSlash(config.Key)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	c, err := config.Parse(data)
 	if err != nil || len(c.Warnings) > 0 || len(c.Servers) == 0 {
 		t.Errorf("%s: %d servers, warnings %v, %v", config.Key, len(c.Servers), c.Warnings, err)
@@ -146,9 +143,7 @@ func TestExampleHasNoFault(t *testing.T) {
 	}
 	// What `make invoke EVENT=events/http/blocked-call.json` calls is there, and denied.
 	event, err := os.ReadFile("../../events/http/blocked-call.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	id := tool.ID{Server: "deepwiki", Name: "ask_question"}
 	if _, ok := c.Server(id.Server); !ok || !bytes.Contains(event, []byte(id.String())) {
 		t.Errorf("the event calls no tool of the example: want %s", id)

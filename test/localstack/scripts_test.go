@@ -12,13 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 func TestComposeFileIsPinnedAndListensOnLoopbackOnly(t *testing.T) {
 	data, err := os.ReadFile(home + "/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	text := string(data)
 	if images := regexp.MustCompile(`(?m)^\s+image: (.*)$`).FindAllStringSubmatch(text, -1); len(images) != 1 || images[0][1] != "localstack/localstack:4.14.0" {
 		t.Errorf("images are %q, want localstack/localstack:4.14.0 alone", images)
@@ -59,9 +59,7 @@ func newBackground(t *testing.T) background {
 	t.Helper()
 	beside(t, "PORTCULLIS_MINISTACK", "python")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	defer l.Close()
 	b := background{port: l.Addr().(*net.TCPAddr).Port, state: t.TempDir()}
 	for _, v := range os.Environ() {
@@ -127,9 +125,7 @@ func TestUpStartsMiniStackWithoutDockerAndDownEndsIt(t *testing.T) {
 func TestStartLeavesAPortThatIsTaken(t *testing.T) {
 	b := newBackground(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", b.port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	defer l.Close()
 	t.Cleanup(func() { _, _, _ = b.run(t, "ministack", "stop") })
 	out, said, err := b.run(t, "ministack", "start")
@@ -142,16 +138,12 @@ func TestStartLeavesAPortThatIsTaken(t *testing.T) {
 func TestDownLeavesOtherProcesses(t *testing.T) {
 	b := newBackground(t)
 	other := exec.Command("sleep", "60")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, other.Start())
 	defer func() {
 		_ = other.Process.Kill()
 		_ = other.Wait()
 	}()
-	if err := os.WriteFile(filepath.Join(b.state, "ministack.pid"), []byte(strconv.Itoa(other.Process.Pid)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.WriteFile(filepath.Join(b.state, "ministack.pid"), []byte(strconv.Itoa(other.Process.Pid)), 0o644))
 	if _, said, err := b.run(t, "down"); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
@@ -173,9 +165,7 @@ func TestUpRefusesAnEmulatorThatDoesNotAnswer(t *testing.T) {
 func TestSamLocalIsToldRoutesAndEndpoint(t *testing.T) {
 	python := beside(t, "PORTCULLIS_SAM", "python")
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "infra"), os.DirFS(filepath.Join("..", "..", "infra"))); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.CopyFS(filepath.Join(dir, "infra"), os.DirFS(filepath.Join("..", "..", "infra"))))
 	local := filepath.Join(dir, "local.yaml")
 	if out, err := exec.CommandContext(t.Context(), python, home+"/local_template.py", filepath.Join("..", "..", "template.yaml"), local).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

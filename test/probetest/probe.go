@@ -23,6 +23,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The servers behind a gateway. Files is in the agent's scope. Vault is not. Ghost does not
@@ -91,9 +92,7 @@ func (g Gateway) Strangers(t *testing.T) {
 	signer := i.Key()
 	i.Publish(signer, rsa)
 	public, err := x509.MarshalPKIXPublicKey(rsa.Public().Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	signed := func(key jose.JSONWebKey) string { return identitytest.Sign(t, key, i.Claims(g.Audience, nil)) }
 	hs := func(key []byte) string {
 		return signed(jose.JSONWebKey{Key: key, KeyID: "key-rsa", Algorithm: "HS256"})

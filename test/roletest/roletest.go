@@ -20,6 +20,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Resources of the stack, as the template names them.
@@ -73,9 +74,7 @@ func Load(t testing.TB) map[string]Role {
 		t.Fatalf("expand template.yaml: %v", err)
 	}
 	roles, err := parse(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	return roles
 }
 

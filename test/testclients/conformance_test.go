@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // The whole gateway stands in front of the everything-server.
@@ -28,12 +30,8 @@ func TestConformance(t *testing.T) {
 func startLocal(t *testing.T, config string) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(folder, "config"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "config", "mcp_config.json"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.MkdirAll(filepath.Join(folder, "config"), 0o700))
+	require.OK(t, os.WriteFile(filepath.Join(folder, "config", "mcp_config.json"), []byte(config), 0o600))
 	bin := filepath.Join(folder, "portcullis")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/portcullis-mcp/portcullis/cmd/portcullis")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -45,12 +43,8 @@ func startLocal(t *testing.T, config string) string {
 	var log strings.Builder
 	cmd.Stderr = &log
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
+	require.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()

@@ -3,6 +3,8 @@ package testclients
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // An Admission is what a client that had to find its way in was told, and what it asked for.
@@ -17,9 +19,7 @@ type Admission struct {
 func OAuth(t testing.TB, mode, url string, steps ...Step) Admission {
 	t.Helper()
 	in, err := json.Marshal(map[string]any{"url": url, "mode": mode, "steps": steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	out, err := run(t, "oauth.mjs", string(in))
 	if err != nil {
 		t.Fatalf("client in mode %s: %v", mode, err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Modes of the TypeScript clients.
@@ -60,9 +61,7 @@ type Answer struct {
 func TypeScript(t testing.TB, mode, url string, headers map[string]string, steps ...Step) Transcript {
 	t.Helper()
 	in, err := json.Marshal(map[string]any{"url": url, "mode": mode, "headers": headers, "steps": steps})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	out, err := run(t, "client.mjs", string(in))
 	if err != nil {
 		t.Fatalf("client in mode %s: %v", mode, err)
@@ -131,9 +130,7 @@ func ServerEverything(t testing.TB) string {
 func serve(t testing.TB, addr string, cmd *exec.Cmd) string {
 	t.Helper()
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	local.Until(t, cmd.Path+" listens", func() bool {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(), "tcp", addr)

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A failure is expected for a reason, which stands above it.
 func TestExpectedFailures(t *testing.T) {
 	for _, set := range []string{"2026-07-28", "2025-11-25"} {
 		b, err := os.ReadFile(filepath.Join(dir(), "conformance-"+set+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.OK(t, err)
 		_, entries, ok := strings.Cut(string(b), "\nserver:\n")
 		if !ok {
 			t.Fatalf("%s: no list of servers", set)
@@ -66,9 +66,7 @@ func TestPinnedVersions(t *testing.T) {
 func read(t *testing.T, name string, v any) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir(), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, err)
 	if err := json.Unmarshal(b, v); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
