@@ -81,7 +81,7 @@ func from(address string) http.RoundTripper {
 
 const filesToken = `{"name":"ci","servers":["files"],"tiers":["read","write","destructive"],"days":1}`
 
-func TestTheGateStaysShut(t *testing.T) {
+func TestAccessRefused(t *testing.T) {
 	for _, mode := range []string{"search", "direct"} {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, mode, nil)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -22,41 +24,33 @@ const approvalsFile = "approvals.db"
 
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
-	Restore restoreCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`
-	Accept  acceptCmd  `cmd:"" help:"Keep what approvals.db has now; tools that it lacks wait for approval."`
+	Restore settleCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`
+	Accept  settleCmd `cmd:"" help:"Keep what approvals.db has now; tools that it lacks wait for approval."`
 }
 
-type (
-	restoreCmd struct{ folder }
-	acceptCmd  struct{ folder }
-)
+// A settleCmd is one of the two.
+type settleCmd struct{ folder }
 
-// Run keeps what the catalog recorded.
-func (c restoreCmd) Run(ctx context.Context, env *environment) error {
-	return settle(ctx, c.folder, "restore", approval.KeepRestored, env.stdout)
-}
-
-// Run keeps what the file has.
-func (c acceptCmd) Run(ctx context.Context, env *environment) error {
-	return settle(ctx, c.folder, "accept", approval.AcceptStore, env.stdout)
-}
-
-// settle decides for every record that the file lost, or had an older version of, whether the
+// Run decides for every record that the file lost, or had an older version of, whether the
 // catalog's or the file's counts, and prints what became of each tool. restore keeps a damaged
 // file under another name and makes a new one from the catalog.
-func settle(ctx context.Context, f folder, command string, decide catalog.Settlement, out io.Writer) error {
-	snap, err := catalog.Load(ctx, dir.New(f.Dir), nil)
+func (c settleCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
+	name, decide, out := command.Selected().Name, approval.AcceptStore, env.stdout
+	if name == "restore" {
+		decide = approval.KeepRestored
+	}
+	snap, err := catalog.Load(ctx, dir.New(c.Dir), nil)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", command, f.Dir)
+		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, c.Dir)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: every tool waits for approval then", command, err, approvalsFile)
+		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: every tool waits for approval then", name, err, approvalsFile)
 	case err != nil:
 		return err
 	}
-	path := filepath.Join(f.Dir, approvalsFile)
+	path := filepath.Join(c.Dir, approvalsFile)
 	store, err := bolt.Open(path, nil)
-	if errors.Is(err, bolt.ErrDamaged) && command == "restore" {
+	if errors.Is(err, bolt.ErrDamaged) && name == "restore" {
 		if err = setAside(path, out); err == nil {
 			store, err = bolt.Open(path, nil)
 		}
@@ -64,7 +58,7 @@ func settle(ctx context.Context, f folder, command string, decide catalog.Settle
 	if err != nil {
 		return err
 	}
-	settled, err := catalog.Settle(ctx, store, snap, decide, f.Actor, time.Now)
+	settled, err := catalog.Settle(ctx, store, snap, decide, c.Actor, time.Now)
 	for _, r := range settled {
 		fmt.Fprintf(out, "%s: %s\n", r.ID(), stateOf(r))
 	}

@@ -15,7 +15,7 @@ func bearing(credential string) http.Header {
 
 // A client that was given /mcp/readonly gets tokens for that address. They must not delete at
 // another one.
-func TestATokenForOneEndpointOpensNoOther(t *testing.T) {
+func TestAudienceOfOneEndpoint(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	narrow := g.issuer.Token(g.audience+"/readonly", map[string]any{"scope": "portcullis:destructive portcullis:admin"})
 	wide := g.issuer.Token(g.audience, map[string]any{"scope": "portcullis:destructive portcullis:admin"})
@@ -45,7 +45,7 @@ func TestATokenForOneEndpointOpensNoOther(t *testing.T) {
 	}
 }
 
-func TestStrangersAtOneAddressDoNotShutOutAGoodJWT(t *testing.T) {
+func TestThrottleSparesAJWT(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	for range 25 {
 		if a := g.send(t, probetest.Request{Header: bearing(token.New().Reveal()), Body: probetest.RPC("tools/list", `{}`)}); a.Status != http.StatusUnauthorized && a.Status != http.StatusTooManyRequests {

@@ -115,7 +115,7 @@ func TestBanner(t *testing.T) {
 }
 
 // Whoever mends what the banner complains of sees that it is mended, and nothing twice.
-func TestBannerIsShownAgainWhenThingsChange(t *testing.T) {
+func TestBannerShownAgain(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{}`)}})
 	dir := t.TempDir()
 	p := start(t, dir)

@@ -41,7 +41,7 @@ func browser(t *testing.T) context.Context {
 
 // A person follows the link of a remediation, signs in once, sees what changed, approves it
 // with a click, and the agent's call works. Then the same with a disabled tool.
-func TestAPersonApprovesInABrowser(t *testing.T) {
+func TestBrowserApproves(t *testing.T) {
 	tab := browser(t)
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 	assign := map[string]any{"name": "tickets:assign_ticket", "args": map[string]any{"id": 1, "assignee": "sam"}}
@@ -93,7 +93,7 @@ func TestAPersonApprovesInABrowser(t *testing.T) {
 
 // The link that the program prints needs one click. Then a link of another site's page, such
 // as a chat with the agent, leads to the page and not to a second sign-in.
-func TestTheSignInLinkInABrowser(t *testing.T) {
+func TestBrowserSignInLink(t *testing.T) {
 	tab := browser(t)
 	p := start(t, t.TempDir(), "--demo")
 	page := p.URL + "/admin/tools/tickets/assign_ticket"

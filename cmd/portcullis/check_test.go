@@ -33,7 +33,7 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 	return strings.ReplaceAll(out.String(), dir, "DIR"), err
 }
 
-func TestCheckNamesVariablesThatAreNotSet(t *testing.T) {
+func TestCheckUnsetVariables(t *testing.T) {
 	dir := t.TempDir()
 	writeConfig(t, dir, `{"mcpServers": {"files": {"url": "https://files.example/mcp",
   "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}", "X-Team": "${env:TEAM}/${env:FILES_TOKEN}"}}}}`)
@@ -49,7 +49,7 @@ func TestCheckNamesVariablesThatAreNotSet(t *testing.T) {
 	}
 }
 
-func TestCheckSaysWhatHoldsWithoutAPolicy(t *testing.T) {
+func TestCheckWithoutPolicy(t *testing.T) {
 	const rule = `@id("r") forbid (principal, action, resource);`
 	for _, c := range []struct {
 		name, kept, want string
@@ -81,7 +81,7 @@ const twoServers = `{
   }`
 
 // Everything that is wrong with both files is printed, with file, line and path.
-func TestCheckPrintsEveryFault(t *testing.T) {
+func TestCheckFaults(t *testing.T) {
 	for _, c := range []struct{ name, config, policy, want string }{
 		{"config", `{
   "mcpServers": {"files": {"urll": "https://x.example/mcp", "timeout": 5}},
@@ -129,7 +129,7 @@ forbid (principal, action, resource == Tool::"fetch");
 
 // What each rule matches in the folder's catalog, and what looks wrong: the files are held
 // against a catalog that another config was made with.
-func TestCheckSaysWhatTheRulesMatch(t *testing.T) {
+func TestCheckMatches(t *testing.T) {
 	o := newSix(t, "search", `{}`)
 	require.OK(t, o.stop())
 	config := `{
@@ -176,7 +176,7 @@ permit (principal == Agent::"ann", action, resource);
 	}
 }
 
-func TestCheckWithoutACatalogSaysSo(t *testing.T) {
+func TestCheckWithoutCatalog(t *testing.T) {
 	out, err := checked(t, "", twoServers+`}`, "")
 	if err != nil || !strings.Contains(out, "no catalog in DIR yet") || !strings.Contains(out, "2 servers") || !strings.Contains(out, "policy.cedar: there is none") {
 		t.Errorf("run = %v\n%s", err, out)
@@ -184,7 +184,7 @@ func TestCheckWithoutACatalogSaysSo(t *testing.T) {
 }
 
 // It also changes nothing in the folder.
-func TestTheExitCodeOfACheckSaysWhetherThereAreFaults(t *testing.T) {
+func TestCheckExitCode(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "local")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -204,7 +204,7 @@ func TestTheExitCodeOfACheckSaysWhetherThereAreFaults(t *testing.T) {
 	}
 }
 
-func TestVersionIsPrinted(t *testing.T) {
+func TestVersion(t *testing.T) {
 	var out, diagnostics strings.Builder
 	require.OK(t, run(t.Context(), []string{"--version"}, &environment{getenv: noEnv, stdout: &out, stderr: &diagnostics}))
 	if want := "portcullis " + boot.LongVersion() + "\n"; out.String() != want || diagnostics.Len() > 0 || !strings.Contains(want, "go1.") {

@@ -11,7 +11,7 @@ import (
 )
 
 // The README's first minute, step by step.
-func TestDemoShowsALockedToolItsApprovalAndTheCallThatThenWorks(t *testing.T) {
+func TestDemo(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo", "--actor", "kim")
 
 	found := p.Call("retrieve_tools", map[string]any{"query": "assign a ticket to somebody", "include_disabled": true})
@@ -77,7 +77,7 @@ func TestDemoWithTokens(t *testing.T) {
 	}
 }
 
-func TestDemoStartsAgainOnTheSameFolder(t *testing.T) {
+func TestDemoStartsAgain(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir, "--demo")
 	if err := first.stop(); err != nil {
@@ -94,7 +94,7 @@ func TestDemoStartsAgainOnTheSameFolder(t *testing.T) {
 	}
 }
 
-func TestFlagsThatAreWrongSaySo(t *testing.T) {
+func TestFlagsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
@@ -115,7 +115,7 @@ func TestFlagsThatAreWrongSaySo(t *testing.T) {
 	}
 }
 
-func TestAnOpenAddressNeedsAuthenticationSaidOutright(t *testing.T) {
+func TestServeBeyondLoopbackNeedsAuth(t *testing.T) {
 	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", "[::]:0"}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 	if err == nil || !strings.Contains(err.Error(), "PORTCULLIS_AUTH") {
 		t.Errorf("run = %v, want it to ask for PORTCULLIS_AUTH", err)

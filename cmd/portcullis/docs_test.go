@@ -14,7 +14,7 @@ import (
 )
 
 // The examples of the page on toolsets are run against the demo: each prints the text that stands below it.
-func TestExamplesOfTheToolsetsPage(t *testing.T) {
+func TestToolsetsPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "toolsets.md"))
 	require.OK(t, err)
 	for _, name := range toolset.Headers() {

@@ -80,7 +80,7 @@ func TestAdminKey(t *testing.T) {
 }
 
 // On a laptop whoever can send HTTP is the agent too.
-func TestAnAgentCannotDecideOnALaptop(t *testing.T) {
+func TestAdminNeedsTheKey(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "--demo")
 	const tool = "/admin/tools/tickets/assign_ticket"
@@ -121,7 +121,7 @@ func TestAnAgentCannotDecideOnALaptop(t *testing.T) {
 	}
 }
 
-func TestThePrintedLinkSignsInOnce(t *testing.T) {
+func TestSignInLink(t *testing.T) {
 	p := start(t, t.TempDir(), "--actor", "kim")
 	link, err := url.Parse(p.link)
 	if err != nil || !strings.HasPrefix(p.link, p.URL+"/admin/login?code=") {
@@ -156,7 +156,7 @@ func TestThePrintedLinkSignsInOnce(t *testing.T) {
 	}
 }
 
-func TestBeyondLoopbackNoKeyOpensAdmin(t *testing.T) {
+func TestAdminKeyBeyondLoopback(t *testing.T) {
 	for addr, want := range map[string]bool{"127.0.0.1:8080": true, "[::1]:8080": true, "0.0.0.0:8080": false, "[::]:8080": false, "192.0.2.1:8080": false} {
 		dir := t.TempDir()
 		a := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))
@@ -194,7 +194,7 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 	}
 }
 
-func TestWhatABrowserFindsAtTheEndpoints(t *testing.T) {
+func TestEndpointsInABrowser(t *testing.T) {
 	p := start(t, t.TempDir())
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 	if r := p.stranger().Send("/", "", "Accept: "+browser); r.Status != http.StatusFound || r.Header.Get("Location") != "./admin" {

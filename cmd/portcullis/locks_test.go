@@ -56,7 +56,7 @@ func (w *realTools) policy(text string) {
 
 // Each reason in turn on every real tool, through the config, the policy, the
 // admin API and the approval mode, as an agent sees it over HTTP.
-func TestEveryReasonOnEveryRealToolOverHTTP(t *testing.T) {
+func TestReasonsOfRealTools(t *testing.T) {
 	w := newReal(t, `, "approval": "manual"`)
 	if n := len(w.tools()); n != 527 {
 		t.Fatalf("%d tools, want 527", n)

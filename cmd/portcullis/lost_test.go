@@ -210,7 +210,7 @@ func (s *shop) check(err error) {
 
 // What is callable after the approval store was lost, in every way and at every step. The table
 // is that of docs/design/stores.md.
-func TestLostApprovalStoreOpensNothing(t *testing.T) {
+func TestLostApprovals(t *testing.T) {
 	s := newShop(t)
 	today := []string{"allowed", "freed", "steady"}
 	var table strings.Builder
@@ -287,7 +287,7 @@ func TestApprovalsCommand(t *testing.T) {
 
 // Whoever runs the gateway is told that records were put back, until a person settles them:
 // at /admin of the running program as well.
-func TestRecoveredApprovalsAreToldOfUntilTheyAreSettled(t *testing.T) {
+func TestRecoveredApprovals(t *testing.T) {
 	s := newShop(t)
 	condition := func() (c state.Condition, codes []string) {
 		s.open(s.dir, func(p *boot.Program, _ string) {

@@ -79,7 +79,7 @@ func TestPagesMayNarrow(t *testing.T) {
 }
 
 // The headers are read on every request: there is no session that could keep an earlier one's.
-func TestTheSelectionIsThatOfTheRequestAlone(t *testing.T) {
+func TestSelectionPerRequest(t *testing.T) {
 	o := newSix(t, "direct", `{}`)
 	inEachEra(t, func(t *testing.T, e era) {
 		for range 2 {
@@ -98,7 +98,7 @@ func TestTheSelectionIsThatOfTheRequestAlone(t *testing.T) {
 
 // A tool that the operator does not offer, one out of reach of the path, and one that nobody has
 // are refused in the same words.
-func TestNamesOutsideTheBoundLookUnknown(t *testing.T) {
+func TestNamesOutsideTheBound(t *testing.T) {
 	o := newSix(t, "search", `{"toolsets": ["files"]}`)
 	inEachEra(t, func(t *testing.T, e era) {
 		refusal := func(header, name string) string {
@@ -119,7 +119,7 @@ func TestNamesOutsideTheBoundLookUnknown(t *testing.T) {
 }
 
 // Cases 6 and 7 of the document: the file is refused, with every fault at once.
-func TestAnOperatorsSelectionThatIsWrongIsRefused(t *testing.T) {
+func TestOperatorSelectionRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, tools string
 		faults      []string
@@ -157,7 +157,7 @@ func TestAnOperatorsSelectionThatIsWrongIsRefused(t *testing.T) {
 }
 
 // Cases 8 and 9: what only the servers' lists show is a warning.
-func TestToolsThatNoServerHasAreWarnings(t *testing.T) {
+func TestUnknownToolsAreWarnings(t *testing.T) {
 	o := newSix(t, "search", `{"enabled": ["nope"], "disabled": ["zip", "files:zap"]}`)
 	var health struct {
 		Status string

@@ -62,7 +62,7 @@ func deleteFile() *mcp.CallToolParams {
 	return &mcp.CallToolParams{Name: "call_tool_destructive", Arguments: map[string]any{"name": "files:delete_file", "args": map[string]any{"path": "/x"}}}
 }
 
-func TestAnOAuthClientFindsItsWayInAndAsksForMore(t *testing.T) {
+func TestOAuthClient(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	g.issuer.Grant("portcullis:read", "portcullis:destructive")
 	s := g.login(t)
@@ -92,7 +92,7 @@ func TestAnOAuthClientFindsItsWayInAndAsksForMore(t *testing.T) {
 	}
 }
 
-func TestTooSmallAScopeIsToldWhatItNeeds(t *testing.T) {
+func TestOAuthTooSmallAScope(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	g.issuer.Grant("portcullis:read")
 	s := g.login(t)
@@ -112,7 +112,7 @@ func TestTooSmallAScopeIsToldWhatItNeeds(t *testing.T) {
 	}
 }
 
-func TestMetadataIsAtBothPaths(t *testing.T) {
+func TestOAuthMetadata(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	for path, resource := range map[string]string{"": "", "/mcp": "/mcp", "/mcp/readonly": "/mcp/readonly"} {
 		var got map[string]any
@@ -127,7 +127,7 @@ func TestMetadataIsAtBothPaths(t *testing.T) {
 	}
 }
 
-func TestTheAuditNamesWhoProvedToBeAnAdmin(t *testing.T) {
+func TestAuditNamesTheAdmin(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	bearer := func(over map[string]any) []string {
 		return []string{"Authorization: Bearer " + g.issuer.Token(g.audience, over)}
@@ -148,7 +148,7 @@ func TestTheAuditNamesWhoProvedToBeAnAdmin(t *testing.T) {
 	}
 }
 
-func TestHealthTellsEverybodyOneWord(t *testing.T) {
+func TestHealthz(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	agent, _ := g.mint(filesToken)
 	for credential, want := range map[string]int{"": http.StatusUnauthorized, agent: http.StatusForbidden, g.root.Reveal(): http.StatusOK} {
@@ -169,7 +169,7 @@ func TestHealthTellsEverybodyOneWord(t *testing.T) {
 	}
 }
 
-func TestARevokedTokenIsRefusedByTheNextRequest(t *testing.T) {
+func TestRevokedToken(t *testing.T) {
 	g := startGuarded(t, "search", nil)
 	text, id := g.mint(filesToken)
 	list := func() int {
@@ -187,7 +187,7 @@ func TestARevokedTokenIsRefusedByTheNextRequest(t *testing.T) {
 	}
 }
 
-func TestTypeScriptClientsFindTheirWayIn(t *testing.T) {
+func TestTypeScriptOAuth(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, "search", nil)
@@ -210,7 +210,7 @@ func TestTypeScriptClientsFindTheirWayIn(t *testing.T) {
 	}
 }
 
-func TestATypeScriptClientWithTooSmallAScopeIsTold(t *testing.T) {
+func TestTypeScriptTooSmallAScope(t *testing.T) {
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
 		t.Run(mode, func(t *testing.T) {
 			g := startGuarded(t, "search", nil)

@@ -42,7 +42,7 @@ var deeds = []struct {
 	{"call", callOf("call_tool_read", `{"name":"notes:get_note","args":{"id":1}}`), []string{"sunrise"}, nil},
 }
 
-func TestTypeScriptClientsSeeTheDemo(t *testing.T) {
+func TestTypeScriptDemo(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo")
 	var steps []testclients.Step
 	for _, d := range deeds {
@@ -61,7 +61,7 @@ func TestTypeScriptClientsSeeTheDemo(t *testing.T) {
 	}
 }
 
-func TestInspectorSeesTheDemo(t *testing.T) {
+func TestInspectorDemo(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo")
 	for _, era := range []string{"legacy", "auto"} {
 		for _, d := range deeds {
@@ -97,7 +97,7 @@ func checkDeed(t *testing.T, name, text string, holds, not []string) {
 
 // The reference server of the protocol's authors as an upstream, with one tool
 // denied in the config and another disabled by a person.
-func TestServerEverythingBehindTheGate(t *testing.T) {
+func TestServerEverything(t *testing.T) {
 	url := testclients.ServerEverything(t)
 	dir := t.TempDir()
 	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "disabled_tools": ["get-env"]}}}`, url))
@@ -134,7 +134,7 @@ func TestServerEverythingBehindTheGate(t *testing.T) {
 }
 
 // What no typed client would keep goes through a direct call byte for byte.
-func TestBytesSurviveTheWholeWay(t *testing.T) {
+func TestBytesArriveUnchanged(t *testing.T) {
 	w := newReal(t, `, "approval": "off"`)
 	const args = `{"n":9007199254740993,"z":1,"a":{"unknown":[1.0,2e3]}}`
 	x := w.tools()[0]

@@ -33,7 +33,7 @@ func (p *program) health() health {
 	return h
 }
 
-func TestABadPolicyNeverReplacesAGoodOne(t *testing.T) {
+func TestBadPolicy(t *testing.T) {
 	const good = `@id("no-deletes") @reason("Deletes go through the platform team.") @contact("platform@example.com")
 forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	o := newSix(t, "search", `{}`)

@@ -22,7 +22,7 @@ func ping(t *testing.T) (server *upstreamtest.Server, config func(more string) s
 	}
 }
 
-func TestAnEditedConfigIsTakenWithoutBeingAsked(t *testing.T) {
+func TestEditedConfig(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
 	writeConfig(t, dir, config(""))
@@ -35,7 +35,7 @@ func TestAnEditedConfigIsTakenWithoutBeingAsked(t *testing.T) {
 	local.Until(t, "the edited config locks the tool", func() bool { return strings.Contains(call().Text, "disabled_by_config") })
 }
 
-func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
+func TestBadConfig(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
 	writeConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
@@ -55,7 +55,7 @@ func TestABadConfigNeverReplacesAGoodOne(t *testing.T) {
 	}
 }
 
-func TestWithoutAConfigNothingIsCallableAndTheAnswerSaysSo(t *testing.T) {
+func TestWithoutConfig(t *testing.T) {
 	p := start(t, t.TempDir())
 	p.Ask(http.StatusServiceUnavailable, "/healthz", nil, nil)
 	for tool, args := range map[string]any{"retrieve_tools": map[string]any{"query": "x"}, "call_tool_read": map[string]any{"name": "s:ping"}} {
@@ -66,7 +66,7 @@ func TestWithoutAConfigNothingIsCallableAndTheAnswerSaysSo(t *testing.T) {
 }
 
 // An upstream that is down when the gateway starts, and comes back.
-func TestAServerThatComesBackIsCalledWithoutARestart(t *testing.T) {
+func TestServerThatComesBack(t *testing.T) {
 	server, config := ping(t)
 	dir := t.TempDir()
 	writeConfig(t, dir, config(""))

@@ -36,7 +36,7 @@ func do(t *testing.T, objects object.Store, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
+func TestPush(t *testing.T) {
 	objects := &objecttest.Mem{}
 	dir := configFolder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
 	out, err := do(t, objects, "--dir", dir)
@@ -54,7 +54,7 @@ func TestPushSaysTheVersionAndStoresTheBytes(t *testing.T) {
 	}
 }
 
-func TestPushWarnsOfVariables(t *testing.T) {
+func TestPushVariables(t *testing.T) {
 	dir := configFolder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
 	out, err := do(t, &objecttest.Mem{}, "--dir", dir)
 	if err != nil || !strings.Contains(out, `warning: server "fs", header Authorization: ${env:FS_TOKEN} is read from the environment of the functions`) {
@@ -63,7 +63,7 @@ func TestPushWarnsOfVariables(t *testing.T) {
 }
 
 // A folder without a policy takes none away; what holds then is said.
-func TestPushWithoutAPolicySaysWhatHolds(t *testing.T) {
+func TestPushWithoutPolicy(t *testing.T) {
 	const rule = "forbid (principal, action, resource);"
 	version := object.Version([]byte(rule))[:12]
 	for _, c := range []struct {
@@ -123,7 +123,7 @@ func TestPushRefuses(t *testing.T) {
 }
 
 // Of two who push at once, the later is told and changes nothing.
-func TestPushIsRefusedWhenTheConfigMoves(t *testing.T) {
+func TestPushConflict(t *testing.T) {
 	objects := &objecttest.Mem{}
 	if _, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{}}`), ""); err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ var (
 
 // What the operator denies is told to be the operator's alone, whatever else would
 // lock the tool, by every means by which an agent or a person asks.
-func TestADenialNeverComesWithTheUsersRemedy(t *testing.T) {
+func TestRemedyOfADenial(t *testing.T) {
 	rules := map[string]string{"no rules": ""}
 	files, err := filepath.Glob("../../pkg/policy/testdata/policies/*.cedar")
 	if err != nil || len(files) != 10 {

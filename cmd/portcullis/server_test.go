@@ -60,7 +60,7 @@ func serving(t *testing.T, h http.HandlerFunc) func() net.Conn {
 	}
 }
 
-func TestAnUnfinishedBodyIsGivenUp(t *testing.T) {
+func TestServerUnfinishedBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := make(chan error, 1)
 		c := serving(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,7 @@ func TestAnUnfinishedBodyIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestARequestThatHasArrivedMayTakeLong(t *testing.T) {
+func TestServerLongRequest(t *testing.T) {
 	for name, request := range map[string]string{
 		"with a body":    "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
 		"in chunks":      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
@@ -110,7 +110,7 @@ func TestARequestThatHasArrivedMayTakeLong(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionsAreClosed(t *testing.T) {
+func TestServerIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serving(t, func(http.ResponseWriter, *http.Request) {})()
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {

@@ -81,7 +81,7 @@ func (p *process) terminate() string {
 	return rest.String()
 }
 
-func TestSIGTERMLetsTheCallInHandEnd(t *testing.T) {
+func TestSIGTERMDuringACall(t *testing.T) {
 	called, release := make(chan struct{}), make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Options{
 		Tools: []json.RawMessage{upstreamtest.Tool("wait", "Wait.", `{"readOnlyHint":true}`)},
@@ -106,7 +106,7 @@ func TestSIGTERMLetsTheCallInHandEnd(t *testing.T) {
 	}
 }
 
-func TestSIGTERMEndsASyncThatHangs(t *testing.T) {
+func TestSIGTERMDuringASync(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	s.Fail(upstreamtest.Hang())
 	dir := t.TempDir()
@@ -195,7 +195,7 @@ func loopOf(t *testing.T, data string) (objects *objecttest.Mem, log *local.Buff
 	return objects, log
 }
 
-func TestASyncRunsAtStartEveryMinuteAndWhenAFileChanges(t *testing.T) {
+func TestSyncLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const off = `{"mcpServers": {"s": {"url": "https://mcp.example.com/mcp", "enabled": false}}}`
 		objects, log := loopOf(t, off)
@@ -221,7 +221,7 @@ func TestASyncRunsAtStartEveryMinuteAndWhenAFileChanges(t *testing.T) {
 	})
 }
 
-func TestProgressOfALongSyncIsShown(t *testing.T) {
+func TestProgress(t *testing.T) {
 	ended := func(done int, id string, s outcome.Status) catalog.Progress {
 		return catalog.Progress{Outcome: outcome.Outcome{ServerID: id, Status: s}, Done: done, Total: 3}
 	}
@@ -252,7 +252,7 @@ func TestProgressOfALongSyncIsShown(t *testing.T) {
 }
 
 // What the documents say of a program started without more.
-func TestFlagsHaveTheirDefaults(t *testing.T) {
+func TestFlagDefaults(t *testing.T) {
 	var c cli
 	parser, err := kong.New(&c, kong.Vars{"user": osUser(), "version": ""})
 	require.OK(t, err)

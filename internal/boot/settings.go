@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"net/url"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 )
 
 // Version of the program, set by the linker.
@@ -67,7 +67,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		KeepAudit:    24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0, maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit for ever")),
 		RuntimeAPI:   getenv("AWS_LAMBDA_RUNTIME_API"),
 	}
-	if u, err := url.Parse(s.BaseURL); s.BaseURL != "" && (err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" || u.RawQuery != "") {
+	if _, err := mcphttp.ParseBaseURL(s.BaseURL); s.BaseURL != "" && err != nil {
 		r.fault("PORTCULLIS_BASE_URL %q: want scheme and host alone, such as https://gateway.example.com", s.BaseURL)
 	}
 	s.Access = r.access(s.BaseURL)

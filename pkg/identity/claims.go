@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,17 +51,9 @@ func reserved(id string) bool {
 }
 
 func (m ClaimMap) filled() ClaimMap {
-	for _, d := range []struct {
-		field *string
-		value string
-	}{
-		{&m.ID, "sub"}, {&m.ScopePrefix, DefaultScopePrefix}, {&m.Servers, "portcullis_servers"},
-		{&m.Toolsets, "portcullis_toolsets"}, {&m.AdminClaim, "groups"},
-	} {
-		if *d.field == "" {
-			*d.field = d.value
-		}
-	}
+	m.ID, m.ScopePrefix = cmp.Or(m.ID, "sub"), cmp.Or(m.ScopePrefix, DefaultScopePrefix)
+	m.Servers, m.Toolsets = cmp.Or(m.Servers, "portcullis_servers"), cmp.Or(m.Toolsets, "portcullis_toolsets")
+	m.AdminClaim = cmp.Or(m.AdminClaim, "groups")
 	if m.Scopes == nil {
 		m.Scopes = []string{"scope", "scp"}
 	}
@@ -75,15 +68,11 @@ const (
 	claimKind  = "kind" // the agent's Way
 )
 
-// dropped reports whether policies do not read this claim of a JWT.
+// dropped reports whether policies do not read this claim of a JWT. The first four differ from
+// token to token of one agent: a rule has no use for them, and with them nothing that was worked
+// out for an agent would ever be found again.
 func dropped(claim string) bool {
-	return volatile(claim) || slices.Contains([]string{claimARN, claimToken, claimKind}, claim)
-}
-
-// volatile claims differ from token to token of one agent. A rule has no use for
-// them, and with them nothing that was worked out for an agent would ever be found again.
-func volatile(claim string) bool {
-	return slices.Contains([]string{"exp", "iat", "nbf", "jti"}, claim)
+	return slices.Contains([]string{"exp", "iat", "nbf", "jti", claimARN, claimToken, claimKind}, claim)
 }
 
 // Agent reads the claims. Anything that is there and not of the form that it must have
@@ -140,16 +129,10 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 
 func (m ClaimMap) tiers(scopes []string) []tool.Tier {
 	var out []tool.Tier
-	for _, t := range []struct {
-		tier    tool.Tier
-		granted []string
-	}{
-		{tool.Read, []string{"read", "write", "destructive"}},
-		{tool.Write, []string{"write", "destructive"}},
-		{tool.Destructive, []string{"destructive"}},
-	} {
-		if slices.ContainsFunc(t.granted, func(g string) bool { return slices.Contains(scopes, m.ScopePrefix+g) }) {
-			out = append(out, t.tier)
+	granted := []string{"destructive", "write", "read"} // each grants its own tier and those after it
+	for i, tier := range []tool.Tier{tool.Destructive, tool.Write, tool.Read} {
+		if slices.ContainsFunc(granted[:i+1], func(g string) bool { return slices.Contains(scopes, m.ScopePrefix+g) }) {
+			out = append([]tool.Tier{tier}, out...)
 		}
 	}
 	return out

@@ -43,14 +43,11 @@ type Error struct {
 
 // Error is for the log.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("authenticate: ")
-	b.WriteString(e.Kind.String())
+	s := "authenticate: " + e.Kind.String()
 	if e.Err != nil {
-		b.WriteString(": ")
-		b.WriteString(e.Err.Error())
+		s += ": " + e.Err.Error()
 	}
-	return b.String()
+	return s
 }
 
 // Unwrap returns the cause.

@@ -121,11 +121,11 @@ func (v *Verifier) checkToken(r *http.Request, credential string) (Agent, error)
 	}
 	a, err := v.o.Tokens.lookUp(r.Context(), text)
 	if err == nil {
-		v.remember(sum)
+		v.note(sum, true)
 		return a, nil
 	}
 	if _, unavailable := errors.AsType[*Error](err); !unavailable {
-		v.forget(sum)
+		v.note(sum, false)
 		v.throttle.failed(source, v.o.Now())
 	}
 	return Agent{}, err
@@ -168,22 +168,21 @@ func (v *Verifier) known(sum [sha256.Size]byte) bool {
 	return ok
 }
 
-func (v *Verifier) remember(sum [sha256.Size]byte) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.good) >= maxGood {
-		for other := range v.good {
-			delete(v.good, other)
-			break
-		}
-	}
-	v.good[sum] = struct{}{}
-}
-
-func (v *Verifier) forget(sum [sha256.Size]byte) {
+// note remembers whether an agent token was good.
+func (v *Verifier) note(sum [sha256.Size]byte, good bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.good, sum)
+	if !good {
+		return
+	}
+	for other := range v.good {
+		if len(v.good) < maxGood {
+			break
+		}
+		delete(v.good, other)
+	}
+	v.good[sum] = struct{}{}
 }
 
 // Admins lets through only those agents of auth that may use the admin API.

@@ -16,7 +16,7 @@ type origins map[string]bool
 func newOrigins(allow []string, baseURL string) (origins, error) {
 	o := origins{}
 	if baseURL != "" {
-		u, err := checkBaseURL(baseURL)
+		u, err := ParseBaseURL(baseURL)
 		if err != nil {
 			return nil, err
 		}

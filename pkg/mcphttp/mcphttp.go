@@ -162,8 +162,8 @@ func isLoopback(addr string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// checkBaseURL refuses an address to which a path cannot simply be added.
-func checkBaseURL(s string) (*url.URL, error) {
+// ParseBaseURL reads a public address of a gateway, to which a path can simply be added.
+func ParseBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		return nil, fmt.Errorf("base URL: %w", err)
