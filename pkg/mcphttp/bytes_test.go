@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 )
 
 // odd holds what a decoder would change: a number over 2^53, a float's digits, the
@@ -139,30 +137,6 @@ func TestStructuredContentRemoved(t *testing.T) {
 		h := newHandler(t, &backend{call: answers(tt.given), outputs: true}, nil)
 		if d := cmp.Diff(tt.want, send(h, legacy.request(t, "tools/call", `"name":"t"`)).wantResult(t)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.given, d)
-		}
-	}
-}
-
-func TestInstructions(t *testing.T) {
-	h := newHandler(t, &backend{instructions: "Behind this gate: github, <fs>."}, &mcphttp.Options{Name: "gate", Version: "9"})
-	for _, v := range []string{"2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05", "2026-07-28", "2099-01-01"} {
-		got := send(h, post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+v+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)).wantResult(t)
-		answered := v
-		if v != "2025-06-18" {
-			answered = "2025-11-25"
-		}
-		want := `{"capabilities":{"tools":{}},"instructions":"Behind this gate: github, <fs>.","protocolVersion":"` + answered + `","serverInfo":{"name":"gate","version":"9"}}`
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("initialize %s (-want +got):\n%s", v, d)
-		}
-	}
-	got := send(h, modern.request(t, "server/discover", ``)).wantResult(t)
-	for _, want := range []string{
-		`"instructions":"Behind this gate: github, <fs>."`, `"capabilities":{"tools":{}}`, `"resultType":"complete"`,
-		`"supportedVersions":["2026-07-28","2025-11-25","2025-06-18"]`, `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"9"}`,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s is not in %s", want, got)
 		}
 	}
 }

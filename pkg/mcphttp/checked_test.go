@@ -4,49 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
-	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
-
-// A server is an MCP server of the stateless protocol that keeps the last call which it received.
-type server struct {
-	*httptest.Server
-	header http.Header
-	call   json.RawMessage // params; nil: none
-}
-
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var m struct {
-		ID     json.RawMessage
-		Method string
-		Params json.RawMessage
-	}
-	if err := json.Unmarshal(body, &m); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	result := `{"resultType":"complete","content":[]}`
-	switch m.Method {
-	case "server/discover":
-		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
-	case "tools/list":
-		result = `{"resultType":"complete","tools":[{"name":"read","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}},{"name":"rm","inputSchema":{"type":"object"}}]}`
-	case "tools/call":
-		s.header, s.call = r.Header, m.Params
-	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
-}
 
 // A checking handler is that of a gateway with one server behind it.
 type checking struct {
@@ -54,13 +18,9 @@ type checking struct {
 	last tool.ID // whose lock was checked
 }
 
-func gatewayTo(t testing.TB, s *server, settings string) *checking {
+func gatewayTo(t testing.TB, s *upstreamtest.Server, settings string) *checking {
 	t.Helper()
-	nets, err := egress.ParseNets("127.0.0.0/8")
-	require.OK(t, err)
-	g := gatewaytest.New(t)
-	g.Upstream = upstream.New(&upstream.Options{AllowNets: nets})
-	g.Restart()
+	g := gatewaytest.NewLive(t)
 	g.Serve("s").URL = s.URL
 	g.Configure(nil, `"gateway":`+settings)
 	g.Sync()
@@ -85,13 +45,13 @@ func FuzzCheckedIsSent(f *testing.F) {
 	} {
 		f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params + `}`))
 	}
-	s := &server{}
-	s.Server = httptest.NewServer(s)
-	f.Cleanup(s.Close)
+	s := upstreamtest.New(f, upstreamtest.Options{Era: upstreamtest.Modern, Tools: []json.RawMessage{
+		json.RawMessage(gatewaytest.Tool("read", "", gatewaytest.ReadOnly)), json.RawMessage(gatewaytest.Tool("rm", "", "")),
+	}})
 	direct, search := gatewayTo(f, s, `{"mode":"direct"}`), gatewayTo(f, s, `{}`)
 	for h, name := range map[*checking]string{direct: "s__read", search: "call_tool_read"} {
-		s.call = nil
-		if send(h, legacy.request(f, "tools/call", `"name":"`+name+`","arguments":{"name":"s:read"}`)); s.call == nil {
+		s.ForgetRequests()
+		if send(h, legacy.request(f, "tools/call", `"name":"`+name+`","arguments":{"name":"s:read"}`)); len(s.Calls()) == 0 {
 			f.Fatal(name + " does not reach the server")
 		}
 	}
@@ -112,17 +72,19 @@ func FuzzCheckedIsSent(f *testing.F) {
 			*checking
 			arguments json.RawMessage
 		}{{direct, m.Params.Arguments}, {search, wrapped.Args}} {
-			s.call, way.last = nil, tool.ID{}
+			s.ForgetRequests()
+			way.last = tool.ID{}
 			got := send(way, post(t, string(body)))
-			if s.call == nil {
+			calls := s.Calls()
+			if len(calls) == 0 {
 				continue
 			}
 			var sent map[string]json.RawMessage
-			if err := json.Unmarshal(s.call, &sent); err != nil || got.status != http.StatusOK {
-				t.Fatalf("%q: sent %s, %v; answered %d", body, s.call, err, got.status)
+			if err := json.Unmarshal(calls[0].Params, &sent); err != nil || got.status != http.StatusOK {
+				t.Fatalf("%q: sent %s, %v; answered %d", body, calls[0].Params, err, got.status)
 			}
 			checked := way.last.Name
-			if name, _ := tool.DecodeHeader(s.header.Get("Mcp-Name")); checked == "" || name != checked || string(sent["name"]) != `"`+checked+`"` {
+			if name, _ := tool.DecodeHeader(calls[0].Header.Get("Mcp-Name")); checked == "" || name != checked || string(sent["name"]) != `"`+checked+`"` {
 				t.Errorf("%q: checked %q, sent the name %s and the header %q", body, checked, sent["name"], name)
 			}
 			if !bytes.Equal(sent["arguments"], way.arguments) {

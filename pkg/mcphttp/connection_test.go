@@ -20,8 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
-// What a result says of its kind and of who answers concerns one connection. An upstream of one era says
-// what clients of the other have no member for.
+// What a result says of its kind and of who answers concerns one connection. An upstream of one
+// era says what clients of the other have no member for.
 func TestServerInfoAndResultType(t *testing.T) {
 	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"gate","version":"1.2.3"}`
 	const theirs = `"io.modelcontextprotocol/serverInfo":{"name":"other","version":"0"}`

@@ -112,16 +112,6 @@ func TestUndeclaredMethods(t *testing.T) {
 	}
 }
 
-func TestMethodsOtherEra(t *testing.T) {
-	for _, method := range []string{"server/discover", "subscriptions/listen"} {
-		send(newHandler(t, &backend{}, nil), legacy.request(t, method, `"notifications":{}`)).wantError(t, 200, -32601, "7")
-	}
-	for _, method := range []string{"initialize", "ping"} {
-		params := `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}`
-		send(newHandler(t, &backend{}, nil), modern.request(t, method, params)).wantError(t, 404, -32601, "7")
-	}
-}
-
 func TestPing(t *testing.T) {
 	b := &backend{}
 	if got := send(newHandler(t, b, nil), legacy.request(t, "ping", ``)).wantResult(t); got != `{}` {
@@ -164,66 +154,6 @@ func TestClientAnswers(t *testing.T) {
 	})
 }
 
-func TestModernMeta(t *testing.T) {
-	const full = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
-	for name, tt := range map[string]struct {
-		meta string
-		code int
-	}{
-		"no _meta":               {``, -32602},
-		"no version":             {`"io.modelcontextprotocol/clientCapabilities":{}`, -32602},
-		"no capabilities":        {`"io.modelcontextprotocol/protocolVersion":"2026-07-28"`, -32602},
-		"version as a number":    {`"io.modelcontextprotocol/protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":{}`, -32602},
-		"other version":          {`"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/clientCapabilities":{}`, -32020},
-		"capabilities as a list": {`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":[]`, -32602},
-		"info as a string":       {full + `,"io.modelcontextprotocol/clientInfo":"me"`, -32602},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := &backend{}
-			send(newHandler(t, b, nil), era{"", modern.header, tt.meta}.described(t)).wantError(t, 400, tt.code, "7")
-			if b.touched() {
-				t.Error("it reached the backend")
-			}
-		})
-	}
-	send(newHandler(t, &backend{}, nil), era{"", modern.header, full}.described(t)).wantResult(t)
-}
-
-func TestInitializeBadParams(t *testing.T) {
-	for _, params := range []string{`{"protocolVersion":5}`, `{"protocolVersion":"2025-11-25","capabilities":"none"}`} {
-		got := send(newHandler(t, &backend{}, nil), post(t, `{"jsonrpc":"2.0","id":7,"method":"initialize","params":`+params+`}`))
-		got.wantError(t, 200, -32602, "7")
-		if m := got.rpc(t).Error.Message; strings.Contains(m, "mcp.") || strings.Contains(m, "unmarshal") {
-			t.Errorf("message tells of Go types: %q", m)
-		}
-	}
-}
-
-func TestListen(t *testing.T) {
-	for _, id := range []string{`7`, `"s"`} {
-		r := modern.request(t, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
-		body := `{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{` + modern.meta + `}}}`
-		q := post(t, body)
-		q.Header = r.Header
-		got := send(newHandler(t, &backend{}, nil), q)
-		if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" {
-			t.Fatalf("status %d, %s", got.status, got.body)
-		}
-		for _, want := range []string{"notifications/subscriptions/acknowledged", `"id":` + id + `,"result"`, `"io.modelcontextprotocol/subscriptionId":` + id} {
-			if !strings.Contains(got.body, want) {
-				t.Errorf("%s is not in\n%s", want, got.body)
-			}
-		}
-		if strings.Contains(got.body, "toolsListChanged") {
-			t.Errorf("a change was promised that nobody will tell:\n%s", got.body)
-		}
-		q = post(t, body)
-		q.Header = r.Header.Clone()
-		q.Header.Set("Accept", "application/json")
-		send(newHandler(t, &backend{}, nil), q).wantError(t, 406, 406, id)
-	}
-}
-
 func TestDeepNesting(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	inEachEra(t, func(t *testing.T, e era) {
@@ -241,18 +171,6 @@ func TestDeepNesting(t *testing.T) {
 		send(h, e.request(t, "tools/call", `"name":"echo","arguments":{"a":`+deep(100_000)+`}`)).wantError(t, 400, -32700, "")
 		if len(b.params) != 1 {
 			t.Errorf("%d calls reached the backend", len(b.params))
-		}
-	})
-}
-
-func TestCallWithoutName(t *testing.T) {
-	inEachEra(t, func(t *testing.T, e era) {
-		want := 200
-		if e.isModern() {
-			want = 400
-		}
-		for _, params := range []string{``, `"arguments":{}`, `"name":""`} {
-			send(newHandler(t, &backend{}, nil), e.request(t, "tools/call", params)).wantError(t, want, -32602, "7")
 		}
 	})
 }

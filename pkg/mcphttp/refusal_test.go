@@ -157,22 +157,18 @@ func TestDeadline(t *testing.T) {
 // request without a session.
 func TestDisconnect(t *testing.T) {
 	inEachEra(t, func(t *testing.T, e era) {
-		began, ended := make(chan struct{}), make(chan error, 1)
-		b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
-			close(began)
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
-			}
-			ended <- ctx.Err()
-			return json.RawMessage(`{"content":[]}`), nil
-		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { <-began; cancel() }()
-		send(newHandler(t, b, nil), e.request(t, "tools/call", `"name":"x"`).WithContext(ctx))
-		if err := <-ended; (err != nil) != e.isModern() {
-			t.Errorf("the backend's context ended with %v", err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			b := &backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
+				cancel()
+				synctest.Wait()
+				if err := ctx.Err(); (err != nil) != e.isModern() {
+					t.Errorf("the backend's context ended with %v", err)
+				}
+				return json.RawMessage(`{"content":[]}`), nil
+			}}
+			send(newHandler(t, b, nil), e.request(t, "tools/call", `"name":"x"`).WithContext(ctx))
+		})
 	})
 }
 

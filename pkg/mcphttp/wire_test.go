@@ -219,30 +219,6 @@ func TestHeadersGivenTwice(t *testing.T) {
 	}
 }
 
-func TestModernHeaders(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(h http.Header)
-		code   int
-	}{
-		"no method":             {func(h http.Header) { h.Del("Mcp-Method") }, -32020},
-		"other method":          {func(h http.Header) { h.Set("Mcp-Method", "tools/list") }, -32020},
-		"no version":            {func(h http.Header) { h.Del("Mcp-Protocol-Version") }, -32020},
-		"version of before":     {func(h http.Header) { h.Set("Mcp-Protocol-Version", "2025-11-25") }, -32020},
-		"version that is none":  {func(h http.Header) { h.Set("Mcp-Protocol-Version", "tomorrow") }, -32022},
-		"version of the future": {func(h http.Header) { h.Set("Mcp-Protocol-Version", "2031-01-01") }, -32022},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := &backend{}
-			r := modern.request(t, "tools/call", `"name":"echo"`)
-			tt.change(r.Header)
-			send(newHandler(t, b, nil), r).wantError(t, 400, tt.code, "7")
-			if b.touched() {
-				t.Error("it reached the backend")
-			}
-		})
-	}
-}
-
 func TestUnsupportedVersions(t *testing.T) {
 	for _, v := range []string{"2024-11-05", "1999-01-01", "2030-01-01", "x"} {
 		r := post(t, `{"jsonrpc":"2.0","id":"a","method":"tools/list"}`)
