@@ -50,9 +50,9 @@ func (r *renderer) plain(s *node) bool {
 func (r *renderer) object(s *node, depth int) expr {
 	properties := r.properties(s)
 	extra := s.get("additionalProperties")
-	open := extra != nil && !extra.is(false)
+	others := extra != nil && !extra.is(false) // properties of any name
 	switch {
-	case len(properties) == 0 && (!open || extra.is(true) || len(extra.keys) == 0):
+	case len(properties) == 0 && (!others || extra.is(true) || len(extra.keys) == 0):
 		return expr{text: "object"}
 	case depth >= r.scale.depth || r.scale.members == 0:
 		return r.lose("object")
@@ -67,7 +67,7 @@ func (r *renderer) object(s *node, depth int) expr {
 		}
 		list = append(list, r.property(p, depth+1))
 	}
-	if open && !extra.is(true) {
+	if others && !extra.is(true) {
 		list = append(list, "[key: string]: "+r.render(extra, depth+1).text)
 	}
 	return expr{text: "{" + strings.Join(list, ", ") + "}"}

@@ -16,7 +16,7 @@ type renderer struct {
 	scale scale
 	lossy bool
 	steps int
-	open  []*node // targets of the references that are being followed
+	refs  []*node // targets of the references that are being followed
 }
 
 // An expr is a rendered type. loose says that it needs parentheses beside
@@ -108,14 +108,14 @@ func combinations() []string { return []string{"anyOf", "oneOf", "allOf"} }
 // cut off where it does.
 func (r *renderer) reference(s *node, depth int) expr {
 	target := r.root.pointer(s.string("$ref"))
-	if target == nil || slices.Contains(r.open, target) {
+	if target == nil || slices.Contains(r.refs, target) {
 		return r.lose(anything)
 	}
 	if s.has("type", "properties", "required", "enum", "const", "items", "anyOf", "oneOf", "allOf") {
 		r.lossy = true // 2020-12 adds these to the target
 	}
-	r.open = append(r.open, target)
-	defer func() { r.open = r.open[:len(r.open)-1] }()
+	r.refs = append(r.refs, target)
+	defer func() { r.refs = r.refs[:len(r.refs)-1] }()
 	return r.render(target, depth)
 }
 

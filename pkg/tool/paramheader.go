@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
@@ -97,30 +99,22 @@ func IsHeaderName(s string) bool {
 
 // Value returns the argument as text; ok is false where there is none to send.
 func (b HeaderParam) Value(arguments json.RawMessage) (s string, ok bool) {
-	at := b.find(arguments)
-	switch {
-	case len(at) == 0:
-		return "", false
-	case at[0] == '"':
+	switch at := b.find(arguments); at.Kind() {
+	case '"':
 		return rawjson.Text(at), true
-	case string(at) == "true", string(at) == "false":
+	case 't', 'f':
 		return string(at), true
+	default:
+		return integer(string(at))
 	}
-	return integer(string(at))
-}
-
-// number reports whether the argument is one.
-func (b HeaderParam) number(arguments json.RawMessage) bool {
-	at := b.find(arguments)
-	return len(at) > 0 && (at[0] == '-' || at[0] >= '0' && at[0] <= '9')
 }
 
 // find returns the argument, nil if there is none.
-func (b HeaderParam) find(arguments json.RawMessage) json.RawMessage {
+func (b HeaderParam) find(arguments json.RawMessage) jsontext.Value {
 	for _, key := range b.path {
 		arguments = rawjson.Get(arguments, key)
 	}
-	return arguments
+	return jsontext.Value(arguments)
 }
 
 // integer reads a JSON number that is a whole one that every reader can hold.
@@ -140,7 +134,7 @@ func (b HeaderParam) Agrees(header string, arguments json.RawMessage) bool {
 		return ok
 	}
 	n, isNumber := integer(header)
-	return isNumber && n == want && b.number(arguments)
+	return isNumber && n == want && b.find(arguments).Kind() == '0'
 }
 
 // How MCP writes into a header what is not plain.
