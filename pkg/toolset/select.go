@@ -128,10 +128,13 @@ type view struct {
 }
 
 func (b *Bound) view(agent identity.Agent) view {
-	v := view{scope: make([]bool, len(b.servers)), known: tool.NewSet(len(b.tools)), patterns: []pattern{b.offered.pattern}}
+	v := view{scope: make([]bool, len(b.servers)), known: b.whole.tools, patterns: []pattern{b.offered.pattern}}
 	every := slices.Contains(agent.Servers, "*")
+	if !every {
+		v.known = tool.NewSet(len(b.tools))
+	}
 	for i, s := range b.servers {
-		if v.scope[i] = every || slices.Contains(agent.Servers, s.Name); v.scope[i] {
+		if v.scope[i] = every || slices.Contains(agent.Servers, s.Name); v.scope[i] && !every {
 			for _, n := range b.own[i] {
 				v.known.Add(n)
 			}
