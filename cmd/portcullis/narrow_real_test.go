@@ -14,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
 
-// readers are the tools that the operator of the town says only read.
+// readers are the tools that the operator says only read.
 var readers = regexp.MustCompile(`:(get|read|list|search|git_(log|status|diff))`)
 
 const realSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHint": true}, "read*": {"readOnlyHint": true}, "list*": {"readOnlyHint": true},
@@ -22,12 +22,12 @@ const realSettings = `, "approval": "off", "annotations": {"get*": {"readOnlyHin
 
 const realRest = `, "toolsets": {"research": ["arxiv-mcp-server:*", "mcp-simple-arxiv:*", "wikipedia:*"]}, "gateway": {"mode": "MODE"}`
 
-// inMode lets the town answer in a mode.
+// inMode lets the gateway answer in a mode.
 func (w *realTools) inMode(mode string) {
 	w.configure(w.servers.config(each(realSettings), strings.Replace(realRest, "MODE", mode, 1)))
 }
 
-// A walk is one way to narrow the town's 527 tools.
+// A walk is one way to narrow the 527 tools.
 type walk struct {
 	name, path string
 	header     map[string]string

@@ -132,13 +132,13 @@ func TestAuditNamesTheAdmin(t *testing.T) {
 	bearer := func(over map[string]any) []string {
 		return []string{"Authorization: Bearer " + g.issuer.Token(g.audience, over)}
 	}
-	const deed = "/admin/tools/files/read_file/disable"
-	g.Ask(http.StatusUnauthorized, deed, `{}`, nil)
-	g.Ask(http.StatusForbidden, deed, `{}`, nil, bearer(map[string]any{"scope": "portcullis:destructive", "groups": []string{"others"}})...)
+	const path = "/admin/tools/files/read_file/disable"
+	g.Ask(http.StatusUnauthorized, path, `{}`, nil)
+	g.Ask(http.StatusForbidden, path, `{}`, nil, bearer(map[string]any{"scope": "portcullis:destructive", "groups": []string{"others"}})...)
 	g.Ask(http.StatusForbidden, "/admin/audit", nil, nil, bearer(nil)...)
 	kim := bearer(map[string]any{"groups": []string{"gatekeepers"}, "sub": "kim@example.com"})
 	spoof := append(slices.Clone(kim), "X-Actor: root", "X-Forwarded-User: root")
-	g.Ask(http.StatusOK, deed, `{}`, nil, spoof...)
+	g.Ask(http.StatusOK, path, `{}`, nil, spoof...)
 	var audit struct {
 		Entries []struct{ Actor, Action, Tool string }
 	}

@@ -24,8 +24,8 @@ func textOf(t *testing.T, result json.RawMessage) string {
 	return agenttest.ReadResult(t, result).Text
 }
 
-// deeds are what a new user tries, each with what its answer must hold.
-var deeds = []struct {
+// attempts are what a new user tries, each with what its answer must hold.
+var attempts = []struct {
 	name  string
 	step  testclients.Step
 	holds []string
@@ -45,7 +45,7 @@ var deeds = []struct {
 func TestTypeScriptDemo(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo")
 	var steps []testclients.Step
-	for _, d := range deeds {
+	for _, d := range attempts {
 		steps = append(steps, d.step)
 	}
 	for _, mode := range []string{testclients.SDK, testclients.Legacy, testclients.Auto} {
@@ -54,7 +54,7 @@ func TestTypeScriptDemo(t *testing.T) {
 			if !strings.Contains(got.Instructions, "notes, tickets") {
 				t.Errorf("instructions = %q", got.Instructions)
 			}
-			for i, d := range deeds {
+			for i, d := range attempts {
 				checkDeed(t, d.name, textOf(t, got.Answers[i].Result), d.holds, d.not)
 			}
 		})
@@ -64,7 +64,7 @@ func TestTypeScriptDemo(t *testing.T) {
 func TestInspectorDemo(t *testing.T) {
 	p := start(t, t.TempDir(), "--demo")
 	for _, era := range []string{"legacy", "auto"} {
-		for _, d := range deeds {
+		for _, d := range attempts {
 			t.Run(era+" "+d.name, func(t *testing.T) {
 				call := require.JSON[struct {
 					Name      string

@@ -205,11 +205,11 @@ func (c *everyLock) page(t *testing.T, server, name, status string) string {
 		if opens {
 			t.Errorf("the page of %s:%s offers to open what the operator denies", server, name)
 		}
-		for deed, body := range map[string]any{"enable": map[string]any{}, "approve": map[string]any{"hash": strings.Repeat("0", 64)}} {
+		for action, body := range map[string]any{"enable": map[string]any{}, "approve": map[string]any{"hash": strings.Repeat("0", 64)}} {
 			var refused struct{ Detail string }
-			c.Ask(http.StatusConflict, "/admin/tools/"+server+"/"+name+"/"+deed, body, &refused)
+			c.Ask(http.StatusConflict, "/admin/tools/"+server+"/"+name+"/"+action, body, &refused)
 			if !strings.Contains(refused.Detail, "only the operator can change that") {
-				t.Errorf("%s of %s:%s is refused with %q", deed, server, name, refused.Detail)
+				t.Errorf("%s of %s:%s is refused with %q", action, server, name, refused.Detail)
 			}
 		}
 	} else if theirs := status == "disabled_by_user" || status == "pending_approval"; theirs && !opens {

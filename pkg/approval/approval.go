@@ -144,7 +144,7 @@ type Entry struct {
 	Hash   tool.Hash `json:"hash,omitempty"`
 	Note   string    `json:"note,omitempty"`
 	At     time.Time `json:"at"`
-	Rev    int64     `json:"rev"` // the revision that the deed made; set by the store
+	Rev    int64     `json:"rev"` // the revision that this made; set by the store
 
 	Written time.Time `json:"-"` // when the store wrote the line; set by the store
 }
