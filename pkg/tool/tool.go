@@ -1,5 +1,5 @@
-// Package tool holds what a gateway knows of one tool: its id, its
-// definition, its tier, its hash and its signature.
+// Package tool holds what a gateway knows of one tool: its id, its definition with
+// its hash, its tier, and the arguments that it wants repeated as headers.
 //
 // A definition is kept as the bytes that the server sent. A gateway that parses
 // and prints JSON again rounds large integers, drops fields that it does not know

@@ -5,6 +5,8 @@
 package words
 
 import (
+	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -54,10 +56,8 @@ func flush(out []string, word []rune) []string {
 	if len(word) == 0 {
 		return out
 	}
-	for _, r := range word {
-		if cjk(r) {
-			return pairs(out, word)
-		}
+	if slices.ContainsFunc(word, cjk) {
+		return pairs(out, word)
 	}
 	w := string(word)
 	if len(w) > MaxBytes {
@@ -86,14 +86,7 @@ func pairs(out []string, word []rune) []string {
 
 // HasCJK reports whether w has a Chinese, Japanese or Korean character, and so
 // is a pair of characters rather than a word that can be stemmed.
-func HasCJK(w string) bool {
-	for _, r := range w {
-		if cjk(r) {
-			return true
-		}
-	}
-	return false
-}
+func HasCJK(w string) bool { return strings.ContainsFunc(w, cjk) }
 
 func cjk(r rune) bool {
 	const firstHangul = 0x1100 // nothing below is CJK; spares most text the table search
