@@ -167,7 +167,7 @@ func TestCallTierOfAgent(t *testing.T) {
 	if scope, ok := errors.AsType[*identity.Error](err); !ok || scope.Kind != identity.Scope || scope.Scopes[0] != "destructive" {
 		t.Errorf("the refusal does not carry its scope: %v", err)
 	}
-	// The lock comes first: what is shut to all says so, whoever asks.
+	// The lock comes first: a locked tool says so to every agent.
 	if r := gw.Call("call_tool_destructive", `{"name":"waiting:upload_document"}`); !strings.Contains(r.Text, "pending_approval") {
 		t.Errorf("locked: %s", r.Text)
 	}
@@ -259,7 +259,7 @@ func TestCallRecordUnread(t *testing.T) {
 	if !strings.Contains(gw.Log.String(), "arn:aws") {
 		t.Error("the log does not say why")
 	}
-	// What no decision can open does not need one.
+	// What no decision can unlock needs no record.
 	for id, status := range map[string]string{"denied:purge_documents": "disabled_by_config", "off:print_document": "server_disabled"} {
 		if r := gw.Call("call_tool_read", fmt.Sprintf(`{"name":%q}`, id)); !strings.Contains(r.Text, status) || reads != 1 {
 			t.Errorf("%s: %d reads, %s", id, reads, r.Text)

@@ -53,10 +53,10 @@ func TestListDirect(t *testing.T) {
 	const odd = `{ "zeta":9007199254740993, "description":"a <b> \u00e9","name":"odd" ,"inputSchema":{"type":"object", "default":1e2},"annotations":{"x":1}}`
 	long := strings.Repeat("l", 80)
 	gw := newFixture(t)
-	gw.Serve("s", odd, def(long, "Long.", ""), def("shut", "Shut.", ""), def("hinted", "Hinted.", ""))
+	gw.Serve("s", odd, def(long, "Long.", ""), def("locked", "Locked.", ""), def("hinted", "Hinted.", ""))
 	gw.Serve("w", def("waits", poison, ""))
 	gw.Configure(map[string]string{
-		"s": `"disabled_tools":["shut"],"annotations":{"hinted":{"readOnlyHint":true}}`, "w": `"approval":"manual"`,
+		"s": `"disabled_tools":["locked"],"annotations":{"hinted":{"readOnlyHint":true}}`, "w": `"approval":"manual"`,
 	}, directMode)
 	gw.Sync()
 	list, next := gw.page("")
@@ -88,7 +88,7 @@ func TestListDirect(t *testing.T) {
 	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != `{"arguments":{"n":9007199254740993},"requestState":"r"}` || sentNow[0].Meta != `{"k":1}` || sentNow[1].Tool != long {
 		t.Errorf("sent %+v", sentNow)
 	}
-	for name, status := range map[string]string{"s__shut": "disabled_by_config", "w__waits": "pending_approval"} {
+	for name, status := range map[string]string{"s__locked": "disabled_by_config", "w__waits": "pending_approval"} {
 		r := gw.Call(name, `{}`)
 		if !r.IsError || !strings.Contains(r.Text, status) || strings.Contains(r.Text, "retrieve_tools") || r.Meta["dev.portcullis/lock"] == nil {
 			t.Errorf("%s: %s", name, r.Raw)

@@ -36,13 +36,13 @@ func TestRetrieveRanking(t *testing.T) {
 	}
 }
 
-// Whatever locks a tool, it is found by meaning as an open one is, with the same
+// Whatever locks a tool, it is found by meaning as a callable one is, with the same
 // score; also where its text may not be shown.
 func TestRetrieveLockedByMeaning(t *testing.T) {
-	open := archive(t)
-	open.Sync()
-	if f := open.search(fmt.Sprintf(`{"query":%q,"detail":"full"}`, byMeaning)); f.Total != 1 || f.Tools[0].Score == nil || *f.Tools[0].Score <= 0 {
-		t.Fatalf("open: %s", f.Raw)
+	callable := archive(t)
+	callable.Sync()
+	if f := callable.search(fmt.Sprintf(`{"query":%q,"detail":"full"}`, byMeaning)); f.Total != 1 || f.Tools[0].Score == nil || *f.Tools[0].Score <= 0 {
+		t.Fatalf("callable: %s", f.Raw)
 	}
 	for _, tt := range []struct {
 		status, shown string

@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 )
 
-// sharedNames is a gateway whose tools are open, denied, waiting, switched off, not offered and out
+// sharedNames is a gateway whose tools are callable, denied, waiting, disabled, not offered and out
 // of scope, with names that servers share.
 func sharedNames(t testing.TB, mode string) *fixture {
 	gw := newFixture(t)
@@ -60,8 +60,8 @@ func (gw *fixture) shown() map[string]bool {
 		}
 	} else {
 		f := gw.search(`{"query":"get create delete one of them","limit":50,"include_disabled":true}`)
-		open, locked := f.names()
-		for _, name := range open {
+		callable, locked := f.names()
+		for _, name := range callable {
 			out[name] = true
 		}
 		for name := range locked {

@@ -70,15 +70,15 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 		Disabled    []json.RawMessage
 		Remediation map[string]string
 	}](t, r.Text)
-	var open []string
+	var callable []string
 	for _, x := range found.Tools {
-		open = append(open, x.Name)
+		callable = append(callable, x.Name)
 		if c := gw.Call(x.CallWith, fmt.Sprintf(`{"name":%q}`, x.Name)); c.IsError {
-			t.Errorf("%s: %s is found open and answers %s", gw.Agent.ID, x.Name, c.Text)
+			t.Errorf("%s: %s is found callable and answers %s", gw.Agent.ID, x.Name, c.Text)
 		}
 	}
-	slices.Sort(open)
-	fmt.Fprintf(&b, "open: %s\n", strings.Join(open, ", "))
+	slices.Sort(callable)
+	fmt.Fprintf(&b, "callable: %s\n", strings.Join(callable, ", "))
 	locked = map[string]lockedView{}
 	for _, raw := range found.Disabled {
 		d := require.JSON[struct{ Name, Status, Note string }](t, raw)
@@ -89,8 +89,8 @@ func agentView(t *testing.T, gw *fixture) (text string, locked map[string]locked
 		}
 		locked[d.Name] = v
 	}
-	if len(open)+len(locked) != 9 || len(found.Remediation) > len(locked) {
-		t.Errorf("%s: %d tools are open, %d locked, with %d remediations", gw.Agent.ID, len(open), len(locked), len(found.Remediation))
+	if len(callable)+len(locked) != 9 || len(found.Remediation) > len(locked) {
+		t.Errorf("%s: %d tools are callable, %d locked, with %d remediations", gw.Agent.ID, len(callable), len(locked), len(found.Remediation))
 	}
 	shown := map[string]bool{} // one tool a reason
 	for _, name := range slices.Sorted(maps.Keys(locked)) {

@@ -20,40 +20,47 @@ func randomTool(rng *rand.Rand, name string) string {
 		pick()+"_"+pick()+name, pick(), pick(), pick(), pick(), pick(), pick(), hints[rng.IntN(len(hints))])
 }
 
+// besideLocked returns a gateway with callable tools alone, and one that has locked ones and
+// servers out of the agent's scope beside them.
+func besideLocked(t *testing.T, rng *rand.Rand) (plain, full *fixture) {
+	plain, full = newFixture(t), newFixture(t)
+	settings := map[string]string{"kfull": `"approval":"manual"`}
+	for s := range 1 + rng.IntN(3) {
+		var callable []string
+		for i := range 1 + rng.IntN(6) {
+			callable = append(callable, randomTool(rng, fmt.Sprint(i)))
+		}
+		name := string(rune('a'+s*5)) + "srv"
+		plain.Serve(name, callable...)
+		all := append([]string(nil), callable...)
+		for i := range rng.IntN(5) {
+			all = append(all, randomTool(rng, fmt.Sprintf("_denied%d", i)))
+		}
+		full.Serve(name, all...)
+		settings[name] = `"disabled_tools":["*_denied*"]`
+	}
+	var waiting, foreign []string
+	for i := range rng.IntN(16) {
+		waiting = append(waiting, randomTool(rng, fmt.Sprintf("_w%d", i)))
+		foreign = append(foreign, randomTool(rng, fmt.Sprintf("_f%d", i)))
+	}
+	full.Serve("kfull", waiting...)
+	full.Serve("zforeign", foreign...)
+	plain.Configure(nil)
+	full.Configure(settings)
+	plain.Sync()
+	full.Sync()
+	full.Agent.Servers = []string{"asrv", "fsrv", "ksrv", "kfull"}
+	return plain, full
+}
+
 // What an agent may not call or see changes no byte of what it may: a gateway with
 // callable tools alone, and one with locked and out-of-scope tools beside
 // them, give the same answers, but for a notice where a locked tool matches better.
 func TestRetrieveUnaffectedByLocked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	for range 25 {
-		plain, full := newFixture(t), newFixture(t)
-		settings := map[string]string{"kfull": `"approval":"manual"`}
-		for s := range 1 + rng.IntN(3) {
-			var open []string
-			for i := range 1 + rng.IntN(6) {
-				open = append(open, randomTool(rng, fmt.Sprint(i)))
-			}
-			name := string(rune('a'+s*5)) + "srv"
-			plain.Serve(name, open...)
-			shut := append([]string(nil), open...)
-			for i := range rng.IntN(5) {
-				shut = append(shut, randomTool(rng, fmt.Sprintf("_denied%d", i)))
-			}
-			full.Serve(name, shut...)
-			settings[name] = `"disabled_tools":["*_denied*"]`
-		}
-		var waiting, foreign []string
-		for i := range rng.IntN(16) {
-			waiting = append(waiting, randomTool(rng, fmt.Sprintf("_w%d", i)))
-			foreign = append(foreign, randomTool(rng, fmt.Sprintf("_f%d", i)))
-		}
-		full.Serve("kfull", waiting...)
-		full.Serve("zforeign", foreign...)
-		plain.Configure(nil)
-		full.Configure(settings)
-		plain.Sync()
-		full.Sync()
-		full.Agent.Servers = []string{"asrv", "fsrv", "ksrv", "kfull"}
+		plain, full := besideLocked(t, rng)
 		for range 12 {
 			query := words[rng.IntN(len(words))] + " " + append(words, "documnet", "delte")[rng.IntN(len(words)+2)]
 			args := fmt.Sprintf(`{"query":%q,"limit":%d,"read_only":%v,"detail":%q}`, query, 1+rng.IntN(12), rng.IntN(4) == 0, []string{"compact", "full"}[rng.IntN(2)])

@@ -45,7 +45,7 @@ func (gw *fixture) everyServer(settings string) map[string]string {
 }
 
 // Each lock reason in turn, on every real tool, by the means that people have: all are
-// found, each with its status, and a search that finds nothing open says so.
+// found, each with its status, and a search that finds nothing callable says so.
 func TestRetrieveRealToolsLocked(t *testing.T) {
 	gw := realTools(t, 1)
 	tools := gw.listing(`{}`)

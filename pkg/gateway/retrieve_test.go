@@ -96,17 +96,17 @@ func TestRetrieveWithoutFlag(t *testing.T) {
 
 func TestRetrieveLockedHideNothing(t *testing.T) {
 	gw := newFixture(t)
-	gw.Serve("open", def("archive_mail", "Archive mail, in some way.", ""))
-	var shut []string
+	gw.Serve("free", def("archive_mail", "Archive mail, in some way.", ""))
+	var locked []string
 	for i := range 15 {
-		shut = append(shut, def(fmt.Sprintf("archive_mail_%02d", i), "Archive mail. Archive mail fast.", ""))
+		locked = append(locked, def(fmt.Sprintf("archive_mail_%02d", i), "Archive mail. Archive mail fast.", ""))
 	}
-	gw.Serve("shut", shut...)
-	gw.Configure(map[string]string{"shut": `"approval":"manual"`})
+	gw.Serve("locked", locked...)
+	gw.Configure(map[string]string{"locked": `"approval":"manual"`})
 	gw.Sync()
 	for _, limit := range []int{1, 2, 10, 50} {
 		f := gw.search(fmt.Sprintf(`{"query":"archive mail","limit":%d,"include_disabled":true}`, limit))
-		if len(f.Tools) != 1 || f.Tools[0].Name != "open:archive_mail" || f.Total != 1 {
+		if len(f.Tools) != 1 || f.Tools[0].Name != "free:archive_mail" || f.Total != 1 {
 			t.Errorf("limit %d: %s", limit, f.Raw)
 		}
 		if want := min(limit, 10); len(f.Disabled) != want {

@@ -64,7 +64,7 @@ func TestServers(t *testing.T) {
 
 func TestServersMessage(t *testing.T) {
 	gw := newFixture(t)
-	for name, status := range map[string]outcome.Status{"late": outcome.Transient, "gone": outcome.Permanent, "shut": outcome.Denied} {
+	for name, status := range map[string]outcome.Status{"late": outcome.Transient, "gone": outcome.Permanent, "closed": outcome.Denied} {
 		gw.Serve(name).Outcome = outcome.Outcome{Status: status, Reason: "dns", Error: "lookup internal.example"}
 	}
 	gw.Configure(nil)
@@ -73,10 +73,10 @@ func TestServersMessage(t *testing.T) {
 	gw.Configure(nil)
 	gw.Clock.Wait(30e9)
 	want := map[string]string{
-		"late":  `{"name":"late","enabled":true,"status":"transient","message":"MCP server 'late' is starting up or briefly unavailable; it will be retried.","toolsets":["late"]}`,
-		"gone":  `{"name":"gone","enabled":true,"status":"permanent","message":"MCP server 'gone' is unavailable and needs attention: its name does not resolve. Its tools will not work until it is fixed.","toolsets":["gone"]}`,
-		"shut":  `{"name":"shut","enabled":true,"status":"denied","message":"Access to MCP server 'shut' was denied. Retrying will not help; contact its owner.","toolsets":["shut"]}`,
-		"young": `{"name":"young","enabled":true,"status":"transient","message":"MCP server 'young' is starting up or briefly unavailable; it will be retried.","toolsets":["young"]}`,
+		"late":   `{"name":"late","enabled":true,"status":"transient","message":"MCP server 'late' is starting up or briefly unavailable; it will be retried.","toolsets":["late"]}`,
+		"gone":   `{"name":"gone","enabled":true,"status":"permanent","message":"MCP server 'gone' is unavailable and needs attention: its name does not resolve. Its tools will not work until it is fixed.","toolsets":["gone"]}`,
+		"closed": `{"name":"closed","enabled":true,"status":"denied","message":"Access to MCP server 'closed' was denied. Retrying will not help; contact its owner.","toolsets":["closed"]}`,
+		"young":  `{"name":"young","enabled":true,"status":"transient","message":"MCP server 'young' is starting up or briefly unavailable; it will be retried.","toolsets":["young"]}`,
 	}
 	if diff := cmp.Diff(want, gw.listing(`{}`)); diff != "" {
 		t.Error(diff)

@@ -137,21 +137,8 @@ func TestRemediation(t *testing.T) {
 	} {
 		t.Run(string(tc.status), func(t *testing.T) {
 			with, without := lock.Remediation(tc.status, link), lock.Remediation(tc.status, "")
-			for _, text := range []string{with, without} {
-				says := func(s string) bool { return strings.Contains(text, s) }
-				if i := slices.IndexFunc(tc.has, func(s string) bool { return !says(s) }); i >= 0 {
-					t.Errorf("%q does not say %q", text, tc.has[i])
-				}
-				if i := slices.IndexFunc(tc.hasNot, says); i >= 0 {
-					t.Errorf("%q says %q", text, tc.hasNot[i])
-				}
-				if tc.status != lock.DisabledByConfig && !strings.HasPrefix(text, "Tool is disabled and not callable. ") {
-					t.Errorf("%q does not begin with what is common to all but a denial", text)
-				}
-				if strings.ContainsAny(text, "\n\r") {
-					t.Errorf("%q is more than one line", text)
-				}
-			}
+			checkText(t, tc.status, with, tc.has, tc.hasNot)
+			checkText(t, tc.status, without, tc.has, tc.hasNot)
 			if got := strings.HasSuffix(with, ": "+link); got != tc.linkUsed {
 				t.Errorf("%q ends with the link: %v, want %v", with, got, tc.linkUsed)
 			}
@@ -170,5 +157,22 @@ func TestRemediation(t *testing.T) {
 			t.Errorf("%s and %s share a text", s, other)
 		}
 		seen[text] = s
+	}
+}
+
+func checkText(t *testing.T, status lock.Status, text string, has, hasNot []string) {
+	t.Helper()
+	says := func(s string) bool { return strings.Contains(text, s) }
+	if i := slices.IndexFunc(has, func(s string) bool { return !says(s) }); i >= 0 {
+		t.Errorf("%q does not say %q", text, has[i])
+	}
+	if i := slices.IndexFunc(hasNot, says); i >= 0 {
+		t.Errorf("%q says %q", text, hasNot[i])
+	}
+	if status != lock.DisabledByConfig && !strings.HasPrefix(text, "Tool is disabled and not callable. ") {
+		t.Errorf("%q does not begin with what is common to all but a denial", text)
+	}
+	if strings.ContainsAny(text, "\n\r") {
+		t.Errorf("%q is more than one line", text)
 	}
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// TestPolicyFile is the table of which tools an operator locks and unlocks by the policy file: for a process that goes on, and for one that starts at that moment. The sync
-// that follows each action keeps the last good file.
+// TestPolicyFile is the table of which tools an operator locks and unlocks by the policy file: for
+// a process that goes on, and for one that starts at that moment. The sync that follows each
+// change keeps the last good file.
 func TestPolicyFile(t *testing.T) {
 	const (
 		noWrites   = `@id("no-writes") forbid (principal, action, resource == Tool::"files:write");`
