@@ -30,7 +30,7 @@ func TestDecideLostRecord(t *testing.T) {
 	if x.Status != "disabled_by_user" || !x.Record.Disabled {
 		t.Errorf("after an approval it is %s: %+v", x.Status, x.Record)
 	}
-	lines, err := h.Approvals.Audit(t.Context(), "fs", approval.Place{}, 2)
+	lines, err := h.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 2)
 	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionApprove || lines[1].Action != approval.ActionRecover {
 		t.Errorf("audit = %+v, %v", lines, err)
 	}

@@ -62,7 +62,7 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, e
 // A line names the line of the audit at which a page ends. Lines of all servers are sorted by
 // when they were written, then by server.
 type line struct {
-	approval.Place
+	approval.Cursor
 	server string
 }
 
@@ -74,20 +74,20 @@ func (p Paging) line() (line, error) {
 	}
 	if parts := strings.Split(entry, "\x00"); len(parts) == 3 {
 		if written, err := time.Parse(time.RFC3339Nano, parts[0]); err == nil {
-			return line{approval.Place{Written: written, Tool: parts[2]}, parts[1]}, nil
+			return line{approval.Cursor{Written: written, Tool: parts[2]}, parts[1]}, nil
 		}
 	}
 	return line{}, errCursor()
 }
 
 // placeOf returns where a server's lines go on that stand after l.
-func (l line) placeOf(server string) approval.Place {
-	switch p := l.Place; {
-	case p == (approval.Place{}) || server == l.server:
+func (l line) placeOf(server string) approval.Cursor {
+	switch p := l.Cursor; {
+	case p == (approval.Cursor{}) || server == l.server:
 		return p
 	case server < l.server: // all of its lines of that moment were shown
-		return approval.Place{Written: p.Written}
+		return approval.Cursor{Written: p.Written}
 	default: // none was
-		return approval.Place{Written: p.Written.Add(1)}
+		return approval.Cursor{Written: p.Written.Add(1)}
 	}
 }

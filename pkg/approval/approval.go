@@ -1,10 +1,9 @@
-// Package approval keeps what people decided about tools, and binds each
-// decision to the exact definition that the person saw.
+// Package approval keeps what people decided about tools, and binds each decision to the exact
+// definition that the person saw.
 //
-// The transitions are pure functions of a record: the same record, the same
-// event, the same time give the same new record. A [Store] keeps the result;
-// because two writers may hold the same record at once, a write names the
-// revision it read and fails with [ErrConflict] if another came first.
+// The transitions are pure functions: the same record, event and time give the same new record. A
+// [Store] keeps the result; because two writers may have read the same record, a write names the
+// revision that it read and fails with [ErrConflict] if another came first.
 package approval
 
 import (
@@ -25,7 +24,7 @@ var (
 	ErrStale    = errors.New("definition changed since it was shown") // the hash that the person saw is no longer current
 )
 
-// A State is where a definition stands with the people who approve.
+// A State says whether the current definition of a tool is approved.
 type State string
 
 // The three states of a record.
@@ -46,13 +45,12 @@ const (
 	Off      Mode = "off"       // nothing waits
 )
 
-// Format is the number of the form that this program writes records in. It grows
-// only if a program that knows an earlier form would take a record for something else;
-// a member more is no new form, since programs keep what they do not know.
+// Format is the number of the form in which this program writes records. It grows only if a program
+// that knows an earlier form would misread a record; programs keep members that they do not know.
 const Format = 1
 
-// A Record is what is known and was decided about one tool. Records outlive
-// the tool, the server and the config.
+// A Record is what is known and was decided about one tool. It outlives the tool, the server and
+// the config.
 type Record struct {
 	Format       int             `json:"format"` // set by the store at each Put; 0: written before forms were counted
 	Server       string          `json:"server"`
@@ -72,10 +70,10 @@ type Record struct {
 	// most 50. A definition that was approved earlier waits like any other; people are told of it.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 
-	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and nobody has said yet what holds; nil: no
+	Lost *Lost `json:"lost,omitempty"` // the store had lost the record, and which version counts is not settled; nil: no
 
 	FirstSeen time.Time       `json:"first_seen"`
-	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: nobody did. What Changes goes by
+	DecidedAt time.Time       `json:"decided_at,omitzero"` // when a person last decided; zero: nobody did. [Store.Changes] selects by it
 	Rev       int64           `json:"rev"`                 // 0: not stored yet
 	UpdatedAt time.Time       `json:"updated_at"`          // set by the store at each Put
 	LostRev   int64           `json:"-"`                   // a revision that the store lost: the next one is beyond it
@@ -92,8 +90,8 @@ type Remembered struct {
 // ID returns the record's tool id.
 func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool} }
 
-// Next returns r as a store keeps it when r is put at the given time: at the next
-// revision, and updated later than before whatever the clock says.
+// Next returns r as a store keeps it after a Put at the given time: at the next revision, and with
+// a later UpdatedAt than before whatever the clock says.
 func (r Record) Next(now time.Time) Record {
 	r.Format = max(r.Format, Format)
 	r.Unknown = r.Unknown.Without("last_seen") // of an earlier version
@@ -103,7 +101,7 @@ func (r Record) Next(now time.Time) Record {
 	return r
 }
 
-// Decision returns what [Store.Changes] tells of the record.
+// Decision returns what [Store.Changes] returns of the record.
 func (r Record) Decision() Decision {
 	return Decision{
 		ID: r.ID(), Rev: r.Rev, State: r.State, Disabled: r.Disabled,
@@ -111,8 +109,7 @@ func (r Record) Decision() Decision {
 	}
 }
 
-// A Decision is where a tool stands that a person decided about: of its record what
-// changes with a decision, and no text.
+// A Decision is the part of a record that says what people decided, without any text.
 type Decision struct {
 	ID           tool.ID
 	Rev          int64
@@ -123,8 +120,8 @@ type Decision struct {
 	DecidedAt    time.Time
 }
 
-// over returns the record as it is with the decision; r is the record of an earlier revision, nil
-// if none is known. The approved definition stays that of r.
+// over returns r with the decision; r is the record at an earlier revision, nil if it is not known.
+// The approved definition stays that of r.
 func (d Decision) over(r *Record) *Record {
 	next := Record{Server: d.ID.Server, Tool: d.ID.Name}
 	if r != nil {
@@ -144,7 +141,7 @@ type Entry struct {
 	Hash   tool.Hash `json:"hash,omitempty"`
 	Note   string    `json:"note,omitempty"`
 	At     time.Time `json:"at"`
-	Rev    int64     `json:"rev"` // the revision that this made; set by the store
+	Rev    int64     `json:"rev"` // of the record after it; set by the store
 
 	Written time.Time `json:"-"` // when the store wrote the line; set by the store
 }
@@ -155,21 +152,21 @@ func (r Record) Line(e Entry) Entry {
 	return e
 }
 
-// A Place is where a line stands in the audit of a server: they are sorted by when they were
-// written, the newest first, and those of one moment by tool, from z to a. The zero
-// Place is before all of them.
-type Place struct {
+// A Cursor is a position in the audit of a server. Lines are sorted by when they were written, the
+// newest first, and those of one moment by tool, from z to a. The zero Cursor comes before all of
+// them.
+type Cursor struct {
 	Written time.Time
 	Tool    string
 }
 
-// Place returns where the line stands.
-func (e Entry) Place() Place { return Place{e.Written, e.Tool} }
+// Cursor returns the position of the line.
+func (e Entry) Cursor() Cursor { return Cursor{e.Written, e.Tool} }
 
-// Before reports whether a line at p stands before one at other.
-func (p Place) Before(other Place) bool {
-	if p == (Place{}) || other == (Place{}) {
-		return p != other && p == (Place{})
+// Before reports whether p comes before other.
+func (p Cursor) Before(other Cursor) bool {
+	if p == (Cursor{}) || other == (Cursor{}) {
+		return p != other && p == (Cursor{})
 	}
 	return cmp.Or(other.Written.Compare(p.Written), cmp.Compare(other.Tool, p.Tool)) < 0
 }
@@ -181,22 +178,21 @@ type Store interface {
 	// or [ErrNotFound].
 	Get(ctx context.Context, id tool.ID) (Record, error)
 
-	// Peek is Get, but a driver may return what it had a few seconds ago if that costs
-	// less. It is for looking whether something has to be read at all.
+	// Peek is Get, but a driver may return what it had a few seconds ago if that costs less. It
+	// serves to find out whether anything has to be read at all.
 	Peek(ctx context.Context, id tool.ID) (Record, error)
 
 	// Records returns every record of the server, by tool, each as of every Put
 	// that returned before it began.
 	Records(ctx context.Context, server string) ([]Record, error)
 
-	// Changes returns what people decided: of every record with DecidedAt >= since
-	// where it stands now, the oldest decision first; the zero time returns all. A record
-	// that nobody decided about is never among them, whatever a sync writes to it. A
-	// driver on a distributed index may show a decision late, so callers ask
-	// again from a little before the time of their last read.
+	// Changes returns the present decision of every record with DecidedAt >= since, the oldest
+	// decision first; the zero time returns all. A record that nobody decided about is never among
+	// them, whatever a sync writes to it. A driver on a distributed index may show a decision late,
+	// so callers ask again from a little before their last read: see [Feed].
 	//
-	// The answer is a page, from the beginning if after is "". If next is not "" more
-	// follows: it is the after of the next page, also of a later call with the same since.
+	// The answer is a page, the first one if after is "". If next is not "" more follows: it is the
+	// after of the next page, also of a later call with the same since.
 	Changes(ctx context.Context, since time.Time, after string) (page []Decision, next string, err error)
 
 	// Put stores r and e together, or neither, if the stored revision is still
@@ -204,7 +200,7 @@ type Store interface {
 	// [ErrConflict] if another writer came first. A nil e writes no audit line.
 	Put(ctx context.Context, r Record, e *Entry) (Record, error)
 
-	// Audit returns a server's audit lines that stand after the place, which need not
-	// be that of a line, in their order, at most limit.
-	Audit(ctx context.Context, server string, after Place, limit int) ([]Entry, error)
+	// Audit returns at most limit of a server's audit lines, in their order, from after the cursor,
+	// which need not be that of a line.
+	Audit(ctx context.Context, server string, after Cursor, limit int) ([]Entry, error)
 }

@@ -18,9 +18,9 @@ type Kind string
 // Tools is the kind of every list that is taken today.
 const Tools Kind = "tools"
 
-// A Baseline remembers that the first list of a server was taken, so that no later one is.
-// It belongs to what the server is, not to what the config calls it: a server under a second
-// or a new name has had its first list.
+// A Baseline remembers that the first list of a server was taken, so that no later one is. It
+// belongs to the server's identity and not to its name in the config: a server under a second or a
+// new name has had its first list.
 type Baseline struct {
 	Identity string    `json:"identity"` // [Identity] of the server
 	Kind     Kind      `json:"kind"`
@@ -29,8 +29,8 @@ type Baseline struct {
 	At       time.Time `json:"at"`
 }
 
-// Baselines is the part of a driver that remembers which servers had their
-// first list taken. It is a port of its own because only a sync needs it.
+// Baselines is the part of a driver that keeps [Baseline]s. It is a port of its own because only a
+// sync needs it.
 type Baselines interface {
 	// Baseline returns the baseline of the identity and kind, or [ErrNotFound].
 	Baseline(ctx context.Context, identity string, kind Kind) (Baseline, error)
@@ -38,17 +38,17 @@ type Baselines interface {
 	// PutBaseline stores b, in the place of an older one.
 	PutBaseline(ctx context.Context, b Baseline) error
 
-	// OldBaselines returns what an earlier version of the program remembered by the name of
-	// a server, with Identity and Kind filled in: at least what there is of the named
-	// servers. One without a URL is left out.
+	// OldBaselines returns what an earlier version of the program stored by the name of a server,
+	// with Identity and Kind filled in: at least that of the named servers. One without a URL is
+	// left out.
 	OldBaselines(ctx context.Context, servers []string) ([]Baseline, error)
 }
 
-// Identity returns what a server is, whatever the config calls it: its URL, in one spelling.
-// Case of scheme and host, the port that the scheme implies, zeros before a port, the spelling
-// of an address of version 6, a dot that ends the host, a slash that ends the path, dot segments, needless escapes and the fragment make no other
-// server; the query does. An identity that begins with "cmd:" is kept for servers that are
-// programs.
+// Identity returns a server's URL in one spelling, which identifies the server whatever the config
+// calls it. Case of scheme and host, the port that the scheme implies, zeros before a port, the
+// spelling of an IPv6 address, a dot that ends the host, a slash that ends the path, dot segments,
+// needless escapes and the fragment make no other server; the query does. An identity that begins
+// with "cmd:" is reserved for servers that are programs.
 func Identity(serverURL string) string {
 	u, err := url.Parse(serverURL)
 	if err != nil || u.Host == "" {
@@ -69,10 +69,11 @@ func Identity(serverURL string) string {
 	return one.String()
 }
 
-// SameServer reports whether two URLs are of one server.
+// SameServer reports whether two URLs identify one server.
 func SameServer(a, b string) bool { return a == b || Identity(a) == Identity(b) }
 
-// BaselineKey returns the key under which a baseline is stored: of one length, whatever the identity.
+// BaselineKey returns the key under which a baseline is stored. Its length does not depend on the
+// identity.
 func BaselineKey(identity string, kind Kind) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
@@ -91,7 +92,7 @@ func (b Baseline) AppendOld(all []Baseline) []Baseline {
 // Key returns the key of b.
 func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
 
-// Check reports what of b no store may keep.
+// Check returns an error that names everything in b that a store refuses.
 func (b Baseline) Check() error {
 	var c checker
 	c.text("identity", b.Identity, 1, 4*maxURL) // an escape takes three bytes

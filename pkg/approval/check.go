@@ -19,7 +19,7 @@ const (
 	maxURL   = 8 << 10
 )
 
-// Check reports what of r no store may keep.
+// Check returns an error that names everything in r that a store refuses.
 func (r Record) Check() error {
 	var c checker
 	c.text("server", r.Server, 1, MaxName)
@@ -49,8 +49,8 @@ func (r Record) Check() error {
 	return c.fault("approval record %q", r.ID())
 }
 
-// CheckPut reports what of a write no store may keep: a fault of r, or an audit line of
-// another tool. Every [Store] asks it before it writes.
+// CheckPut returns an error that names everything in a write that a store refuses: faults of r, or
+// an audit line of another tool. Every [Store] calls it before it writes.
 func CheckPut(r Record, e *Entry) error {
 	if err := r.Check(); err != nil || e == nil {
 		return err
@@ -65,10 +65,10 @@ func CheckPut(r Record, e *Entry) error {
 	return c.fault("audit line of %q", r.ID())
 }
 
-// A checker gathers faults.
+// A checker collects faults.
 type checker []error
 
-// text notes that s is not valid UTF-8 of least to most bytes.
+// text records a fault unless s is valid UTF-8 of least to most bytes.
 func (c *checker) text(field, s string, least, most int) {
 	switch {
 	case len(s) < least:
@@ -80,7 +80,7 @@ func (c *checker) text(field, s string, least, most int) {
 	}
 }
 
-// fault returns all that was noted, or nil.
+// fault returns all faults as one error, or nil.
 func (c checker) fault(format string, args ...any) error {
 	if len(c) == 0 {
 		return nil

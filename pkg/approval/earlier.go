@@ -14,8 +14,8 @@ const (
 	maxRememberedBy = 100
 )
 
-// remember notes that by approved the current definition. Of a baseline nothing was noted,
-// which spares most records a list; it is noted now that another definition takes its place.
+// remember records that by approved the current definition. A baseline is not recorded when it is
+// taken, which spares most records a list; it is recorded now that another definition replaces it.
 func (r *Record) remember(by string, at time.Time) {
 	if len(r.ApprovedBefore) == 0 && r.ApprovedHash != "" {
 		first := Remembered{Hash: r.ApprovedHash}
@@ -41,8 +41,8 @@ func beginning(s string, n int) string {
 	return s
 }
 
-// Earlier returns the approval that the current definition was given once, if it waits now
-// all the same: another one was approved since, or none counts.
+// Earlier returns the approval that the current definition was given once, if it waits now all the
+// same: another definition was approved since, or no approval counts.
 func (r Record) Earlier() (Remembered, bool) {
 	if r.CurrentHash == r.ApprovedHash {
 		return Remembered{}, false
@@ -55,8 +55,8 @@ func (r Record) Earlier() (Remembered, bool) {
 	return Remembered{}, false
 }
 
-// renamed makes the record of a tool whose server has a new name. It is that of the old name
-// if the definition is the one that it is about; else the tool waits, and only its "disabled" stays.
+// renamed returns the record of a tool whose server has a new name. It is that of the old name if
+// the definition is the same; else the tool waits, and only its "disabled" stays.
 func renamed(d Seen) Record {
 	r := *d.From
 	r.Server, r.Tool = d.ID.Server, d.ID.Name
@@ -73,8 +73,8 @@ func renamed(d Seen) Record {
 	return r
 }
 
-// stricter returns r with whatever o holds against it: it is disabled if either is, and
-// approved only at a hash that both approve.
+// stricter returns r restricted by o: it is disabled if either is, and approved only at a hash that
+// both approve.
 func stricter(r, o Record) Record {
 	r.Disabled = r.Disabled || o.Disabled
 	if r.ApprovedHash != o.ApprovedHash {

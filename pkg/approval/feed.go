@@ -8,8 +8,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// overlap is how far before the last read the next one begins: an index of a distributed
-// store shows late what was written early, and functions have clocks of their own.
+// overlap is how far before the last read the next one begins: an index of a distributed store
+// shows late what was written early, and functions have clocks of their own.
 const overlap = 10 * time.Second
 
 // Decisions are what people decided since a catalog was made. They are immutable.
@@ -23,7 +23,7 @@ type Decisions struct {
 // Len returns how many tools the decisions are about.
 func (d *Decisions) Len() int { return len(d.byID) }
 
-// Record returns the tool's record as the decisions make it; known is that of the catalog, nil:
+// Record returns the tool's record with the decisions applied; known is that of the catalog, nil:
 // none.
 func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 	decision, ok := d.byID[id]
@@ -35,8 +35,8 @@ func (d *Decisions) Record(id tool.ID, known *Record) *Record {
 	return r
 }
 
-// apply returns d with page in it; d itself if nothing in it is new. A decision of which
-// the same or a later revision is known changes nothing.
+// apply returns d with page added; d itself if nothing in it is new. A decision of which the same
+// or a later revision is known changes nothing.
 func (d *Decisions) apply(page []Decision) *Decisions {
 	next := *d
 	copied := false
@@ -60,8 +60,8 @@ func (d *Decisions) apply(page []Decision) *Decisions {
 	return &next
 }
 
-// A Feed follows what people decide, from when a catalog was made. Copies are independent. Ages
-// go by the monotonic clock and by the wall clock: what either of them calls old is old.
+// A Feed follows what people decide since a catalog was made. Copies are independent. Ages are
+// measured by the monotonic clock and by the wall clock, and the greater one counts.
 type Feed struct {
 	Decisions *Decisions // another one after each change; nil: there was no catalog yet
 	Err       error      // why the last read failed; nil: it did not
@@ -73,15 +73,15 @@ type Feed struct {
 	before mark      // of the read that is not at its end yet
 }
 
-// A mark is where a read of several pages stands.
+// A mark is the position of a read of several pages.
 type mark struct {
 	began, since time.Time
 	after        string // "": no page was read
 }
 
-// Rebase goes on from a catalog that was made at the given time. revision returns
-// the revision of the record that it has of a tool, 0 for none, and whether it has the tool:
-// what is decided there is dropped. A catalog from before the feed's begin begins it anew.
+// Rebase continues from a catalog that was made at the given time. revision returns the revision of
+// the record that it has of a tool, 0 for none, and whether it has the tool: decisions that are in
+// it are dropped. With a catalog from before the feed began it begins anew.
 func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, listed bool)) {
 	if f.Decisions != nil && made.Before(f.Decisions.from) {
 		*f = Feed{Err: f.Err, ReadAt: f.ReadAt}
@@ -105,9 +105,9 @@ func (f *Feed) Rebase(made, now time.Time, revision func(tool.ID) (rev int64, li
 	}
 }
 
-// Read reads on, and reports whether it read a page. If ctx ends before all pages are read,
-// the next Read goes on where this one ended: else more decisions than one request has the time
-// for would never be known.
+// Read reads on, and reports whether it read a page. If ctx ends before all pages are read, the
+// next Read continues there: else more decisions than one request has time for would never be
+// known.
 func (f *Feed) Read(ctx context.Context, s Store, now time.Time) (progress bool) {
 	if f.before.after == "" {
 		f.before = mark{began: now, since: f.since(now)}
@@ -129,9 +129,9 @@ func (f *Feed) Read(ctx context.Context, s Store, now time.Time) (progress bool)
 	return true
 }
 
-// since returns where a read begins: a little before the catalog was made or the last read
-// began, whichever is later. A catalog that was made in the future does not count: one of the
-// clocks is wrong, and it cannot be told which.
+// since returns where a read begins: a little before the catalog was made or the last read began,
+// whichever is later. A catalog that was made in the future does not count: one of the clocks is
+// wrong, and which one cannot be known.
 func (f *Feed) since(now time.Time) time.Time {
 	var known time.Time
 	if age := now.Sub(f.Began); !f.Began.IsZero() && age >= 0 {

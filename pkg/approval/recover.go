@@ -9,15 +9,15 @@ import (
 // maxLostNote is how many bytes of a note a [Version] keeps.
 const maxLostNote = 400
 
-// A Lost stands in a record that the store had lost, or had an older version of, until a
-// person says which of the two holds. Meanwhile the record is the stricter of them.
+// A Lost marks a record that the store had lost, or had an older version of, until a person says
+// which version counts. Meanwhile the record is the stricter of the two.
 type Lost struct {
 	At      time.Time `json:"at"`              // when it was found
 	Catalog Version   `json:"catalog"`         // as the catalog knew it
 	Store   *Version  `json:"store,omitempty"` // as the store had it; nil: it had none
 }
 
-// A Version is what one of the two had decided.
+// A Version is the decision of one of the two.
 type Version struct {
 	Disabled     bool      `json:"disabled"`
 	ApprovedHash tool.Hash `json:"approved_hash"`
@@ -31,51 +31,51 @@ func (r Record) version() Version {
 	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev}
 }
 
-// IsLost reports whether the store lost the record, or was set back to an older version: known
-// is the record as it was read from the store at some time, held as it is there now; nil: there
-// is none. Revisions only grow, and no two writes of one revision have the same time; known
-// without a time is not compared by it.
-func IsLost(held, known *Record) bool {
+// IsLost reports whether the store lost the record or was set back to an older version. known is
+// the record as it was once read from the store, stored what the store has now; nil: nothing.
+// Revisions only grow, and no two writes of one revision have the same time; a known record without
+// a time is not compared by it.
+func IsLost(stored, known *Record) bool {
 	switch {
 	case known == nil:
 		return false
-	case held == nil:
+	case stored == nil:
 		return true
-	case held.Rev == known.Rev:
-		return !known.UpdatedAt.IsZero() && !held.UpdatedAt.Equal(known.UpdatedAt)
+	case stored.Rev == known.Rev:
+		return !known.UpdatedAt.IsZero() && !stored.UpdatedAt.Equal(known.UpdatedAt)
 	}
-	return held.Rev < known.Rev
+	return stored.Rev < known.Rev
 }
 
-// Recover returns the record that holds after [IsLost], and its audit line: the stricter of the
-// two, or known where the store has none. It is put in the place of held, at a revision beyond both.
-func Recover(held, known *Record, now time.Time) (Record, Entry) {
+// Recover returns the record that counts after [IsLost], and its audit line: the stricter of the
+// two, or known where the store has none. It replaces stored, at a revision beyond both.
+func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
 	r.Lost = &Lost{At: stamp(now), Catalog: known.version()}
 	r.Rev, r.LostRev = 0, known.Rev
 	note := "the store had no record"
-	if held != nil {
-		store := held.version()
-		if r.URL != "" && held.URL != "" && !SameServer(r.URL, held.URL) {
+	if stored != nil {
+		store := stored.version()
+		if r.URL != "" && stored.URL != "" && !SameServer(r.URL, stored.URL) {
 			store.ApprovedHash = "" // it was another server's
 		}
-		r = stricter(r, *held)
+		r = stricter(r, *stored)
 		if store.ApprovedHash == "" {
 			r.ApprovedHash, r.Approved = "", nil
 			r.State = r.derive()
 		}
 		r.Lost.Store = &store
-		r.Rev = held.Rev
-		r.ApprovedBefore, r.Unknown, r.Format = held.ApprovedBefore, held.Unknown, held.Format
-		if held.DecidedAt.After(r.DecidedAt) {
-			r.DecidedAt = held.DecidedAt
+		r.Rev = stored.Rev
+		r.ApprovedBefore, r.Unknown, r.Format = stored.ApprovedBefore, stored.Unknown, stored.Format
+		if stored.DecidedAt.After(r.DecidedAt) {
+			r.DecidedAt = stored.DecidedAt
 		}
 		note = "the store had an older record; the stricter of the two holds"
 	}
 	return r, *r.entry(ActionRecover, Sync, note, now)
 }
 
-// KeepRestored settles a recovered record: what the catalog had decided holds.
+// KeepRestored settles a recovered record by what the catalog had.
 func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) {
 	if r.Lost != nil {
 		r.take(r.Lost.Catalog)
@@ -83,8 +83,8 @@ func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) 
 	return decide(r, ActionKeepRestored, actor, "", now)
 }
 
-// AcceptStore settles a recovered record: what the store had decided holds. A tool of which
-// the store had nothing waits, and stays disabled if it was.
+// AcceptStore settles a recovered record by what the store had. A tool of which the store had
+// nothing waits, and stays disabled if it was.
 func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 	switch {
 	case r.Lost != nil && r.Lost.Store != nil:
@@ -95,7 +95,7 @@ func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 	return decide(r, ActionAcceptStore, actor, "", now)
 }
 
-// take makes v's decision that of r.
+// take replaces the decision of r by v.
 func (r *Record) take(v Version) {
 	r.Disabled = v.Disabled
 	switch v.ApprovedHash {

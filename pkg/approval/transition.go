@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Sync is the actor of what no person did: baselines and observations.
+// Sync is the actor of what no person does: baselines and observations.
 const Sync = "sync"
 
 // The actions of an [Entry].
@@ -30,7 +30,7 @@ const (
 	ActionAcceptStore  = "approvals-accept"  // after a recovery: what the store had decided holds
 )
 
-// A Seen is one tool of one tool list that a server gave.
+// A Seen is a tool as its server listed it.
 type Seen struct {
 	ID         tool.ID
 	URL        string          // where the server gave it; "": not compared
@@ -43,12 +43,12 @@ type Seen struct {
 	Now        time.Time
 }
 
-// Observe holds a definition that a server just gave against r, the record
-// of the tool (nil: none was ever stored). It returns the record to store and its
-// audit line (nil: none is due). If changed is false there is nothing to store.
+// Observe compares a definition that a server just listed with r, the record of the tool (nil:
+// there is none). It returns the record to store and its audit line (nil: none is due). If changed
+// is false there is nothing to store.
 //
-// Only a baseline approves here, and only a tool without a record: whatever
-// people decided, or left waiting, outlives changes of definition, mode and config.
+// Only a baseline approves here, and only a tool without a record: whatever people decided, or left
+// waiting, outlives changes of definition, mode and config.
 func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 	switch {
 	case d.Hash == "": // without a hash nothing can be compared; Facts keeps it locked
@@ -83,7 +83,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 // unrecorded is the action that leaves no audit line.
 const unrecorded = "unrecorded"
 
-// see writes into r what d says, and returns the action that this is; "": nothing is new.
+// see updates r by d and returns the action that this is; "": nothing changed.
 func (r *Record) see(d Seen) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
@@ -110,7 +110,7 @@ func (r *Record) see(d Seen) (action string) {
 	return action
 }
 
-// first makes the record of a tool that has none.
+// first returns the record of a tool that has none.
 func first(d Seen) (Record, *Entry) {
 	now := stamp(d.Now)
 	r := Record{
@@ -133,9 +133,8 @@ func first(d Seen) (Record, *Entry) {
 	return r, r.entry(action, Sync, note, d.Now)
 }
 
-// Approve approves the definition with the given hash, the one that the
-// actor saw. It returns [ErrStale] if that is no longer the current one.
-// A disabled tool stays disabled.
+// Approve approves the definition with the given hash, the one that the actor saw. It returns
+// [ErrStale] if that is no longer the current one. A disabled tool stays disabled.
 func Approve(r Record, hash tool.Hash, actor, note string, now time.Time) (Record, Entry, error) {
 	if hash == "" || hash != r.CurrentHash {
 		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
@@ -157,8 +156,8 @@ func Enable(r Record, actor, note string, now time.Time) (Record, Entry, error) 
 	return decide(r, ActionEnable, actor, note, now)
 }
 
-// decide notes on r who did what to it, and checks the result. A decision settles what a
-// recovery left open: whoever makes it saw the tool as it stands.
+// decide records on r who did what, and checks the result. A decision also settles a recovered
+// record: whoever makes it saw the record.
 func decide(r Record, action, actor, note string, now time.Time) (Record, Entry, error) {
 	if actor == "" {
 		return Record{}, Entry{}, fmt.Errorf("%s %q: no actor is named", action, r.ID())
@@ -172,10 +171,10 @@ func decide(r Record, action, actor, note string, now time.Time) (Record, Entry,
 	return r, *r.entry(action, actor, note, now), nil
 }
 
-// Facts answers the two questions of [lock.Facts] that are about approval, for
-// the definition with the given hash. r nil means that the store has no
-// record; if the store could not be read, do not ask: leave the facts unknown. So they
-// are of a record in a form that this program does not know.
+// Facts answers the two questions of [lock.Facts] that are about approval, for the definition with
+// the given hash. r nil means that the store has no record; if the store could not be read, do not
+// ask: leave the facts unknown. They are unknown, too, for a record in a newer form than this
+// program knows.
 func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fact) {
 	if r != nil && r.Format > Format {
 		return lock.Unknown, lock.Unknown
@@ -192,9 +191,8 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash)
 }
 
-// derive is the state that the two hashes imply. It does not depend on the
-// mode, so that a server whose approval was off for a while is held against what
-// was approved before.
+// derive returns the state that the two hashes imply. It does not depend on the mode, so that a
+// server whose approval was off for a while is compared with what was approved before.
 func (r Record) derive() State {
 	switch r.ApprovedHash {
 	case "":

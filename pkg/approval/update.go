@@ -8,30 +8,29 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// maxTries is how often [Update] begins again. Each further try means that yet another writer
-// came first.
+// maxTries is how often [Update] tries. Each further try means that another writer came first.
 const maxTries = 4
 
-// Update puts what change makes of the record with the id, and returns the record as the store
-// has it then. held is the record as far as the caller knows, nil: there is none. If another writer
-// comes first, change is asked again, about the record as it is by then. A nil next record leaves
-// everything as it is.
-func Update(ctx context.Context, s Store, id tool.ID, held *Record, change func(held *Record) (next *Record, e *Entry, err error)) (*Record, error) {
+// Update writes what change makes of the record with the id, and returns the record that the store
+// then has. stored is the record as the caller knows it, nil: there is none. If another writer
+// comes first, change is called again with the record as it is then. If next is nil nothing is
+// written.
+func Update(ctx context.Context, s Store, id tool.ID, stored *Record, change func(stored *Record) (next *Record, e *Entry, err error)) (*Record, error) {
 	for range maxTries {
-		next, e, err := change(held)
+		next, e, err := change(stored)
 		if err != nil || next == nil {
-			return held, err
+			return stored, err
 		}
 		after, err := s.Put(ctx, *next, e)
 		if !errors.Is(err, ErrConflict) {
 			return &after, err
 		}
-		stored, err := s.Get(ctx, id)
+		current, err := s.Get(ctx, id)
 		switch {
 		case err == nil:
-			held = &stored
+			stored = &current
 		case errors.Is(err, ErrNotFound):
-			held = nil
+			stored = nil
 		default:
 			return nil, err
 		}

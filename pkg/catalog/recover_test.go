@@ -80,7 +80,7 @@ func TestRecover(t *testing.T) {
 	if r.Rev <= before.Rev || string(r.Approved) != string(before.Approved) || string(r.Current) != string(before.Current) || r.FirstSeen != before.FirstSeen {
 		t.Errorf("record = %+v, before it was lost %+v", r, before)
 	}
-	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
+	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 100)
 	n := len(slices.DeleteFunc(lines, func(e approval.Entry) bool { return e.Action != approval.ActionRecover }))
 	if err != nil || n != 4 {
 		t.Errorf("%d audit lines of the recovery, %v, want 4", n, err)
@@ -234,7 +234,7 @@ func TestRecoverRace(t *testing.T) {
 	}
 	w.sync()
 	wantStands(t, w, locked...)
-	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Place{}, 100)
+	lines, err := w.Approvals.Audit(t.Context(), "fs", approval.Cursor{}, 100)
 	if err != nil || len(lines) != 4 {
 		t.Errorf("audit = %+v, %v, want a line a tool", lines, err)
 	}

@@ -130,7 +130,7 @@ func TestRenameAudit(t *testing.T) {
 	w.place(map[string]string{"files": here})
 	w.sync()
 	w.sync()
-	lines, err := w.Approvals.Audit(t.Context(), "files", approval.Place{}, 100)
+	lines, err := w.Approvals.Audit(t.Context(), "files", approval.Cursor{}, 100)
 	if err != nil || len(lines) != 4 {
 		t.Fatalf("audit = %+v, %v, want a line each", lines, err)
 	}

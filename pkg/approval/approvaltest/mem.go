@@ -193,7 +193,7 @@ func (m *Mem) put(ctx context.Context, r approval.Record, e *approval.Entry) (ap
 }
 
 // Audit implements [approval.Store].
-func (m *Mem) Audit(ctx context.Context, server string, after approval.Place, limit int) ([]approval.Entry, error) {
+func (m *Mem) Audit(ctx context.Context, server string, after approval.Cursor, limit int) ([]approval.Entry, error) {
 	if m.OnAudit != nil {
 		if err := m.OnAudit(ctx, server); err != nil {
 			return nil, err
@@ -206,12 +206,12 @@ func (m *Mem) Audit(ctx context.Context, server string, after approval.Place, li
 	defer m.mu.Unlock()
 	var lines []approval.Entry
 	for _, e := range m.audit {
-		if e.Server == server && after.Before(e.Place()) {
+		if e.Server == server && after.Before(e.Cursor()) {
 			lines = append(lines, e)
 		}
 	}
 	slices.SortFunc(lines, func(x, y approval.Entry) int {
-		if x.Place().Before(y.Place()) {
+		if x.Cursor().Before(y.Cursor()) {
 			return -1
 		}
 		return 1

@@ -58,7 +58,7 @@ func TestMemHooksOfReads(t *testing.T) {
 	_, get := m.Get(t.Context(), tool.ID{Server: "s", Name: "t"})
 	_, records := m.Records(t.Context(), "s")
 	_, _, changes := m.Changes(t.Context(), time.Time{}, "")
-	_, audit := m.Audit(t.Context(), "s", approval.Place{}, 1)
+	_, audit := m.Audit(t.Context(), "s", approval.Cursor{}, 1)
 	_, base := m.Baseline(t.Context(), "i", approval.Tools)
 	for name, err := range map[string]error{"Get": get, "Records": records, "Changes": changes, "Audit": audit, "Baseline": base} {
 		if !errors.Is(err, gone) {

@@ -83,7 +83,7 @@ func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext f
 				same(t, "Put", got, want)
 				same(t, "Get", get(t, s, id), want)
 			}
-			lines, err := s.Audit(t.Context(), id.Server, approval.Place{}, 10)
+			lines, err := s.Audit(t.Context(), id.Server, approval.Cursor{}, 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func missing(t *testing.T, s approval.Store) {
 	if rs := records(t, s, "github"); len(rs) != 0 {
 		t.Errorf("an empty store has records: %v", rs)
 	}
-	if lines, err := s.Audit(t.Context(), "github", approval.Place{}, 10); err != nil || len(lines) != 0 {
+	if lines, err := s.Audit(t.Context(), "github", approval.Cursor{}, 10); err != nil || len(lines) != 0 {
 		t.Errorf("an empty store has audit %v, %v", lines, err)
 	}
 }
@@ -257,7 +257,7 @@ func oddNames(t *testing.T, s approval.Store) {
 		if r := get(t, s, id); r.ID() != id || r.Note != fmt.Sprintf("%q", id) {
 			t.Errorf("Get(%q) is the record of %q, noted %s", id, r.ID(), r.Note)
 		}
-		lines, err := s.Audit(t.Context(), id.Server, approval.Place{}, 100)
+		lines, err := s.Audit(t.Context(), id.Server, approval.Cursor{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ func endedContext(t *testing.T, s approval.Store) {
 	if _, _, err := s.Changes(ctx, time.Time{}, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("Changes = %v, want context.Canceled", err)
 	}
-	if _, err := s.Audit(ctx, r.Server, approval.Place{}, 1); !errors.Is(err, context.Canceled) {
+	if _, err := s.Audit(ctx, r.Server, approval.Cursor{}, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("Audit = %v, want context.Canceled", err)
 	}
 	if _, err := s.Get(t.Context(), r.ID()); !errors.Is(err, approval.ErrNotFound) {

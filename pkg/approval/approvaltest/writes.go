@@ -54,7 +54,7 @@ func conflicts(t *testing.T, s approval.Store, r, want approval.Record) {
 		}
 	}
 	same(t, "the record that came first", get(t, s, want.ID()), want)
-	lines, err := s.Audit(t.Context(), r.Server, approval.Place{}, 10)
+	lines, err := s.Audit(t.Context(), r.Server, approval.Cursor{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,14 +177,14 @@ func auditOrder(t *testing.T, s approval.Store) {
 		put(t, s, other, entry(other, "observe"))
 	}
 	for _, limit := range []int{1, 2, 5, 6, 100, 5000} {
-		got, err := s.Audit(t.Context(), "github", approval.Place{}, limit)
+		got, err := s.Audit(t.Context(), "github", approval.Cursor{}, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		same(t, fmt.Sprintf("Audit(%d)", limit), got, want[:min(limit, len(want))])
 	}
 	for _, limit := range []int{0, -1} {
-		if got, err := s.Audit(t.Context(), "github", approval.Place{}, limit); err != nil || len(got) != 0 {
+		if got, err := s.Audit(t.Context(), "github", approval.Cursor{}, limit); err != nil || len(got) != 0 {
 			t.Errorf("Audit(%d) = %v, %v, want nothing", limit, got, err)
 		}
 	}
@@ -208,7 +208,7 @@ func auditPages(t *testing.T, s approval.Store) {
 		other := record(tool.ID{Server: "git", Name: fmt.Sprintf("other%d", i)})
 		put(t, s, other, entry(other, "observe"))
 	}
-	audit := func(after approval.Place, limit int) []approval.Entry {
+	audit := func(after approval.Cursor, limit int) []approval.Entry {
 		lines, err := s.Audit(t.Context(), "github", after, limit)
 		if err != nil {
 			t.Fatal(err)
@@ -217,27 +217,27 @@ func auditPages(t *testing.T, s approval.Store) {
 	}
 	for _, limit := range []int{1, 2, 3, 7} {
 		var got []approval.Entry
-		after := approval.Place{}
+		after := approval.Cursor{}
 		for range 8 {
 			page := audit(after, limit)
 			if len(page) == 0 {
 				break
 			}
-			got, after = append(got, page...), page[len(page)-1].Place()
+			got, after = append(got, page...), page[len(page)-1].Cursor()
 		}
 		same(t, fmt.Sprintf("pages of %d", limit), got, want)
 	}
-	newest, oldest, third := want[0].Place(), want[6].Place(), want[2].Place()
+	newest, oldest, third := want[0].Cursor(), want[6].Cursor(), want[2].Cursor()
 	for name, tt := range map[string]struct {
-		after approval.Place
+		after approval.Cursor
 		want  []approval.Entry
 	}{
-		"before the first line":       {approval.Place{Written: newest.Written.Add(time.Hour)}, want},
-		"just before the first line":  {approval.Place{Written: newest.Written.Add(1)}, want},
+		"before the first line":       {approval.Cursor{Written: newest.Written.Add(time.Hour)}, want},
+		"just before the first line":  {approval.Cursor{Written: newest.Written.Add(1)}, want},
 		"after the last line":         {oldest, []approval.Entry{}},
-		"long after the last line":    {approval.Place{Written: oldest.Written.Add(-time.Hour), Tool: "z"}, []approval.Entry{}},
-		"of the moment, a later tool": {approval.Place{Written: third.Written, Tool: third.Tool + "0"}, want[2:]},
-		"of the moment, no tool":      {approval.Place{Written: third.Written}, want[3:]},
+		"long after the last line":    {approval.Cursor{Written: oldest.Written.Add(-time.Hour), Tool: "z"}, []approval.Entry{}},
+		"of the moment, a later tool": {approval.Cursor{Written: third.Written, Tool: third.Tool + "0"}, want[2:]},
+		"of the moment, no tool":      {approval.Cursor{Written: third.Written}, want[3:]},
 	} {
 		same(t, name, append([]approval.Entry{}, audit(tt.after, 100)...), tt.want)
 	}
@@ -256,7 +256,7 @@ func auditWhole(t *testing.T, s approval.Store) {
 		line.Rev, line.Written = int64(i+1), r.UpdatedAt
 		want = append([]approval.Entry{line}, want...)
 	}
-	got, err := s.Audit(t.Context(), "github", approval.Place{}, 10)
+	got, err := s.Audit(t.Context(), "github", approval.Cursor{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func auditAtomic(t *testing.T, s approval.Store) {
 			return err
 		})
 		next := winner(t, s, r, winners)
-		lines, err := s.Audit(t.Context(), "github", approval.Place{}, 100)
+		lines, err := s.Audit(t.Context(), "github", approval.Cursor{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

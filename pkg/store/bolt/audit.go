@@ -13,25 +13,25 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// note writes an audit line, and takes away those of its server that are too old.
-func (s *Store) note(tx *bbolt.Tx, e approval.Entry) error {
+// addLine writes an audit line, and removes those of its server that are too old.
+func (s *Store) addLine(tx *bbolt.Tx, e approval.Entry) error {
 	lines, err := tx.Bucket(audit).CreateBucketIfNotExists([]byte(e.Server))
 	if err != nil {
 		return err
 	}
-	if err := putJSON(lines, auditKey(e.Place()), e); err != nil {
+	if err := putJSON(lines, auditKey(e.Cursor()), e); err != nil {
 		return err
 	}
 	return s.trim(lines)
 }
 
-// trimAll takes away every audit line that is too old.
+// trimAll removes every audit line that is too old.
 func (s *Store) trimAll(tx *bbolt.Tx) error {
 	all := tx.Bucket(audit)
 	return all.ForEachBucket(func(server []byte) error { return s.trim(all.Bucket(server)) })
 }
 
-// trim takes away the lines of a server that are too old. Its first line is its oldest.
+// trim removes the lines of a server that are too old. Its first line is its oldest.
 func (s *Store) trim(lines *bbolt.Bucket) error {
 	if s.o.KeepAudit <= 0 {
 		return nil
@@ -58,12 +58,12 @@ func writtenAt(key []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC()
 }
 
-// auditKey sorts as places do, the last first. An earlier program counted lines from one
-// instead, so what it wrote is older than all else.
-func auditKey(p approval.Place) []byte { return append(timeKey(p.Written), p.Tool...) }
+// auditKey sorts as cursors do, the last first. An earlier program counted lines from one instead,
+// so its lines are older than all others.
+func auditKey(p approval.Cursor) []byte { return append(timeKey(p.Written), p.Tool...) }
 
 // Audit implements [approval.Store].
-func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
+func (s *Store) Audit(ctx context.Context, server string, after approval.Cursor, limit int) (lines []approval.Entry, err error) {
 	defer store.Wrap(&err, "audit of %q", server)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		b := tx.Bucket(audit).Bucket([]byte(server))
@@ -72,7 +72,7 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Place, 
 		}
 		c := b.Cursor()
 		key, data := c.Last()
-		if last := auditKey(after); after != (approval.Place{}) && bytes.Compare(key, last) >= 0 {
+		if last := auditKey(after); after != (approval.Cursor{}) && bytes.Compare(key, last) >= 0 {
 			c.Seek(last) // the first key that is not before it; there is one
 			key, data = c.Prev()
 		}

@@ -40,7 +40,7 @@ func TestKeepAudit(t *testing.T) {
 	}
 	want := func(s *bolt.Store, server string, tools ...string) {
 		t.Helper()
-		lines, err := s.Audit(t.Context(), server, approval.Place{}, 100)
+		lines, err := s.Audit(t.Context(), server, approval.Cursor{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

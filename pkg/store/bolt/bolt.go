@@ -1,5 +1,5 @@
-// Package bolt keeps approvals in one bbolt file, for a gateway that runs on
-// one machine.
+// Package bolt keeps approvals and agent tokens in one bbolt file, for a gateway that runs on one
+// machine.
 //
 // A bbolt file has one writer at a time and at most one process.
 package bolt
@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another process to let go of the file, and
-	// lockPoll how often it looks.
+	// lockWait is how long Open waits for another process to close the file, and lockPoll how
+	// often it looks.
 	lockWait = 2 * time.Second
 	lockPoll = 20 * time.Millisecond
 )
 
-// A Store is an [approval.Store] with [approval.Baselines] in one file.
+// A Store is an [approval.Store], with [approval.Baselines], and a [token.Store] in one file.
 type Store struct {
 	guard
 	o store.Options
@@ -47,17 +47,17 @@ var (
 	firsts    = []byte("firsts")    // approval.BaselineKey → Baseline
 )
 
-// stored is the JSON form of a record. json.Marshal compacts a RawMessage;
-// as []byte the definitions stay byte-exact.
+// stored is the JSON form of a record. json.Marshal compacts a RawMessage; as []byte the
+// definitions stay byte-exact.
 type stored struct {
 	approval.Record
 	Approved []byte `json:"approved,omitempty"`
 	Current  []byte `json:"current,omitempty"`
 }
 
-// Open opens or creates the file at path, with the default options if o is nil. If
-// another process holds the file it says so after two seconds. A file that is damaged, or
-// empty, is [ErrDamaged], and stays as it is.
+// Open opens or creates the file at path, with the default options if o is nil. If another process
+// holds the file it returns an error after two seconds. A file that is damaged, or empty, is
+// [ErrDamaged] and stays as it is.
 func Open(path string, o *store.Options) (_ *Store, err error) {
 	s := &Store{guard: guard{path: path}, o: o.OrDefault()}
 	defer store.Wrap(&err, "open approvals %q", path)
@@ -85,13 +85,13 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 		return s.trimAll(tx)
 	})
 	if err != nil {
-		_ = s.Close() // the first error is the one to tell
+		_ = s.Close() // the first error counts
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close lets go of the file. It waits for what is under way.
+// Close closes the file. It waits for running transactions.
 func (s *Store) Close() error { return s.close() }
 
 // Get implements [approval.Store].
@@ -167,7 +167,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		if err := put(tx, next); err != nil || e == nil {
 			return err
 		}
-		return s.note(tx, next.Line(*e))
+		return s.addLine(tx, next.Line(*e))
 	})
 	if err != nil {
 		return approval.Record{}, err
@@ -193,7 +193,7 @@ func put(tx *bbolt.Tx, r approval.Record) error {
 	return tx.Bucket(records).Put([]byte(r.ID().String()), data)
 }
 
-// move gives the record its place among the decisions, and takes the one of before.
+// move updates the entry of the record among the decisions.
 func move(tx *bbolt.Tx, before, now approval.Record) error {
 	if before.DecidedAt.Equal(now.DecidedAt) {
 		return nil
@@ -238,8 +238,8 @@ func decisionKey(r approval.Record) []byte {
 	return append(timeKey(r.DecidedAt), r.ID().String()...)
 }
 
-// timeKey sorts as t does, from 1970 on; every earlier time, the zero time among
-// them, is the first key.
+// timeKey sorts as t does, from 1970 on; every earlier time, the zero time among them, is the first
+// key.
 func timeKey(t time.Time) []byte {
 	var ns uint64
 	if t.Unix() > 0 {

@@ -58,7 +58,7 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 		}
 		_, put := s.Put(ctx, approval.Record{Server: id.Server, Tool: crand.Text(), State: approval.Pending, Current: make([]byte, 9000)}, nil)
 		_, records := s.Records(ctx, id.Server)
-		_, audit := s.Audit(ctx, id.Server, approval.Place{}, 100)
+		_, audit := s.Audit(ctx, id.Server, approval.Cursor{}, 100)
 		errs = append(errs, err, put, records, audit)
 	}
 	_, _, changes := s.Changes(ctx, time.Time{}, "")

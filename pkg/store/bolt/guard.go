@@ -14,11 +14,11 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// ErrDamaged says that the file is there and cannot be used. Nothing was written into it.
+// ErrDamaged says that the file exists and cannot be used. Nothing was written into it.
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
 
-// intact reports what is wrong with the file at path; a file that does not exist is fine. It
-// reads it while no other process writes, or says that one holds it.
+// intact returns what is wrong with the file at path; a file that does not exist is fine. It reads
+// the file while no other process writes, or returns an error if one holds it.
 func intact(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -39,15 +39,15 @@ func intact(path string) error {
 	return nil
 }
 
-// A guard runs transactions such that damage, also that of a file which was whole when
-// it was opened, is an error and no panic. After one the database is not touched again, for
-// bbolt may have left it locked; for the same reason nobody waits at a lock of bbolt's:
-// one transaction runs at a time.
+// A guard runs transactions such that damage, also that of a file which was whole when it was
+// opened, is an error and no panic. After one the database is not touched again, for bbolt may have
+// left it locked; for the same reason no goroutine waits for a lock of bbolt's: one transaction
+// runs at a time.
 type guard struct {
 	path   string
-	turn   sync.Mutex // of the transaction that runs; what follows is its alone
+	turn   sync.Mutex // held by the transaction that runs; guards db and broken
 	db     *bbolt.DB
-	broken error // a transaction met damage
+	broken error // the damage that a transaction met
 
 	mu    sync.Mutex
 	queue []*write // that the next transaction carries
@@ -77,7 +77,7 @@ func (g *guard) run(transact func() error) (err error) {
 	return transact()
 }
 
-// view reads unless ctx has ended.
+// view runs a read transaction unless ctx has ended.
 func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -85,9 +85,9 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	return g.run(func() error { return g.db.View(read) })
 }
 
-// update writes. Those who come while another writes share the next transaction, since each
-// takes its time on the way to the disk, and a first sync writes a record for every tool. do
-// may be run again. bbolt's own Batch writes on a goroutine where a panic cannot be held.
+// update runs a write. Writes that come while another runs share the next transaction, since each
+// takes its time on the way to the disk, and a first sync writes a record for every tool. do may be
+// called again. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.
 func (g *guard) update(do func(*bbolt.Tx) error) error {
 	w := &write{do, make(chan error, 1)}
 	g.mu.Lock()
@@ -100,7 +100,7 @@ func (g *guard) update(do func(*bbolt.Tx) error) error {
 	return <-w.done
 }
 
-// write carries out what is queued in one transaction, but for those that fail: they change nothing.
+// write runs what is queued in one transaction, except for writes that fail: they change nothing.
 func (g *guard) write() {
 	var all []*write
 	for taken := false; !taken || len(all) > 0; {
@@ -143,7 +143,7 @@ func (g *guard) take() []*write {
 	return all
 }
 
-// close lets go of the file. One that is damaged is let go of when the process ends.
+// close closes the file. One that is damaged is closed when the process ends.
 func (g *guard) close() error {
 	err := g.run(func() error { return g.db.Close() })
 	if errors.Is(err, ErrDamaged) {

@@ -8,12 +8,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 )
 
-// feed is a bucket of earlier programs: every record by its UpdatedAt. Where it is, such
-// a program wrote last.
+// feed is a bucket of earlier programs: every record by its UpdatedAt. If it exists, such a program
+// wrote last.
 var feed = []byte("feed")
 
-// migrate notes the decisions of a file that an earlier program wrote: its records do
-// not say when a person decided, but who decided last and when.
+// migrate adds the decisions of a file that an earlier program wrote: its records do not say when a
+// person decided, but who decided last and when.
 func migrate(tx *bbolt.Tx) error {
 	if tx.Bucket(feed) == nil {
 		return nil

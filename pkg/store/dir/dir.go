@@ -1,10 +1,9 @@
-// Package dir keeps objects as files in a folder, for a gateway that runs on
-// one machine. An operator may edit the files by hand.
+// Package dir keeps objects as files in a folder, for a gateway that runs on one machine. An
+// operator may edit the files by hand.
 //
-// A reader never sees half a file and a crash never leaves one: data goes to a
-// temporary file beside its place, to the disk, and is then renamed. Names are
-// resolved below the folder by the kernel, so no key and no symbolic link leads
-// out of it.
+// A reader never sees half a file and a crash never leaves one: data is written to a temporary file
+// in the same folder, synced, and renamed. Names are resolved below the folder by the kernel, so no
+// key and no symbolic link leads out of it.
 package dir
 
 import (
@@ -37,8 +36,8 @@ const (
 	tempName = ".tmp-"
 )
 
-// A Store is an [object.Store] in a folder. The ETag of an object is the hex
-// SHA-256 of its data, so it survives a copy of the folder.
+// A Store is an [object.Store] in a folder. The ETag of an object is the hex SHA-256 of its data,
+// so a copy of the folder has the same ones.
 type Store struct {
 	root string
 
@@ -48,8 +47,8 @@ type Store struct {
 
 var _ object.Store = (*Store)(nil)
 
-// New returns a Store on the folder. It makes no call; the first Put makes
-// the folder if it is missing.
+// New returns a Store on the folder. It makes no call; the first Put creates the folder if it is
+// missing.
 func New(root string) *Store { return &Store{root: root, swept: map[string]bool{}} }
 
 // Get implements [object.Store].
@@ -77,8 +76,8 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 	return o, nil
 }
 
-// Put implements [object.Store]. Writers of the folder, in whatever process,
-// take turns: between the look at the old version and the rename none comes in.
+// Put implements [object.Store]. Writers of the folder, in whatever process, take turns: none
+// writes between the check of the old version and the rename.
 func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
 	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
@@ -104,8 +103,7 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	return s.locked(ctx, func(root *os.Root) error { return remove(root, key) })
 }
 
-// locked runs f while no other writer of the folder does anything; not at all if there
-// is no folder.
+// locked runs f while no other writer of the folder runs; not at all if there is no folder.
 func (s *Store) locked(ctx context.Context, f func(*os.Root) error) error {
 	root, err := os.OpenRoot(s.root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,8 +135,8 @@ func write(root *os.Root, key string, data []byte, ifMatch string) error {
 	return replace(root, key, data)
 }
 
-// sweep removes, at the first write into a folder, what a writer that was killed left there. The
-// caller holds the lock of all writers, so no other one has a temporary file now.
+// sweep removes, at the first write into a folder, the temporary files of a writer that was killed.
+// The caller holds the lock of all writers, so no other one has a temporary file now.
 func (s *Store) sweep(root *os.Root, folder string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +173,7 @@ func isDir(root *os.Root, key string) bool {
 	return err == nil && info.IsDir()
 }
 
-// remove takes the file at key away, and its name off the disk.
+// remove removes the file at key and syncs its folder.
 func remove(root *os.Root, key string) error {
 	if isDir(root, key) {
 		return nil
@@ -190,7 +188,7 @@ func remove(root *os.Root, key string) error {
 	return syncDir(root, path.Dir(key))
 }
 
-// replace puts data at key, whole or not at all, and onto the disk.
+// replace writes data to key, whole or not at all, and syncs it.
 func replace(root *os.Root, key string, data []byte) (err error) {
 	folder, name := path.Split(key)
 	folder = path.Clean(folder) // "." for a key without a slash
@@ -221,7 +219,7 @@ func replace(root *os.Root, key string, data []byte) (err error) {
 	}
 }
 
-// syncDir puts the names in a folder onto the disk.
+// syncDir syncs the names in a folder.
 func syncDir(root *os.Root, folder string) error {
 	d, err := root.Open(filepath.FromSlash(folder))
 	if err != nil {

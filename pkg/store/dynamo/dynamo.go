@@ -56,9 +56,8 @@ type Store struct {
 
 var _ approval.Store = (*Store)(nil)
 
-// New returns a Store on the named table, with the default options if o is nil. It makes no
-// call. Throttled calls are asked again until their context ends, at
-// most 12 times.
+// New returns a Store on the named table, with the default options if o is nil. It makes no call.
+// Throttled calls are repeated until their context ends, at most 12 times.
 func New(db api, table string, o *store.Options) *Store {
 	return &Store{db: db, table: table, o: o.OrDefault(), retry: newRetryer()}
 }
@@ -72,7 +71,7 @@ func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err err
 	return read(ctx, s, recordKey(id), decode)
 }
 
-// Peek implements [approval.Store]. It takes half the units of Get, and may be late.
+// Peek implements [approval.Store]. It costs half of Get, and may be late.
 func (s *Store) Peek(ctx context.Context, id tool.ID) (r approval.Record, err error) {
 	defer store.Wrap(&err, "peek at approval %q", id)
 	return readItem(ctx, s, recordKey(id), false, decode)
@@ -139,7 +138,7 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 		return err
 	}
 	audit := types.Put{TableName: &s.table, Item: item{
-		"PK": text("AUDIT#" + r.Server), "SK": text(auditKey(e.Place())),
+		"PK": text("AUDIT#" + r.Server), "SK": text(auditKey(e.Cursor())),
 		"entry": text(string(line)),
 	}}
 	if s.o.KeepAudit > 0 {
@@ -151,10 +150,10 @@ func (s *Store) putBoth(ctx context.Context, record types.Update, r approval.Rec
 	return err
 }
 
-// written returns what err, of a write with an id, says of it. If the answer to a write is
-// lost, the client asks again, and the table refuses: the revision has changed, by that very
-// write. So each write carries an id, and a refused one looks whose the item is, as does one
-// whose answer cannot be read. If that cannot be told the write counts as refused, and the caller
+// written returns the error of a write with an id, given the one of its call. If the answer to a
+// write is lost, the client sends it again, and the table refuses: the first write has changed the
+// revision. So each write carries an id, and a refused one reads whose the item is, as does one
+// whose answer cannot be decoded. If it cannot be read the write counts as refused, and the caller
 // reads again.
 func (s *Store) written(ctx context.Context, key item, id string, err error) error {
 	if err = s.explain(err); errors.Is(err, approval.ErrConflict) || garbled(err) {
@@ -166,7 +165,7 @@ func (s *Store) written(ctx context.Context, key item, id string, err error) err
 }
 
 // Audit implements [approval.Store].
-func (s *Store) Audit(ctx context.Context, server string, after approval.Place, limit int) (lines []approval.Entry, err error) {
+func (s *Store) Audit(ctx context.Context, server string, after approval.Cursor, limit int) (lines []approval.Entry, err error) {
 	defer store.Wrap(&err, "audit of %q", server)
 	if limit <= 0 {
 		return nil, ctx.Err()
@@ -178,7 +177,7 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Place, 
 		ConsistentRead:            aws.Bool(true),
 		Limit:                     aws.Int32(int32(min(limit, 1<<20))),
 	}
-	if after != (approval.Place{}) {
+	if after != (approval.Cursor{}) {
 		in.KeyConditionExpression = aws.String("PK = :pk AND SK < :after")
 		in.ExpressionAttributeValues[":after"] = text(auditKey(after))
 	}
@@ -188,7 +187,7 @@ func (s *Store) Audit(ctx context.Context, server string, after approval.Place, 
 // options sets the retries of one call.
 func (s *Store) options(o *dynamodb.Options) { o.Retryer = s.retry }
 
-// explain says what an answer of DynamoDB means.
+// explain returns what an error of DynamoDB means.
 func (s *Store) explain(err error) error {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return fmt.Errorf("table %q, or its index %q, does not exist: %w", s.table, feedIndex, err)

@@ -105,7 +105,7 @@ func checkMissing(t *testing.T, s *dynamo.Store) {
 	_, _, changes := s.Changes(t.Context(), time.Time{}, "")
 	_, put := s.Put(t.Context(), r, nil)
 	_, both := s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: "t", Actor: "a", Action: "observe"})
-	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 1)
+	_, audit := s.Audit(t.Context(), "s", approval.Cursor{}, 1)
 	_, baseline := s.Baseline(t.Context(), "i", approval.Tools)
 	putBaseline := s.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools})
 	_, old := s.OldBaselines(t.Context(), []string{"s"})

@@ -39,7 +39,7 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 		"Get":          func() error { _, err := s.Get(ctx, waiting.ID()); return err },
 		"Records":      func() error { _, err := s.Records(ctx, "s"); return err },
 		"Changes":      func() error { _, _, err := s.Changes(ctx, time.Time{}, ""); return err },
-		"Audit":        func() error { _, err := s.Audit(ctx, "s", approval.Place{}, 10); return err },
+		"Audit":        func() error { _, err := s.Audit(ctx, "s", approval.Cursor{}, 10); return err },
 		"Baseline":     func() error { _, err := s.Baseline(ctx, "i", approval.Tools); return err },
 		"OldBaselines": func() error { _, err := s.OldBaselines(ctx, []string{"s"}); return err },
 		"Token":        func() error { _, err := tokens.Token(ctx, "id"); return err },

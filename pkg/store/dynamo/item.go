@@ -17,22 +17,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Where a record stands, and the one partition of the decisions. It is named as in
-// the index "feed" of earlier programs, so that one which still runs during a deploy sees new
-// decisions too.
+// The keys of a record, and the one partition of the decisions. That is named as in the index
+// "feed" of earlier programs, so that one which still runs during a deploy sees new decisions too.
 const (
 	recordPK = "SRV#"
 	recordSK = "TOOL#"
 	feedKey  = "records"
 )
 
-// encode returns the write of a record. It changes attributes one by one: what a newer
-// program put beside them stays, and so does a record's place among the decisions when a
-// sync writes.
+// encode returns the write of a record. It sets attributes one by one: those of a newer program
+// stay, and so does the record's position in the index when a sync writes.
 //
-// The definitions are bytes of their own: in JSON they would lose their white space, and
-// base64 would take a third more of the 400 KB that an item may have. What the index
-// "decisions" projects are attributes too.
+// The definitions are bytes of their own: in JSON they would lose their white space, and base64
+// would take a third more of the 400 KB that an item may have. What the index "decisions" projects
+// are attributes too.
 func encode(r approval.Record, writeID string) (types.Update, error) {
 	set := item{
 		"rev": number(r.Rev), "write_id": text(writeID), "updated_at": text(r.UpdatedAt.Format(timeLayout)),
@@ -62,8 +60,8 @@ func encode(r approval.Record, writeID string) (types.Update, error) {
 	return up, nil
 }
 
-// update returns a write that sets and removes attributes. Many of their names are words
-// that DynamoDB reserves, so all go by another one.
+// update returns a write that sets and removes attributes. Many of their names are words that
+// DynamoDB reserves, so all have aliases.
 func update(set item, remove []string) types.Update {
 	names, values := map[string]string{}, item{}
 	var sets, removes []string
@@ -108,8 +106,8 @@ func decodeDecision(it item) (approval.Decision, error) {
 	}, nil
 }
 
-// auditKey is the sort key of the line at a place.
-func auditKey(p approval.Place) string { return p.Written.UTC().Format(timeLayout) + "#" + p.Tool }
+// auditKey is the sort key of the line at a cursor.
+func auditKey(p approval.Cursor) string { return p.Written.UTC().Format(timeLayout) + "#" + p.Tool }
 
 // decodeEntry returns the audit line of an item.
 func decodeEntry(it item) (e approval.Entry, err error) {
@@ -135,10 +133,7 @@ func encodeMark(key item) string {
 	for name, v := range key {
 		texts[name] = textOf(v)
 	}
-	mark, err := json.Marshal(texts)
-	if err != nil {
-		panic(err) // texts have a JSON form
-	}
+	mark, _ := json.Marshal(texts) // a map of strings has a JSON form
 	return string(mark)
 }
 

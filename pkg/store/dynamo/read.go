@@ -20,8 +20,8 @@ func broken(it item, err error) error {
 	return fmt.Errorf("%w: %q %q: %w", errBroken, textOf(it["PK"]), textOf(it["SK"]), err)
 }
 
-// garbled reports whether an answer came and could not be decoded: it was damaged, or broke
-// off. The SDK takes that as final.
+// garbled reports whether an answer came and could not be decoded: it was damaged, or broke off.
+// The SDK does not repeat such a call.
 func garbled(err error) bool {
 	_, ok := errors.AsType[*smithy.DeserializationError](err)
 	return ok || errors.Is(err, errBroken)

@@ -26,8 +26,8 @@ func newRetryer() aws.Retryer {
 	})
 }
 
-// cancelledByThrottle tells the client to ask again for a transaction that the table
-// refused for its load alone; by itself it takes every cancelled one as final.
+// cancelledByThrottle makes the client repeat a transaction that was cancelled for throttling
+// alone; by itself it repeats no cancelled one.
 func cancelledByThrottle(err error) aws.Ternary {
 	if hasReason(err, "ThrottlingError", "ProvisionedThroughputExceeded") && !hasReason(err, "ConditionalCheckFailed") {
 		return aws.TrueTernary

@@ -17,18 +17,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// sessionAPI is what Sessions calls beside a Store's calls.
+// sessionAPI is what Sessions calls besides a Store's calls.
 type sessionAPI interface {
 	api
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
-// Sessions is a [session.Store] in the table of the approvals. The table removes what
-// expired in its own time, up to days later, so every call looks at the time as well.
+// Sessions is a [session.Store] in the table of the approvals. The table removes expired items up
+// to days later, so every call compares the time as well.
 //
-// A session's id is kept in clear: it is of little use an hour later, the table is
-// encrypted, and one role alone reads these items. A key that is made of the server's own
-// credential would hide the id, and let guesses at that credential be tried on each item.
+// A session's id is kept in clear: it is of little use an hour later, the table is encrypted, and
+// only one role reads these items. Encrypting it with a key made of the server's credential would
+// hide the id, and let guesses at that credential be tried on each item.
 type Sessions struct {
 	db sessionAPI
 	s  *Store
@@ -36,8 +36,7 @@ type Sessions struct {
 
 var _ session.Store = (*Sessions)(nil)
 
-// NewSessions returns the sessions of the named table. It makes no call. now nil means
-// time.Now.
+// NewSessions returns the sessions of the named table. It makes no call. now nil means time.Now.
 func NewSessions(db sessionAPI, table string, now func() time.Time) *Sessions {
 	return &Sessions{db, New(db, table, &store.Options{Now: now})}
 }
@@ -55,8 +54,8 @@ func (x *Sessions) Get(ctx context.Context, k session.Key) (_ session.Session, e
 	return s, nil
 }
 
-// Put implements [session.Store]. A write whose answer was lost is made again by the
-// client, and finds its own session, which it may replace.
+// Put implements [session.Store]. A write whose answer was lost is sent again by the client, and
+// may replace its own session.
 func (x *Sessions) Put(ctx context.Context, k session.Key, s session.Session, old secret.Text) (kept session.Session, err error) {
 	defer store.Wrap(&err, "put session of %q", k.Server)
 	if err := ctx.Err(); err != nil {

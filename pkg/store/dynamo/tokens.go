@@ -15,8 +15,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
-// tokensKey is the partition of all agent tokens; the sort key is the token's id. One
-// partition gives three thousand reads a second, and DynamoDB splits a hot one by sort key.
+// tokensKey is the partition of all agent tokens; the sort key is the token's id. One partition
+// allows three thousand reads a second, and DynamoDB splits a hot one by sort key.
 const tokensKey = "TOKENS"
 
 // Tokens is a [token.Store] in the table of the approvals.
@@ -60,8 +60,8 @@ func (k *Tokens) PutToken(ctx context.Context, t token.Token) (_ token.Token, er
 	return next, nil
 }
 
-// TouchToken implements [token.Store]. It writes one attribute, so that a role can be
-// allowed that and no other write.
+// TouchToken implements [token.Store]. It writes one attribute, so that a role can be allowed this
+// write alone.
 func (k *Tokens) TouchToken(ctx context.Context, id string, at time.Time) (err error) {
 	defer store.Wrap(&err, "touch token %q", id)
 	if err := ctx.Err(); err != nil {

@@ -112,7 +112,7 @@ func TestRequests(t *testing.T) {
 	_, changes := approvaltest.AllChanges(t.Context(), s, time.Time{})
 	_, put := s.Put(t.Context(), waiting, nil)
 	_, both := s.Put(t.Context(), waiting, line)
-	_, audit := s.Audit(t.Context(), "s", approval.Place{}, 10)
+	_, audit := s.Audit(t.Context(), "s", approval.Cursor{}, 10)
 	if err := errors.Join(get, records, changes, put, both, audit); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("Changes = %q, Records = %q, want %q", got, whole, want)
 	}
 	w.calls, sort = nil, "2026-03-14T15:09:26.535897932Z"
-	lines, err := s.Audit(t.Context(), "s", approval.Place{}, 2)
+	lines, err := s.Audit(t.Context(), "s", approval.Cursor{}, 2)
 	if err != nil || len(lines) != 2 || lines[1].Tool != "t2" || lines[1].Written.Nanosecond() != 535897932 || len(w.calls) != 3 {
 		t.Errorf("Audit(2) = %+v, %v after %d pages, want t0 and t2 after 3", lines, err, len(w.calls))
 	}

@@ -1,9 +1,8 @@
 // Package s3 keeps objects in an S3 bucket.
 //
-// A bucket that does not exist is an error that names it, never
-// [object.ErrNotFound]: a gateway that took it for "no policy yet" would open what the
-// policy shuts. S3 answers 403 instead of 404 for a missing key to a role without
-// s3:ListBucket, so a role needs that for "not found" to be heard.
+// A bucket that does not exist is an error that names it, never [object.ErrNotFound]: a gateway
+// that took it for "no policy yet" would permit what the policy denies. S3 answers 403 instead of
+// 404 for a missing key to a role without s3:ListBucket, so a role needs that permission.
 package s3
 
 import (
@@ -19,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
@@ -42,8 +42,7 @@ type Store struct {
 
 var _ object.Store = (*Store)(nil)
 
-// New returns a Store on the named bucket. It makes no call. Retries are
-// the client's.
+// New returns a Store on the named bucket. It makes no call. Retries are the client's.
 func New(client api, bucket string) *Store { return &Store{client, bucket} }
 
 // Get implements [object.Store].
@@ -68,9 +67,9 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 	return object.Object{Data: data, ETag: aws.ToString(out.ETag)}, nil
 }
 
-// Put implements [object.Store]. If the answer to a conditional write is
-// lost, the client asks again, and S3 refuses: the object has changed, by that
-// very write. So each write carries an id, and a refused one looks whose the object is.
+// Put implements [object.Store]. If the answer to a conditional write is lost, the client sends it
+// again, and S3 refuses: the first write has changed the object. So each write carries an id, and a
+// refused one reads whose the object is.
 func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error) {
 	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
@@ -104,8 +103,8 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	return "", err
 }
 
-// Delete implements [object.Store]. In a bucket that keeps versions the object becomes an
-// old one, and goes when the bucket's rules say so.
+// Delete implements [object.Store]. In a bucket that keeps versions the object becomes an old one,
+// which the bucket's rules remove.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	defer store.Wrap(&err, "delete object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
@@ -118,8 +117,8 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	return err
 }
 
-// wrote reports whether the object at key is the one of the write with the
-// given id. If that cannot be told the write counts as refused, and the caller reads again.
+// wrote reports whether the object at key is that of the write with the given id. If it cannot be
+// read the write counts as refused, and the caller reads again.
 func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool) {
 	out, err := s.s3.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {
@@ -129,16 +128,10 @@ func (s *Store) wrote(ctx context.Context, key, id string) (etag string, ok bool
 	return aws.ToString(out.ETag), out.Metadata[writeID] == id
 }
 
-// coded is an error of the SDK with the code that the service gave it.
-type coded interface {
-	error
-	ErrorCode() string
-}
-
-// explain says what an answer of S3 means. The HTTP status decides: a 304 has
-// no body, so that the SDK finds no error code in it.
+// explain returns what an answer of S3 means. The HTTP status decides: a 304 has no body in which
+// the SDK could find an error code.
 func (s *Store) explain(err error) error {
-	if fault, ok := errors.AsType[coded](err); ok && fault.ErrorCode() == "NoSuchBucket" {
+	if fault, ok := errors.AsType[smithy.APIError](err); ok && fault.ErrorCode() == "NoSuchBucket" {
 		return fmt.Errorf("bucket %q does not exist: %w", s.bucket, err)
 	}
 	answer, ok := errors.AsType[*awshttp.ResponseError](err)
