@@ -1,12 +1,11 @@
-// Package admin is where people decide: an HTTP API under /admin that shows
-// every tool with its lock, approves, disables and enables it, and says who did
-// what; and the small pages that a remediation links to.
+// Package admin is where people decide: an HTTP API under /admin that shows every tool with its
+// lock, approves, disables and enables it, and says who did what; and the small pages that a
+// remediation links to.
 //
-// An approval names the hash of the definition that the person saw, so nothing
-// can be slipped in between looking and deciding. What an operator's rule
-// denies cannot be opened here. A page in a browser could be made to send
-// requests by another site: what changes something must come from the same
-// origin, and the API takes JSON only. That is looked at before who sends it.
+// An approval names the hash of the definition that the person saw, so that nothing can be
+// exchanged between looking and deciding. What an operator's rule denies cannot be enabled here. A
+// browser could be made to send requests by another site: what changes something must come from the
+// same origin, and the API takes JSON only. That is checked before the credentials.
 package admin
 
 import (
@@ -73,7 +72,7 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// An api holds what the handlers share.
+// An api has what the handlers share.
 type api struct {
 	states    *state.Loader
 	approvals approval.Store
@@ -82,8 +81,8 @@ type api struct {
 	page      *template.Template
 }
 
-// New returns the handler of /admin and all below it. sync may be nil: then
-// POST /admin/sync says that it is not served here.
+// New returns the handler of /admin and all below it. If sync is nil, POST /admin/sync answers that
+// syncs are not run here.
 func New(states *state.Loader, approvals approval.Store, sync Syncer, o *Options) http.Handler {
 	a := &api{states: states, approvals: approvals, syncer: sync, o: o.withDefaults(), page: parsePage()}
 	rest := http.NewServeMux()

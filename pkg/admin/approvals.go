@@ -15,7 +15,7 @@ import (
 // maxSettled is how many settled tools an answer names.
 const maxSettled = 1000
 
-// A Settled is where a tool stands after it was settled.
+// A Settled is a tool whose record was settled.
 type Settled struct {
 	ID       string `json:"id" doc:"server:tool"`
 	State    string `json:"state" enum:"approved,pending,changed"`
@@ -27,8 +27,8 @@ type settleOutputBody struct {
 	Count int       `json:"settled" doc:"how many records were"`
 }
 
-// settle returns the operation that says which of two versions holds for every record that the store
-// lost. A sync follows, after which health says how things are.
+// settle returns the operation that decides which of two versions counts for every record that the
+// store lost. A sync follows, after which health is up to date.
 func (a *api) settle(how catalog.Settlement) func(context.Context, *struct{}) (settleOutputBody, error) {
 	return func(ctx context.Context, _ *struct{}) (out settleOutputBody, err error) {
 		snap := a.states.Refresh(ctx).Catalog
@@ -53,8 +53,8 @@ func (a *api) settle(how catalog.Settlement) func(context.Context, *struct{}) (s
 	}
 }
 
-// stored returns the tool's record as it is in the store. One that the store lost is put back
-// first: whoever decides must not decide about less than was decided already.
+// stored returns the tool's record in the store. One that the store lost is restored first, so that
+// no decision is lost by the next one.
 func (a *api) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	r, err := a.approvals.Get(ctx, id)
 	held := &r

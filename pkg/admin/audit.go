@@ -22,7 +22,7 @@ type auditOutputBody struct {
 	Next
 }
 
-// audit asks for one server, or for every configured one and merges what they say.
+// audit returns the lines of one server, or those of every configured one merged.
 func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, err error) {
 	last, err := in.line()
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, e
 	g.SetLimit(maxWriters)
 	for i, server := range servers {
 		g.Go(func() (err error) {
-			lists[i], err = a.approvals.Audit(gctx, server, last.placeOf(server), in.Limit+1)
+			lists[i], err = a.approvals.Audit(gctx, server, last.cursorIn(server), in.Limit+1)
 			return err
 		})
 	}
@@ -59,8 +59,8 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, e
 	return out, nil
 }
 
-// A line names the line of the audit at which a page ends. Lines of all servers are sorted by
-// when they were written, then by server.
+// A line names the line of the audit at which a page ends. Lines of all servers are sorted by when
+// they were written, then by server.
 type line struct {
 	approval.Cursor
 	server string
@@ -80,8 +80,8 @@ func (p Paging) line() (line, error) {
 	return line{}, errCursor()
 }
 
-// placeOf returns where a server's lines go on that stand after l.
-func (l line) placeOf(server string) approval.Cursor {
+// cursorIn returns the cursor in a server's lines from which those after l follow.
+func (l line) cursorIn(server string) approval.Cursor {
 	switch p := l.Cursor; {
 	case p == (approval.Cursor{}) || server == l.server:
 		return p

@@ -68,7 +68,7 @@ func (a *api) decide(ctx context.Context, v *state.View, id tool.ID, d decision)
 	return &after, err
 }
 
-// changedSince says to somebody who saw an earlier revision how the record is now. A sync may have
+// changedSince tells a person who saw an earlier revision how the record is now. A sync may have
 // changed it last.
 func changedSince(r *approval.Record) string {
 	now := "its definition is approved"
@@ -150,7 +150,7 @@ type approveServerOutputBody struct {
 	Count int        `json:"approved" doc:"how many were"`
 }
 
-// approveServer approves each tool by itself: one that changed meanwhile does not hold up the others.
+// approveServer approves each tool by itself: one that changed meanwhile does not stop the others.
 func (a *api) approveServer(ctx context.Context, in *approveServerInput) (out approveServerOutputBody, err error) {
 	v := a.states.Load(ctx).View(a.o.Agent)
 	if !hasServer(v, in.Server) {

@@ -15,14 +15,14 @@ import (
 // actorKey is the context key of who sends the request.
 type actorKey struct{}
 
-// actorOf returns who sends the request; guard has seen to it that there is somebody.
+// actorOf returns who sends the request; guard has set it.
 func actorOf(ctx context.Context) string {
 	actor, _ := ctx.Value(actorKey{}).(string)
 	return actor
 }
 
-// guard lets pass what comes under a known host, from the same origin, from somebody whom
-// Options.Actor or a session names, and without that the pages by which a person signs in.
+// guard passes on requests to a known host, from the same origin, by a caller whom Options.Actor or
+// a session names; without a caller, only those for the pages by which a person signs in.
 func (a *api) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func (a *api) guard(next http.Handler) http.Handler {
 			writeProblem(w, http.StatusForbidden, "the request comes from another site")
 			return
 		}
-		if !needsNobody(r.URL.Path) {
+		if !isPublic(r.URL.Path) {
 			actor, err := a.actor(r)
 			if err != nil {
 				a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
@@ -52,8 +52,8 @@ func (a *api) guard(next http.Handler) http.Handler {
 	})
 }
 
-// knownHost reports whether r comes under a name of the gateway. That matters on loopback alone: a
-// page of another site can point its own name there, and is of the same origin then.
+// knownHost reports whether r names a host of the gateway. That matters on loopback alone: a page
+// of another site can point its own name there, and is of the same origin then.
 func (a *api) knownHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !isLoopback(hostOf(local.String())) {
@@ -72,14 +72,14 @@ func hostOf(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isLoopback reports whether a host is this machine whatever a name server says.
+// isLoopback reports whether a host is this machine, whatever a name server says.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// needsNobody reports whether an address is for everybody: what it takes to sign in.
-func needsNobody(path string) bool { return path == "/admin/login" || path == "/admin/style.css" }
+// isPublic reports whether a path is served without credentials: what it takes to sign in.
+func isPublic(path string) bool { return path == "/admin/login" || path == "/admin/style.css" }
 
 // actor returns the name of who sends r. A bearer credential decides alone; who sends none may be
 // signed in.
@@ -99,7 +99,7 @@ func (a *api) actor(r *http.Request) (string, error) {
 	return actor, err
 }
 
-// requireJSON refuses a body that a form of another site could send without asking.
+// requireJSON refuses a body that a form of another site could send.
 func requireJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

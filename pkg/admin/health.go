@@ -7,7 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// A Health says how the gateway is, and what /healthz keeps from everybody.
+// A Health is the state of the gateway, with the details that /healthz withholds.
 type Health struct {
 	Status     state.Condition `json:"status" enum:"ok,degraded,failing" doc:"degraded: requests are served, and something is older, refused or missing; failing: no tool can be called"`
 	Reasons    []state.Reason  `json:"reasons" nullable:"false" doc:"everything that is wrong, the worst first"`

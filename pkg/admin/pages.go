@@ -50,12 +50,10 @@ type page struct {
 	Next     string // address of the next page; "": this is the last one
 }
 
-// A text is a definition in three parts: what stands at the head and at the
-// tail is the same before and now.
+// A text is a definition in three parts: head and tail are the same before and now.
 type text struct{ Head, Changed, Tail string }
 
-// pages serves people who come with a browser, on the addresses that
-// remediations link to; all else is next's.
+// pages serves browsers, at the addresses that remediations link to; everything else is next's.
 func (a *api) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) { a.write(w, r, a.indexPage(r)) })
@@ -85,7 +83,7 @@ func (a *api) pages(next http.Handler) http.Handler {
 	return mux
 }
 
-// pageOr answers a browser with a page, and a program with what next says.
+// pageOr answers a browser with a page, and a program with next.
 func (a *api) pageOr(next http.Handler, show func(*http.Request) page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
@@ -97,7 +95,7 @@ func (a *api) pageOr(next http.Handler, show func(*http.Request) page) http.Hand
 	})
 }
 
-// parsePage is a function because what is wrong with the page is found when the program starts.
+// parsePage panics if the page is wrong, when the program starts.
 func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) }
 
 func (a *api) write(w http.ResponseWriter, r *http.Request, p page) {
@@ -123,7 +121,7 @@ func wantsHTML(accept string) bool {
 	return html >= 0 && (json < 0 || html < json)
 }
 
-// pathOf returns which tool a page is about.
+// pathOf returns the tool that a page is about.
 func pathOf(r *http.Request) ToolPath { return ToolPath{r.PathValue("server"), r.PathValue("tool")} }
 
 func (a *api) toolPage(r *http.Request) page {
@@ -163,7 +161,7 @@ func actionsOf(t Tool) []string {
 	return out
 }
 
-// submit carries out what a button of the page says.
+// submit carries out the form of a page.
 func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
@@ -184,9 +182,8 @@ func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// readable returns a definition as text for a person, one member a line. A
-// text that hides its orders from people in characters that they cannot see
-// would be approved and then read by an agent, so those are shown.
+// readable returns a definition as text for a person, one member a line. Characters that a person
+// cannot see are written as numbers: they could hide instructions that an agent reads.
 func readable(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
@@ -204,8 +201,8 @@ func readable(raw json.RawMessage) string {
 	return out.String()
 }
 
-// compare marks the lines between the first and the last that differ. It marks too
-// much rather than too little: what is not marked need not be read again.
+// compare marks the lines between the first and the last that differ. It marks too much rather than
+// too little: what is not marked need not be read again.
 func compare(before, now string) (b, n text) {
 	x, y := strings.SplitAfter(before, "\n"), strings.SplitAfter(now, "\n")
 	head, tail := 0, 0

@@ -9,8 +9,8 @@ import (
 // defaultPage is how many rows people see in a browser.
 const defaultPage = 50
 
-// A Paging asks for one page of a list. It is exported because the parameters of an
-// unexported embedded struct are not read.
+// A Paging asks for one page of a list. It is exported because huma does not read the parameters of
+// an unexported embedded struct.
 type Paging struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"how many entries at most"`
 	After string `query:"after" maxLength:"2048" doc:"next of the page before; leave it out for the first page"`
@@ -21,9 +21,8 @@ type Next struct {
 	Next string `json:"next,omitempty" doc:"send it as after to get the next page; absent: this is the last one"`
 }
 
-// cursorOf returns the text by which a client asks for what comes after an entry of a
-// list. It says what the entry is and not where it stood, so that nothing is left out or shown
-// twice because other entries came or went meanwhile.
+// cursorOf returns the cursor after an entry of a list. It names the entry and not its number, so
+// that nothing is left out or repeated because other entries came or went meanwhile.
 func cursorOf(list, entry string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(list + "\x00" + entry))
 }
@@ -45,8 +44,8 @@ func errCursor() error {
 	return problem(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
 }
 
-// cut returns one page of entries, which are sorted by key: those after the last entry of
-// the page before.
+// cut returns one page of entries, which are sorted by key: those after the last entry of the page
+// before.
 func cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
 	last, err := p.entry(list)
 	if err != nil {

@@ -10,14 +10,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 )
 
-// A Challenge is what a caller who is not let in is told to do.
+// A Challenge is what a caller without valid credentials is told.
 type Challenge struct {
 	Send        string // the credentials that are taken: "the admin key: …"; "": not said
 	Metadata    string // address of what says where to get an access token (RFC 9728); "": none is taken
-	ScopePrefix string // what stands before the scopes that an [identity.Error] names
+	ScopePrefix string // of the scopes that an [identity.Error] names
 
-	// Shut says why nobody can be let in, whatever he sends, and how that is changed; "":
-	// somebody can.
+	// Shut says why no credentials are taken at all, and how that is changed; "": some are.
 	Shut string
 }
 

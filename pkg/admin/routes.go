@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 )
 
-// description stands at the head of the OpenAPI document.
+// description is that of the OpenAPI document.
 const description = `People decide here which tools agents may call.
 
 An approval names the hash of the definition that was seen. What an operator's rule denies (status
@@ -84,7 +84,7 @@ func serve[I, B any](a *api, h huma.API, op huma.Operation, do func(context.Cont
 	})
 }
 
-// fail makes what a caller may read out of err, and logs what may not be read.
+// fail returns what a caller may read of err, and logs what may not be read.
 func (a *api) fail(ctx context.Context, operation string, err error) *huma.ErrorModel {
 	if p, ok := errors.AsType[*huma.ErrorModel](err); ok {
 		return p

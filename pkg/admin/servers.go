@@ -44,7 +44,7 @@ type Part struct {
 	Faults  config.Faults `json:"faults,omitempty" doc:"what is wrong with the file that is stored"`
 }
 
-// A Freshness is how fresh everything is that requests read.
+// A Freshness is how fresh each part is that requests read.
 type Freshness struct {
 	Config    Part      `json:"config"`
 	Policy    Part      `json:"policy"`
@@ -112,8 +112,8 @@ func partOf(p state.Part) Part {
 	return out
 }
 
-// faultsOf returns the faults of a file that are in err. Any other error is
-// for the log: it may name hosts and accounts.
+// faultsOf returns the faults of a file that are in err. Any other error is for the log: it may
+// name hosts and accounts.
 func faultsOf(err error) config.Faults {
 	faults, _ := errors.AsType[config.Faults](err)
 	return faults

@@ -22,15 +22,15 @@ const signInTitle = "Sign in · Portcullis"
 // maxNext is the longest address, in bytes, that a sign-in leads on to.
 const maxNext = 2048
 
-// A signIn is what the page says and sends by which a person signs in.
+// A signIn is what the sign-in page shows and sends.
 type signIn struct {
 	Code  string // of the link that was opened; "": the key is asked for
 	Next  string // where to go then, below /admin
 	Ended bool   // a form was sent by somebody who is no longer signed in
 }
 
-// signedIn returns who is signed in in the browser that sends r. Another program at the same name may
-// have set a cookie of ours as well, so each is tried.
+// signedIn returns who is signed in in the browser that sends r. Another program at the same name
+// may have set a cookie of this name as well, so each is tried.
 func (a *api) signedIn(r *http.Request) (actor string, ok bool) {
 	for _, c := range r.CookiesNamed(cookieName) {
 		if actor, ok = a.o.Login.Actor(c.Value); ok {
@@ -41,7 +41,7 @@ func (a *api) signedIn(r *http.Request) (actor string, ok bool) {
 }
 
 // askToSignIn answers a browser that sent no valid credentials. A form that it sent is refused in
-// place, because an address would not hold what stands in it.
+// place, because a redirect would lose its fields.
 func (a *api) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	next := nextOf(r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -134,14 +134,14 @@ func setCookie(w http.ResponseWriter, r *http.Request, session string, maxAge in
 	})
 }
 
-// leadTo leads a browser on by an address relative to where it is: what stands before /admin,
-// this program may not know.
+// leadTo redirects a browser to an address relative to where it is: this program may not know what
+// precedes /admin.
 func leadTo(w http.ResponseWriter, status int, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(status)
 }
 
-// rootOf returns the relative address of what /admin lies in.
+// rootOf returns the relative address of the parent of /admin.
 func rootOf(r *http.Request) string {
 	if n := strings.Count(r.URL.EscapedPath(), "/") - 1; n > 0 {
 		return strings.Repeat("../", n)
@@ -149,7 +149,7 @@ func rootOf(r *http.Request) string {
 	return "./"
 }
 
-// nextOf returns the address of r below /admin, with its query, as a sign-in leads back to it.
+// nextOf returns the address of r below /admin, with its query, to which a sign-in leads back.
 func nextOf(r *http.Request) string {
 	next := strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), "/admin"), "/")
 	if r.URL.RawQuery != "" && r.Method == http.MethodGet {

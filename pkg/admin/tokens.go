@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
-// An AgentToken is what people see of an agent token: all but its text, which nobody keeps.
+// An AgentToken is what people see of an agent token: all but its text, which is not kept.
 type AgentToken struct {
 	ID        string    `json:"id" doc:"names the token here; it lets nobody in"`
 	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
@@ -121,7 +121,7 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, 
 	return a.showToken(t), nil
 }
 
-// logToken notes who made or revoked a token. Its text is in no log.
+// logToken logs who made or revoked a token. Its text is in no log.
 func (a *api) logToken(ctx context.Context, action string, t token.Token) {
 	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", actorOf(ctx)),
 		slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))

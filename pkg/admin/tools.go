@@ -99,7 +99,7 @@ type Tool struct {
 	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
 }
 
-// A Denial is what the author of an operator's rule says.
+// A Denial is what an operator's rule says of a tool.
 type Denial struct {
 	policy.Denial
 	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
@@ -128,8 +128,8 @@ type Earlier struct {
 	At time.Time `json:"at,omitzero"`
 }
 
-// A ToolPath names the tool that a request is about. It is exported because
-// the path parameters of an unexported embedded struct are not read.
+// A ToolPath names the tool that a request is about. It is exported because huma does not read the
+// parameters of an unexported embedded struct.
 type ToolPath struct {
 	Server string `path:"server"`
 	Tool   string `path:"tool"`
@@ -137,7 +137,7 @@ type ToolPath struct {
 
 func (in ToolPath) id() tool.ID { return tool.ID{Server: in.Server, Name: in.Tool} }
 
-// getTool reads the tool's record as it is in the store now and shows it beside the catalog's.
+// getTool reads the tool's record from the store and shows it beside the catalog's.
 func (a *api) getTool(ctx context.Context, in *ToolPath) (Tool, error) {
 	id := in.id()
 	v := a.states.Load(ctx).View(a.o.Agent)
@@ -154,8 +154,7 @@ func (a *api) getTool(ctx context.Context, in *ToolPath) (Tool, error) {
 	return a.show(v, id, nil), nil
 }
 
-// show puts together what the catalog and the record say of a tool; one of the
-// two may be missing.
+// show combines the catalog and the record of a tool; one of the two may be missing.
 func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	out := Tool{ID: id.String(), Server: id.Server, Name: id.Name, Status: "not_listed"}
 	if i, ok := v.Find(id); ok {

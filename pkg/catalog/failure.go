@@ -19,11 +19,11 @@ const (
 	FailedStore    = "store"     // a store could not be read or written
 )
 
-// failureTime bounds how long a sync that failed tries to say so.
+// failureTime bounds how long a sync that failed tries to record that.
 const failureTime = 2 * time.Second
 
-// A Failure says that syncs fail. It holds codes and the names of servers; causes
-// are in the log alone.
+// A Failure says that syncs fail. It has codes and the names of servers; causes are in the log
+// alone.
 type Failure struct {
 	Since   time.Time `json:"since"` // when the first sync began that failed after the last that worked
 	At      time.Time `json:"at"`    // when the newest that failed ended
@@ -31,8 +31,8 @@ type Failure struct {
 	Servers []string  `json:"servers,omitempty"` // required ones that did not load
 }
 
-// Failure returns what the error of the reported sync means; nil if it says
-// nothing, because there is none or its caller went away.
+// Failure returns what the error of the reported sync means; nil if it means nothing, because there
+// is none or its caller went away.
 func (r Report) Failure(err error) *Failure {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return nil
@@ -54,9 +54,9 @@ func (r Report) Failure(err error) *Failure {
 	return f
 }
 
-// keepFailure writes f beside the catalog that stays in use, with how the servers were
-// found, so that every process which reads the catalog knows. It is an attempt: what made the sync fail may
-// keep this from being written, too. Without a config there is nothing to add.
+// keepFailure writes f into current.json, beside the catalog that stays in use, with the servers'
+// outcomes, so that every process which reads the catalog knows. It may fail for the same reason as
+// the sync. Without a config there is nothing to add.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
 	if f == nil || f.Reason == FailedConfig {
 		return

@@ -16,15 +16,15 @@ import (
 // others as far as there is room.
 const maxBaselines = 5000
 
-// A Known is a configured server as the next sync has to know it.
+// A Known is what the next sync has to know of a configured server.
 type Known struct {
 	Name     string `json:"name"`
 	Identity string `json:"identity"`       // [approval.BaselineKey] of its tools
 	From     string `json:"from,omitempty"` // the name that it had before, until its first list under this one
 }
 
-// readTaken gathers which servers had their first list, by the catalog before and by what an
-// earlier version of the program kept in the store by name. The store may be lost.
+// readTaken collects which servers had their first list, from the last catalog and from what an
+// earlier version of the program stored by name. The store may be lost.
 func (r *run) readTaken(ctx context.Context) error {
 	r.taken = map[string]bool{}
 	for _, key := range r.prev.Baselines {
@@ -53,9 +53,9 @@ func (r *run) readTaken(ctx context.Context) error {
 	return nil
 }
 
-// firstList reports whether what l lists is taken as approved in mode on_change, and returns the
-// baseline to store afterwards; nil: it is there. A second name of a server, a name that
-// belonged to another server and a server whose baseline was lost have had theirs.
+// firstList reports whether l's tools are approved in mode on_change, and returns the baseline to
+// store afterwards; nil: it is stored already. A second name of a server, a name that belonged to
+// another server and a server whose baseline was lost have had their first list.
 func (r *run) firstList(ctx context.Context, l *list) (first bool, due *approval.Baseline, err error) {
 	if len(l.tools) == 0 {
 		return false, nil, nil
@@ -68,11 +68,11 @@ func (r *run) firstList(ctx context.Context, l *list) (first bool, due *approval
 	if r.taken[l.key] = true; has {
 		return false, nil, nil
 	}
-	return !taken && !r.moved(l), &approval.Baseline{Identity: l.identity, Kind: approval.Tools, URL: l.server.URL, Server: l.server.Name, At: r.began}, nil
+	return !taken && !r.reused(l), &approval.Baseline{Identity: l.identity, Kind: approval.Tools, URL: l.server.URL, Server: l.server.Name, At: r.began}, nil
 }
 
-// moved reports whether l's name belonged to another server that listed tools.
-func (r *run) moved(l *list) bool {
+// reused reports whether l's name belonged to another server that listed tools.
+func (r *run) reused(l *list) bool {
 	for _, k := range r.prev.Servers {
 		if k.Name == l.server.Name && k.Identity != l.key && r.taken[k.Identity] {
 			return true
@@ -86,7 +86,7 @@ func (r *run) moved(l *list) bool {
 	return false
 }
 
-// hasBaseline reports whether the list of a server was ever taken.
+// hasBaseline reports whether the first list of a server was taken.
 func (s *Syncer) hasBaseline(ctx context.Context, identity string) (bool, error) {
 	if s.baselines[identity] {
 		return true, nil
@@ -103,9 +103,9 @@ func (s *Syncer) hasBaseline(ctx context.Context, identity string) (bool, error)
 }
 
 // renamed returns the names that configured servers had before, by the new one. A server was
-// renamed if one name of it left the config as one other came: with a second name that is
-// still there, or two that came, nobody can tell which decisions are meant. A rename
-// counts until the server lists its tools under the new name.
+// renamed if one name of it left the config as one other came: with a second name that is still
+// there, or two that came, it is unknown which decisions are meant. A rename counts until the
+// server lists its tools under the new name.
 func (r *run) renamed() map[string]string {
 	configured := map[string]string{} // identity by name
 	for _, l := range r.lists {
@@ -150,7 +150,7 @@ func (r *run) recordBefore(from, name string) *approval.Record {
 }
 
 // disabledElsewhere reports whether the tool is disabled under another name that l's server has, or
-// had in the version before: a second name of it opens nothing, nor do two that change places.
+// had in the last version: neither a second name nor two that change places enable it.
 func (r *run) disabledElsewhere(l *list, name string) bool {
 	for _, k := range r.prev.Servers {
 		if k.Identity == l.key && k.Name != l.server.Name {
@@ -163,9 +163,9 @@ func (r *run) disabledElsewhere(l *list, name string) bool {
 }
 
 // unlisted returns the tools that l does not list now, and that a person decided about under the
-// name that its server had before: once the server has listed its tools under the new name, the
-// old one is forgotten, and one of them may come back.
-func (r *run) unlisted(l *list, from string) (due []sighting) {
+// name that its server had before: once the server has listed its tools under the new name, the old
+// one is forgotten, and one of them may come back.
+func (r *run) unlisted(l *list, from string) (due []observation) {
 	if from == "" {
 		return nil
 	}
@@ -183,14 +183,14 @@ func (r *run) unlisted(l *list, from string) (due []sighting) {
 		}
 		held := r.records[seen.ID]
 		if _, _, changed := approval.Observe(held, seen); changed {
-			due = append(due, sighting{l, held, seen})
+			due = append(due, observation{l, held, seen})
 		}
 	}
 	return due
 }
 
-// know writes into cur what the next sync has to know of the servers.
-func (r *run) know(cur *Current) {
+// describe writes into cur what the next sync has to know of the servers.
+func (r *run) describe(cur *Current) {
 	from := r.renamed()
 	for _, key := range r.prev.Baselines { // those of a sync that ended meanwhile
 		r.taken[key] = true

@@ -53,11 +53,10 @@ func (l *list) refuse(name, reason string) {
 	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(name), Reason: reason})
 }
 
-// readApprovals reads the records of the configured servers, also under the names that they
-// had before, and of those that the catalog before has: one that leaves the config is not known
-// to the next catalog, so what the store lost of it is put back now or never. The catalog's
-// own word is not taken, nor that of the run before: a store that was restored from a backup
-// knows better.
+// readApprovals reads the records of the configured servers, also under the names that they had
+// before, and of those in the last catalog: one that leaves the config is not in the next catalog,
+// so what the store lost of it is recovered now or never. Records are not taken from the catalog or
+// the last run: a store that was restored from a backup differs.
 func (r *run) readApprovals(ctx context.Context) error {
 	r.records = map[tool.ID]*approval.Record{}
 	asked := map[string]bool{}
@@ -103,21 +102,21 @@ func (r *run) remember(held *approval.Record) {
 	r.records[held.ID()] = held
 }
 
-// A sighting is a tool whose record is due for a write.
-type sighting struct {
+// An observation is a tool whose record has to be written.
+type observation struct {
 	list *list
 	held *approval.Record // as it was read or written last; nil: none
 	seen approval.Seen
 }
 
-// observe holds every loaded definition against its record, and writes the
-// records that change, then the baselines. A baseline that is not written, because a record
-// was not, is taken again by the next run; the records that were written stay as they are.
+// observe compares every loaded definition with its record, and writes the records that change,
+// then the baselines. A baseline that is not written, because a record was not, is taken again by
+// the next run; the records that were written stay as they are.
 func (r *run) observe(ctx context.Context) error {
 	if err := r.readTaken(ctx); err != nil {
 		return err
 	}
-	var due []sighting
+	var due []observation
 	var baselines []approval.Baseline
 	before := r.renamed()
 	recorded := map[string]int{} // bytes, by server
@@ -135,7 +134,7 @@ func (r *run) observe(ctx context.Context) error {
 		if baseline != nil {
 			baselines = append(baselines, *baseline)
 		}
-		due = append(due, r.sightings(l, first, before[l.server.Name], maxRecorded-recorded[l.server.Name])...)
+		due = append(due, r.observations(l, first, before[l.server.Name], maxRecorded-recorded[l.server.Name])...)
 		due = append(due, r.unlisted(l, before[l.server.Name])...)
 	}
 	if err := r.recordAll(ctx, due); err != nil {
@@ -150,10 +149,10 @@ func (r *run) observe(ctx context.Context) error {
 	return nil
 }
 
-// sightings returns the tools of l whose records change, and refuses those
-// that no store would take. from is the name that the server had before, if any; room is
-// for the records of new tools, in bytes.
-func (r *run) sightings(l *list, first bool, from string, room int) (due []sighting) {
+// observations returns the tools of l whose records change, and refuses those that no store would
+// take. from is the name that the server had before, if any; room is for the records of new tools,
+// in bytes.
+func (r *run) observations(l *list, first bool, from string, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		seen := approval.Seen{
@@ -185,16 +184,15 @@ func (r *run) sightings(l *list, first bool, from string, room int) (due []sight
 				return true
 			}
 		}
-		due = append(due, sighting{l, held, seen})
+		due = append(due, observation{l, held, seen})
 		return false
 	})
 	return due
 }
 
-// recordAll writes the records that are due. If one fails the store is gone, and the next run
-// goes on from here.
-func (r *run) recordAll(ctx context.Context, due []sighting) error {
-	return each(ctx, slices.Values(due), func(ctx context.Context, d sighting) error {
+// recordAll writes the records. If one fails the store is gone, and the next run goes on from here.
+func (r *run) recordAll(ctx context.Context, due []observation) error {
+	return each(ctx, slices.Values(due), func(ctx context.Context, d observation) error {
 		var before *approval.Record
 		after, err := approval.Update(ctx, r.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
 			before = held

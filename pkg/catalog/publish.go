@@ -15,8 +15,8 @@ import (
 // that a bucket rule which deletes old catalogs spares the one in use.
 const storeAgain = 24 * time.Hour
 
-// publish builds the catalog, stores it and moves current.json to it. If the
-// catalog moved meanwhile it goes on from the new one, unless a sync that began later made it.
+// publish builds the catalog, stores it and moves current.json to it. If another sync moved the
+// catalog meanwhile it goes on from the new one, unless that sync began later.
 func (r *run) publish(ctx context.Context) error {
 	for range maxTries {
 		next, err := r.next()
@@ -34,7 +34,7 @@ func (r *run) publish(ctx context.Context) error {
 		}
 		if err == nil {
 			r.report.Stored = cur.StoredAt.IsZero()
-			r.held, r.built = saved, saved.sha256
+			r.snap, r.built = saved, saved.sha256
 			r.latest.Store(saved)
 			return nil
 		}
@@ -57,8 +57,7 @@ func (r *run) publish(ctx context.Context) error {
 	return fmt.Errorf("catalog was moved %d times by others: %w", maxTries, object.ErrConflict)
 }
 
-// yield looks at the catalog that another sync put in the way, and reports
-// whether it stays.
+// yield reports whether the catalog that another sync published stays.
 func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 	if r.base != nil {
 		cur := r.base.current
@@ -76,8 +75,7 @@ func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 	return false, nil
 }
 
-// input is the catalog as it should be: what servers say now, else what they
-// said last.
+// input returns the catalog as it should be: what servers list now, else what they listed last.
 func (r *run) input() Input {
 	var in Input
 	for _, l := range r.lists {
@@ -95,14 +93,14 @@ func (r *run) input() Input {
 	return in
 }
 
-// kept returns the server's definitions in the catalog before. If that cannot be used, they
-// are taken from the approval records.
+// kept returns the server's definitions in the last catalog. If that cannot be used, they are taken
+// from the approval records.
 func (r *run) kept(server string) []ToolInput {
 	if r.base == nil {
-		if r.made == nil {
-			r.made = r.fromRecords()
+		if r.fromStore == nil {
+			r.fromStore = r.fromRecords()
 		}
-		return r.made[server]
+		return r.fromStore[server]
 	}
 	s, _ := r.base.Server(server)
 	tools := make([]ToolInput, s.Tools)
@@ -136,7 +134,7 @@ func (r *run) current() Current {
 		Outcomes:  r.outcomes(),
 		Unknown:   r.prev.Unknown,
 	}
-	r.know(&cur)
+	r.describe(&cur)
 	return cur
 }
 

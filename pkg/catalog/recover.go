@@ -82,7 +82,7 @@ func (s *Snapshot) Lost(i int, held *approval.Record) bool {
 	return approval.IsLost(held, &known)
 }
 
-// recoverLost puts back the records that the catalog before knows and the store lost.
+// recoverLost restores the records that the last catalog has and the store lost.
 func (r *run) recoverLost(ctx context.Context) error {
 	if r.base == nil {
 		return nil
@@ -113,8 +113,8 @@ func (r *run) recoverLost(ctx context.Context) error {
 	return nil
 }
 
-// restoredRecords counts the records of configured servers that were put back and that nobody
-// has settled yet.
+// restoredRecords counts the records of configured servers that were restored and that are not
+// settled yet.
 func (r *run) restoredRecords() int {
 	configured := map[string]bool{}
 	for _, l := range r.lists {
@@ -129,9 +129,8 @@ func (r *run) restoredRecords() int {
 	return n
 }
 
-// fromRecords returns the definitions of every server that did not load, as the approval
-// records have them. A tool that a server had ceased to list may be among them: nothing
-// tells any more.
+// fromRecords returns the definitions of every server that did not load, from the approval records.
+// A tool that a server had ceased to list may be among them: nothing tells it apart.
 func (r *run) fromRecords() map[string][]ToolInput {
 	urls := map[string]string{}
 	for _, l := range r.lists {
@@ -166,15 +165,15 @@ func (r *run) rebuilt() []string {
 	return names
 }
 
-// Recover puts back the record of tool i, which the store of approvals lost, and returns
-// what the store has then. held is what it has now; nil: nothing.
-func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, held *approval.Record, now func() time.Time) (*approval.Record, error) {
+// Recover restores the record of tool i, which the store lost, and returns what the store then has.
+// stored is what it has now; nil: nothing.
+func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, stored *approval.Record, now func() time.Time) (*approval.Record, error) {
 	id, known := s.ID(i), s.Record(i)
-	after, err := approval.Update(ctx, approvals, id, held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
-		if !approval.IsLost(held, known) {
+	after, err := approval.Update(ctx, approvals, id, stored, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
+		if !approval.IsLost(stored, known) {
 			return nil, nil, nil // another one put it back
 		}
-		next, entry := approval.Recover(held, known, now())
+		next, entry := approval.Recover(stored, known, now())
 		return &next, &entry, nil
 	})
 	if err != nil {
@@ -183,12 +182,12 @@ func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, 
 	return after, nil
 }
 
-// A Settlement says which of two versions of a recovered record holds.
+// A Settlement decides which of two versions of a recovered record counts.
 type Settlement func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
 
-// Settle lets what the catalog ([approval.KeepRestored]) or the store ([approval.AcceptStore])
-// had decided hold for every record that the store lost, whether a sync has put it back
-// already or not, and returns those records, by id. An error may come after some were settled.
+// Settle settles every record that the store lost by what the catalog ([approval.KeepRestored]) or
+// the store ([approval.AcceptStore]) had, whether a sync has restored it yet or not, and returns
+// those records, by id. An error may come after some were settled.
 func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) (settled []approval.Record, err error) {
 	var mu sync.Mutex
 	var lost []*approval.Record
@@ -197,20 +196,20 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 		if err != nil {
 			return err
 		}
-		held := make(map[string]*approval.Record, len(records))
+		stored := make(map[string]*approval.Record, len(records))
 		for _, r := range records {
-			held[r.Tool] = &r
+			stored[r.Tool] = &r
 		}
 		for i := server.First; i < server.First+server.Tools; i++ {
-			if name := s.ID(i).Name; s.Lost(i, held[name]) {
-				if held[name], err = Recover(ctx, approvals, s, i, held[name], now); err != nil {
+			if name := s.ID(i).Name; s.Lost(i, stored[name]) {
+				if stored[name], err = Recover(ctx, approvals, s, i, stored[name], now); err != nil {
 					return err
 				}
 			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, r := range held {
+		for _, r := range stored {
 			if r.Lost != nil {
 				lost = append(lost, r)
 			}
@@ -234,17 +233,17 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 	return settled, err
 }
 
-// settle settles one record, unless somebody else did; then it returns nil.
+// settle settles one record; it returns nil if that has happened already.
 func settle(ctx context.Context, approvals approval.Store, r *approval.Record, how Settlement, actor string, now func() time.Time) (*approval.Record, error) {
 	mine := false
-	after, err := approval.Update(ctx, approvals, r.ID(), r, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
-		switch mine = held != nil && held.Lost != nil; {
-		case held == nil:
+	after, err := approval.Update(ctx, approvals, r.ID(), r, func(stored *approval.Record) (*approval.Record, *approval.Entry, error) {
+		switch mine = stored != nil && stored.Lost != nil; {
+		case stored == nil:
 			return nil, nil, approval.ErrNotFound
 		case !mine:
 			return nil, nil, nil
 		}
-		next, entry, err := how(*held, actor, now())
+		next, entry, err := how(*stored, actor, now())
 		return &next, &entry, err
 	})
 	if err != nil {

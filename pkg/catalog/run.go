@@ -20,22 +20,22 @@ import (
 // has already moved the catalog: this run must begin again.
 var errConfigMoved = errors.New("config changed during the sync")
 
-// maxTries is how often a run begins again, and how often it tries to move the
-// catalog, before it gives up. Each further try means that yet another sync ended meanwhile.
+// maxTries is how often a run begins again, and how often it tries to move the catalog, before it
+// gives up. Each further try means that yet another sync ended meanwhile.
 const maxTries = 4
 
 // A run is one sync.
 type run struct {
 	*Syncer
-	began   time.Time
-	base    *Snapshot                    // the catalog before; nil: none that can be used
-	prev    Current                      // its current.json, also if what that points to cannot be used
-	ifMatch string                       // its ETag
-	taken   map[string]bool              // servers that had their first list, by [approval.BaselineKey]
-	lists   []*list                      // one each server of the config
-	records map[tool.ID]*approval.Record // as they were read or written last
-	made    map[string][]ToolInput       // tools of servers that did not load, if base cannot tell them
-	report  Report
+	began     time.Time
+	base      *Snapshot                    // the catalog before; nil: none that can be used
+	prev      Current                      // its current.json, also if what that points to cannot be used
+	ifMatch   string                       // its ETag
+	taken     map[string]bool              // servers that had their first list, by [approval.BaselineKey]
+	lists     []*list                      // one each server of the config
+	records   map[tool.ID]*approval.Record // as they were read or written last
+	fromStore map[string][]ToolInput       // tools of servers that did not load, if base cannot tell them
+	report    Report
 
 	mu sync.Mutex // guards records and the counts of lists while records are read or written
 }
@@ -66,42 +66,27 @@ func (s *Syncer) run(ctx context.Context) (Report, error) {
 	}
 }
 
-// sync is the order of things. The catalog's version is read before the
-// config: whoever moves the catalog in between makes the last step fail, so a
-// catalog can never go over one that was made from a newer config. Records are written before
-// the catalog: a tool that is in the catalog and has no record yet would be locked for no
-// reason that a person can lift.
+// sync runs the steps. The catalog's version is read before the config: if another sync moves the
+// catalog in between, the last step fails, so a catalog never replaces one that was made from a
+// newer config. Records are written before the catalog: a tool in the catalog without a record
+// would be locked for a reason that no person can remove. They are written before required servers
+// are checked, too: what the other servers changed is locked by its record even if the catalog
+// cannot follow.
 func (r *run) sync(ctx context.Context) error {
-	if err := r.readBase(ctx); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{
+		r.readBase, r.readConfig, r.readServers, r.readApprovals, r.recoverLost, r.observe, r.checkRequired, r.publish,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.readConfig(ctx); err != nil {
-		return err
-	}
-	if err := r.readServers(ctx); err != nil {
-		return err
-	}
-	if err := r.readApprovals(ctx); err != nil {
-		return err
-	}
-	if err := r.recoverLost(ctx); err != nil {
-		return err
-	}
-	if err := r.observe(ctx); err != nil {
-		return err
-	}
-	// Not before the records are written: what the other servers changed is
-	// locked by its record even if the catalog cannot follow.
-	if err := r.checkRequired(); err != nil {
-		return err
-	}
-	return r.publish(ctx)
+	return nil
 }
 
-// readBase reads the catalog that this run goes on from. One that cannot be
-// used is as good as none, but the run still moves on from its version.
+// readBase reads the catalog that this run goes on from. One that cannot be used is as good as
+// none, but the run still moves on from its version.
 func (r *run) readBase(ctx context.Context) error {
-	base, prev, etag, err := load(ctx, r.objects, r.held, decodeBase)
+	base, prev, etag, err := load(ctx, r.objects, r.snap, decodeBase)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
 		etag = object.IfAbsent
@@ -110,7 +95,7 @@ func (r *run) readBase(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	r.base, r.prev, r.ifMatch, r.held = base, prev, etag, base
+	r.base, r.prev, r.ifMatch, r.snap = base, prev, etag, base
 	return nil
 }
 
@@ -133,7 +118,7 @@ func (r *run) readConfig(ctx context.Context) error {
 	return nil
 }
 
-// keep reads one of the operator's files, and keeps it as the last good one if it is good.
+// keep reads one of the operator's files, and writes its last good copy if it is good.
 func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Source[T]) object.Source[T] {
 	s, err := f.Keep(ctx, r.objects, held, r.began)
 	if err != nil {
@@ -142,7 +127,7 @@ func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Sour
 	return s
 }
 
-func (r *run) checkRequired() error {
+func (r *run) checkRequired(context.Context) error {
 	var errs []error
 	for _, l := range r.lists {
 		if l.server.Required && l.server.Enabled && !l.loaded {
@@ -159,16 +144,16 @@ func (r *run) finish(ctx context.Context, err error) {
 	for _, l := range r.lists {
 		c := l.counts
 		c.Name, c.Enabled, c.Required, c.Outcome, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, !l.loaded
-		if r.held != nil {
-			s, _ := r.held.Server(c.Name)
+		if r.snap != nil {
+			s, _ := r.snap.Server(c.Name)
 			c.Tools = s.Tools
 		}
 		rep.Servers = append(rep.Servers, c)
 		rep.New += c.New
 		rep.Changed += c.Changed
 	}
-	if r.held != nil {
-		rep.Tools, rep.Snapshot, rep.Size = r.held.Len(), r.held.sha256, len(r.held.blob)
+	if r.snap != nil {
+		rep.Tools, rep.Snapshot, rep.Size = r.snap.Len(), r.snap.sha256, len(r.snap.blob)
 	}
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))

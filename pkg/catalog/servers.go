@@ -11,31 +11,31 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// readServers asks the enabled servers for their tools. Those that are not asked to the end in
-// the time there is keep what they have; nothing is said about them.
+// readServers asks the enabled servers for their tools. Those that there is no time to ask, or to
+// hear out, keep what they have.
 func (r *run) readServers(ctx context.Context) error {
 	var targets []upstream.Target
 	byName := map[string]*list{}
 	asked, failing := inOrder(r.lists)
 	for _, l := range asked {
 		target := Target(l.server, l.outcome)
-		target.Once = sick(l) && failing > fewFailing
+		target.Once = failed(l) && failing > fewFailing
 		targets = append(targets, target)
 		byName[l.server.Name] = l
 	}
 	now := Progress{Total: len(targets)}
-	tell := func() {
+	progress := func() {
 		if r.o.Progress != nil {
 			r.o.Progress(now)
 		}
 	}
-	tell()
+	progress()
 	loading, cancel := context.WithTimeout(ctx, r.loadTime(ctx))
 	defer cancel()
 	outcomes := r.loader.LoadAll(loading, targets, func(o outcome.Outcome) {
 		now.Outcome = o
 		now.Done++
-		tell()
+		progress()
 	})
 	if ctx.Err() != nil { // what was cut short says nothing about the servers
 		return context.Cause(ctx)
@@ -63,10 +63,10 @@ const (
 	// deadline does not say less. Of that a fifth is left to write down what they said.
 	loadTime = 4 * time.Minute
 
-	// handicap is how much longer ago a server that failed must have been asked than one
-	// that did not, to come before it. It is more than the time from one sync to the next, so
+	// failurePenalty is how much longer ago a server that failed must have been asked than
+	// one that did not, to come before it. It is more than the time from one sync to the next, so
 	// that the failing ones come last as a rule, and bounded, so that each has its turn.
-	handicap = 15 * time.Minute
+	failurePenalty = 15 * time.Minute
 
 	// fewFailing is how many failing servers are asked as often as others: a server that
 	// starts with its first request needs a second attempt. More of them get one each.
@@ -80,42 +80,42 @@ func (r *run) loadTime(ctx context.Context) time.Duration {
 	return loadTime
 }
 
-// sick reports whether the server's last load failed.
-func sick(l *list) bool {
+// failed reports whether the server's last load failed.
+func failed(l *list) bool {
 	return l.outcome.Status != "" && l.outcome.Status != outcome.Available
 }
 
-// inOrder returns the enabled servers in the order in which they are asked, and how many of
-// them failed last time: first those without which there is no sync, then the one that was
-// not asked for longest, the failing ones later.
+// inOrder returns the enabled servers in the order in which they are asked, and how many of them
+// failed last time: first the required ones, then the one that was not asked for longest, those
+// that failed later.
 func inOrder(lists []*list) (out []*list, failing int) {
 	due := func(l *list) time.Time {
-		if sick(l) {
-			return l.outcome.CheckedAt.Add(handicap)
+		if failed(l) {
+			return l.outcome.CheckedAt.Add(failurePenalty)
 		}
 		return l.outcome.CheckedAt
 	}
 	for _, l := range lists {
 		if l.server.Enabled {
 			out = append(out, l)
-			if sick(l) {
+			if failed(l) {
 				failing++
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *list) int {
-		if a.server.Required != b.server.Required {
-			if a.server.Required {
-				return -1
-			}
-			return 1
+		if a.server.Required == b.server.Required {
+			return due(a).Compare(due(b))
 		}
-		return due(a).Compare(due(b))
+		if a.server.Required {
+			return -1
+		}
+		return 1
 	})
 	return out, failing
 }
 
-// Target returns where and how the server is reached. last is how its last load ended.
+// Target returns how the server is reached. last is how its last load ended.
 func Target(s config.Server, last outcome.Outcome) upstream.Target {
 	return upstream.Target{
 		Memory: last.Memory,

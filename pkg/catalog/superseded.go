@@ -26,9 +26,9 @@ const (
 	maxListed = 1000
 )
 
-// supersede notes in cur what the snapshot with this SHA-256 takes the place of, and removes
-// the objects of those that have been superseded for long. It reports whether the
-// snapshot itself was among the superseded, so that another sync may be removing it.
+// supersede adds to cur the snapshot that the one with this SHA-256 replaces, and removes the
+// objects of those that were replaced long ago. It reports whether the snapshot itself was among
+// the replaced, so that another sync may be removing it.
 func (r *run) supersede(ctx context.Context, cur *Current, sha256 string) (again bool) {
 	list := slices.Clone(r.prev.Superseded)
 	if old := r.prev.SHA256; old != "" && old != sha256 {
@@ -48,9 +48,9 @@ func (r *run) supersede(ctx context.Context, cur *Current, sha256 string) (again
 	return again
 }
 
-// remove removes the object of a snapshot that was superseded as of the catalog that this run
-// goes on from, and reports whether it is gone. If that catalog has moved, nothing is removed:
-// the snapshot may be the one in use again.
+// remove removes the object of a snapshot that was replaced as of the catalog that this run goes on
+// from, and reports whether it is gone. If that catalog has moved, nothing is removed: the snapshot
+// may be in use again.
 func (r *run) remove(ctx context.Context, sha256 string) bool {
 	if _, err := r.objects.Get(ctx, CurrentKey, r.ifMatch); !errors.Is(err, object.ErrNotModified) {
 		return false
@@ -62,7 +62,7 @@ func (r *run) remove(ctx context.Context, sha256 string) bool {
 	return err == nil
 }
 
-// storeMissing stores the object of s again if a sync that ran beside this one removed it.
+// storeMissing stores the object of s again if a concurrent sync removed it.
 func storeMissing(ctx context.Context, objects object.Store, s *Snapshot) error {
 	_, err := objects.Get(ctx, Key(s.sha256), "")
 	if errors.Is(err, object.ErrNotFound) {

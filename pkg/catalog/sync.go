@@ -57,8 +57,8 @@ type Syncer struct {
 
 	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
 	last      result
-	held      *Snapshot
-	built     string // SHA-256 of the catalog that this process built last
+	snap      *Snapshot // the catalog as it was read or written last
+	built     string    // SHA-256 of the catalog that this process built last
 	from      object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // identities of servers whose list was taken

@@ -7,10 +7,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// unchanged reports whether a catalog built now would be the one before: the same servers with
-// the same tools and records. One that this process has not built is built, since another
-// version of the program may have made it. Definitions are the same if their hashes are: which
-// of two spellings the catalog holds makes no difference to anybody.
+// unchanged reports whether a catalog built now would equal the last one: the same servers with the
+// same tools and records. One that this process has not built is built, since another version of
+// the program may have made it. Definitions are equal if their hashes are: which of two spellings
+// the catalog has makes no difference.
 func (r *run) unchanged() bool {
 	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || len(r.base.servers) != len(r.lists) {
 		return false
@@ -57,8 +57,8 @@ func (r *run) next() (*Snapshot, error) {
 // that it need not hold another copy; nil: none has ended yet.
 func (s *Syncer) Catalog() *Snapshot { return s.latest.Load() }
 
-// Share lets the Syncer go on from the reader's copy if both hold the same catalog. While a
-// sync is running it does nothing.
+// Share lets the Syncer continue with the reader's copy if both have the same catalog. While a sync
+// is running it does nothing.
 func (s *Syncer) Share(theirs *Snapshot) {
 	select {
 	case s.slot <- struct{}{}:
@@ -66,8 +66,8 @@ func (s *Syncer) Share(theirs *Snapshot) {
 	default:
 		return
 	}
-	if s.held != nil && theirs != nil && s.held.sha256 == theirs.sha256 {
-		s.held = theirs
+	if s.snap != nil && theirs != nil && s.snap.sha256 == theirs.sha256 {
+		s.snap = theirs
 		s.latest.Store(theirs)
 	}
 }

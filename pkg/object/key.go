@@ -14,9 +14,9 @@ const (
 	maxSegment = 128
 )
 
-// CheckKey returns an error that wraps [ErrKey] unless every store can keep
-// key. Every [Store] asks it first, so that a key that works on a laptop works on S3,
-// and none names a file outside the folder or a store's own temporary file.
+// CheckKey returns an error that wraps [ErrKey] unless every store can keep key. Every [Store]
+// calls it first, so that a key that works on a laptop works on S3, and none names a file outside
+// the folder or a store's own temporary file.
 func CheckKey(key string) error {
 	if len(key) > maxKey || !utf8.ValidString(key) || strings.Contains(key, `\`) || strings.ContainsFunc(key, unicode.IsControl) {
 		return fmt.Errorf("%q: %w", key, ErrKey)

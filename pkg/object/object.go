@@ -1,9 +1,9 @@
-// Package object is the port to a store of small blobs: the server config,
-// the deny policy and the tool catalog.
+// Package object is the port to a store of small blobs: the server config, the deny policy and the
+// tool catalog.
 //
-// Two functions write the same keys, so every write can name the version it
-// read: a lost update would silently put an old policy back. The ETag is that
-// version, and a conditional read with it costs no transfer.
+// Two functions write the same keys, so every write can name the version it read: a lost update
+// would silently restore an old policy. The ETag is that version, and a conditional read with it
+// costs no transfer.
 package object
 
 import (
@@ -19,8 +19,8 @@ var (
 	ErrKey         = errors.New("object key is not allowed") // see CheckKey
 )
 
-// IfAbsent is the ifMatch of [Store.Put] that lets the write pass only if the
-// key has no object yet.
+// IfAbsent is the ifMatch of [Store.Put] with which the write succeeds only if the key has no
+// object yet.
 const IfAbsent = "*absent*"
 
 // An Object is a blob and its version.
@@ -29,16 +29,16 @@ type Object struct {
 	ETag string // opaque, never empty; equal data may have equal ETags
 }
 
-// A Store holds objects by key ("config/mcp_config.json"). Every
-// implementation passes objecttest.Run. It is safe for concurrent use.
+// A Store keeps objects by key ("config/mcp_config.json"). Every implementation passes
+// objecttest.Run. It is safe for concurrent use.
 type Store interface {
-	// Get returns the object, or [ErrNotFound]. If ifNoneMatch is not empty and
-	// is the object's ETag it returns [ErrNotModified].
+	// Get returns the object, or [ErrNotFound]. If ifNoneMatch is not empty and is the object's
+	// ETag it returns [ErrNotModified].
 	Get(ctx context.Context, key, ifNoneMatch string) (Object, error)
 
-	// Put stores data whole or not at all and returns the new ETag. If
-	// ifMatch is not empty the stored object must have that ETag ([IfAbsent]:
-	// must not exist); otherwise nothing is stored and it returns [ErrConflict].
+	// Put stores data whole or not at all and returns the new ETag. If ifMatch is not empty the
+	// stored object must have that ETag ([IfAbsent]: must not exist); otherwise nothing is stored
+	// and it returns [ErrConflict].
 	Put(ctx context.Context, key string, data []byte, ifMatch string) (etag string, err error)
 
 	// Delete removes the object, whatever its version. A key without one is no error.

@@ -19,8 +19,8 @@ func Version(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A File is one that an operator writes. A copy of the last one that parsed is kept beside it,
-// so that a process which starts next to a bad or a missing file goes on with what was in use.
+// A File is written by an operator. A copy of the last one that parsed is kept beside it, so that a
+// process which starts next to a bad or a missing file goes on with what was in use.
 type File[T any] struct {
 	Key      string
 	LastGood string // key of the copy
@@ -28,8 +28,8 @@ type File[T any] struct {
 	None     func() *T // the value where there never was a file; nil: there must be one
 }
 
-// A Source is a file as it is in use, and what is wrong with the one that should be in its
-// place. The zero Source was never read.
+// A Source is a file as it is in use, and what is wrong with the one in the store. The zero Source
+// was never read.
 type Source[T any] struct {
 	Value   *T        // nil: nothing is known that can be used
 	Version string    // [Version] of the bytes in use; "": there are none
@@ -47,44 +47,44 @@ func (s Source[T]) Stale() bool { return s.Refused != nil || s.Unread != nil }
 // Err returns why what is in use is not the file in the store, nil if it is.
 func (s Source[T]) Err() error { return errors.Join(s.Unread, s.Refused) }
 
-// Load returns the file as of now. held is what the caller has of it; its Value is kept
-// if nothing is newer. A file that does not parse, cannot be read or is gone never replaces
-// a good one: what is held or else the last good file stays, with Refused or Unread set. Without
-// a file the Value is that of None only where none was ever in use, or the last one was
-// empty: else a deletion by mistake would permit what a policy denies.
-func (f File[T]) Load(ctx context.Context, objects Store, held Source[T], now time.Time) Source[T] {
-	s := f.load(ctx, objects, held)
-	if s.ReadAt = held.ReadAt; s.Unread == nil {
+// Load returns the file as of now. last is what the caller read before; its Value is kept if
+// nothing is newer. A file that does not parse, cannot be read or is gone never replaces a good
+// one: that of last or else the last good copy stays, with Refused or Unread set. Without a file
+// the Value is that of None only where none was ever in use, or the last one was empty: else a
+// deletion by mistake would permit what a policy denies.
+func (f File[T]) Load(ctx context.Context, objects Store, last Source[T], now time.Time) Source[T] {
+	s := f.load(ctx, objects, last)
+	if s.ReadAt = last.ReadAt; s.Unread == nil {
 		s.ReadAt = now
 	}
 	return s
 }
 
-func (f File[T]) load(ctx context.Context, objects Store, held Source[T]) Source[T] {
-	o, err := objects.Get(ctx, f.Key, held.etag)
+func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source[T] {
+	o, err := objects.Get(ctx, f.Key, last.etag)
 	switch {
 	case errors.Is(err, ErrNotModified):
-		held.Unread = nil
-		return held
+		last.Unread = nil
+		return last
 	case errors.Is(err, ErrNotFound):
-		return f.gone(ctx, objects, held)
+		return f.gone(ctx, objects, last)
 	case err != nil:
-		return f.older(ctx, objects, held, func(s *Source[T]) { s.Unread = fmt.Errorf("read %s: %w", f.Key, err) })
+		return f.older(ctx, objects, last, func(s *Source[T]) { s.Unread = fmt.Errorf("read %s: %w", f.Key, err) })
 	}
 	v, err := f.Parse(o.Data)
 	if err != nil {
-		return f.older(ctx, objects, held, func(s *Source[T]) { s.Refused, s.Unread, s.etag = err, nil, o.ETag })
+		return f.older(ctx, objects, last, func(s *Source[T]) { s.Refused, s.Unread, s.etag = err, nil, o.ETag })
 	}
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data, etag: o.ETag}
 }
 
-// gone returns what is in use while there is no file. Who holds none looks whether there was
-// one: it may have come and gone since.
-func (f File[T]) gone(ctx context.Context, objects Store, held Source[T]) Source[T] {
+// gone returns what is in use while there is no file. Without a value in last the copy is read: a
+// file may have come and gone since.
+func (f File[T]) gone(ctx context.Context, objects Store, last Source[T]) Source[T] {
 	mark := func(s *Source[T]) { s.Refused, s.Unread, s.etag = fmt.Errorf("%s: %w", f.Key, ErrGone), nil, "" }
-	if len(held.Data) > 0 {
-		mark(&held)
-		return held
+	if len(last.Data) > 0 {
+		mark(&last)
+		return last
 	}
 	s, err := f.lastGood(ctx, objects)
 	switch {
@@ -92,46 +92,47 @@ func (f File[T]) gone(ctx context.Context, objects Store, held Source[T]) Source
 		mark(&s)
 		return s
 	case !errors.Is(err, ErrNotFound) || f.None == nil:
-		return f.unknown(held, Source[T]{Refused: fmt.Errorf("read %s: %w", f.Key, ErrNotFound)}, err)
-	case held.Value != nil && held.etag == "" && !held.Stale():
-		return held
+		return f.unknown(last, Source[T]{Refused: fmt.Errorf("read %s: %w", f.Key, ErrNotFound)}, err)
+	case last.Value != nil && last.etag == "" && !last.Stale():
+		return last
 	}
 	return Source[T]{Value: f.None()}
 }
 
-// older returns held, or else the last good file, after mark has said why.
-func (f File[T]) older(ctx context.Context, objects Store, held Source[T], mark func(*Source[T])) Source[T] {
-	if held.Value != nil {
-		mark(&held)
-		return held
+// older returns last, or else the last good copy, after mark has said why.
+func (f File[T]) older(ctx context.Context, objects Store, last Source[T], mark func(*Source[T])) Source[T] {
+	if last.Value != nil {
+		mark(&last)
+		return last
 	}
 	s, err := f.lastGood(ctx, objects)
 	mark(&s)
 	if err != nil {
-		return f.unknown(held, s, err)
+		return f.unknown(last, s, err)
 	}
 	return s
 }
 
-// unknown returns s, which has no value. err says why there is no last good file either. If that
-// may be another the next time, or if there must be a file, nothing was read: held stays.
-func (f File[T]) unknown(held, s Source[T], err error) Source[T] {
+// unknown returns s, which has no value. err says why there is no last good copy either. If that
+// may change, or if there must be a file, the read counts as failed and last stays.
+func (f File[T]) unknown(last, s Source[T], err error) Source[T] {
 	if f.None != nil && (errors.Is(err, ErrNotFound) || errors.Is(err, errUnusable)) {
 		return s
 	}
-	if held.Value == nil {
-		held = Source[T]{}
+	if last.Value == nil {
+		last = Source[T]{}
 	}
 	// What is wrong with the last good file is not wrapped: who asks whether there is no file
 	// means the operator's own.
-	held.Unread = fmt.Errorf("no %s that can be used: %w; %s: %s", f.Key, s.Err(), f.LastGood, err.Error())
-	return held
+	last.Unread = fmt.Errorf("no %s that can be used: %w; %s: %s", f.Key, s.Err(), f.LastGood, err.Error())
+	return last
 }
 
-// errUnusable says that the last good file does not parse: another version of the program left it.
+// errUnusable says that the last good copy does not parse: another version of the program left it.
 var errUnusable = errors.New("the last good file cannot be used")
 
-// lastGood returns the last good file. An empty one is [ErrNotFound]: it says that there was none.
+// lastGood reads the last good copy. An empty one is [ErrNotFound]: it means that there was no
+// file.
 func (f File[T]) lastGood(ctx context.Context, objects Store) (s Source[T], err error) {
 	o, err := objects.Get(ctx, f.LastGood, "")
 	if err != nil {
@@ -147,12 +148,12 @@ func (f File[T]) lastGood(ctx context.Context, objects Store) (s Source[T], err 
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data}, nil
 }
 
-// Keep is Load for the one who writes the last good file; the error says why it was not
-// written. That file is read first and written over only as it was then: of two writers
-// the one with the older file must not win by being slow. What is gone replaces nothing.
-func (f File[T]) Keep(ctx context.Context, objects Store, held Source[T], now time.Time) (Source[T], error) {
+// Keep is Load for the one who writes the last good copy; the error says why it was not written.
+// The copy is read first and replaced only if it is still the same: of two writers the one with the
+// older file must not win by being slow. A file that is gone replaces nothing.
+func (f File[T]) Keep(ctx context.Context, objects Store, last Source[T], now time.Time) (Source[T], error) {
 	kept, err := objects.Get(ctx, f.LastGood, "")
-	s := f.Load(ctx, objects, held, now)
+	s := f.Load(ctx, objects, last, now)
 	ifMatch := kept.ETag
 	switch none := errors.Is(err, ErrNotFound); {
 	case s.Value == nil, s.Version == "", s.Stale() && !none:

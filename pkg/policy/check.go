@@ -22,7 +22,7 @@ import (
 //go:embed schema.cedarschema
 var schemaText []byte
 
-// A checker holds rules against the schema.
+// A checker checks rules against the schema.
 type checker struct{ schema *resolved.Schema }
 
 func newChecker() *checker {
@@ -37,8 +37,7 @@ func newChecker() *checker {
 	return &checker{r}
 }
 
-// annotations checks what a rule says to people and agents. ids holds the lines
-// of the rules whose @id is taken.
+// annotations checks a rule's annotations. ids has the lines of the rules whose @id is taken.
 func (c *checker) annotations(r rule, ids map[string]int) config.Faults {
 	var faults config.Faults
 	for _, a := range []struct {
@@ -56,8 +55,8 @@ func (c *checker) annotations(r rule, ids map[string]int) config.Faults {
 	return faults
 }
 
-// rule checks a rule's names and types. The claims that it reads are not in the
-// schema; they are taken to be of the types that make the rule valid, if there are such.
+// rule checks a rule's names and types. The claims that it reads are not in the schema; they are
+// assumed to be of types with which the rule is valid, if there are such.
 func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	policy := (*ast.Policy)(r.policy.AST())
 	faults = c.checkLiterals(r, policy)
@@ -176,8 +175,8 @@ func (l *literals) compare(a, b ast.IsNode) {
 	}
 }
 
-// quoted returns what a problem has between its first backquotes, of a path the
-// last name, so that its place in the rule can be shown.
+// quoted returns what a problem has between its first backquotes, of a path the last name, so that
+// it can be found in the rule.
 func quoted(problem string) string {
 	m := regexp.MustCompile("`([^`]+)`").FindStringSubmatch(problem)
 	if m == nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 )
 
-// claimTypes returns types of the claims under which the policy is valid, or
-// what is wrong with it.
+// claimTypes returns types of the claims with which the policy is valid, or what is wrong with it.
 func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []resolved.IsType, problems []string) {
 	candidates := []resolved.IsType{
 		resolved.StringType{}, resolved.SetType{Element: resolved.StringType{}}, resolved.LongType{}, resolved.BoolType{},
@@ -66,8 +65,8 @@ func declare(shape resolved.RecordType, path []string, t resolved.IsType, option
 	shape[name] = resolved.Attribute{Type: t, Optional: optional}
 }
 
-// claimsOf returns the paths of the principal's attributes that a policy reads
-// and the schema does not declare: team, org.unit. A path that leads to another is left out.
+// claimsOf returns the paths of the principal's attributes that a policy reads and the schema does
+// not declare: team, org.unit. A path that leads to another is left out.
 func claimsOf(policy *ast.Policy, declared resolved.RecordType) [][]string {
 	found := map[string][]string{}
 	see := func(n ast.StrOpNode) {
@@ -95,8 +94,7 @@ func claimsOf(policy *ast.Policy, declared resolved.RecordType) [][]string {
 	return paths
 }
 
-// principalPath returns the attribute path of an access that begins at the
-// principal, or nil.
+// principalPath returns the attribute path of an access that begins at the principal, or nil.
 func principalPath(n ast.StrOpNode) []string {
 	if isVariable(n.Arg, "principal") {
 		return []string{string(n.Value)}

@@ -20,12 +20,12 @@ const (
 	actionCall = "call"
 )
 
-// entities is the agent and the one tool that are being judged.
+// entities are the agent and the one tool that a verdict is about.
 type entities struct {
 	agent, tool cedar.Entity
 }
 
-// Get implements the Cedar authorizer's view of the world.
+// Get implements Cedar's entity store.
 func (e *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	switch uid {
 	case e.agent.UID:
@@ -36,8 +36,8 @@ func (e *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return cedar.Entity{}, false
 }
 
-// agentEntity maps the agent's claims to attributes. Claims named id and kind give way
-// to what the gateway knows itself.
+// agentEntity maps the agent's claims to attributes. Claims named id and kind are replaced by what
+// the gateway itself verified.
 func agentEntity(agent identity.Agent) cedar.Entity {
 	attrs := cedar.RecordMap{}
 	for name, claim := range agent.Claims {
@@ -52,10 +52,9 @@ func agentEntity(agent identity.Agent) cedar.Entity {
 	}
 }
 
-// toolEntity maps a tool's effective hints to attributes. A hint that nobody
-// gave counts as what MCP takes it to be, which is the worse of the two. Only
-// the attributes named in reads are there, nil for all: to make one costs
-// more than to evaluate a rule.
+// toolEntity maps a tool's effective hints to attributes. A missing hint has MCP's default, which
+// is the worse of the two. Only the attributes named in reads are set, nil for all: to make one
+// costs more than to evaluate a rule.
 func toolEntity(t Tool, reads map[cedar.String]bool) cedar.Entity {
 	attrs := cedar.RecordMap{}
 	set := func(name cedar.String, v cedar.Value) {
@@ -84,9 +83,9 @@ func is(hint *bool, unsaid bool) bool {
 	return *hint
 }
 
-// value maps a JSON value to Cedar's; nil for null. A number with a fraction
-// becomes a decimal, or a string if a decimal cannot hold it: a claim that is
-// there must never look absent, because "has" would then skip the rule.
+// value maps a JSON value to Cedar's; nil for null. A number with a fraction becomes a decimal, or
+// a string if it does not fit in one: a claim that exists must never look absent, because "has"
+// would then skip the rule.
 func value(v any) cedar.Value {
 	switch v := v.(type) {
 	case nil:
@@ -116,7 +115,7 @@ func value(v any) cedar.Value {
 		}
 		return cedar.NewRecord(attrs)
 	}
-	// What a token decoder or a test may hand over besides JSON's own types.
+	// What a token decoder or a test may pass besides JSON's own types.
 	switch r := reflect.ValueOf(v); r.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return cedar.Long(r.Int())

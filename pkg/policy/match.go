@@ -22,9 +22,9 @@ type Match struct {
 	Some   []tool.ID // matched for some agents, or not known without one
 }
 
-// Matches says what each rule matches among tools, in the order of the
-// files: each server's lists, the global list, then Cedar's forbids. It is for
-// people, before a deployment; p may be nil.
+// Matches returns what each rule matches among tools, in the order of the files: each server's
+// lists, the global list, then Cedar's forbids. It is for people, before a deployment; p may be
+// nil.
 func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
 	var out []Match
 	byServer := map[string][]tool.ID{}
@@ -52,8 +52,8 @@ func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
 	return out
 }
 
-// Exposed returns the enabled servers with tools of which no rule denies any,
-// for nobody: everything that they list is open to every agent that may see them.
+// Exposed returns the enabled servers with tools of which no rule denies any to anybody: every
+// agent that may see such a server may call everything that it lists.
 func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	denied := map[string]bool{}
 	for _, m := range matches {
@@ -71,7 +71,7 @@ func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	return names
 }
 
-// serverMatches holds the lists of one server against its tools.
+// serverMatches returns what the lists of one server match among its tools.
 func serverMatches(s config.Server, ids []tool.ID) []Match {
 	var out []Match
 	some := func(rule string, allow bool, matches func(id tool.ID) bool) {
@@ -98,8 +98,7 @@ func serverMatches(s config.Server, ids []tool.ID) []Match {
 	return out
 }
 
-// match holds a rule against tools without an agent: what only the agent can
-// decide stays open.
+// match evaluates a rule on tools without an agent: what depends on the agent is unknown.
 func (r rule) match(tools []Tool) Match {
 	m := Match{Rule: r.where()}
 	body := eval.PolicyToNode((*ast.Policy)(r.policy.AST())).AsIsNode()
@@ -111,7 +110,7 @@ func (r rule) match(tools []Tool) Match {
 	for _, t := range tools {
 		entity := toolEntity(t, nil)
 		env.Resource, env.Entities = entity.UID, &entities{tool: entity}
-		switch holds(body, env) {
+		switch evaluatePartly(body, env) {
 		case lock.Yes:
 			m.Always = append(m.Always, t.ID)
 		case lock.Unknown:
@@ -121,20 +120,20 @@ func (r rule) match(tools []Tool) Match {
 	return m
 }
 
-// holds evaluates a condition of which the principal is not known. A part that
-// reads it, or that fails, is unknown; "and", "or", "not" and "if" are decided
-// as far as their known parts decide them.
-func holds(n ast.IsNode, env eval.Env) lock.Fact {
+// evaluatePartly evaluates a condition of which the principal is not known. A part that reads it,
+// or that fails, is unknown; "and", "or", "not" and "if" are decided as far as their known parts
+// decide them.
+func evaluatePartly(n ast.IsNode, env eval.Env) lock.Fact {
 	switch n := n.(type) {
 	case ast.NodeTypeAnd:
-		return both(holds(n.Left, env), holds(n.Right, env))
+		return both(evaluatePartly(n.Left, env), evaluatePartly(n.Right, env))
 	case ast.NodeTypeOr:
-		return not(both(not(holds(n.Left, env)), not(holds(n.Right, env))))
+		return not(both(not(evaluatePartly(n.Left, env)), not(evaluatePartly(n.Right, env))))
 	case ast.NodeTypeNot:
-		return not(holds(n.Arg, env))
+		return not(evaluatePartly(n.Arg, env))
 	case ast.NodeTypeIfThenElse:
-		yes, no := holds(n.Then, env), holds(n.Else, env)
-		switch cond := holds(n.If, env); {
+		yes, no := evaluatePartly(n.Then, env), evaluatePartly(n.Else, env)
+		switch cond := evaluatePartly(n.If, env); {
 		case cond == lock.Yes || yes == no:
 			return yes
 		case cond == lock.No:

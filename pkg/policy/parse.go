@@ -28,14 +28,13 @@ const (
 	maxRule = 1 << 15 // bytes; the Cedar parser's stack grows with the nesting, which a rule's length bounds
 )
 
-// Parse reads policy.cedar and checks every rule against schema.cedarschema. A
-// file with anything wrong in it yields no policy; the error is then
-// [config.Faults], in which a fault's path is the rule's @id, if it has one. No data is the empty policy.
+// Parse reads policy.cedar and checks every rule against schema.cedarschema. A file with any fault
+// yields no policy; the error is then [config.Faults], in which a fault's path is the rule's @id,
+// if it has one. No data is the empty policy.
 //
-// Permit rules may stand in the file and change nothing, since everything is
-// permitted that no forbid matches; one with a scope or a condition earns a
-// warning. A file in which such permits stand without any forbid is refused:
-// who writes it expects that the rest is denied.
+// Permit rules are allowed and change nothing, since everything is permitted that no forbid
+// matches; one with a scope or a condition earns a warning. A file with such permits and without
+// any forbid is refused: its author expects that the rest is denied.
 func Parse(data []byte) (*Policy, error) {
 	if len(data) > maxFile {
 		return nil, config.Faults{{Message: "the file is larger than 1 MiB"}}
@@ -75,8 +74,7 @@ func Parse(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// attributes adds the name of every attribute that a rule reads, of whatever
-// entity, to names.
+// attributes adds the name of every attribute that a rule reads, of whatever entity, to names.
 func attributes(policy *ast.Policy, names map[cedar.String]bool) {
 	inspect(policy, func(n ast.IsNode) {
 		switch n := n.(type) {
@@ -101,8 +99,8 @@ func (r rule) fault(message string) config.Fault {
 	return config.Fault{Path: r.denial.ID, Line: pos.Line, Col: pos.Column, Message: message}
 }
 
-// faultAt returns a fault at the first place where word stands in the rule, or
-// at the rule's begin. The Cedar validator names what is wrong, not where.
+// faultAt returns a fault at the first occurrence of word in the rule, or at the rule's begin. The
+// Cedar validator names what is wrong, not where.
 func (r rule) faultAt(word, message string) config.Fault {
 	f := r.fault(message)
 	for from := 0; word != ""; {
@@ -124,8 +122,7 @@ func (r rule) faultAt(word, message string) config.Fault {
 	return f
 }
 
-// partOfWord reports whether what stands between before and after is only a
-// part of a longer word.
+// partOfWord reports whether the text between before and after is only a part of a longer word.
 func partOfWord(before, after string) bool {
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	last, _ := utf8.DecodeLastRuneInString(before)
@@ -133,8 +130,8 @@ func partOfWord(before, after string) bool {
 	return word(last) || word(first)
 }
 
-// read parses the Cedar text. The parser stops at the first fault, so a text
-// with one is parsed again, statement by statement, to find them all.
+// read parses the Cedar text. The parser stops at the first fault, so a text with one is parsed
+// again, statement by statement, to find them all.
 func read(source string) ([]rule, config.Faults) {
 	if !utf8.ValidString(source) {
 		return nil, config.Faults{{Message: "the file is not UTF-8"}}

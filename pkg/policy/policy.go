@@ -1,10 +1,9 @@
-// Package policy decides what the operator denies: first by the lists of
-// mcp_config.json, then by the Cedar rules of policy.cedar.
+// Package policy decides what the operator denies: first by the lists of mcp_config.json, then by
+// the Cedar rules of policy.cedar.
 //
-// It is a deny policy. A tool that no rule forbids is permitted, so that an
-// operator without a policy file has a working gateway, and approvals, scopes
-// and tiers still stand. A rule that cannot be evaluated permits nothing: the
-// tool's verdict is then unknown, which locks it.
+// It is a deny policy. A tool that no rule forbids is permitted, so that an operator without a
+// policy file has a working gateway; approvals, scopes and tiers apply besides. A rule that cannot
+// be evaluated permits nothing: the tool's verdict is then unknown, which locks it.
 package policy
 
 import (
@@ -21,11 +20,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Key is where the object store holds the policy.
+// Key is the policy's key in the object store.
 const Key = "config/policy.cedar"
 
-// A Policy is a parsed, checked policy.cedar. It is immutable and safe for
-// concurrent use. A nil Policy stands for one that could not be read.
+// A Policy is a parsed, checked policy.cedar. It is immutable and safe for concurrent use. A nil
+// Policy is one that could not be read.
 type Policy struct {
 	forbids     rules
 	reads       map[cedar.String]bool // names of the attributes that any forbid reads
@@ -41,7 +40,7 @@ type rule struct {
 	source string // the text from this rule up to the next
 }
 
-// where says where a rule stands, for people.
+// where returns the file, line and @id of a rule, for people.
 func (r rule) where() string {
 	return strings.TrimSpace("policy.cedar:" + strconv.Itoa(r.line) + " " + r.denial.ID)
 }
@@ -60,8 +59,8 @@ func (rs rules) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-// about returns the rules whose scope does not name another agent. Scopes are
-// evaluated first and cannot fail, so the rest would neither match nor fail.
+// about returns the rules whose scope does not name another agent. Scopes are evaluated first and
+// cannot fail, so the others would neither match nor fail.
 func (rs rules) about(agent cedar.EntityUID) rules {
 	var out rules
 	for _, r := range rs {
@@ -72,8 +71,8 @@ func (rs rules) about(agent cedar.EntityUID) rules {
 	return out
 }
 
-// entityOf returns the entity that a scope names. That it may also be one which something is in
-// makes no difference: agents and tools are in nothing but themselves.
+// entityOf returns the entity that a scope names. "in" means the same as "==": agents and tools
+// have no parents.
 func entityOf(scope any) (cedar.EntityUID, bool) {
 	switch s := scope.(type) {
 	case ast.ScopeTypeEq:
@@ -86,16 +85,16 @@ func entityOf(scope any) (cedar.EntityUID, bool) {
 	return cedar.EntityUID{}, false
 }
 
-// A Tool is what a rule can know of a tool. Annotations and Tier are the
-// effective ones, after the operator's overrides.
+// A Tool is what a rule can know of a tool. Annotations and Tier are the effective ones, after the
+// operator's overrides.
 type Tool struct {
 	ID          tool.ID
 	Annotations tool.Annotations
 	Tier        tool.Tier
 }
 
-// A Denial is what the authors of the deciding rules have to say to the agent.
-// All may be empty; they hold no control characters.
+// A Denial is what the authors of the deciding rules tell the agent. All may be empty; they have no
+// control characters.
 type Denial struct {
 	ID      string `json:"id,omitempty"`      // @id
 	Reason  string `json:"reason,omitempty"`  // @reason
@@ -120,20 +119,20 @@ func (d Denial) Note() string {
 	return d.Reason + " (" + strings.Join(more, ", ") + ")"
 }
 
-// A Verdict is what the operator's rules say of one tool for one agent. The
-// zero Verdict is unknown.
+// A Verdict is the result of the operator's rules for one tool and one agent. The zero Verdict is
+// unknown.
 type Verdict struct {
 	Denied lock.Fact
 	Denial Denial   // of the Cedar rules that decided; zero if a list did
-	Rules  []string // where the rules stand that decided or failed; for people, never for agents; do not modify
+	Rules  []string // file and line of the rules that decided or failed; for people, never for agents; do not modify
 	Err    string   // why a rule failed, if Denied is Unknown; for the log, never for agents
 }
 
 // Empty returns the policy of a gateway without a policy file: it forbids nothing.
 func Empty() *Policy { return &Policy{} }
 
-// Warnings are rules that are allowed and look wrong. They do not keep the
-// policy from being used.
+// Warnings returns rules that are allowed and look wrong. They do not keep the policy from being
+// used.
 func (p *Policy) Warnings() config.Faults {
 	if p == nil {
 		return nil
@@ -141,7 +140,7 @@ func (p *Policy) Warnings() config.Faults {
 	return p.warnings
 }
 
-// Evaluations returns how many tools Cedar has judged since the policy was parsed.
+// Evaluations returns how many tools Cedar has evaluated since the policy was parsed.
 func (p *Policy) Evaluations() int64 {
 	if p == nil {
 		return 0

@@ -45,9 +45,9 @@ func place(text string, offset int) (line, col int) {
 // of them the token that comes next.
 const parserError = `^(?:parser error: )?(?:parse error at )?(?:<input>:|:)?(\d+):(\d+)(?: ("(?:[^"\\]|\\.)*"))?: (.*)$`
 
-// syntaxFault reads line and column out of the parser's error, which is text
-// only. The parser has mostly read on by one token when it complains, so the
-// place is moved back to the token that it means.
+// syntaxFault reads line and column from the parser's error, which is text only. The parser has
+// mostly read on by one token when it fails, so the position is moved back to the token that it
+// means.
 func syntaxFault(text string, err error) config.Fault {
 	m := regexp.MustCompile(parserError).FindStringSubmatch(err.Error())
 	if m == nil {
@@ -110,7 +110,7 @@ func tokenBefore(text string, at int) (int, string) {
 // A span is a part of the text, in bytes.
 type span struct{ from, to int }
 
-// statements cuts the text after each semicolon that stands in neither a string nor a comment.
+// statements cuts the text after each semicolon that is in neither a string nor a comment.
 func statements(text string) []span {
 	var out []span
 	from := 0

@@ -13,16 +13,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// maxDenials is how many of the rules that deny a tool speak to the agent. A
-// rule more would tell it nothing that it can act on.
+// maxDenials is how many of the rules that deny a tool are named to the agent. Another one would
+// tell it nothing that it can act on.
 const maxDenials = 3
 
-// Verdicts judges each tool for one agent; verdicts[i] is that of tools[i].
-// The lists come first, then Cedar: only a tool that no list denies costs an
-// evaluation. A nil Policy answers unknown for what the lists do not deny, and
-// so does a tool of a server that is not in cfg.
+// Verdicts returns the verdict on each tool for one agent; verdicts[i] is that of tools[i]. The
+// lists come first, then Cedar: only a tool that no list denies costs an evaluation. With a nil
+// Policy the verdict is unknown where the lists do not deny, and so is that of a tool whose server
+// is not in cfg.
 //
-// If several forbids match a tool, the first three in the file speak. A forbid that fails
+// If several forbids match a tool, the first three in the file are quoted. A forbid that fails
 // makes the verdict unknown, unless another one denies.
 func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool) []Verdict {
 	verdicts := make([]Verdict, len(tools))
@@ -42,38 +42,38 @@ func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool
 	return verdicts
 }
 
-// A judge holds what the verdicts on one agent share.
+// A judge has what the verdicts for one agent share.
 type judge struct {
-	policy  *Policy
-	rules   rules // that can be about the agent
-	world   entities
-	request cedar.Request
-	known   map[string]Verdict // by the rules that decided
+	policy   *Policy
+	rules    rules // that can be about the agent
+	entities entities
+	request  cedar.Request
+	known    map[string]Verdict // by the rules that decided
 }
 
 func (p *Policy) judge(agent identity.Agent) *judge {
-	j := &judge{policy: p, world: entities{agent: agentEntity(agent)}, known: map[string]Verdict{}}
+	j := &judge{policy: p, entities: entities{agent: agentEntity(agent)}, known: map[string]Verdict{}}
 	if p != nil {
-		j.rules = p.forbids.about(j.world.agent.UID)
+		j.rules = p.forbids.about(j.entities.agent.UID)
 	}
 	j.request = cedar.Request{
-		Principal: j.world.agent.UID,
+		Principal: j.entities.agent.UID,
 		Action:    cedar.NewEntityUID(actionType, actionCall),
 		Context:   cedar.NewRecord(nil),
 	}
 	return j
 }
 
-// verdict asks Cedar. Only forbids are put to it, so whatever it finds
-// matching denies; nothing matching is the permit that every gateway has.
+// verdict evaluates the rules. They are forbids alone, so whatever matches denies; if none does,
+// the tool is permitted.
 func (j *judge) verdict(t Tool) Verdict {
 	j.policy.evaluations.Add(1)
 	if len(j.rules) == 0 {
 		return Verdict{Denied: lock.No}
 	}
-	j.world.tool = toolEntity(t, j.policy.reads)
-	j.request.Resource = j.world.tool.UID
-	_, found := cedar.Authorize(j.rules, &j.world, j.request)
+	j.entities.tool = toolEntity(t, j.policy.reads)
+	j.request.Resource = j.entities.tool.UID
+	_, found := cedar.Authorize(j.rules, &j.entities, j.request)
 	switch {
 	case len(found.Reasons) > 0:
 		var key strings.Builder
@@ -105,7 +105,7 @@ func (j *judge) rule(id cedar.PolicyID) rule {
 	return j.rules[i]
 }
 
-// denied joins what the matching rules say, in the order of the file.
+// denied joins the annotations of the matching rules, in the order of the file.
 func (j *judge) denied(reasons []cedar.DiagnosticReason) Verdict {
 	v := Verdict{Denied: lock.Yes}
 	var ids, texts, contacts []string
@@ -151,7 +151,7 @@ func (j *judge) failed(errors []cedar.DiagnosticError) Verdict {
 	return v
 }
 
-// lists are the deny lists of a config, ready to be asked.
+// lists are the deny lists of a config, by server.
 type lists struct {
 	servers  map[string]*config.Server
 	disabled []string // the global list
@@ -188,9 +188,9 @@ func serverPath(server, list string) string {
 	return config.JoinPath("mcpServers", server) + "." + list
 }
 
-// matchEntry reports whether an entry of the global list names the tool. An entry
-// without a server names the tools of that name on every server: in
-// a list that denies, the wider reading is the safe one.
+// matchEntry reports whether an entry of the global list names the tool. An entry without a server
+// names the tools of that name on every server: in a list that denies, the wider reading is the
+// safe one.
 func matchEntry(entry string, id tool.ID) bool {
 	server, name, ok := strings.Cut(entry, ":")
 	if !ok {
