@@ -1,7 +1,6 @@
 package mcphttp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -247,23 +247,6 @@ func (r reply) wantResult(t testing.TB) string {
 }
 
 // A logbook keeps what was logged.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
+type logbook struct{ local.Buffer }
 
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logbook) logger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(l, nil))
-}
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l, nil)) }
