@@ -1,9 +1,6 @@
 package state
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -39,20 +36,17 @@ type row struct {
 
 func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Len()), readOnly: tool.NewSet(snap.Len())}
-	server, name := -1, ""
 	for i := range inv.rows {
-		id := snap.ID(i)
-		if id.Server != name {
-			server, name = findServer(cfg, id.Server), id.Server
-		}
-		if server < 0 {
-			inv.rows[i] = row{server: -1}
-			continue
-		}
-		hints := cfg.Servers[server].Override(id.Name, snap.Tool(i).Definition.Annotations)
-		inv.rows[i] = row{server: server, hints: hints, tier: hints.Tier()}
-		if hints.Tier() == tool.Read {
-			inv.readOnly.Add(i)
+		inv.rows[i].server = -1
+	}
+	for n, server := range cfg.Servers {
+		listed, _ := snap.Server(server.Name)
+		for i := listed.First; i < listed.First+listed.Tools; i++ {
+			hints := server.Override(snap.ID(i).Name, snap.Tool(i).Definition.Annotations)
+			inv.rows[i] = row{server: n, hints: hints, tier: hints.Tier()}
+			if hints.Tier() == tool.Read {
+				inv.readOnly.Add(i)
+			}
 		}
 	}
 	return inv
@@ -75,15 +69,6 @@ func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, tools
 		}
 	}
 	return tools, inv.universe(inv.servers(snap))
-}
-
-// findServer returns the index of the named server, -1 if there is none.
-func findServer(cfg *config.Config, name string) int {
-	i, ok := slices.BinarySearchFunc(cfg.Servers, name, func(s config.Server, n string) int { return cmp.Compare(s.Name, n) })
-	if !ok {
-		return -1
-	}
-	return i
 }
 
 // servers pairs each configured server with how it last loaded.

@@ -26,7 +26,7 @@ type inputs struct {
 type resolved struct {
 	inputs
 	inventory *inventory
-	cache     *policyCache
+	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
 	counts    Servers
 	bound     *toolset.Bound
@@ -43,7 +43,7 @@ func resolve(in inputs, prev *resolved) *resolved {
 		return prev
 	}
 	r := &resolved{
-		inputs: in, inventory: prev.inventory, cache: prev.cache, decisions: prev.decisions,
+		inputs: in, inventory: prev.inventory, verdicts: prev.verdicts, decisions: prev.decisions,
 		servers: prev.servers, counts: prev.counts, bound: prev.bound,
 		views: cache[*View]{max: cacheSize(in.snap.Len())},
 	}
@@ -52,7 +52,7 @@ func resolve(in inputs, prev *resolved) *resolved {
 		r.inventory = newInventory(in.cfg, in.snap)
 	}
 	if tools || in.policy != prev.policy {
-		r.cache = newPolicyCache(r.inventory, in.policy)
+		r.verdicts = &cache[*verdicts]{max: cacheSize(in.snap.Len())}
 	}
 	if tools || in.snap != prev.snap {
 		r.servers = r.inventory.servers(in.snap)
@@ -78,7 +78,9 @@ func (r *resolved) view(agent identity.Agent) *View {
 				}
 			}
 		}
-		v.verdicts = r.cache.verdicts.get(key, func() *verdicts { return &verdicts{cache: r.cache, agent: agent, tools: v.tools} })
+		v.verdicts = r.verdicts.get(key, func() *verdicts {
+			return &verdicts{inventory: r.inventory, policy: r.policy, agent: agent, tools: v.tools}
+		})
 		return v
 	})
 }

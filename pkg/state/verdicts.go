@@ -9,22 +9,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A policyCache keeps what one policy says of the tools of one inventory, by agent.
-type policyCache struct {
+// verdicts are what one policy says of the tools of one inventory, for one agent.
+type verdicts struct {
 	inventory *inventory
 	policy    *policy.Policy // nil: unknown
-	verdicts  cache[*verdicts]
-}
-
-func newPolicyCache(inv *inventory, p *policy.Policy) *policyCache {
-	return &policyCache{inventory: inv, policy: p, verdicts: cache[*verdicts]{max: cacheSize(len(inv.rows))}}
-}
-
-// verdicts are those of the visible tools for one agent.
-type verdicts struct {
-	cache *policyCache
-	agent identity.Agent
-	tools tool.Set // that the agent sees
+	agent     identity.Agent
+	tools     tool.Set // that the agent sees
 
 	mu  sync.Mutex
 	all []policy.Verdict // by tool number; nil: not all are worked out yet
@@ -38,13 +28,13 @@ func (v *verdicts) list() []policy.Verdict {
 	if v.all != nil {
 		return v.all
 	}
-	inv := v.cache.inventory
+	inv := v.inventory
 	v.all = make([]policy.Verdict, len(inv.rows))
 	tools, numbers := make([]policy.Tool, 0, v.tools.Len()), slices.Collect(v.tools.All())
 	for _, i := range numbers {
 		tools = append(tools, inv.policyTool(i))
 	}
-	for n, verdict := range v.cache.policy.Verdicts(inv.cfg, v.agent, tools) {
+	for n, verdict := range v.policy.Verdicts(inv.cfg, v.agent, tools) {
 		v.all[numbers[n]] = verdict
 	}
 	v.one = nil
@@ -62,8 +52,8 @@ func (v *verdicts) at(i int) policy.Verdict {
 	if verdict, ok := v.one[i]; ok {
 		return verdict
 	}
-	inv := v.cache.inventory
-	verdict := v.cache.policy.Verdicts(inv.cfg, v.agent, []policy.Tool{inv.policyTool(i)})[0]
+	inv := v.inventory
+	verdict := v.policy.Verdicts(inv.cfg, v.agent, []policy.Tool{inv.policyTool(i)})[0]
 	if v.one == nil {
 		v.one = map[int]policy.Verdict{}
 	}
