@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Mark stands where Clip and Quote have left something out.
-const Mark = "…"
+// mark stands where Clip and Quote have left something out.
+const mark = "…"
 
-// Clip returns s fit to stand in one line: at most n characters, the last of them Mark if
+// Clip returns s fit to stand in one line: at most n characters, the last of them mark if
 // something was cut, and U+FFFD for each one that does not print.
 func Clip(s string, n int) string {
 	return strings.Map(func(r rune) rune {
@@ -46,7 +46,7 @@ func cut(s string, n int) string {
 		left := n
 		for i := range s {
 			if left--; left == 0 && i+runeLen(s[i:]) < len(s) {
-				s = s[:i] + Mark
+				s = s[:i] + mark
 				break
 			}
 		}
@@ -60,14 +60,11 @@ func runeLen(s string) int {
 }
 
 // Count returns n and the noun in its number: "1 server", "2 servers". The plural takes an s.
-func Count(n int, noun string) string { return strconv.Itoa(n) + " " + Noun(n, noun) }
-
-// Noun returns the noun in the number of n things.
-func Noun(n int, noun string) string {
-	if n == 1 {
-		return noun
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
 	}
-	return noun + "s"
+	return strconv.Itoa(n) + " " + noun
 }
 
 // maxName is how many characters of one name List gives.
