@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Headers are the HTTP headers that go to a server, by canonical name.
@@ -57,7 +58,7 @@ func (c *checker) headers(n *node, path string) Headers {
 		_, again := out[name]
 		switch {
 		case m.value.bad:
-		case !validHeaderName(m.name):
+		case !tool.IsHeaderName(m.name):
 			c.fault(at, path, "is not the name of a header")
 		case ownHeader(name):
 			c.fault(at, path, "the gateway sets this header itself")
@@ -89,13 +90,6 @@ func (c *checker) headerValue(n *node, path, name string) {
 	if !found && looksSecret(name) {
 		c.warn(n, path, "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}")
 	}
-}
-
-// validHeaderName reports whether name is an HTTP token.
-func validHeaderName(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
 }
 
 // ownHeader reports whether the upstream client writes the header itself.

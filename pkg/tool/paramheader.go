@@ -69,7 +69,7 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 		switch {
 		case len(path) == 0:
 			return fmt.Errorf("%s stands on the arguments as a whole", headerKeyword)
-		case !isHeaderName(name):
+		case !IsHeaderName(name):
 			return fmt.Errorf("%s %s is not the name of a header", headerKeyword, text.Clip(string(header), 64))
 		case kind != "string" && kind != "integer" && kind != "boolean":
 			return fmt.Errorf("%s stands on a parameter that is no string, integer or boolean", headerKeyword)
@@ -90,8 +90,8 @@ func headerParamsAt(schema json.RawMessage, path []string, found *[]HeaderParam)
 	return nil
 }
 
-// isHeaderName reports whether s can be the name of an HTTP header.
-func isHeaderName(s string) bool {
+// IsHeaderName reports whether s can be the name of an HTTP header: a token of RFC 9110.
+func IsHeaderName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
