@@ -22,16 +22,21 @@ var (
 	ErrNotFound = errors.New("approval record not found")             // nothing was ever recorded of the tool
 	ErrConflict = errors.New("approval record changed since read")    // caller re-reads and retries
 	ErrStale    = errors.New("definition changed since it was shown") // the hash that the person saw is no longer current
+
+	ErrNotBlocked = errors.New("definition is not blocked")                            // there is nothing to unblock
+	ErrBlocks     = errors.New("50 definitions of the tool are blocked, which is all") // caller disables the tool, or unblocks one
+	ErrNoUndo     = errors.New("decision cannot be undone")                            // too late, already undone, or not kept
 )
 
 // A State says whether the current definition of a tool is approved.
 type State string
 
-// The three states of a record.
+// The four states of a record.
 const (
 	Approved State = "approved"
 	Pending  State = "pending"
 	Changed  State = "changed"
+	Blocked  State = "blocked" // a person refused the current definition for good
 )
 
 // A Mode says when a tool needs a person. The zero Mode is not valid: a
@@ -66,6 +71,18 @@ type Record struct {
 	At           time.Time       `json:"at"`                 // when
 	Note         string          `json:"note,omitempty"`
 
+	// Tell says that agents may be told Note, as what By said.
+	Tell bool `json:"tell,omitempty"`
+
+	// Blocked are the hashes that people refused for good, the newest first, at most 50.
+	Blocked []Remembered `json:"blocked,omitempty"`
+
+	// Endorsed is what a person approved last, never a baseline; its hash is "" if nobody did, or
+	// if that definition was blocked since.
+	Endorsed Remembered `json:"endorsed,omitzero"`
+
+	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: it cannot be undone
+
 	// ApprovedBefore are the hashes that were approved at this server, the newest first, at
 	// most 50. A definition that was approved earlier waits like any other; people are told of it.
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
@@ -80,11 +97,32 @@ type Record struct {
 	Unknown   rawjson.Members `json:"-"`                   // what else a newer program wrote; a store keeps it
 }
 
-// A Remembered is an approval that was given once.
+// A Remembered is a verdict on a definition: an approval that was given, or a block.
 type Remembered struct {
 	Hash tool.Hash `json:"hash"`
 	By   string    `json:"by"` // "": not known
 	At   time.Time `json:"at"`
+	Note string    `json:"note,omitempty"` // of a block: how it begins
+}
+
+// An Undo is what a decision replaced, kept for some minutes' second thoughts.
+type Undo struct {
+	Rev            int64        `json:"rev"` // of the record before the decision
+	Disabled       bool         `json:"disabled,omitempty"`
+	ApprovedHash   tool.Hash    `json:"approved_hash"`
+	By             string       `json:"by"`
+	At             time.Time    `json:"at,omitzero"`
+	Note           string       `json:"note,omitempty"`
+	Tell           bool         `json:"tell,omitempty"`
+	Blocked        []Remembered `json:"blocked,omitempty"`
+	Endorsed       Remembered   `json:"endorsed,omitzero"`
+	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
+	Lost           *Lost        `json:"lost,omitempty"`
+
+	// Approved is the definition that was approved, byte-exact; nil if Same says that it is still
+	// that of the record. A driver keeps it beside the JSON of the record, as it does definitions.
+	Same     bool            `json:"same,omitempty"`
+	Approved json.RawMessage `json:"-"`
 }
 
 // ID returns the record's tool id.

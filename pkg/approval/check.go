@@ -1,22 +1,27 @@
 package approval
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Longest texts of a record, in bytes. With two definitions of
-// [tool.MaxDefinition] a record stays far below 400 KB, the most that DynamoDB
-// keeps in an item.
+// [tool.MaxDefinition] a record stays below 400 KB, the most that DynamoDB
+// keeps in an item. What a decision replaced is kept as long as maxRecord allows;
+// the rest is for what a driver writes beside the record.
 const (
-	MaxName  = 256
-	MaxActor = 256
-	MaxNote  = 4 << 10
-	maxURL   = 8 << 10
+	MaxName   = 256
+	MaxActor  = 256
+	MaxNote   = 4 << 10
+	maxURL    = 8 << 10
+	maxRecord = 400<<10 - 8<<10
 )
 
 // Check returns an error that names everything in r that a store refuses.
@@ -37,11 +42,15 @@ func (r Record) Check() error {
 			}
 		}
 	}
-	for _, m := range r.ApprovedBefore {
-		c.text("who approved before", m.By, 0, maxRememberedBy)
-	}
-	if n := len(r.ApprovedBefore); n > maxRemembered {
-		c = append(c, fmt.Errorf("%d approvals are remembered, at most %d are allowed", n, maxRemembered))
+	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
+	if u := r.Undo; u != nil {
+		c.text("who decided before", u.By, 0, MaxActor)
+		c.text("note before", u.Note, 0, MaxNote)
+		c.text("approved definition before", string(u.Approved), 0, tool.MaxDefinition)
+		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
+		if n := r.size(); n > maxRecord {
+			c = append(c, fmt.Errorf("with what its last decision replaced it has %d bytes, at most %d are allowed", n, maxRecord))
+		}
 	}
 	if strings.Contains(r.Server, ":") { // the first colon of an id splits it
 		c = append(c, errors.New("server has a colon"))
@@ -65,6 +74,20 @@ func CheckPut(r Record, e *Entry) error {
 	return c.fault("audit line of %q", r.ID())
 }
 
+// size returns how many bytes a driver needs for r at most: its definitions, and the rest as JSON.
+func (r Record) size() int {
+	n := len(r.Approved) + len(r.Current)
+	if r.Undo != nil {
+		n += len(r.Undo.Approved)
+	}
+	r.Approved, r.Current = nil, nil
+	data, err := rawjson.Marshal(r, r.Unknown)
+	if err != nil {
+		return math.MaxInt
+	}
+	return n + len(data)
+}
+
 // A checker collects faults.
 type checker []error
 
@@ -77,6 +100,33 @@ func (c *checker) text(field, s string, least, most int) {
 		*c = append(*c, fmt.Errorf("%s has %d bytes, at most %d are allowed", field, len(s), most))
 	case !utf8.ValidString(s):
 		*c = append(*c, fmt.Errorf("%s is not valid UTF-8", field))
+	}
+}
+
+// escaped returns what JSON makes of s, without the quotes.
+func escaped(s string) string {
+	if !utf8.ValidString(s) {
+		return s
+	}
+	data, _ := json.Marshal(s) // a string has a JSON form
+	return string(data[1 : len(data)-1])
+}
+
+// verdicts records the faults of what was decided about definitions.
+func (c *checker) verdicts(approved, blocked []Remembered, endorsed Remembered) {
+	for _, m := range approved {
+		c.text("who approved before", m.By, 0, maxRememberedBy)
+		c.text("who approved before", escaped(m.By), 0, 3*maxRememberedBy) // an earlier program did not count them in JSON
+		c.text("note of an approval", m.Note, 0, 0)
+	}
+	c.text("who approved last", endorsed.By, 0, maxRememberedBy)
+	c.text("note of the last approval", endorsed.Note, 0, 0)
+	for _, m := range blocked {
+		c.text("who blocked", escaped(m.By), 0, maxRememberedBy)
+		c.text("note of a block", escaped(m.Note), 0, maxBlockNote)
+	}
+	if n := max(len(approved), len(blocked)); n > maxRemembered {
+		*c = append(*c, fmt.Errorf("%d verdicts are remembered, at most %d are allowed", n, maxRemembered))
 	}
 }
 

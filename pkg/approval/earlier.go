@@ -3,15 +3,18 @@ package approval
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// maxRemembered is how many approved hashes a record remembers, and maxRememberedBy how many
-// bytes of the name of who approved: a record has to fit into an item of DynamoDB.
+// maxRemembered is how many approved and how many blocked hashes a record remembers,
+// maxRememberedBy how many bytes of the name of who decided, and maxBlockNote how many of the note
+// of a block, as JSON has them: a record has to fit into an item of DynamoDB.
 const (
 	maxRemembered   = 50
 	maxRememberedBy = 100
+	maxBlockNote    = 200
 )
 
 // remember records that by approved the current definition. A baseline is not recorded when it is
@@ -24,7 +27,7 @@ func (r *Record) remember(by string, at time.Time) {
 		}
 		r.ApprovedBefore = []Remembered{first}
 	}
-	all := []Remembered{{r.CurrentHash, beginning(by, maxRememberedBy), at}}
+	all := []Remembered{{Hash: r.CurrentHash, By: beginning(by, maxRememberedBy), At: at}}
 	for _, m := range r.ApprovedBefore {
 		if m.Hash != r.CurrentHash && len(all) < maxRemembered {
 			all = append(all, m)
@@ -33,10 +36,14 @@ func (r *Record) remember(by string, at time.Time) {
 	r.ApprovedBefore = all
 }
 
-// beginning returns at most n bytes of s.
+// beginning returns as much of s as takes at most n bytes in JSON.
 func beginning(s string, n int) string {
 	if len(s) > n {
 		s = strings.ToValidUTF8(s[:n], "")
+	}
+	for len(escaped(s)) > n {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
 	}
 	return s
 }

@@ -25,6 +25,10 @@ const (
 	ActionApprove  = "approve"
 	ActionDisable  = "disable"
 	ActionEnable   = "enable"
+	ActionBlock    = "block"    // a lasting no to the current definition
+	ActionUnblock  = "unblock"  // that no is taken back; the definition waits
+	ActionUndo     = "undo"     // the last decision is taken back
+	ActionRemember = "remember" // approved again, as a person approved this definition earlier
 
 	ActionKeepRestored = "approvals-restore" // after a recovery: what the catalog had decided holds
 	ActionAcceptStore  = "approvals-accept"  // after a recovery: what the store had decided holds

@@ -274,5 +274,12 @@ func clone(r approval.Record) approval.Record {
 	r.Approved = bytes.Clone(r.Approved)
 	r.Current = bytes.Clone(r.Current)
 	r.Unknown = maps.Clone(r.Unknown)
+	r.Blocked, r.ApprovedBefore = slices.Clone(r.Blocked), slices.Clone(r.ApprovedBefore)
+	if r.Undo != nil {
+		u := *r.Undo
+		u.Approved = bytes.Clone(u.Approved)
+		u.Blocked, u.ApprovedBefore = slices.Clone(u.Blocked), slices.Clone(u.ApprovedBefore)
+		r.Undo = &u
+	}
 	return r
 }

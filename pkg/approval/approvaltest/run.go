@@ -117,6 +117,17 @@ func record(id tool.ID) approval.Record {
 			At: start, Catalog: approval.Version{Disabled: true, ApprovedHash: "aa11", By: "ada", At: start, Note: "then", Rev: 7},
 			Store: &approval.Version{ApprovedHash: "bb22", By: "bob", At: start, Rev: 2},
 		},
+		Tell:     true,
+		Blocked:  []approval.Remembered{{Hash: "cc33", By: "ada", At: start, Note: "it asks for <keys> & more"}},
+		Endorsed: approval.Remembered{Hash: "aa11", By: "ada", At: start},
+		Undo: &approval.Undo{
+			Rev: 3, Disabled: true, ApprovedHash: "dd44", By: "bob", At: start.Add(-time.Minute), Note: "for now", Tell: true,
+			Blocked:        []approval.Remembered{{Hash: "ee55", By: "bob", At: start, Note: "no"}},
+			Endorsed:       approval.Remembered{Hash: "dd44", By: "bob", At: start},
+			ApprovedBefore: []approval.Remembered{{Hash: "dd44", By: "bob", At: start}},
+			Lost:           &approval.Lost{At: start, Catalog: approval.Version{ApprovedHash: "aa11", By: "ada", At: start, Rev: 2}},
+			Approved:       json.RawMessage(`{"name":"d"}`),
+		},
 	}
 }
 
@@ -200,8 +211,10 @@ func byteExact(t *testing.T, s approval.Store) {
 	r := record(tool.ID{Server: "github", Name: "exact"})
 	r.Approved = json.RawMessage("{ \"z\" : 9007199254740993,\n\t\"a\":\"<&>\u2028\\u00e9\\/\",\"n\":1.0e+2 }")
 	r.Current = json.RawMessage("\n" + string(r.Approved) + "  ")
+	r.Undo.Approved = json.RawMessage(" " + string(r.Approved))
 	put(t, s, r, nil)
 	got := get(t, s, r.ID())
+	same(t, "approved before", string(got.Undo.Approved), string(r.Undo.Approved))
 	same(t, "approved", string(got.Approved), string(r.Approved))
 	same(t, "current", string(got.Current), string(r.Current))
 	same(t, "Records", records(t, s, "github"), []approval.Record{got})
@@ -226,6 +239,18 @@ func refused(t *testing.T, s approval.Store) {
 		"name not UTF-8":      func(r *approval.Record, e *approval.Entry) { r.Tool, e.Tool = "\xff", "\xff" },
 		"definition too long": func(r *approval.Record, _ *approval.Entry) { r.Current = make([]byte, tool.MaxDefinition+1) },
 		"note too long":       func(r *approval.Record, _ *approval.Entry) { r.Note = strings.Repeat("n", approval.MaxNote+1) },
+		"verdict's note too long": func(r *approval.Record, _ *approval.Entry) {
+			r.Blocked = []approval.Remembered{{Hash: "cc33", Note: strings.Repeat("n", 1000)}}
+		},
+		"too many blocks": func(r *approval.Record, _ *approval.Entry) { r.Blocked = make([]approval.Remembered, 51) },
+		"undo of a definition too long": func(r *approval.Record, _ *approval.Entry) {
+			r.Undo.Approved = make([]byte, tool.MaxDefinition+1)
+		},
+		"undo that makes the record too long": func(r *approval.Record, _ *approval.Entry) {
+			r.Approved, r.Current = make([]byte, tool.MaxDefinition), make([]byte, tool.MaxDefinition)
+			r.Undo.Approved, r.Note = make([]byte, tool.MaxDefinition), strings.Repeat("n", approval.MaxNote)
+			r.Undo.Note, r.URL = r.Note, strings.Repeat("u", 8<<10)
+		},
 		"audit without actor": func(_ *approval.Record, e *approval.Entry) { e.Actor = "" },
 		"audit of another":    func(_ *approval.Record, e *approval.Entry) { e.Tool = "other" },
 	} {

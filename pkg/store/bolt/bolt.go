@@ -51,8 +51,9 @@ var (
 // definitions stay byte-exact.
 type stored struct {
 	approval.Record
-	Approved []byte `json:"approved,omitempty"`
-	Current  []byte `json:"current,omitempty"`
+	Approved     []byte `json:"approved,omitempty"`
+	Current      []byte `json:"current,omitempty"`
+	UndoApproved []byte `json:"undo_approved,omitempty"`
 }
 
 // Open opens or creates the file at path, with the default options if o is nil. If another process
@@ -186,7 +187,11 @@ func putJSON(b *bbolt.Bucket, key []byte, v any) error {
 
 // put writes the record.
 func put(tx *bbolt.Tx, r approval.Record) error {
-	data, err := rawjson.Marshal(stored{r, r.Approved, r.Current}, r.Unknown)
+	st := stored{Record: r, Approved: r.Approved, Current: r.Current}
+	if r.Undo != nil {
+		st.UndoApproved = r.Undo.Approved
+	}
+	data, err := rawjson.Marshal(st, r.Unknown)
 	if err != nil {
 		return err
 	}
@@ -228,6 +233,9 @@ func decode(data []byte) (approval.Record, error) {
 	}
 	r := st.Record
 	r.Approved, r.Current, r.Unknown = st.Approved, st.Current, unknown
+	if r.Undo != nil {
+		r.Undo.Approved = st.UndoApproved
+	}
 	return r, nil
 }
 

@@ -38,7 +38,11 @@ func encode(r approval.Record, writeID string) (types.Update, error) {
 		"approved_hash": text(string(r.ApprovedHash)), "current_hash": text(string(r.CurrentHash)),
 	}
 	var remove []string
-	for name, definition := range map[string][]byte{"approved": r.Approved, "current": r.Current} {
+	definitions := map[string][]byte{"approved": r.Approved, "current": r.Current, "undo_approved": nil}
+	if r.Undo != nil {
+		definitions["undo_approved"] = r.Undo.Approved
+	}
+	for name, definition := range definitions {
 		if definition != nil {
 			set[name] = &types.AttributeValueMemberB{Value: definition}
 		} else {
@@ -87,6 +91,9 @@ func decode(it item) (r approval.Record, err error) {
 		return approval.Record{}, broken(it, err)
 	}
 	r.Approved, r.Current = bytesOf(it["approved"]), bytesOf(it["current"])
+	if r.Undo != nil {
+		r.Undo.Approved = bytesOf(it["undo_approved"])
+	}
 	return r, nil
 }
 

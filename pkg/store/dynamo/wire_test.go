@@ -133,7 +133,7 @@ func TestRequests(t *testing.T) {
 // A write sets its own attributes and replaces no item, so that what a newer program put
 // beside them stays. Only a decision gives the record its place in the feed.
 func TestPutAttributes(t *testing.T) {
-	own := []string{"approved", "approved_hash", "current", "current_hash", "disabled", "record", "rev", "state", "updated_at", "write_id"}
+	own := []string{"approved", "approved_hash", "current", "current_hash", "disabled", "record", "rev", "state", "undo_approved", "updated_at", "write_id"}
 	decided := waiting
 	decided.DecidedAt = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -382,8 +382,14 @@ func TestLargestItem(t *testing.T) {
 		Approved: bytes.Repeat([]byte("a"), tool.MaxDefinition), Current: bytes.Repeat([]byte("b"), tool.MaxDefinition),
 	}
 	for range 50 {
-		longest.ApprovedBefore = append(longest.ApprovedBefore, approval.Remembered{Hash: tool.Hash(strings.Repeat("a", 64)), By: strings.Repeat("\x01", 100), At: time.Now()})
+		longest.ApprovedBefore = append(longest.ApprovedBefore, approval.Remembered{Hash: tool.Hash(strings.Repeat("a", 64)), By: strings.Repeat("\x01", 50), At: time.Now()})
 	}
+	for range 50 {
+		longest.Blocked = append(longest.Blocked, approval.Remembered{
+			Hash: tool.Hash(strings.Repeat("a", 64)), By: strings.Repeat("b", 100), Note: strings.Repeat("n", 200), At: time.Now(),
+		})
+	}
+	longest.Endorsed, longest.Tell = longest.ApprovedBefore[0], true
 	lost := approval.Version{ApprovedHash: tool.Hash(strings.Repeat("a", 64)), By: longest.By, Note: strings.Repeat("\x01", 400), At: time.Now(), Rev: 1 << 40}
 	longest.Lost = &approval.Lost{At: time.Now(), Catalog: lost, Store: &lost}
 	size := 0
