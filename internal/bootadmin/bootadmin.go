@@ -1,4 +1,4 @@
-// Package bootadmin puts the admin API in front of a gateway. It is apart from package boot, so
+// Package bootadmin puts the console and the admin API in front of a gateway. It is apart from package boot, so
 // that a program without that API does not link it.
 package bootadmin
 
@@ -9,6 +9,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -23,17 +25,20 @@ func Handler(p *boot.Program, sync admin.Syncer) (http.Handler, error) {
 		auth = keyholders(p)
 	}
 	admins := identity.Admins(auth)
-	o := &admin.Options{
+	s := &p.Settings
+	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{BaseURL: s.BaseURL, Version: boot.Version, Log: p.Log})
+	api := admin.Options{Syncer: sync, Log: p.Log}
+	if p.Tokens != nil {
+		api.Tokens, api.TokenKey = p.Tokens.Store, p.Tokens.Key
+	}
+	return console.New(console.Options{
+		Desk: desk, API: admin.New(desk, p.States, p.Stores.Approvals, api),
 		Actor: func(r *http.Request) (string, error) {
 			agent, err := admins.Authenticate(r)
 			return agent.ID, err
 		},
-		Challenge: challenge(p), Login: p.Login, BaseURL: p.Settings.BaseURL, Version: boot.Version, Log: p.Log,
-	}
-	if p.Tokens != nil {
-		o.Tokens, o.TokenKey = p.Tokens.Store, p.Tokens.Key
-	}
-	return admin.New(p.States, p.Stores.Approvals, sync, o), nil
+		Challenge: challenge(p), Login: p.Login, BaseURL: s.BaseURL, Log: p.Log,
+	}), nil
 }
 
 // Everything returns the handler of every path, for a program that serves all of them.
@@ -82,19 +87,19 @@ func keyholders(p *boot.Program) keys {
 func Closed(p *boot.Program) string { return challenge(p).Shut }
 
 // challenge returns what a caller is told who may not use /admin.
-func challenge(p *boot.Program) admin.Challenge {
+func challenge(p *boot.Program) console.Challenge {
 	a := p.Settings.Access
 	switch {
 	case p.Owner != nil && a.Open():
-		return admin.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
+		return console.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
 	case a.Open() && a.Bootstrap != "":
-		return admin.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer"}
+		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer"}
 	case a.Open():
-		return admin.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
+		return console.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
 			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
 	}
 	var ways []string
-	c := admin.Challenge{ScopePrefix: a.ScopeRequest + a.JWT.Claims.ScopePrefix}
+	c := console.Challenge{ScopePrefix: a.ScopeRequest + a.JWT.Claims.ScopePrefix}
 	if a.Takes(identity.WayJWT) {
 		ways = append(ways, "an access token of "+a.JWT.Issuer+" whose holder is an admin")
 		c.Metadata = p.Settings.BaseURL + "/.well-known/oauth-protected-resource/mcp"

@@ -14,10 +14,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
@@ -42,11 +44,11 @@ func TestServers(t *testing.T) {
 	}
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"no good"}`, `{"name":"new_one"}`)
 	h.Sync()
-	got := into[struct{ Servers []admin.Server }](h, "/admin/servers", "").Servers
-	want := []admin.Server{
+	got := admintest.Into[struct{ Servers []decide.Server }](h.Desk, "/admin/servers", "").Servers
+	want := []decide.Server{
 		{
 			Name: "fs", Enabled: true, Approval: "on_change",
-			Outcome: admin.Outcome{
+			Outcome: decide.Outcome{
 				Status: "available", HTTPStatus: 200, Attempts: 1, DurationMS: 15, CheckedAt: checked,
 				Refused: got[0].Outcome.Refused,
 			},
@@ -54,14 +56,14 @@ func TestServers(t *testing.T) {
 		},
 		{
 			Name: "mail", Enabled: true, Approval: "manual",
-			Outcome: admin.Outcome{
+			Outcome: decide.Outcome{
 				Status: "denied", Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfterMS: 1000,
 				Message:  "Access to MCP server 'mail' was denied. Retrying will not help; contact its owner.",
 				Attempts: 1, DurationMS: 15, CheckedAt: checked,
 			},
 			Tools: lock.Counts{DisabledByConfig: 1, PendingApproval: 1},
 		},
-		{Name: "old", Approval: "on_change", Outcome: admin.Outcome{Status: "unknown"}},
+		{Name: "old", Approval: "on_change", Outcome: decide.Outcome{Status: "unknown"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
@@ -75,7 +77,7 @@ func TestServersConfigFaults(t *testing.T) {
 	h := newFixture(t)
 	h.Put(config.Key, `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","oops":1}}}`)
 	h.Sync()
-	got := into[struct{ State admin.Freshness }](h, "/admin/servers", "").State
+	got := admintest.Into[struct{ State decide.Freshness }](h.Desk, "/admin/servers", "").State
 	if !got.Config.Stale || len(got.Config.Faults) != 1 || !strings.Contains(got.Config.Faults[0].Path, "oops") {
 		t.Errorf("config = %+v", got.Config)
 	}
@@ -94,10 +96,10 @@ func TestTools(t *testing.T) {
 		"?server=old":                        nil,
 		"?server=fs&status=disabled_unknown": nil,
 	} {
-		got := into[struct {
-			Tools []admin.Summary
+		got := admintest.Into[struct {
+			Tools []decide.Summary
 			Total int
-		}](h, "/admin/tools"+query, "")
+		}](h.Desk, "/admin/tools"+query, "")
 		var ids []string
 		for _, s := range got.Tools {
 			ids = append(ids, s.ID+" "+s.Status)
@@ -106,21 +108,21 @@ func TestTools(t *testing.T) {
 			t.Errorf("tools%s, total %d (-want +got):\n%s", query, got.Total, diff)
 		}
 	}
-	first := into[struct{ Tools []admin.Summary }](h, "/admin/tools?status=callable", "").Tools[0]
-	want := admin.Summary{
+	first := admintest.Into[struct{ Tools []decide.Summary }](h.Desk, "/admin/tools?status=callable", "").Tools[0]
+	want := decide.Summary{
 		ID: "fs:read_file", Server: "fs", Name: "read_file", Status: "callable", Tier: tool.Read,
-		Hash: h.hash("fs/read_file"), Summary: "Reads a file.",
+		Hash: h.Hash("fs/read_file"), Summary: "Reads a file.",
 	}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
-	h.problem(http.StatusNotFound, "/admin/tools?server=nope", "")
-	h.problem(http.StatusUnprocessableEntity, "/admin/tools?status=open", "")
+	h.Problem(http.StatusNotFound, "/admin/tools?server=nope", "")
+	h.Problem(http.StatusUnprocessableEntity, "/admin/tools?status=open", "")
 }
 
 func TestTool(t *testing.T) {
 	h := newFixture(t)
-	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
+	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "")
 	link := "https://gate.example.com/admin/tools/mail/send"
 	if got.Status != "pending_approval" || !strings.Contains(got.Remediation, link) || got.Record.State != "pending" || got.Denial != nil {
 		t.Errorf("tool that waits = %+v", got)
@@ -129,17 +131,17 @@ func TestTool(t *testing.T) {
 		t.Errorf("definition %s, hash %s", got.Definition, got.Hash)
 	}
 
-	denied := into[admin.Tool](h, "/admin/tools/mail/read_drafts", "")
-	want := &admin.Denial{Denial: policy.Denial{ID: "no-drafts", Reason: "Drafts are private.", Contact: "#mail-owners"}, Rules: denied.Denial.Rules}
+	denied := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/read_drafts", "")
+	want := &decide.Denial{Denial: policy.Denial{ID: "no-drafts", Reason: "Drafts are private.", Contact: "#mail-owners"}, Rules: denied.Denial.Rules}
 	if diff := cmp.Diff(want, denied.Denial); diff != "" || denied.Status != "disabled_by_config" || strings.Contains(denied.Remediation, link) {
 		t.Errorf("denied tool = %+v", denied)
 	}
-	open := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
+	open := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
 	if open.Status != "callable" || open.Remediation != "" || open.Record.By != "sync" || open.Tier != tool.Read || open.Signature != "(path?: string)" {
 		t.Errorf("open tool = %+v", open)
 	}
 	for _, path := range []string{"fs/nope", "nope/read_file", "fs:read_file/x"} {
-		h.problem(http.StatusNotFound, "/admin/tools/"+path, "")
+		h.Problem(http.StatusNotFound, "/admin/tools/"+path, "")
 	}
 }
 
@@ -149,7 +151,7 @@ func TestToolChanged(t *testing.T) {
 	after := `{"name":"read_file","description":"Reads a file, and mails it."}`
 	h.ByName["fs"].Tools[0] = after
 	h.Sync()
-	got := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
+	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
 	if got.Status != "pending_approval" || got.Record.State != "changed" {
 		t.Errorf("status %s, record %+v", got.Status, got.Record)
 	}
@@ -162,11 +164,11 @@ func TestToolNotListed(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["mail"].Tools = nil
 	h.Sync()
-	got := into[admin.Tool](h, "/admin/tools/mail/send", "")
+	got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "")
 	if got.Status != "not_listed" || got.Record == nil || got.Definition == nil {
 		t.Errorf("tool = %+v", got)
 	}
-	if got := into[admin.Tool](h, "/admin/tools/mail/send/disable", `{}`); !got.Record.Disabled {
+	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`); !got.Record.Disabled {
 		t.Errorf("record = %+v", got.Record)
 	}
 }
@@ -182,7 +184,7 @@ func TestFailures(t *testing.T) {
 		"/admin/tools/mail/send/disable": "{}",
 		"/admin/audit":                   "",
 	} {
-		if got := h.problem(http.StatusInternalServerError, path, body); strings.Contains(got, "arn:") {
+		if got := h.Problem(http.StatusInternalServerError, path, body); strings.Contains(got, "arn:") {
 			t.Errorf("%s tells the cause: %q", path, got)
 		}
 		if !strings.Contains(h.Log.String(), "arn:") {
@@ -190,7 +192,7 @@ func TestFailures(t *testing.T) {
 		}
 		h.Log.Reset()
 	}
-	got := into[struct{ Tools []admin.Approved }](h, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q}]}`, hash)).Tools
+	got := admintest.Into[struct{ Tools []admin.Approved }](h.Desk, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q}]}`, hash)).Tools
 	if len(got) != 1 || got[0].Result != "failed" || strings.Contains(got[0].Detail, "arn:") {
 		t.Errorf("bulk approval = %+v", got)
 	}
@@ -218,7 +220,7 @@ func TestBodies(t *testing.T) {
 		"limit too high": {"/admin/audit?limit=201", "", http.StatusUnprocessableEntity},
 		"nothing there":  {"/admin/nope", "", http.StatusNotFound},
 	} {
-		t.Run(name, func(t *testing.T) { h.problem(tc.status, tc.path, tc.body) })
+		t.Run(name, func(t *testing.T) { h.Problem(tc.status, tc.path, tc.body) })
 	}
 	if r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"}); err != nil || r.Rev != 1 || r.State != approval.Pending {
 		t.Errorf("record = %+v, %v; want it untouched", r, err)

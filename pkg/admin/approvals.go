@@ -7,9 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
 
 // maxSettled is how many settled tools an answer names.
@@ -35,7 +34,7 @@ func (a *api) settle(how catalog.Settlement) func(context.Context, *struct{}) (s
 		if snap == nil {
 			return out, problem(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 		}
-		settled, err := catalog.Settle(ctx, a.approvals, snap, how, actorOf(ctx), a.o.Now)
+		settled, err := catalog.Settle(ctx, a.approvals, snap, how, decide.ActorOf(ctx), a.o.Now)
 		if err != nil {
 			return out, fmt.Errorf("after %d records were settled: %w", len(settled), err)
 		}
@@ -43,30 +42,12 @@ func (a *api) settle(how catalog.Settlement) func(context.Context, *struct{}) (s
 		for _, r := range settled[:min(len(settled), maxSettled)] {
 			out.Tools = append(out.Tools, Settled{r.ID().String(), string(r.State), r.Disabled})
 		}
-		if a.syncer != nil && len(settled) > 0 {
-			if _, err := a.syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
+		if a.o.Syncer != nil && len(settled) > 0 {
+			if _, err := a.o.Syncer.Sync(ctx); err != nil && !errors.Is(err, ErrStarted) {
 				a.o.Log.LogAttrs(ctx, slog.LevelWarn, "no sync after approvals were settled", slog.Any("error", err))
 			}
 		}
 		a.states.Refresh(ctx)
 		return out, nil
 	}
-}
-
-// stored returns the tool's record in the store. One that the store lost is restored first, so that
-// no decision is lost by the next one.
-func (a *api) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
-	r, err := a.approvals.Get(ctx, id)
-	held := &r
-	if errors.Is(err, approval.ErrNotFound) {
-		held = nil
-	} else if err != nil {
-		return nil, err
-	}
-	if snap := a.states.Load(ctx).Catalog; snap != nil {
-		if i, ok := snap.Find(id); ok && snap.Lost(i, held) {
-			return catalog.Recover(ctx, a.approvals, snap, i, held, a.o.Now)
-		}
-	}
-	return held, err
 }

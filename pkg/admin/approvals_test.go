@@ -5,6 +5,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
 // setBack puts the store as of yesterday in the place of today's, on which a tool was disabled.
@@ -12,21 +14,21 @@ func setBack(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
 	yesterday := h.Approvals.Copy()
-	into[admin.Tool](h, "/admin/tools/fs/read_file/disable", `{}`)
+	admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{}`)
 	h.Sync()
 	h.Approvals = yesterday
 	h.Restart()
-	h.open()
+	h.Open()
 	return h
 }
 
 // Whoever decides about a tool whose record the store lost decides about what was known of it.
 func TestDecideLostRecord(t *testing.T) {
 	h := setBack(t)
-	if x := into[admin.Tool](h, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
+	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", ""); x.Status != "disabled_by_user" {
 		t.Errorf("before a sync it is %s, want what the catalog knows", x.Status)
 	}
-	x := into[admin.Tool](h, "/admin/tools/fs/read_file/approve", approveBody(h.hash("fs/read_file")))
+	x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/approve", approveBody(h.Hash("fs/read_file")))
 	if x.Status != "disabled_by_user" || !x.Record.Disabled {
 		t.Errorf("after an approval it is %s: %+v", x.Status, x.Record)
 	}
@@ -34,7 +36,7 @@ func TestDecideLostRecord(t *testing.T) {
 	if err != nil || len(lines) != 2 || lines[0].Action != approval.ActionApprove || lines[1].Action != approval.ActionRecover {
 		t.Errorf("audit = %+v, %v", lines, err)
 	}
-	if x := into[admin.Tool](h, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
+	if x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/enable", `{}`); x.Status != "callable" {
 		t.Errorf("enabled by a person it is %s", x.Status)
 	}
 }
@@ -47,15 +49,15 @@ func TestSettle(t *testing.T) {
 	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
 		t.Run(action, func(t *testing.T) {
 			h := setBack(t)
-			out := into[settled](h, "/admin/approvals/"+action, `{}`)
+			out := admintest.Into[settled](h.Desk, "/admin/approvals/"+action, `{}`)
 			if out.Settled != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (action == "restore") {
 				t.Errorf("answer = %+v", out)
 			}
-			x := into[admin.Tool](h, "/admin/tools/fs/read_file", "")
+			x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
 			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
 				t.Errorf("it is %s: %+v", x.Status, x.Record)
 			}
-			if again := into[settled](h, "/admin/approvals/"+action, `{}`); again.Settled != 0 {
+			if again := admintest.Into[settled](h.Desk, "/admin/approvals/"+action, `{}`); again.Settled != 0 {
 				t.Errorf("settled again: %+v", again)
 			}
 		})
@@ -66,7 +68,7 @@ func TestSettle(t *testing.T) {
 func TestToolRecovered(t *testing.T) {
 	h := setBack(t)
 	h.Sync()
-	lost := into[admin.Tool](h, "/admin/tools/fs/read_file", "").Record.Lost
+	lost := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "").Record.Lost
 	if lost == nil || !lost.Catalog.Disabled || lost.Store == nil || lost.Store.Disabled {
 		t.Errorf("shown as %+v", lost)
 	}

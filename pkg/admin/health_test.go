@@ -9,24 +9,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
 func TestHealth(t *testing.T) {
 	const path = "/admin/health"
 	t.Run("ok", func(t *testing.T) {
 		h := newFixture(t)
-		r := into[admin.Health](h, path, "")
+		r := admintest.Into[decide.Health](h.Desk, path, "")
 		age := int64(0)
-		want := admin.Health{
+		want := decide.Health{
 			Status: "ok", Reasons: []state.Reason{}, Version: "v1.2.3", CatalogAge: &age, Tools: 4,
 			Outcomes: map[string]int{"available": 2}, State: r.State,
 		}
-		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != object.Version([]byte(fsConfig)) {
+		if diff := cmp.Diff(want, r); diff != "" || r.State.Config.Version != object.Version([]byte(admintest.Config)) {
 			t.Errorf("config %s, (-want +got):\n%s", r.State.Config.Version, diff)
 		}
 	})
@@ -34,7 +35,7 @@ func TestHealth(t *testing.T) {
 		h := newFixture(t)
 		h.Put(config.Key, `{"mcpServers":{"fs":{"oops":1}}}`)
 		h.States.Refresh(t.Context())
-		r := into[admin.Health](h, path, "")
+		r := admintest.Into[decide.Health](h.Desk, path, "")
 		want := []state.Reason{{
 			Code: "config_refused", Condition: "degraded",
 			Message: "config/mcp_config.json has 2 faults and is not used. The last good one stays in use.",
@@ -45,7 +46,7 @@ func TestHealth(t *testing.T) {
 		if diff := cmp.Diff(want, r.Reasons); diff != "" || r.Status != "degraded" || len(r.State.Config.Faults) != 2 {
 			t.Errorf("%s, faults %+v (-want +got):\n%s", r.Status, r.State.Config.Faults, diff)
 		}
-		if again := into[admin.Health](h, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
+		if again := admintest.Into[decide.Health](h.Desk, path, "").Reasons[0].Since; since.IsZero() || !again.Equal(since) {
 			t.Errorf("since %v, then since %v", since, again)
 		}
 	})
@@ -55,7 +56,7 @@ func TestHealth(t *testing.T) {
 			h.ByName[name].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: "refused", Error: "10.0.0.1 refuses"}
 		}
 		h.Sync()
-		r := into[admin.Health](h, path, "")
+		r := admintest.Into[decide.Health](h.Desk, path, "")
 		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "servers_down" || r.Outcomes["permanent"] != 2 {
 			t.Errorf("%+v", r)
 		}
@@ -73,7 +74,7 @@ func TestHealth(t *testing.T) {
 			t.Fatal("the sync worked")
 		}
 		h.States.Refresh(t.Context())
-		r := into[admin.Health](h, path, "")
+		r := admintest.Into[decide.Health](h.Desk, path, "")
 		if r.Status != "degraded" || len(r.Reasons) != 1 || r.Reasons[0].Code != "sync_failed" || r.Reasons[0].Since.IsZero() || strings.Contains(r.Reasons[0].Message, "arn:") {
 			t.Errorf("%+v", r)
 		}
@@ -86,7 +87,7 @@ func TestHealthWithoutAState(t *testing.T) {
 		h := newFixture(t)
 		h.Objects.OnGet = onGet(errStore)
 		h.Restart()
-		h.open()
+		h.Open()
 		w := h.Send(path, "")
 		if body := w.Body; w.Status != 200 || !strings.Contains(body, `"status":"failing"`) || strings.Contains(body, "arn:") {
 			t.Errorf("%d %s", w.Status, body)
@@ -94,8 +95,8 @@ func TestHealthWithoutAState(t *testing.T) {
 	})
 	t.Run("nobody in particular", func(t *testing.T) {
 		h := newFixture(t)
-		h.options.Actor = nil
-		h.open()
+		h.Console.Actor = nil
+		h.Open()
 		if w := h.Send(path, ""); w.Status != 401 || strings.Contains(w.Body, "reasons") {
 			t.Errorf("%d %s", w.Status, w.Body)
 		}
@@ -115,7 +116,7 @@ func TestIndexOutcomes(t *testing.T) {
 			t.Errorf("%s is not in %s", want, body)
 		}
 	}
-	if got := into[admin.Health](h, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
+	if got := admintest.Into[decide.Health](h.Desk, "/admin/health", "").Outcomes; got["available"] != 1 || got["transient"] != 1 {
 		t.Errorf("outcomes = %v", got)
 	}
 }

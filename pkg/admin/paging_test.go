@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,36 +12,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/config"
-	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// withMany is a fixture with so many servers, a, b, …, and so many tools at each.
+// withMany is a fixture with so many servers and so many tools at each.
 func withMany(t *testing.T, servers, tools int) *fixture {
-	t.Helper()
-	h := newFixture(t)
-	h.ByName = map[string]*gatewaytest.Server{}
-	var entries []string
-	for s := range servers {
-		name := fmt.Sprintf("server-%03d", s)
-		entries = append(entries, fmt.Sprintf(`%q:{"url":"https://%s.example.com/mcp","approval":"off"}`, name, name))
-		var definitions []string
-		for n := range tools {
-			definitions = append(definitions, fmt.Sprintf(`{"name":"tool_%05d","description":"Does what tool %d does."}`, n, n))
-		}
-		h.Serve(name, definitions...)
-	}
-	h.Put(config.Key, `{"mcpServers":{`+strings.Join(entries, ",")+`}}`)
-	h.Sync()
-	return h
+	return &fixture{admintest.WithMany(t, servers, tools)}
 }
 
 // A listing is a page of any list.
 type listing struct {
-	Tools   []admin.Summary
-	Servers []admin.Server
+	Tools   []decide.Summary
+	Servers []decide.Server
 	Entries []approval.Entry
 	Total   int
 	Next    string
@@ -50,10 +33,10 @@ type listing struct {
 
 // walk reads a list to its end, page by page, and calls between before each page but the first.
 func walk(h *fixture, path string, limit int, between func()) (ids []string, pages int) {
-	h.t.Helper()
+	h.T.Helper()
 	after := ""
 	for {
-		got := into[listing](h, fmt.Sprintf("%s&limit=%d&after=%s", path, limit, url.QueryEscape(after)), "")
+		got := admintest.Into[listing](h.Desk, fmt.Sprintf("%s&limit=%d&after=%s", path, limit, url.QueryEscape(after)), "")
 		for _, x := range got.Tools {
 			ids = append(ids, x.ID)
 		}
@@ -64,7 +47,7 @@ func walk(h *fixture, path string, limit int, between func()) (ids []string, pag
 			ids = append(ids, fmt.Sprint(x.Server, ":", x.Tool, " ", x.Rev))
 		}
 		if n := len(got.Tools) + len(got.Servers) + len(got.Entries); n > limit {
-			h.t.Fatalf("a page has %d entries, want at most %d", n, limit)
+			h.T.Fatalf("a page has %d entries, want at most %d", n, limit)
 		}
 		if pages++; got.Next == "" {
 			return ids, pages
@@ -76,7 +59,7 @@ func walk(h *fixture, path string, limit int, between func()) (ids []string, pag
 
 func TestPaging(t *testing.T) {
 	h := withMany(t, 3, 7)
-	all := into[listing](h, "/admin/tools?limit=200", "")
+	all := admintest.Into[listing](h.Desk, "/admin/tools?limit=200", "")
 	if all.Total != 21 || len(all.Tools) != 21 || all.Next != "" {
 		t.Fatalf("%d of %d tools, next %q", len(all.Tools), all.Total, all.Next)
 	}
@@ -96,7 +79,7 @@ func TestPaging(t *testing.T) {
 	if got, n := walk(h, "/admin/servers?x=", 2, func() {}); !slices.Equal(got, []string{"server-000", "server-001", "server-002"}) || n != 2 {
 		t.Errorf("servers: %v in %d pages", got, n)
 	}
-	if got := into[listing](h, "/admin/servers?limit=1&after="+url.QueryEscape(into[listing](h, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
+	if got := admintest.Into[listing](h.Desk, "/admin/servers?limit=1&after="+url.QueryEscape(admintest.Into[listing](h.Desk, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
 		t.Errorf("the second server = %+v", got.Servers)
 	}
 }
@@ -123,7 +106,7 @@ func TestAuditPaging(t *testing.T) {
 	n := 0
 	got, _ := walk(h, "/admin/audit?x=", 3, func() {
 		n++
-		into[admin.Tool](h, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
+		admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("while people decide (-want +got):\n%s", diff)
@@ -162,55 +145,12 @@ func TestPagingOverAChange(t *testing.T) {
 
 func TestPagingRefusals(t *testing.T) {
 	h := withMany(t, 2, 3)
-	tools := into[listing](h, "/admin/tools?limit=1", "").Next
+	tools := admintest.Into[listing](h.Desk, "/admin/tools?limit=1", "").Next
 	for _, path := range []string{
 		"/admin/tools?limit=0", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
 		"/admin/servers?after=" + tools, "/admin/tools?after=" + strings.Repeat("A", 3000),
 		"/admin/audit?limit=201", "/admin/audit?after=" + tools, "/admin/audit?after=" + base64.RawURLEncoding.EncodeToString([]byte("audit\x00yesterday\x00a\x00b")),
 	} {
-		h.problem(http.StatusUnprocessableEntity, path, "")
-	}
-	if page := h.page(http.StatusUnprocessableEntity, "/admin?after="+tools); !strings.Contains(page, "begin again") {
-		t.Errorf("page = %s", page)
-	}
-	h.page(http.StatusNotFound, "/admin/tools?status=open")
-}
-
-func TestIndexPaging(t *testing.T) {
-	h := withMany(t, 60, 40)
-	const rows = 60 * (40 + 1)
-	href := regexp.MustCompile(`<a href="(?:\.\./|\./)(admin/tools/[^"]+)">`)
-	next := regexp.MustCompile(`<a href="[./]*/(admin/tools\?[^"]+)" rel="next">`)
-	seen, path, pages := map[string]int{}, "/admin", 0
-	for path != "" {
-		page := h.page(http.StatusOK, path)
-		if n := len(page); n > 20<<10 {
-			t.Fatalf("%s has %d bytes", path, n)
-		}
-		links := href.FindAllStringSubmatch(page, -1)
-		if len(links) > 50 {
-			t.Fatalf("%s shows %d tools", path, len(links))
-		}
-		for _, m := range links {
-			seen[m[1]]++
-		}
-		pages++
-		path = ""
-		if m := next.FindStringSubmatch(page); m != nil {
-			path = "/" + strings.ReplaceAll(m[1], "&amp;", "&")
-		}
-	}
-	if len(seen) != 60*40 || pages != (rows+49)/50 {
-		t.Errorf("%d tools on %d pages, want %d on %d", len(seen), pages, 60*40, (rows+49)/50)
-	}
-	for link, n := range seen {
-		if n != 1 {
-			t.Errorf("%s is shown %d times", link, n)
-		}
-	}
-	into[admin.Tool](h, "/admin/tools/server-041/tool_00007", "") // no record yet: it only shows
-	page := h.page(http.StatusOK, "/admin/tools?status=callable&server=server-041")
-	if n := len(href.FindAllString(page, -1)); n != 40 || strings.Contains(page, "server-040") || !strings.Contains(page, `callable 40</a>`) {
-		t.Errorf("%d tools of one server: %s", n, page)
+		h.Problem(http.StatusUnprocessableEntity, path, "")
 	}
 }

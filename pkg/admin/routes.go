@@ -3,13 +3,13 @@ package admin
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
 
 // description is that of the OpenAPI document.
@@ -62,14 +62,14 @@ func (a *api) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		data, err := h.OpenAPI().MarshalJSON()
 		if err != nil {
-			writeProblem(w, http.StatusInternalServerError, "internal error")
+			decide.WriteProblem(w, http.StatusInternalServerError, "internal error")
 			return
 		}
 		w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
 		_, _ = w.Write(data) // the caller has gone if this fails
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is nothing here")
+		decide.WriteProblem(w, http.StatusNotFound, "there is nothing here")
 	})
 }
 
@@ -89,14 +89,8 @@ func (a *api) fail(ctx context.Context, operation string, err error) *huma.Error
 	if p, ok := errors.AsType[*huma.ErrorModel](err); ok {
 		return p
 	}
-	switch {
-	case errors.Is(err, approval.ErrStale):
-		return problem(http.StatusConflict, "the definition changed since it was shown; read the tool again")
-	case errors.Is(err, approval.ErrConflict):
-		return problem(http.StatusConflict, "somebody else decided about the tool at this moment; read it again")
-	}
-	a.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
-	return problem(http.StatusInternalServerError, "internal error; the log says more")
+	e := a.desk.Explain(ctx, operation, err)
+	return problem(e.Status, e.Detail)
 }
 
 func problem(status int, detail string) *huma.ErrorModel {

@@ -21,7 +21,7 @@ func (s *starter) Sync(context.Context) (catalog.Report, error) {
 func TestSyncStarted(t *testing.T) {
 	h := newFixture(t)
 	s := &starter{}
-	h.openWith(s)
+	h.OpenWith(s)
 	w := h.Send("/admin/sync", "{}")
 	got := require.JSON[admin.SyncReport](t, w.Body)
 	if w.Status != http.StatusAccepted || !got.Pending || got.StartedAt.IsZero() || s.started != 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
 
 // ErrStarted is what a [Syncer] returns that started a sync elsewhere and does not wait for its end.
@@ -28,9 +29,9 @@ type SyncReport struct {
 
 // A SyncedServer is one server's part of a sync.
 type SyncedServer struct {
-	Name    string  `json:"name"`
-	Enabled bool    `json:"enabled"`
-	Outcome Outcome `json:"outcome"`
+	Name    string         `json:"name"`
+	Enabled bool           `json:"enabled"`
+	Outcome decide.Outcome `json:"outcome"`
 	catalog.ServerTotals
 }
 
@@ -40,10 +41,10 @@ type syncOutput struct {
 }
 
 func (a *api) sync(ctx context.Context) (*syncOutput, error) {
-	if a.syncer == nil {
+	if a.o.Syncer == nil {
 		return nil, problem(http.StatusNotImplemented, "syncs are not run here")
 	}
-	r, err := a.syncer.Sync(ctx)
+	r, err := a.o.Syncer.Sync(ctx)
 	if errors.Is(err, ErrStarted) {
 		return &syncOutput{http.StatusAccepted, SyncReport{Pending: true, StartedAt: a.o.Now().UTC(), Servers: []SyncedServer{}}}, nil
 	}
@@ -52,23 +53,23 @@ func (a *api) sync(ctx context.Context) (*syncOutput, error) {
 		return nil, syncProblem(r, err)
 	}
 	out := SyncReport{
-		StartedAt: r.StartedAt, DurationMS: r.Duration.Milliseconds(), Config: r.Config, Faults: faultsOf(r.ConfigErr),
+		StartedAt: r.StartedAt, DurationMS: r.Duration.Milliseconds(), Config: r.Config, Faults: decide.FaultsOf(r.ConfigErr),
 		Servers: []SyncedServer{}, Totals: r.Totals,
 	}
 	for _, s := range r.Servers {
-		out.Servers = append(out.Servers, SyncedServer{s.Name, s.Enabled, outcomeOf(s.Name, s.Outcome), s.ServerTotals})
+		out.Servers = append(out.Servers, SyncedServer{s.Name, s.Enabled, decide.OutcomeOf(s.Name, s.Outcome), s.ServerTotals})
 	}
 	return &syncOutput{http.StatusOK, out}, nil
 }
 
 // syncProblem says what of a failed sync a caller may read.
 func syncProblem(r catalog.Report, err error) error {
-	faults := faultsOf(r.ConfigErr)
+	faults := decide.FaultsOf(r.ConfigErr)
 	switch {
 	case errors.Is(err, catalog.ErrRequired):
 		p := problem(http.StatusBadGateway, "a required server did not load; the old catalog stays")
 		for _, s := range r.Missing() {
-			p.Errors = append(p.Errors, &huma.ErrorDetail{Location: s.Name, Message: outcomeOf(s.Name, s.Outcome).Message})
+			p.Errors = append(p.Errors, &huma.ErrorDetail{Location: s.Name, Message: decide.OutcomeOf(s.Name, s.Outcome).Message})
 		}
 		return p
 	case faults != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -50,15 +51,15 @@ func (a *api) registerTokens(h huma.API) {
 
 type tokensOutputBody struct {
 	Tokens []AgentToken `json:"tokens" nullable:"false"`
-	Next
+	decide.Next
 }
 
-func (a *api) listTokens(ctx context.Context, in *Paging) (out tokensOutputBody, err error) {
+func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out tokensOutputBody, err error) {
 	all, err := a.o.Tokens.Tokens(ctx)
 	if err != nil {
 		return out, err
 	}
-	page, next, err := cut(*in, "tokens", all, func(t token.Token) string { return t.ID })
+	page, next, err := decide.Cut(*in, "tokens", all, func(t token.Token) string { return t.ID })
 	out.Tokens, out.Next = make([]AgentToken, len(page)), next
 	for n, t := range page {
 		out.Tokens[n] = a.showToken(t)
@@ -87,7 +88,7 @@ func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenO
 	id, hash := a.o.TokenKey.Identify(text)
 	t := token.Token{
 		ID: id, Hash: hash, Name: in.Body.Name, Servers: in.Body.Servers, Tiers: in.Body.Tiers, Toolsets: in.Body.Toolsets, Admin: in.Body.Admin,
-		CreatedAt: now, CreatedBy: actorOf(ctx), ExpiresAt: now.Add(time.Duration(in.Body.Days) * 24 * time.Hour),
+		CreatedAt: now, CreatedBy: decide.ActorOf(ctx), ExpiresAt: now.Add(time.Duration(in.Body.Days) * 24 * time.Hour),
 	}
 	if err := t.Check(); err != nil {
 		return out, problem(http.StatusUnprocessableEntity, err.Error())
@@ -107,7 +108,7 @@ type tokenInput struct {
 func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, err error) {
 	t, err := a.o.Tokens.Token(ctx, in.ID)
 	if err == nil && t.RevokedAt.IsZero() {
-		t, err = a.o.Tokens.PutToken(ctx, t.Revoke(actorOf(ctx), a.o.Now()))
+		t, err = a.o.Tokens.PutToken(ctx, t.Revoke(decide.ActorOf(ctx), a.o.Now()))
 	}
 	switch {
 	case errors.Is(err, token.ErrNotFound):
@@ -123,7 +124,7 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, 
 
 // logToken logs who made or revoked a token. Its text is in no log.
 func (a *api) logToken(ctx context.Context, action string, t token.Token) {
-	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", actorOf(ctx)),
+	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", decide.ActorOf(ctx)),
 		slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
 // withTokens is a fixture that keeps agent tokens.
@@ -23,8 +24,8 @@ func withTokens(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	h.options.Tokens, h.options.TokenKey = s, tokentest.Key(t)
-	h.open()
+	h.API.Tokens, h.API.TokenKey = s, tokentest.Key(t)
+	h.Open()
 	return h
 }
 
@@ -37,20 +38,20 @@ type made struct {
 const ciToken = `{"name":"ci","servers":["fs"],"tiers":["read"],"toolsets":["docs"],"days":30}`
 
 func (h *fixture) mint(body string) (m made) {
-	h.t.Helper()
+	h.T.Helper()
 	h.Ask(http.StatusCreated, "/admin/tokens", body, &m)
 	return m
 }
 
 // agent returns who bears the text.
 func (h *fixture) agent(text string) (identity.Agent, error) {
-	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.options.Tokens, Key: h.options.TokenKey, Now: h.Clock.Now}})
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.API.Tokens, Key: h.API.TokenKey, Now: h.Clock.Now}})
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "/mcp", nil)
+	r, err := http.NewRequestWithContext(h.T.Context(), http.MethodPost, "/mcp", nil)
 	if err != nil {
-		h.t.Fatal(err)
+		h.T.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+text)
 	return v.Authenticate(r)
@@ -67,7 +68,7 @@ func TestMakeToken(t *testing.T) {
 		t.Errorf("the agent is %+v, %v", a, err)
 	}
 	list := h.Send("/admin/tokens", "").Body
-	stored, err := h.options.Tokens.Token(t.Context(), m.ID)
+	stored, err := h.API.Tokens.Token(t.Context(), m.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestMakeToken(t *testing.T) {
 func TestRevokeToken(t *testing.T) {
 	h := withTokens(t)
 	m := h.mint(ciToken)
-	got := into[admin.AgentToken](h, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	got := admintest.Into[admin.AgentToken](h.Desk, "/admin/tokens/"+m.ID+"/revoke", `{}`)
 	if got.Status != "revoked" || got.RevokedBy != "ann" {
 		t.Errorf("revoked %+v", got)
 	}
@@ -92,11 +93,11 @@ func TestRevokeToken(t *testing.T) {
 	if _, err := h.agent(m.Token); !errors.As(err, &e) || e.Kind != identity.Invalid {
 		t.Errorf("it is taken: %v", err)
 	}
-	again := into[admin.AgentToken](h, "/admin/tokens/"+m.ID+"/revoke", `{}`)
+	again := admintest.Into[admin.AgentToken](h.Desk, "/admin/tokens/"+m.ID+"/revoke", `{}`)
 	if again.RevokedAt != got.RevokedAt {
 		t.Errorf("revoked again at %v", again.RevokedAt)
 	}
-	h.problem(http.StatusNotFound, "/admin/tokens/none/revoke", `{}`)
+	h.Problem(http.StatusNotFound, "/admin/tokens/none/revoke", `{}`)
 }
 
 func TestMakeTokenRefusals(t *testing.T) {
@@ -115,7 +116,7 @@ func TestMakeTokenRefusals(t *testing.T) {
 			t.Errorf("%s = %d %s, want 422", body, w.Status, w.Body)
 		}
 	}
-	if all, err := h.options.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
+	if all, err := h.API.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("tokens were made: %v, %v", all, err)
 	}
 }
@@ -146,10 +147,10 @@ func TestTokensInOpenAPI(t *testing.T) {
 
 func TestTokensUnauthenticated(t *testing.T) {
 	h := withTokens(t)
-	h.options.Actor = refusing(identity.Scope)
-	h.open()
-	h.problem(http.StatusForbidden, "/admin/tokens", ciToken)
-	if all, err := h.options.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
+	h.Console.Actor = func(*http.Request) (string, error) { return "", &identity.Error{Kind: identity.Scope} }
+	h.Open()
+	h.Problem(http.StatusForbidden, "/admin/tokens", ciToken)
+	if all, err := h.API.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("a token was made: %v, %v", all, err)
 	}
 }

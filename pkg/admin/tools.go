@@ -2,130 +2,58 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
-	"slices"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/lock"
-	"github.com/portcullis-mcp/portcullis/pkg/policy"
-	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// callable is the status of a tool that is not locked.
-const callable = "callable"
-
-func statusText(s lock.Status) string {
-	if s == lock.None {
-		return callable
-	}
-	return string(s)
-}
-
-// A Summary is one tool in a list.
-type Summary struct {
-	ID      string    `json:"id" doc:"server:tool"`
-	Server  string    `json:"server"`
-	Name    string    `json:"name"`
-	Status  string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
-	Tier    tool.Tier `json:"tier" enum:"read,write,destructive"`
-	Hash    tool.Hash `json:"hash" doc:"of the definition that the catalog holds; an approval names it"`
-	Title   string    `json:"title,omitempty"`
-	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
-}
-
 type toolsInput struct {
-	Paging
-	Server string `query:"server" doc:"only tools of this server"`
-	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
+	decide.Paging
+	decide.Filter
 }
 
 type toolsOutputBody struct {
-	Tools []Summary `json:"tools" nullable:"false" doc:"by id"`
-	Total int       `json:"total" doc:"how many there are on all pages"`
-	Next
+	Tools []decide.Summary `json:"tools" nullable:"false" doc:"by id"`
+	Total int              `json:"total" doc:"how many there are on all pages"`
+	decide.Next
 }
 
 func (a *api) listTools(ctx context.Context, in *toolsInput) (out toolsOutputBody, err error) {
-	v := a.states.Load(ctx).View(a.o.Agent)
-	if in.Server != "" && !hasServer(v, in.Server) {
-		return out, problem(http.StatusNotFound, "no server of this name is configured")
-	}
-	chosen := choose(v, in.Server, in.Status)
-	page, next, err := cut(in.Paging, "tools", chosen, func(i int) string { return v.ID(i).String() })
-	out.Tools, out.Total, out.Next = make([]Summary, len(page)), len(chosen), next
-	for n, i := range page {
-		t := v.Tool(i)
-		out.Tools[n] = Summary{
-			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: statusText(v.Status(i)), Tier: v.Tier(i), Hash: t.Definition.Hash,
-			Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
-		}
-	}
+	out.Tools, out.Total, out.Next, err = a.desk.List(ctx, in.Filter, in.Paging)
 	return out, err
 }
 
-// choose returns the numbers of the tools of a server ("": all) with a status ("": any), by id.
-func choose(v *state.View, server, status string) []int {
-	var out []int
-	for i := range v.Tools().All() {
-		if (server == "" || v.ID(i).Server == server) && (status == "" || statusText(v.Status(i)) == status) {
-			out = append(out, i)
-		}
-	}
-	return out
+type serversOutputBody struct {
+	Servers []decide.Server  `json:"servers" nullable:"false"`
+	State   decide.Freshness `json:"state"`
+	decide.Next
 }
 
-func hasServer(v *state.View, name string) bool {
-	return slices.ContainsFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
+func (a *api) listServers(ctx context.Context, in *decide.Paging) (out serversOutputBody, err error) {
+	out.Servers, out.Next, err = a.desk.Servers(ctx, *in)
+	out.State = a.desk.Freshness(ctx)
+	return out, err
 }
 
-// A Tool is everything that is known of one tool.
-type Tool struct {
-	ID          string           `json:"id" doc:"server:tool"`
-	Server      string           `json:"server"`
-	Name        string           `json:"name"`
-	Status      string           `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown,not_listed" doc:"not_listed: the catalog does not have it, only its record is left"`
-	Remediation string           `json:"remediation,omitempty" doc:"what agents are told"`
-	Denial      *Denial          `json:"denial,omitempty" doc:"the operator's rule that denies it, or may"`
-	Tier        tool.Tier        `json:"tier" enum:"read,write,destructive"`
-	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them"`
-	Signature   string           `json:"signature,omitempty"`
-	Record      *Record          `json:"record,omitempty"`
-	Hash        tool.Hash        `json:"hash,omitempty" doc:"of the definition; an approval names it"`
-	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
-	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
+func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
+	return a.desk.Health(ctx), nil
 }
 
-// A Denial is what an operator's rule says of a tool.
-type Denial struct {
-	policy.Denial
-	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
-	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
+type auditInput struct {
+	decide.Paging
+	Server string `query:"server" doc:"only entries about tools of this server; it need not be configured any more"`
 }
 
-// A Record is what was decided about a tool.
-type Record struct {
-	State        approval.State `json:"state" enum:"approved,pending,changed"`
-	Disabled     bool           `json:"disabled"`
-	ApprovedHash tool.Hash      `json:"approved_hash,omitempty"`
-	CurrentHash  tool.Hash      `json:"current_hash"`
-	By           string         `json:"by,omitempty" doc:"who decided last"`
-	At           time.Time      `json:"at,omitzero"`
-	Note         string         `json:"note,omitempty"`
-	FirstSeen    time.Time      `json:"first_seen,omitzero"`
-	Rev          int64          `json:"rev"`
-
-	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
-	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
+type auditOutputBody struct {
+	Entries []approval.Entry `json:"entries" nullable:"false"`
+	decide.Next
 }
 
-// An Earlier is an approval that was given once.
-type Earlier struct {
-	By string    `json:"by,omitempty" doc:"missing: not known"`
-	At time.Time `json:"at,omitzero"`
+func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, err error) {
+	out.Entries, out.Next, err = a.desk.Audit(ctx, in.Server, in.Paging)
+	return out, err
 }
 
 // A ToolPath names the tool that a request is about. It is exported because huma does not read the
@@ -137,51 +65,97 @@ type ToolPath struct {
 
 func (in ToolPath) id() tool.ID { return tool.ID{Server: in.Server, Name: in.Tool} }
 
-// getTool reads the tool's record from the store and shows it beside the catalog's.
-func (a *api) getTool(ctx context.Context, in *ToolPath) (Tool, error) {
-	id := in.id()
-	v := a.states.Load(ctx).View(a.o.Agent)
-	_, listed := v.Find(id)
-	r, err := a.approvals.Get(ctx, id)
-	switch {
-	case err == nil:
-		return a.show(v, id, &r), nil
-	case !errors.Is(err, approval.ErrNotFound):
-		return Tool{}, err
-	case !listed:
-		return Tool{}, problem(http.StatusNotFound, "no tool of this name is known")
-	}
-	return a.show(v, id, nil), nil
+func (a *api) getTool(ctx context.Context, in *ToolPath) (decide.Tool, error) {
+	return a.desk.Tool(ctx, in.id())
 }
 
-// show combines the catalog and the record of a tool; one of the two may be missing.
-func (a *api) show(v *state.View, id tool.ID, r *approval.Record) Tool {
-	out := Tool{ID: id.String(), Server: id.Server, Name: id.Name, Status: "not_listed"}
-	if i, ok := v.Find(id); ok {
-		t := v.Tool(i)
-		status := lock.Classify(v.FactsAt(i, r))
-		out.Status = statusText(status)
-		out.Remediation = lock.Remediation(status, approval.Link(a.o.BaseURL, id))
-		if d := v.Verdict(i); d.Denied != lock.No {
-			out.Denial = &Denial{d.Denial, d.Rules, d.Denied == lock.Unknown}
+// Seen is what a person saw before deciding. A decision about a record that is another by now is
+// not carried out.
+type Seen struct {
+	Rev int64 `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
+}
+
+type approveInput struct {
+	ToolPath
+	Body struct {
+		Seen
+		Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
+		Note string    `json:"note,omitempty" maxLength:"4096"`
+	}
+}
+
+func (a *api) approveTool(ctx context.Context, in *approveInput) (decide.Tool, error) {
+	return a.desk.Decide(ctx, in.id(), decide.Decision{Action: approval.ActionApprove, Hash: in.Body.Hash, Rev: in.Body.Rev, Note: in.Body.Note})
+}
+
+type noteInput struct {
+	ToolPath
+	Body *struct {
+		Seen
+		Note string `json:"note,omitempty" maxLength:"4096" doc:"why"`
+	}
+}
+
+// decideTool returns the operation that disables or enables a tool.
+func (a *api) decideTool(action string) func(context.Context, *noteInput) (decide.Tool, error) {
+	return func(ctx context.Context, in *noteInput) (decide.Tool, error) {
+		d := decide.Decision{Action: action}
+		if in.Body != nil {
+			d.Rev, d.Note = in.Body.Rev, in.Body.Note
 		}
-		out.Tier, out.Annotations, out.Signature = v.Tier(i), v.Hints(i), t.Signature
-		out.Hash, out.Definition = t.Definition.Hash, t.Definition.Raw
+		return a.desk.Decide(ctx, in.id(), d)
 	}
-	if r == nil {
-		return out
+}
+
+type approveServerInput struct {
+	Server string `path:"server"`
+	Body   struct {
+		Tools []NamedHash `json:"tools" minItems:"1" maxItems:"1000" nullable:"false"`
+		Note  string      `json:"note,omitempty" maxLength:"4096"`
 	}
-	out.Record = &Record{
-		State: r.State, Disabled: r.Disabled, ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash,
-		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, Rev: r.Rev, Lost: r.Lost,
+}
+
+// A NamedHash is a tool of the server, and the hash of its definition that was seen.
+type NamedHash struct {
+	Name string    `json:"name" minLength:"1"`
+	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$"`
+	Seen
+}
+
+// An Approved is what became of one tool of a bulk approval.
+type Approved struct {
+	Name   string `json:"name"`
+	Result string `json:"result" enum:"approved,refused,failed"`
+	Status string `json:"status,omitempty" doc:"of the tool after it"`
+	Detail string `json:"detail,omitempty" doc:"why it was not approved"`
+}
+
+type approveServerOutputBody struct {
+	Tools []Approved `json:"tools" nullable:"false" doc:"in the order of the request"`
+	Count int        `json:"approved" doc:"how many were"`
+}
+
+// approveServer approves each tool by itself: one that changed meanwhile does not stop the others.
+func (a *api) approveServer(ctx context.Context, in *approveServerInput) (out approveServerOutputBody, err error) {
+	if !a.desk.HasServer(ctx, in.Server) {
+		return out, problem(http.StatusNotFound, "no server of this name is configured")
 	}
-	if m, ok := r.Earlier(); ok {
-		out.Record.Earlier = &Earlier{m.By, m.At}
+	items := make([]decide.Item, len(in.Body.Tools))
+	for n, t := range in.Body.Tools {
+		items[n] = decide.Item{ID: tool.ID{Server: in.Server, Name: t.Name}, Hash: t.Hash, Rev: t.Rev}
 	}
-	// The record is written before the catalog, so its definition is never the older one.
-	out.Hash, out.Definition = r.CurrentHash, r.Current
-	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
-		out.Approved = r.Approved
+	out.Tools = make([]Approved, len(items))
+	for n, r := range a.desk.DecideAll(ctx, approval.ActionApprove, in.Body.Note, items) {
+		one := Approved{Name: items[n].ID.Name, Result: "approved", Status: r.Tool.Status}
+		switch {
+		case r.Err == nil:
+			out.Count++
+		case r.Err.Status >= http.StatusInternalServerError:
+			one.Result, one.Detail = "failed", r.Err.Detail
+		default:
+			one.Result, one.Detail = "refused", r.Err.Detail
+		}
+		out.Tools[n] = one
 	}
-	return out
+	return out, nil
 }

@@ -35,8 +35,8 @@ const (
 var floors = [][]string{
 	{"cmd", "functions"},
 	{"internal"},
-	{"pkg/mcphttp", "pkg/admin", "pkg/apigw"},
-	{"pkg/gateway"},
+	{"pkg/mcphttp", "pkg/admin", "pkg/console", "pkg/apigw"},
+	{"pkg/gateway", "pkg/decide"},
 	{"pkg/state"},
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/toolset", "pkg/policy", "pkg/store"},

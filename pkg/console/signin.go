@@ -1,4 +1,4 @@
-package admin
+package console
 
 import (
 	"cmp"
@@ -31,9 +31,9 @@ type signIn struct {
 
 // signedIn returns who is signed in in the browser that sends r. Another program at the same name
 // may have set a cookie of this name as well, so each is tried.
-func (a *api) signedIn(r *http.Request) (actor string, ok bool) {
-	for _, c := range r.CookiesNamed(cookieName) {
-		if actor, ok = a.o.Login.Actor(c.Value); ok {
+func (c *Console) signedIn(r *http.Request) (actor string, ok bool) {
+	for _, cookie := range r.CookiesNamed(cookieName) {
+		if actor, ok = c.o.Login.Actor(cookie.Value); ok {
 			return actor, true
 		}
 	}
@@ -42,10 +42,10 @@ func (a *api) signedIn(r *http.Request) (actor string, ok bool) {
 
 // askToSignIn answers a browser that sent no valid credentials. A form that it sent is refused in
 // place, because a redirect would lose its fields.
-func (a *api) askToSignIn(w http.ResponseWriter, r *http.Request) {
+func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	next := nextOf(r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		a.write(w, r, page{Status: http.StatusUnauthorized, Title: signInTitle, SignIn: &signIn{Next: next, Ended: true}})
+		c.write(w, r, page{Status: http.StatusUnauthorized, Title: signInTitle, SignIn: &signIn{Next: next, Ended: true}})
 		return
 	}
 	to := rootOf(r) + "admin/login"
@@ -56,19 +56,19 @@ func (a *api) askToSignIn(w http.ResponseWriter, r *http.Request) {
 }
 
 // loginPage asks for the one click by which the code of a link signs in, or for the key.
-func (a *api) loginPage(w http.ResponseWriter, r *http.Request) {
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	in := signIn{Code: query.Get("code"), Next: safeNext(query.Get("next"))}
 	p := page{Title: signInTitle, SignIn: &in}
-	if a.o.Login == nil {
+	if c.o.Login == nil {
 		p.SignIn, p.Status, p.Problem = nil, http.StatusNotFound, "Nobody signs in with a browser here."
-		if a.o.Challenge.Shut != "" {
-			p.Status, p.Problem = http.StatusForbidden, a.o.Challenge.Shut
+		if c.o.Challenge.Shut != "" {
+			p.Status, p.Problem = http.StatusForbidden, c.o.Challenge.Shut
 		}
-		a.write(w, r, p)
+		c.write(w, r, p)
 		return
 	}
-	if _, ok := a.signedIn(r); ok {
+	if _, ok := c.signedIn(r); ok {
 		leadTo(w, http.StatusSeeOther, afterSignIn(in.Next))
 		return
 	}
@@ -77,50 +77,50 @@ func (a *api) loginPage(w http.ResponseWriter, r *http.Request) {
 		// a chat with an agent. What this page leads to is asked for by this page.
 		w.Header().Set("Refresh", "0; url="+afterSignIn(in.Next))
 	}
-	if in.Code != "" && !a.o.Login.Takes(in.Code) {
+	if in.Code != "" && !c.o.Login.Takes(in.Code) {
 		in.Code, p.Problem = "", spentCode
 	}
-	a.write(w, r, p)
+	c.write(w, r, p)
 }
 
 const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
 
 // submitLogin trades a code or the key for a session.
-func (a *api) submitLogin(w http.ResponseWriter, r *http.Request) {
-	if a.o.Login == nil {
-		a.loginPage(w, r)
+func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
+	if c.o.Login == nil {
+		c.loginPage(w, r)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	p := page{Title: signInTitle, SignIn: &signIn{}}
 	if err := r.ParseForm(); err != nil {
 		p.Status, p.Problem = http.StatusBadRequest, "The form cannot be read."
-		a.write(w, r, p)
+		c.write(w, r, p)
 		return
 	}
 	p.SignIn.Next = safeNext(r.PostForm.Get("next"))
 	code := r.PostForm.Get("code")
-	session, ok := a.o.Login.SignIn(cmp.Or(code, strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
+	session, ok := c.o.Login.SignIn(cmp.Or(code, strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
 	if !ok {
 		p.Status, p.Problem = http.StatusUnauthorized, "That is not the admin key of this gateway."
 		if code != "" {
 			p.Problem = spentCode
 		}
-		a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""))
-		a.write(w, r, p)
+		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""))
+		c.write(w, r, p)
 		return
 	}
-	actor, _ := a.o.Login.Actor(session)
-	a.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
+	actor, _ := c.o.Login.Actor(session)
+	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
 	setCookie(w, r, session, 0)
 	leadTo(w, http.StatusSeeOther, afterSignIn(p.SignIn.Next))
 }
 
 // signOut ends the browser's session.
-func (a *api) signOut(w http.ResponseWriter, r *http.Request) {
-	if a.o.Login != nil {
-		for _, c := range r.CookiesNamed(cookieName) {
-			a.o.Login.SignOut(c.Value)
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	if c.o.Login != nil {
+		for _, cookie := range r.CookiesNamed(cookieName) {
+			c.o.Login.SignOut(cookie.Value)
 		}
 	}
 	setCookie(w, r, "", -1)

@@ -1,4 +1,4 @@
-package admin
+package console
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 )
 
@@ -24,7 +25,7 @@ type Challenge struct {
 const retryAfter = 3 * time.Second
 
 // refuse answers a caller whom Options.Actor refused, without the reason.
-func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e, ok := errors.AsType[*identity.Error](err)
 	if !ok {
 		e = &identity.Error{Kind: identity.Invalid}
@@ -45,21 +46,21 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	case identity.Missing:
 	}
-	if status == http.StatusUnauthorized && a.o.Challenge.Shut != "" {
-		status, detail = http.StatusForbidden, a.o.Challenge.Shut
+	if status == http.StatusUnauthorized && c.o.Challenge.Shut != "" {
+		status, detail = http.StatusForbidden, c.o.Challenge.Shut
 	} else if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		w.Header().Set("WWW-Authenticate", e.Challenge("portcullis admin", a.o.Challenge.ScopePrefix, a.o.Challenge.Metadata))
-		if a.o.Challenge.Send != "" {
-			detail += ": send " + a.o.Challenge.Send
+		w.Header().Set("WWW-Authenticate", e.Challenge("portcullis admin", c.o.Challenge.ScopePrefix, c.o.Challenge.Metadata))
+		if c.o.Challenge.Send != "" {
+			detail += ": send " + c.o.Challenge.Send
 		}
 	}
 	w.Header().Set("Vary", "Accept")
 	switch {
 	case !wantsHTML(r.Header.Get("Accept")):
-		writeProblem(w, status, detail)
-	case status == http.StatusUnauthorized && a.o.Login != nil:
-		a.askToSignIn(w, r)
+		decide.WriteProblem(w, status, detail)
+	case status == http.StatusUnauthorized && c.o.Login != nil:
+		c.askToSignIn(w, r)
 	default:
-		a.write(w, r, page{Status: status, Title: http.StatusText(status), Problem: detail})
+		c.write(w, r, page{Status: status, Title: http.StatusText(status), Problem: detail})
 	}
 }

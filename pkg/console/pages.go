@@ -1,4 +1,4 @@
-package admin
+package console
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -39,7 +40,7 @@ type page struct {
 	Actor   string // who can sign out; set as the page is written
 	Problem string
 	SignIn  *signIn
-	Tool    *Tool
+	Tool    *decide.Tool
 	Actions []string // buttons
 	Note    string   // what stood in the form that was refused
 	Before  *text    // the definition approved before, if it is another
@@ -54,26 +55,26 @@ type page struct {
 type text struct{ Head, Changed, Tail string }
 
 // pages serves browsers, at the addresses that remediations link to; everything else is next's.
-func (a *api) pages(next http.Handler) http.Handler {
+func (c *Console) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) { a.write(w, r, a.indexPage(r)) })
-	mux.Handle("GET /admin/tools", a.pageOr(next, a.indexPage))
+	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) { c.write(w, r, c.indexPage(r)) })
+	mux.Handle("GET /admin/tools", c.pageOr(next, c.indexPage))
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) { leadTo(w, http.StatusPermanentRedirect, "../admin") })
-	mux.HandleFunc("GET /admin/login", a.loginPage)
-	mux.HandleFunc("POST /admin/login", a.submitLogin)
-	mux.HandleFunc("POST /admin/logout", a.signOut)
+	mux.HandleFunc("GET /admin/login", c.loginPage)
+	mux.HandleFunc("POST /admin/login", c.submitLogin)
+	mux.HandleFunc("POST /admin/logout", c.signOut)
 	mux.HandleFunc("GET /admin/style.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write(styleCSS) // the caller has gone if this fails
 	})
-	mux.Handle("GET /admin/tools/{server}/{tool}", a.pageOr(next, a.toolPage))
+	mux.Handle("GET /admin/tools/{server}/{tool}", c.pageOr(next, c.toolPage))
 	mux.HandleFunc("POST /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
-		if err := a.submit(w, r); err != nil {
-			e, p := a.fail(r.Context(), "form", err), a.toolPage(r)
+		if err := c.submit(w, r); err != nil {
+			e, p := c.o.Desk.Explain(r.Context(), "form", err), c.toolPage(r)
 			if p.Problem == "" {
 				p.Status, p.Problem, p.Note = e.Status, e.Detail, r.PostForm.Get("note")
 			}
-			a.write(w, r, p)
+			c.write(w, r, p)
 			return
 		}
 		// Sent again by a reload, a form would decide again.
@@ -84,11 +85,11 @@ func (a *api) pages(next http.Handler) http.Handler {
 }
 
 // pageOr answers a browser with a page, and a program with next.
-func (a *api) pageOr(next http.Handler, show func(*http.Request) page) http.Handler {
+func (c *Console) pageOr(next http.Handler, show func(*http.Request) page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		if wantsHTML(r.Header.Get("Accept")) {
-			a.write(w, r, show(r))
+			c.write(w, r, show(r))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -98,15 +99,15 @@ func (a *api) pageOr(next http.Handler, show func(*http.Request) page) http.Hand
 // parsePage panics if the page is wrong, when the program starts.
 func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) }
 
-func (a *api) write(w http.ResponseWriter, r *http.Request, p page) {
+func (c *Console) write(w http.ResponseWriter, r *http.Request, p page) {
 	p.Title, p.Root = cmp.Or(p.Title, "Portcullis"), rootOf(r)
-	if a.o.Login != nil {
-		p.Actor = actorOf(r.Context())
+	if c.o.Login != nil {
+		p.Actor = decide.ActorOf(r.Context())
 	}
 	var b bytes.Buffer
-	if err := a.page.Execute(&b, p); err != nil {
-		a.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.Any("error", err))
-		writeProblem(w, http.StatusInternalServerError, "internal error; the log says more")
+	if err := c.page.Execute(&b, p); err != nil {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.Any("error", err))
+		decide.WriteProblem(w, http.StatusInternalServerError, "internal error; the log says more")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -121,15 +122,17 @@ func wantsHTML(accept string) bool {
 	return html >= 0 && (json < 0 || html < json)
 }
 
-// pathOf returns the tool that a page is about.
-func pathOf(r *http.Request) ToolPath { return ToolPath{r.PathValue("server"), r.PathValue("tool")} }
+// idOf returns the tool that a page is about.
+func idOf(r *http.Request) tool.ID {
+	return tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}
+}
 
-func (a *api) toolPage(r *http.Request) page {
-	path := pathOf(r)
-	p := page{Title: path.id().String() + " · Portcullis"}
-	t, err := a.getTool(r.Context(), &path)
+func (c *Console) toolPage(r *http.Request) page {
+	id := idOf(r)
+	p := page{Title: id.String() + " · Portcullis"}
+	t, err := c.o.Desk.Tool(r.Context(), id)
 	if err != nil {
-		e := a.fail(r.Context(), "page", err)
+		e := c.o.Desk.Explain(r.Context(), "page", err)
 		p.Status, p.Problem = e.Status, e.Detail
 		return p
 	}
@@ -143,7 +146,7 @@ func (a *api) toolPage(r *http.Request) page {
 }
 
 // actionsOf returns what a person can do about the tool.
-func actionsOf(t Tool) []string {
+func actionsOf(t decide.Tool) []string {
 	if t.Record == nil {
 		return nil
 	}
@@ -161,24 +164,26 @@ func actionsOf(t Tool) []string {
 	return out
 }
 
+func refused(status int, detail string) error { return &decide.Error{Status: status, Detail: detail} }
+
 // submit carries out the form of a page.
-func (a *api) submit(w http.ResponseWriter, r *http.Request) error {
+func (c *Console) submit(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		return problem(http.StatusBadRequest, "the form cannot be read")
+		return refused(http.StatusBadRequest, "the form cannot be read")
 	}
 	form := r.PostForm
 	rev, err := strconv.ParseInt(form.Get("rev"), 10, 64)
-	d := decision{form.Get("action"), tool.Hash(form.Get("hash")), Seen{rev}, form.Get("note")}
+	d := decide.Decision{Action: form.Get("action"), Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get("note")}
 	switch {
 	case err != nil || rev < 1:
-		return problem(http.StatusBadRequest, "the form does not say which revision of the record it shows")
-	case !slices.Contains([]string{approval.ActionApprove, approval.ActionDisable, approval.ActionEnable}, d.action):
-		return problem(http.StatusBadRequest, "the form names no action")
-	case len(d.note) > approval.MaxNote:
-		return problem(http.StatusBadRequest, "the note is too long")
+		return refused(http.StatusBadRequest, "the form does not say which revision of the record it shows")
+	case !slices.Contains([]string{approval.ActionApprove, approval.ActionDisable, approval.ActionEnable}, d.Action):
+		return refused(http.StatusBadRequest, "the form names no action")
+	case len(d.Note) > approval.MaxNote:
+		return refused(http.StatusBadRequest, "the note is too long")
 	}
-	_, err = a.decideAndShow(r.Context(), pathOf(r).id(), d)
+	_, err = c.o.Desk.Decide(r.Context(), idOf(r), d)
 	return err
 }
 

@@ -1,4 +1,4 @@
-package admin_test
+package console_test
 
 import (
 	"html"
@@ -11,23 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
-
-const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-
-// page opens an address as a browser does.
-func (h *fixture) page(status int, path string) string {
-	h.t.Helper()
-	w := h.Send(path, "", browser)
-	if w.Status != status || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
-		h.t.Fatalf("%s = %d %s %s", path, w.Status, w.Header.Get("Content-Type"), w.Body)
-	}
-	return w.Body
-}
 
 // buttons returns the actions that a page offers.
 func buttons(page string) []string {
@@ -40,14 +29,14 @@ func buttons(page string) []string {
 
 // press sends the page's form as a browser does, with the hash that stands in it.
 func (h *fixture) press(path, page, action string) (status int, body string) {
-	h.t.Helper()
+	h.T.Helper()
 	m := regexp.MustCompile(`name="hash" value="([0-9a-f]*)"`).FindStringSubmatch(page)
 	if m == nil {
-		h.t.Fatalf("%s has no form", path)
+		h.T.Fatalf("%s has no form", path)
 	}
 	rev := regexp.MustCompile(`name="rev" value="([0-9]+)"`).FindStringSubmatch(page)
 	if rev == nil {
-		h.t.Fatalf("the form of %s names no revision", path)
+		h.T.Fatalf("the form of %s names no revision", path)
 	}
 	form := url.Values{"action": {action}, "hash": {m[1]}, "rev": {rev[1]}, "note": {"from the page"}}
 	w := h.Send(path, form.Encode(), browser, "Content-Type: application/x-www-form-urlencoded",
@@ -55,11 +44,11 @@ func (h *fixture) press(path, page, action string) (status int, body string) {
 	if w.Status == http.StatusSeeOther {
 		back, err := url.Parse("https://gate.example.com" + path)
 		if err != nil {
-			h.t.Fatal(err)
+			h.T.Fatal(err)
 		}
 		to, err := back.Parse(w.Header.Get("Location"))
 		if err != nil || to.Path != back.Path {
-			h.t.Errorf("after the form it goes to %v, %v; want the page again", to, err)
+			h.T.Errorf("after the form it goes to %v, %v; want the page again", to, err)
 		}
 	}
 	return w.Status, w.Body
@@ -67,9 +56,9 @@ func (h *fixture) press(path, page, action string) (status int, body string) {
 
 func TestToolPageDecides(t *testing.T) {
 	h := newFixture(t)
-	link := into[admin.Tool](h, "/admin/tools/mail/send", "").Remediation
+	link := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send", "").Remediation
 	link = link[strings.LastIndex(link, "https://gate.example.com")+len("https://gate.example.com"):]
-	page := h.page(http.StatusOK, link)
+	page := h.Page(http.StatusOK, link)
 	for _, want := range []string{"mail:send", "pending_approval", "9007199254740993"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q does not stand on the page", want)
@@ -81,7 +70,7 @@ func TestToolPageDecides(t *testing.T) {
 	if status, body := h.press(link, page, "approve"); status != http.StatusSeeOther {
 		t.Fatalf("approve = %d %s", status, body)
 	}
-	if s := h.status("mail:send"); s != lock.None {
+	if s := h.Status("mail:send"); s != lock.None {
 		t.Errorf("status = %q", s)
 	}
 	r, err := h.Approvals.Get(t.Context(), tool.ID{Server: "mail", Name: "send"})
@@ -96,13 +85,13 @@ func TestToolPageDecides(t *testing.T) {
 		{"disable", lock.DisabledByUser, []string{"enable"}},
 		{"enable", lock.None, []string{"disable"}},
 	} {
-		if status, body := h.press(link, h.page(http.StatusOK, link), step.press); status != http.StatusSeeOther {
+		if status, body := h.press(link, h.Page(http.StatusOK, link), step.press); status != http.StatusSeeOther {
 			t.Fatalf("%s = %d %s", step.press, status, body)
 		}
-		if s := h.status("mail:send"); s != step.want {
+		if s := h.Status("mail:send"); s != step.want {
 			t.Errorf("after %s: status %q, want %q", step.press, s, step.want)
 		}
-		if diff := cmp.Diff(step.then, buttons(h.page(http.StatusOK, link))); diff != "" {
+		if diff := cmp.Diff(step.then, buttons(h.Page(http.StatusOK, link))); diff != "" {
 			t.Errorf("buttons after %s (-want +got):\n%s", step.press, diff)
 		}
 	}
@@ -112,7 +101,7 @@ func TestToolPageChanged(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools[0] = `{"name":"read_file","description":"Second."}`
 	h.Sync()
-	page := h.page(http.StatusOK, "/admin/tools/fs/read_file")
+	page := h.Page(http.StatusOK, "/admin/tools/fs/read_file")
 	if !strings.Contains(page, "Approved before") || !strings.Contains(page, "Reads a file. Twice.") || !strings.Contains(page, "Second.") {
 		t.Errorf("page = %s", page)
 	}
@@ -126,7 +115,7 @@ func TestToolPageChanged(t *testing.T) {
 	if status != http.StatusConflict || !strings.Contains(body, "changed since it was shown") || !strings.Contains(body, "Third.") {
 		t.Errorf("approving what was seen before = %d %s", status, body)
 	}
-	if s := h.status("fs:read_file"); s != lock.PendingApproval {
+	if s := h.Status("fs:read_file"); s != lock.PendingApproval {
 		t.Errorf("status = %q", s)
 	}
 }
@@ -137,20 +126,20 @@ func TestToolApprovedEarlier(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
 	first := h.ByName["mail"].Tools[0]
-	into[admin.Tool](h, path+"/approve", approveBody(h.hash("mail/send")))
+	admintest.Into[decide.Tool](h.Desk, path+"/approve", approveBody(h.Hash("mail/send")))
 	h.ByName["mail"].Tools[0] = `{"name":"send","title":"Newer"}`
 	h.Sync()
-	if x := into[admin.Tool](h, path, ""); x.Record.Earlier != nil {
+	if x := admintest.Into[decide.Tool](h.Desk, path, ""); x.Record.Earlier != nil {
 		t.Errorf("a new definition was approved earlier: %+v", x.Record.Earlier)
 	}
-	into[admin.Tool](h, path+"/approve", approveBody(h.hash("mail/send")))
+	admintest.Into[decide.Tool](h.Desk, path+"/approve", approveBody(h.Hash("mail/send")))
 	h.ByName["mail"].Tools[0] = first
 	h.Sync()
-	x := into[admin.Tool](h, path, "")
+	x := admintest.Into[decide.Tool](h.Desk, path, "")
 	if x.Status != "pending_approval" || x.Record.Earlier == nil || x.Record.Earlier.By != "ann" || x.Record.Earlier.At.IsZero() {
 		t.Errorf("%s, approved earlier %+v", x.Status, x.Record.Earlier)
 	}
-	if page := h.page(http.StatusOK, path); !strings.Contains(page, "approved earlier by ann on 20 Nov 2026") {
+	if page := h.Page(http.StatusOK, path); !strings.Contains(page, "approved earlier by ann on 20 Nov 2026") {
 		t.Errorf("the page does not say so:\n%s", page)
 	}
 }
@@ -161,7 +150,7 @@ func TestToolPageText(t *testing.T) {
 		"{\"name\":\"send\",\"description\":\"</pre><script>alert(1)</script><img src=x onerror=y> \u202egnp.exe\u200b \U000E0041\U000E0042 a\ufe0f\u3164\u00a0é 邮件\"}",
 	}
 	h.Sync()
-	page := h.page(http.StatusOK, "/admin/tools/mail/send")
+	page := h.Page(http.StatusOK, "/admin/tools/mail/send")
 	for _, bad := range []string{"<script", "<img", "\u202e", "\u200b", "\U000E0041", "\ufe0f", "\u3164", "\u00a0"} {
 		if strings.Contains(page, bad) {
 			t.Errorf("%q reaches the page", bad)
@@ -201,7 +190,7 @@ func TestPageSecurityPolicy(t *testing.T) {
 
 func TestToolPageDenied(t *testing.T) {
 	h := newFixture(t)
-	page := h.page(http.StatusOK, "/admin/tools/mail/read_drafts")
+	page := h.Page(http.StatusOK, "/admin/tools/mail/read_drafts")
 	if diff := cmp.Diff([]string{"disable"}, buttons(page)); diff != "" {
 		t.Errorf("buttons of a denied tool (-want +got):\n%s", diff)
 	}
@@ -222,14 +211,14 @@ func TestToolPageDenied(t *testing.T) {
 			t.Errorf("form %.30q = %d, want 400", form, w.Status)
 		}
 	}
-	if s := h.status("fs:read_file"); s != lock.None {
+	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Errorf("status = %q", s)
 	}
 }
 
 func TestToolPageMissing(t *testing.T) {
 	h := newFixture(t)
-	page := h.page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
+	page := h.Page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
 	if !strings.Contains(page, "no tool of this name is known") || strings.Contains(page, "<b>") {
 		t.Errorf("page = %s", page)
 	}
@@ -241,7 +230,7 @@ func TestToolPageMissing(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	h := newFixture(t)
-	page := h.page(http.StatusOK, "/admin")
+	page := h.Page(http.StatusOK, "/admin")
 	for _, want := range []string{
 		`<a href="./admin/tools/fs/read_file">read_file</a> <span class="status callable">`,
 		`<a href="./admin/tools/mail/send">send</a> <span class="status pending_approval">`,
@@ -262,9 +251,9 @@ func TestIndex(t *testing.T) {
 func TestFormOfAnEarlierRevision(t *testing.T) {
 	h := newFixture(t)
 	const path = "/admin/tools/mail/send"
-	shown := h.page(http.StatusOK, path)
+	shown := h.Page(http.StatusOK, path)
 	h.Clock.Wait(time.Minute)
-	if status, body := h.press(path, h.page(http.StatusOK, path), "disable"); status != http.StatusSeeOther {
+	if status, body := h.press(path, h.Page(http.StatusOK, path), "disable"); status != http.StatusSeeOther {
 		t.Fatalf("disable = %d %s", status, body)
 	}
 	status, body := h.press(path, shown, "approve")

@@ -1,4 +1,4 @@
-package admin
+package decide
 
 import (
 	"context"
@@ -18,20 +18,21 @@ type Health struct {
 	State      Freshness       `json:"state"`
 }
 
-func (a *api) health(ctx context.Context, _ *struct{}) (Health, error) {
-	st := a.states.Load(ctx)
+// Health returns how the gateway is.
+func (d *Desk) Health(ctx context.Context) Health {
+	st := d.states.Load(ctx)
 	out := Health{
-		Status: st.Health.Condition(), Reasons: append([]state.Reason{}, st.Health.Reasons()...), Version: a.o.Version,
+		Status: st.Health.Condition(), Reasons: append([]state.Reason{}, st.Health.Reasons()...), Version: d.o.Version,
 		Tools: st.Health.Servers.Tools, Outcomes: map[string]int{}, State: freshnessOf(st),
 	}
 	if st.Catalog != nil {
-		age := int64(a.o.Now().Sub(st.Catalog.Current().SyncedAt) / time.Second)
+		age := int64(d.o.Now().Sub(st.Catalog.Current().SyncedAt) / time.Second)
 		out.CatalogAge = &age
 	}
 	for _, s := range st.Servers() {
 		if s.Config.Enabled {
-			out.Outcomes[outcomeOf(s.Config.Name, s.Outcome).Status]++
+			out.Outcomes[OutcomeOf(s.Config.Name, s.Outcome).Status]++
 		}
 	}
-	return out, nil
+	return out
 }

@@ -1,4 +1,4 @@
-package admin_test
+package console_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -26,11 +26,11 @@ func TestGuardOtherSites(t *testing.T) {
 		"form of another site": {"Sec-Fetch-Site: cross-site", "Content-Type: application/x-www-form-urlencoded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h.problem(http.StatusForbidden, action, `{}`, headers...)
-			h.problem(http.StatusForbidden, "/admin/tools/fs/read_file", "action=disable", headers...)
+			h.Problem(http.StatusForbidden, action, `{}`, headers...)
+			h.Problem(http.StatusForbidden, "/admin/tools/fs/read_file", "action=disable", headers...)
 		})
 	}
-	if s := h.status("fs:read_file"); s != lock.None {
+	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Fatalf("status = %q, want nothing decided", s)
 	}
 	for name, headers := range map[string][]string{
@@ -46,9 +46,9 @@ func TestGuardOtherSites(t *testing.T) {
 func TestContentType(t *testing.T) {
 	h := newFixture(t)
 	for _, ct := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json+x", "a/b/c"} {
-		h.problem(http.StatusUnsupportedMediaType, "/admin/tools/fs/read_file/disable", `{}`, "Content-Type: "+ct)
+		h.Problem(http.StatusUnsupportedMediaType, "/admin/tools/fs/read_file/disable", `{}`, "Content-Type: "+ct)
 	}
-	if s := h.status("fs:read_file"); s != lock.None {
+	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Errorf("status = %q, want nothing decided", s)
 	}
 }
@@ -67,17 +67,17 @@ func TestGuardCallers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t)
-			h.options.Actor = tc.actor
-			h.open()
+			h.Console.Actor = tc.actor
+			h.Open()
 			for _, path := range []string{"/admin/servers", "/admin/openapi.json", "/admin", "/admin/tools/fs/read_file", "/admin/nope"} {
-				if got := h.problem(tc.status, path, ""); strings.Contains(got, "10.0.0.1") {
+				if got := h.Problem(tc.status, path, ""); strings.Contains(got, "10.0.0.1") {
 					t.Errorf("%s tells the cause: %q", path, got)
 				}
-				if got := h.page(tc.status, path); strings.Contains(got, "10.0.0.1") || strings.Contains(got, "fs") {
+				if got := h.Page(tc.status, path); strings.Contains(got, "10.0.0.1") || strings.Contains(got, "fs") {
 					t.Errorf("the page %s tells more than it may: %q", path, got)
 				}
 			}
-			h.problem(tc.status, "/admin/tools/fs/read_file/disable", "{}")
+			h.Problem(tc.status, "/admin/tools/fs/read_file/disable", "{}")
 			challenged := tc.status == http.StatusUnauthorized || tc.status == http.StatusForbidden
 			if w := h.Send("/admin/servers", ""); (w.Header.Get("WWW-Authenticate") != "") != challenged {
 				t.Errorf("WWW-Authenticate = %q", w.Header.Get("WWW-Authenticate"))
@@ -95,14 +95,14 @@ func refusing(k identity.Kind) func(*http.Request) (string, error) {
 
 func TestRefusals(t *testing.T) {
 	const send = "an access token of https://login.example.com"
-	open := admin.Challenge{Send: send, Metadata: "https://gate.example.com/.well-known/oauth-protected-resource/mcp", ScopePrefix: "gate/"}
+	open := console.Challenge{Send: send, Metadata: "https://gate.example.com/.well-known/oauth-protected-resource/mcp", ScopePrefix: "gate/"}
 	scoped := func(k identity.Kind) func(*http.Request) (string, error) {
 		return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k, Scopes: []string{"admin"}} }
 	}
 	const where = `scope="gate/admin", resource_metadata="https://gate.example.com/.well-known/oauth-protected-resource/mcp"`
 	for name, tc := range map[string]struct {
 		actor     func(*http.Request) (string, error)
-		challenge admin.Challenge
+		challenge console.Challenge
 		status    int
 		header    string
 		detail    string
@@ -110,20 +110,20 @@ func TestRefusals(t *testing.T) {
 		"nothing sent":   {scoped(identity.Missing), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", ` + where, "credentials are required: send " + send},
 		"bad":            {scoped(identity.Invalid), open, http.StatusUnauthorized, `Bearer realm="portcullis admin", error="invalid_token", ` + where, "the credentials are not valid: send " + send},
 		"not an admin":   {scoped(identity.Scope), open, http.StatusForbidden, `Bearer realm="portcullis admin", error="insufficient_scope", ` + where, "you may not use the admin API: send " + send},
-		"no scope named": {refusing(identity.Missing), admin.Challenge{Send: "the key"}, http.StatusUnauthorized, `Bearer realm="portcullis admin"`, "credentials are required: send the key"},
-		"shut":           {refusing(identity.Missing), admin.Challenge{Shut: "set BootstrapSha256"}, http.StatusForbidden, "", "set BootstrapSha256"},
+		"no scope named": {refusing(identity.Missing), console.Challenge{Send: "the key"}, http.StatusUnauthorized, `Bearer realm="portcullis admin"`, "credentials are required: send the key"},
+		"shut":           {refusing(identity.Missing), console.Challenge{Shut: "set BootstrapSha256"}, http.StatusForbidden, "", "set BootstrapSha256"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t)
-			h.options.Actor, h.options.Challenge = tc.actor, tc.challenge
-			h.open()
-			if got := h.problem(tc.status, "/admin/servers", "", "Authorization: Bearer x"); got != tc.detail {
+			h.Console.Actor, h.Console.Challenge = tc.actor, tc.challenge
+			h.Open()
+			if got := h.Problem(tc.status, "/admin/servers", "", "Authorization: Bearer x"); got != tc.detail {
 				t.Errorf("detail = %q, want %q", got, tc.detail)
 			}
 			if got := h.Send("/admin/servers", "", "Authorization: Bearer x").Header.Get("WWW-Authenticate"); got != tc.header {
 				t.Errorf("WWW-Authenticate = %q, want %q", got, tc.header)
 			}
-			if page := html.UnescapeString(h.page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(tc.detail, "the credentials are not valid: ")) {
+			if page := html.UnescapeString(h.Page(tc.status, "/admin")); !strings.Contains(page, strings.TrimPrefix(tc.detail, "the credentials are not valid: ")) {
 				t.Errorf("the page does not say %q: %s", tc.detail, page)
 			}
 		})
@@ -150,7 +150,7 @@ func TestGuardHeaders(t *testing.T) {
 // let in as the user.
 func TestGuardReboundNames(t *testing.T) {
 	h := newFixture(t)
-	server := httptest.NewServer(admin.New(h.States, h.Approvals, h.Syncer, &h.options))
+	server := httptest.NewServer(console.New(h.Console))
 	defer server.Close()
 	h.Client = agenttest.Client{T: t, URL: server.URL}
 	for host, want := range map[string]int{

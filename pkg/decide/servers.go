@@ -1,4 +1,4 @@
-package admin
+package decide
 
 import (
 	"context"
@@ -54,29 +54,26 @@ type Freshness struct {
 	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
 }
 
-type serversOutputBody struct {
-	Servers []Server  `json:"servers" nullable:"false"`
-	State   Freshness `json:"state"`
-	Next
-}
-
-// listServers shows servers with how many of their tools have which status.
-func (a *api) listServers(ctx context.Context, in *Paging) (serversOutputBody, error) {
-	st := a.states.Load(ctx)
-	v := st.View(a.o.Agent)
-	page, next, err := cut(*in, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
+// Servers returns a page of the servers, with how many of their tools have which status.
+func (d *Desk) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
+	v := d.View(ctx)
+	page, next, err := Cut(p, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
 	servers := make([]Server, len(page))
 	for n, s := range page {
 		c := s.Config
-		servers[n] = Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: outcomeOf(c.Name, s.Outcome)}
+		servers[n] = Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: OutcomeOf(c.Name, s.Outcome)}
 		for i := s.First; i < s.First+s.Tools; i++ {
 			servers[n].Tools.Add(v.Status(i))
 		}
 	}
-	return serversOutputBody{servers, freshnessOf(st), next}, err
+	return servers, next, err
 }
 
-func outcomeOf(server string, o outcome.Outcome) Outcome {
+// Freshness returns how fresh each part is that requests read.
+func (d *Desk) Freshness(ctx context.Context) Freshness { return freshnessOf(d.states.Load(ctx)) }
+
+// OutcomeOf returns what people see of how the named server last loaded.
+func OutcomeOf(server string, o outcome.Outcome) Outcome {
 	out := Outcome{
 		Status: string(o.Status), Message: o.Message(server), Reason: o.Reason, Error: o.Error,
 		HTTPStatus: o.HTTPStatus, Attempts: o.Attempts,
@@ -102,7 +99,7 @@ func freshnessOf(s *state.State) Freshness {
 }
 
 func partOf(p state.Part) Part {
-	out := Part{Version: p.Version, ReadAt: p.ReadAt, Stale: p.Stale, Faults: faultsOf(p.Err)}
+	out := Part{Version: p.Version, ReadAt: p.ReadAt, Stale: p.Stale, Faults: FaultsOf(p.Err)}
 	if p.Err != nil {
 		out.Error = "it cannot be read; the log says more"
 		if out.Faults != nil {
@@ -112,9 +109,9 @@ func partOf(p state.Part) Part {
 	return out
 }
 
-// faultsOf returns the faults of a file that are in err. Any other error is for the log: it may
+// FaultsOf returns the faults of a file that are in err. Any other error is for the log: it may
 // name hosts and accounts.
-func faultsOf(err error) config.Faults {
+func FaultsOf(err error) config.Faults {
 	faults, _ := errors.AsType[config.Faults](err)
 	return faults
 }

@@ -1,4 +1,4 @@
-package admin
+package decide
 
 import (
 	"cmp"
@@ -12,26 +12,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 )
 
-type auditInput struct {
-	Paging
-	Server string `query:"server" doc:"only entries about tools of this server; it need not be configured any more"`
-}
-
-type auditOutputBody struct {
-	Entries []approval.Entry `json:"entries" nullable:"false"`
-	Next
-}
-
-// audit returns the lines of one server, or those of every configured one merged.
-func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, err error) {
-	last, err := in.line()
+// Audit returns a page of the audit lines of one server, or with "" those of every configured one
+// merged, the newest first. The server need not be configured any more.
+func (d *Desk) Audit(ctx context.Context, server string, p Paging) (entries []approval.Entry, next Next, err error) {
+	last, err := p.line()
 	if err != nil {
-		return out, err
+		return nil, next, err
 	}
-	servers := []string{in.Server}
-	if in.Server == "" {
+	servers := []string{server}
+	if server == "" {
 		servers = nil
-		for _, s := range a.states.Load(ctx).View(a.o.Agent).Servers() {
+		for _, s := range d.View(ctx).Servers() {
 			servers = append(servers, s.Config.Name)
 		}
 	}
@@ -40,23 +31,22 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, e
 	g.SetLimit(maxWriters)
 	for i, server := range servers {
 		g.Go(func() (err error) {
-			lists[i], err = a.approvals.Audit(gctx, server, last.cursorIn(server), in.Limit+1)
+			lists[i], err = d.approvals.Audit(gctx, server, last.cursorIn(server), p.Limit+1)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return out, err
+		return nil, next, err
 	}
 	all := append([]approval.Entry{}, slices.Concat(lists...)...)
 	slices.SortFunc(all, func(x, y approval.Entry) int {
 		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.Tool, x.Tool))
 	})
-	if out.Entries = all; len(all) > in.Limit {
-		out.Entries = all[:in.Limit]
-		e := all[in.Limit-1]
-		out.Next.Next = cursorOf("audit", e.Written.Format(time.RFC3339Nano)+"\x00"+e.Server+"\x00"+e.Tool)
+	if len(all) > p.Limit {
+		e := all[p.Limit-1]
+		all, next.Next = all[:p.Limit], cursorOf("audit", e.Written.Format(time.RFC3339Nano)+"\x00"+e.Server+"\x00"+e.Tool)
 	}
-	return out, nil
+	return all, next, nil
 }
 
 // A line names the line of the audit at which a page ends. Lines of all servers are sorted by when

@@ -1,4 +1,4 @@
-package admin
+package decide
 
 import (
 	"encoding/base64"
@@ -6,11 +6,7 @@ import (
 	"strings"
 )
 
-// defaultPage is how many rows people see in a browser.
-const defaultPage = 50
-
-// A Paging asks for one page of a list. It is exported because huma does not read the parameters of
-// an unexported embedded struct.
+// A Paging asks for one page of a list.
 type Paging struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"how many entries at most"`
 	After string `query:"after" maxLength:"2048" doc:"next of the page before; leave it out for the first page"`
@@ -41,12 +37,12 @@ func (p Paging) entry(list string) (string, error) {
 }
 
 func errCursor() error {
-	return problem(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
+	return refuse(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
 }
 
-// cut returns one page of entries, which are sorted by key: those after the last entry of the page
+// Cut returns one page of entries, which are sorted by key: those after the last entry of the page
 // before.
-func cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
+func Cut[T any](p Paging, list string, entries []T, key func(T) string) (page []T, next Next, err error) {
 	last, err := p.entry(list)
 	if err != nil {
 		return nil, Next{}, err

@@ -1,29 +1,19 @@
-package admin
+package console
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
-
-// actorKey is the context key of who sends the request.
-type actorKey struct{}
-
-// actorOf returns who sends the request; guard has set it.
-func actorOf(ctx context.Context) string {
-	actor, _ := ctx.Value(actorKey{}).(string)
-	return actor
-}
 
 // guard passes on requests to a known host, from the same origin, by a caller whom Options.Actor or
 // a session names; without a caller, only those for the pages by which a person signs in.
-func (a *api) guard(next http.Handler) http.Handler {
+func (c *Console) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -31,22 +21,22 @@ func (a *api) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("X-Content-Type-Options", "nosniff")
-		if !a.knownHost(r) {
-			writeProblem(w, http.StatusMisdirectedRequest, "this host is not served here")
+		if !c.knownHost(r) {
+			decide.WriteProblem(w, http.StatusMisdirectedRequest, "this host is not served here")
 			return
 		}
 		if origin.Check(r) != nil {
-			writeProblem(w, http.StatusForbidden, "the request comes from another site")
+			decide.WriteProblem(w, http.StatusForbidden, "the request comes from another site")
 			return
 		}
 		if !isPublic(r.URL.Path) {
-			actor, err := a.actor(r)
+			actor, err := c.actor(r)
 			if err != nil {
-				a.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
-				a.refuse(w, r, err)
+				c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
+				c.refuse(w, r, err)
 				return
 			}
-			r = r.WithContext(context.WithValue(r.Context(), actorKey{}, actor))
+			r = r.WithContext(decide.WithActor(r.Context(), actor))
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -54,13 +44,13 @@ func (a *api) guard(next http.Handler) http.Handler {
 
 // knownHost reports whether r names a host of the gateway. That matters on loopback alone: a page
 // of another site can point its own name there, and is of the same origin then.
-func (a *api) knownHost(r *http.Request) bool {
+func (c *Console) knownHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !isLoopback(hostOf(local.String())) {
 		return true
 	}
 	host := hostOf(r.Host)
-	base, err := url.Parse(a.o.BaseURL)
+	base, err := url.Parse(c.o.BaseURL)
 	return isLoopback(host) || err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), host)
 }
 
@@ -83,39 +73,18 @@ func isPublic(path string) bool { return path == "/admin/login" || path == "/adm
 
 // actor returns the name of who sends r. A bearer credential decides alone; who sends none may be
 // signed in.
-func (a *api) actor(r *http.Request) (string, error) {
-	if a.o.Login != nil && r.Header.Get("Authorization") == "" {
-		if actor, ok := a.signedIn(r); ok {
+func (c *Console) actor(r *http.Request) (string, error) {
+	if c.o.Login != nil && r.Header.Get("Authorization") == "" {
+		if actor, ok := c.signedIn(r); ok {
 			return actor, nil
 		}
 	}
-	if a.o.Actor == nil {
+	if c.o.Actor == nil {
 		return "", errors.New("no authentication is configured")
 	}
-	actor, err := a.o.Actor(r)
+	actor, err := c.o.Actor(r)
 	if err == nil && actor == "" {
 		err = errors.New("the caller has no name")
 	}
 	return actor, err
-}
-
-// requireJSON refuses a body that a form of another site could send.
-func requireJSON(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "application/json" {
-				writeProblem(w, http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// writeProblem answers with an RFC 9457 body, as the API does for its own errors.
-func writeProblem(w http.ResponseWriter, status int, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	// The caller has gone if this fails, and there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(problem(status, detail))
 }

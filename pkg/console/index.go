@@ -1,4 +1,4 @@
-package admin
+package console
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
@@ -21,7 +22,7 @@ type statusLink struct {
 
 type pageServer struct {
 	Name string
-	Outcome
+	decide.Outcome
 	Tools []pageTool
 }
 
@@ -33,29 +34,32 @@ type row struct {
 	tool        int
 }
 
+// defaultPage is how many rows people see in a browser.
+const defaultPage = 50
+
 // toolStatuses are in the order in which people want to see them.
 var toolStatuses = []string{
-	string(lock.PendingApproval), string(lock.DisabledByUser), string(lock.DisabledByConfig), string(lock.ServerDisabled), string(lock.DisabledUnknown), callable,
+	string(lock.PendingApproval), string(lock.DisabledByUser), string(lock.DisabledByConfig), string(lock.ServerDisabled), string(lock.DisabledUnknown), decide.Callable,
 }
 
 // indexPage shows one page of the servers with their tools, or of the tools alone that have one
 // status or one server.
-func (a *api) indexPage(r *http.Request) (p page) {
+func (c *Console) indexPage(r *http.Request) (p page) {
 	query, root := r.URL.Query(), rootOf(r)
 	status, server := query.Get("status"), query.Get("server")
 	if status != "" && !slices.Contains(toolStatuses, status) {
 		return page{Status: http.StatusNotFound, Problem: "No tool can have this status."}
 	}
-	v := a.states.Load(r.Context()).View(a.o.Agent)
-	rows, next, err := cut(Paging{Limit: defaultPage, After: query.Get("after")}, "index", rowsOf(v, server, status), func(x row) string { return x.key })
+	v := c.o.Desk.View(r.Context())
+	rows, next, err := decide.Cut(decide.Paging{Limit: defaultPage, After: query.Get("after")}, "index", rowsOf(v, server, status), func(x row) string { return x.key })
 	if err != nil {
-		e := a.fail(r.Context(), "page", err)
+		e := c.o.Desk.Explain(r.Context(), "page", err)
 		return page{Status: e.Status, Problem: e.Detail}
 	}
 	p.Statuses = statusLinks(v, root, server, status)
-	outcomes := map[string]Outcome{}
+	outcomes := map[string]decide.Outcome{}
 	for _, s := range v.Servers() {
-		outcomes[s.Config.Name] = outcomeOf(s.Config.Name, s.Outcome)
+		outcomes[s.Config.Name] = decide.OutcomeOf(s.Config.Name, s.Outcome)
 	}
 	for _, x := range rows {
 		if n := len(p.Servers); n == 0 || p.Servers[n-1].Name != x.server {
@@ -63,7 +67,7 @@ func (a *api) indexPage(r *http.Request) (p page) {
 		}
 		if x.tool >= 0 {
 			under, id := &p.Servers[len(p.Servers)-1], v.ID(x.tool)
-			under.Tools = append(under.Tools, pageTool{id.Name, statusText(v.Status(x.tool)), approval.Link(strings.TrimSuffix(root, "/"), id)})
+			under.Tools = append(under.Tools, pageTool{id.Name, decide.StatusText(v.Status(x.tool)), approval.Link(strings.TrimSuffix(root, "/"), id)})
 		}
 	}
 	if next.Next != "" {
@@ -83,7 +87,7 @@ func rowsOf(v *state.View, server, status string) (rows []row) {
 			rows = append(rows, row{name, name + ":", -1}) // before all its tools, whose ids begin so
 		}
 	}
-	for _, i := range choose(v, server, status) {
+	for _, i := range decide.Choose(v, decide.Filter{Server: server, Status: status}) {
 		rows = append(rows, row{v.ID(i).Server, v.ID(i).String(), i})
 	}
 	slices.SortFunc(rows, func(x, y row) int { return cmp.Compare(x.key, y.key) })
@@ -93,8 +97,8 @@ func rowsOf(v *state.View, server, status string) (rows []row) {
 // statusLinks counts the tools by status.
 func statusLinks(v *state.View, root, server, chosen string) (out []statusLink) {
 	counts := map[string]int{}
-	for _, i := range choose(v, server, "") {
-		counts[statusText(v.Status(i))]++
+	for _, i := range decide.Choose(v, decide.Filter{Server: server}) {
+		counts[decide.StatusText(v.Status(i))]++
 	}
 	for _, status := range toolStatuses {
 		if counts[status] > 0 || status == chosen {

@@ -1,4 +1,4 @@
-package admin_test
+package console_test
 
 import (
 	"net/http"
@@ -15,25 +15,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 )
 
-const form = "Content-Type: application/x-www-form-urlencoded"
-
 // withLogin is a fixture on one machine: who bears the key or is signed in is let in.
 func withLogin(t *testing.T) (h *fixture, key secret.Text) {
 	t.Helper()
 	h, key = newFixture(t), token.NewAdmin()
-	h.options.Login = login.New(key, "kim", h.Clock.Now)
-	h.options.Actor = func(r *http.Request) (string, error) {
+	h.Console.Login = login.New(key, "kim", h.Clock.Now)
+	h.Console.Actor = func(r *http.Request) (string, error) {
 		agent, err := identity.AdminKey{Digest: token.Digest(key), ID: "kim"}.Authenticate(r)
 		return agent.ID, err
 	}
-	h.options.Challenge.Send = "the admin key"
-	h.open()
+	h.Console.Challenge.Send = "the admin key"
+	h.Open()
 	return h, key
 }
 
 // signIn sends the form of the sign-in page, and returns the cookie that the answer sets.
 func (h *fixture) signIn(values url.Values) (agenttest.Answer, *http.Cookie) {
-	h.t.Helper()
+	h.T.Helper()
 	w := h.Send("/admin/login", values.Encode(), browser, form, "Origin: https://gate.example.com", "Sec-Fetch-Site: same-origin")
 	if cookies := w.Cookies(); len(cookies) == 1 {
 		return w, cookies[0]
@@ -44,9 +42,9 @@ func (h *fixture) signIn(values url.Values) (agenttest.Answer, *http.Cookie) {
 func TestSignIn(t *testing.T) {
 	t.Run("by the code of a link, by one click", func(t *testing.T) {
 		h, _ := withLogin(t)
-		code := h.options.Login.Code()
+		code := h.Console.Login.Code()
 		for range 3 { // previews and prefetches
-			if page := h.page(http.StatusOK, "/admin/login?code="+code+"&next=tools/fs/read_file"); !strings.Contains(page, `value="`+code+`"`) || !strings.Contains(page, `value="tools/fs/read_file"`) {
+			if page := h.Page(http.StatusOK, "/admin/login?code="+code+"&next=tools/fs/read_file"); !strings.Contains(page, `value="`+code+`"`) || !strings.Contains(page, `value="tools/fs/read_file"`) {
 				t.Fatalf("the page does not send the code: %s", page)
 			}
 		}
@@ -63,7 +61,7 @@ func TestSignIn(t *testing.T) {
 		if w, again := h.signIn(url.Values{"code": {code}}); w.Status != http.StatusUnauthorized || again != nil || !strings.Contains(w.Body, "used already") {
 			t.Errorf("the code again: %d %v %s", w.Status, again, w.Body)
 		}
-		if page := h.page(http.StatusOK, "/admin/login?code="+code); strings.Contains(page, code) || !strings.Contains(page, "used already") || !strings.Contains(page, "admin.key") {
+		if page := h.Page(http.StatusOK, "/admin/login?code="+code); strings.Contains(page, code) || !strings.Contains(page, "used already") || !strings.Contains(page, "admin.key") {
 			t.Errorf("the spent link says %s", page)
 		}
 		for _, secret := range []string{code, cookie.Value} {
@@ -89,22 +87,22 @@ func TestSignIn(t *testing.T) {
 	})
 	t.Run("not for a page of another origin", func(t *testing.T) {
 		h, key := withLogin(t)
-		code := h.options.Login.Code()
+		code := h.Console.Login.Code()
 		for _, origin := range []string{"Origin: https://evil.example.com", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: null"} {
 			for _, path := range []string{"/admin/login", "/admin/logout", "/admin/tools/fs/read_file/approve"} {
-				h.problem(http.StatusForbidden, path, url.Values{"code": {code}, "key": {key.Reveal()}}.Encode(), form, origin)
+				h.Problem(http.StatusForbidden, path, url.Values{"code": {code}, "key": {key.Reveal()}}.Encode(), form, origin)
 			}
 		}
-		if !h.options.Login.Takes(code) {
+		if !h.Console.Login.Takes(code) {
 			t.Error("another origin used up the code")
 		}
 	})
 	t.Run("where nobody can, it says so", func(t *testing.T) {
 		h := newFixture(t)
-		h.page(http.StatusNotFound, "/admin/login")
-		h.options.Challenge.Shut = "set BootstrapSha256"
-		h.open()
-		if page := h.page(http.StatusForbidden, "/admin/login?next=tools"); !strings.Contains(page, "set BootstrapSha256") {
+		h.Page(http.StatusNotFound, "/admin/login")
+		h.Console.Challenge.Shut = "set BootstrapSha256"
+		h.Open()
+		if page := h.Page(http.StatusForbidden, "/admin/login?next=tools"); !strings.Contains(page, "set BootstrapSha256") {
 			t.Errorf("page = %s", page)
 		}
 		if w := h.Send("/admin/login", "key=x", form); w.Status != http.StatusForbidden {
@@ -131,15 +129,15 @@ func TestSignInRedirects(t *testing.T) {
 		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != want {
 			t.Errorf("%.60s = %d to %q, want %q", path, w.Status, w.Header.Get("Location"), want)
 		}
-		h.problem(http.StatusUnauthorized, path, "")
-		h.problem(http.StatusUnauthorized, path, "", "Cookie: portcullis=x; portcullis="+token.Random())
+		h.Problem(http.StatusUnauthorized, path, "")
+		h.Problem(http.StatusUnauthorized, path, "", "Cookie: portcullis=x; portcullis="+token.Random())
 	}
 	// A form that comes too late is not thrown away for a page to sign in on.
 	w := h.Send("/admin/tools/fs/read_file", "action=disable&note=long", browser, form, "Sec-Fetch-Site: same-origin")
 	if w.Status != http.StatusUnauthorized || !strings.Contains(w.Body, "nothing was decided") || !strings.Contains(w.Body, `value="tools/fs/read_file"`) || w.Header.Get("WWW-Authenticate") == "" {
 		t.Errorf("a late form = %d %s", w.Status, w.Body)
 	}
-	if s := h.status("fs:read_file"); s != lock.None {
+	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Errorf("status = %q, want nothing decided", s)
 	}
 }
@@ -207,8 +205,8 @@ func TestSignInSession(t *testing.T) {
 	t.Run("makes up for no bad bearer credential", func(t *testing.T) {
 		h, key := withLogin(t)
 		_, cookie := h.signIn(url.Values{"key": {key.Reveal()}})
-		h.problem(http.StatusUnauthorized, "/admin/servers", "", "Cookie: portcullis="+cookie.Value, "Authorization: Bearer "+token.NewAdmin().Reveal())
-		h.problem(http.StatusUnauthorized, "/admin/servers", "", "Authorization: Bearer "+cookie.Value)
+		h.Problem(http.StatusUnauthorized, "/admin/servers", "", "Cookie: portcullis="+cookie.Value, "Authorization: Bearer "+token.NewAdmin().Reveal())
+		h.Problem(http.StatusUnauthorized, "/admin/servers", "", "Authorization: Bearer "+cookie.Value)
 	})
 	t.Run("ends by signing out", func(t *testing.T) {
 		h, key := withLogin(t)

@@ -1,0 +1,55 @@
+// Package console is what people see of /admin in a browser: pages that show every tool with its
+// lock, and forms that decide about it. It stands before the JSON API, and lets in whom it knows:
+// by the credentials of a request, or by a session of the browser.
+//
+// A browser could be made to send requests by another site: what changes something must come from
+// the same origin. That is checked before the credentials.
+package console
+
+import (
+	"html/template"
+	"log/slog"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
+)
+
+// Options are what a console is made of. Without Actor and Login nobody is let in.
+type Options struct {
+	Desk *decide.Desk
+	API  http.Handler // answers what asks for no page
+
+	// Actor says who sends a request; the audit names it. An error refuses the
+	// request; if it is an [*identity.Error] its Kind chooses the status. nil refuses all.
+	Actor func(*http.Request) (string, error)
+
+	// Challenge is what a caller whom Actor refuses is told.
+	Challenge Challenge
+
+	// Login keeps who is signed in with a browser; nil: nobody can sign in here.
+	Login *login.Sessions
+
+	BaseURL string       // of the gateway, for links: "https://gate.example.com"
+	Log     *slog.Logger // nil: none
+}
+
+// A Console serves /admin and all below it.
+type Console struct {
+	o       Options
+	page    *template.Template
+	handler http.Handler
+}
+
+// New returns the console.
+func New(o Options) *Console {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Console{o: o, page: parsePage()}
+	c.handler = c.guard(c.pages(o.API))
+	return c
+}
+
+// ServeHTTP implements [http.Handler].
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }

@@ -1,0 +1,21 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+)
+
+const (
+	browser = admintest.Browser
+	form    = admintest.Form
+)
+
+// A fixture is /admin of a gateway in memory.
+type fixture struct{ *admintest.Desk }
+
+func newFixture(t *testing.T) *fixture { return &fixture{admintest.New(t)} }
+
+func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }

@@ -1,0 +1,107 @@
+// Package decide is what people see of the tools and what they decide about them, for the pages and
+// the API of /admin alike: lists with filters, one tool with its record, and decisions that name
+// what was seen.
+//
+// A decision names the hash of the definition that the person saw, so that nothing can be exchanged
+// between looking and deciding. What an operator's rule denies cannot be enabled here.
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Options are the knobs of a Desk. The zero value is usable.
+type Options struct {
+	// Agent is whose view of the tools people see: an operator's rule may deny a tool to
+	// some agents only. The zero Agent stands for one named "admin" that sees every server.
+	Agent identity.Agent
+
+	BaseURL string           // of the gateway, for links: "https://gate.example.com"
+	Version string           // of the program, for its health
+	Now     func() time.Time // nil: time.Now
+	Log     *slog.Logger     // nil: none
+}
+
+// A Desk shows tools and carries out decisions. It is safe for concurrent use.
+type Desk struct {
+	states    *state.Loader
+	approvals approval.Store
+	o         Options
+}
+
+// New returns a Desk over the states of a gateway and its approvals.
+func New(states *state.Loader, approvals approval.Store, o Options) *Desk {
+	if o.Agent.ID == "" {
+		o.Agent = identity.Agent{ID: "admin", Servers: []string{"*"}, Tiers: []tool.Tier{tool.Read, tool.Write, tool.Destructive}}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Desk{states, approvals, o}
+}
+
+// View returns the tools as they are known now.
+func (d *Desk) View(ctx context.Context) *state.View {
+	return d.states.Load(ctx).View(d.o.Agent)
+}
+
+// actorKey is the context key of who sends a request.
+type actorKey struct{}
+
+// WithActor returns ctx with the name of who sends the request.
+func WithActor(ctx context.Context, actor string) context.Context {
+	return context.WithValue(ctx, actorKey{}, actor)
+}
+
+// ActorOf returns who sends the request; "" if nobody was let in.
+func ActorOf(ctx context.Context) string {
+	actor, _ := ctx.Value(actorKey{}).(string)
+	return actor
+}
+
+// An Error is a request that was not carried out, with what a person may read of it.
+type Error struct {
+	Status int    // of HTTP
+	Detail string // a sentence without a full stop
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Detail }
+
+func refuse(status int, detail string) error { return &Error{status, detail} }
+
+// Explain returns what a caller may read of err, and logs what may not be read.
+func (d *Desk) Explain(ctx context.Context, operation string, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, approval.ErrStale):
+		return &Error{http.StatusConflict, "the definition changed since it was shown; read the tool again"}
+	case errors.Is(err, approval.ErrConflict):
+		return &Error{http.StatusConflict, "somebody else decided about the tool at this moment; read it again"}
+	}
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
+	return &Error{http.StatusInternalServerError, "internal error; the log says more"}
+}
+
+// WriteProblem answers with an RFC 9457 body.
+func WriteProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	// The caller has gone if this fails, and there is nobody else to tell.
+	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+}

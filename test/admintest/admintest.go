@@ -1,0 +1,182 @@
+// Package admintest runs everything below /admin in memory, in front of a gateway of package
+// gatewaytest: the console and the JSON API, over stores in memory.
+package admintest
+
+import (
+	"fmt"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Headers of a browser.
+const (
+	Browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	Form    = "Content-Type: application/x-www-form-urlencoded"
+)
+
+// A Desk is a gateway with the place where people decide about its tools. After a change of the
+// options [Desk.Open] makes the handler anew.
+type Desk struct {
+	*gatewaytest.Gateway
+	agenttest.Client
+	T       *testing.T
+	Console console.Options
+	API     admin.Options
+	Decide  decide.Options
+}
+
+// Config is that of [New].
+const Config = `{"mcpServers": {
+	"fs": {"url": "https://fs.example.com/mcp", "disabled_tools": ["format_*"]},
+	"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"},
+	"old": {"url": "https://old.example.com/mcp", "enabled": false}
+}}`
+
+const policy = `@id("no-drafts")
+@reason("Drafts are private.")
+@contact("#mail-owners")
+forbid (principal, action, resource == Tool::"mail:read_drafts");
+`
+
+// New returns a gateway after its first sync: fs is approved, with one tool that
+// the config denies; mail waits, with one tool that a policy denies. Whoever asks is ann.
+func New(t *testing.T) *Desk {
+	t.Helper()
+	d := &Desk{Gateway: gatewaytest.New(t), T: t}
+	d.Clock.Set(d.Clock.Now(), time.Millisecond)
+	d.Serve("fs",
+		`{"name":"read_file","description":"Reads a file. Twice.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`,
+		`{"name":"format_disk"}`)
+	d.Serve("mail", `{"name":"send","x":9007199254740993}`, `{"name":"read_drafts"}`)
+	d.Put(config.Key, Config)
+	d.Forbid(policy)
+	log := slog.New(slog.NewTextHandler(d.Log, nil))
+	d.Decide = decide.Options{BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
+	d.API = admin.Options{Now: d.Clock.Now, Log: log}
+	d.Console = console.Options{
+		Actor:   func(*http.Request) (string, error) { return "ann", nil },
+		BaseURL: gatewaytest.BaseURL, Log: log,
+	}
+	d.Client = agenttest.Client{T: t, URL: gatewaytest.BaseURL}
+	d.Open()
+	d.Sync()
+	return d
+}
+
+// WithMany is [New] with so many servers, server-000, …, and so many tools at each.
+func WithMany(t *testing.T, servers, tools int) *Desk {
+	t.Helper()
+	d := New(t)
+	d.ByName = map[string]*gatewaytest.Server{}
+	var entries []string
+	for s := range servers {
+		name := fmt.Sprintf("server-%03d", s)
+		entries = append(entries, fmt.Sprintf(`%q:{"url":"https://%s.example.com/mcp","approval":"off"}`, name, name))
+		var definitions []string
+		for n := range tools {
+			definitions = append(definitions, fmt.Sprintf(`{"name":"tool_%05d","description":"Does what tool %d does."}`, n, n))
+		}
+		d.Serve(name, definitions...)
+	}
+	d.Put(config.Key, `{"mcpServers":{`+strings.Join(entries, ",")+`}}`)
+	d.Sync()
+	return d
+}
+
+// Open makes the handler anew from the options.
+func (d *Desk) Open() { d.OpenWith(d.Syncer) }
+
+// OpenWith is Open with something else to sync by.
+func (d *Desk) OpenWith(syncer admin.Syncer) {
+	d.API.Syncer = syncer
+	desk := decide.New(d.States, d.Approvals, d.Decide)
+	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.States, d.Approvals, d.API)
+	d.Transport = agenttest.InProcess(console.New(d.Console))
+}
+
+// Into sends a request that must be answered 200, and reads the answer.
+func Into[T any](d *Desk, path, body string) T {
+	d.T.Helper()
+	a := d.Send(path, body)
+	if a.Status != http.StatusOK {
+		d.T.Fatalf("%s: %d %s", path, a.Status, a.Body)
+	}
+	return require.JSON[T](d.T, a.Body)
+}
+
+// Problem sends a request that must fail with status, and returns the detail.
+func (d *Desk) Problem(status int, path, body string, headers ...string) string {
+	d.T.Helper()
+	a := d.Send(path, body, headers...)
+	if a.Status != status || a.Header.Get("Content-Type") != "application/problem+json" {
+		d.T.Errorf("%s %s = %d %s %s, want %d", path, body, a.Status, a.Header.Get("Content-Type"), a.Body, status)
+		return ""
+	}
+	p := require.JSON[struct {
+		Status        int
+		Title, Detail string
+	}](d.T, a.Body)
+	if p.Status != status || p.Title != http.StatusText(status) || p.Detail == "" {
+		d.T.Errorf("%s: problem %+v", path, p)
+	}
+	return p.Detail
+}
+
+// Status returns what requests of this process see of a tool, without a refresh.
+func (d *Desk) Status(id string) lock.Status {
+	d.T.Helper()
+	v := d.States.Load(d.T.Context()).View(d.Agent)
+	i, ok := v.Find(gatewaytest.ID(d.T, id))
+	if !ok {
+		d.T.Fatalf("%s is not in the catalog", id)
+	}
+	return v.Status(i)
+}
+
+// Hash returns the hash of the tool's definition as the API shows it.
+func (d *Desk) Hash(path string) tool.Hash {
+	d.T.Helper()
+	return Into[decide.Tool](d, "/admin/tools/"+path, "").Hash
+}
+
+// Page opens an address as a browser does.
+func (d *Desk) Page(status int, path string) string {
+	d.T.Helper()
+	w := d.Send(path, "", Browser)
+	if w.Status != status || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
+		d.T.Fatalf("%s = %d %s %s", path, w.Status, w.Header.Get("Content-Type"), w.Body)
+	}
+	return w.Body
+}
+
+// Submit sends a form as a browser does.
+func (d *Desk) Submit(path string, form url.Values, headers ...string) agenttest.Answer {
+	d.T.Helper()
+	return d.Send(path, form.Encode(), append([]string{Browser, Form, "Origin: " + gatewaytest.BaseURL, "Sec-Fetch-Site: same-origin"}, headers...)...)
+}
+
+// Field returns the value of a page's first hidden field of this name.
+func (d *Desk) Field(page, name string) string {
+	d.T.Helper()
+	m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(page)
+	if m == nil {
+		d.T.Fatalf("the page has no field %s: %s", name, page)
+	}
+	return html.UnescapeString(m[1])
+}
