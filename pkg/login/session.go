@@ -1,0 +1,76 @@
+package login
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// What a caller may have to tell apart.
+var (
+	ErrNotFound = errors.New("session not found")          // never opened, ended, or expired
+	ErrConflict = errors.New("session changed since read") // or ended: the caller reads again
+)
+
+// The ways in which a person signs in.
+const (
+	WayLink      = "link"      // the one-time link that a gateway on one machine prints
+	WayKey       = "key"       // the admin key in its folder
+	WayToken     = "token"     // an agent token of an admin
+	WayBootstrap = "bootstrap" // the token that a setting names
+)
+
+// Format is the number of the form that this program writes sessions in. It grows if a program
+// that knows an earlier form would let somebody do what he may not.
+const Format = 1
+
+// A Session is who is signed in with one browser, as a store keeps it.
+type Session struct {
+	Format  int       `json:"format"`            // set by the store at each write
+	ID      string    `json:"id"`                // keyed hash of the cookie: names the session to people, and signs nobody in
+	Actor   string    `json:"actor"`             // whom the audit names
+	Way     string    `json:"way"`               // how the person signed in: one of the ways
+	Token   string    `json:"token,omitempty"`   // what the session was made of and ends with; see [Person]
+	Browser string    `json:"browser,omitempty"` // what it calls itself
+	Created time.Time `json:"created"`
+	Used    time.Time `json:"used"` // to five minutes
+	Expires time.Time `json:"expires"`
+	Rev     int64     `json:"rev"` // 0: not stored yet
+}
+
+// A Store keeps sessions for all instances of the gateway. Every implementation passes
+// logintest.Run. It is safe for concurrent use.
+type Store interface {
+	// Get returns the session as of every write that returned before it began, or
+	// [ErrNotFound], also for one that has expired.
+	Get(ctx context.Context, id string) (Session, error)
+
+	// Put stores s if the stored revision is still s.Rev (0: must not exist yet) and
+	// returns it at its new Rev, or [ErrConflict] if another writer came first. So one
+	// that was deleted is not brought back by a request that notes its use.
+	Put(ctx context.Context, s Session) (Session, error)
+
+	// Delete removes the session. That there is none is no error.
+	Delete(ctx context.Context, id string) error
+
+	// List returns every session that has not expired, by id.
+	List(ctx context.Context) ([]Session, error)
+}
+
+// Encode returns s at its next revision, and as a store keeps that.
+func (s Session) Encode() (next Session, data []byte, err error) {
+	s.Format = max(s.Format, Format)
+	s.Rev++
+	data, err = json.Marshal(s)
+	return s, data, err
+}
+
+// Decode returns the session of which Encode made data.
+func Decode(data []byte) (s Session, err error) {
+	err = json.Unmarshal(data, &s)
+	return s, err
+}
+
+// Live reports whether s has not expired.
+func (s Session) Live(now time.Time) bool { return now.Before(s.Expires) }
