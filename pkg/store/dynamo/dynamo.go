@@ -7,6 +7,7 @@
 //	AUDIT#<server>  <time>#<tool>            who did what
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
+//	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
 //
 // The index "decisions" has the records that people decided about under one partition
 // key, sorted by decided_at, without their definitions. That holds a thousand writes a

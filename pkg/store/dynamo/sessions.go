@@ -17,8 +17,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
-// sessionAPI is what Sessions calls besides a Store's calls.
-type sessionAPI interface {
+// deleter is what the stores call that remove things, besides a Store's calls.
+type deleter interface {
 	api
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
@@ -30,14 +30,14 @@ type sessionAPI interface {
 // only one role reads these items. Encrypting it with a key made of the server's credential would
 // hide the id, and let guesses at that credential be tried on each item.
 type Sessions struct {
-	db sessionAPI
+	db deleter
 	s  *Store
 }
 
 var _ session.Store = (*Sessions)(nil)
 
 // NewSessions returns the sessions of the named table. It makes no call. now nil means time.Now.
-func NewSessions(db sessionAPI, table string, now func() time.Time) *Sessions {
+func NewSessions(db deleter, table string, now func() time.Time) *Sessions {
 	return &Sessions{db, New(db, table, &store.Options{Now: now})}
 }
 
