@@ -196,7 +196,7 @@ $(TOOLS)/sam/.stamp: infra/requirements-sam.txt
 browser:
 	@test -n "$${PORTCULLIS_CHROMIUM:-}" || command -v chromium >/dev/null || { \
 	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
-	  echo "no chromium: install it, or name one in PORTCULLIS_CHROMIUM; the browser test is skipped without"
+	  echo "no chromium: install it, or name one in PORTCULLIS_CHROMIUM; the browser tests are skipped without"
 
 $(BIN)/golangci-lint:
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -29,6 +29,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(code())
 	}
-	os.Exit(m.Run())
+	os.Exit(browsertest.Main(m))
 }
 
 // A process is the program in a process of its own.

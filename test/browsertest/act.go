@@ -1,0 +1,156 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+)
+
+// eval returns the value of an expression in the page, or of the promise that it is. It works also
+// while the page's own scripts are off.
+func eval[V any](b *Tab, expression string) (V, error) {
+	return chromedp.Run(b.ctx, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
+}
+
+// Eval returns the value of a JavaScript expression in the page.
+func Eval[V any](b *Tab, expression string) V {
+	b.T.Helper()
+	return run(b, expression, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
+}
+
+// quoted returns a string as JavaScript has it.
+func quoted(s string) string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return `""` // a string always is JSON
+	}
+	return string(data)
+}
+
+// visible is an expression: the elements of a selector that can be seen, with a text in them.
+func visible(selector, text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%s)].filter(e => e.checkVisibility({visibilityProperty: true}) && e.getClientRects().length && (e.innerText || e.value || '').includes(%s))`,
+		quoted(selector), quoted(text))
+}
+
+// Goto opens a path of the gateway, or an address.
+func (b *Tab) Goto(path string) {
+	b.T.Helper()
+	address := path
+	if !strings.Contains(path, "://") {
+		address = b.URL + path
+	}
+	b.do("open "+address, chromedp.Navigate(address))
+}
+
+// Loads does something that leads to another page, or to the same one anew, and waits for it.
+func (b *Tab) Loads(what string, act func()) {
+	b.T.Helper()
+	before := b.loaded()
+	act()
+	if !local.Comes(func() bool { return b.loaded() > before }) {
+		b.fail("%s leads to no page", what)
+	}
+}
+
+func (b *Tab) loaded() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.loads
+}
+
+// Until waits until an expression is true in the page.
+func (b *Tab) Until(what, expression string) {
+	b.T.Helper()
+	var last error
+	if !local.Comes(func() bool {
+		var ok bool // what fails while one page replaces another is asked again
+		ok, last = eval[bool](b, "Boolean("+expression+")")
+		return ok && last == nil
+	}) {
+		b.fail("it does not become true that %s (%v)", what, last)
+	}
+}
+
+// See waits until an element can be seen.
+func (b *Tab) See(selector string) { b.T.Helper(); b.SeeText(selector, "") }
+
+// SeeText waits until an element with a text in it can be seen.
+func (b *Tab) SeeText(selector, text string) {
+	b.T.Helper()
+	b.Until(fmt.Sprintf("%s with %q can be seen", selector, text), visible(selector, text)+".length > 0")
+}
+
+// Gone waits until no element of a selector can be seen.
+func (b *Tab) Gone(selector string) {
+	b.T.Helper()
+	b.Until(selector+" is gone", visible(selector, "")+".length == 0")
+}
+
+// Text waits for an element and returns its text, as it can be read.
+func (b *Tab) Text(selector string) string {
+	b.T.Helper()
+	b.See(selector)
+	return Eval[string](b, visible(selector, "")+"[0].innerText")
+}
+
+// Texts returns the text of each element of a selector that can be seen.
+func (b *Tab) Texts(selector string) []string {
+	b.T.Helper()
+	return Eval[[]string](b, visible(selector, "")+".map(e => e.innerText)")
+}
+
+// Has reports whether the page has an element, seen or not.
+func (b *Tab) Has(selector string) bool {
+	b.T.Helper()
+	return Eval[bool](b, "document.querySelector("+quoted(selector)+") !== null")
+}
+
+// Value returns what stands in a field.
+func (b *Tab) Value(selector string) string {
+	b.T.Helper()
+	return Eval[string](b, "document.querySelector("+quoted(selector)+").value")
+}
+
+// Click clicks on the first element of a selector that can be seen, as a person does: not on one
+// that is switched off or that another element covers.
+func (b *Tab) Click(selector string) { b.T.Helper(); b.ClickText(selector, "") }
+
+// ClickText clicks on the first element of a selector with a text in it.
+func (b *Tab) ClickText(selector, text string) {
+	b.T.Helper()
+	b.Until(fmt.Sprintf("%s with %q can be clicked", selector, text), visible(selector, text)+".some(e => !e.disabled)")
+	type place struct {
+		X, Y  float64
+		Cover string
+	}
+	p := Eval[place](b, `(e => {
+		e.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+		const box = e.getClientRects()[0], x = box.x + box.width / 2, y = box.y + box.height / 2, top = document.elementFromPoint(x, y);
+		const hit = top && (e.contains(top) || top.contains(e) || e.labels && [...e.labels].some(l => l.contains(top)));
+		return {x, y, cover: hit ? '' : top ? top.outerHTML.slice(0, 200) : 'nothing'};
+	})(`+visible(selector, text)+`.find(e => !e.disabled))`)
+	if p.Cover != "" {
+		b.fail("%s with %q is covered by %s", selector, text, p.Cover)
+	}
+	b.do("click on "+selector, chromedp.MouseClickXY(p.X, p.Y))
+}
+
+// Focus gives an element the focus, without a key.
+func (b *Tab) Focus(selector string) {
+	b.T.Helper()
+	b.See(selector)
+	Eval[bool](b, "(e => {e.focus(); return document.activeElement === e})("+visible(selector, "")+"[0])")
+}
+
+// Fill puts a text into a field, as a person who pastes does.
+func (b *Tab) Fill(selector, text string) {
+	b.T.Helper()
+	b.See(selector)
+	Eval[bool](b, fmt.Sprintf(`(e => {e.focus(); e.value = %s; for (const n of ['input', 'change']) e.dispatchEvent(new Event(n, {bubbles: true})); return true})(%s[0])`,
+		quoted(text), visible(selector, "")))
+}

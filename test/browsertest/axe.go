@@ -1,0 +1,55 @@
+package browsertest
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+)
+
+var axeSource = sync.OnceValues(func() (string, error) {
+	data, err := os.ReadFile(repo.Path("test/testclients/node_modules/axe-core/axe.min.js"))
+	return string(data), err
+})
+
+// axe returns the source of axe-core.
+func axe(t testing.TB) string {
+	t.Helper()
+	source, err := axeSource()
+	if err != nil {
+		local.Missing(t, "axe-core is not installed: make clients")
+	}
+	return source
+}
+
+// A violation is a rule of axe-core that a page breaks.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML, FailureSummary string }
+}
+
+// Accessible fails the test for each violation of a rule of axe-core on the page as it is. The
+// rules are put into the page from outside, which no content security policy hinders.
+func (b *Tab) Accessible() {
+	b.T.Helper()
+	for _, v := range b.violations() {
+		var where []string
+		for _, n := range v.Nodes[:min(len(v.Nodes), 3)] {
+			where = append(where, n.HTML+"\n"+n.FailureSummary)
+		}
+		b.T.Errorf("%s, %s: axe %s (%s): %s, %d times:\n%s", b.Path(), b.look.Name, v.ID, v.Impact, v.Help, len(v.Nodes), strings.Join(where, "\n"))
+	}
+}
+
+func (b *Tab) violations() []violation {
+	b.T.Helper()
+	source := axe(b.T)
+	if !Eval[bool](b, `typeof axe !== 'undefined'`) {
+		Eval[bool](b, source+"\n;true")
+	}
+	return Eval[[]violation](b, `axe.run(document, {resultTypes: ['violations']}).then(r =>
+		r.violations.map(v => ({id: v.id, impact: v.impact || '', help: v.help, nodes: v.nodes.map(n => ({html: n.html.slice(0, 300), failureSummary: n.failureSummary}))})))`)
+}

@@ -1,0 +1,258 @@
+// Package browsertest opens pages in a real Chromium, for tests of what people see and press.
+//
+// One browser serves a test binary, and each test has a profile of its own in it:
+//
+//	func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
+//
+//	tab := browsertest.Open(t, gateway.URL)
+//	tab.Goto("/admin")
+//	tab.Loads("the sign-in", func() { tab.Click("main button") })
+//	tab.Press("j", "Enter")
+//	tab.See("h1")
+//	tab.Everywhere("review") // fits, is accessible, and is kept as pictures
+//
+// A page that a person would call broken fails the test, whatever the test asks for: a request to
+// another origin, an answer that is an error, a script that fails or that the content security
+// policy stops, a dialog. What a test provokes on purpose it allows with [Tab.Forgive].
+//
+// Nothing here waits for time to pass: each action waits for what it needs, as long as
+// [local.Patience]. Pictures go into the folder that PORTCULLIS_SHOTS names; without it there are
+// none.
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A Tab is one page that is open in a profile of its own: no cookie of another test is in it.
+// Its methods end the test if they cannot do what they are told.
+type Tab struct {
+	T   testing.TB
+	URL string // below which paths are opened
+
+	ctx  context.Context
+	look Look
+
+	mu       sync.Mutex
+	at       string // the document's address
+	origins  []string
+	forgiven []*regexp.Regexp
+	faults   []string
+	loads    int // documents that have loaded
+	presses  []string
+}
+
+// process is the browser of this test binary.
+var process struct {
+	sync.Mutex
+	main bool // Main runs, which ends it
+	ctx  context.Context
+	end  []context.CancelFunc
+}
+
+// Main runs the tests of a package that opens tabs, ends the browser, and returns the exit code.
+func Main(m *testing.M) int {
+	process.main = true
+	defer func() {
+		for _, end := range slices.Backward(process.end) {
+			end()
+		}
+	}()
+	return m.Run()
+}
+
+// browser returns the browser, which is started by the first test that asks.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	process.Lock()
+	defer process.Unlock()
+	if process.ctx != nil {
+		return process.ctx
+	}
+	if !process.main {
+		t.Fatal("TestMain of this package has to call browsertest.Main, which ends the browser")
+	}
+	path := os.Getenv("PORTCULLIS_CHROMIUM")
+	if path == "" {
+		path, _ = exec.LookPath("chromium")
+	}
+	if path == "" {
+		local.Missing(t, "no browser: neither PORTCULLIS_CHROMIUM nor chromium on the PATH (`make browser` installs it)")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(local.Patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		// It finds nobody but this machine, whatever a page says.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"))
+	ctx, cancelAll := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(ctx)
+	process.end = append(process.end, cancelAll, cancel)
+	require.OK(t, chromedp.Do(ctx))
+	process.ctx = ctx
+	return ctx
+}
+
+// Open opens a tab on a gateway, 1280 px wide and light. Pages may ask the gateway and the other
+// origins that are named, and nobody else.
+func Open(t testing.TB, gateway string, others ...string) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	b := &Tab{T: t, URL: strings.TrimSuffix(gateway, "/"), ctx: ctx, origins: append(others, gateway)}
+	b.do("open a tab", chromedp.Steps())
+	b.do("give it the focus", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
+	b.watch()
+	b.Look(Looks[0])
+	t.Cleanup(b.report)
+	return b
+}
+
+// Again opens another tab of the same profile: the same person, signed in.
+func (b *Tab) Again() *Tab {
+	b.T.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewWindow(true))
+	b.T.Cleanup(cancel)
+	other := &Tab{T: b.T, URL: b.URL, ctx: ctx, origins: b.origins, forgiven: b.forgiven}
+	other.do("open another tab", chromedp.Steps())
+	other.watch()
+	other.Look(b.look)
+	b.T.Cleanup(other.report)
+	return other
+}
+
+// with returns the tab for a subtest: what is found broken fails that.
+func (b *Tab) with(t testing.TB) func() {
+	before := b.T
+	b.T = t
+	return func() {
+		b.report()
+		b.T = before
+	}
+}
+
+// Run runs a subtest with the tab.
+func (b *Tab) Run(name string, test func(t *testing.T)) bool {
+	outer, ok := b.T.(*testing.T)
+	if !ok {
+		b.T.Fatal("only a test has subtests")
+	}
+	return outer.Run(name, func(t *testing.T) {
+		defer b.with(t)()
+		test(t)
+	})
+}
+
+// report fails the test for what was found broken since it last did.
+func (b *Tab) report() {
+	b.T.Helper()
+	_, _ = eval[int](b, "1") // what happened before this answer has been noted by then
+	for _, f := range b.Faults() {
+		b.T.Error(f)
+	}
+}
+
+// Forgive lets what matches a pattern be broken from now on, such as "status 409".
+func (b *Tab) Forgive(pattern string) {
+	b.T.Helper()
+	b.report()
+	b.forgiven = append(b.forgiven, regexp.MustCompile(pattern))
+}
+
+// Faults returns and forgets what was found broken and was not forgiven.
+func (b *Tab) Faults() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := slices.DeleteFunc(b.faults, func(f string) bool {
+		return slices.ContainsFunc(b.forgiven, func(p *regexp.Regexp) bool { return p.MatchString(f) })
+	})
+	b.faults = nil
+	return out
+}
+
+// do runs an action, which must work.
+func (b *Tab) do(what string, a chromedp.Action[chromedp.Void]) {
+	b.T.Helper()
+	run(b, what, a)
+}
+
+// run runs an action, which must work, and returns its value.
+func run[V any](b *Tab, what string, a chromedp.Action[V]) V {
+	b.T.Helper()
+	ctx, cancel := b.ctx, func() {}
+	if chromedp.FromContext(b.ctx).Target != nil { // else the limit would be the tab's for good
+		ctx, cancel = context.WithTimeout(b.ctx, local.Patience)
+	}
+	defer cancel()
+	v, err := chromedp.Run(ctx, a)
+	if err != nil {
+		b.fail("%s: %v", what, err)
+	}
+	return v
+}
+
+// fail ends the test, and says what the page shows.
+func (b *Tab) fail(format string, args ...any) {
+	b.T.Helper()
+	b.keep("failed-"+strings.NewReplacer("/", "-", " ", "-").Replace(b.T.Name()), false)
+	shown, _ := eval[string](b, `document.body ? document.body.innerText.trim() : ''`) // there may be no page at all
+	if len(shown) > 1500 {
+		shown = shown[:1500] + "…"
+	}
+	b.report()
+	b.T.Fatalf("%s\nat %s, which shows\n%s", fmt.Sprintf(format, args...), b.Location(), shown)
+}
+
+// Location returns the address of the page.
+func (b *Tab) Location() string {
+	if at, err := eval[string](b, `location.href`); err == nil {
+		return at
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at
+}
+
+// Path returns what stands after the gateway's address in the address of the page.
+func (b *Tab) Path() string { return strings.TrimPrefix(b.Location(), b.URL) }
+
+// mayAsk reports whether a page may send a request to an address.
+func (b *Tab) mayAsk(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	if u.Scheme == "data" || u.Scheme == "about" {
+		return true
+	}
+	return slices.ContainsFunc(b.origins, func(origin string) bool { return origin == u.Scheme+"://"+u.Host })
+}
+
+// save writes a file into the folder of pictures, if there is one.
+func (b *Tab) save(name string, data func() []byte) {
+	b.T.Helper()
+	folder := os.Getenv("PORTCULLIS_SHOTS")
+	if folder == "" {
+		return
+	}
+	require.OK(b.T, os.MkdirAll(folder, 0o700))
+	require.OK(b.T, os.WriteFile(filepath.Join(folder, name), data(), 0o600))
+}

@@ -1,0 +1,97 @@
+package browsertest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// keys are the names of keys that type no character.
+var keys = map[string]string{
+	"Enter": kb.Enter, "Tab": kb.Tab, "Escape": kb.Escape, "Backspace": kb.Backspace, "Delete": kb.Delete, "Space": " ",
+	"ArrowUp": kb.ArrowUp, "ArrowDown": kb.ArrowDown, "ArrowLeft": kb.ArrowLeft, "ArrowRight": kb.ArrowRight,
+	"Home": kb.Home, "End": kb.End, "PageUp": kb.PageUp, "PageDown": kb.PageDown,
+}
+
+// modifiers are those that are held while another key is pressed.
+var modifiers = map[string]chromedp.Modifier{
+	"Shift": chromedp.ModifierShift, "Control": chromedp.ModifierCtrl, "Alt": chromedp.ModifierAlt, "Meta": chromedp.ModifierMeta,
+}
+
+// Press presses keys, one after the other: "j", "Enter", "Shift+Tab". Each counts, also the one
+// that is held.
+func (b *Tab) Press(names ...string) {
+	b.T.Helper()
+	for _, name := range names {
+		parts := strings.Split(name, "+")
+		key := parts[len(parts)-1]
+		var options []chromedp.KeyOption
+		for _, held := range parts[:len(parts)-1] {
+			m, ok := modifiers[held]
+			if !ok {
+				b.T.Fatalf("%s: %q is no key to hold", name, held)
+			}
+			options = append(options, chromedp.KeyModifiers(m))
+			b.count(held)
+		}
+		typed, ok := keys[key]
+		if !ok {
+			typed = key
+		}
+		if len([]rune(typed)) != 1 {
+			b.T.Fatalf("%q is no key", name)
+		}
+		b.press(key, typed, options...)
+	}
+}
+
+// Type types a text where the focus is. Each character counts, and Shift where it takes it.
+func (b *Tab) Type(text string) {
+	b.T.Helper()
+	for _, r := range text {
+		b.press(string(r), string(r))
+	}
+}
+
+// press presses one key.
+func (b *Tab) press(name, typed string, options ...chromedp.KeyOption) {
+	b.T.Helper()
+	if k := kb.Keys[[]rune(typed)[0]]; k != nil && k.Shift {
+		b.count("Shift")
+	}
+	b.count(name)
+	b.do("press "+name, chromedp.KeyEvent(typed, options...))
+}
+
+func (b *Tab) count(name string) {
+	if name == " " {
+		name = "Space"
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.presses = append(b.presses, name)
+}
+
+// Presses returns the keys that were pressed since it was last asked.
+func (b *Tab) Presses() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.presses
+	b.presses = nil
+	return out
+}
+
+// SavePresses keeps key presses as a file of lines beside the pictures, with their number.
+func (b *Tab) SavePresses(name string, presses []string) {
+	b.T.Helper()
+	b.save(name, func() []byte {
+		var out strings.Builder
+		for i, key := range presses {
+			fmt.Fprintf(&out, "%4d  %s\n", i+1, key)
+		}
+		fmt.Fprintf(&out, "%d key presses\n", len(presses))
+		return []byte(out.String())
+	})
+}

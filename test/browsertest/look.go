@@ -1,0 +1,132 @@
+package browsertest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// A Look is how a person has the browser.
+type Look struct {
+	Name  string
+	Width int // of the window, px
+	Dark  bool
+	Zoom  int // 2: 200 %
+	Phone bool
+}
+
+// Looks are those that every page is seen in.
+var Looks = []Look{
+	{Name: "1280-light", Width: 1280, Zoom: 1},
+	{Name: "1280-dark", Width: 1280, Zoom: 1, Dark: true},
+	{Name: "320-light", Width: 320, Zoom: 1, Phone: true},
+	{Name: "320-dark", Width: 320, Zoom: 1, Phone: true, Dark: true},
+	{Name: "zoomed", Width: 1280, Zoom: 2},
+}
+
+const height = 900 // of the window, px
+
+// Look changes how the browser is had. As in life, a zoom of 200 % leaves half the room.
+func (b *Tab) Look(l Look) {
+	b.T.Helper()
+	b.look = l
+	scheme := "light"
+	if l.Dark {
+		scheme = "dark"
+	}
+	b.do("look "+l.Name, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}}); err != nil {
+			return err
+		}
+		_, err := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: int64(l.Width / l.Zoom), Height: int64(height / l.Zoom), DeviceScaleFactor: float64(l.Zoom), Mobile: l.Phone,
+		})
+		return err
+	}))
+}
+
+// Scripts switches the scripts of pages on or off, from the next page on.
+func (b *Tab) Scripts(on bool) {
+	b.T.Helper()
+	b.do("switch scripts", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+		return err
+	}))
+}
+
+// Fits fails the test if the page is wider than the window.
+func (b *Tab) Fits() {
+	b.T.Helper()
+	if width, who := b.width(); width > b.room() {
+		b.T.Errorf("%s, %s: the page is %d px wide, the window %d; too wide is\n%s", b.Path(), b.look.Name, width, b.room(), strings.Join(who, "\n"))
+	}
+}
+
+// room returns the width of the window in the page's pixels.
+func (b *Tab) room() int { return b.look.Width / b.look.Zoom }
+
+// width returns how wide the page is, and some of what is too wide in it. What scrolls in a box of
+// its own is not, unless the box itself sticks out.
+func (b *Tab) width() (px int, who []string) {
+	b.T.Helper()
+	type extent struct {
+		Width int
+		Who   []string
+	}
+	e := Eval[extent](b, `(room => {
+		const who = [...document.querySelectorAll('body *')].filter(e => {
+			if (!e.getClientRects().length || e.getBoundingClientRect().right <= room + 0.5) return false;
+			for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (getComputedStyle(p).overflowX !== 'visible') return false;
+			return true;
+		}).map(e => e.outerHTML.slice(0, 120));
+		return {width: Math.max(document.scrollingElement.scrollWidth, window.innerWidth), who: who.slice(0, 5)};
+	})(`+strconv.Itoa(b.room())+`)`)
+	return e.Width, e.Who
+}
+
+// Everywhere checks the page in each of [Looks]: it fits, it is accessible; and keeps a picture of each.
+func (b *Tab) Everywhere(name string) {
+	b.T.Helper()
+	before := b.look
+	for _, l := range Looks {
+		b.Look(l)
+		b.Fits()
+		b.Accessible()
+		b.keep(name+"-"+l.Name, true)
+	}
+	b.Look(before)
+}
+
+// Shot keeps a picture of the whole page as it is.
+func (b *Tab) Shot(name string) { b.T.Helper(); b.keep(name, true) }
+
+// keep writes a picture; one that must exist fails the test if it cannot be had.
+func (b *Tab) keep(name string, must bool) {
+	b.T.Helper()
+	b.save(name+".png", func() []byte {
+		shot := func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
+			m, err := cdp.Call(ctx, t, page.GetLayoutMetrics, cdp.Empty{})
+			if err != nil {
+				return nil, err
+			}
+			beyond := true
+			r, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
+				CaptureBeyondViewport: &beyond,
+				Clip:                  &page.Viewport{Width: m.CSSContentSize.Width, Height: min(m.CSSContentSize.Height, 6000), Scale: 1},
+			})
+			return r.Data, err
+		}
+		if must {
+			return run(b, "picture "+name, shot)
+		}
+		data, _ := chromedp.Run(b.ctx, shot) // the test fails anyway
+		return data
+	})
+}
