@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/probetest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -38,7 +39,7 @@ func startGuarded(t *testing.T, mode string, env map[string]string) *guarded {
 		upstreamtest.Tool(probetest.Long, "it is a secret", `{"readOnlyHint":true}`, "path"),
 	}})
 	dir, addr := t.TempDir(), local.Addr(t) // the audience of the issuer's tokens is made of it
-	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers":{"files":{"url":%q,"approval":"off"},"vault":{"url":%q,"approval":"off"}},"gateway":{"mode":%q}}`, g.files.URL, g.vault.URL, mode))
 	g.audience = "http://" + addr + "/mcp"
 	all := map[string]string{
 		"PORTCULLIS_AUTH": "jwt,token", "PORTCULLIS_ISSUER": g.issuer.URL, "PORTCULLIS_AUDIENCE": g.audience + "," + g.audience + "/readonly", "PORTCULLIS_ALGORITHMS": "ES256,RS256",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -63,7 +64,7 @@ func TestBanner(t *testing.T) {
 	bare := func(t *testing.T) *upstreamtest.Server { return upstreamtest.New(t, upstreamtest.Options{}) }
 	dead := func(t *testing.T) *upstreamtest.Server { s := good(t); s.Refuse(); return s }
 	before := func(t *testing.T, dir, config string) {
-		writeConfig(t, dir, config)
+		programtest.WriteConfig(t, dir, config)
 		if err := start(t, dir).stop(); err != nil {
 			t.Error(err)
 		}
@@ -74,27 +75,31 @@ func TestBanner(t *testing.T) {
 		args []string
 	}{
 		{"no config", func(*testing.T, string) {}, nil},
-		{"broken config", func(t *testing.T, dir string) { writeConfig(t, dir, brokenConfig) }, nil},
+		{"broken config", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, brokenConfig) }, nil},
 		{"broken config beside a last good one", func(t *testing.T, dir string) {
 			before(t, dir, configOf("s "+good(t).URL))
-			writeConfig(t, dir, brokenConfig)
+			programtest.WriteConfig(t, dir, brokenConfig)
 		}, nil},
 		{"broken policy", func(t *testing.T, dir string) {
-			writeConfig(t, dir, configOf("s "+good(t).URL))
-			writePolicy(t, dir, "@id(\"a\")\nforbid (principal, action, resource) when { resource.teir == \"read\" };\n")
+			programtest.WriteConfig(t, dir, configOf("s "+good(t).URL))
+			programtest.WritePolicy(t, dir, "@id(\"a\")\nforbid (principal, action, resource) when { resource.teir == \"read\" };\n")
 		}, nil},
-		{"no server", func(t *testing.T, dir string) { writeConfig(t, dir, `{"mcpServers": {}}`) }, nil},
-		{"all servers down", func(t *testing.T, dir string) { writeConfig(t, dir, configOf("a "+dead(t).URL, "b "+dead(t).URL)) }, nil},
+		{"no server", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, `{"mcpServers": {}}`) }, nil},
+		{"all servers down", func(t *testing.T, dir string) {
+			programtest.WriteConfig(t, dir, configOf("a "+dead(t).URL, "b "+dead(t).URL))
+		}, nil},
 		{"all servers down that were there before", func(t *testing.T, dir string) {
 			s := good(t)
 			before(t, dir, configOf("s "+s.URL))
 			s.Refuse()
 		}, nil},
-		{"all servers off", func(t *testing.T, dir string) { writeConfig(t, dir, configOf("s "+good(t).URL+` , "enabled": false`)) }, nil},
-		{"empty catalog", func(t *testing.T, dir string) { writeConfig(t, dir, configOf("s "+bare(t).URL)) }, nil},
-		{"ok", func(t *testing.T, dir string) { writeConfig(t, dir, configOf("s "+good(t).URL)) }, nil},
+		{"all servers off", func(t *testing.T, dir string) {
+			programtest.WriteConfig(t, dir, configOf("s "+good(t).URL+` , "enabled": false`))
+		}, nil},
+		{"empty catalog", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, configOf("s "+bare(t).URL)) }, nil},
+		{"ok", func(t *testing.T, dir string) { programtest.WriteConfig(t, dir, configOf("s "+good(t).URL)) }, nil},
 		{"ok, with one server down, one off and warnings", func(t *testing.T, dir string) {
-			writeConfig(t, dir, configOf("down "+dead(t).URL, "off "+bare(t).URL+` , "enabled": false`,
+			programtest.WriteConfig(t, dir, configOf("down "+dead(t).URL, "off "+bare(t).URL+` , "enabled": false`,
 				"s "+good(t).URL+` , "disabled_tools": ["nope"], "approval": "manual", "headers": {"Authorization": "Bearer 0123456789abcdef"}`))
 		}, nil},
 		{"required server down", func(t *testing.T, dir string) {
@@ -119,11 +124,11 @@ func TestBannerShownAgain(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", `{}`)}})
 	dir := t.TempDir()
 	p := start(t, dir)
-	writeConfig(t, dir, configOf("s "+s.URL))
+	programtest.WriteConfig(t, dir, configOf("s "+s.URL))
 	p.waitFor("portcullis is ready", 1)
-	writeConfig(t, dir, configOf("s "+s.URL)+"\n")
+	programtest.WriteConfig(t, dir, configOf("s "+s.URL)+"\n")
 	local.Until(t, "the changed file is synced", func() bool { return strings.Count(p.log.String(), "catalog synced") == 2 })
-	writeConfig(t, dir, brokenConfig)
+	programtest.WriteConfig(t, dir, brokenConfig)
 	p.waitFor("portcullis is running, with 1 problem", 1)
 	if got := strings.Count(p.out.String(), "portcullis is"); got != 3 {
 		t.Errorf("%d banners, want 3:\n%s", got, p.out)

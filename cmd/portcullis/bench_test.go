@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -71,10 +71,7 @@ func BenchmarkSync(b *testing.B) {
 func BenchmarkStartToFirstAnswer(b *testing.B) {
 	w := newReal(b, `, "approval": "off"`)
 	require.OK(b, w.stop())
-	bin := filepath.Join(b.TempDir(), "local")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	bin := programtest.Build(b)
 	latencies(b, func(int) {
 		addr := local.Addr(b)
 		cmd := exec.CommandContext(b.Context(), bin, "serve", "--dir", w.dir, "--addr", addr)

@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -24,7 +25,7 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 	if from != "" {
 		require.OK(t, os.CopyFS(filepath.Join(dir, "catalog"), os.DirFS(filepath.Join(from, "catalog"))))
 	}
-	writeConfig(t, dir, config)
+	programtest.WriteConfig(t, dir, config)
 	if policy != "" {
 		require.OK(t, os.WriteFile(filepath.Join(dir, "config", "policy.cedar"), []byte(policy), 0o600))
 	}
@@ -35,7 +36,7 @@ func checked(t *testing.T, from, config, policy string) (string, error) {
 
 func TestCheckUnsetVariables(t *testing.T) {
 	dir := t.TempDir()
-	writeConfig(t, dir, `{"mcpServers": {"files": {"url": "https://files.example/mcp",
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"files": {"url": "https://files.example/mcp",
   "headers": {"Authorization": "Bearer ${env:FILES_TOKEN}", "X-Team": "${env:TEAM}/${env:FILES_TOKEN}"}}}}`)
 	var out strings.Builder
 	getenv := func(name string) string { return map[string]string{"TEAM": "a"}[name] }
@@ -185,13 +186,10 @@ func TestCheckWithoutCatalog(t *testing.T) {
 
 // It also changes nothing in the folder.
 func TestCheckExitCode(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "local")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin := programtest.Build(t)
 	for config, want := range map[string]int{twoServers + `}`: 0, twoServers + `, "x": 1}`: 1} {
 		dir := t.TempDir()
-		writeConfig(t, dir, config)
+		programtest.WriteConfig(t, dir, config)
 		cmd := exec.CommandContext(t.Context(), bin, "check", dir)
 		out, err := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != want {

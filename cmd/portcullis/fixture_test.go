@@ -6,14 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
-	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -53,18 +52,9 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 		return strings.Contains(p.out.String(), "portcullis is")
 	})
 	key, _ := os.ReadFile(filepath.Join(dir, keyFile)) // where none is used there is none
-	p.Client = agenttest.Client{T: t, URL: p.printed(`MCP endpoint +(\S+)/mcp`), Admin: strings.TrimSpace(string(key))}
-	p.link = p.printed(`sign in +(\S+)`)
+	p.Client = agenttest.Client{T: t, URL: p.out.Find(`MCP endpoint +(\S+)/mcp`), Admin: strings.TrimSpace(string(key))}
+	p.link = p.out.Find(`sign in +(\S+)`)
 	return p
-}
-
-// printed returns what the one group of a pattern matches in what was printed; "" if nothing does.
-func (p *program) printed(pattern string) string {
-	m := regexp.MustCompile(pattern).FindStringSubmatch(p.out.String())
-	if m == nil {
-		return ""
-	}
-	return m[1]
 }
 
 // stop ends the program as SIGTERM does; more than once is harmless.
@@ -90,32 +80,8 @@ func (p *program) stranger() *agenttest.Client { return &agenttest.Client{T: p.T
 // configure writes the config whole, as an editor that saves does, and syncs.
 func (p *program) configure(data string) {
 	p.T.Helper()
-	writeConfig(p.T, p.dir, data)
+	programtest.WriteConfig(p.T, p.dir, data)
 	p.Ask(200, "/admin/sync", `{}`, nil)
-}
-
-func writeConfig(t testing.TB, dir, data string) {
-	t.Helper()
-	writeWhole(t, dir, "mcp_config.json", data)
-}
-
-func writePolicy(t testing.TB, dir, data string) {
-	t.Helper()
-	writeWhole(t, dir, "policy.cedar", data)
-}
-
-// writeWhole replaces one of the operator's files at once.
-func writeWhole(t testing.TB, dir, name, data string) {
-	t.Helper()
-	folder := filepath.Join(dir, "config")
-	err := os.MkdirAll(folder, 0o700)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "new"), []byte(data), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, name))
-	}
-	require.OK(t, err)
 }
 
 // servers are upstream servers by name.

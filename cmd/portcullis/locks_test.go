@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -20,7 +21,7 @@ func newReal(t testing.TB, settings string) *realTools {
 	t.Helper()
 	w := &realTools{servers: upstreamtest.Fleet(t, local.Tools(t), upstreamtest.Options{Forget: true})}
 	dir := t.TempDir()
-	writeConfig(t, dir, w.config(settings))
+	programtest.WriteConfig(t, dir, w.config(settings))
 	w.program = start(t, dir)
 	return w
 }
@@ -50,7 +51,7 @@ func (w *realTools) tools() (all []toolSummary) {
 
 func (w *realTools) policy(text string) {
 	w.T.Helper()
-	writePolicy(w.T, w.dir, text)
+	programtest.WritePolicy(w.T, w.dir, text)
 	w.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 

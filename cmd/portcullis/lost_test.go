@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -61,7 +62,7 @@ func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{t: t, dir: t.TempDir()}
 	up := upstreamtest.New(t, upstreamtest.Options{Tools: definitions("Once.", "steady", "freed", "shut", "changed")})
-	writeConfig(t, s.dir, fmt.Sprintf(`{"mcpServers": {"shop": {"url": %q}}}`, up.URL))
+	programtest.WriteConfig(t, s.dir, fmt.Sprintf(`{"mcpServers": {"shop": {"url": %q}}}`, up.URL))
 	s.open(s.dir, func(p *boot.Program, _ string) {
 		s.sync(p)
 		s.decide(p, "freed", approval.Disable)

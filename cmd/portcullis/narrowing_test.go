@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -129,7 +130,7 @@ func TestOperatorSelectionRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newSix(t, "direct", `{}`)
-			writeConfig(t, o.dir, o.configOf(c.tools))
+			programtest.WriteConfig(t, o.dir, o.configOf(c.tools))
 			var state struct {
 				State struct {
 					Config struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/testclients"
 )
@@ -100,7 +101,7 @@ func checkDeed(t *testing.T, name, text string, holds, not []string) {
 func TestServerEverything(t *testing.T) {
 	url := testclients.ServerEverything(t)
 	dir := t.TempDir()
-	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "disabled_tools": ["get-env"]}}}`, url))
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "disabled_tools": ["get-env"]}}}`, url))
 	p := start(t, dir)
 	p.Ask(http.StatusOK, "/admin/tools/everything/get-sum/disable", map[string]any{"note": "not today"}, nil)
 

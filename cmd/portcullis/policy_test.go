@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -40,7 +41,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	if got := o.Call("call_tool_destructive", map[string]any{"name": "files:delete_file"}); got.IsError {
 		t.Fatalf("without a policy the tool answers %s", got.Raw)
 	}
-	writePolicy(t, o.dir, good)
+	programtest.WritePolicy(t, o.dir, good)
 	locked := func(p *program) bool {
 		got := p.Call("call_tool_destructive", map[string]any{"name": "files:delete_file"})
 		return got.IsError && strings.Contains(got.Text, "disabled_by_config") &&
@@ -49,7 +50,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	local.Until(t, "the new policy locks the tool", func() bool { return locked(o.program) })
 	version := o.health().State.Policy.Version
 
-	writePolicy(t, o.dir, "@id(\"typo\")\nforbid (principal, action, resource) when { resource.nam == \"x\" };")
+	programtest.WritePolicy(t, o.dir, "@id(\"typo\")\nforbid (principal, action, resource) when { resource.nam == \"x\" };")
 	stale := func(p *program) bool {
 		r := p.health().Reasons
 		return len(r) == 1 && r[0].Code == "policy_refused"
@@ -76,7 +77,7 @@ forbid (principal, action, resource) when { resource.name like "delete_*" };`
 	again := start(t, o.dir)
 	check(again)
 
-	writePolicy(t, again.dir, strings.Replace(good, "delete_*", "get_*", 1))
+	programtest.WritePolicy(t, again.dir, strings.Replace(good, "delete_*", "get_*", 1))
 	local.Until(t, "the mended policy is in use", func() bool { return again.health().Status == "ok" })
 	if locked(again) {
 		t.Error("the older policy outlives the file that is good")

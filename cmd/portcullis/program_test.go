@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -25,22 +26,22 @@ func ping(t *testing.T) (server *upstreamtest.Server, config func(more string) s
 func TestEditedConfig(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
-	writeConfig(t, dir, config(""))
+	programtest.WriteConfig(t, dir, config(""))
 	p := start(t, dir)
 	call := func() agenttest.Result { return p.Call("call_tool_read", map[string]any{"name": "s:ping"}) }
 	if got := call(); got.IsError {
 		t.Fatalf("the open tool answers %s", got.Raw)
 	}
-	writeConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
+	programtest.WriteConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
 	local.Until(t, "the edited config locks the tool", func() bool { return strings.Contains(call().Text, "disabled_by_config") })
 }
 
 func TestBadConfig(t *testing.T) {
 	_, config := ping(t)
 	dir := t.TempDir()
-	writeConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
+	programtest.WriteConfig(t, dir, config(`, "disabled_tools": ["ping"]`))
 	p := start(t, dir)
-	writeConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"url": "nonsense"}}}`)
 	local.Until(t, "the health says that the config is refused", func() bool {
 		h := p.health()
 		return h.Status == "degraded" && len(h.Reasons) == 1 && h.Reasons[0].Code == "config_refused"
@@ -69,7 +70,7 @@ func TestWithoutConfig(t *testing.T) {
 func TestServerThatComesBack(t *testing.T) {
 	server, config := ping(t)
 	dir := t.TempDir()
-	writeConfig(t, dir, config(""))
+	programtest.WriteConfig(t, dir, config(""))
 	first := start(t, dir)
 	require.OK(t, first.stop())
 	server.Refuse()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -45,7 +46,7 @@ func newEveryLock(t *testing.T, mode string) *everyLock {
 	}
 	c.servers = upstreamtest.Fleet(t, all, upstreamtest.Options{})
 	dir := t.TempDir()
-	writeConfig(t, dir, c.config(map[string]string{"files": `, "approval": "manual"`}, ""))
+	programtest.WriteConfig(t, dir, c.config(map[string]string{"files": `, "approval": "manual"`}, ""))
 	c.program = start(t, dir)
 	for _, path := range []string{"infra/deploy_service", "infra/show_prod_db", "files/get_file"} {
 		c.Ask(http.StatusOK, "/admin/tools/"+path+"/disable", `{}`, nil)
@@ -97,11 +98,11 @@ func TestRemedyOfADenial(t *testing.T) {
 		settings := map[string]string{"files": `, "approval": "manual"`, "attic": `, "enabled": false`}
 		c.configure(c.config(settings, ""))
 		for name, text := range rules {
-			writePolicy(t, c.dir, text)
+			programtest.WritePolicy(t, c.dir, text)
 			c.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 			hold(name)
 		}
-		writePolicy(t, c.dir, "")
+		programtest.WritePolicy(t, c.dir, "")
 		for name, list := range lists {
 			more := map[string]string{"web": list}
 			for server, s := range settings {

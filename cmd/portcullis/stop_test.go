@@ -31,6 +31,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(code())
 	}
-	os.Exit(browsertest.Main(m))
+	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
 }
 
 // A process is the program in a process of its own.
@@ -93,7 +94,7 @@ func TestSIGTERMDuringACall(t *testing.T) {
 		},
 	})
 	dir := t.TempDir()
-	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
 	p := startProcess(t, dir)
 	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
 	}
@@ -111,7 +112,7 @@ func TestSIGTERMDuringASync(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{})
 	s.Fail(upstreamtest.Hang())
 	dir := t.TempDir()
-	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, s.URL))
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, s.URL))
 	p := startProcess(t, dir)
 	local.Until(t, "the server is asked", func() bool { return s.Total() > 0 })
 	if rest := p.terminate(); strings.Contains(rest, "ready") {
@@ -124,7 +125,7 @@ func TestSIGTERMEndsTheSessions(t *testing.T) {
 		Era: upstreamtest.Legacy, Sessions: true, Tools: []json.RawMessage{upstreamtest.Tool("look", "Look.", `{"readOnlyHint":true}`)},
 	})
 	dir := t.TempDir()
-	writeConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}}`, s.URL))
 	p := startProcess(t, dir)
 	for p.stdout.Scan() && !strings.Contains(p.stdout.Text(), "config") {
 	}

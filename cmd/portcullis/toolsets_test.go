@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -48,7 +49,7 @@ func newSix(t *testing.T, mode, tools string, broken ...string) *sixTools {
 		o.servers[name].Fail(upstreamtest.Status(http.StatusServiceUnavailable, "", "Retry-After", "1"))
 	}
 	dir := t.TempDir()
-	writeConfig(t, dir, o.configOf(tools))
+	programtest.WriteConfig(t, dir, o.configOf(tools))
 	o.program = start(t, dir)
 	return o
 }

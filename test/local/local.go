@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,15 @@ func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// Find returns what the one group of a pattern matches in what was written; "" if nothing does.
+func (b *Buffer) Find(pattern string) string {
+	m := regexp.MustCompile(pattern).FindStringSubmatch(b.String())
+	if m == nil {
+		return ""
+	}
+	return m[1]
 }
 
 // Reset forgets what was written.

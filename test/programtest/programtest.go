@@ -1,0 +1,181 @@
+// Package programtest runs cmd/portcullis in a process of its own, as an operator does, for tests
+// that need the whole program and may kill it.
+//
+//	func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
+//
+//	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
+//	p := programtest.Start(t, dir)
+//	p.Call("retrieve_tools", `{"query": "weather"}`)
+//	p.Kill()
+//	p.Start() // again, at the same address
+package programtest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// build is the program, built once for a test binary.
+var build struct {
+	sync.Mutex
+	folder string // "": Main does not run
+	path   string
+}
+
+// Main runs the tests of a package that starts the program, and removes it afterwards. It returns
+// the exit code.
+func Main(run func() int) int {
+	folder, err := os.MkdirTemp("", "portcullis")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	build.folder = folder
+	return run()
+}
+
+// Build returns the path of the program.
+func Build(t testing.TB) string {
+	t.Helper()
+	build.Lock()
+	defer build.Unlock()
+	if build.folder == "" {
+		t.Fatal("TestMain of this package has to call programtest.Main, which removes the program")
+	}
+	if build.path == "" {
+		path := filepath.Join(build.folder, "portcullis")
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/portcullis-mcp/portcullis/cmd/portcullis")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build cmd/portcullis: %v\n%s", err, out)
+		}
+		build.path = path
+	}
+	return build.path
+}
+
+// A Program is the gateway, running, with the key that opens its /admin where there is one.
+type Program struct {
+	agenttest.Client
+	Dir  string
+	Link string // that signs in at /admin; "": there is none
+	Log  local.Buffer
+
+	path, addr string
+	args, env  []string
+	cmd        *exec.Cmd
+	out        *local.Buffer
+	ended      chan error
+}
+
+// Start runs the program on a folder, on a free port, until the test ends, and waits until its
+// first sync is over.
+func Start(t testing.TB, dir string, args ...string) *Program {
+	t.Helper()
+	return StartWith(t, nil, dir, args...)
+}
+
+// StartWith is [Start] with an environment beside this process's.
+func StartWith(t testing.TB, env map[string]string, dir string, args ...string) *Program {
+	t.Helper()
+	p := &Program{Client: agenttest.Client{T: t}, Dir: dir, path: Build(t), addr: "127.0.0.1:0", args: args}
+	for name, value := range env {
+		p.env = append(p.env, name+"="+value)
+	}
+	t.Cleanup(func() {
+		if p.cmd != nil {
+			p.Stop()
+		}
+		if t.Failed() {
+			t.Logf("log of the gateway:\n%s", p.Log.String())
+		}
+	})
+	p.Start()
+	return p
+}
+
+// Start runs the program again, at the same address.
+func (p *Program) Start() {
+	p.T.Helper()
+	p.out, p.ended = &local.Buffer{}, make(chan error, 1)
+	cmd := exec.CommandContext(context.WithoutCancel(p.T.Context()), p.path, append([]string{"serve", "--dir", p.Dir, "--addr", p.addr}, p.args...)...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Stdout, cmd.Stderr = p.out, &p.Log
+	require.OK(p.T, cmd.Start())
+	p.cmd = cmd
+	go func(ended chan<- error) { ended <- cmd.Wait() }(p.ended)
+	local.Until(p.T, "the gateway is ready", func() bool { // it shows its banner in one write
+		if len(p.ended) > 0 {
+			p.cmd = nil
+			p.T.Fatalf("the gateway never got ready: %v\n%s", <-p.ended, p.Log.String())
+		}
+		return strings.Contains(p.out.String(), "portcullis is")
+	})
+	p.URL = p.out.Find(`MCP endpoint +(\S+)/mcp`)
+	p.addr = strings.TrimPrefix(p.URL, "http://")
+	p.Link = p.out.Find(`sign in +(\S+)`)
+	key, _ := os.ReadFile(filepath.Join(p.Dir, "admin.key")) // where none is used there is none
+	p.Admin = strings.TrimSpace(string(key))
+}
+
+// Stop ends the program as SIGTERM does; it must end well.
+func (p *Program) Stop() {
+	p.T.Helper()
+	require.OK(p.T, p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := <-p.ended; err != nil {
+		p.T.Errorf("after SIGTERM: %v\n%s", err, p.Log.String())
+	}
+	p.cmd = nil
+}
+
+// Kill ends the program as a loss of power does.
+func (p *Program) Kill() {
+	p.T.Helper()
+	require.OK(p.T, p.cmd.Process.Kill())
+	if _, killed := errors.AsType[*exec.ExitError](<-p.ended); !killed {
+		p.T.Error("the gateway had ended before it was killed")
+	}
+	p.cmd = nil
+}
+
+// Configure writes the config and syncs.
+func (p *Program) Configure(data string) {
+	p.T.Helper()
+	WriteConfig(p.T, p.Dir, data)
+	p.Sync()
+}
+
+// Sync runs a sync.
+func (p *Program) Sync() {
+	p.T.Helper()
+	p.Ask(200, "/admin/sync", `{}`, nil)
+}
+
+// WriteConfig replaces the config in a gateway's folder at once, as an editor that saves does.
+func WriteConfig(t testing.TB, dir, data string) { t.Helper(); write(t, dir, "mcp_config.json", data) }
+
+// WritePolicy replaces the policy.
+func WritePolicy(t testing.TB, dir, data string) { t.Helper(); write(t, dir, "policy.cedar", data) }
+
+func write(t testing.TB, dir, name, data string) {
+	t.Helper()
+	folder := filepath.Join(dir, "config")
+	err := os.MkdirAll(folder, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "new"), []byte(data), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(filepath.Join(folder, "new"), filepath.Join(folder, name))
+	}
+	require.OK(t, err)
+}
