@@ -4,13 +4,15 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // maxLiteral is how many characters of one literal or property name are shown.
 const maxLiteral = 40
 
 // literals renders an enum.
-func (r *renderer) literals(values []*node) expr {
+func (r *renderer) literals(values []*rawjson.Node) expr {
 	if len(values) == 0 {
 		return expr{text: "never"}
 	}
@@ -25,21 +27,21 @@ func (r *renderer) literals(values []*node) expr {
 	return join(list, "|")
 }
 
-func (r *renderer) literal(v *node) expr {
-	switch v.kind {
+func (r *renderer) literal(v *rawjson.Node) expr {
+	switch v.Kind {
 	case '"':
-		return expr{text: r.quote(v.text)}
+		return expr{text: r.quote(v.Text)}
 	case '0':
-		if len(v.text) > maxLiteral {
+		if len(v.Text) > maxLiteral {
 			return r.lose("number")
 		}
-		return expr{text: v.text}
+		return expr{text: v.Text}
 	case '[':
 		return r.lose("any[]")
 	case '{':
 		return r.lose("object")
 	case 't', 'f', 'n':
-		return expr{text: v.kind.String()}
+		return expr{text: v.Kind.String()}
 	}
 	return r.lose(anything)
 }

@@ -3,6 +3,8 @@ package signature
 import (
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // parameters returns the parameters of a tool, one text each. A schema that is not a plain
@@ -16,7 +18,7 @@ func (r *renderer) parameters() (required, optional []string) {
 		}
 		return []string{e.text}, nil
 	}
-	r.lossy = r.lossy || slices.ContainsFunc(s.keys, restricts)
+	r.lossy = r.lossy || slices.ContainsFunc(s.Keys, restricts)
 	for _, p := range r.properties(s) {
 		if text := r.property(p, 0); p.required {
 			required = append(required, text)
@@ -24,7 +26,7 @@ func (r *renderer) parameters() (required, optional []string) {
 			optional = append(optional, text)
 		}
 	}
-	if extra := s.get("additionalProperties"); extra.object() && len(extra.keys) > 0 {
+	if extra := s.Get("additionalProperties"); extra.Object() && len(extra.Keys) > 0 {
 		optional = append(optional, "[key: string]: "+r.render(extra, 0).text)
 	}
 	return required, optional
@@ -32,13 +34,13 @@ func (r *renderer) parameters() (required, optional []string) {
 
 // plain reports whether an object's members are all in its own keywords. Combinations
 // that only restrict those, such as "one of these two is required", are left out.
-func (r *renderer) plain(s *node) bool {
-	if !s.object() || s.has("$ref", "const", "enum") {
+func (r *renderer) plain(s *rawjson.Node) bool {
+	if !s.Object() || s.Has("$ref", "const", "enum") {
 		return false
 	}
 	for _, key := range combinations() {
-		if list := s.get(key); list != nil {
-			if slices.ContainsFunc(list.kids, shows) {
+		if list := s.Get(key); list != nil {
+			if slices.ContainsFunc(list.Kids, shows) {
 				return false
 			}
 			r.lossy = true
@@ -47,12 +49,12 @@ func (r *renderer) plain(s *node) bool {
 	return true
 }
 
-func (r *renderer) object(s *node, depth int) expr {
+func (r *renderer) object(s *rawjson.Node, depth int) expr {
 	properties := r.properties(s)
-	extra := s.get("additionalProperties")
-	others := extra != nil && !extra.is(false) // properties of any name
+	extra := s.Get("additionalProperties")
+	others := extra != nil && !extra.Is(false) // properties of any name
 	switch {
-	case len(properties) == 0 && (!others || extra.is(true) || len(extra.keys) == 0):
+	case len(properties) == 0 && (!others || extra.Is(true) || len(extra.Keys) == 0):
 		return expr{text: "object"}
 	case depth >= r.scale.depth || r.scale.members == 0:
 		return r.lose("object")
@@ -67,7 +69,7 @@ func (r *renderer) object(s *node, depth int) expr {
 		}
 		list = append(list, r.property(p, depth+1))
 	}
-	if others && !extra.is(true) {
+	if others && !extra.Is(true) {
 		list = append(list, "[key: string]: "+r.render(extra, depth+1).text)
 	}
 	return expr{text: "{" + strings.Join(list, ", ") + "}"}
@@ -76,7 +78,7 @@ func (r *renderer) object(s *node, depth int) expr {
 // A property is one member of an object schema.
 type property struct {
 	name     string
-	schema   *node
+	schema   *rawjson.Node
 	required bool
 }
 
@@ -90,31 +92,31 @@ func (r *renderer) property(p property, depth int) string {
 
 // properties returns the properties of an object schema, the required ones first. One that is
 // required and not described may be anything.
-func (r *renderer) properties(s *node) []property {
-	list := s.list("required")
+func (r *renderer) properties(s *rawjson.Node) []property {
+	list := s.List("required")
 	r.steps += len(list) / wide
 	described := map[string]bool{} // what is required, and whether it is described
 	for _, kid := range list {
-		if kid.kind == '"' {
-			described[kid.text] = false
+		if kid.Kind == '"' {
+			described[kid.Text] = false
 		}
 	}
 	var required, optional []property
-	if p := s.get("properties"); p.object() {
-		r.steps += len(p.keys) / wide
-		for i, name := range p.keys {
+	if p := s.Get("properties"); p.Object() {
+		r.steps += len(p.Keys) / wide
+		for i, name := range p.Keys {
 			if _, ok := described[name]; ok {
 				described[name] = true
-				required = append(required, property{name, p.kids[i], true})
+				required = append(required, property{name, p.Kids[i], true})
 			} else {
-				optional = append(optional, property{name, p.kids[i], false})
+				optional = append(optional, property{name, p.Kids[i], false})
 			}
 		}
 	}
 	for _, kid := range list {
-		if known, ok := described[kid.text]; ok && !known && kid.kind == '"' {
-			described[kid.text] = true
-			required = append(required, property{kid.text, nil, true})
+		if known, ok := described[kid.Text]; ok && !known && kid.Kind == '"' {
+			described[kid.Text] = true
+			required = append(required, property{kid.Text, nil, true})
 		}
 	}
 	return append(required, optional...)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -21,11 +22,11 @@ func CheckReferences(schema json.RawMessage) error {
 	if !mayRefer(schema) {
 		return nil
 	}
-	root, err := parse(schema)
+	root, err := rawjson.Parse(schema)
 	if err != nil {
-		return err
+		return fmt.Errorf("read schema: %w", err)
 	}
-	w := &references{root: root, seen: map[*node]bool{}}
+	w := &references{root: root, seen: map[*rawjson.Node]bool{}}
 	return w.schema(root, false)
 }
 
@@ -41,36 +42,36 @@ func mayRefer(schema []byte) bool {
 
 // References is a walk over the parts of a schema. It enters each part twice at most.
 type references struct {
-	root *node
-	seen map[*node]bool // parts, by whether they have another base
+	root *rawjson.Node
+	seen map[*rawjson.Node]bool // parts, by whether they have another base
 }
 
 // schema checks n as a schema. rebased says that an $id above it, not at the root, gives
 // references in it another base.
-func (w *references) schema(n *node, rebased bool) error {
+func (w *references) schema(n *rawjson.Node, rebased bool) error {
 	switch before, known := w.seen[n]; {
-	case n.kind == 0:
+	case n.Kind == 0:
 		return errors.New("is nested too deeply to be checked for references")
 	case known && (before || !rebased):
 		return nil
 	}
 	w.seen[n] = rebased
-	if n.array() {
-		return w.each(n.kids, rebased)
+	if n.Array() {
+		return w.each(n.Kids, rebased)
 	}
 	if n != w.root { // an $id that begins with # names a place in its own document
-		id := n.string("$id")
-		rebased = rebased || id != "" && !strings.HasPrefix(id, "#") || strings.Contains(n.string("id"), ":")
+		id := n.TextOf("$id")
+		rebased = rebased || id != "" && !strings.HasPrefix(id, "#") || strings.Contains(n.TextOf("id"), ":")
 	}
-	for i, key := range n.keys {
-		if err := w.keyword(key, n.kids[i], rebased); err != nil {
+	for i, key := range n.Keys {
+		if err := w.keyword(key, n.Kids[i], rebased); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *references) each(parts []*node, rebased bool) error {
+func (w *references) each(parts []*rawjson.Node, rebased bool) error {
 	for _, part := range parts {
 		if err := w.schema(part, rebased); err != nil {
 			return err
@@ -79,22 +80,22 @@ func (w *references) each(parts []*node, rebased bool) error {
 	return nil
 }
 
-func (w *references) keyword(key string, value *node, rebased bool) error {
+func (w *references) keyword(key string, value *rawjson.Node, rebased bool) error {
 	switch key {
 	case "$ref", "$dynamicRef", "$recursiveRef":
-		if value.kind == '"' {
-			return w.reference(key, value.text, rebased)
+		if value.Kind == '"' {
+			return w.reference(key, value.Text, rebased)
 		}
 	case "$schema":
-		if s := value.text; value.kind == '"' && s != "" && !published(s) {
+		if s := value.Text; value.Kind == '"' && s != "" && !published(s) {
 			return fmt.Errorf("is written in the dialect %s, which is none of the published ones", text.Quote(s, maxQuoted))
 		}
 		return nil
 	case "const", "enum", "default", "example", "examples": // data
 		return nil
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		if value.object() { // by names of anybody's choice
-			return w.each(value.kids, rebased)
+		if value.Object() { // by names of anybody's choice
+			return w.each(value.Kids, rebased)
 		}
 	}
 	return w.schema(value, rebased)
@@ -110,7 +111,7 @@ func (w *references) reference(key, ref string, rebased bool) error {
 	case rebased:
 		return fmt.Errorf("has a %s %s below an $id of its own, which makes it point elsewhere", key, text.Quote(ref, maxQuoted))
 	}
-	if target := w.root.pointer(ref); target != nil {
+	if target := w.root.Pointer(ref); target != nil {
 		return w.schema(target, rebased)
 	}
 	return nil

@@ -3,6 +3,8 @@ package signature
 import (
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 const (
@@ -12,11 +14,11 @@ const (
 
 // A renderer writes one schema at one scale.
 type renderer struct {
-	root  *node
+	root  *rawjson.Node
 	scale scale
 	lossy bool
 	steps int
-	refs  []*node // targets of the references that are being followed
+	refs  []*rawjson.Node // targets of the references that are being followed
 }
 
 // An expr is a rendered type. loose says that it needs parentheses beside
@@ -56,43 +58,43 @@ func restricts(key string) bool {
 }
 
 // render returns the type that a schema describes. depth counts the objects around it.
-func (r *renderer) render(s *node, depth int) expr {
+func (r *renderer) render(s *rawjson.Node, depth int) expr {
 	r.steps++
 	if s != nil {
-		r.steps += len(s.keys) / wide
+		r.steps += len(s.Keys) / wide
 	}
 	switch {
-	case s == nil || s.is(true):
+	case s == nil || s.Is(true):
 		return expr{text: anything}
-	case s.is(false):
+	case s.Is(false):
 		return expr{text: "never"}
-	case !s.object() || r.steps > maxSteps:
+	case !s.Object() || r.steps > maxSteps:
 		return r.lose(anything)
 	}
-	r.lossy = r.lossy || slices.ContainsFunc(s.keys, restricts)
+	r.lossy = r.lossy || slices.ContainsFunc(s.Keys, restricts)
 	e := r.shape(s, depth)
-	if s.get("nullable").is(true) {
+	if s.Get("nullable").Is(true) {
 		return join([]expr{e, {text: "null"}}, "|")
 	}
 	return e
 }
 
 // shape goes by the first keyword that tells the most.
-func (r *renderer) shape(s *node, depth int) expr {
+func (r *renderer) shape(s *rawjson.Node, depth int) expr {
 	switch {
-	case s.has("$ref"):
+	case s.Has("$ref"):
 		return r.reference(s, depth)
-	case s.has("const"):
-		return r.literals([]*node{s.get("const")})
-	case s.get("enum").array():
-		return r.literals(s.list("enum"))
+	case s.Has("const"):
+		return r.literals([]*rawjson.Node{s.Get("const")})
+	case s.Get("enum").Array():
+		return r.literals(s.List("enum"))
 	}
 	var parts []expr
-	if s.has("properties", "required") {
+	if s.Has("properties", "required") {
 		parts = append(parts, r.object(s, depth))
 	}
 	for _, key := range combinations() {
-		if e, ok := r.combination(s.list(key), key == "allOf", depth); ok {
+		if e, ok := r.combination(s.List(key), key == "allOf", depth); ok {
 			parts = append(parts, e)
 		}
 	}
@@ -106,12 +108,12 @@ func combinations() []string { return []string{"anyOf", "oneOf", "allOf"} }
 
 // reference follows a "$ref" inside the document. One that leads back into itself is
 // cut off where it does.
-func (r *renderer) reference(s *node, depth int) expr {
-	target := r.root.pointer(s.string("$ref"))
+func (r *renderer) reference(s *rawjson.Node, depth int) expr {
+	target := r.root.Pointer(s.TextOf("$ref"))
 	if target == nil || slices.Contains(r.refs, target) {
 		return r.lose(anything)
 	}
-	if s.has("type", "properties", "required", "enum", "const", "items", "anyOf", "oneOf", "allOf") {
+	if s.Has("type", "properties", "required", "enum", "const", "items", "anyOf", "oneOf", "allOf") {
 		r.lossy = true // 2020-12 adds these to the target
 	}
 	r.refs = append(r.refs, target)
@@ -121,7 +123,7 @@ func (r *renderer) reference(s *node, depth int) expr {
 
 // combination renders anyOf and oneOf (any) and allOf (all). It returns false where there
 // is none, or where its members only restrict what stands beside them.
-func (r *renderer) combination(list []*node, all bool, depth int) (expr, bool) {
+func (r *renderer) combination(list []*rawjson.Node, all bool, depth int) (expr, bool) {
 	var parts []expr
 	for _, kid := range list {
 		if !shows(kid) {
@@ -140,43 +142,43 @@ func (r *renderer) combination(list []*node, all bool, depth int) (expr, bool) {
 }
 
 // shows reports whether a schema says what a value looks like.
-func shows(s *node) bool {
-	if !s.object() {
-		return s.is(true) || s.is(false)
+func shows(s *rawjson.Node) bool {
+	if !s.Object() {
+		return s.Is(true) || s.Is(false)
 	}
-	return len(s.keys) == 0 ||
-		s.has("$ref", "const", "enum", "type", "properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties")
+	return len(s.Keys) == 0 ||
+		s.Has("$ref", "const", "enum", "type", "properties", "items", "anyOf", "oneOf", "allOf", "additionalProperties")
 }
 
 // typed goes by "type", or by the keywords that belong to one type.
-func (r *renderer) typed(s *node, depth int) expr {
+func (r *renderer) typed(s *rawjson.Node, depth int) expr {
 	var parts []expr
-	switch t := s.get("type"); {
-	case t.array():
-		for _, kid := range t.kids {
+	switch t := s.Get("type"); {
+	case t.Array():
+		for _, kid := range t.Kids {
 			parts = append(parts, r.named(kid, s, depth))
 		}
 	case t != nil:
 		return r.named(t, s, depth)
-	case s.has("items", "prefixItems"):
+	case s.Has("items", "prefixItems"):
 		return r.array(s, depth)
-	case s.has("additionalProperties"):
+	case s.Has("additionalProperties"):
 		return r.object(s, depth)
 	}
 	return join(parts, "|")
 }
 
 // named renders a schema of which t names the type.
-func (r *renderer) named(t, s *node, depth int) expr {
-	if t.kind != '"' {
+func (r *renderer) named(t, s *rawjson.Node, depth int) expr {
+	if t.Kind != '"' {
 		return r.lose(anything)
 	}
-	switch t.text {
+	switch t.Text {
 	case "string":
-		r.lossy = r.lossy || s.has("format")
-		return expr{text: t.text}
+		r.lossy = r.lossy || s.Has("format")
+		return expr{text: t.Text}
 	case "number", "integer", "boolean", "null":
-		return expr{text: t.text}
+		return expr{text: t.Text}
 	case "array":
 		return r.array(s, depth)
 	case "object":
@@ -185,23 +187,23 @@ func (r *renderer) named(t, s *node, depth int) expr {
 	return r.lose(anything)
 }
 
-func (r *renderer) array(s *node, depth int) expr {
-	first, rest := s.get("prefixItems"), s.get("items")
-	if first == nil && rest.array() {
-		first, rest = rest, s.get("additionalItems")
+func (r *renderer) array(s *rawjson.Node, depth int) expr {
+	first, rest := s.Get("prefixItems"), s.Get("items")
+	if first == nil && rest.Array() {
+		first, rest = rest, s.Get("additionalItems")
 	}
-	if !first.array() {
+	if !first.Array() {
 		return expr{text: r.render(rest, depth).tight() + "[]"}
 	}
 	var list []string
-	for _, kid := range first.kids {
+	for _, kid := range first.Kids {
 		if len(list) == max(1, r.scale.members) {
 			list = append(list, r.lose(more).text)
 			break
 		}
 		list = append(list, r.render(kid, depth).text)
 	}
-	if rest != nil && !rest.is(false) {
+	if rest != nil && !rest.Is(false) {
 		list = append(list, "..."+r.render(rest, depth).tight()+"[]")
 	}
 	return expr{text: "[" + strings.Join(list, ", ") + "]"}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // How long a signature may be, in characters: the parameters, and what is returned.
@@ -59,7 +61,7 @@ func parameters(schema json.RawMessage) (string, bool) {
 	if schema == nil {
 		return "()", false
 	}
-	root, err := parse(schema)
+	root, err := rawjson.Parse(schema)
 	if err != nil {
 		return "(" + more + ")", true
 	}
@@ -96,7 +98,7 @@ func fit(list []string, room int) string {
 }
 
 func result(schema json.RawMessage) (string, bool) {
-	root, err := parse(schema)
+	root, err := rawjson.Parse(schema)
 	if err != nil {
 		return anything, true
 	}

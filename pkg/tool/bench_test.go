@@ -31,7 +31,7 @@ func BenchmarkReadDefinition(b *testing.B) {
 func BenchmarkCanonicalJSON(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := canonicalJSON([]byte(benchmarked)); err != nil {
+		if _, err := Canonical([]byte(benchmarked)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// canonicalJSON returns raw in the canonical form of RFC 8785, with one
+// Canonical returns raw in the canonical form of RFC 8785, with one
 // difference: a number that would come out with another value, because a float64
 // cannot hold it, stays as it is written, so that 9007199254740993 and
 // 9007199254740992 stay two numbers.
 //
 // It refuses what RFC 8785 refuses: a key that stands twice in one object at any
 // depth, invalid UTF-8, a lone surrogate, anything but one JSON value.
-func canonicalJSON(raw []byte) ([]byte, error) {
+func Canonical(raw []byte) ([]byte, error) {
 	b, err := jsontext.AppendFormat(nil, raw, jsontext.ReorderRawObjects(true))
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)

@@ -31,11 +31,11 @@ func TestCanonicalJSON(t *testing.T) {
 		{"bare values", `true`, `true`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := canonicalJSON([]byte(tc.in))
+			got, err := Canonical([]byte(tc.in))
 			if err != nil || string(got) != tc.want {
-				t.Fatalf("canonicalJSON(%s) = %s, %v; want %s", tc.in, got, err, tc.want)
+				t.Fatalf("Canonical(%s) = %s, %v; want %s", tc.in, got, err, tc.want)
 			}
-			again, err := canonicalJSON(got)
+			again, err := Canonical(got)
 			if err != nil || string(again) != tc.want {
 				t.Errorf("CanonicalJSON of it = %s, %v; want no change", again, err)
 			}
@@ -76,8 +76,8 @@ var refused = []struct{ name, in string }{
 func TestCanonicalJSONRefuses(t *testing.T) {
 	for _, tc := range refused {
 		t.Run(tc.name, func(t *testing.T) {
-			if got, err := canonicalJSON([]byte(tc.in)); err == nil {
-				t.Errorf("canonicalJSON(%.80s) = %.80s, want an error", tc.in, got)
+			if got, err := Canonical([]byte(tc.in)); err == nil {
+				t.Errorf("Canonical(%.80s) = %.80s, want an error", tc.in, got)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func ParseDefinition(raw []byte) (Definition, error) {
 	if len(raw) > MaxDefinition {
 		return Definition{}, fmt.Errorf("definition has %d bytes, at most %d are allowed", len(raw), MaxDefinition)
 	}
-	canonical, err := canonicalJSON(raw)
+	canonical, err := Canonical(raw)
 	if err != nil {
 		return Definition{}, fmt.Errorf("definition: %w", err)
 	}

@@ -74,18 +74,18 @@ func FuzzCanonicalJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		got, err := canonicalJSON(in)
+		got, err := Canonical(in)
 		if err != nil {
 			return
 		}
 		if !json.Valid(got) || !utf8.Valid(got) {
-			t.Fatalf("canonicalJSON(%q) = %q, which is not JSON", in, got)
+			t.Fatalf("Canonical(%q) = %q, which is not JSON", in, got)
 		}
-		again, err := canonicalJSON(got)
+		again, err := Canonical(got)
 		if err != nil || !bytes.Equal(again, got) {
-			t.Errorf("canonicalJSON(%q) = %q, %v; want no change", got, again, err)
+			t.Errorf("Canonical(%q) = %q, %v; want no change", got, again, err)
 		}
-		spaced, err := canonicalJSON(append([]byte(" \n"), in...))
+		spaced, err := Canonical(append([]byte(" \n"), in...))
 		if err != nil || !bytes.Equal(spaced, got) {
 			t.Errorf("white space changed %q into %q, %v", got, spaced, err)
 		}

@@ -1,0 +1,155 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDepth is how deep a value is read into nodes; what lies deeper is one node without a kind.
+const maxDepth = 256
+
+// A Node is one JSON value, with the members of an object in the order in which they stand. A
+// document is read into nodes once and then walked many times.
+type Node struct {
+	Kind jsontext.Kind   // 0: deeper than 256 levels
+	Raw  json.RawMessage // its bytes in the document
+	Text string          // of a string, or of a number as it is written
+	Keys []string        // of an object
+	Kids []*Node         // values of an object's members, or elements of an array
+}
+
+// Parse reads a document into nodes. It is lenient.
+func Parse(data []byte) (*Node, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return readNode(d, data)
+}
+
+func readNode(d *jsontext.Decoder, data []byte) (*Node, error) {
+	n := &Node{Kind: d.PeekKind()}
+	deep := d.StackDepth() > maxDepth
+	if deep || n.Kind != '{' && n.Kind != '[' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		end := int(d.InputOffset())
+		n.Raw = data[end-len(value) : end : end]
+		switch {
+		case deep:
+			n.Kind = 0
+		case n.Kind == '"':
+			n.Text = Text(n.Raw)
+		case n.Kind == '0':
+			n.Text = string(n.Raw)
+		}
+		return n, nil
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, err
+	}
+	from := int(d.InputOffset()) - 1
+	for d.PeekKind() != '}' && d.PeekKind() != ']' {
+		if n.Kind == '{' {
+			key, err := d.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			n.Keys = append(n.Keys, key.String())
+		}
+		kid, err := readNode(d, data)
+		if err != nil {
+			return nil, err
+		}
+		n.Kids = append(n.Kids, kid)
+	}
+	_, err := d.ReadToken() // the closing delimiter
+	end := int(d.InputOffset())
+	n.Raw = data[from:end:end]
+	return n, err
+}
+
+// Object reports whether n is an object. No methods of a Node mind a nil one: it is no value.
+func (n *Node) Object() bool { return n != nil && n.Kind == '{' }
+
+// Array reports whether n is an array.
+func (n *Node) Array() bool { return n != nil && n.Kind == '[' }
+
+// Is reports whether n is the boolean b.
+func (n *Node) Is(b bool) bool {
+	return n != nil && (b && n.Kind == 't' || !b && n.Kind == 'f')
+}
+
+// Get returns a member of an object, or nil. Of two with one key the last counts, as in
+// most JSON readers; a definition that was checked has no such pair.
+func (n *Node) Get(key string) *Node {
+	if !n.Object() {
+		return nil
+	}
+	for i := len(n.Keys) - 1; i >= 0; i-- {
+		if n.Keys[i] == key {
+			return n.Kids[i]
+		}
+	}
+	return nil
+}
+
+// TextOf returns the text of a string member, or "".
+func (n *Node) TextOf(key string) string {
+	if v := n.Get(key); v != nil && v.Kind == '"' {
+		return v.Text
+	}
+	return ""
+}
+
+// List returns the elements of an array member, or nil.
+func (n *Node) List(key string) []*Node {
+	if v := n.Get(key); v.Array() {
+		return v.Kids
+	}
+	return nil
+}
+
+// Has reports whether an object has one of the keys.
+func (n *Node) Has(keys ...string) bool {
+	for _, k := range keys {
+		if n.Get(k) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Pointer returns what a reference inside the document, "#" or "#/a/b", points to, or nil.
+func (n *Node) Pointer(ref string) *Node {
+	rest, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	rest, err := url.PathUnescape(rest)
+	if err != nil || rest != "" && rest[0] != '/' {
+		return nil
+	}
+	for part := range jsontext.Pointer(rest).Tokens() {
+		if n = n.step(part); n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// step follows one part of a pointer.
+func (n *Node) step(part string) *Node {
+	if !n.Array() {
+		return n.Get(part)
+	}
+	i, err := strconv.Atoi(part)
+	if err != nil || i < 0 || i >= len(n.Kids) {
+		return nil
+	}
+	return n.Kids[i]
+}

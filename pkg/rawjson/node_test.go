@@ -1,0 +1,69 @@
+package rawjson_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+func TestParse(t *testing.T) {
+	const doc = ` {"b": [1.50, "\u00e4" , null, {}], "a" : {"x":true, "x":false}, "": -0 } `
+	root, err := rawjson.Parse([]byte(doc))
+	require.OK(t, err)
+	for ref, want := range map[string]string{
+		"#": strings.TrimSpace(doc), "#/b": `[1.50, "\u00e4" , null, {}]`, "#/b/0": "1.50", "#/b/1": `"\u00e4"`, "#/b/2": "null", "#/b/3": "{}",
+		"#/a": `{"x":true, "x":false}`, "#/a/x": "false", "#/": "-0",
+	} {
+		if n := root.Pointer(ref); n == nil || string(n.Raw) != want {
+			t.Errorf("%s is %+v, want %s", ref, n, want)
+		}
+	}
+	for _, ref := range []string{"", "b", "#b", "#/c", "#/b/4", "#/b/x", "#/a/x/y", "#/%zz"} {
+		if n := root.Pointer(ref); n != nil {
+			t.Errorf("%s is %s, want nothing", ref, n.Raw)
+		}
+	}
+	if got := root.List("b")[1].Text + root.List("b")[0].Text; got != "ä1.50" {
+		t.Errorf("texts are %q", got)
+	}
+}
+
+func TestParseDepth(t *testing.T) {
+	doc := strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
+	n, err := rawjson.Parse([]byte(doc))
+	require.OK(t, err)
+	depth := 0
+	for ; n.Array() && len(n.Kids) > 0; depth++ {
+		n = n.Kids[0]
+	}
+	if n.Kind != 0 || depth < 200 || len(n.Raw) != len(doc)-2*depth {
+		t.Errorf("the node at depth %d is of kind %q and has %d bytes", depth, n.Kind, len(n.Raw))
+	}
+}
+
+// Every node is the value that its bytes are.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"a":[1,"x",{"b":null}],"c":true}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		root, err := rawjson.Parse(doc)
+		if err != nil {
+			return
+		}
+		var check func(n *rawjson.Node)
+		check = func(n *rawjson.Node) {
+			if !json.Valid(n.Raw) && json.Valid(doc) || n.Kind != 0 && rune(n.Raw[0]) != rune(n.Kind) && n.Kind != '0' {
+				t.Fatalf("a node of kind %q is %q", n.Kind, n.Raw)
+			}
+			if n.Object() && len(n.Keys) != len(n.Kids) {
+				t.Fatalf("%d keys and %d values", len(n.Keys), len(n.Kids))
+			}
+			for _, kid := range n.Kids {
+				check(kid)
+			}
+		}
+		check(root)
+	})
+}
