@@ -1,0 +1,149 @@
+package review
+
+import "math"
+
+// A differ finds what two sequences have in common, by the algorithm of Myers in linear space.
+// What is not marked as deleted or inserted is the same on both sides, in the same order.
+//
+// The work is bounded: where two parts differ by more than limit, the search ends at the point
+// that got furthest, as GNU diff does. The result is then longer than it need be, never wrong, and
+// always the same, which a bound by the clock would not give.
+type differ struct {
+	a, b              []int32
+	deleted, inserted []bool  // by place in a and b
+	fd, bd            []int32 // how far each diagonal got, forward and backward
+	origin            int32   // index in fd and bd of diagonal 0
+	limit             int32
+}
+
+// work is about how many comparisons one diff may take.
+const work = 2 << 20
+
+// diff returns which elements of a are deleted and which of b are inserted. Every element is below kinds.
+func diff(a, b []int32, kinds int) (deleted, inserted []bool) {
+	deleted, inserted = make([]bool, len(a)), make([]bool, len(b))
+	// What the other side lacks can match nothing. Left out, it costs the search nothing.
+	x, atA := shared(a, b, kinds, deleted)
+	y, atB := shared(b, a, kinds, inserted)
+	n := len(x) + len(y)
+	d := &differ{
+		a: x, b: y, deleted: make([]bool, len(x)), inserted: make([]bool, len(y)),
+		fd: make([]int32, n+3), bd: make([]int32, n+3), origin: int32(len(y) + 1), limit: int32(max(8, work/(n+1))),
+	}
+	d.compare(0, int32(len(x)), 0, int32(len(y)))
+	for i, at := range atA {
+		deleted[at] = d.deleted[i]
+	}
+	for i, at := range atB {
+		inserted[at] = d.inserted[i]
+	}
+	return deleted, inserted
+}
+
+// shared returns the elements of a that b has too, with their places, and marks the others.
+func shared(a, b []int32, kinds int, marked []bool) (list []int32, at []int) {
+	has := make([]bool, kinds)
+	for _, e := range b {
+		has[e] = true
+	}
+	for i, e := range a {
+		if marked[i] = !has[e]; has[e] {
+			list, at = append(list, e), append(at, i)
+		}
+	}
+	return list, at
+}
+
+// compare marks the differences between a[ax:ay] and b[bx:by].
+func (d *differ) compare(ax, ay, bx, by int32) {
+	for ax < ay && bx < by && d.a[ax] == d.b[bx] {
+		ax, bx = ax+1, bx+1
+	}
+	for ax < ay && bx < by && d.a[ay-1] == d.b[by-1] {
+		ay, by = ay-1, by-1
+	}
+	if ax == ay || bx == by {
+		for i := ax; i < ay; i++ {
+			d.deleted[i] = true
+		}
+		for i := bx; i < by; i++ {
+			d.inserted[i] = true
+		}
+		return
+	}
+	x, y := d.split(ax, ay, bx, by)
+	d.compare(ax, x, bx, y)
+	d.compare(x, ay, y, by)
+}
+
+// A front is the diagonals that one of the two searches has reached.
+type front struct{ min, max int32 }
+
+// grow takes one more diagonal on either side, as far as there is one, and sets it to none.
+func (f *front) grow(reached []int32, origin, least, most, none int32) {
+	if f.min > least {
+		f.min--
+		reached[origin+f.min-1] = none
+	} else {
+		f.min++
+	}
+	if f.max < most {
+		f.max++
+		reached[origin+f.max+1] = none
+	} else {
+		f.max--
+	}
+}
+
+func (f front) has(k int32) bool { return f.min <= k && k <= f.max }
+
+// split returns a point on a shortest path from (ax, bx) to (ay, by), or beyond limit on a path that
+// is as short as could be found. Diagonal k holds the points with x-y = k.
+func (d *differ) split(ax, ay, bx, by int32) (x, y int32) {
+	least, most := ax-by, ay-bx
+	start, end := ax-bx, ay-by
+	odd := (start-end)&1 != 0
+	forward, backward := front{start, start}, front{end, end}
+	fd, bd, o := d.fd, d.bd, d.origin
+	fd[o+start], bd[o+end] = ax, ay
+	for cost := int32(1); ; cost++ {
+		forward.grow(fd, o, least, most, -1)
+		for k := forward.max; k >= forward.min; k -= 2 {
+			x := max(fd[o+k-1]+1, fd[o+k+1])
+			for x < ay && x-k < by && d.a[x] == d.b[x-k] {
+				x++
+			}
+			if fd[o+k] = x; odd && backward.has(k) && bd[o+k] <= x {
+				return x, x - k
+			}
+		}
+		backward.grow(bd, o, least, most, math.MaxInt32)
+		for k := backward.max; k >= backward.min; k -= 2 {
+			x := min(bd[o+k-1], bd[o+k+1]-1)
+			for ax < x && bx < x-k && d.a[x-1] == d.b[x-k-1] {
+				x--
+			}
+			if bd[o+k] = x; !odd && forward.has(k) && x <= fd[o+k] {
+				return x, x - k
+			}
+		}
+		if cost >= d.limit {
+			return d.furthest(forward, ax, ay, bx, by)
+		}
+	}
+}
+
+// furthest returns the point of the forward search that is furthest from its start.
+func (d *differ) furthest(f front, ax, ay, bx, by int32) (x, y int32) {
+	best := int32(-1)
+	for k := f.max; k >= f.min; k -= 2 {
+		at := min(d.fd[d.origin+k], ay)
+		if at-k > by {
+			at = by + k
+		}
+		if at >= ax && at-k >= bx && at+at-k > best {
+			best, x, y = at+at-k, at, at-k
+		}
+	}
+	return x, y
+}

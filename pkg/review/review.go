@@ -1,0 +1,33 @@
+// Package review says what has changed from one definition of a tool to the next, so that a person
+// reads the change and not the whole: a computed summary, a word diff of texts, a line diff of JSON.
+//
+// It decides nothing and leaves nothing out: whatever differs is marked, if need be more coarsely
+// than it could be. Definitions are written by servers that may be hostile, so the work is bounded by
+// their size alone and not by how they differ.
+package review
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Readable returns s as it is shown to a person: characters that a person does not see are
+// written as numbers, ⟨U+202E⟩, because they could hide instructions that an agent reads.
+func Readable(s string) string { return text.Reveal(s) }
+
+// Indent returns a definition, or a part of one, as text for [Lines]: in canonical form, so that
+// the order of members makes no difference, one member a line. What is no JSON is returned as it is.
+func Indent(raw json.RawMessage) string {
+	canonical, err := tool.Canonical(raw)
+	if err != nil {
+		return string(raw)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, canonical, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
