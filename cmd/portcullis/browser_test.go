@@ -37,7 +37,7 @@ func TestBrowserApproves(t *testing.T) {
 	tab.Click(`input[name=note]`)
 	tab.Type("seen and agreed")
 	tab.Click(`button[value=approve]`)
-	tab.See(`.status.callable`)
+	tab.See(`.chip.callable`)
 	if after := tab.Text(`main`); !strings.Contains(after, "kim") || !strings.Contains(after, "seen and agreed") {
 		t.Errorf("the page does not say who approved and why:\n%s", after)
 	}
@@ -49,16 +49,16 @@ func TestBrowserApproves(t *testing.T) {
 	tab.Goto(p.URL + "/admin")
 	tab.Shot("index")
 	tab.Click(`a[href$="/tickets/comment_on_ticket"]`)
-	tab.See(`.status.disabled_by_user`)
+	tab.See(`.chip.disabled_by_user`)
 	tab.Click(`button[value=enable]`)
-	tab.See(`.status.callable`)
+	tab.See(`.chip.callable`)
 	comment := map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "hello"}}
 	if done := p.Call("call_tool_write", comment); done.IsError {
 		t.Errorf("the enabled tool answers %s", done.Raw)
 	}
 
 	tab.Goto(p.URL + "/admin/tools/notes/delete_note")
-	tab.See(`.status.disabled_by_config`)
+	tab.See(`.chip.disabled_by_config`)
 	if tab.Has(`button[value=approve], button[value=enable]`) {
 		t.Error("what the operator denies has a button that would open it")
 	}
@@ -102,7 +102,7 @@ func TestBrowserSignInLink(t *testing.T) {
 		t.Errorf("a form of another site is answered %s", said)
 	}
 	tab.Goto(page)
-	tab.See(`.status.pending_approval`)
+	tab.See(`.chip.pending_approval`)
 	tab.Click(`header button`)
 	tab.See(`input[name=key]`)
 	tab.Goto(page)

@@ -36,9 +36,9 @@ type Options struct {
 
 // A Console serves /admin and all below it.
 type Console struct {
-	o       Options
-	page    *template.Template
-	handler http.Handler
+	o         Options
+	templates map[string]*template.Template
+	handler   http.Handler
 }
 
 // New returns the console.
@@ -46,7 +46,7 @@ func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{o: o, page: parsePage()}
+	c := &Console{o: o, templates: parseTemplates()}
 	c.handler = c.guard(c.pages(o.API))
 	return c
 }

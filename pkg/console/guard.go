@@ -69,7 +69,9 @@ func isLoopback(host string) bool {
 }
 
 // isPublic reports whether a path is served without credentials: what it takes to sign in.
-func isPublic(path string) bool { return path == "/admin/login" || path == "/admin/style.css" }
+func isPublic(path string) bool {
+	return path == "/admin/login" || strings.HasPrefix(path, "/admin/assets/")
+}
 
 // actor returns the name of who sends r. A bearer credential decides alone; who sends none may be
 // signed in.

@@ -13,6 +13,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
+// An indexPage shows the servers with their tools.
+type indexPage struct {
+	Page
+	Servers  []pageServer
+	Statuses []statusLink
+	Next     string // address of the next page; "": this is the last one
+}
+
 // A statusLink leads to the tools with one status.
 type statusLink struct {
 	Status, Link string
@@ -42,19 +50,24 @@ var toolStatuses = []string{
 	string(lock.PendingApproval), string(lock.DisabledByUser), string(lock.DisabledByConfig), string(lock.ServerDisabled), string(lock.DisabledUnknown), decide.Callable,
 }
 
-// indexPage shows one page of the servers with their tools, or of the tools alone that have one
+// index shows one page of the servers with their tools, or of the tools alone that have one
 // status or one server.
-func (c *Console) indexPage(r *http.Request) (p page) {
+func (c *Console) index(w http.ResponseWriter, r *http.Request) {
 	query, root := r.URL.Query(), rootOf(r)
+	p := &indexPage{Page: Page{Title: "Inbox"}}
+	if r.URL.Path != "/admin" {
+		p.Title, p.Here = "Tools", "tools"
+	}
 	status, server := query.Get("status"), query.Get("server")
 	if status != "" && !slices.Contains(toolStatuses, status) {
-		return page{Status: http.StatusNotFound, Problem: "No tool can have this status."}
+		c.problem(w, r, http.StatusNotFound, "No tool can have this status.")
+		return
 	}
 	v := c.o.Desk.View(r.Context())
 	rows, next, err := decide.Cut(decide.Paging{Limit: defaultPage, After: query.Get("after")}, "index", rowsOf(v, server, status), func(x row) string { return x.key })
 	if err != nil {
-		e := c.o.Desk.Explain(r.Context(), "page", err)
-		return page{Status: e.Status, Problem: e.Detail}
+		c.failed(w, r, "page", err)
+		return
 	}
 	p.Statuses = statusLinks(v, root, server, status)
 	outcomes := map[string]decide.Outcome{}
@@ -76,7 +89,7 @@ func (c *Console) indexPage(r *http.Request) (p page) {
 	if len(v.Servers()) == 0 {
 		p.Problem = "There is no catalog yet, or no server is configured."
 	}
-	return p
+	c.render(w, r, http.StatusOK, "index", p)
 }
 
 // rowsOf returns the lines of the index. Where it is about some tools only, a server without one

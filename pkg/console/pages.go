@@ -2,12 +2,8 @@ package console
 
 import (
 	"bytes"
-	"cmp"
-	_ "embed" // the page and its style
 	"encoding/json"
 	"fmt"
-	"html/template"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,35 +16,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-//go:embed page.html
-var pageHTML string
-
-//go:embed style.css
-var styleCSS []byte
-
-// pageCSP lets the page load its style and send its form, and nothing else.
-const pageCSP = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
 // maxForm is the longest form that is read, in bytes.
 const maxForm = 64 << 10
 
-// A page is what page.html shows: one tool, the servers with their tools, or how to sign in.
-type page struct {
-	Status  int    // of the answer; 0: 200
-	Title   string // "": Portcullis
-	Root    string // relative address of what /admin lies in; set as the page is written
-	Actor   string // who can sign out; set as the page is written
-	Problem string
-	SignIn  *signIn
+// A toolPage shows one tool, with the forms that decide about it.
+type toolPage struct {
+	Page
 	Tool    *decide.Tool
 	Actions []string // buttons
 	Note    string   // what stood in the form that was refused
 	Before  *text    // the definition approved before, if it is another
 	Now     text
-
-	Servers  []pageServer
-	Statuses []statusLink
-	Next     string // address of the next page; "": this is the last one
 }
 
 // A text is a definition in three parts: head and tail are the same before and now.
@@ -57,24 +35,17 @@ type text struct{ Head, Changed, Tail string }
 // pages serves browsers, at the addresses that remediations link to; everything else is next's.
 func (c *Console) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin", func(w http.ResponseWriter, r *http.Request) { c.write(w, r, c.indexPage(r)) })
-	mux.Handle("GET /admin/tools", c.pageOr(next, c.indexPage))
+	mux.HandleFunc("GET /admin", c.index)
+	mux.Handle("GET /admin/tools", c.pageOr(next, c.index))
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) { leadTo(w, http.StatusPermanentRedirect, "../admin") })
-	mux.HandleFunc("GET /admin/login", c.loginPage)
+	mux.HandleFunc("GET /admin/login", c.login)
 	mux.HandleFunc("POST /admin/login", c.submitLogin)
 	mux.HandleFunc("POST /admin/logout", c.signOut)
-	mux.HandleFunc("GET /admin/style.css", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		_, _ = w.Write(styleCSS) // the caller has gone if this fails
-	})
-	mux.Handle("GET /admin/tools/{server}/{tool}", c.pageOr(next, c.toolPage))
+	mux.HandleFunc("GET /admin/assets/{name}", serveAsset)
+	mux.Handle("GET /admin/tools/{server}/{tool}", c.pageOr(next, func(w http.ResponseWriter, r *http.Request) { c.tool(w, r, nil) }))
 	mux.HandleFunc("POST /admin/tools/{server}/{tool}", func(w http.ResponseWriter, r *http.Request) {
 		if err := c.submit(w, r); err != nil {
-			e, p := c.o.Desk.Explain(r.Context(), "form", err), c.toolPage(r)
-			if p.Problem == "" {
-				p.Status, p.Problem, p.Note = e.Status, e.Detail, r.PostForm.Get("note")
-			}
-			c.write(w, r, p)
+			c.tool(w, r, err)
 			return
 		}
 		// Sent again by a reload, a form would decide again.
@@ -85,35 +56,15 @@ func (c *Console) pages(next http.Handler) http.Handler {
 }
 
 // pageOr answers a browser with a page, and a program with next.
-func (c *Console) pageOr(next http.Handler, show func(*http.Request) page) http.Handler {
+func (c *Console) pageOr(next http.Handler, page http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		if wantsHTML(r.Header.Get("Accept")) {
-			c.write(w, r, show(r))
+			page(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// parsePage panics if the page is wrong, when the program starts.
-func parsePage() *template.Template { return template.Must(template.New("page").Parse(pageHTML)) }
-
-func (c *Console) write(w http.ResponseWriter, r *http.Request, p page) {
-	p.Title, p.Root = cmp.Or(p.Title, "Portcullis"), rootOf(r)
-	if c.o.Login != nil {
-		p.Actor = decide.ActorOf(r.Context())
-	}
-	var b bytes.Buffer
-	if err := c.page.Execute(&b, p); err != nil {
-		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.Any("error", err))
-		decide.WriteProblem(w, http.StatusInternalServerError, "internal error; the log says more")
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", pageCSP)
-	w.WriteHeader(cmp.Or(p.Status, http.StatusOK))
-	_, _ = b.WriteTo(w) // the caller has gone if this fails
 }
 
 // wantsHTML reports whether the Accept header is a browser's.
@@ -127,22 +78,25 @@ func idOf(r *http.Request) tool.ID {
 	return tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}
 }
 
-func (c *Console) toolPage(r *http.Request) page {
+// tool shows a tool; after a form that was refused, why, with what was typed.
+func (c *Console) tool(w http.ResponseWriter, r *http.Request, refused error) {
 	id := idOf(r)
-	p := page{Title: id.String() + " · Portcullis"}
 	t, err := c.o.Desk.Tool(r.Context(), id)
 	if err != nil {
-		e := c.o.Desk.Explain(r.Context(), "page", err)
-		p.Status, p.Problem = e.Status, e.Detail
-		return p
+		c.failed(w, r, "page", err)
+		return
 	}
-	p.Tool, p.Actions = &t, actionsOf(t)
-	p.Now = text{Head: readable(t.Definition)}
+	p, status := &toolPage{Page: Page{Title: id.String(), Here: "tools"}, Tool: &t, Actions: actionsOf(t)}, http.StatusOK
+	if refused != nil {
+		e := c.o.Desk.Explain(r.Context(), "form", refused)
+		status, p.Problem, p.Note = e.Status, sentence(e.Detail), r.PostForm.Get("note")
+	}
+	p.Now = text{Head: readable(string(indented(t.Definition)))}
 	if t.Approved != nil {
-		before, now := compare(readable(t.Approved), p.Now.Head)
+		before, now := compare(readable(string(indented(t.Approved))), p.Now.Head)
 		p.Before, p.Now = &before, now
 	}
-	return p
+	c.render(w, r, status, "tool", p)
 }
 
 // actionsOf returns what a person can do about the tool.
@@ -187,16 +141,20 @@ func (c *Console) submit(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// readable returns a definition as text for a person, one member a line. Characters that a person
-// cannot see are written as numbers: they could hide instructions that an agent reads.
-func readable(raw json.RawMessage) string {
+// indented returns a definition with one member a line.
+func indented(raw json.RawMessage) []byte {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		b.Reset()
-		b.Write(raw)
+		return raw
 	}
+	return b.Bytes()
+}
+
+// readable returns what a server wrote as text for a person. Characters that a person cannot see
+// are written as numbers: they could hide instructions that an agent reads.
+func readable(s string) string {
 	var out strings.Builder
-	for _, r := range b.String() {
+	for _, r := range s {
 		if r == '\n' || visible(r) {
 			out.WriteRune(r)
 		} else {

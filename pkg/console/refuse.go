@@ -61,6 +61,6 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case status == http.StatusUnauthorized && c.o.Login != nil:
 		c.askToSignIn(w, r)
 	default:
-		c.write(w, r, page{Status: status, Title: http.StatusText(status), Problem: detail})
+		c.problem(w, r, status, sentence(detail))
 	}
 }

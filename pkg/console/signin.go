@@ -17,16 +17,24 @@ const (
 	cookiePath = "/admin"
 )
 
-const signInTitle = "Sign in · Portcullis"
-
 // maxNext is the longest address, in bytes, that a sign-in leads on to.
 const maxNext = 2048
+
+// A loginPage is the sign-in page.
+type loginPage struct {
+	Page
+	Form *signIn
+}
 
 // A signIn is what the sign-in page shows and sends.
 type signIn struct {
 	Code  string // of the link that was opened; "": the key is asked for
 	Next  string // where to go then, below /admin
 	Ended bool   // a form was sent by somebody who is no longer signed in
+}
+
+func signInPage(problem string, form *signIn) *loginPage {
+	return &loginPage{Page{Title: "Sign in", Problem: problem}, form}
 }
 
 // signedIn returns who is signed in in the browser that sends r. Another program at the same name
@@ -45,7 +53,7 @@ func (c *Console) signedIn(r *http.Request) (actor string, ok bool) {
 func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	next := nextOf(r)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		c.write(w, r, page{Status: http.StatusUnauthorized, Title: signInTitle, SignIn: &signIn{Next: next, Ended: true}})
+		c.render(w, r, http.StatusUnauthorized, "login", signInPage("", &signIn{Next: next, Ended: true}))
 		return
 	}
 	to := rootOf(r) + "admin/login"
@@ -55,17 +63,16 @@ func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	leadTo(w, http.StatusSeeOther, to)
 }
 
-// loginPage asks for the one click by which the code of a link signs in, or for the key.
-func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+// login asks for the one click by which the code of a link signs in, or for the key.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	in := signIn{Code: query.Get("code"), Next: safeNext(query.Get("next"))}
-	p := page{Title: signInTitle, SignIn: &in}
 	if c.o.Login == nil {
-		p.SignIn, p.Status, p.Problem = nil, http.StatusNotFound, "Nobody signs in with a browser here."
 		if c.o.Challenge.Shut != "" {
-			p.Status, p.Problem = http.StatusForbidden, c.o.Challenge.Shut
+			c.problem(w, r, http.StatusForbidden, c.o.Challenge.Shut)
+			return
 		}
-		c.write(w, r, p)
+		c.problem(w, r, http.StatusNotFound, "Nobody signs in with a browser here.")
 		return
 	}
 	if _, ok := c.signedIn(r); ok {
@@ -78,9 +85,11 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Refresh", "0; url="+afterSignIn(in.Next))
 	}
 	if in.Code != "" && !c.o.Login.Takes(in.Code) {
-		in.Code, p.Problem = "", spentCode
+		in.Code = ""
+		c.render(w, r, http.StatusOK, "login", signInPage(spentCode, &in))
+		return
 	}
-	c.write(w, r, p)
+	c.render(w, r, http.StatusOK, "login", signInPage("", &in))
 }
 
 const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
@@ -88,32 +97,30 @@ const spentCode = "This link was used already, is older than ten minutes, or is 
 // submitLogin trades a code or the key for a session.
 func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 	if c.o.Login == nil {
-		c.loginPage(w, r)
+		c.login(w, r)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	p := page{Title: signInTitle, SignIn: &signIn{}}
 	if err := r.ParseForm(); err != nil {
-		p.Status, p.Problem = http.StatusBadRequest, "The form cannot be read."
-		c.write(w, r, p)
+		c.render(w, r, http.StatusBadRequest, "login", signInPage("The form cannot be read.", &signIn{}))
 		return
 	}
-	p.SignIn.Next = safeNext(r.PostForm.Get("next"))
+	next := safeNext(r.PostForm.Get("next"))
 	code := r.PostForm.Get("code")
 	session, ok := c.o.Login.SignIn(cmp.Or(code, strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
 	if !ok {
-		p.Status, p.Problem = http.StatusUnauthorized, "That is not the admin key of this gateway."
+		problem := "That is not the admin key of this gateway."
 		if code != "" {
-			p.Problem = spentCode
+			problem = spentCode
 		}
 		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""))
-		c.write(w, r, p)
+		c.render(w, r, http.StatusUnauthorized, "login", signInPage(problem, &signIn{Next: next}))
 		return
 	}
 	actor, _ := c.o.Login.Actor(session)
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
 	setCookie(w, r, session, 0)
-	leadTo(w, http.StatusSeeOther, afterSignIn(p.SignIn.Next))
+	leadTo(w, http.StatusSeeOther, afterSignIn(next))
 }
 
 // signOut ends the browser's session.

@@ -55,7 +55,7 @@ func TestSignIn(t *testing.T) {
 		if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/admin" || cookie.Name != "portcullis" || len(cookie.Value) < 43 || cookie.Domain != "" {
 			t.Errorf("cookie = %+v", cookie)
 		}
-		if page := h.Send("/admin/tools/fs/read_file", "", browser, "Cookie: "+cookie.Name+"="+cookie.Value).Body; !strings.Contains(page, "kim <button>Sign out") {
+		if page := h.Send("/admin/tools/fs/read_file", "", browser, "Cookie: "+cookie.Name+"="+cookie.Value).Body; !strings.Contains(page, `<span class="actor">kim</span>`) || !strings.Contains(page, "Sign out") {
 			t.Errorf("the page does not say who is signed in: %s", page)
 		}
 		if w, again := h.signIn(url.Values{"code": {code}}); w.Status != http.StatusUnauthorized || again != nil || !strings.Contains(w.Body, "used already") {

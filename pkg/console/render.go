@@ -1,0 +1,171 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+)
+
+// Every page is a file of templates, named as [Console.render] is told, that defines "main". It
+// stands in the one layout (templates/layout.html), which has the head, the header with the
+// navigation, the banner, the live region and <main>; templates/parts.html has what several pages
+// show. To add a page:
+//
+//	type tokensPage struct {
+//		Page
+//		Tokens []token.Token
+//	}
+//
+//	func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
+//		c.render(w, r, http.StatusOK, "tokens", &tokensPage{Page: Page{Title: "Tokens", Here: "tokens"}, Tokens: …})
+//	}
+//
+// with its route in [Console.pages] and, if people look for it, its line in nav. A page that only
+// says what went wrong is [Console.problem], or [Console.failed] for an error of the desk.
+//
+// In a template every address begins with {{.Root}}, which leads to where /admin lies whatever
+// precedes it; every form that changes something has {{template "csrf" $}}; a time is
+// {{template "time" ($.Time .At)}}, a status {{template "status" .Status}}. Text of a server is
+// written as {{readable .}}, never as it is.
+
+//go:embed templates
+var templateFiles embed.FS
+
+// pageCSP lets a page load our own style and script, ask us, and send forms to us.
+const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// A Page is what the layout shows around a page; each page embeds it. The first part is the page's
+// own, the rest is set as it is written.
+type Page struct {
+	Title   string // without the program's name
+	Here    string // its entry in the navigation: a Path of nav
+	Message string // what was done just now; read out
+	Problem string // what went wrong, and that nothing was done
+
+	Root    string // relative address of what /admin lies in: "./", "../", …
+	Actor   string // who is let in; "": nobody, and the page shows nothing of the gateway
+	SignOut bool   // the browser is signed in
+	CSRF    string // proof that a form is ours
+	Keys    bool   // single keys are commands
+	Waiting int    // tools that wait for a decision
+	Banner  []notice
+}
+
+// A notice is a line above every page: something that is wrong with what is in use.
+type notice struct{ Text, Detail string }
+
+// A navItem is an entry of the navigation.
+type navItem struct{ Path, Name string } // Path is below /admin
+
+// nav is what the header leads to.
+var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}}
+
+// A framed page is one that embeds [Page].
+type framed interface{ frame() *Page }
+
+func (p *Page) frame() *Page { return p }
+
+// Nav returns the entries of the navigation.
+func (p *Page) Nav() []navItem { return nav }
+
+// At returns the address of something below /admin.
+func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("admin/"+below, "/") }
+
+// Asset returns the address of a file of ours.
+func (p *Page) Asset(name string) string { return p.Root + "admin/assets/" + assetNames[name] }
+
+// render writes a page, whose main part is the template name.
+func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, data framed) {
+	c.fill(data.frame(), r)
+	var b bytes.Buffer
+	if err := c.templates[name].ExecuteTemplate(&b, "layout", data); err != nil {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.String("page", name), slog.Any("error", err))
+		decide.WriteProblem(w, http.StatusInternalServerError, "internal error; the log says more")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pageCSP)
+	w.WriteHeader(status)
+	_, _ = b.WriteTo(w) // the caller has gone if this fails
+}
+
+// fill sets what the layout shows on every page. Who was not let in is shown nothing of it.
+func (c *Console) fill(p *Page, r *http.Request) {
+	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), true
+	p.Actor = decide.ActorOf(r.Context())
+	if p.Actor == "" {
+		return
+	}
+	p.SignOut = c.o.Login != nil
+	v := c.o.Desk.View(r.Context())
+	for i := range v.Tools().All() {
+		if v.Status(i) == lock.PendingApproval {
+			p.Waiting++
+		}
+	}
+	p.Banner = bannerOf(c.o.Desk.Freshness(r.Context()))
+}
+
+// bannerOf tells of files that are stored and refused.
+func bannerOf(f decide.Freshness) (out []notice) {
+	for _, part := range []struct {
+		name string
+		decide.Part
+	}{{"mcp_config.json", f.Config}, {"policy.cedar", f.Policy}} {
+		if part.Faults == nil {
+			continue
+		}
+		text := part.name + " is refused as it is stored now, and no earlier version is in use"
+		if part.Version != "" {
+			text = part.name + " is refused as it is stored now; the version before it stays in use"
+		}
+		out = append(out, notice{text, part.Faults[0].String()})
+	}
+	return out
+}
+
+// problem answers with a page that says what went wrong.
+func (c *Console) problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	c.render(w, r, status, "problem", &Page{Title: http.StatusText(status), Problem: detail})
+}
+
+// failed is [Console.problem] for an error; what a person may not read of it goes to the log.
+func (c *Console) failed(w http.ResponseWriter, r *http.Request, operation string, err error) {
+	e := c.o.Desk.Explain(r.Context(), operation, err)
+	c.problem(w, r, e.Status, sentence(e.Detail))
+}
+
+// sentence returns a detail as people read it.
+func sentence(detail string) string {
+	if detail == "" || strings.HasSuffix(detail, ".") {
+		return detail
+	}
+	return strings.ToUpper(detail[:1]) + detail[1:] + "."
+}
+
+// parseTemplates panics if a template is wrong, when the program starts.
+func parseTemplates() map[string]*template.Template {
+	funcs := template.FuncMap{"readable": readable, "words": words}
+	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	files, err := fs.Glob(templateFiles, "templates/*.html")
+	if err != nil {
+		panic(err)
+	}
+	out := map[string]*template.Template{}
+	for _, file := range files {
+		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, file))
+	}
+	return out
+}
+
+// words returns a status as people read it.
+func words(status string) string { return strings.ReplaceAll(status, "_", " ") }
