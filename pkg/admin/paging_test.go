@@ -24,7 +24,7 @@ func withMany(t *testing.T, servers, tools int) *fixture {
 
 // A listing is a page of any list.
 type listing struct {
-	Tools   []decide.Summary
+	Tools   []decide.Row
 	Servers []decide.Server
 	Entries []approval.Entry
 	Total   int
@@ -68,7 +68,7 @@ func TestPaging(t *testing.T) {
 		want = append(want, x.ID)
 	}
 	for limit, pages := range map[int]int{1: 21, 4: 6, 7: 3, 20: 2, 21: 1, 200: 1} {
-		got, n := walk(h, "/admin/tools?x=", limit, func() {})
+		got, n := walk(h, "/admin/tools?sort=id", limit, func() {})
 		if diff := cmp.Diff(want, got); diff != "" || n != pages {
 			t.Errorf("by %d: %d pages, want %d (-want +got):\n%s", limit, n, pages, diff)
 		}
@@ -126,7 +126,7 @@ func TestPagingOverAChange(t *testing.T) {
 		func() { h.ByName["server-000"].Tools = h.ByName["server-000"].Tools[4:] }, // what was shown, and the last of the page
 		func() { h.ByName["server-001"].Tools = append(h.ByName["server-001"].Tools, `{"name":"zzz"}`) },
 	}
-	got, _ := walk(h, "/admin/tools?x=", 3, func() {
+	got, _ := walk(h, "/admin/tools?sort=id", 3, func() {
 		if len(steps) > 0 {
 			steps[0]()
 			steps = steps[1:]

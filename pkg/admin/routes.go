@@ -37,7 +37,9 @@ func (a *api) register(mux *http.ServeMux) {
 		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Errors: []int{http.StatusNotFound, http.StatusConflict}}
 	}
 	serve(a, h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
-	serve(a, h, get("list-tools", "/admin/tools", "Tools by server and status"), a.listTools)
+	list := get("list-tools", "/admin/tools", "Tools by status, server, tier, state and words")
+	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
+	serve(a, h, list, a.listTools)
 	serve(a, h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
 	serve(a, h, post("approve-tool", "/admin/tools/{server}/{tool}/approve", "Approve the definition with this hash"), a.approveTool)
 	serve(a, h, post("disable-tool", "/admin/tools/{server}/{tool}/disable", "Lock a tool until somebody enables it"), a.decideTool(approval.ActionDisable))

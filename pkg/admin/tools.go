@@ -3,27 +3,40 @@ package admin
 import (
 	"context"
 	"net/http"
+	"net/url"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
+// toolsInput is the query of a list of tools. The desk reads it, for the pages as well, so that a
+// value which no tool can have is refused in the same words.
 type toolsInput struct {
 	decide.Paging
 	decide.Filter
+	query url.Values
 }
 
-type toolsOutputBody struct {
-	Tools []decide.Summary `json:"tools" nullable:"false" doc:"by id"`
-	Total int              `json:"total" doc:"how many there are on all pages"`
-	decide.Next
+// Resolve implements [huma.Resolver].
+func (in *toolsInput) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	in.query = u.Query()
+	return nil
 }
 
-func (a *api) listTools(ctx context.Context, in *toolsInput) (out toolsOutputBody, err error) {
-	out.Tools, out.Total, out.Next, err = a.desk.List(ctx, in.Filter, in.Paging)
-	return out, err
+func (a *api) listTools(ctx context.Context, in *toolsInput) (decide.Page, error) {
+	f, p, err := decide.ReadQuery(in.query, defaultLimit)
+	if err != nil {
+		return decide.Page{}, err
+	}
+	return a.desk.List(ctx, f, p)
 }
+
+// defaultLimit is how many tools a page has if the request does not say.
+const defaultLimit = 50
 
 type serversOutputBody struct {
 	Servers []decide.Server  `json:"servers" nullable:"false"`

@@ -26,13 +26,23 @@ func (d *Decisions) Len() int { return len(d.byID) }
 // Record returns the tool's record with the decisions applied; known is that of the catalog, nil:
 // none.
 func (d *Decisions) Record(id tool.ID, known *Record) *Record {
-	decision, ok := d.byID[id]
-	if !ok || known != nil && decision.Rev <= known.Rev {
+	rev := int64(-1)
+	if known != nil {
+		rev = known.Rev
+	}
+	decision, ok := d.After(id, rev)
+	if !ok {
 		return known
 	}
 	r := decision.over(known)
 	r.UpdatedAt = time.Time{} // of the older one
 	return r
+}
+
+// After returns the decision about the tool, if it made a later revision of its record than rev.
+func (d *Decisions) After(id tool.ID, rev int64) (Decision, bool) {
+	decision, ok := d.byID[id]
+	return decision, ok && decision.Rev > rev
 }
 
 // apply returns d with page added; d itself if nothing in it is new. A decision of which the same

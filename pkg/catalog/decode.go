@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -191,6 +192,25 @@ func (s *Snapshot) Tool(i int) Tool {
 		}
 	}
 	return t
+}
+
+// Hash returns the hash of the definition of tool i.
+func (s *Snapshot) Hash(i int) tool.Hash { return tool.Hash(s.string(s.row(i)[atHash:])) }
+
+// Texts returns what tool i says of itself to a reader, in which tools are searched for a word.
+func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessage) {
+	row := s.row(i)
+	return s.string(row[atTitle:]), s.string(row[atDescription:]), s.bytes(row[atInput:])
+}
+
+// Standing returns the state of the approval record of tool i, its revision, and when it was
+// written. ok is false if there is none.
+func (s *Snapshot) Standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
+	row := s.row(i)
+	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
+		return "", 0, time.Time{}, false
+	}
+	return approval.State(s.string(row[atState:])), int64(binary.LittleEndian.Uint64(row[atRev:])), readTime(row[atUpdatedAt:]), true
 }
 
 func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record {

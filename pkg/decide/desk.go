@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -37,6 +38,9 @@ type Desk struct {
 	states    *state.Loader
 	approvals approval.Store
 	o         Options
+
+	mu   sync.Mutex
+	last *table // of the newest catalog that was listed
 }
 
 // New returns a Desk over the states of a gateway and its approvals.
@@ -50,7 +54,7 @@ func New(states *state.Loader, approvals approval.Store, o Options) *Desk {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Desk{states, approvals, o}
+	return &Desk{states: states, approvals: approvals, o: o}
 }
 
 // View returns the tools as they are known now.

@@ -26,43 +26,6 @@ func StatusText(s lock.Status) string {
 	return string(s)
 }
 
-// A Summary is one tool in a list.
-type Summary struct {
-	ID      string    `json:"id" doc:"server:tool"`
-	Server  string    `json:"server"`
-	Name    string    `json:"name"`
-	Status  string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
-	Tier    tool.Tier `json:"tier" enum:"read,write,destructive"`
-	Hash    tool.Hash `json:"hash" doc:"of the definition that the catalog holds; an approval names it"`
-	Title   string    `json:"title,omitempty"`
-	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
-}
-
-// A Filter chooses tools. The zero Filter chooses all.
-type Filter struct {
-	Server string `query:"server" doc:"only tools of this server"`
-	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
-}
-
-// List returns a page of the tools, by id, and how many there are on all pages.
-func (d *Desk) List(ctx context.Context, f Filter, p Paging) (tools []Summary, total int, next Next, err error) {
-	v := d.View(ctx)
-	if f.Server != "" && !hasServer(v, f.Server) {
-		return nil, 0, next, refuse(http.StatusNotFound, "no server of this name is configured")
-	}
-	chosen := Choose(v, f)
-	page, next, err := Cut(p, "tools", chosen, func(i int) string { return v.ID(i).String() })
-	tools = make([]Summary, len(page))
-	for n, i := range page {
-		t := v.Tool(i)
-		tools[n] = Summary{
-			ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: StatusText(v.Status(i)), Tier: v.Tier(i), Hash: t.Definition.Hash,
-			Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
-		}
-	}
-	return tools, len(chosen), next, err
-}
-
 // Choose returns the numbers of the tools that f chooses, by id.
 func Choose(v *state.View, f Filter) []int {
 	var out []int

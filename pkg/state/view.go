@@ -70,6 +70,27 @@ func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
 // status decides: see [View.Description].
 func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
 
+// Record returns the approval record of tool i as of the state, without definitions; nil: there is
+// none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
+// its UpdatedAt is zero then.
+func (v *View) Record(i int) *approval.Record {
+	t := v.r.snap.Tool(i)
+	return v.r.decided.Record(t.ID, t.Approval)
+}
+
+// ApprovalState returns the state of the approval record of tool i as of the state; "": there is
+// none.
+func (v *View) ApprovalState(i int) approval.State {
+	state, rev, _, ok := v.r.snap.Standing(i)
+	if !ok {
+		rev = -1
+	}
+	if d, ok := v.r.decided.After(v.r.snap.ID(i), rev); ok {
+		return d.State
+	}
+	return state
+}
+
 // Server returns the server of the visible tool i.
 func (v *View) Server(i int) Server { return v.r.servers[v.r.inventory.rows[i].server] }
 

@@ -35,7 +35,7 @@ const (
 type Desk struct {
 	*gatewaytest.Gateway
 	agenttest.Client
-	T       *testing.T
+	T       testing.TB
 	Console console.Options
 	API     admin.Options
 	Decide  decide.Options
@@ -56,7 +56,7 @@ forbid (principal, action, resource == Tool::"mail:read_drafts");
 
 // New returns a gateway after its first sync: fs is approved, with one tool that
 // the config denies; mail waits, with one tool that a policy denies. Whoever asks is ann.
-func New(t *testing.T) *Desk {
+func New(t testing.TB) *Desk {
 	t.Helper()
 	d := &Desk{Gateway: gatewaytest.New(t), T: t}
 	d.Clock.Set(d.Clock.Now(), time.Millisecond)
@@ -80,7 +80,7 @@ func New(t *testing.T) *Desk {
 }
 
 // WithMany is [New] with so many servers, server-000, …, and so many tools at each.
-func WithMany(t *testing.T, servers, tools int) *Desk {
+func WithMany(t testing.TB, servers, tools int) *Desk {
 	t.Helper()
 	d := New(t)
 	d.ByName = map[string]*gatewaytest.Server{}

@@ -1,0 +1,183 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Filter chooses tools and says in which order they are listed. The zero Filter chooses all.
+type Filter struct {
+	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
+	State  string `query:"state" enum:"new,changed,approved,blocked" doc:"only tools whose current definition is in this state"`
+	Server string `query:"server" doc:"only tools of this server"`
+	Tier   string `query:"tier" enum:"read,write,destructive" doc:"only tools of this tier"`
+	Q      string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter"`
+	Sort   string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
+}
+
+// The orders of a list.
+const (
+	ByRisk   = "risk"
+	ByID     = "id"
+	ByNewest = "newest"
+	ByOldest = "oldest"
+)
+
+// What a list calls the state of a tool's current definition.
+const (
+	StateNew      = "new"     // no definition of the tool is approved
+	StateChanged  = "changed" // another one is
+	StateApproved = "approved"
+	StateBlocked  = "blocked"
+)
+
+// maxQuery is how many bytes of a search are read, maxLimit how many entries a page has at most.
+const (
+	maxQuery = 200
+	maxLimit = 200
+)
+
+// Statuses returns what [Filter.Status] can be, in the order in which people want to see them.
+func Statuses() []string {
+	return []string{
+		string(lock.PendingApproval), string(lock.DisabledByUser), string(lock.DisabledByConfig), string(lock.ServerDisabled), string(lock.DisabledUnknown), Callable,
+	}
+}
+
+// States returns what [Filter.State] can be.
+func States() []string { return []string{StateChanged, StateNew, StateBlocked, StateApproved} }
+
+// Tiers returns what [Filter.Tier] can be.
+func Tiers() []string {
+	return []string{tool.Destructive.String(), tool.Write.String(), tool.Read.String()}
+}
+
+// Sorts returns what [Filter.Sort] can be.
+func Sorts() []string { return []string{ByRisk, ByID, ByNewest, ByOldest} }
+
+// parameters returns the fields of f by the names of their query parameters.
+func (f *Filter) parameters() map[string]*string {
+	return map[string]*string{
+		"status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "q": &f.Q, "sort": &f.Sort,
+	}
+}
+
+// Values returns f as the parameters of a query, without those that are empty.
+func (f Filter) Values() url.Values {
+	out := url.Values{}
+	for name, value := range f.parameters() {
+		if *value != "" {
+			out.Set(name, *value)
+		}
+	}
+	return out
+}
+
+// ReadQuery reads the filter and the page that a query asks for; limit is the default of the page's.
+// A parameter that is not known, stands there twice or cannot have its value is refused by name. What
+// names are known beside those of a list, others says.
+func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Paging, err error) {
+	p.Limit = limit
+	known := f.parameters()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		value := query[name][0]
+		switch field := known[name]; {
+		case len(query[name]) > 1:
+			return f, p, unfit("%s stands there twice; it takes one value", text.Clip(name, 64))
+		case field != nil:
+			*field = value
+		case name == "after":
+			p.After = value
+		case name == "limit":
+			if p.Limit, err = strconv.Atoi(value); err != nil {
+				return f, p, unfit("limit is %s; it takes a number from 1 to %d", text.Quote(value, 64), maxLimit)
+			}
+		case !slices.Contains(others, name):
+			names := append(slices.Sorted(maps.Keys(known)), "limit", "after")
+			return f, p, unfit("%s is no parameter of this list; it takes %s", text.Quote(name, 64), strings.Join(names, ", "))
+		}
+	}
+	return f, p, nil
+}
+
+// unfit refuses a request that can be read and names something that there is not.
+func unfit(format string, args ...any) error {
+	return refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
+}
+
+// check refuses a value that a parameter cannot have, by name.
+func (f Filter) check(servers []state.Server) error {
+	names := make([]string, len(servers))
+	for i, s := range servers {
+		names[i] = s.Config.Name
+	}
+	for _, p := range []struct {
+		name, value string
+		takes       []string
+	}{
+		{"status", f.Status, Statuses()},
+		{"state", f.State, States()},
+		{"tier", f.Tier, Tiers()},
+		{"sort", f.Sort, Sorts()},
+		{"server", f.Server, names},
+	} {
+		if p.value == "" || slices.Contains(p.takes, p.value) {
+			continue
+		}
+		takes := "it takes " + text.List(p.takes, maxNamed)
+		switch {
+		case p.name == "server" && len(names) == 0:
+			takes = "no server is configured"
+		case p.name == "server":
+			takes = "it takes the name of a configured server: " + text.List(names, maxNamed)
+		}
+		return unfit("%s is %s, which it cannot be; %s", p.name, text.Quote(p.value, 64), takes)
+	}
+	if len(f.Q) > maxQuery {
+		return unfit("q has %d bytes; it takes at most %d", len(f.Q), maxQuery)
+	}
+	return nil
+}
+
+// maxNamed is how many values a refusal names.
+const maxNamed = 20
+
+// check refuses a page of a size that no list has.
+func (p Paging) check() error {
+	if p.Limit < 1 || p.Limit > maxLimit {
+		return unfit("limit is %d; it takes a number from 1 to %d", p.Limit, maxLimit)
+	}
+	return nil
+}
+
+// order returns the order that f asks for.
+func (f Filter) order() string {
+	switch {
+	case f.Sort != "":
+		return f.Sort
+	case f.Status == string(lock.PendingApproval):
+		return ByRisk
+	}
+	return ByID
+}
+
+// stateText returns what a list calls the state of a record; "" is that of none.
+func stateText(s approval.State) string {
+	switch s {
+	case approval.Approved, approval.Changed, approval.Blocked:
+		return string(s)
+	case approval.Pending:
+	}
+	return StateNew
+}

@@ -1,0 +1,207 @@
+package decide
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Row is one tool in a list.
+type Row struct {
+	ID      string    `json:"id" doc:"server:tool"`
+	Server  string    `json:"server"`
+	Name    string    `json:"name"`
+	Status  string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
+	State   string    `json:"state" enum:"new,changed,approved,blocked" doc:"of the definition that the catalog holds"`
+	Tier    tool.Tier `json:"tier" enum:"read,write,destructive"`
+	Hash    tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
+	Rev     int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
+	Since   time.Time `json:"since,omitzero" doc:"since when the tool is as it is; of one that waits, since when it does"`
+	Title   string    `json:"title,omitempty"`
+	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
+	By      string    `json:"by,omitempty" doc:"who decided last"`
+	At      time.Time `json:"at,omitzero" doc:"when"`
+	Note    string    `json:"note,omitempty" doc:"of that decision"`
+}
+
+// A Page is a part of the list that a [Filter] chooses.
+type Page struct {
+	Tools  []Row  `json:"tools" nullable:"false"`
+	Total  int    `json:"total" doc:"how many there are on all pages"`
+	Facets Facets `json:"facets" doc:"how many tools there would be with each value of a filter, the other filters being as they are"`
+	Next
+}
+
+// Facets are the values of each filter that some tool has, in the order in which people choose them.
+type Facets struct {
+	Status []Facet `json:"status" nullable:"false"`
+	State  []Facet `json:"state" nullable:"false"`
+	Server []Facet `json:"server" nullable:"false"`
+	Tier   []Facet `json:"tier" nullable:"false"`
+}
+
+// A Facet is how many tools have a value.
+type Facet struct {
+	Value string `json:"value"`
+	Tools int    `json:"tools"`
+}
+
+// List returns a page of the tools that f chooses.
+func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	if err := p.check(); err != nil {
+		return Page{}, err
+	}
+	if err := f.check(v.Servers()); err != nil {
+		return Page{}, err
+	}
+	t := d.table(st, v)
+	name := f.order()
+	o := t.order(name, v)
+	start, err := o.start(name, p, v.ID)
+	if err != nil {
+		return Page{}, err
+	}
+	chosen, from, values := t.choose(f, v, o.list, start)
+	out := Page{Total: len(chosen), Facets: values}
+	page := chosen[from:]
+	if len(page) > p.Limit {
+		page = page[:p.Limit]
+		last := page[p.Limit-1]
+		out.Next.Next = o.cursor(name, last, v.ID(last))
+	}
+	out.Tools = make([]Row, len(page))
+	for n, i := range page {
+		out.Tools[n] = rowOf(v, i)
+	}
+	return out, nil
+}
+
+// facets are the filters of which the values are counted.
+const (
+	byStatus = iota
+	byState
+	byServer
+	byTier
+	facets
+)
+
+// choose returns those of list that f chooses, how many of them come before the place start of
+// list, and the facets.
+func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
+	want := [facets]string{f.Status, f.State, f.Server, f.Tier}
+	var tally [facets]map[string]int
+	for i := range tally {
+		tally[i] = map[string]int{}
+	}
+	words := strings.Fields(strings.ToLower(f.Q))
+	var text []string
+	if len(words) > 0 {
+		text = t.text()
+	}
+	for place, i := range list {
+		if len(words) > 0 && !containsAll(text[i], words) {
+			continue
+		}
+		has := [facets]string{StatusText(v.Status(i)), stateText(v.ApprovalState(i)), v.ID(i).Server, v.Tier(i).String()}
+		misses, missed := 0, 0
+		for n := range has {
+			if want[n] != "" && want[n] != has[n] {
+				misses, missed = misses+1, n
+			}
+		}
+		switch misses {
+		case 0:
+			for n := range has {
+				tally[n][has[n]]++
+			}
+			if chosen = append(chosen, i); place < start {
+				from++
+			}
+		case 1: // another value of this one filter would choose it
+			tally[missed][has[missed]]++
+		}
+	}
+	servers := make([]string, len(v.Servers()))
+	for n, s := range v.Servers() {
+		servers[n] = s.Config.Name
+	}
+	return chosen, from, Facets{
+		Status: facetsOf(Statuses(), tally[byStatus], f.Status), State: facetsOf(States(), tally[byState], f.State),
+		Server: facetsOf(servers, tally[byServer], f.Server), Tier: facetsOf(Tiers(), tally[byTier], f.Tier),
+	}
+}
+
+// facetsOf returns the values that some tool has, and the chosen one.
+func facetsOf(values []string, tally map[string]int, chosen string) []Facet {
+	out := []Facet{}
+	for _, value := range values {
+		if n := tally[value]; n > 0 || value == chosen {
+			out = append(out, Facet{value, n})
+		}
+	}
+	return out
+}
+
+func containsAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// rowOf returns the row of tool i.
+func rowOf(v *state.View, i int) Row {
+	t := v.Tool(i)
+	row := Row{
+		ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
+		Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
+	}
+	if r := v.Record(i); r != nil {
+		row.State, row.Rev = stateText(r.State), r.Rev
+		row.By, row.At, row.Note = r.By, r.At, r.Note
+		row.Since = r.UpdatedAt
+		if r.UpdatedAt.IsZero() { // a decision that the catalog does not know of yet
+			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
+		}
+	}
+	return row
+}
+
+// Neighbours are the place of a tool in a list, and the tools beside it.
+type Neighbours struct {
+	Place, Total   int // from 1; Place is 0 if the list does not have the tool
+	Previous, Next tool.ID
+}
+
+// Neighbours returns where the tool stands in the list that f chooses. If a decision took the tool
+// off the list, its neighbours are those that it had. The zero ID: there is none.
+func (d *Desk) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbours, err error) {
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	if err := f.check(v.Servers()); err != nil {
+		return n, err
+	}
+	i, ok := v.Find(id)
+	if !ok {
+		return n, nil
+	}
+	t := d.table(st, v)
+	o := t.order(f.order(), v)
+	chosen, before, _ := t.choose(f, v, o.list, o.after(o.keys[i], id.String(), v.ID))
+	n.Total = len(chosen)
+	// before counts the tool itself if the list has it.
+	if before > 0 && chosen[before-1] == i {
+		n.Place = before
+		before--
+	}
+	if before > 0 {
+		n.Previous = v.ID(chosen[before-1])
+	}
+	if next := before + min(n.Place, 1); next < len(chosen) {
+		n.Next = v.ID(chosen[next])
+	}
+	return n, nil
+}

@@ -1,0 +1,159 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A table is what lists need to know of the tools of one catalog, worked out once. Nothing in it
+// depends on what people decided since: an order in which each decision moved tools would lose a
+// reviewer's place.
+type table struct {
+	snap  *catalog.Snapshot
+	cfg   *config.Config
+	tools []int // by id
+
+	orders map[string]*order
+	text   func() []string // by number: what is searched, in lower case
+}
+
+// An order is one order of the tools.
+type order struct {
+	once sync.Once
+	keys []int64 // by number
+	list []int   // by key, then by id
+}
+
+// table returns the table of what v shows.
+func (d *Desk) table(st *state.State, v *state.View) *table {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.last; t != nil && t.snap == st.Catalog && t.cfg == st.Config {
+		return t
+	}
+	t := &table{snap: st.Catalog, cfg: st.Config, tools: slices.Collect(v.Tools().All()), orders: map[string]*order{}}
+	for _, name := range Sorts() {
+		t.orders[name] = &order{}
+	}
+	t.text = sync.OnceValue(t.texts)
+	d.last = t
+	return t
+}
+
+// order returns the named order.
+func (t *table) order(name string, v *state.View) *order {
+	o := t.orders[name]
+	o.once.Do(func() {
+		o.list = slices.Clone(t.tools)
+		if len(o.list) == 0 {
+			return
+		}
+		o.keys = make([]int64, t.snap.Len())
+		for _, i := range o.list {
+			o.keys[i] = t.key(name, v, i)
+		}
+		slices.SortFunc(o.list, func(x, y int) int { return cmp.Or(cmp.Compare(o.keys[x], o.keys[y]), cmp.Compare(x, y)) })
+	})
+	return o
+}
+
+// key returns by what tool i is sorted.
+func (t *table) key(name string, v *state.View, i int) int64 {
+	approved, _, updated, ok := t.snap.Standing(i)
+	switch name {
+	case ByRisk:
+		return risk(approved, v.Tier(i))
+	case ByNewest, ByOldest:
+		if !ok {
+			return 0
+		}
+		if name == ByNewest {
+			return -updated.UnixNano()
+		}
+		return updated.UnixNano()
+	}
+	return 0
+}
+
+// risk returns the rank of a tool in the order of the closest look: first what changed after
+// somebody had approved it, then by tier.
+func risk(s approval.State, tier tool.Tier) int64 {
+	rank := int64(slices.Index(States(), stateText(s)))
+	return rank<<8 | int64(tier)
+}
+
+// after returns the place in o of the first tool that comes after the key and id.
+func (o *order) after(key int64, id string, idOf func(int) tool.ID) int {
+	n, found := slices.BinarySearchFunc(o.list, id, func(i int, id string) int {
+		return cmp.Or(cmp.Compare(o.keys[i], key), cmp.Compare(idOf(i).String(), id))
+	})
+	if found {
+		n++
+	}
+	return n
+}
+
+// cursor returns the cursor after tool i in the named order.
+func (o *order) cursor(name string, i int, id tool.ID) string {
+	return cursorOf("tools by "+name, strconv.FormatInt(o.keys[i], 10)+"\x00"+id.String())
+}
+
+// start returns the place in o at which the page begins.
+func (o *order) start(name string, p Paging, idOf func(int) tool.ID) (int, error) {
+	entry, err := p.entry("tools by " + name)
+	if err != nil || entry == "" {
+		return 0, err
+	}
+	head, id, ok := strings.Cut(entry, "\x00")
+	key, err := strconv.ParseInt(head, 10, 64)
+	if !ok || err != nil {
+		return 0, errCursor()
+	}
+	return o.after(key, id, idOf), nil
+}
+
+// texts returns what is searched of each tool.
+func (t *table) texts() []string {
+	if t.snap == nil {
+		return nil
+	}
+	out := make([]string, t.snap.Len())
+	for _, i := range t.tools {
+		title, description, input := t.snap.Texts(i)
+		var b strings.Builder
+		for _, s := range []string{t.snap.ID(i).String(), title, description} {
+			b.WriteString(s)
+			b.WriteByte('\n')
+		}
+		for _, name := range parameters(input) {
+			b.WriteString(name)
+			b.WriteByte('\n')
+		}
+		out[i] = strings.ToLower(b.String())
+	}
+	return out
+}
+
+// parameters returns the names of a schema's properties.
+func parameters(schema json.RawMessage) []string {
+	properties, err := rawjson.Split(rawjson.Get(schema, "properties"), rawjson.Lenient)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(properties))
+	for i, p := range properties {
+		names[i] = p.Name
+	}
+	return names
+}
