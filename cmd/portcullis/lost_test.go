@@ -75,8 +75,8 @@ func newShop(t *testing.T) *shop {
 		s.decide(p, "shut", approval.Disable)
 		r, err := p.Stores.Approvals.Get(t.Context(), tool.ID{Server: "shop", Name: "allowed"})
 		require.OK(t, err)
-		s.decide(p, "allowed", func(r2 approval.Record, actor, note string, now time.Time) (approval.Record, approval.Entry, error) {
-			return approval.Approve(r2, r.CurrentHash, actor, note, now)
+		s.decide(p, "allowed", func(r2 approval.Record, said approval.Said, now time.Time) (approval.Record, approval.Entry, error) {
+			return approval.Approve(r2, r.CurrentHash, said, now)
 		})
 		up.SetTools(definitions("Now other.", "steady", "freed", "shut", "changed", "allowed", "waiting"))
 		s.sync(p)
@@ -99,12 +99,12 @@ func (s *shop) sync(p *boot.Program) {
 	}
 }
 
-func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, string, string, time.Time) (approval.Record, approval.Entry, error)) {
+func (s *shop) decide(p *boot.Program, name string, how func(approval.Record, approval.Said, time.Time) (approval.Record, approval.Entry, error)) {
 	s.t.Helper()
 	r, err := p.Stores.Approvals.Get(s.t.Context(), tool.ID{Server: "shop", Name: name})
 	if err == nil {
 		var e approval.Entry
-		if r, e, err = how(r, "ann", "", time.Now()); err == nil {
+		if r, e, err = how(r, approval.Said{Actor: "ann"}, time.Now()); err == nil {
 			_, err = p.Stores.Approvals.Put(s.t.Context(), r, &e)
 		}
 	}

@@ -50,9 +50,11 @@ const (
 	Off      Mode = "off"       // nothing waits
 )
 
-// Format is the number of the form in which this program writes records. It grows only if a program
-// that knows an earlier form would misread a record; programs keep members that they do not know.
-const Format = 1
+// Format is the number of the newest form of records that this program knows. It grows only if a
+// program that knows an earlier form would misread a record; programs keep members that they do not
+// know. A record without a block is written in form 1, so that a program that knows nothing of
+// blocks goes on with it.
+const Format = 2
 
 // A Record is what is known and was decided about one tool. It outlives the tool, the server and
 // the config.
@@ -78,7 +80,7 @@ type Record struct {
 	Blocked []Remembered `json:"blocked,omitempty"`
 
 	// Endorsed is what a person approved last, never a baseline; its hash is "" if nobody did, or
-	// if that definition was blocked since.
+	// if that definition was blocked since. See [Record.Endorsement].
 	Endorsed Remembered `json:"endorsed,omitzero"`
 
 	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: it cannot be undone
@@ -107,9 +109,9 @@ type Remembered struct {
 
 // An Undo is what a decision replaced, kept for some minutes' second thoughts.
 type Undo struct {
-	Rev            int64        `json:"rev"` // of the record before the decision
+	Action         string       `json:"action"` // what was decided
+	Rev            int64        `json:"rev"`    // of the record before it
 	Disabled       bool         `json:"disabled,omitempty"`
-	ApprovedHash   tool.Hash    `json:"approved_hash"`
 	By             string       `json:"by"`
 	At             time.Time    `json:"at,omitzero"`
 	Note           string       `json:"note,omitempty"`
@@ -119,10 +121,11 @@ type Undo struct {
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 	Lost           *Lost        `json:"lost,omitempty"`
 
-	// Approved is the definition that was approved, byte-exact; nil if Same says that it is still
-	// that of the record. A driver keeps it beside the JSON of the record, as it does definitions.
-	Same     bool            `json:"same,omitempty"`
-	Approved json.RawMessage `json:"-"`
+	// What was approved, if Same does not say that it is what the record says: the hash, and the
+	// definition byte for byte, which a driver keeps beside the JSON of the record.
+	Same         bool            `json:"same,omitempty"`
+	ApprovedHash tool.Hash       `json:"approved_hash,omitempty"`
+	Approved     json.RawMessage `json:"-"`
 }
 
 // ID returns the record's tool id.
@@ -131,7 +134,11 @@ func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool} }
 // Next returns r as a store keeps it after a Put at the given time: at the next revision, and with
 // a later UpdatedAt than before whatever the clock says.
 func (r Record) Next(now time.Time) Record {
-	r.Format = max(r.Format, Format)
+	if r.Format <= Format {
+		if r.Format = 1; len(r.Blocked) > 0 {
+			r.Format = 2
+		}
+	}
 	r.Unknown = r.Unknown.Without("last_seen") // of an earlier version
 	r.Rev = max(r.Rev, r.LostRev) + 1
 	r.LostRev = 0
@@ -178,6 +185,7 @@ type Entry struct {
 	Action string    `json:"action"` // approve, disable, enable, baseline, observe, …
 	Hash   tool.Hash `json:"hash,omitempty"`
 	Note   string    `json:"note,omitempty"`
+	Tell   bool      `json:"tell,omitempty"` // the note may be told to agents
 	At     time.Time `json:"at"`
 	Rev    int64     `json:"rev"` // of the record after it; set by the store
 

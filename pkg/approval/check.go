@@ -34,19 +34,13 @@ func (r Record) Check() error {
 	c.text("note", r.Note, 0, MaxNote)
 	c.text("approved definition", string(r.Approved), 0, tool.MaxDefinition)
 	c.text("current definition", string(r.Current), 0, tool.MaxDefinition)
-	if r.Lost != nil {
-		for _, v := range []*Version{&r.Lost.Catalog, r.Lost.Store} {
-			if v != nil {
-				c.text("who decided what was lost", v.By, 0, MaxActor)
-				c.text("note of what was lost", v.Note, 0, maxLostNote)
-			}
-		}
-	}
+	c.lost(r.Lost)
 	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
 	if u := r.Undo; u != nil {
 		c.text("who decided before", u.By, 0, MaxActor)
 		c.text("note before", u.Note, 0, MaxNote)
 		c.text("approved definition before", string(u.Approved), 0, tool.MaxDefinition)
+		c.lost(u.Lost)
 		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
 		if n := r.size(); n > maxRecord {
 			c = append(c, fmt.Errorf("with what its last decision replaced it has %d bytes, at most %d are allowed", n, maxRecord))
@@ -110,6 +104,20 @@ func escaped(s string) string {
 	}
 	data, _ := json.Marshal(s) // a string has a JSON form
 	return string(data[1 : len(data)-1])
+}
+
+// lost records the faults of two versions of a record.
+func (c *checker) lost(l *Lost) {
+	if l == nil {
+		return
+	}
+	for _, v := range []*Version{&l.Catalog, l.Store} {
+		if v != nil {
+			c.text("who decided what was lost", v.By, 0, MaxActor)
+			c.text("note of what was lost", v.Note, 0, maxLostNote)
+			c.text("who approved what was lost", v.Endorsed.By, 0, maxRememberedBy)
+		}
+	}
 }
 
 // verdicts records the faults of what was decided about definitions.

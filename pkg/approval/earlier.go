@@ -51,7 +51,7 @@ func beginning(s string, n int) string {
 // Earlier returns the approval that the current definition was given once, if it waits now all the
 // same: another definition was approved since, or no approval counts.
 func (r Record) Earlier() (Remembered, bool) {
-	if r.CurrentHash == r.ApprovedHash {
+	if _, blocked := r.block(r.CurrentHash); blocked || r.CurrentHash == r.ApprovedHash {
 		return Remembered{}, false
 	}
 	for _, m := range r.ApprovedBefore {
@@ -62,31 +62,63 @@ func (r Record) Earlier() (Remembered, bool) {
 	return Remembered{}, false
 }
 
+// isPersons reports whether a person decided so, and it is known who.
+func (m Remembered) isPersons() bool { return m.By != "" && m.By != Sync }
+
+// Endorsement returns what a person approved last. In a record of an earlier program, which does not
+// say so, it is found among what was approved before.
+func (r Record) Endorsement() Remembered {
+	if r.Endorsed.Hash == "" && len(r.ApprovedBefore) > 0 && r.ApprovedBefore[0].Hash == r.ApprovedHash && r.ApprovedBefore[0].isPersons() {
+		return r.ApprovedBefore[0]
+	}
+	return r.Endorsed
+}
+
+// approveAgain approves the current definition, as m says that a person once did.
+func (r *Record) approveAgain(m Remembered, now time.Time) {
+	r.ApprovedHash, r.Approved, r.Endorsed = r.CurrentHash, r.Current, m
+	r.By, r.At, r.Note, r.Tell = Sync, stamp(now), "", false
+	r.State = r.derive()
+}
+
 // renamed returns the record of a tool whose server has a new name. It is that of the old name if
-// the definition is the same; else the tool waits, and only its "disabled" stays.
+// the definition is the same; else the tool waits, and only its "disabled" and what is blocked stay.
 func renamed(d Seen) Record {
 	r := *d.From
 	r.Server, r.Tool = d.ID.Server, d.ID.Name
-	r.Rev, r.UpdatedAt = 0, time.Time{}
+	r.Rev, r.UpdatedAt, r.Undo = 0, time.Time{}, nil
 	if r.URL != "" && !SameServer(r.URL, d.URL) {
-		r.ApprovedBefore, r.Lost, r.CurrentHash = nil, nil, ""
+		r.ApprovedBefore, r.Lost, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""
 	}
 	if r.CurrentHash != d.Hash {
 		r.ApprovedHash, r.Approved = "", nil
 		r.CurrentHash, r.Current = d.Hash, d.Definition
+		r.Tell = r.Tell && r.Disabled
 	}
 	r.URL = d.URL
 	r.State = r.derive()
 	return r
 }
 
-// stricter returns r restricted by o: it is disabled if either is, and approved only at a hash that
-// both approve.
+// merged returns r, an older record of the name that a server has now, restricted by o, what was
+// decided since under another name.
+func merged(r, o Record) Record {
+	r = stricter(r, o)
+	r.ApprovedBefore, r.Endorsed = o.ApprovedBefore, o.Endorsed
+	r.withdrawBlocked()
+	r.State = r.derive()
+	return r
+}
+
+// stricter returns r restricted by o: it is disabled if either is, approved only at a hash that both
+// approve, and blocked where either is.
 func stricter(r, o Record) Record {
 	r.Disabled = r.Disabled || o.Disabled
 	if r.ApprovedHash != o.ApprovedHash {
 		r.ApprovedHash, r.Approved = tool.Hash(""), nil
 	}
+	r.addBlocks(r.blocks())
+	r.addBlocks(o.blocks())
 	r.State = r.derive()
 	return r
 }

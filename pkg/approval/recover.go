@@ -25,10 +25,12 @@ type Version struct {
 	At           time.Time `json:"at,omitzero"`
 	Note         string    `json:"note,omitempty"`
 	Rev          int64     `json:"rev"`
+
+	Endorsed Remembered `json:"endorsed,omitzero"`
 }
 
 func (r Record) version() Version {
-	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev}
+	return Version{r.Disabled, r.ApprovedHash, r.By, r.At, beginning(r.Note, maxLostNote), r.Rev, r.Endorsement()}
 }
 
 // IsLost reports whether the store lost the record or was set back to an older version. known is
@@ -48,31 +50,38 @@ func IsLost(stored, known *Record) bool {
 }
 
 // Recover returns the record that counts after [IsLost], and its audit line: the stricter of the
-// two, or known where the store has none. It replaces stored, at a revision beyond both.
+// two, or known where the store has none, with what is blocked in either. It replaces stored, at a
+// revision beyond both. Of what is blocked a known record out of a catalog says only whether the
+// current definition is.
 func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
+	r.Blocked, r.Undo = r.blocks(), nil
 	r.Lost = &Lost{At: stamp(now), Catalog: known.version()}
 	r.Rev, r.LostRev = 0, known.Rev
 	note := "the store had no record"
 	if stored != nil {
-		store := stored.version()
-		if r.URL != "" && stored.URL != "" && !SameServer(r.URL, stored.URL) {
-			store.ApprovedHash = "" // it was another server's
+		store, before := stored.version(), stored.ApprovedBefore
+		if r.URL != "" && stored.URL != "" && !SameServer(r.URL, stored.URL) { // it was another server's
+			store.ApprovedHash, store.Endorsed, before = "", Remembered{}, nil
 		}
 		r = stricter(r, *stored)
 		if store.ApprovedHash == "" {
 			r.ApprovedHash, r.Approved = "", nil
-			r.State = r.derive()
+		}
+		if store.Endorsed.Hash != r.Lost.Catalog.Endorsed.Hash {
+			r.Endorsed = Remembered{}
 		}
 		r.Lost.Store = &store
 		r.Rev = stored.Rev
-		r.ApprovedBefore, r.Unknown, r.Format = stored.ApprovedBefore, stored.Unknown, stored.Format
+		r.ApprovedBefore, r.Unknown, r.Format = before, stored.Unknown, stored.Format
 		if stored.DecidedAt.After(r.DecidedAt) {
 			r.DecidedAt = stored.DecidedAt
 		}
 		note = "the store had an older record; the stricter of the two holds"
 	}
-	return r, *r.entry(ActionRecover, Sync, note, now)
+	r.withdrawBlocked()
+	r.State = r.derive()
+	return r, *r.entry(ActionRecover, Said{Actor: Sync, Note: note}, now)
 }
 
 // KeepRestored settles a recovered record by what the catalog had.
@@ -80,7 +89,7 @@ func KeepRestored(r Record, actor string, now time.Time) (Record, Entry, error) 
 	if r.Lost != nil {
 		r.take(r.Lost.Catalog)
 	}
-	return decide(r, ActionKeepRestored, actor, "", now)
+	return record(r, ActionKeepRestored, Said{Actor: actor}, now)
 }
 
 // AcceptStore settles a recovered record by what the store had. A tool of which the store had
@@ -92,19 +101,23 @@ func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 	case r.Lost != nil:
 		r.take(Version{Disabled: r.Disabled})
 	}
-	return decide(r, ActionAcceptStore, actor, "", now)
+	return record(r, ActionAcceptStore, Said{Actor: actor}, now)
 }
 
-// take replaces the decision of r by v.
+// take replaces the decision of r by v. What is blocked stays so, and what waits by v is not taken
+// for approved earlier: a person who sees that it waits has to say so.
 func (r *Record) take(v Version) {
-	r.Disabled = v.Disabled
+	r.Disabled, r.Endorsed = v.Disabled, v.Endorsed
+	if v.ApprovedHash != r.CurrentHash {
+		r.ApprovedBefore = without(r.ApprovedBefore, r.CurrentHash)
+	}
 	switch v.ApprovedHash {
 	case r.ApprovedHash:
-		return
 	case r.CurrentHash:
 		r.Approved = r.Current
 	default: // the text is gone; a changed tool is shown without it
 		r.Approved = nil
 	}
 	r.ApprovedHash = v.ApprovedHash
+	r.withdrawBlocked()
 }

@@ -3,7 +3,6 @@ package approval
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -43,6 +42,8 @@ type Seen struct {
 	Mode       Mode            // the server's approval mode
 	Baseline   bool            // the list is the first that the server gave
 	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
+	Blocked    []Remembered    // what is blocked under another name of the server; counts as Disabled does
+	Remember   bool            // a definition that a person approved earlier is approved again
 	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
 	Now        time.Time
 }
@@ -51,8 +52,10 @@ type Seen struct {
 // there is none). It returns the record to store and its audit line (nil: none is due). If changed
 // is false there is nothing to store.
 //
-// Only a baseline approves here, and only a tool without a record: whatever people decided, or left
-// waiting, outlives changes of definition, mode and config.
+// Only a baseline approves here, and only a tool without a record; and with Remember what a person
+// approved earlier at this server. Whatever else people decided, or left waiting, outlives changes
+// of definition, mode and config. What is written here cannot be undone, nor what was decided
+// before it.
 func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 	switch {
 	case d.Hash == "": // without a hash nothing can be compared; Facts keeps it locked
@@ -62,24 +65,34 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		return Record{}, nil, false
 	case r == nil && d.From != nil:
 		next = renamed(d)
-		return next, next.entry(ActionRename, Sync, "was "+d.From.ID().String(), d.Now), true
+		return next, next.entry(ActionRename, Said{Actor: Sync, Note: "was " + d.From.ID().String()}, d.Now), true
 	case r == nil:
 		next, e = first(d)
 		return next, e, true
 	}
 	next = *r
-	action := next.see(d)
+	action, note := next.see(d), ""
 	if d.From != nil { // an older record of the new name, from when the server was last called so
-		if strict := stricter(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash {
+		if strict := merged(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash || len(strict.Blocked) != len(next.Blocked) {
 			next, action = strict, ActionRename
 		}
+	}
+	next.State = next.derive()
+	if m, ok := next.Earlier(); ok && d.Remember && m.isPersons() && next.Lost == nil {
+		next.approveAgain(m, d.Now)
+		action, note = ActionRemember, "approved by "+m.By+" on "+m.At.Format(time.DateOnly)
 	}
 	if action == "" {
 		return *r, nil, false
 	}
-	next.State = next.derive()
+	if next.Undo = nil; !next.Disabled && (next.State != r.State || next.CurrentHash != r.CurrentHash || action == ActionMove) {
+		next.Tell = false // it was said of another definition
+	}
+	if b, ok := next.block(next.CurrentHash); ok && action == ActionChange {
+		note = "blocked by " + b.By + " on " + b.At.Format(time.DateOnly)
+	}
 	if action != unrecorded {
-		e = next.entry(action, Sync, "", d.Now)
+		e = next.entry(action, Said{Actor: Sync, Note: note}, d.Now)
 	}
 	return next, e, true
 }
@@ -92,8 +105,9 @@ func (r *Record) see(d Seen) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
 		if r.URL != "" { // "": the record was made before anyone said where
-			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost = "", nil, nil, nil
+			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed = "", nil, nil, nil, Remembered{}
 			r.Disabled = r.Disabled || d.Disabled
+			r.addBlocks(d.Blocked)
 			action = ActionMove
 		}
 		r.URL = d.URL
@@ -123,56 +137,22 @@ func first(d Seen) (Record, *Entry) {
 		Disabled:  d.Disabled,
 		FirstSeen: now,
 	}
+	r.addBlocks(d.Blocked)
 	action := ActionObserve
-	if d.Mode == OnChange && d.Baseline {
+	if d.Mode == OnChange && d.Baseline && !r.isBlocked(d.Hash) {
 		r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
 		r.By, r.At = Sync, now
 		action = ActionBaseline
 	}
-	note := ""
-	if d.Disabled {
-		note = "disabled, as it is under another name of its server"
-	}
 	r.State = r.derive()
-	return r, r.entry(action, Sync, note, d.Now)
-}
-
-// Approve approves the definition with the given hash, the one that the actor saw. It returns
-// [ErrStale] if that is no longer the current one. A disabled tool stays disabled.
-func Approve(r Record, hash tool.Hash, actor, note string, now time.Time) (Record, Entry, error) {
-	if hash == "" || hash != r.CurrentHash {
-		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
+	note := ""
+	switch {
+	case r.Disabled:
+		note = "disabled, as it is under another name of its server"
+	case r.State == Blocked:
+		note = "blocked, as it is under another name of its server"
 	}
-	r.remember(actor, stamp(now))
-	r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
-	return decide(r, ActionApprove, actor, note, now)
-}
-
-// Disable locks the tool until [Enable], whatever happens to its definition.
-func Disable(r Record, actor, note string, now time.Time) (Record, Entry, error) {
-	r.Disabled = true
-	return decide(r, ActionDisable, actor, note, now)
-}
-
-// Enable takes back [Disable]. It approves nothing.
-func Enable(r Record, actor, note string, now time.Time) (Record, Entry, error) {
-	r.Disabled = false
-	return decide(r, ActionEnable, actor, note, now)
-}
-
-// decide records on r who did what, and checks the result. A decision also settles a recovered
-// record: whoever makes it saw the record.
-func decide(r Record, action, actor, note string, now time.Time) (Record, Entry, error) {
-	if actor == "" {
-		return Record{}, Entry{}, fmt.Errorf("%s %q: no actor is named", action, r.ID())
-	}
-	r.State, r.Lost = r.derive(), nil
-	r.By, r.At, r.Note = actor, stamp(now), note
-	r.DecidedAt = later(now, r.DecidedAt)
-	if err := r.Check(); err != nil {
-		return Record{}, Entry{}, fmt.Errorf("%s: %w", action, err)
-	}
-	return r, *r.entry(action, actor, note, now), nil
+	return r, r.entry(action, Said{Actor: Sync, Note: note}, d.Now)
 }
 
 // Facts answers the two questions of [lock.Facts] that are about approval, for the definition with
@@ -183,8 +163,10 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	if r != nil && r.Format > Format {
 		return lock.Unknown, lock.Unknown
 	}
-	userDisabled = lock.FactOf(r != nil && r.Disabled)
+	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.isBlocked(hash)))
 	switch {
+	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be one of them
+		return lock.Unknown, lock.Unknown
 	case mode == Off:
 		return userDisabled, lock.Yes
 	case mode != Manual && mode != OnChange, hash == "":
@@ -195,9 +177,12 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash)
 }
 
-// derive returns the state that the two hashes imply. It does not depend on the mode, so that a
+// derive returns the state that the two hashes and the blocks imply. It does not depend on the mode, so that a
 // server whose approval was off for a while is compared with what was approved before.
 func (r Record) derive() State {
+	if _, blocked := r.block(r.CurrentHash); blocked {
+		return Blocked
+	}
 	switch r.ApprovedHash {
 	case "":
 		return Pending
@@ -208,10 +193,10 @@ func (r Record) derive() State {
 	}
 }
 
-func (r Record) entry(action, actor, note string, now time.Time) *Entry {
+func (r Record) entry(action string, said Said, now time.Time) *Entry {
 	return &Entry{
-		Server: r.Server, Tool: r.Tool, Actor: actor, Action: action,
-		Hash: r.CurrentHash, Note: note, At: stamp(now),
+		Server: r.Server, Tool: r.Tool, Actor: said.Actor, Action: action,
+		Hash: r.CurrentHash, Note: said.Note, Tell: said.Tell, At: stamp(now),
 	}
 }
 

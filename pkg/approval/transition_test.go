@@ -188,7 +188,7 @@ func TestApprove(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := test.record
-			got, e, err := approval.Approve(test.record, test.hash, "bob", "read it", later)
+			got, e, err := approval.Approve(test.record, test.hash, approval.Said{Actor: "bob", Note: "read it"}, later)
 			if test.stale {
 				if !errors.Is(err, approval.ErrStale) {
 					t.Fatalf("Approve = %v, want ErrStale", err)
@@ -205,6 +205,11 @@ func TestApprove(t *testing.T) {
 			if before.State == approval.Changed {
 				want.ApprovedBefore = append(want.ApprovedBefore, approval.Remembered{Hash: before.ApprovedHash})
 			}
+			want.Endorsed = want.ApprovedBefore[0]
+			want.Undo = &approval.Undo{Action: "approve", Rev: 4, By: "ada", At: noon, Note: "fine"}
+			if want.Undo.Same = before.State == approval.Approved; !want.Undo.Same {
+				want.Undo.ApprovedHash, want.Undo.Approved = before.ApprovedHash, before.Approved
+			}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("record (-want +got):\n%s", d)
 			}
@@ -218,11 +223,11 @@ func TestApprove(t *testing.T) {
 
 func TestDisableAndEnable(t *testing.T) {
 	for _, r := range []approval.Record{held(approval.Pending, "", "h1"), held(approval.Changed, "h1", "h2"), held(approval.Approved, "h1", "h1")} {
-		off, e, err := approval.Disable(r, "bob", "too loud", noon)
+		off, e, err := approval.Disable(r, approval.Said{Actor: "bob", Note: "too loud"}, noon)
 		if err != nil || !off.Disabled || off.State != r.State || off.ApprovedHash != r.ApprovedHash || e.Action != "disable" || off.Note != "too loud" {
 			t.Errorf("Disable of a %s tool = %+v, %+v, %v", r.State, off, e, err)
 		}
-		on, e, err := approval.Enable(off, "bob", "", noon)
+		on, e, err := approval.Enable(off, approval.Said{Actor: "bob"}, noon)
 		if err != nil || on.Disabled || on.State != r.State || on.ApprovedHash != r.ApprovedHash || e.Action != "enable" {
 			t.Errorf("Enable of a %s tool = %+v, %+v, %v", r.State, on, e, err)
 		}
@@ -237,9 +242,9 @@ func TestDecisionFields(t *testing.T) {
 		{"a note too long", "bob", strings.Repeat("n", approval.MaxNote+1)},
 		{"a note that is not text", "bob", "\xff"},
 	} {
-		_, _, approve := approval.Approve(r, "h1", test.actor, test.note, noon)
-		_, _, disable := approval.Disable(r, test.actor, test.note, noon)
-		_, _, enable := approval.Enable(r, test.actor, test.note, noon)
+		_, _, approve := approval.Approve(r, "h1", approval.Said{Actor: test.actor, Note: test.note}, noon)
+		_, _, disable := approval.Disable(r, approval.Said{Actor: test.actor, Note: test.note}, noon)
+		_, _, enable := approval.Enable(r, approval.Said{Actor: test.actor, Note: test.note}, noon)
 		if approve == nil || disable == nil || enable == nil {
 			t.Errorf("%s: Approve %v, Disable %v, Enable %v; want an error of each", test.name, approve, disable, enable)
 		}

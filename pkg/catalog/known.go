@@ -149,17 +149,19 @@ func (r *run) recordBefore(from, name string) *approval.Record {
 	return r.records[tool.ID{Server: from, Name: name}]
 }
 
-// disabledElsewhere reports whether the tool is disabled under another name that l's server has, or
-// had in the last version: neither a second name nor two that change places enable it.
-func (r *run) disabledElsewhere(l *list, name string) bool {
+// lockedElsewhere returns whether the tool is disabled under another name that l's server has, or
+// had in the last version, and what of it is blocked there: neither a second name nor two that
+// change places open it.
+func (r *run) lockedElsewhere(l *list, name string) (disabled bool, blocked []approval.Remembered) {
 	for _, k := range r.prev.Servers {
 		if k.Identity == l.key && k.Name != l.server.Name {
-			if held := r.records[tool.ID{Server: k.Name, Name: name}]; held != nil && held.Disabled {
-				return true
+			if held := r.records[tool.ID{Server: k.Name, Name: name}]; held != nil {
+				disabled = disabled || held.Disabled
+				blocked = append(blocked, held.Blocked...)
 			}
 		}
 	}
-	return false
+	return disabled, blocked
 }
 
 // unlisted returns the tools that l does not list now, and that a person decided about under the

@@ -155,6 +155,7 @@ func (r *run) observe(ctx context.Context) error {
 func (r *run) observations(l *list, first bool, from string, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
+		disabled, blocked := r.lockedElsewhere(l, t.Definition.Name)
 		seen := approval.Seen{
 			ID:         tool.ID{Server: l.server.Name, Name: t.Definition.Name},
 			URL:        l.server.URL,
@@ -163,7 +164,8 @@ func (r *run) observations(l *list, first bool, from string, room int) (due []ob
 			Mode:       approval.Mode(l.server.Approval),
 			Baseline:   first,
 			From:       r.recordBefore(from, t.Definition.Name),
-			Disabled:   r.disabledElsewhere(l, t.Definition.Name),
+			Disabled:   disabled,
+			Blocked:    blocked,
 			Now:        r.began,
 		}
 		held := r.records[seen.ID]

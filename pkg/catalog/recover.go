@@ -56,7 +56,7 @@ func (s *Snapshot) Witness() (witness int, ok bool) {
 // read, and recordRest what one takes beside definitions and notes, as a rule.
 const (
 	cheapRecord = 4 << 10
-	recordRest  = 800
+	recordRest  = 1200
 )
 
 // recordSize returns about how many bytes a store keeps of the record in row.

@@ -107,6 +107,45 @@ func TestBaselineOfALostStore(t *testing.T) {
 	wantStands(t, w, "moved: pending", "new: pending", "off: pending", "ok: pending")
 }
 
+// Of a store that is lost, of one that was set back to before a block, and of one from before an
+// unblock: what was blocked in the catalog or in the store stays so, whoever's word holds.
+func TestRecoverBlocked(t *testing.T) {
+	for _, how := range []catalog.Settlement{nil, approval.KeepRestored, approval.AcceptStore} {
+		for name, lose := range map[string]func(w *fixture) *approvaltest.Mem{
+			"lost": func(w *fixture) *approvaltest.Mem {
+				w.Decide("fs:ok", "block")
+				return &approvaltest.Mem{Now: w.Clock.Now}
+			},
+			"set back to before the block": func(w *fixture) *approvaltest.Mem {
+				yesterday := w.Approvals.Copy()
+				w.Decide("fs:ok", "block")
+				return yesterday
+			},
+			"set back to before the unblock": func(w *fixture) *approvaltest.Mem {
+				w.Decide("fs:ok", "block")
+				yesterday := w.Approvals.Copy()
+				w.Decide("fs:ok", "unblock")
+				return yesterday
+			},
+		} {
+			w := newFixture(t)
+			w.place(map[string]string{"fs": here + `,"approval":"off"`})
+			w.lock()
+			store := lose(w)
+			w.sync()
+			w.lose(store)
+			w.sync()
+			if how != nil {
+				w.settle(how)
+			}
+			r := w.Record("fs:ok")
+			if r.State != approval.Blocked || len(r.Blocked) != 1 || r.Blocked[0].By != "ann" {
+				t.Errorf("%s: %s, blocked %+v", name, r.State, r.Blocked)
+			}
+		}
+	}
+}
+
 // Of a table that was set back to yesterday and what the catalog knows, the stricter holds.
 func TestRecoverStricterOfTwo(t *testing.T) {
 	w := newFixture(t)
@@ -243,7 +282,7 @@ func TestRecoverRace(t *testing.T) {
 // enable enables the tool, as a person would.
 func (w *fixture) enable(id string) {
 	w.T.Helper()
-	next, e, err := approval.Enable(w.Record(id), "ann", "", w.Clock.Now())
+	next, e, err := approval.Enable(w.Record(id), approval.Said{Actor: "ann"}, w.Clock.Now())
 	if err == nil {
 		_, err = w.Approvals.Put(w.T.Context(), next, &e)
 	}

@@ -45,7 +45,7 @@ func (w *fixture) lock() {
 // disable disables the tool, as a person would.
 func (w *fixture) disable(id string) {
 	w.T.Helper()
-	next, e, err := approval.Disable(w.Record(id), "ann", "", w.Clock.Now())
+	next, e, err := approval.Disable(w.Record(id), approval.Said{Actor: "ann"}, w.Clock.Now())
 	if err == nil {
 		_, err = w.Approvals.Put(w.T.Context(), next, &e)
 	}
@@ -169,8 +169,8 @@ func TestRenamedWhileAToolIsAway(t *testing.T) {
 	}
 }
 
-// Where nothing waits for approval, "disabled" is all that shuts a tool.
-func TestRenameOfDisabledTools(t *testing.T) {
+// Where nothing waits for approval, a tool is shut only by what people refused.
+func TestRenameOfRefusedTools(t *testing.T) {
 	const off = `,"approval": "off"`
 	for _, test := range []struct {
 		name  string
@@ -185,12 +185,16 @@ func TestRenameOfDisabledTools(t *testing.T) {
 			w := newFixture(t)
 			w.place(map[string]string{"fs": here + off})
 			w.lock()
+			w.Decide("fs:new", "block")
 			for _, edit := range test.edits {
 				w.place(edit)
 				w.sync()
 			}
 			if r := w.Record("files:off"); !r.Disabled {
 				t.Errorf("record = %+v: what is disabled under another name is open", r)
+			}
+			if r := w.Record("files:new"); r.State != approval.Blocked {
+				t.Errorf("record = %+v: what is blocked under another name is open", r)
 			}
 			if r := w.Record("files:ok"); r.Disabled {
 				t.Errorf("record = %+v: nobody disabled it", r)

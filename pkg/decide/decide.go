@@ -28,13 +28,14 @@ type Decision struct {
 }
 
 func (d Decision) apply(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
+	said := approval.Said{Actor: actor, Note: d.Note}
 	switch d.Action {
 	case approval.ActionApprove:
-		return approval.Approve(r, d.Hash, actor, d.Note, now)
+		return approval.Approve(r, d.Hash, said, now)
 	case approval.ActionDisable:
-		return approval.Disable(r, actor, d.Note, now)
+		return approval.Disable(r, said, now)
 	}
-	return approval.Enable(r, actor, d.Note, now)
+	return approval.Enable(r, said, now)
 }
 
 // decide carries out dec on the tool's record, and returns the record as it is then.

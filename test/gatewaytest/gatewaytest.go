@@ -186,20 +186,32 @@ func (g *Gateway) Record(id string) approval.Record {
 	return r
 }
 
-// Decide applies what a person decides ("approve", "disable", "enable") to the record of a tool.
-// Calls see it at once, other requests when two seconds have passed.
+// Decide applies what ann decides ("approve", "block", "unblock", "disable", "enable", "undo") to
+// the record of a tool. Calls see it at once, other requests when two seconds have passed.
 func (g *Gateway) Decide(id, decision string) {
+	g.T.Helper()
+	g.DecideSaying(id, decision, approval.Said{Actor: "ann"})
+}
+
+// DecideSaying is Decide by somebody who may have something to say.
+func (g *Gateway) DecideSaying(id, decision string, said approval.Said) {
 	g.T.Helper()
 	r, now := g.Record(id), g.Clock.Now()
 	var e approval.Entry
 	var err error
 	switch decision {
 	case "approve":
-		r, e, err = approval.Approve(r, r.CurrentHash, "ann", "", now)
+		r, e, err = approval.Approve(r, r.CurrentHash, said, now)
+	case "block":
+		r, e, err = approval.Block(r, r.CurrentHash, said, now)
+	case "unblock":
+		r, e, err = approval.Unblock(r, r.CurrentHash, said, now)
 	case "disable":
-		r, e, err = approval.Disable(r, "ann", "", now)
+		r, e, err = approval.Disable(r, said, now)
 	case "enable":
-		r, e, err = approval.Enable(r, "ann", "", now)
+		r, e, err = approval.Enable(r, said, now)
+	case "undo":
+		r, e, err = approval.UndoDecision(r, r.Rev, said.Actor, now)
 	default:
 		err = fmt.Errorf("no such decision: %q", decision)
 	}

@@ -149,7 +149,7 @@ func keepsUnknown(t *testing.T, s approval.Store) {
 	want := put(t, s, r, nil)
 	same(t, "Put", want.Unknown, r.Unknown)
 	// What this program does to the record does not touch what it does not know.
-	next, e, err := approval.Disable(get(t, s, r.ID()), "ada", "", start.Add(time.Minute))
+	next, e, err := approval.Disable(get(t, s, r.ID()), approval.Said{Actor: "ada"}, start.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -261,7 +261,7 @@ func (s *shop) idle(name string) {
 }
 
 func (s *shop) disable(r approval.Record, at time.Time) (approval.Record, error) {
-	next, _, err := approval.Disable(r, "ada", "", at)
+	next, _, err := approval.Disable(r, approval.Said{Actor: "ada"}, at)
 	return next, err
 }
 
