@@ -153,3 +153,15 @@ func (n *Node) step(part string) *Node {
 	}
 	return n.Kids[i]
 }
+
+// Members returns the members of an object by name; of two with one name the last.
+func (n *Node) Members() map[string]*Node {
+	if !n.Object() {
+		return nil
+	}
+	m := make(map[string]*Node, len(n.Keys))
+	for i, key := range n.Keys {
+		m[key] = n.Kids[i]
+	}
+	return m
+}

@@ -1,0 +1,241 @@
+package review
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Change is what differs between two definitions, as far as a program can say it.
+type Change struct {
+	Items []Item // at most 200; those with a risk are never left out for others
+	More  int    // items that were left out
+}
+
+// An Item is one difference. Its texts are data of the server, clipped to one line.
+type Item struct {
+	Op   string // "+", "-" or "~": added, removed, another one
+	What string // parameter, result, required, type, enum, default, bounds, description, tier, …
+	Path string // of the parameter or result, such as "filter.tags[].name"; "": of the tool itself
+	Text string // what it was and is, or what is new
+	Risk string // how it gives the tool, or who calls it, more power; "": it does not
+}
+
+// What a change may mean for whoever approves it.
+const (
+	riskNew     = "new power"           // a parameter more
+	riskOmitted = "may be left out now" // a parameter is no longer required
+	riskMore    = "takes more values"   // a type, enum or bound is wider
+	riskDefault = "acts differently by default"
+	riskTier    = "higher tier"
+	riskOpen    = "reaches the outside world"
+	riskRepeat  = "acts again when repeated"
+	riskUnknown = "not judged" // it may be wider; nobody but a reader can say
+)
+
+const (
+	maxItems = 200
+	maxQuote = 60  // characters of one text of the server
+	maxName  = 40  // characters of one name in a path
+	maxPath  = 120 // characters of a path
+	maxLine  = 80  // characters of a line, as a rule
+)
+
+// Summarize returns what differs from one definition to the next. Whatever differs in canonical form
+// gives at least one item. An empty before means that there was none.
+func Summarize(before, now tool.Definition) Change {
+	w := &walk{}
+	p := pair{root(before.Raw), root(now.Raw)}
+	if !p.differ() {
+		return Change{}
+	}
+	if a, b := before.Annotations.Tier(), now.Annotations.Tier(); a != b && before.Raw != nil {
+		w.add("~", "tier", "", a.String()+" → "+b.String(), risk(b < a, riskTier))
+	}
+	do := func(key string, p pair) {
+		switch {
+		case key == "inputSchema":
+			w.input = true
+			w.top(key, p)
+			w.input = false
+		case key == "outputSchema":
+			w.top(key, p)
+		case key == "description" && w.words(key, "", p):
+		case key == "annotations" && p.a.Object() && p.b.Object():
+			w.each(p, w.annotation)
+		default:
+			w.value(key, "", p, "")
+		}
+	}
+	first := []string{"inputSchema", "description", "title", "annotations"} // then the rest, by name
+	for _, key := range first {
+		if member := (pair{p.a.Get(key), p.b.Get(key)}); member.differ() {
+			do(key, member)
+		}
+	}
+	w.each(p, func(key string, p pair) {
+		if !slices.Contains(first, key) {
+			do(key, p)
+		}
+	})
+	return w.change()
+}
+
+// Outline returns what a tool that is new takes, in few words: "1 parameter".
+func Outline(now tool.Definition) string {
+	n, _ := rawjson.Parse(now.InputSchema)
+	return text.Count(len(n.Get("properties").Members()), "parameter")
+}
+
+// Line returns the change as one short line: "+parameter run_as, description +1 word".
+func (c Change) Line() string {
+	var line string
+	for i, item := range c.Items {
+		part := item.line()
+		if i > 0 && utf8.RuneCountInString(line+part) > maxLine {
+			return line + " and " + text.Count(len(c.Items)-i+c.More, "change") + " more"
+		}
+		if i > 0 {
+			line += ", "
+		}
+		line += part
+	}
+	if line == "" {
+		return "no change"
+	}
+	return line
+}
+
+// Risky returns how many of the items have a risk.
+func (c Change) Risky() int {
+	n := 0
+	for _, item := range c.Items {
+		if item.Risk != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (i Item) line() string {
+	var parts []string
+	for _, s := range []string{strings.TrimPrefix(i.Op, "~") + i.What, i.Path} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if i.Path == "" && i.Op == "~" && (i.What == "description" || i.What == "tier") {
+		parts = append(parts, i.Text)
+	}
+	return text.Clip(strings.Join(parts, " "), maxLine)
+}
+
+// A pair is one value before and now; nil: there is none.
+type pair struct{ a, b *rawjson.Node }
+
+// root reads a definition in canonical form, in which parts are equal if their bytes are.
+func root(raw json.RawMessage) *rawjson.Node {
+	if canonical, err := tool.Canonical(raw); err == nil {
+		raw = canonical
+	}
+	n, err := rawjson.Parse(raw)
+	if err != nil && len(raw) > 0 { // it has been read before; nothing but damage does this
+		return &rawjson.Node{Raw: raw}
+	}
+	return n
+}
+
+func (p pair) differ() bool {
+	if p.a == nil || p.b == nil {
+		return p.a != p.b
+	}
+	return !bytes.Equal(p.a.Raw, p.b.Raw)
+}
+
+// op returns the sign of a difference.
+func (p pair) op() string {
+	switch {
+	case p.a == nil:
+		return "+"
+	case p.b == nil:
+		return "-"
+	}
+	return "~"
+}
+
+// objects reports whether each of the two that is there is an object.
+func (p pair) objects() bool {
+	return (p.a == nil || p.a.Object()) && (p.b == nil || p.b.Object())
+}
+
+// arrays is objects for arrays.
+func (p pair) arrays() bool {
+	return (p.a == nil || p.a.Array()) && (p.b == nil || p.b.Array())
+}
+
+// A walk collects items.
+type walk struct {
+	items []Item
+	input bool // what is walked is what the tool takes, where more is more power
+	depth int
+}
+
+func (w *walk) add(op, what, path, text, risk string) {
+	w.items = append(w.items, Item{op, what, path, text, risk})
+}
+
+// risk returns r if it holds.
+func risk(holds bool, r string) string {
+	if holds {
+		return r
+	}
+	return ""
+}
+
+// risk returns r if it holds of what the tool takes.
+func (w *walk) risk(holds bool, r string) string { return risk(holds && w.input, r) }
+
+// each calls do for the members of two objects that differ, by name.
+func (w *walk) each(p pair, do func(key string, p pair)) {
+	a, b := p.a.Members(), p.b.Members()
+	keys := make([]string, 0, len(a)+len(b))
+	for key := range a {
+		keys = append(keys, key)
+	}
+	for key := range b {
+		if a[key] == nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if member := (pair{a[key], b[key]}); member.differ() {
+			do(key, member)
+		}
+	}
+}
+
+// change returns what was collected.
+func (w *walk) change() Change {
+	c := Change{Items: w.items}
+	if c.More = len(w.items) - maxItems; c.More <= 0 {
+		c.More = 0
+		return c
+	}
+	kept := make([]Item, 0, maxItems)
+	for _, risky := range []bool{true, false} {
+		for _, item := range w.items {
+			if (item.Risk != "") == risky && len(kept) < maxItems {
+				kept = append(kept, item)
+			}
+		}
+	}
+	c.Items = kept
+	return c
+}
