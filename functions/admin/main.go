@@ -9,7 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
 
 func main() {
@@ -19,7 +19,7 @@ func main() {
 func handler(f *boot.Function) (boot.Handler, error) {
 	// In the place of a function's name, "in-process" makes this function sync by itself, which
 	// `sam local` needs: there is no function that it could start.
-	var sync admin.Syncer = f.Program
+	var sync decide.Syncer = f.Program
 	switch name := f.Settings.SyncFunction; name {
 	case "":
 		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: the function that syncs")

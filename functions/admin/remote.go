@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
 
 // A remote starts syncs in the sync function.
@@ -27,5 +27,5 @@ func (r remote) Sync(ctx context.Context) (catalog.Report, error) {
 	if err != nil {
 		return catalog.Report{}, fmt.Errorf("start the sync function: %w", err)
 	}
-	return catalog.Report{}, admin.ErrStarted
+	return catalog.Report{}, decide.ErrStarted
 }

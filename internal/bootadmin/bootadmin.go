@@ -16,7 +16,7 @@ import (
 )
 
 // Handler returns the handler of /admin. sync is what POST /admin/sync runs.
-func Handler(p *boot.Program, sync admin.Syncer) (http.Handler, error) {
+func Handler(p *boot.Program, sync decide.Syncer) (http.Handler, error) {
 	auth, err := p.Authenticator(context.Background())
 	if err != nil {
 		return nil, err
@@ -26,13 +26,13 @@ func Handler(p *boot.Program, sync admin.Syncer) (http.Handler, error) {
 	}
 	admins := identity.Admins(auth)
 	s := &p.Settings
-	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{BaseURL: s.BaseURL, Version: boot.Version, Log: p.Log})
-	api := admin.Options{Syncer: sync, Log: p.Log}
+	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{Syncer: sync, BaseURL: s.BaseURL, Version: boot.Version, Log: p.Log})
+	api := admin.Options{Log: p.Log}
 	if p.Tokens != nil {
 		api.Tokens, api.TokenKey = p.Tokens.Store, p.Tokens.Key
 	}
 	return console.New(console.Options{
-		Desk: desk, API: admin.New(desk, p.States, p.Stores.Approvals, api),
+		Desk: desk, API: admin.New(desk, api),
 		Actor: func(r *http.Request) (string, error) {
 			agent, err := admins.Authenticate(r)
 			return agent.ID, err

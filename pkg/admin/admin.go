@@ -6,29 +6,17 @@
 package admin
 
 import (
-	"context"
 	"log/slog"
 	"mime"
 	"net/http"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
-// A Syncer brings the catalog up to date; *catalog.Syncer is one.
-type Syncer interface {
-	Sync(ctx context.Context) (catalog.Report, error)
-}
-
 // Options are the knobs of the API.
 type Options struct {
-	// Syncer is what POST /admin/sync runs; nil: it answers that syncs are not run here.
-	Syncer Syncer
-
 	// Tokens keeps the agent tokens, whose hashes TokenKey makes; nil: they are not served here.
 	Tokens   token.Store
 	TokenKey token.Key
@@ -39,21 +27,19 @@ type Options struct {
 
 // An api has what the handlers share.
 type api struct {
-	desk      *decide.Desk
-	states    *state.Loader
-	approvals approval.Store
-	o         Options
+	desk *decide.Desk
+	o    Options
 }
 
 // New returns the handler of the API.
-func New(desk *decide.Desk, states *state.Loader, approvals approval.Store, o Options) http.Handler {
+func New(desk *decide.Desk, o Options) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &api{desk, states, approvals, o}
+	a := &api{desk, o}
 	mux := http.NewServeMux()
 	a.register(mux)
 	return requireJSON(mux)

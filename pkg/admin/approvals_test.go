@@ -3,7 +3,6 @@ package admin_test
 import (
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
@@ -42,22 +41,18 @@ func TestDecideLostRecord(t *testing.T) {
 }
 
 func TestSettle(t *testing.T) {
-	type settled struct {
-		Tools   []admin.Settled
-		Settled int
-	}
 	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
 		t.Run(action, func(t *testing.T) {
 			h := setBack(t)
-			out := admintest.Into[settled](h.Desk, "/admin/approvals/"+action, `{}`)
-			if out.Settled != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (action == "restore") {
+			out := admintest.Into[decide.Settlement](h.Desk, "/admin/approvals/"+action, `{}`)
+			if out.Count != 1 || len(out.Tools) != 1 || out.Tools[0].ID != "fs:read_file" || out.Tools[0].Disabled != (action == "restore") {
 				t.Errorf("answer = %+v", out)
 			}
 			x := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
 			if x.Status != want || x.Record.Lost != nil || x.Record.By != "ann" {
 				t.Errorf("it is %s: %+v", x.Status, x.Record)
 			}
-			if again := admintest.Into[settled](h.Desk, "/admin/approvals/"+action, `{}`); again.Settled != 0 {
+			if again := admintest.Into[decide.Settlement](h.Desk, "/admin/approvals/"+action, `{}`); again.Count != 0 {
 				t.Errorf("settled again: %+v", again)
 			}
 		})

@@ -226,7 +226,7 @@ func TestSync(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["fs"].Tools = append(h.ByName["fs"].Tools, `{"name":"write_file"}`)
 	h.ByName["mail"].Outcome = outcome.Outcome{Status: outcome.Transient, Reason: "timeout"}
-	got := admintest.Into[admin.SyncReport](h.Desk, "/admin/sync", "{}")
+	got := admintest.Into[decide.SyncReport](h.Desk, "/admin/sync", "{}")
 	if got.New != 1 || got.Tools != 5 || !got.Stored || len(got.Servers) != 3 || got.Config != object.Version([]byte(admintest.Config)) {
 		t.Errorf("report = %+v", got)
 	}

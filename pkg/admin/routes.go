@@ -49,14 +49,17 @@ func (a *api) register(mux *http.ServeMux) {
 	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
 	huma.Register(h, sync, func(ctx context.Context, _ *struct{}) (*syncOutput, error) {
-		out, err := a.sync(ctx)
-		if err != nil {
+		report, err := a.desk.Sync(ctx)
+		switch {
+		case err != nil:
 			return nil, a.fail(ctx, sync.OperationID, err)
+		case report.Pending:
+			return &syncOutput{http.StatusAccepted, report}, nil
 		}
-		return out, nil
+		return &syncOutput{http.StatusOK, report}, nil
 	})
-	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), a.settle(approval.KeepRestored))
-	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), a.settle(approval.AcceptStore))
+	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), bare(a.desk.Restore))
+	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), bare(a.desk.Accept))
 	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
 	serve(a, h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
 	a.registerTokens(h)
@@ -73,6 +76,16 @@ func (a *api) register(mux *http.ServeMux) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		decide.WriteProblem(w, http.StatusNotFound, "there is nothing here")
 	})
+}
+
+type syncOutput struct {
+	Status int
+	Body   decide.SyncReport
+}
+
+// bare is do as an operation that takes nothing.
+func bare[B any](do func(context.Context) (B, error)) func(context.Context, *struct{}) (B, error) {
+	return func(ctx context.Context, _ *struct{}) (B, error) { return do(ctx) }
 }
 
 // serve adds an operation that answers with a body of type B.
@@ -92,7 +105,11 @@ func (a *api) fail(ctx context.Context, operation string, err error) *huma.Error
 		return p
 	}
 	e := a.desk.Explain(ctx, operation, err)
-	return problem(e.Status, e.Detail)
+	p := problem(e.Status, e.Detail)
+	for _, c := range e.Parts {
+		p.Errors = append(p.Errors, &huma.ErrorDetail{Location: c.Where, Message: c.What})
+	}
+	return p
 }
 
 func problem(status int, detail string) *huma.ErrorModel {

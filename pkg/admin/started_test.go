@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -15,7 +15,7 @@ type starter struct{ started int }
 
 func (s *starter) Sync(context.Context) (catalog.Report, error) {
 	s.started++
-	return catalog.Report{}, admin.ErrStarted
+	return catalog.Report{}, decide.ErrStarted
 }
 
 func TestSyncStarted(t *testing.T) {
@@ -23,7 +23,7 @@ func TestSyncStarted(t *testing.T) {
 	s := &starter{}
 	h.OpenWith(s)
 	w := h.Send("/admin/sync", "{}")
-	got := require.JSON[admin.SyncReport](t, w.Body)
+	got := require.JSON[decide.SyncReport](t, w.Body)
 	if w.Status != http.StatusAccepted || !got.Pending || got.StartedAt.IsZero() || s.started != 1 {
 		t.Errorf("%d %s after %d starts, want 202 and pending after 1", w.Status, w.Body, s.started)
 	}

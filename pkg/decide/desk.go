@@ -27,6 +27,9 @@ type Options struct {
 	// some agents only. The zero Agent stands for one named "admin" that sees every server.
 	Agent identity.Agent
 
+	// Syncer is what [Desk.Sync] runs; nil: syncs are not run here.
+	Syncer Syncer
+
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Version string           // of the program, for its health
 	Now     func() time.Time // nil: time.Now
@@ -80,12 +83,16 @@ func ActorOf(ctx context.Context) string {
 type Error struct {
 	Status int    // of HTTP
 	Detail string // a sentence without a full stop
+	Parts  []Cause
 }
+
+// A Cause is one of several things that kept a request from being carried out.
+type Cause struct{ Where, What string }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Detail }
 
-func refuse(status int, detail string) error { return &Error{status, detail} }
+func refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
 
 // Explain returns what a caller may read of err, and logs what may not be read.
 func (d *Desk) Explain(ctx context.Context, operation string, err error) *Error {
@@ -94,12 +101,12 @@ func (d *Desk) Explain(ctx context.Context, operation string, err error) *Error 
 	}
 	switch {
 	case errors.Is(err, approval.ErrStale):
-		return &Error{http.StatusConflict, "the definition changed since it was shown; read the tool again"}
+		return &Error{Status: http.StatusConflict, Detail: "the definition changed since it was shown; read the tool again"}
 	case errors.Is(err, approval.ErrConflict):
-		return &Error{http.StatusConflict, "somebody else decided about the tool at this moment; read it again"}
+		return &Error{Status: http.StatusConflict, Detail: "somebody else decided about the tool at this moment; read it again"}
 	}
 	d.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
-	return &Error{http.StatusInternalServerError, "internal error; the log says more"}
+	return &Error{Status: http.StatusInternalServerError, Detail: "internal error; the log says more"}
 }
 
 // WriteProblem answers with an RFC 9457 body.

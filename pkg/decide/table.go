@@ -39,7 +39,7 @@ type order struct {
 func (d *Desk) table(st *state.State, v *state.View) *table {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if t := d.last; t != nil && t.snap == st.Catalog && t.cfg == st.Config {
+	if t := d.last; t != nil && t.cfg == st.Config && sameTools(t.snap, st.Catalog) {
 		return t
 	}
 	t := &table{snap: st.Catalog, cfg: st.Config, tools: slices.Collect(v.Tools().All()), orders: map[string]*order{}}
@@ -49,6 +49,14 @@ func (d *Desk) table(st *state.State, v *state.View) *table {
 	t.text = sync.OnceValue(t.texts)
 	d.last = t
 	return t
+}
+
+// sameTools reports whether two catalogs hold the same; each sync makes a new one.
+func sameTools(a, b *catalog.Snapshot) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.SHA256() == b.SHA256()
 }
 
 // order returns the named order.

@@ -103,10 +103,10 @@ func WithMany(t testing.TB, servers, tools int) *Desk {
 func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 
 // OpenWith is Open with something else to sync by.
-func (d *Desk) OpenWith(syncer admin.Syncer) {
-	d.API.Syncer = syncer
+func (d *Desk) OpenWith(syncer decide.Syncer) {
+	d.Decide.Syncer = syncer
 	desk := decide.New(d.States, d.Approvals, d.Decide)
-	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.States, d.Approvals, d.API)
+	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.API)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 
