@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
@@ -33,20 +34,9 @@ func (w *realTools) config(settings string) string { return w.servers.config(eac
 type toolSummary struct{ ID, Server, Name, Status, Hash string }
 
 // tools reads every page of the list.
-func (w *realTools) tools() (all []toolSummary) {
+func (w *realTools) tools() []toolSummary {
 	w.T.Helper()
-	after := ""
-	for {
-		var out struct {
-			Tools []toolSummary
-			Next  string
-		}
-		w.Ask(http.StatusOK, "/admin/tools?limit=200&after="+after, nil, &out)
-		if all = append(all, out.Tools...); out.Next == "" {
-			return all
-		}
-		after = out.Next
-	}
+	return agenttest.Pages[toolSummary](&w.Client, "tools", "")
 }
 
 func (w *realTools) policy(text string) {

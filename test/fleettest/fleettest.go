@@ -1,0 +1,202 @@
+// Package fleettest is a fleet of MCP servers of which a person has to decide about 43 tools: the
+// state that the console is built for, served by real servers to a real gateway.
+//
+//	fleet, p := fleettest.Run(t, fleettest.MadeUp(70, 527))
+//	p.Ask(200, "/admin/tools?status=pending_approval", nil, &list)
+//
+// The gateway approved what the servers listed first. Then 40 tools came, 3 changed, and 3 servers
+// got into trouble. The tools are real ones (local.Tools), made up ([MadeUp]) or hostile ([Hostile]).
+package fleettest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A Catalog is the definitions that servers list, by the name of the server.
+type Catalog map[string][]json.RawMessage
+
+// Len returns how many definitions there are.
+func (c Catalog) Len() (n int) {
+	for _, tools := range c {
+		n += len(tools)
+	}
+	return n
+}
+
+// bySize returns the names of the servers, those with the most tools first.
+func (c Catalog) bySize() []string {
+	return slices.SortedFunc(maps.Keys(c), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(c[b]), len(c[a])), cmp.Compare(a, b))
+	})
+}
+
+// newTools are how many tools are new, of servers one after the other.
+var newTools = []int{13, 10, 7, 5, 3, 2}
+
+// What the one word, the parameter and the hidden character are that changed.
+const (
+	Word      = "quickly"
+	Parameter = "run_as"
+	Character = "\u200b"
+)
+
+// An Update is what servers listed when their tools were approved, and what they list now.
+type Update struct {
+	Before, Now Catalog
+	New         []string // the ids of 40 tools
+	// The ids of tools that have changed: by one word of the description, by one parameter, and by
+	// a character in the description that nobody sees.
+	Word, Parameter, Hidden string
+	Denied, Failing, Slow   string // servers that have trouble now
+}
+
+// NewUpdate chooses what is new and what has changed of a catalog, which needs ten servers. The
+// same catalog has the same update.
+func NewUpdate(c Catalog) Update {
+	servers := c.bySize()
+	u := Update{Before: maps.Clone(c), Now: maps.Clone(c)}
+	home := longest(c)
+	servers = slices.DeleteFunc(servers, func(s string) bool { return s == home })
+	for i, n := range newTools {
+		server := servers[i]
+		tools := c[server]
+		u.Before[server] = tools[:len(tools)-n]
+		for _, raw := range tools[len(tools)-n:] {
+			u.New = append(u.New, server+":"+name(raw))
+		}
+	}
+	slices.Sort(u.New)
+	last := servers[len(servers)-3:]
+	u.Denied, u.Failing, u.Slow = last[0], last[1], last[2]
+
+	changed := slices.Clone(c[home])
+	order := slices.SortedFunc(slices.Values(indices(changed)), func(a, b int) int {
+		return cmp.Compare(len(description(changed[b])), len(description(changed[a])))
+	})
+	u.Word = u.change(home, changed, order[0], func(raw json.RawMessage) json.RawMessage {
+		return describe(raw, insert(description(raw), 12, " "+Word))
+	})
+	u.Parameter = u.change(home, changed, order[1], func(raw json.RawMessage) json.RawMessage {
+		schema := rawjson.Get(raw, "inputSchema")
+		properties := rawjson.Set(rawjson.Get(schema, "properties"), Parameter, []byte(`{"type":"string","description":"User to run as; root is allowed."}`))
+		return rawjson.Set(raw, "inputSchema", rawjson.Set(schema, "properties", properties))
+	})
+	u.Hidden = u.change(home, changed, order[2], func(raw json.RawMessage) json.RawMessage {
+		return describe(raw, insert(description(raw), 5, Character))
+	})
+	u.Now[home] = changed
+	return u
+}
+
+// change replaces a definition of a server's list, and returns the id of the tool.
+func (u *Update) change(server string, tools []json.RawMessage, i int, to func(json.RawMessage) json.RawMessage) string {
+	tools[i] = to(tools[i])
+	return server + ":" + name(tools[i])
+}
+
+// Waiting returns the ids of the tools that wait after the update.
+func (u *Update) Waiting() []string {
+	return append([]string{u.Word, u.Parameter, u.Hidden}, u.New...)
+}
+
+// longest returns the server whose three longest descriptions are longest together.
+func longest(c Catalog) string {
+	three := func(server string) (n int) {
+		var all []int
+		for _, raw := range c[server] {
+			all = append(all, len(description(raw)))
+		}
+		slices.Sort(all)
+		for _, x := range all[max(0, len(all)-3):] {
+			n += x
+		}
+		return n
+	}
+	return slices.MaxFunc(slices.Sorted(maps.Keys(c)), func(a, b string) int { return cmp.Compare(three(a), three(b)) })
+}
+
+func indices[E any](list []E) []int {
+	out := make([]int, len(list))
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func name(raw json.RawMessage) string        { return rawjson.Text(rawjson.Get(raw, "name")) }
+func description(raw json.RawMessage) string { return rawjson.Text(rawjson.Get(raw, "description")) }
+
+func describe(raw json.RawMessage, text string) json.RawMessage {
+	return rawjson.Set(raw, "description", rawjson.Quote(text))
+}
+
+// insert puts a text behind the n-th word of another.
+func insert(text string, n int, what string) string {
+	for i := 0; i < len(text); i++ {
+		if text[i] == ' ' && i > 0 && text[i-1] != ' ' {
+			if n--; n == 0 {
+				return text[:i] + what + text[i:]
+			}
+		}
+	}
+	return text + what
+}
+
+// A Fleet is the servers of an [Update], running.
+type Fleet struct {
+	Update
+	Servers map[string]*upstreamtest.Server
+}
+
+// Start starts the servers, as they were before the update, until the test ends.
+func Start(t testing.TB, c Catalog) *Fleet {
+	t.Helper()
+	f := &Fleet{Update: NewUpdate(c)}
+	f.Servers = upstreamtest.Fleet(t, f.Before, upstreamtest.Options{Forget: true})
+	return f
+}
+
+// Run starts the servers and the program with their config, and updates them.
+func Run(t testing.TB, c Catalog, args ...string) (*Fleet, *programtest.Program) {
+	t.Helper()
+	f, dir := Start(t, c), t.TempDir()
+	programtest.WriteConfig(t, dir, f.Config(""))
+	p := programtest.Start(t, dir, args...)
+	f.Apply()
+	p.Sync()
+	return f, p
+}
+
+// Apply updates the servers: they list what is new and what has changed; one refuses its
+// credentials, one is out of order, and one takes its time.
+func (f *Fleet) Apply() {
+	for name, s := range f.Servers {
+		s.SetTools(f.Now[name])
+	}
+	f.Servers[f.Denied].SetToken("another")
+	f.Servers[f.Failing].Fail(upstreamtest.Status(http.StatusServiceUnavailable, "restarting", "Retry-After", "3600"))
+	f.Servers[f.Slow].FailOn("tools/list", -1, upstreamtest.Slow(300*time.Millisecond))
+}
+
+// Config returns a config of the servers, with the rest of the file (", …"). The operator says of
+// tools by their names which only read.
+func (f *Fleet) Config(rest string) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f.Servers)) {
+		list = append(list, fmt.Sprintf(`%q: {"url": %q, "annotations": {"get_*": {"readOnlyHint": true}, "list_*": {"readOnlyHint": true}, "search_*": {"readOnlyHint": true}}}`,
+			name, f.Servers[name].URL))
+	}
+	return "{\"mcpServers\": {\n" + strings.Join(list, ",\n") + "\n}" + rest + "}\n"
+}

@@ -1,0 +1,55 @@
+package fleettest_test
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/fleettest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
+
+// What a gateway makes of the servers is what the update says.
+func TestRun(t *testing.T) {
+	for name, catalog := range map[string]func(t *testing.T) fleettest.Catalog{
+		"made up": func(*testing.T) fleettest.Catalog { return fleettest.MadeUp(70, 527) },
+		"real":    func(t *testing.T) fleettest.Catalog { return local.Tools(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fleet, p := fleettest.Run(t, catalog(t))
+			waiting := slices.Sorted(slices.Values(fleet.Waiting()))
+			if got := ids(p, "status=pending_approval"); !slices.Equal(got, waiting) {
+				t.Errorf("wait\n%q, want\n%q", got, waiting)
+			}
+			if n := len(ids(p, "status=callable")); n != 527-43 {
+				t.Errorf("%d tools are callable, want %d", n, 527-43)
+			}
+			type server struct {
+				Name    string
+				Outcome struct {
+					Status     string
+					DurationMS int `json:"duration_ms"`
+				}
+			}
+			want := map[string]string{fleet.Denied: "denied", fleet.Failing: "transient"}
+			for _, s := range agenttest.Pages[server](&p.Client, "servers", "") {
+				if s.Outcome.Status != cmp.Or(want[s.Name], "available") || s.Name == fleet.Slow && s.Outcome.DurationMS < 300 {
+					t.Errorf("%s: %+v, want %q", s.Name, s.Outcome, want[s.Name])
+				}
+			}
+		})
+	}
+}
+
+// ids returns the ids of the tools of a filter, sorted.
+func ids(p *programtest.Program, filter string) (all []string) {
+	for _, x := range agenttest.Pages[struct{ ID string }](&p.Client, "tools", filter) {
+		all = append(all, x.ID)
+	}
+	return slices.Sorted(slices.Values(all))
+}
