@@ -148,10 +148,14 @@ func (r Record) Next(now time.Time) Record {
 
 // Decision returns what [Store.Changes] returns of the record.
 func (r Record) Decision() Decision {
-	return Decision{
-		ID: r.ID(), Rev: r.Rev, State: r.State, Disabled: r.Disabled,
+	d := Decision{
+		ID: r.ID(), Rev: r.Rev, State: r.State, Disabled: r.Disabled, Endorsed: r.Endorsement().Hash,
 		ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash, DecidedAt: r.DecidedAt,
 	}
+	for _, m := range r.Blocked {
+		d.Blocked = append(d.Blocked, m.Hash)
+	}
+	return d
 }
 
 // A Decision is the part of a record that says what people decided, without any text.
@@ -160,13 +164,15 @@ type Decision struct {
 	Rev          int64
 	State        State
 	Disabled     bool
+	Blocked      []tool.Hash // as [Record.Blocked]
+	Endorsed     tool.Hash   // of [Record.Endorsement]
 	ApprovedHash tool.Hash
 	CurrentHash  tool.Hash
 	DecidedAt    time.Time
 }
 
 // over returns r with the decision; r is the record at an earlier revision, nil if it is not known.
-// The approved definition stays that of r.
+// The approved definition stays that of r. Who decided, and what they said, is not known.
 func (d Decision) over(r *Record) *Record {
 	next := Record{Server: d.ID.Server, Tool: d.ID.Name}
 	if r != nil {
@@ -174,6 +180,11 @@ func (d Decision) over(r *Record) *Record {
 	}
 	next.Rev, next.State, next.Disabled = d.Rev, d.State, d.Disabled
 	next.ApprovedHash, next.CurrentHash, next.DecidedAt = d.ApprovedHash, d.CurrentHash, d.DecidedAt
+	next.By, next.At, next.Note, next.Tell, next.Undo = "", time.Time{}, "", false, nil
+	next.Endorsed, next.ApprovedBefore, next.Blocked = Remembered{Hash: d.Endorsed}, nil, nil
+	for _, hash := range d.Blocked {
+		next.Blocked = append(next.Blocked, Remembered{Hash: hash})
+	}
 	return &next
 }
 

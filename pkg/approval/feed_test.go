@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -177,5 +178,23 @@ func TestFeedClocks(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A decision that is newer than the catalog has no text: what was said before it is not told.
+func TestDecisionOverARecord(t *testing.T) {
+	known := held(approval.Approved, "h1", "h1")
+	known.Tell, known.Endorsed = true, approval.Remembered{Hash: "h1", By: "ada", At: noon}
+	refused := blocked(t, known, noon)
+	refused = observed(&refused, "h2").Next(noon)
+	var f approval.Feed
+	f.Rebase(noon, noon, func(tool.ID) (int64, bool) { return known.Rev, true })
+	f.Read(t.Context(), &pages{pages: [][]approval.Decision{{refused.Decision()}}}, noon)
+	got := f.Decisions.Record(known.ID(), &known)
+	if got.Tell || got.Note != "" || got.By != "" || got.Endorsement().Hash != "" {
+		t.Errorf("record = %+v, want nothing of what was said before", got)
+	}
+	if user, _ := approval.Facts(got, approval.Off, "h1"); user != lock.Yes {
+		t.Errorf("what was blocked, and is still in the catalog, is disabled: %v", user)
 	}
 }

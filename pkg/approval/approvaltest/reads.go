@@ -88,6 +88,23 @@ func changesAll(t *testing.T, s approval.Store) {
 	same(t, "Changes", changes(t, s, time.Time{}), all)
 }
 
+func changesOfVerdicts(t *testing.T, s approval.Store) {
+	r := record(tool.ID{Server: "github", Name: "refused"})
+	r.State, r.CurrentHash = approval.Blocked, "cc33"
+	r.Blocked = []approval.Remembered{{Hash: "cc33", By: "ada", At: start}, {Hash: "bb22", By: "ada", At: start}}
+	r = put(t, s, r, nil)
+	want := approval.Decision{
+		ID: r.ID(), Rev: 1, State: approval.Blocked, Disabled: true, Blocked: []tool.Hash{"cc33", "bb22"}, Endorsed: "aa11",
+		ApprovedHash: "aa11", CurrentHash: "cc33", DecidedAt: start,
+	}
+	same(t, "Changes", changes(t, s, time.Time{}), []approval.Decision{want})
+
+	r.State, r.Blocked, r.Endorsed, r.ApprovedBefore = approval.Changed, nil, approval.Remembered{}, nil
+	put(t, s, r, nil)
+	want.Rev, want.State, want.Blocked, want.Endorsed = 2, approval.Changed, nil, ""
+	same(t, "Changes once neither is left", changes(t, s, time.Time{}), []approval.Decision{want})
+}
+
 func changesSince(t *testing.T, s approval.Store) {
 	all := decided(t, s, 10)
 	for i, d := range all {

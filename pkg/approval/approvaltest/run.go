@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"records are those of one server, whole, by tool", recordsOfServer},
 		{"1,200 records come in one answer", recordsMany},
 		{"changes since zero are all decisions", changesAll},
+		{"changes say what is blocked and endorsed", changesOfVerdicts},
 		{"changes are since a time, inclusive, oldest first", changesSince},
 		{"changes hold a tool once, as it stands now", changesOnce},
 		{"changes hold nothing that nobody decided about", changesUndecided},
@@ -301,9 +302,7 @@ func oddNames(t *testing.T, s approval.Store) {
 		}
 	}
 	for _, d := range changes(t, s, time.Time{}) {
-		if r := get(t, s, d.ID); r.Decision() != d {
-			t.Errorf("Changes tells %+v of %q", d, r.ID())
-		}
+		same(t, "Changes", d, get(t, s, d.ID).Decision())
 	}
 	if n := len(changes(t, s, time.Time{})); n != len(ids) {
 		t.Errorf("%d decisions about %d names", n, len(ids))

@@ -49,6 +49,11 @@ func encode(r approval.Record, writeID string) (types.Update, error) {
 			remove = append(remove, name)
 		}
 	}
+	if verdicts := encodeVerdicts(r.Decision()); verdicts != nil {
+		set["blocked"] = verdicts
+	} else {
+		remove = append(remove, "blocked")
+	}
 	if !r.DecidedAt.IsZero() {
 		set["feed"], set["decided_at"] = text(feedKey), text(r.DecidedAt.UTC().Format(timeLayout))
 	}
@@ -107,10 +112,54 @@ func decodeDecision(it item) (approval.Decision, error) {
 	if err := errors.Join(timeErr, revErr); err != nil || !isRecord || !isTool || !isBool {
 		return approval.Decision{}, broken(it, errors.Join(errors.New("it is no decision"), err))
 	}
-	return approval.Decision{
+	d := approval.Decision{
 		ID: tool.ID{Server: server, Name: name}, Rev: rev, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
 		ApprovedHash: tool.Hash(textOf(it["approved_hash"])), CurrentHash: tool.Hash(textOf(it["current_hash"])), DecidedAt: at,
-	}, nil
+	}
+	if !decodeVerdicts(it["blocked"], &d) {
+		return approval.Decision{}, broken(it, errors.New("what is blocked cannot be read"))
+	}
+	return d, nil
+}
+
+// decodeVerdicts reads what encodeVerdicts wrote; nil is the attribute of an item that has none.
+func decodeVerdicts(v types.AttributeValue, d *approval.Decision) bool {
+	if v == nil {
+		return true
+	}
+	verdicts, ok := v.(*types.AttributeValueMemberM)
+	if !ok {
+		return false
+	}
+	d.Endorsed = tool.Hash(textOf(verdicts.Value["endorsed"]))
+	hashes, ok := verdicts.Value["hashes"].(*types.AttributeValueMemberL)
+	if !ok {
+		return verdicts.Value["hashes"] == nil
+	}
+	for _, hash := range hashes.Value {
+		d.Blocked = append(d.Blocked, tool.Hash(textOf(hash)))
+	}
+	return true
+}
+
+// encodeVerdicts returns the attribute "blocked", nil if d needs none. It has more than its name
+// says, since the index projects no attribute that was not thought of when it was made.
+func encodeVerdicts(d approval.Decision) types.AttributeValue {
+	verdicts := item{}
+	if len(d.Blocked) > 0 {
+		var hashes []types.AttributeValue
+		for _, hash := range d.Blocked {
+			hashes = append(hashes, text(string(hash)))
+		}
+		verdicts["hashes"] = &types.AttributeValueMemberL{Value: hashes}
+	}
+	if d.Endorsed != "" {
+		verdicts["endorsed"] = text(string(d.Endorsed))
+	}
+	if len(verdicts) == 0 {
+		return nil
+	}
+	return &types.AttributeValueMemberM{Value: verdicts}
 }
 
 // auditKey is the sort key of the line at a cursor.

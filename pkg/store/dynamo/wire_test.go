@@ -54,6 +54,7 @@ type update struct {
 	ExpressionAttributeValues map[string]struct {
 		S, N string
 		B    []byte
+		M    json.RawMessage
 	}
 }
 
@@ -133,7 +134,7 @@ func TestRequests(t *testing.T) {
 // A write sets its own attributes and replaces no item, so that what a newer program put
 // beside them stays. Only a decision gives the record its place in the feed.
 func TestPutAttributes(t *testing.T) {
-	own := []string{"approved", "approved_hash", "current", "current_hash", "disabled", "record", "rev", "state", "undo_approved", "updated_at", "write_id"}
+	own := []string{"approved", "approved_hash", "blocked", "current", "current_hash", "disabled", "record", "rev", "state", "undo_approved", "updated_at", "write_id"}
 	decided := waiting
 	decided.DecidedAt = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -404,7 +405,7 @@ func TestLargestItem(t *testing.T) {
 			return nil, err
 		}
 		for name, v := range in.ExpressionAttributeValues {
-			size += len(name) + len(v.S) + len(v.N) + len(v.B)
+			size += len(name) + len(v.S) + len(v.N) + len(v.B) + len(v.M)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		w.answer = func(string, request) (int, string) { return http.StatusOK, `{}` }
@@ -421,3 +422,16 @@ func TestLargestItem(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What is blocked is never taken for nothing.
+func TestBrokenVerdicts(t *testing.T) {
+	for _, verdicts := range []string{`{"BOOL":true}`, `{"M":{"hashes":{"S":"aa"}}}`} {
+		w := &wire{answer: func(string, request) (int, string) {
+			return http.StatusOK, `{"Items":[{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"rev":{"N":"1"},"disabled":{"BOOL":false},
+				"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"},"blocked":` + verdicts + `}]}`
+		}}
+		if _, err := approvaltest.AllChanges(t.Context(), w.store(), time.Time{}); err == nil || !strings.Contains(err.Error(), `"TOOL#t"`) {
+			t.Errorf("Changes with %s = %v, want an error that names the item", verdicts, err)
+		}
+	}
+}
