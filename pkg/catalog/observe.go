@@ -162,6 +162,7 @@ func (r *run) observations(l *list, first bool, from string, room int) (due []ob
 			Definition: t.Definition.Raw,
 			Hash:       t.Definition.Hash,
 			Mode:       approval.Mode(l.server.Approval),
+			Remember:   r.from.Value.Review.Remember == "auto",
 			Baseline:   first,
 			From:       r.recordBefore(from, t.Definition.Name),
 			Disabled:   disabled,

@@ -111,6 +111,33 @@ func TestToolChanged(t *testing.T) {
 	wantState(t, w, "fs:read: approved", "fs:write: approved")
 }
 
+// What a person approved earlier waits, or is approved again, as the config says by then.
+func TestToolRemembered(t *testing.T) {
+	w := newFixture(t)
+	first, second := `{"name":"read","title":"first"}`, `{"name":"read","title":"second"}`
+	server := map[string]string{"fs": `"approval": "manual"`}
+	w.ConfigureOnly(server)
+	for _, definition := range []string{first, second} {
+		w.Server("fs").Tools = []string{definition}
+		w.sync()
+		w.Decide("fs:read", "approve")
+	}
+	w.Server("fs").Tools = []string{first}
+	w.sync()
+	wantState(t, w, "fs:read: changed")
+	w.ConfigureOnly(server, `"review": {"remember": "auto"}`)
+	w.sync()
+	wantState(t, w, "fs:read: approved")
+	if r := w.Record("fs:read"); r.By != approval.Sync || r.Endorsed.By != "ann" || string(r.Approved) != first {
+		t.Errorf("record = %+v", r)
+	}
+	rev := w.Record("fs:read").Rev
+	w.sync()
+	if got := w.Record("fs:read").Rev; got != rev {
+		t.Errorf("it is written at each sync: rev %d, then %d", rev, got)
+	}
+}
+
 func TestServerThatFailed(t *testing.T) {
 	w := newFixture(t)
 	w.ConfigureOnly(map[string]string{"fs": "", "git": ""})

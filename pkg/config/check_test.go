@@ -50,6 +50,11 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 			`gateway.notice: "never" is not one of best, zero`,
 			`gateway.ranking: "bm25" is not one of fused, lexical`,
 		}},
+		{"unknown reviews", withServers(`, "review": {"remember": "always", "findings": "hide", "four_eyes": "destructive"}`, "s"), []string{
+			`review.remember: "always" is not one of ask, auto`,
+			`review.findings: "hide" is not one of show, wait`,
+			`review.four_eyes: unknown key`,
+		}},
 		{"no prefix in search mode", withServers(`, "gateway": {"prefix": false}`, "s"), []string{
 			`gateway.prefix: only direct mode has a prefix to leave out`,
 		}},

@@ -21,6 +21,7 @@ type Config struct {
 	Servers  []Server            // by name
 	Toolsets map[string][]string // lower-case name → patterns "server:tool" or "server:*"
 	Tools    Tools
+	Review   Review
 	Gateway  Gateway
 
 	// Warnings are things that are allowed and look wrong, such as a
@@ -57,6 +58,12 @@ type Tools struct {
 	Enabled  []string // "server:tool", "server:*" or a bare name
 	Disabled []string
 	ReadOnly bool
+}
+
+// Review says what counts beside people's decisions of now.
+type Review struct {
+	Remember string // ask (default) or auto: whether a definition that a person approved earlier waits
+	Findings string // show (default) or wait: whether a severe finding locks what no person approved
 }
 
 // Gateway says how the gateway answers.

@@ -211,6 +211,9 @@ func checkConfig(t *testing.T, cfg *Config) {
 	if cfg.Gateway.Mode == "" || cfg.Gateway.Notice == "" || cfg.Gateway.Ranking == "" {
 		t.Errorf("gateway %+v", cfg.Gateway)
 	}
+	if cfg.Review.Remember == "" || cfg.Review.Findings == "" {
+		t.Errorf("review %+v", cfg.Review)
+	}
 	for name, patterns := range cfg.Toolsets {
 		for _, p := range patterns {
 			if id, err := tool.ParseID(p); err != nil || name != strings.ToLower(name) {

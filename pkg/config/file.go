@@ -10,6 +10,7 @@ type file struct {
 	Servers  map[string]*fileServer `json:"mcpServers" jsonschema_description:"The upstream MCP servers by name. A name is 1 to 128 of A-Z a-z 0-9 _ . - and is also a toolset."`
 	Toolsets map[string][]string    `json:"toolsets,omitempty" jsonschema_description:"Named groups of tools: each a list of server:tool or server:*. Names fold case and may not be a server's name."`
 	Tools    *fileTools             `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
+	Review   *fileReview            `json:"review,omitempty" jsonschema_description:"What counts beside people's decisions of now."`
 	Gateway  *fileGateway           `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
 }
 
@@ -44,6 +45,12 @@ type fileTools struct {
 	Enabled  []string `json:"enabled,omitempty" jsonschema_description:"Tools that are offered besides: server:tool, server:* or a name that only one server has."`
 	Disabled []string `json:"disabled,omitempty" jsonschema_description:"Tools that are denied: server:tool, server:* or a name, which then is denied on every server."`
 	ReadOnly *bool    `json:"read_only,omitempty" jsonschema:"default=false" jsonschema_description:"true: only tools that are read-only are offered."`
+}
+
+// fileReview is the member review.
+type fileReview struct {
+	Remember *string `json:"remember,omitempty" jsonschema:"enum=ask,enum=auto,default=ask" jsonschema_description:"Of a definition that a server goes back to and that a person approved earlier: ask: it waits, and people are told who approved it when. auto: it is approved again."`
+	Findings *string `json:"findings,omitempty" jsonschema:"enum=show,enum=wait,default=show" jsonschema_description:"Of a definition with a severe finding: show: people see it. wait: the tool also waits until a person approves that very definition, whatever approval says."`
 }
 
 // fileGateway is the member gateway.

@@ -97,8 +97,19 @@ func (c *checker) config(f file, root *node) *Config {
 	names := c.names(servers)
 	c.toolsets(cfg, f.Toolsets, root.member("toolsets"), names)
 	c.tools(cfg, f.Tools, root.member("tools"), names)
+	c.review(cfg, f.Review, root.member("review"))
 	c.gateway(cfg, f.Gateway, root.member("gateway"))
 	return cfg
+}
+
+func (c *checker) review(cfg *Config, f *fileReview, n *node) {
+	if f == nil {
+		f = &fileReview{}
+	}
+	cfg.Review = Review{
+		Remember: c.oneOf(f.Remember, n, "review", "remember", "ask", "auto"),
+		Findings: c.oneOf(f.Findings, n, "review", "findings", "show", "wait"),
+	}
 }
 
 func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {

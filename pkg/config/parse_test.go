@@ -47,6 +47,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Toolsets: []string{"triage", "GitHub"}, Enabled: []string{"files:get_file", "create_issue"},
 			Disabled: []string{"files:delete_file", "drop_table"}, ReadOnly: true,
 		},
+		Review:  Review{Remember: "auto", Findings: "wait"},
 		Gateway: Gateway{Mode: "direct", Notice: "best", Ranking: "lexical"},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
@@ -63,11 +64,12 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second, Session: "agent"}},
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
+		Review:   Review{Remember: "ask", Findings: "show"},
 		Gateway:  Gateway{Mode: "search", Notice: "best", Ranking: "fused"},
 	}
 	for _, src := range []string{
 		`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}}`,
-		`{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp", "headers": {}}}, "tools": {}, "gateway": {}, "toolsets": {}}`,
+		`{"mcpServers": {"a": {"type": "http", "url": "https://a.example/mcp", "headers": {}}}, "tools": {}, "gateway": {}, "review": {}, "toolsets": {}}`,
 	} {
 		got, err := Parse([]byte(src))
 		if err != nil {
@@ -161,7 +163,7 @@ func TestParseRefusesAWrongShape(t *testing.T) {
 		{"a duplicate glob", withServer(`"annotations": {"a*": {}, "a*": {}}`), []string{`mcpServers.s.annotations["a*"]: duplicate key`}},
 		{"a duplicate header", withServer(`"headers": {"A": "1", "A": "2"}`), []string{"mcpServers.s.headers.A: duplicate key"}},
 		{"wrong types everywhere", `{"mcpServers": {"s": {"url": 1, "enabled": "yes", "timeout": 20, "approval": null, "enabled_tools": "a", "disabled_tools": [1, "b:c"],
-			"headers": [], "annotations": {"a": {"readOnlyHint": "true"}}}}, "toolsets": {"t": null}, "tools": {"toolsets": ["t", 7], "read_only": 0}, "gateway": []}`,
+			"headers": [], "annotations": {"a": {"readOnlyHint": "true"}}}}, "toolsets": {"t": null}, "tools": {"toolsets": ["t", 7], "read_only": 0}, "review": "ask", "gateway": []}`,
 			[]string{
 				"mcpServers.s.url: want a string, found a number",
 				"mcpServers.s.enabled: want true or false, found a string",
@@ -175,6 +177,7 @@ func TestParseRefusesAWrongShape(t *testing.T) {
 				"toolsets.t: want an array, found null",
 				"tools.toolsets[1]: want a string, found a number",
 				"tools.read_only: want true or false, found a number",
+				"review: want an object, found a string",
 				"gateway: want an object, found an array",
 			}},
 	} {
