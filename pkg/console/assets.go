@@ -1,44 +1,56 @@
 package console
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"io/fs"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 )
 
 //go:embed assets
 var assetFiles embed.FS
 
-// assetNames has the address of each asset below /admin/assets/, which changes with its content:
-// browsers keep it for good.
-var assetNames = nameAssets()
+// An asset is a file that pages load. Its address changes with its content, so that browsers keep
+// it for good.
+type asset struct {
+	address string // below /admin/assets/
+	data    []byte
+}
 
-// nameAssets panics if a file cannot be read: it is a part of the program.
-func nameAssets() map[string]string {
-	out := map[string]string{}
-	for _, name := range []string{"style.css", "console.js", "htmx.js"} {
-		data, err := fs.ReadFile(assetFiles, "assets/"+name)
+var assets = readAssets("style.css", "console.js", "htmx.js")
+
+// squeeze takes the blanks out of our style that are there for its readers.
+var squeeze = strings.NewReplacer("\n\n", "", ";\n  ", ";", ";\n}", "}", "{\n  ", "{", "}\n", "}", "; }", "}", " { ", "{", ": ", ":", "; ", ";", ", ", ",", " {\n  ", "{")
+
+// readAssets panics if a file cannot be read: it is a part of the program.
+func readAssets(names ...string) map[string]asset {
+	out := map[string]asset{}
+	for _, name := range names {
+		data, err := assetFiles.ReadFile("assets/" + name)
 		if err != nil {
 			panic(err)
 		}
-		sum := sha256.Sum256(data)
 		ext := path.Ext(name)
-		out[name] = strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
+		if ext == ".css" {
+			data = []byte(squeeze.Replace(string(data)))
+		}
+		sum := sha256.Sum256(data)
+		out[name] = asset{strings.TrimSuffix(name, ext) + "-" + hex.EncodeToString(sum[:6]) + ext, data}
 	}
 	return out
 }
 
-// serveAsset answers with an asset as it is built into the program. An address of another version
-// is not found: its content would be kept under a name that belongs to other content.
+// serveAsset answers with an asset. The address of another version is not found: browsers would
+// keep this content under it.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
-	for name, address := range assetNames {
-		if address == r.PathValue("name") {
+	for name, a := range assets {
+		if a.address == r.PathValue("name") {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			http.ServeFileFS(w, r, assetFiles, "assets/"+name)
+			http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(a.data))
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
@@ -30,8 +31,9 @@ type Options struct {
 	// Login keeps who is signed in with a browser; nil: nobody can sign in here.
 	Login *login.Sessions
 
-	BaseURL string       // of the gateway, for links: "https://gate.example.com"
-	Log     *slog.Logger // nil: none
+	BaseURL string           // of the gateway, for links: "https://gate.example.com"
+	Now     func() time.Time // nil: time.Now
+	Log     *slog.Logger     // nil: none
 }
 
 // A Console serves /admin and all below it.
@@ -45,6 +47,9 @@ type Console struct {
 func New(o Options) *Console {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	c := &Console{o: o, templates: parseTemplates()}
 	c.handler = c.guard(c.pages(o.API))

@@ -3,16 +3,16 @@ package console
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -23,20 +23,22 @@ const maxForm = 64 << 10
 type toolPage struct {
 	Page
 	Tool    *decide.Tool
-	Actions []string // buttons
-	Note    string   // what stood in the form that was refused
-	Before  *text    // the definition approved before, if it is another
-	Now     text
+	Actions []string    // buttons
+	Note    string      // what stood in the form that was refused
+	Before  *threeParts // the definition approved before, if it is another
+	Now     threeParts
 }
 
-// A text is a definition in three parts: head and tail are the same before and now.
-type text struct{ Head, Changed, Tail string }
+// A threeParts is a definition in three parts: head and tail are the same before and now.
+type threeParts struct{ Head, Changed, Tail string }
 
 // pages serves browsers, at the addresses that remediations link to; everything else is next's.
 func (c *Console) pages(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin", c.index)
-	mux.Handle("GET /admin/tools", c.pageOr(next, c.index))
+	mux.HandleFunc("GET /admin", c.inbox)
+	mux.Handle("GET /admin/tools", c.pageOr(next, c.tools))
+	mux.Handle("POST /admin/tools", formOr(next, c.decideAll))
+	mux.HandleFunc("POST /admin/tools/bulk", c.bulk)
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) { leadTo(w, http.StatusPermanentRedirect, "../admin") })
 	mux.HandleFunc("GET /admin/login", c.login)
 	mux.HandleFunc("POST /admin/login", c.submitLogin)
@@ -60,6 +62,17 @@ func (c *Console) pageOr(next http.Handler, page http.HandlerFunc) http.Handler 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		if wantsHTML(r.Header.Get("Accept")) {
+			page(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// formOr is pageOr for what is sent: a form is a browser's.
+func formOr(next http.Handler, page http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isForm(r) && wantsHTML(r.Header.Get("Accept")) {
 			page(w, r)
 			return
 		}
@@ -91,11 +104,12 @@ func (c *Console) tool(w http.ResponseWriter, r *http.Request, refused error) {
 		e := c.o.Desk.Explain(r.Context(), "form", refused)
 		status, p.Problem, p.Note = e.Status, sentence(e.Detail), r.PostForm.Get("note")
 	}
-	p.Now = text{Head: readable(string(indented(t.Definition)))}
+	p.Now = threeParts{Head: review.Readable(string(indented(t.Definition)))}
 	if t.Approved != nil {
-		before, now := compare(readable(string(indented(t.Approved))), p.Now.Head)
+		before, now := compare(review.Readable(string(indented(t.Approved))), p.Now.Head)
 		p.Before, p.Now = &before, now
 	}
+	c.setOpened(w, r, t.Hash)
 	c.render(w, r, status, "tool", p)
 }
 
@@ -122,8 +136,7 @@ func refused(status int, detail string) error { return &decide.Error{Status: sta
 
 // submit carries out the form of a page.
 func (c *Console) submit(w http.ResponseWriter, r *http.Request) error {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
+	if err := readForm(w, r); err != nil {
 		return refused(http.StatusBadRequest, "the form cannot be read")
 	}
 	form := r.PostForm
@@ -150,23 +163,9 @@ func indented(raw json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// readable returns what a server wrote as text for a person. Characters that a person cannot see
-// are written as numbers: they could hide instructions that an agent reads.
-func readable(s string) string {
-	var out strings.Builder
-	for _, r := range s {
-		if r == '\n' || visible(r) {
-			out.WriteRune(r)
-		} else {
-			fmt.Fprintf(&out, "⟨U+%04X⟩", r)
-		}
-	}
-	return out.String()
-}
-
 // compare marks the lines between the first and the last that differ. It marks too much rather than
 // too little: what is not marked need not be read again.
-func compare(before, now string) (b, n text) {
+func compare(before, now string) (b, n threeParts) {
 	x, y := strings.SplitAfter(before, "\n"), strings.SplitAfter(now, "\n")
 	head, tail := 0, 0
 	for head < min(len(x), len(y)) && x[head] == y[head] {
@@ -175,14 +174,21 @@ func compare(before, now string) (b, n text) {
 	for tail < min(len(x), len(y))-head && x[len(x)-1-tail] == y[len(y)-1-tail] {
 		tail++
 	}
-	part := func(lines []string) text {
+	part := func(lines []string) threeParts {
 		end := len(lines) - tail
-		return text{strings.Join(lines[:head], ""), strings.Join(lines[head:end], ""), strings.Join(lines[end:], "")}
+		return threeParts{strings.Join(lines[:head], ""), strings.Join(lines[head:end], ""), strings.Join(lines[end:], "")}
 	}
 	return part(x), part(y)
 }
 
-func visible(r rune) bool {
-	return unicode.IsPrint(r) && r != '\u2800' && // a braille pattern without dots
-		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+// isForm reports whether the body of r is what a form sends.
+func isForm(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/x-www-form-urlencoded"
+}
+
+// readForm reads the form that r holds.
+func readForm(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	return r.ParseForm()
 }

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
 )
 
 // Every page is a file of templates, named as [Console.render] is told, that defines "main". It
@@ -58,6 +60,7 @@ type Page struct {
 	Keys    bool   // single keys are commands
 	Waiting int    // tools that wait for a decision
 	Banner  []notice
+	now     time.Time
 }
 
 // A notice is a line above every page: something that is wrong with what is in use.
@@ -81,7 +84,7 @@ func (p *Page) Nav() []navItem { return nav }
 func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("admin/"+below, "/") }
 
 // Asset returns the address of a file of ours.
-func (p *Page) Asset(name string) string { return p.Root + "admin/assets/" + assetNames[name] }
+func (p *Page) Asset(name string) string { return p.Root + "admin/assets/" + assets[name].address }
 
 // render writes a page, whose main part is the template name.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, data framed) {
@@ -101,6 +104,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 // fill sets what the layout shows on every page. Who was not let in is shown nothing of it.
 func (c *Console) fill(p *Page, r *http.Request) {
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), true
+	p.now = c.o.Now()
 	p.Actor = decide.ActorOf(r.Context())
 	if p.Actor == "" {
 		return
@@ -154,7 +158,7 @@ func sentence(detail string) string {
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"readable": readable, "words": words}
+	funcs := template.FuncMap{"readable": review.Readable, "words": words, "verb": verb}
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

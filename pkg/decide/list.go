@@ -152,6 +152,17 @@ func containsAll(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
+// Rows returns those of the tools that the catalog has, in the order of ids.
+func (d *Desk) Rows(ctx context.Context, ids []tool.ID) (rows []Row) {
+	v := d.View(ctx)
+	for _, id := range ids {
+		if i, ok := v.Find(id); ok {
+			rows = append(rows, rowOf(v, i))
+		}
+	}
+	return rows
+}
+
 // rowOf returns the row of tool i.
 func rowOf(v *state.View, i int) Row {
 	t := v.Tool(i)

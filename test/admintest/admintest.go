@@ -71,7 +71,7 @@ func New(t testing.TB) *Desk {
 	d.API = admin.Options{Now: d.Clock.Now, Log: log}
 	d.Console = console.Options{
 		Actor:   func(*http.Request) (string, error) { return "ann", nil },
-		BaseURL: gatewaytest.BaseURL, Log: log,
+		BaseURL: gatewaytest.BaseURL, Now: d.Clock.Now, Log: log,
 	}
 	d.Client = agenttest.Client{T: t, URL: gatewaytest.BaseURL}
 	d.Open()

@@ -1,0 +1,268 @@
+package console
+
+import (
+	"html"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// How much of a sheet the tools take that it would decide about, and those that are left out, in
+// bytes: no page is longer than 60 KB.
+const (
+	maxSheet = 36 << 10
+	maxOut   = 12 << 10
+)
+
+// A bulkPage is the sheet on which a person sees exactly what is decided about together.
+type bulkPage struct {
+	Page
+	Action    string
+	Filter    decide.Filter // by which the tools were chosen
+	Items     []toolRow
+	Out       []leftOut
+	OutMore   int      // are left out too, and not named
+	Rest      int      // chosen, and on no line of the sheet
+	Groups    []string // "filesystem: 9 read, 3 destructive"
+	NeedsNote bool
+	Note      string
+	Tell      bool
+	Back      string
+}
+
+// A leftOut is a tool that the sheet does not decide about.
+type leftOut struct{ ID, Link, Why string }
+
+// itemOf returns what a form says of a tool: its id, and the definition and the revision of the
+// record that the page shows.
+func itemOf(row decide.Row) string {
+	return row.ID + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
+}
+
+// parseItem reads what [itemOf] returned.
+func parseItem(s string) (decide.Item, error) {
+	parts := strings.Split(s, " ")
+	if len(parts) != 3 {
+		return decide.Item{}, refused(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
+	}
+	id, err := tool.ParseID(parts[0])
+	rev, number := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil || number != nil || rev < 0 {
+		return decide.Item{}, refused(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
+	}
+	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil
+}
+
+// bulkForm is what both forms about several tools hold.
+type bulkForm struct {
+	action string
+	filter decide.Filter
+	all    bool // that the filter chooses
+	items  []decide.Item
+	note   string
+	tell   bool
+}
+
+func readBulk(w http.ResponseWriter, r *http.Request) (b bulkForm, err error) {
+	if err := readForm(w, r); err != nil {
+		return b, refused(http.StatusBadRequest, "the form cannot be read")
+	}
+	query := maps.Clone(r.PostForm)
+	for _, name := range []string{"action", "all", "item", "note", "tell", "csrf"} {
+		query.Del(name)
+	}
+	if b.filter, _, err = decide.ReadQuery(query, defaultPage); err != nil {
+		return b, err
+	}
+	b.action, b.all = r.PostForm.Get("action"), r.PostForm.Get("all") != ""
+	b.note, b.tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
+	if !slices.Contains(bulkActions, b.action) {
+		return b, refused(http.StatusBadRequest, "the form names no action")
+	}
+	for _, s := range r.PostForm["item"] {
+		item, err := parseItem(s)
+		if err != nil {
+			return b, err
+		}
+		b.items = append(b.items, item)
+	}
+	return b, nil
+}
+
+// bulkActions are what can be decided about several tools together.
+var bulkActions = []string{approval.ActionApprove}
+
+// bulk shows the sheet. It decides nothing.
+func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {
+	b, err := readBulk(w, r)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
+	}
+	c.sheet(w, r, http.StatusOK, b, "")
+}
+
+// sheet writes the sheet; problem says why nothing was decided.
+func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bulkForm, problem string) {
+	rows, rest, err := c.chosen(r, b)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
+	}
+	p := &bulkPage{Page: Page{Title: verb(b.action) + " several tools", Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: b.note, Tell: b.tell}
+	root, opened, kept := rootOf(r), c.opened(r), map[string][]decide.Row{}
+	used, out := 0, 0
+	for n, row := range rows {
+		line := rowFor(root, row, b.filter)
+		if why := whyNot(b.action, row, opened); why != "" {
+			left := leftOut{row.ID, line.Link, why}
+			if out += len(row.ID) + len(line.Link) + len(why) + 100; out > maxOut {
+				p.OutMore++
+				continue
+			}
+			p.Out = append(p.Out, left)
+			continue
+		}
+		if used += len(html.EscapeString(line.Item+line.Link+line.Line+row.ID)) + 200; used > maxSheet {
+			p.Rest = len(rows) - n
+			break
+		}
+		p.Items = append(p.Items, line)
+		kept[row.Server] = append(kept[row.Server], row)
+	}
+	p.Rest += rest
+	for _, server := range slices.Sorted(maps.Keys(kept)) {
+		p.Groups = append(p.Groups, groupOf(server, kept[server]))
+	}
+	p.Back = withQuery(root+"admin/tools", b.filter.Values())
+	c.render(w, r, status, "bulk", p)
+}
+
+// maxChosen is how many tools a sheet looks at.
+const maxChosen = 200
+
+// chosen returns the tools that a form is about as they are now, and how many more it is about.
+func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
+	if b.all {
+		list, err := c.o.Desk.List(r.Context(), b.filter, decide.Paging{Limit: maxChosen})
+		return list.Tools, list.Total - len(list.Tools), err
+	}
+	ids := make([]tool.ID, len(b.items))
+	for i, item := range b.items {
+		ids[i] = item.ID
+	}
+	rows = c.o.Desk.Rows(r.Context(), ids[:min(len(ids), maxChosen)])
+	return rows, max(0, len(ids)-maxChosen), nil
+}
+
+// whyNot returns why a tool cannot be decided about without a look at it; "": it can.
+func whyNot(action string, row decide.Row, opened map[string]bool) string {
+	switch {
+	case row.Rev == 0:
+		return "it has no record yet; the next sync makes one"
+	case action == approval.ActionApprove && row.State == decide.StateApproved:
+		return "it is approved already"
+	case action == approval.ActionApprove && row.Status == string(lock.DisabledByConfig):
+		return "an operator's rule denies it; only the operator can change that"
+	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
+		return "it is destructive, and you have not opened it as it is now"
+	case action != approval.ActionApprove && row.State == decide.StateBlocked:
+		return "it is blocked already"
+	}
+	return ""
+}
+
+// groupOf says how many tools of which tier a server has on the sheet.
+func groupOf(server string, rows []decide.Row) string {
+	counts := map[tool.Tier]int{}
+	for _, row := range rows {
+		counts[row.Tier]++
+	}
+	var parts []string
+	for _, tier := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
+		if n := counts[tier]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+tier.String())
+		}
+	}
+	return server + ": " + strings.Join(parts, ", ")
+}
+
+// verb returns an action as a heading begins with it.
+func verb(action string) string { return strings.ToUpper(action[:1]) + action[1:] }
+
+// A donePage says what became of each tool of a sheet.
+type donePage struct {
+	Page
+	Action string
+	Done   []leftOut
+	Failed []leftOut
+	Back   string
+}
+
+// decideAll carries out a sheet. Sent again it decides nothing: each tool is at another revision
+// then.
+func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
+	b, err := readBulk(w, r)
+	if err != nil {
+		c.failed(w, r, "bulk", err)
+		return
+	}
+	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action}
+	root, query, opened := rootOf(r), url.Values{"sort": {decide.ByID}}, c.opened(r)
+	p.Back = withQuery(root+"admin/tools", b.filter.Values())
+	ids := make([]tool.ID, len(b.items))
+	for i, item := range b.items {
+		ids[i] = item.ID
+	}
+	why := map[string]string{}
+	for _, row := range c.o.Desk.Rows(r.Context(), ids) {
+		why[row.ID+" "+string(row.Hash)] = whyNot(b.action, row, opened)
+	}
+	var items []decide.Item
+	for _, item := range b.items {
+		id := item.ID.String()
+		if why := why[id+" "+string(item.Hash)]; why != "" {
+			p.Failed = append(p.Failed, leftOut{id, toolLink(root, item.ID, query), why})
+			continue
+		}
+		items = append(items, item)
+	}
+	if len(b.items) == 0 {
+		c.sheet(w, r, http.StatusUnprocessableEntity, b, "The form names no tool, so nothing was decided.")
+		return
+	}
+	for i, result := range c.o.Desk.DecideAll(r.Context(), b.action, b.note, items) {
+		line := leftOut{items[i].ID.String(), toolLink(root, items[i].ID, query), ""}
+		if result.Err != nil {
+			line.Why = result.Err.Detail
+			p.Failed = append(p.Failed, line)
+			continue
+		}
+		line.Why = result.Tool.Status
+		p.Done = append(p.Done, line)
+	}
+	status := http.StatusOK
+	if len(p.Done) == 0 {
+		status = http.StatusConflict
+		p.Problem = "Nothing was decided."
+	} else {
+		p.Message = past(b.action) + " " + text.Count(len(p.Done), "tool") + "."
+	}
+	c.render(w, r, status, "done", p)
+}
+
+// past returns what an action has done, as a sentence begins with it.
+func past(action string) string {
+	return map[string]string{
+		approval.ActionApprove: "Approved", approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled",
+	}[action]
+}

@@ -1,0 +1,170 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// How much of each part the inbox shows.
+const (
+	maxChanged   = 12 // tools that changed
+	maxGroups    = 20 // servers with new tools
+	maxTroubles  = 10 // servers in trouble
+	maxDecisions = 8  // last decisions
+)
+
+// An inboxPage is what waits for a person.
+type inboxPage struct {
+	Page
+	inbox
+	Version string // of what the inbox says, for polls
+	Queue   string // address of all that waits
+	First   string // address of the first that waits
+	Last    []decision
+}
+
+// An inbox is what the page is made of, but for what only gets older.
+type inbox struct {
+	Changed   []toolRow
+	ChangedN  int
+	ChangedAt string // address of the queue of what changed
+	New       []group
+	NewN      int
+	NewAt     string
+	NewRest   int // servers with new tools that are not shown
+	Servers   int // that are enabled
+	Up        int
+	Troubles  []trouble
+	MoreDown  int
+	Reasons   []state.Reason
+	Counts    lock.Counts
+}
+
+// A group is how many new tools a server has.
+type group struct {
+	Server, Link string
+	Tools        int
+}
+
+// A trouble is a server that does not load.
+type trouble struct {
+	Name string
+	decide.Outcome
+}
+
+// A decision is a line of the audit.
+type decision struct {
+	approval.Entry
+	Link string
+}
+
+// inbox shows what waits. A poll that names what it has already is answered 204.
+func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
+	if r.URL.RawQuery != "" { // as links of an earlier version had it
+		leadTo(w, http.StatusSeeOther, "./admin/tools?"+r.URL.RawQuery)
+		return
+	}
+	in, err := c.waiting(r)
+	if err != nil {
+		c.failed(w, r, "inbox", err)
+		return
+	}
+	p := &inboxPage{Page: Page{Title: "Inbox"}, inbox: in, Version: versionOf(in)}
+	w.Header().Set("ETag", `"`+p.Version+`"`)
+	if strings.Contains(r.Header.Get("If-None-Match"), p.Version) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	root := rootOf(r)
+	p.Queue = withQuery(root+"admin/tools", pending().Values())
+	if first, err := c.o.Desk.List(r.Context(), pending(), decide.Paging{Limit: 1}); err == nil && len(first.Tools) > 0 {
+		p.First = toolLink(root, tool.ID{Server: first.Tools[0].Server, Name: first.Tools[0].Name}, pending().Values())
+	}
+	lines, _, err := c.o.Desk.Audit(r.Context(), "", decide.Paging{Limit: 4 * maxDecisions})
+	if err != nil {
+		c.failed(w, r, "inbox", err)
+		return
+	}
+	for _, e := range lines {
+		if isDeed(e) && len(p.Last) < maxDecisions {
+			p.Last = append(p.Last, decision{e, toolLink(root, tool.ID{Server: e.Server, Name: e.Tool}, url.Values{"sort": {decide.ByID}})})
+		}
+	}
+	c.render(w, r, http.StatusOK, "inbox", p)
+}
+
+// pending is the queue.
+func pending() decide.Filter { return decide.Filter{Status: string(lock.PendingApproval)} }
+
+// isDeed reports whether a person did what a line of the audit says.
+func isDeed(e approval.Entry) bool { return e.Actor != approval.Sync && e.Tool != "" }
+
+// waiting returns what the inbox says now.
+func (c *Console) waiting(r *http.Request) (in inbox, err error) {
+	ctx, root := r.Context(), rootOf(r)
+	changed, fresh := pending(), pending()
+	changed.State, fresh.State = decide.StateChanged, decide.StateNew
+	list, err := c.o.Desk.List(ctx, changed, decide.Paging{Limit: maxChanged})
+	if err != nil {
+		return in, err
+	}
+	in.ChangedN, in.ChangedAt = list.Total, withQuery(root+"admin/tools", changed.Values())
+	for _, row := range list.Tools {
+		in.Changed = append(in.Changed, rowFor(root, row, changed))
+	}
+	if list, err = c.o.Desk.List(ctx, fresh, decide.Paging{Limit: 1}); err != nil {
+		return in, err
+	}
+	in.NewN, in.NewAt = list.Total, withQuery(root+"admin/tools", fresh.Values())
+	for _, s := range list.Facets.Server {
+		if len(in.New) == maxGroups {
+			in.NewRest++
+			continue
+		}
+		of := fresh
+		of.Server = s.Value
+		in.New = append(in.New, group{s.Value, withQuery(root+"admin/tools", of.Values()), s.Tools})
+	}
+	v := c.o.Desk.View(ctx)
+	for i := range v.Tools().All() {
+		in.Counts.Add(v.Status(i))
+	}
+	for _, s := range v.Servers() {
+		if !s.Config.Enabled {
+			continue
+		}
+		in.Servers++
+		switch o := decide.OutcomeOf(s.Config.Name, s.Outcome); {
+		case o.Status == "available":
+			in.Up++
+		case len(in.Troubles) < maxTroubles:
+			o.DurationMS, o.CheckedAt = 0, time.Time{} // differ after each sync
+			in.Troubles = append(in.Troubles, trouble{s.Config.Name, o})
+		default:
+			in.MoreDown++
+		}
+	}
+	in.Reasons = c.o.Desk.Health(ctx).Reasons
+	return in, nil
+}
+
+// versionOf returns a name for what the inbox says.
+func versionOf(in inbox) string {
+	data, err := json.Marshal(in)
+	if err != nil {
+		return "" // plain data always has a JSON form
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,44 @@
+package console
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
+
+// A moment is a time as a page shows it.
+type moment struct {
+	ISO  string // for programs; "": it is not known
+	Full string // to the second
+	Text string // how long ago; of a time long ago, the day
+}
+
+// Time returns a time as people read it.
+func (p *Page) Time(t time.Time) moment {
+	if t.IsZero() {
+		return moment{}
+	}
+	t = t.UTC()
+	return moment{t.Format(time.RFC3339), t.Format("2 January 2006, 15:04:05 UTC"), ago(p.now.Sub(t), t)}
+}
+
+// ago returns how long ago t was.
+func ago(d time.Duration, t time.Time) string {
+	switch {
+	case d < 0: // clocks differ
+		return "now"
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + " s ago"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min ago"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + " h ago"
+	case d < 30*24*time.Hour:
+		return strconv.Itoa(int(d/(24*time.Hour))) + " days ago"
+	}
+	return t.Format("2 Jan 2006")
+}
+
+// Count returns n with its noun.
+func (p *Page) Count(n int, noun string) string { return text.Count(n, noun) }

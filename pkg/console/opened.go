@@ -1,0 +1,52 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// openedCookie names which definitions a browser has shown on a page of their own. It is a reminder
+// for the person and not a lock: who forges it fools himself, and each tool of a sheet could be
+// approved on its page.
+const openedCookie = "portcullis-opened"
+
+// maxOpened is how many definitions are remembered, the newest ones.
+const maxOpened = 150
+
+// mark returns what of a hash is remembered.
+func mark(hash tool.Hash) string { return string(hash[:min(len(hash), 10)]) }
+
+// opened returns the marks of the definitions that the browser has shown.
+func (c *Console) opened(r *http.Request) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range openedMarks(r) {
+		out[m] = true
+	}
+	return out
+}
+
+func openedMarks(r *http.Request) []string {
+	cookie, err := r.Cookie(openedCookie)
+	if err != nil || cookie.Value == "" {
+		return nil
+	}
+	marks := strings.Split(cookie.Value, ".")
+	return marks[:min(len(marks), maxOpened)]
+}
+
+// setOpened remembers that the browser shows a definition.
+func (c *Console) setOpened(w http.ResponseWriter, r *http.Request, hash tool.Hash) {
+	m := mark(hash)
+	marks := openedMarks(r)
+	if m == "" || len(marks) > 0 && marks[0] == m {
+		return
+	}
+	marks = slices.DeleteFunc(marks, func(x string) bool { return x == m })
+	marks = append([]string{m}, marks[:min(len(marks), maxOpened-1)]...)
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // no secret; over http on loopback a Secure cookie would not be kept
+		Name: openedCookie, Value: strings.Join(marks, "."), Path: cookiePath, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
+	})
+}

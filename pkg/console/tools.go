@@ -1,0 +1,157 @@
+package console
+
+import (
+	"cmp"
+	"html"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// defaultPage is how many rows a page has.
+const defaultPage = 50
+
+// maxServers is how many servers are offered for a choice; of more, the name is typed.
+const maxServers = 150
+
+// How much of a server's text stands in a row: characters, and bytes of HTML.
+const (
+	lineLength = 160
+	lineBytes  = 480
+)
+
+// A toolsPage is the table of every tool, and the queue of those that wait.
+type toolsPage struct {
+	Page
+	Filter  decide.Filter
+	List    decide.Page
+	Choices []choice
+	Rows    []toolRow
+	Ticked  bool   // every row
+	TickAll string // address of the same page with every row ticked
+	First   string // address of the first page; "": this is it
+	More    string // address of the next page; "": this is the last one
+	Waits   string // address of the queue without any filter
+}
+
+// A choice is one filter of the table.
+type choice struct {
+	Name, Label, Value string
+	Options            []option // none: it is typed
+}
+
+type option struct{ Value, Text string }
+
+// A toolRow is one tool of the table.
+type toolRow struct {
+	decide.Row
+	Link string
+	Item string // what a form says of it
+	Line string // of what a person wants to know first
+}
+
+// tools shows one page of the table.
+func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	f, paging, err := decide.ReadQuery(query, defaultPage, "tick")
+	var list decide.Page
+	if err == nil {
+		list, err = c.o.Desk.List(r.Context(), f, paging)
+	}
+	if err != nil {
+		c.failed(w, r, "tools", err)
+		return
+	}
+	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, List: list, Ticked: query.Get("tick") == "page"}
+	p.Choices = choices(f, list.Facets)
+	root := rootOf(r)
+	for _, row := range list.Tools {
+		p.Rows = append(p.Rows, rowFor(root, row, f))
+	}
+	here := root + "admin/tools"
+	if paging.After != "" {
+		p.First = withQuery(here, f.Values())
+	}
+	if list.Next.Next != "" {
+		p.More = withQuery(here, f.Values(), "after", list.Next.Next)
+	}
+	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
+	p.Waits = here + "?status=pending_approval"
+	c.render(w, r, http.StatusOK, "tools", p)
+}
+
+// withQuery returns an address with a query: values, and more of them in pairs.
+func withQuery(address string, values url.Values, pairs ...string) string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return address
+	}
+	return address + "?" + values.Encode()
+}
+
+// queueOf returns the query that leads through what f chooses. That of the zero filter says so: a
+// page about a tool without any query stands in the queue of what waits.
+func queueOf(f decide.Filter) url.Values {
+	values := f.Values()
+	if len(values) == 0 {
+		values.Set("sort", decide.ByID)
+	}
+	return values
+}
+
+// toolLink returns the address of the page about a tool.
+func toolLink(root string, id tool.ID, query url.Values) string {
+	return withQuery(approval.Link(root[:len(root)-1], id), query)
+}
+
+func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
+	id := tool.ID{Server: row.Server, Name: row.Name}
+	return toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
+}
+
+// lineOf returns how a tool begins what it says of itself.
+func lineOf(row decide.Row) string {
+	line, n := review.Readable(cmp.Or(row.Summary, row.Title)), lineLength
+	for line = text.Clip(line, n); len(html.EscapeString(line)) > lineBytes; line = text.Clip(line, n) {
+		n /= 2
+	}
+	return line
+}
+
+// choices returns the filters, each value with how many tools it would leave.
+func choices(f decide.Filter, facets decide.Facets) []choice {
+	counted := func(name, label, chosen string, values []decide.Facet) choice {
+		c := choice{Name: name, Label: label, Value: chosen, Options: []option{{"", "any"}}}
+		if len(values) > maxServers {
+			c.Options = nil
+			return c
+		}
+		for _, v := range values {
+			c.Options = append(c.Options, option{v.Value, words(v.Value) + " (" + strconv.Itoa(v.Tools) + ")"})
+		}
+		return c
+	}
+	servers := counted("server", "Server", f.Server, facets.Server)
+	for i := range servers.Options[min(1, len(servers.Options)):] {
+		servers.Options[i+1].Text = facets.Server[i].Value + " (" + strconv.Itoa(facets.Server[i].Tools) + ")" // a name stays as it is
+	}
+	return []choice{
+		counted("status", "Status", f.Status, facets.Status),
+		counted("state", "Definition", f.State, facets.State),
+		servers,
+		counted("tier", "Tier", f.Tier, facets.Tier),
+		{Name: "sort", Label: "Sort", Value: f.Sort, Options: []option{
+			{"", "usual"}, {decide.ByRisk, "closest look first"}, {decide.ByID, "name"}, {decide.ByNewest, "newest first"}, {decide.ByOldest, "oldest first"},
+		}},
+	}
+}
