@@ -15,8 +15,8 @@ func (r Record) block(hash tool.Hash) (Remembered, bool) {
 	return r.Blocked[i], true
 }
 
-// isBlocked reports whether the definition with the hash is blocked.
-func (r Record) isBlocked(hash tool.Hash) bool {
+// IsBlocked reports whether the definition with the hash is blocked.
+func (r Record) IsBlocked(hash tool.Hash) bool {
 	return slices.ContainsFunc(r.blocks(), func(m Remembered) bool { return m.Hash == hash && hash != "" })
 }
 

@@ -5,8 +5,25 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
+
+// How many characters of a note, and of the name of who wrote it, agents are told.
+const (
+	maxTold   = 300
+	maxTeller = 60
+)
+
+// Told returns what agents may be told about a lock of the definition with the hash, in one line:
+// who decided last, and what they said ("kim: use staging"); "" if they are told nothing.
+func (r Record) Told(hash tool.Hash) string {
+	note := text.Line(r.Note)
+	if !r.Tell || note == "" || !r.Disabled && r.CurrentHash != hash {
+		return ""
+	}
+	return text.Clip(text.Line(r.By), maxTeller) + ": " + text.Clip(note, maxTold)
+}
 
 // UndoTime is how long after a decision it can be undone.
 const UndoTime = 10 * time.Minute
@@ -57,7 +74,7 @@ func newBlock(hash tool.Hash, said Said, at time.Time) Remembered {
 // Unblock takes back [Block]. It approves nothing: the definition waits. It returns [ErrNotBlocked]
 // if there is no such block. The definition need not be the current one.
 func Unblock(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
-	if !r.isBlocked(hash) {
+	if !r.IsBlocked(hash) {
 		return Record{}, Entry{}, fmt.Errorf("unblock %q at %q: %w", r.ID(), hash, ErrNotBlocked)
 	}
 	next := r

@@ -139,7 +139,7 @@ func first(d Seen) (Record, *Entry) {
 	}
 	r.addBlocks(d.Blocked)
 	action := ActionObserve
-	if d.Mode == OnChange && d.Baseline && !r.isBlocked(d.Hash) {
+	if d.Mode == OnChange && d.Baseline && !r.IsBlocked(d.Hash) {
 		r.ApprovedHash, r.Approved = r.CurrentHash, r.Current
 		r.By, r.At = Sync, now
 		action = ActionBaseline
@@ -163,7 +163,7 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	if r != nil && r.Format > Format {
 		return lock.Unknown, lock.Unknown
 	}
-	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.isBlocked(hash)))
+	userDisabled = lock.FactOf(r != nil && (r.Disabled || r.IsBlocked(hash)))
 	switch {
 	case r != nil && hash == "" && len(r.blocks()) > 0 && !r.Disabled: // it may be one of them
 		return lock.Unknown, lock.Unknown

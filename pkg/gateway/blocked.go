@@ -20,9 +20,9 @@ type lockInfo struct {
 	Link        string      `json:"link,omitempty"` // only where the user can unlock it
 }
 
-func (s *Session) lockInfo(i int, status lock.Status) lockInfo {
+func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
 	id := s.view.ID(i)
-	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status)}
+	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status, said)}
 	if status == lock.DisabledByUser || status == lock.PendingApproval {
 		l.Link = approval.Link(s.g.o.BaseURL, id)
 	}
@@ -30,9 +30,10 @@ func (s *Session) lockInfo(i int, status lock.Status) lockInfo {
 	return l
 }
 
-// blocked answers the call of a locked tool. Nothing went upstream.
-func (s *Session) blocked(ctx context.Context, i int, status lock.Status) (json.RawMessage, error) {
-	l := s.lockInfo(i, status)
+// blocked answers the call of a locked tool. Nothing went upstream. said is what a person lets
+// agents know about the lock.
+func (s *Session) blocked(ctx context.Context, i int, status lock.Status, said string) (json.RawMessage, error) {
+	l := s.lockInfo(i, status, said)
 	s.g.o.Recorder.Blocked(ctx, l.Name, string(status))
 	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", l.Name), slog.String("status", string(status)),

@@ -95,11 +95,11 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 // its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
-	if status := s.statusNow(ctx, i); status != lock.None {
+	if status, said := s.statusNow(ctx, i); status != lock.None {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		return s.blocked(ctx, i, status)
+		return s.blocked(ctx, i, status, said)
 	}
 	tier := s.view.Tier(i)
 	if as > tier { // tiers are ordered strongest first
@@ -139,12 +139,12 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// statusNow classifies a tool by its approval record as it is in the store now.
-// The store is asked only if the answer can matter.
-func (s *Session) statusNow(ctx context.Context, i int) lock.Status {
+// statusNow classifies a tool by its approval record as it is in the store now, and returns what
+// that says to agents. The store is asked only if the answer can matter.
+func (s *Session) statusNow(ctx context.Context, i int) (status lock.Status, said string) {
 	facts := s.view.FactsWithout(i)
 	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
-		return lock.Classify(facts)
+		return lock.Classify(facts), ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
@@ -158,6 +158,8 @@ func (s *Session) statusNow(ctx context.Context, i int) lock.Status {
 			slog.String("tool", s.view.ID(i).String()), slog.Any("error", err))
 	default:
 		facts = s.view.FactsAt(i, &record)
+		status = lock.Classify(facts)
+		return status, s.view.SaidAt(i, status, &record)
 	}
-	return lock.Classify(facts)
+	return lock.Classify(facts), ""
 }

@@ -55,7 +55,7 @@ func (s *Session) described(i int) described {
 		d.Definition = present(t.Definition, "", s.view.Hints(i))
 		return d
 	}
-	l := s.lockInfo(i, status)
+	l := s.lockInfo(i, status, s.view.Said(i, status))
 	text := s.view.Description(i, status)
 	d.Status, d.Description, d.Remediation, d.Note, d.Link = status, &text, l.Remediation, l.Note, l.Link
 	return d

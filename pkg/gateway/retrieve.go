@@ -42,7 +42,7 @@ type lockedMatch struct {
 	Server      string      `json:"server"`
 	Description string      `json:"description"` // "" if it may not be shown
 	Status      lock.Status `json:"status"`
-	Note        string      `json:"note,omitempty"` // what the operator has to say
+	Note        string      `json:"note,omitempty"` // what the operator, or a person, has to say
 }
 
 // matches is the answer of retrieve_tools.
@@ -132,7 +132,7 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 			text = tool.FirstSentence(text)
 		}
 		out = append(out, lockedMatch{
-			Name: id.String(), Server: id.Server, Description: text, Status: status, Note: s.note(hit.Doc, status),
+			Name: id.String(), Server: id.Server, Description: text, Status: status, Note: s.note(hit.Doc, status, s.view.Said(hit.Doc, status)),
 		})
 		link := approval.Link(s.g.o.BaseURL, id)
 		if _, again := links[status]; again && link != "" {
@@ -149,10 +149,10 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 	return out, texts.Bytes()
 }
 
-// note returns what the operator says about denying a tool.
-func (s *Session) note(i int, status lock.Status) string {
-	if status != lock.DisabledByConfig {
-		return ""
+// note returns what the operator says about denying a tool, or a person about another lock.
+func (s *Session) note(i int, status lock.Status, said string) string {
+	if status == lock.DisabledByConfig {
+		return s.view.Verdict(i).Denial.Note()
 	}
-	return s.view.Verdict(i).Denial.Note()
+	return said
 }

@@ -34,7 +34,10 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 		}
 		record := since.Record(t.ID, t.Approval)
 		d.userDisabled, d.approved = factsOf(record, server, t.Definition.Hash)
-		d.current = off || record != nil && record.ApprovedHash == t.Definition.Hash
+		d.current = off
+		if record != nil { // what somebody blocked is never shown
+			d.current = record.ApprovedHash == t.Definition.Hash || off && !record.IsBlocked(t.Definition.Hash)
+		}
 		if !d.current && record != nil && record.ApprovedHash != "" && t.Approval != nil && record.ApprovedHash == t.Approval.ApprovedHash {
 			d.last = t.ApprovedRaw // the catalog has the text of this approval alone
 		}
@@ -78,4 +81,16 @@ func factsOf(record *approval.Record, server config.Server, hash tool.Hash) (use
 		approved = lock.No
 	}
 	return userDisabled, approved
+}
+
+// said returns what the person who decided last lets agents know about a lock that people can take
+// away. What was said about another server's tool is not passed on.
+func said(record *approval.Record, server config.Server, hash tool.Hash, s lock.Status) string {
+	switch {
+	case record == nil || s != lock.DisabledByUser && s != lock.PendingApproval:
+		return ""
+	case record.URL != "" && !approval.SameServer(record.URL, server.URL):
+		return ""
+	}
+	return record.Told(hash)
 }
