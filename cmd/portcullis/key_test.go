@@ -93,7 +93,7 @@ func TestAdminNeedsTheKey(t *testing.T) {
 	for name, header := range map[string][]string{
 		"curl": nil, "another key": {"Authorization: Bearer " + token.NewAdmin().Reveal()}, "a made-up session": {"Cookie: portcullis=" + token.Random()},
 	} {
-		for _, path := range []string{tool + "/approve", tool + "/disable", tool + "/enable", "/admin/servers/tickets/approve", "/admin/sync", "/admin/tokens"} {
+		for _, path := range []string{tool + "/approve", tool + "/disable", tool + "/enable", "/admin/tools", "/admin/sync", "/admin/tokens"} {
 			if r := p.stranger().Send(path, approve, header...); r.Status != http.StatusUnauthorized {
 				t.Errorf("%s: POST %s = %d", name, path, r.Status)
 			}

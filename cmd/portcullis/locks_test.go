@@ -56,10 +56,10 @@ func TestReasonsOfRealTools(t *testing.T) {
 
 	byServer := map[string][]map[string]string{}
 	for _, x := range w.tools() {
-		byServer[x.Server] = append(byServer[x.Server], map[string]string{"name": x.Name, "hash": x.Hash})
+		byServer[x.Server] = append(byServer[x.Server], map[string]string{"id": x.ID, "hash": x.Hash})
 	}
-	for server, tools := range byServer {
-		w.Ask(http.StatusOK, "/admin/servers/"+server+"/approve", map[string]any{"tools": tools}, nil)
+	for _, items := range byServer {
+		w.Ask(http.StatusOK, "/admin/tools", map[string]any{"action": "approve", "items": items, "note": "as they were listed"}, nil)
 	}
 	if locked := w.statuses(); locked[""] != 527 {
 		t.Fatalf("after the bulk approval: %v", locked)

@@ -188,7 +188,7 @@ func TestFailures(t *testing.T) {
 		}
 		h.Log.Reset()
 	}
-	got := admintest.Into[struct{ Tools []admin.Approved }](h.Desk, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q}]}`, hash)).Tools
+	got := admintest.Into[struct{ Tools []admin.BulkResult }](h.Desk, "/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q}]}`, hash)).Tools
 	if len(got) != 1 || got[0].Result != "failed" || strings.Contains(got[0].Detail, "arn:") {
 		t.Errorf("bulk approval = %+v", got)
 	}
@@ -208,8 +208,12 @@ func TestBodies(t *testing.T) {
 		"long note":      {"/admin/tools/mail/send/disable", `{"note":"` + strings.Repeat("x", 5000) + `"}`, http.StatusUnprocessableEntity},
 		"not an object":  {"/admin/tools/mail/send/disable", `[]`, http.StatusUnprocessableEntity},
 		"no JSON":        {"/admin/tools/mail/send/disable", `{`, http.StatusBadRequest},
-		"empty bulk":     {"/admin/servers/mail/approve", `{"tools":[]}`, http.StatusUnprocessableEntity},
-		"unknown server": {"/admin/servers/nope/approve", `{"tools":[{"name":"a","hash":"` + hash + `"}]}`, http.StatusNotFound},
+		"empty bulk":     {"/admin/tools", `{"action":"approve","items":[]}`, http.StatusUnprocessableEntity},
+		"bulk undo":      {"/admin/tools", `{"action":"undo","items":[{"id":"mail:send","hash":"` + hash + `"}]}`, http.StatusUnprocessableEntity},
+		"no id":          {"/admin/tools", `{"action":"approve","items":[{"id":"send","hash":"` + hash + `"}]}`, http.StatusUnprocessableEntity},
+		"many":           {"/admin/tools", `{"action":"approve","items":[` + strings.TrimSuffix(strings.Repeat(`{"id":"mail:send","hash":"`+hash+`"},`, 501), ",") + `]}`, http.StatusUnprocessableEntity},
+		"block no hash":  {"/admin/tools/mail/send/block", `{"rev":1}`, http.StatusUnprocessableEntity},
+		"undo no rev":    {"/admin/tools/mail/send/undo", `{}`, http.StatusUnprocessableEntity},
 		"unknown tool":   {"/admin/tools/mail/nope/disable", `{}`, http.StatusNotFound},
 		"no such action": {"/admin/tools/mail/send/open", `{}`, http.StatusNotFound},
 		"limit 0":        {"/admin/audit?limit=0", "", http.StatusUnprocessableEntity},

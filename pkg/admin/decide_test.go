@@ -82,11 +82,7 @@ func TestDecideDenied(t *testing.T) {
 	h := newFixture(t)
 	for _, path := range []string{"fs/format_disk", "mail/read_drafts"} {
 		hash := h.Hash(path)
-		for _, action := range []string{"approve", "enable"} {
-			body := approveBody(hash)
-			if action == "enable" {
-				body = "{}"
-			}
+		for action, body := range map[string]string{"approve": approveBody(hash), "unblock": approveBody(hash), "enable": "{}"} {
 			if got := h.Problem(http.StatusConflict, "/admin/tools/"+path+"/"+action, body); !strings.Contains(got, "operator") {
 				t.Errorf("%s %s: %q", action, path, got)
 			}
@@ -145,11 +141,11 @@ func TestDecideRevision(t *testing.T) {
 		"disable": fmt.Sprintf(`{"rev":%d}`, seen),
 		"enable":  fmt.Sprintf(`{"rev":%d}`, seen+7),
 	} {
-		if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "nothing was done now: it is disabled") {
+		if got := h.Problem(http.StatusConflict, "/admin/tools/mail/send/"+action, body); !strings.Contains(got, "nothing was decided now: it is disabled") {
 			t.Errorf("%s: %q", action, got)
 		}
 	}
-	bulk := admintest.Into[struct{ Tools []admin.Approved }](h.Desk, "/admin/servers/mail/approve", fmt.Sprintf(`{"tools":[{"name":"send","hash":%q,"rev":%d}]}`, hash, seen)).Tools
+	bulk := admintest.Into[struct{ Tools []admin.BulkResult }](h.Desk, "/admin/tools", fmt.Sprintf(`{"action":"approve","items":[{"id":"mail:send","hash":%q,"rev":%d}]}`, hash, seen)).Tools
 	if len(bulk) != 1 || bulk[0].Result != "refused" || !strings.Contains(bulk[0].Detail, "it is disabled") {
 		t.Errorf("bulk approval = %+v", bulk)
 	}
@@ -161,31 +157,31 @@ func TestDecideRevision(t *testing.T) {
 	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`) // a program that names none decides all the same
 }
 
-func TestApproveServer(t *testing.T) {
+func TestDecideAll(t *testing.T) {
 	h := newFixture(t)
 	h.ByName["mail"].Tools = append(h.ByName["mail"].Tools, `{"name":"move"}`, `{"name":"flag"}`, `{"name":"stop"}`)
 	h.Sync()
 	send, move, flag, drafts := h.Hash("mail/send"), h.Hash("mail/move"), h.Hash("mail/flag"), h.Hash("mail/read_drafts")
 	stop := h.Hash("mail/stop")
 	admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/stop/disable", "{}")
-	tools := []admin.NamedHash{
-		{Name: "send", Hash: send}, {Name: "move", Hash: flag}, {Name: "read_drafts", Hash: drafts}, {Name: "nope", Hash: flag}, {Name: "flag", Hash: flag}, {Name: "stop", Hash: stop},
+	items := []admin.BulkItem{
+		{ID: "mail:send", Hash: send}, {ID: "mail:move", Hash: flag}, {ID: "mail:read_drafts", Hash: drafts}, {ID: "nope:nope", Hash: flag}, {ID: "mail:flag", Hash: flag}, {ID: "mail:stop", Hash: stop},
 	}
-	body, err := json.Marshal(map[string]any{"tools": tools, "note": "all seen"})
+	body, err := json.Marshal(map[string]any{"action": "approve", "items": items, "note": "all seen"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := admintest.Into[struct {
-		Tools    []admin.Approved
-		Approved int
-	}](h.Desk, "/admin/servers/mail/approve", string(body))
+		Tools []admin.BulkResult
+		Done  int
+	}](h.Desk, "/admin/tools", string(body))
 	var lines []string
 	for _, x := range got.Tools {
-		lines = append(lines, strings.TrimSpace(x.Name+" "+x.Result+" "+x.Status))
+		lines = append(lines, strings.TrimSpace(x.ID+" "+x.Result+" "+x.Status))
 	}
-	want := []string{"send approved callable", "move refused", "read_drafts refused", "nope refused", "flag approved callable", "stop approved disabled_by_user"}
-	if diff := cmp.Diff(want, lines); diff != "" || got.Approved != 3 {
-		t.Errorf("%d approved (-want +got):\n%s", got.Approved, diff)
+	want := []string{"mail:send done callable", "mail:move refused", "mail:read_drafts refused", "nope:nope refused", "mail:flag done callable", "mail:stop done disabled_by_user"}
+	if diff := cmp.Diff(want, lines); diff != "" || got.Done != 3 {
+		t.Errorf("%d done (-want +got):\n%s", got.Done, diff)
 	}
 	for id, want := range map[string]lock.Status{"mail:send": lock.None, "mail:flag": lock.None, "mail:move": lock.PendingApproval} {
 		if s := h.Status(id); s != want {
@@ -288,5 +284,44 @@ func TestDecideWithoutARecord(t *testing.T) {
 	}
 	if got := admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/made", ""); got.Record != nil || got.Status != "pending_approval" {
 		t.Errorf("tool = %+v", got)
+	}
+}
+
+// Every verb of a person through the API, and what a tool says of each.
+func TestVerbs(t *testing.T) {
+	h := newFixture(t)
+	hash := h.Hash("mail/send")
+	verb := func(action, body string) decide.Tool {
+		t.Helper()
+		return admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/"+action, body)
+	}
+	seen := fmt.Sprintf(`{"hash":%q,"note":"mails strangers","tell":true}`, hash)
+	got := verb("block", seen)
+	want := []decide.Verdict{{Hash: hash, Verdict: "blocked", By: "ann", At: got.Record.At, Note: "mails strangers"}}
+	if diff := cmp.Diff(want, got.Record.Verdicts); diff != "" || got.Status != "disabled_by_user" || got.Record.State != "blocked" || !got.Record.Tell {
+		t.Errorf("blocked = %+v (-want +got):\n%s", got, diff)
+	}
+	if until := got.Record.At.Add(approval.UndoTime); !got.Record.UndoUntil.Equal(until) {
+		t.Errorf("undo until %v, want %v", got.Record.UndoUntil, until)
+	}
+	if diff := cmp.Diff([]string{"approve", "unblock", "disable", "undo"}, got.Actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+	if got := verb("unblock", seen); got.Status != "pending_approval" || len(got.Record.Verdicts) != 0 {
+		t.Errorf("unblocked = %+v", got)
+	}
+	h.Problem(http.StatusConflict, "/admin/tools/mail/send/unblock", seen)
+	approved := verb("approve", seen)
+	if approved.Status != "callable" || approved.Record.Endorsed == nil || approved.Record.Endorsed.Hash != hash {
+		t.Errorf("approved = %+v", approved.Record)
+	}
+	undone := verb("undo", fmt.Sprintf(`{"rev":%d}`, approved.Record.Rev))
+	if undone.Status != "pending_approval" || undone.Record.Endorsed != nil || !undone.Record.UndoUntil.IsZero() {
+		t.Errorf("undone = %+v", undone.Record)
+	}
+	h.Problem(http.StatusConflict, "/admin/tools/mail/send/undo", fmt.Sprintf(`{"rev":%d}`, undone.Record.Rev))
+	h.Problem(http.StatusConflict, "/admin/tools/mail/send/disable", fmt.Sprintf(`{"hash":%q}`, strings.Repeat("0", 64)))
+	if diff := cmp.Diff([]string{"approve", "block", "disable"}, undone.Actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
 	}
 }

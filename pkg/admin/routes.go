@@ -17,7 +17,8 @@ const description = `People decide here which tools agents may call.
 
 An approval names the hash of the definition that was seen. What an operator's rule denies (status
 disabled_by_config) cannot be approved or enabled here. A decision may name the revision (rev) of the
-record that was seen, and is refused if it is another by now. Lists come in pages: next of an answer,
+record that was seen, and is refused if it is another by now. Whatever is refused says that nothing was
+decided, and what to do. Lists come in pages: next of an answer,
 sent as after, gets the one that follows. A request that changes something needs the
 Content-Type application/json, and is refused if a browser sends it for another site.`
 
@@ -41,10 +42,17 @@ func (a *api) register(mux *http.ServeMux) {
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
 	serve(a, h, list, a.listTools)
 	serve(a, h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
-	serve(a, h, post("approve-tool", "/admin/tools/{server}/{tool}/approve", "Approve the definition with this hash"), a.approveTool)
+	for _, hash := range []struct{ action, summary string }{
+		{approval.ActionApprove, "Approve the definition with this hash"},
+		{approval.ActionBlock, "Refuse the definition with this hash for good; another definition waits as usual"},
+		{approval.ActionUnblock, "Take back a block; it approves nothing"},
+	} {
+		serve(a, h, post(hash.action+"-tool", "/admin/tools/{server}/{tool}/"+hash.action, hash.summary), a.decideHash(hash.action))
+	}
 	serve(a, h, post("disable-tool", "/admin/tools/{server}/{tool}/disable", "Lock a tool until somebody enables it"), a.decideTool(approval.ActionDisable))
 	serve(a, h, post("enable-tool", "/admin/tools/{server}/{tool}/enable", "Take back a disabling; it approves nothing"), a.decideTool(approval.ActionEnable))
-	serve(a, h, post("approve-server", "/admin/servers/{server}/approve", "Approve tools of a server, each with its hash"), a.approveServer)
+	serve(a, h, post("undo-decision", "/admin/tools/{server}/{tool}/undo", "Take back the last decision, for 10 minutes"), a.undo)
+	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, each as it was seen"), a.decideAll)
 	sync := post("sync", "/admin/sync", "Load every server now")
 	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}

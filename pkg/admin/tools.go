@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -82,91 +83,118 @@ func (a *api) getTool(ctx context.Context, in *ToolPath) (decide.Tool, error) {
 	return a.desk.Tool(ctx, in.id())
 }
 
-// Seen is what a person saw before deciding. A decision about a record that is another by now is
-// not carried out.
+// Seen is what a person saw before deciding, and what they say. A decision about a record that is
+// another by now is not carried out.
 type Seen struct {
-	Rev int64 `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
+	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
+	Note string `json:"note,omitempty" maxLength:"4096" doc:"why; to approve a definition with a severe finding it is required"`
+	Tell bool   `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
 }
 
-type approveInput struct {
+func (s Seen) decision(action string, hash tool.Hash) decide.Decision {
+	return decide.Decision{Action: action, Hash: hash, Rev: s.Rev, Note: s.Note, Tell: s.Tell}
+}
+
+type hashInput struct {
 	ToolPath
 	Body struct {
 		Seen
 		Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
-		Note string    `json:"note,omitempty" maxLength:"4096"`
 	}
 }
 
-func (a *api) approveTool(ctx context.Context, in *approveInput) (decide.Tool, error) {
-	return a.desk.Decide(ctx, in.id(), decide.Decision{Action: approval.ActionApprove, Hash: in.Body.Hash, Rev: in.Body.Rev, Note: in.Body.Note})
+// decideHash returns the operation that decides about one definition of a tool.
+func (a *api) decideHash(action string) func(context.Context, *hashInput) (decide.Tool, error) {
+	return func(ctx context.Context, in *hashInput) (decide.Tool, error) {
+		return a.desk.Decide(ctx, in.id(), in.Body.decision(action, in.Body.Hash))
+	}
 }
 
-type noteInput struct {
+type toolInput struct {
 	ToolPath
 	Body *struct {
 		Seen
-		Note string `json:"note,omitempty" maxLength:"4096" doc:"why"`
+		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if it is another by now, nothing is decided"`
 	}
 }
 
-// decideTool returns the operation that disables or enables a tool.
-func (a *api) decideTool(action string) func(context.Context, *noteInput) (decide.Tool, error) {
-	return func(ctx context.Context, in *noteInput) (decide.Tool, error) {
-		d := decide.Decision{Action: action}
-		if in.Body != nil {
-			d.Rev, d.Note = in.Body.Rev, in.Body.Note
+// decideTool returns the operation that decides about a tool whatever its definition is.
+func (a *api) decideTool(action string) func(context.Context, *toolInput) (decide.Tool, error) {
+	return func(ctx context.Context, in *toolInput) (decide.Tool, error) {
+		if in.Body == nil {
+			return a.desk.Decide(ctx, in.id(), decide.Decision{Action: action})
 		}
-		return a.desk.Decide(ctx, in.id(), d)
+		return a.desk.Decide(ctx, in.id(), in.Body.decision(action, in.Body.Hash))
 	}
 }
 
-type approveServerInput struct {
-	Server string `path:"server"`
-	Body   struct {
-		Tools []NamedHash `json:"tools" minItems:"1" maxItems:"1000" nullable:"false"`
-		Note  string      `json:"note,omitempty" maxLength:"4096"`
+type undoInput struct {
+	ToolPath
+	Body struct {
+		Rev int64 `json:"rev" minimum:"1" doc:"that the decision made"`
 	}
 }
 
-// A NamedHash is a tool of the server, and the hash of its definition that was seen.
-type NamedHash struct {
-	Name string    `json:"name" minLength:"1"`
-	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$"`
-	Seen
+func (a *api) undo(ctx context.Context, in *undoInput) (decide.Tool, error) {
+	return a.desk.Decide(ctx, in.id(), decide.Decision{Action: approval.ActionUndo, Rev: in.Body.Rev})
 }
 
-// An Approved is what became of one tool of a bulk approval.
-type Approved struct {
-	Name   string `json:"name"`
-	Result string `json:"result" enum:"approved,refused,failed"`
+type bulkInput struct {
+	Body struct {
+		Action string     `json:"action" enum:"approve,block,disable,enable"`
+		Items  []BulkItem `json:"items" minItems:"1" maxItems:"500" nullable:"false"`
+		Note   string     `json:"note,omitempty" maxLength:"4096" doc:"why, for all of them"`
+		Tell   bool       `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
+	}
+}
+
+// A BulkItem is one of many tools, as it was seen.
+type BulkItem struct {
+	ID   string    `json:"id" doc:"server:tool"`
+	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
+	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided about this tool"`
+}
+
+// A BulkResult is what became of one of many tools.
+type BulkResult struct {
+	ID     string `json:"id"`
+	Result string `json:"result" enum:"done,refused,failed"`
 	Status string `json:"status,omitempty" doc:"of the tool after it"`
-	Detail string `json:"detail,omitempty" doc:"why it was not approved"`
+	Rev    int64  `json:"rev,omitempty" doc:"of the record after it; an undo names it"`
+	Detail string `json:"detail,omitempty" doc:"why nothing was decided about it"`
 }
 
-type approveServerOutputBody struct {
-	Tools []Approved `json:"tools" nullable:"false" doc:"in the order of the request"`
-	Count int        `json:"approved" doc:"how many were"`
+type bulkOutputBody struct {
+	Tools []BulkResult `json:"tools" nullable:"false" doc:"in the order of the request"`
+	Count int          `json:"done" doc:"about how many it was decided"`
 }
 
-// approveServer approves each tool by itself: one that changed meanwhile does not stop the others.
-func (a *api) approveServer(ctx context.Context, in *approveServerInput) (out approveServerOutputBody, err error) {
-	if !a.desk.HasServer(ctx, in.Server) {
-		return out, problem(http.StatusNotFound, "no server of this name is configured")
+// decideAll decides about each tool by itself: one that changed meanwhile does not stop the others.
+func (a *api) decideAll(ctx context.Context, in *bulkInput) (out bulkOutputBody, err error) {
+	items := make([]decide.Item, len(in.Body.Items))
+	for n, t := range in.Body.Items {
+		id, err := tool.ParseID(t.ID)
+		if err != nil {
+			return out, problem(http.StatusUnprocessableEntity, "item "+strconv.Itoa(n+1)+" does not name a tool as server:tool, and nothing was decided")
+		}
+		items[n] = decide.Item{ID: id, Hash: t.Hash, Rev: t.Rev}
 	}
-	items := make([]decide.Item, len(in.Body.Tools))
-	for n, t := range in.Body.Tools {
-		items[n] = decide.Item{ID: tool.ID{Server: in.Server, Name: t.Name}, Hash: t.Hash, Rev: t.Rev}
+	results, err := a.desk.DecideAll(ctx, decide.Decision{Action: in.Body.Action, Note: in.Body.Note, Tell: in.Body.Tell}, items)
+	if err != nil {
+		return out, err
 	}
-	out.Tools = make([]Approved, len(items))
-	for n, r := range a.desk.DecideAll(ctx, approval.ActionApprove, in.Body.Note, items) {
-		one := Approved{Name: items[n].ID.Name, Result: "approved", Status: r.Tool.Status}
+	out.Tools = make([]BulkResult, len(items))
+	for n, r := range results {
+		one := BulkResult{ID: in.Body.Items[n].ID, Result: "refused"}
 		switch {
 		case r.Err == nil:
+			one.Result, one.Status, one.Rev = "done", r.Tool.Status, r.Tool.Record.Rev
 			out.Count++
 		case r.Err.Status >= http.StatusInternalServerError:
-			one.Result, one.Detail = "failed", r.Err.Detail
-		default:
-			one.Result, one.Detail = "refused", r.Err.Detail
+			one.Result = "failed"
+		}
+		if r.Err != nil {
+			one.Detail = r.Err.Detail
 		}
 		out.Tools[n] = one
 	}

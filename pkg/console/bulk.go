@@ -240,7 +240,14 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		c.sheet(w, r, http.StatusUnprocessableEntity, b, "The form names no tool, so nothing was decided.")
 		return
 	}
-	for i, result := range c.o.Desk.DecideAll(r.Context(), b.action, b.note, items) {
+	var results []decide.Result
+	if len(items) > 0 {
+		if results, err = c.o.Desk.DecideAll(r.Context(), decide.Decision{Action: b.action, Note: b.note, Tell: b.tell}, items); err != nil {
+			c.failed(w, r, "bulk", err)
+			return
+		}
+	}
+	for i, result := range results {
 		line := leftOut{items[i].ID.String(), toolLink(root, items[i].ID, query), ""}
 		if result.Err != nil {
 			line.Why = result.Err.Detail

@@ -222,7 +222,7 @@ func TestToolPageDenied(t *testing.T) {
 func TestToolPageMissing(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusNotFound, "/admin/tools/mail/<b>nope")
-	if !strings.Contains(page, "No tool of this name is known.") || strings.Contains(page, "<b>nope") {
+	if !strings.Contains(page, "No tool of this name is known") || strings.Contains(page, "<b>nope") {
 		t.Errorf("page = %s", page)
 	}
 	w := h.Send("/admin/tools/mail/nope", "action=disable&rev=1", browser, "Content-Type: application/x-www-form-urlencoded")
@@ -242,7 +242,7 @@ func TestFormOfAnEarlierRevision(t *testing.T) {
 		t.Fatalf("disable = %d %s", status, body)
 	}
 	status, body := h.press(path, shown, "approve")
-	for _, want := range []string{"nothing was done", "it is disabled", "by ann, at 2026-11-20 12:01:00 UTC", `value="from the page"`, `value="approve"`, `value="enable"`} {
+	for _, want := range []string{"nothing was decided", "it is disabled", "by ann, at 2026-11-20 12:01:00 UTC", `value="from the page"`, `value="approve"`, `value="enable"`} {
 		if status != http.StatusConflict || !strings.Contains(body, want) {
 			t.Errorf("%d, %q does not stand on the page: %s", status, want, body)
 		}

@@ -3,8 +3,8 @@ package decide
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,49 +19,103 @@ import (
 // maxWriters is how many records one request reads or writes at once.
 const maxWriters = 8
 
+// MaxItems is how many tools can be decided about together.
+const MaxItems = 500
+
 // A Decision is what a person decided about a tool.
 type Decision struct {
-	Action string    // one of approval's: approve, disable or enable
-	Hash   tool.Hash // to approve: of the definition that was seen
-	Rev    int64     // of the record that was seen; if it is another by now, nothing is decided. 0: whatever others decided meanwhile
+	Action string    // one of [Actions]
+	Hash   tool.Hash // of the definition that was seen; to approve, block and unblock it has to be named
+	Rev    int64     // of the record that was seen; if it is another by now, nothing is decided. 0: whatever others decided meanwhile. To undo it has to be named
 	Note   string
+	Tell   bool // agents may be told the note
+}
+
+// Actions returns what a person can do about a tool.
+func Actions() []string {
+	return []string{
+		approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable, approval.ActionUndo,
+	}
+}
+
+// BulkActions returns those of [Actions] that can be taken on many tools together.
+func BulkActions() []string {
+	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable}
+}
+
+// opens reports whether the decision could make a tool callable. Undo is not among them: it gives
+// back what there was.
+func (d Decision) opens() bool {
+	return d.Action == approval.ActionApprove || d.Action == approval.ActionEnable || d.Action == approval.ActionUnblock
+}
+
+// namesHash reports whether the decision is about one definition alone.
+func (d Decision) namesHash() bool {
+	return d.Action == approval.ActionApprove || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
+}
+
+// check refuses a decision that no tool can be decided about by.
+func (d Decision) check() error {
+	switch {
+	case !slices.Contains(Actions(), d.Action):
+		return unfit("the request does not say what to do, and nothing was decided: it takes %s", strings.Join(Actions(), ", "))
+	case d.namesHash() && d.Hash == "":
+		return unfit("the request does not name the hash of the definition that was seen, and nothing was decided: read the tool, and decide about the hash that is shown")
+	case d.Action == approval.ActionUndo && d.Rev == 0:
+		return unfit("the request does not name the revision that the decision made, and nothing was undone: read the tool, and name the rev that is shown")
+	case len(d.Note) > approval.MaxNote:
+		return unfit("the note has %d bytes, and nothing was decided: it takes at most %d", len(d.Note), approval.MaxNote)
+	}
+	return nil
 }
 
 func (d Decision) apply(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
-	said := approval.Said{Actor: actor, Note: d.Note}
+	said := approval.Said{Actor: actor, Note: strings.TrimSpace(d.Note), Tell: d.Tell}
 	switch d.Action {
 	case approval.ActionApprove:
 		return approval.Approve(r, d.Hash, said, now)
+	case approval.ActionBlock:
+		return approval.Block(r, d.Hash, said, now)
+	case approval.ActionUnblock:
+		return approval.Unblock(r, d.Hash, said, now)
 	case approval.ActionDisable:
 		return approval.Disable(r, said, now)
+	case approval.ActionUndo:
+		return approval.UndoDecision(r, d.Rev, actor, now)
 	}
 	return approval.Enable(r, said, now)
 }
 
 // decide carries out dec on the tool's record, and returns the record as it is then.
 func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decision) (*approval.Record, error) {
+	if err := dec.check(); err != nil {
+		return nil, err
+	}
 	i, listed := v.Find(id)
-	if listed && dec.Action != approval.ActionDisable && v.Verdict(i).Denied == lock.Yes {
-		return nil, refuse(http.StatusConflict, "an operator's rule denies this tool; only the operator can change that")
+	if listed && dec.opens() && v.Verdict(i).Denied == lock.Yes {
+		return nil, errDenied()
 	}
 	r, err := d.stored(ctx, id)
 	switch {
 	case errors.Is(err, approval.ErrNotFound) && listed:
-		return nil, refuse(http.StatusConflict, "the tool has no approval record yet; the next sync makes one")
+		return nil, errNoRecord()
 	case errors.Is(err, approval.ErrNotFound):
-		return nil, refuse(http.StatusNotFound, "no tool of this name is known")
+		return nil, errNoTool()
 	case err != nil:
 		return nil, err
+	case dec.Hash != "" && dec.Hash != r.CurrentHash && dec.Action != approval.ActionUnblock:
+		return nil, d.errStale(v, r, dec) // which says more than that the record is another
+	case dec.Rev != 0 && dec.Rev != r.Rev:
+		return nil, d.errDecided(v, r, dec)
 	}
 	next, entry, err := dec.apply(*r, ActorOf(ctx), d.o.Now())
+	if err == nil {
+		next, err = d.approvals.Put(ctx, next, &entry)
+	}
 	if err != nil {
-		return nil, err // what was seen changed, which says more than that the record did
+		return nil, refusal(err)
 	}
-	if dec.Rev != 0 && dec.Rev != r.Rev {
-		return nil, refuse(http.StatusConflict, changedSince(r))
-	}
-	after, err := d.approvals.Put(ctx, next, &entry)
-	return &after, err
+	return &next, nil
 }
 
 // stored returns the tool's record in the store. One that the store lost is restored first, so that
@@ -80,19 +134,6 @@ func (d *Desk) stored(ctx context.Context, id tool.ID) (*approval.Record, error)
 		}
 	}
 	return held, err
-}
-
-// changedSince tells a person who saw an earlier revision how the record is now. A sync may have
-// changed it last.
-func changedSince(r *approval.Record) string {
-	now := "its definition is approved"
-	if r.ApprovedHash != r.CurrentHash {
-		now = "its definition waits for approval"
-	}
-	if r.Disabled {
-		now = "it is disabled"
-	}
-	return fmt.Sprintf("the tool was decided about or changed since it was shown, and nothing was done now: %s; the last decision is by %s, at %s", now, r.By, r.At.UTC().Format(time.DateTime+" UTC"))
 }
 
 // Decide carries out dec in the name of the request's actor, lets requests of this process see it at
@@ -118,16 +159,27 @@ type Result struct {
 	Err  *Error // nil: it was decided
 }
 
-// DecideAll carries out one action on each item by itself: one that changed meanwhile does not stop
-// the others. The results are in the order of the items.
-func (d *Desk) DecideAll(ctx context.Context, action, note string, items []Item) []Result {
+// DecideAll carries out one decision on each item by itself, with the hash and the revision that the
+// item names: one that changed meanwhile does not stop the others. The results are in the order of
+// the items. An error says that nothing at all was decided.
+func (d *Desk) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Result, error) {
+	switch {
+	case !slices.Contains(BulkActions(), dec.Action):
+		return nil, unfit("this cannot be done to many tools together, and nothing was decided: a request for many takes %s", strings.Join(BulkActions(), ", "))
+	case len(items) == 0:
+		return nil, unfit("the request names no tool, and nothing was decided: choose some")
+	case len(items) > MaxItems:
+		return nil, unfit("the request names %d tools, and nothing was decided: choose at most %d", len(items), MaxItems)
+	}
 	v := d.View(ctx)
 	records, out := make([]*approval.Record, len(items)), make([]Result, len(items))
 	var g errgroup.Group
 	g.SetLimit(maxWriters)
 	for n, t := range items {
 		g.Go(func() error {
-			r, err := d.decide(ctx, v, t.ID, Decision{action, t.Hash, t.Rev, note})
+			one := dec
+			one.Hash, one.Rev = t.Hash, t.Rev
+			r, err := d.decide(ctx, v, t.ID, one)
 			if err != nil {
 				out[n].Err = d.Explain(ctx, "decide-all", err)
 			} else {
@@ -143,8 +195,5 @@ func (d *Desk) DecideAll(ctx context.Context, action, note string, items []Item)
 			out[n].Tool = d.show(v, r.ID(), r)
 		}
 	}
-	return out
+	return out, nil
 }
-
-// HasServer reports whether a server of this name is configured.
-func (d *Desk) HasServer(ctx context.Context, name string) bool { return hasServer(d.View(ctx), name) }

@@ -8,10 +8,7 @@ package decide
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -77,42 +74,4 @@ func WithActor(ctx context.Context, actor string) context.Context {
 func ActorOf(ctx context.Context) string {
 	actor, _ := ctx.Value(actorKey{}).(string)
 	return actor
-}
-
-// An Error is a request that was not carried out, with what a person may read of it.
-type Error struct {
-	Status int    // of HTTP
-	Detail string // a sentence without a full stop
-	Parts  []Cause
-}
-
-// A Cause is one of several things that kept a request from being carried out.
-type Cause struct{ Where, What string }
-
-// Error implements error.
-func (e *Error) Error() string { return e.Detail }
-
-func refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
-
-// Explain returns what a caller may read of err, and logs what may not be read.
-func (d *Desk) Explain(ctx context.Context, operation string, err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	switch {
-	case errors.Is(err, approval.ErrStale):
-		return &Error{Status: http.StatusConflict, Detail: "the definition changed since it was shown; read the tool again"}
-	case errors.Is(err, approval.ErrConflict):
-		return &Error{Status: http.StatusConflict, Detail: "somebody else decided about the tool at this moment; read it again"}
-	}
-	d.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
-	return &Error{Status: http.StatusInternalServerError, Detail: "internal error; the log says more"}
-}
-
-// WriteProblem answers with an RFC 9457 body.
-func WriteProblem(w http.ResponseWriter, status int, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	// The caller has gone if this fails, and there is nobody else to tell.
-	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 }

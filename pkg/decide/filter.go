@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -109,11 +107,6 @@ func ReadQuery(query url.Values, limit int, others ...string) (f Filter, p Pagin
 		}
 	}
 	return f, p, nil
-}
-
-// unfit refuses a request that can be read and names something that there is not.
-func unfit(format string, args ...any) error {
-	return refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }
 
 // check refuses a value that a parameter cannot have, by name.

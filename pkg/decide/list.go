@@ -6,6 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -23,9 +27,11 @@ type Row struct {
 	Since   time.Time `json:"since,omitzero" doc:"since when the tool is as it is; of one that waits, since when it does"`
 	Title   string    `json:"title,omitempty"`
 	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
+	Change  string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes"`
 	By      string    `json:"by,omitempty" doc:"who decided last"`
 	At      time.Time `json:"at,omitzero" doc:"when"`
 	Note    string    `json:"note,omitempty" doc:"of that decision"`
+	Lost    bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
 }
 
 // A Page is a part of the list that a [Filter] chooses.
@@ -75,10 +81,7 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 		last := page[p.Limit-1]
 		out.Next.Next = o.cursor(name, last, v.ID(last))
 	}
-	out.Tools = make([]Row, len(page))
-	for n, i := range page {
-		out.Tools[n] = rowOf(v, i)
-	}
+	out.Tools = d.rows(ctx, st, v, page)
 	return out, nil
 }
 
@@ -153,30 +156,62 @@ func containsAll(text string, words []string) bool {
 }
 
 // Rows returns those of the tools that the catalog has, in the order of ids.
-func (d *Desk) Rows(ctx context.Context, ids []tool.ID) (rows []Row) {
-	v := d.View(ctx)
+func (d *Desk) Rows(ctx context.Context, ids []tool.ID) []Row {
+	st := d.states.Load(ctx)
+	v := st.View(d.o.Agent)
+	var listed []int
 	for _, id := range ids {
 		if i, ok := v.Find(id); ok {
-			rows = append(rows, rowOf(v, i))
+			listed = append(listed, i)
 		}
 	}
-	return rows
+	return d.rows(ctx, st, v, listed)
 }
 
-// rowOf returns the row of tool i.
-func rowOf(v *state.View, i int) Row {
+// rows returns the rows of the tools. A record is read only where the catalog cannot say all of it: a
+// decision is newer, or records were lost.
+func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []int) []Row {
+	out := make([]Row, len(page))
+	lost := st.Catalog != nil && st.Catalog.Current().Restored > 0
+	var g errgroup.Group
+	g.SetLimit(maxWriters)
+	for n, i := range page {
+		known := v.Record(i)
+		if known == nil || !lost && !known.UpdatedAt.IsZero() {
+			out[n] = rowOf(v, i, known)
+			continue
+		}
+		g.Go(func() error {
+			r, err := d.approvals.Peek(ctx, v.ID(i))
+			if err != nil || r.Rev < known.Rev {
+				r = *known // without who decided
+			}
+			out[n] = rowOf(v, i, &r)
+			return nil
+		})
+	}
+	_ = g.Wait() // a row without its record still says what the tool is
+	return out
+}
+
+// rowOf returns the row of tool i, whose record is r; nil: there is none.
+func rowOf(v *state.View, i int, r *approval.Record) Row {
 	t := v.Tool(i)
 	row := Row{
 		ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
 		Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
 	}
-	if r := v.Record(i); r != nil {
-		row.State, row.Rev = stateText(r.State), r.Rev
-		row.By, row.At, row.Note = r.By, r.At, r.Note
-		row.Since = r.UpdatedAt
-		if r.UpdatedAt.IsZero() { // a decision that the catalog does not know of yet
+	if r != nil {
+		row.State, row.Rev, row.Since, row.Lost = stateText(r.State), r.Rev, r.UpdatedAt, r.Lost != nil
+		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}
+	}
+	switch {
+	case row.State == StateNew:
+		row.Change = review.Outline(t.Definition)
+	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
+		row.Change = review.Summarize(readDefinition(t.ApprovedRaw), t.Definition).Line()
 	}
 	return row
 }

@@ -93,7 +93,7 @@ func TestListRow(t *testing.T) {
 	r := f.Record("git:log")
 	want := decide.Row{
 		ID: "git:log", Server: "git", Name: "log", Status: "pending_approval", State: "changed", Tier: tool.Read,
-		Hash: r.CurrentHash, Rev: r.Rev, Since: r.UpdatedAt, Summary: "Show all commits.", By: "sync", At: r.At,
+		Hash: r.CurrentHash, Rev: r.Rev, Since: r.UpdatedAt, Summary: "Show all commits.", Change: "description +1 word", By: "sync", At: r.At,
 	}
 	if diff := cmp.Diff([]decide.Row{want}, page.Tools); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

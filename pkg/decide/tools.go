@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"time"
 
@@ -26,21 +25,6 @@ func StatusText(s lock.Status) string {
 	return string(s)
 }
 
-// Choose returns the numbers of the tools that f chooses, by id.
-func Choose(v *state.View, f Filter) []int {
-	var out []int
-	for i := range v.Tools().All() {
-		if (f.Server == "" || v.ID(i).Server == f.Server) && (f.Status == "" || StatusText(v.Status(i)) == f.Status) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-func hasServer(v *state.View, name string) bool {
-	return slices.ContainsFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
-}
-
 // A Tool is everything that is known of one tool.
 type Tool struct {
 	ID          string           `json:"id" doc:"server:tool"`
@@ -56,6 +40,8 @@ type Tool struct {
 	Hash        tool.Hash        `json:"hash,omitempty" doc:"of the definition; an approval names it"`
 	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
 	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
+	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
+	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
 }
 
 // A Denial is what an operator's rule says of a tool.
@@ -67,18 +53,48 @@ type Denial struct {
 
 // A Record is what was decided about a tool.
 type Record struct {
-	State        approval.State `json:"state" enum:"approved,pending,changed"`
+	State        approval.State `json:"state" enum:"approved,pending,changed,blocked"`
 	Disabled     bool           `json:"disabled"`
 	ApprovedHash tool.Hash      `json:"approved_hash,omitempty"`
 	CurrentHash  tool.Hash      `json:"current_hash"`
 	By           string         `json:"by,omitempty" doc:"who decided last"`
 	At           time.Time      `json:"at,omitzero"`
 	Note         string         `json:"note,omitempty"`
+	Tell         bool           `json:"tell,omitempty" doc:"agents may be told the note"`
 	FirstSeen    time.Time      `json:"first_seen,omitzero"`
 	Rev          int64          `json:"rev"`
 
 	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
 	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
+
+	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the tool, the newest first"`
+	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"what a person approved last"`
+	UndoUntil time.Time `json:"undo_until,omitzero" doc:"until when the last decision can be undone; absent: it cannot"`
+}
+
+// A Verdict is what was decided about one definition.
+type Verdict struct {
+	Hash    tool.Hash `json:"hash"`
+	Verdict string    `json:"verdict" enum:"approved,blocked"`
+	By      string    `json:"by,omitempty" doc:"missing: not known"`
+	At      time.Time `json:"at,omitzero"`
+	Note    string    `json:"note,omitempty" doc:"of a block: how it begins"`
+}
+
+// verdictsOf returns what is remembered of the definitions of a tool.
+func verdictsOf(r *approval.Record) (out []Verdict) {
+	for _, m := range r.Blocked {
+		out = append(out, verdictOf(m, StateBlocked))
+	}
+	for _, m := range r.ApprovedBefore {
+		out = append(out, verdictOf(m, StateApproved))
+	}
+	slices.SortStableFunc(out, func(a, b Verdict) int { return b.At.Compare(a.At) })
+	return out
+}
+
+func verdictOf(m approval.Remembered, verdict string) Verdict {
+	return Verdict{Hash: m.Hash, Verdict: verdict, By: m.By, At: m.At, Note: m.Note}
 }
 
 // An Earlier is an approval that was given once.
@@ -98,14 +114,14 @@ func (d *Desk) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 	case !errors.Is(err, approval.ErrNotFound):
 		return Tool{}, err
 	case !listed:
-		return Tool{}, refuse(http.StatusNotFound, "no tool of this name is known")
+		return Tool{}, errNoTool()
 	}
 	return d.show(v, id, nil), nil
 }
 
 // show combines the catalog and the record of a tool; one of the two may be missing.
 func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
-	out := Tool{ID: id.String(), Server: id.Server, Name: id.Name, Status: "not_listed"}
+	out := Tool{ID: id.String(), Server: id.Server, Name: id.Name, Status: "not_listed", Actions: []string{}}
 	if i, ok := v.Find(id); ok {
 		t := v.Tool(i)
 		status := lock.Classify(v.FactsAt(i, r))
@@ -122,7 +138,15 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	}
 	out.Record = &Record{
 		State: r.State, Disabled: r.Disabled, ApprovedHash: r.ApprovedHash, CurrentHash: r.CurrentHash,
-		By: r.By, At: r.At, Note: r.Note, FirstSeen: r.FirstSeen, Rev: r.Rev, Lost: r.Lost,
+		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, Rev: r.Rev, Lost: r.Lost,
+		Verdicts: verdictsOf(r),
+	}
+	if m := r.Endorsement(); m.Hash != "" {
+		endorsed := verdictOf(m, StateApproved)
+		out.Record.Endorsed = &endorsed
+	}
+	if r.CanUndo(d.o.Now()) {
+		out.Record.UndoUntil = r.At.Add(approval.UndoTime)
 	}
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}
@@ -132,5 +156,23 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
 		out.Approved = r.Approved
 	}
+	if len(out.Approved) > 0 {
+		out.Change = changeOf(out.Approved, out.Definition)
+	}
+	out.Actions = out.actions()
 	return out
+}
+
+// actions returns what can be decided about a tool that has a record.
+func (t Tool) actions() []string {
+	r, denied := t.Record, t.Denial != nil && !t.Denial.Unknown
+	can := map[string]bool{
+		approval.ActionApprove: !denied && r.State != approval.Approved,
+		approval.ActionBlock:   r.State != approval.Blocked,
+		approval.ActionUnblock: !denied && r.State == approval.Blocked,
+		approval.ActionDisable: !r.Disabled,
+		approval.ActionEnable:  !denied && r.Disabled,
+		approval.ActionUndo:    !r.UndoUntil.IsZero(),
+	}
+	return slices.DeleteFunc(Actions(), func(action string) bool { return !can[action] })
 }

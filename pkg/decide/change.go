@@ -1,0 +1,44 @@
+package decide
+
+import (
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Change is what differs from one definition to another, as far as a program can say it. Its texts
+// are the server's.
+type Change struct {
+	Line  string       `json:"line" doc:"the change in one line"`
+	Items []ChangeItem `json:"items" nullable:"false" doc:"the differences, at most 200"`
+	More  int          `json:"more,omitempty" doc:"differences that are left out"`
+}
+
+// A ChangeItem is one difference.
+type ChangeItem struct {
+	Op   string `json:"op" enum:"+,-,~" doc:"added, removed, another one"`
+	What string `json:"what" doc:"parameter, required, type, enum, default, bounds, description, tier, …"`
+	Path string `json:"path,omitempty" doc:"of the parameter or result; absent: of the tool itself"`
+	Text string `json:"text,omitempty" doc:"what it was and is, or what is new"`
+	Risk string `json:"risk,omitempty" doc:"how it gives the tool, or who calls it, more power"`
+}
+
+// changeOf returns what differs from one definition to another.
+func changeOf(before, now json.RawMessage) *Change {
+	c := review.Summarize(readDefinition(before), readDefinition(now))
+	out := &Change{Line: c.Line(), Items: make([]ChangeItem, len(c.Items)), More: c.More}
+	for i, item := range c.Items {
+		out.Items[i] = ChangeItem(item)
+	}
+	return out
+}
+
+// readDefinition reads a definition that was accepted once; of one that is damaged since it returns
+// the bytes alone.
+func readDefinition(raw json.RawMessage) tool.Definition {
+	if d, err := tool.ReadDefinition(raw); err == nil {
+		return d
+	}
+	return tool.Definition{Raw: raw}
+}

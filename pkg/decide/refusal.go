@@ -1,0 +1,159 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// An Error is a request that was not carried out, with what a person may read of it: what happened,
+// that nothing was decided, and what to do.
+type Error struct {
+	Status  int    // of HTTP
+	Detail  string // a sentence without a full stop
+	Parts   []Cause
+	Changed *Changed // since the person looked; nil: it is not about that
+}
+
+// A Cause is one of several things that kept a request from being carried out.
+type Cause struct{ Where, What string }
+
+// A Changed is a tool that is not as the person saw it.
+type Changed struct {
+	Tool   Tool            // as it is now
+	Seen   json.RawMessage // the definition that the person saw; nil: it is not known any more
+	Change *Change         // from that definition to that of now; nil: that is not known
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Detail }
+
+func refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
+
+// unfit refuses a request that can be read and asks for something that there is not.
+func unfit(format string, args ...any) error {
+	return refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
+}
+
+func errDenied() error {
+	return refuse(http.StatusConflict, "an operator's rule denies this tool, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar")
+}
+
+func errNoRecord() error {
+	return refuse(http.StatusConflict, "the tool has no approval record yet, and nothing was decided: the next sync makes one, after which you can decide")
+}
+
+func errNoTool() error {
+	return refuse(http.StatusNotFound, "no tool of this name is known; the list of tools has every one that is")
+}
+
+// refusal returns what a person is told of err, if it is theirs to know.
+func refusal(err error) error {
+	for _, known := range []struct {
+		is     error
+		detail string
+	}{
+		{approval.ErrStale, "the definition changed at this moment, and nothing was decided: read the tool again, and decide about what it is now"},
+		{approval.ErrConflict, "somebody else decided about the tool at this moment, and nothing of yours was decided: read it again, and decide again if it is still wanted"},
+		{approval.ErrNotBlocked, "this definition is not blocked, and nothing was decided: read the tool again, somebody may have unblocked it"},
+		{approval.ErrBlocks, "50 definitions of this tool are blocked, which is all that is kept, and nothing was decided: disable the tool, or unblock one of them"},
+		{approval.ErrNoUndo, "the decision cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
+	} {
+		if errors.Is(err, known.is) {
+			return refuse(http.StatusConflict, known.detail)
+		}
+	}
+	return err
+}
+
+// errStale says that the definition is not the one that the person saw.
+func (d *Desk) errStale(v *state.View, r *approval.Record, dec Decision) error {
+	e := &Error{Status: http.StatusConflict, Detail: "the definition changed since it was shown, and nothing was decided: read what it is now, and decide about that"}
+	e.Changed = d.changed(v, r, dec)
+	return e
+}
+
+// errDecided says how the record is now to a person who saw an earlier revision. A sync may have
+// changed it last.
+func (d *Desk) errDecided(v *state.View, r *approval.Record, dec Decision) error {
+	last := "nobody has decided about it"
+	if r.By != "" {
+		last = fmt.Sprintf("the last decision is by %s, at %s", r.By, r.At.UTC().Format(time.DateTime+" UTC"))
+	}
+	e := &Error{Status: http.StatusConflict, Detail: fmt.Sprintf(
+		"the tool was decided about or changed since it was shown, and nothing was decided now: %s; %s; decide again if it is still wanted", standing(r), last)}
+	e.Changed = d.changed(v, r, dec)
+	return e
+}
+
+// standing says in words how a record stands.
+func standing(r *approval.Record) string {
+	switch {
+	case r.Disabled:
+		return "it is disabled"
+	case r.State == approval.Blocked:
+		return "its definition is blocked"
+	case r.State == approval.Approved:
+		return "its definition is approved"
+	}
+	return "its definition waits for approval"
+}
+
+// changed returns the tool as it is now, and what changed since the person looked.
+func (d *Desk) changed(v *state.View, r *approval.Record, dec Decision) *Changed {
+	c := &Changed{Tool: d.show(v, r.ID(), r)}
+	if c.Seen = definitionOf(v, r, dec.Hash); c.Seen != nil {
+		c.Change = changeOf(c.Seen, r.Current)
+	}
+	return c
+}
+
+// definitionOf returns the definition with the hash, if it is still known; nil if it is not.
+func definitionOf(v *state.View, r *approval.Record, hash tool.Hash) json.RawMessage {
+	i, listed := v.Find(r.ID())
+	switch {
+	case hash == "":
+		return nil
+	case hash == r.CurrentHash:
+		return r.Current
+	case hash == r.ApprovedHash:
+		return r.Approved
+	case r.Undo != nil && hash == r.Undo.ApprovedHash && !r.Undo.Same:
+		return r.Undo.Approved
+	case !listed:
+		return nil
+	}
+	t := v.Tool(i)
+	switch {
+	case hash == t.Definition.Hash:
+		return t.Definition.Raw
+	case t.Approval != nil && hash == t.Approval.ApprovedHash:
+		return t.ApprovedRaw
+	}
+	return nil
+}
+
+// Explain returns what a caller may read of err, and logs what may not be read.
+func (d *Desk) Explain(ctx context.Context, operation string, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	d.o.Log.LogAttrs(ctx, slog.LevelError, "admin request failed", slog.String("operation", operation), slog.Any("error", err))
+	return &Error{Status: http.StatusInternalServerError, Detail: "internal error; the log says more"}
+}
+
+// WriteProblem answers with an RFC 9457 body.
+func WriteProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	// The caller has gone if this fails, and there is nobody else to tell.
+	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+}
