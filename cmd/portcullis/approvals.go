@@ -70,6 +70,7 @@ func (c settleCmd) Run(ctx context.Context, command *kong.Context, env *environm
 func stateOf(r approval.Record) string {
 	s := map[approval.State]string{
 		approval.Approved: "approved", approval.Pending: "waits for approval", approval.Changed: "changed, waits for approval",
+		approval.Blocked: "blocked",
 	}[r.State]
 	if r.Disabled {
 		s += ", disabled"
