@@ -71,7 +71,8 @@ func (w *walk) keyword(key, path string, p, schema pair) {
 	case "$defs", "definitions", "patternProperties", "dependentSchemas":
 		known = w.named(key, path, p)
 	case "additionalProperties", "unevaluatedProperties":
-		known = w.others(key, path, p)
+		w.others(key, path, p)
+		known = true
 	case "minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains":
 		known = w.bound(key, path, p, 1)
 	case "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains":
@@ -275,13 +276,12 @@ func (w *walk) named(key, path string, p pair) bool {
 }
 
 // others tells whether members that have no name in the schema are taken.
-func (w *walk) others(key, path string, p pair) bool {
+func (w *walk) others(key, path string, p pair) {
 	if p.a.Object() && p.b.Object() {
 		w.schema(join(path, "*"), p)
-		return true
+		return
 	}
 	w.value(key, path, p, risk(!p.b.Is(false), riskMore))
-	return true
 }
 
 // bound tells a limit. sign is 1 for a least value, -1 for a greatest one.

@@ -52,12 +52,12 @@ func runs(before, now []string, tidy bool) []Run {
 		}
 	}
 	for i, j := 0, 0; i < len(before) || j < len(now); {
-		fromI, fromJ := i, j
+		from := i
 		for i < len(before) && !deleted[i] && j < len(now) && !inserted[j] {
 			i, j = i+1, j+1
 		}
-		add(Equal, before[fromI:i])
-		fromI, fromJ = i, j
+		add(Equal, before[from:i])
+		fromI, fromJ := i, j
 		for i < len(before) && deleted[i] {
 			i++
 		}

@@ -119,7 +119,7 @@ func (c *context) spelled(r rune, rest string) (more int, ok bool) {
 		ok = !c.joins && unicode.In(c.last, joining...)
 	case c.joins:
 	case r == '\ufe0e' || r == '\ufe0f': // as text, as an emoji
-		keycap := next == '\u20e3' && (c.last == '#' || c.last == '*' || c.last >= '0' && c.last <= '9')
+		keycap := next == '\u20e3' && strings.ContainsRune("0123456789#*", c.last)
 		ok = keycap || isPictograph(c.last) || strings.ContainsRune("‼⁉ℹ〰", c.last)
 	case unicode.Is(unicode.Variation_Selector, r):
 		ok = unicode.In(c.last, unicode.Han, unicode.Mongolian, unicode.Myanmar, unicode.Phags_Pa, unicode.Sm)

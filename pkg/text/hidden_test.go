@@ -32,8 +32,8 @@ func TestReveal(t *testing.T) {
 		{"the flag of Wales", "🏴" + tags("gbwls\x7f") + "!", "🏴" + tags("gbwls\x7f") + "!"},
 		{"no flag", "🏴" + tags("gb"), "🏴⟨U+E0067⟩⟨U+E0062⟩"},
 		{"more tags after a flag", "🏴" + tags("gbwls\x7fx"), "🏴" + tags("gbwls\x7f") + "⟨U+E0078⟩"},
-		{"a joiner in Persian", "می‌خواهم", "می‌خواهم"},
-		{"a joiner in Hindi", "क्‍ष", "क्‍ष"},
+		{"a joiner in Persian", "می\u200cخواهم", "می\u200cخواهم"},
+		{"a joiner in Hindi", "क्\u200dष", "क्\u200dष"},
 		{"a joiner in English", "pass\u200dword \u200cx", "pass⟨U+200D⟩word ⟨U+200C⟩x"},
 		{"a joiner after an emoji and before a word", "👩\u200dx", "👩⟨U+200D⟩x"},
 		{"two joiners", "می\u200c\u200cخ", "می\u200c⟨U+200C⟩خ"},
@@ -53,7 +53,7 @@ func TestReveal(t *testing.T) {
 
 // What Reveal returns hides nothing, and what Hidden names is what stands there.
 func FuzzReveal(f *testing.F) {
-	f.Add("a\u202eb👩‍💻می‌خواهم" + tags("gbwls"))
+	f.Add("a\u202eb👩\u200d💻می\u200cخواهم" + tags("gbwls"))
 	f.Fuzz(func(t *testing.T, s string) {
 		last := -1
 		for i, r := range text.Hidden(s) {
