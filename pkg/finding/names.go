@@ -1,0 +1,53 @@
+package finding
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Names are the names of all tools, as one server sees them. The zero Names has none.
+type Names struct {
+	servers map[string][]string // that have a tool of the name
+	own     string              // the server that sees them
+}
+
+// NewNames returns the names of the tools.
+func NewNames(ids iter.Seq[tool.ID]) Names {
+	n := Names{servers: map[string][]string{}}
+	for id := range ids {
+		n.servers[id.Name] = append(n.servers[id.Name], id.Server)
+	}
+	return n
+}
+
+// For returns the names as the server sees them, whose own tools are no strangers to it.
+func (n Names) For(server string) Names { return Names{n.servers, server} }
+
+// of returns the server that has a tool of the name, the own one if that has; "": none.
+func (n Names) of(name string) string {
+	servers := n.servers[name]
+	switch {
+	case len(servers) == 0:
+		return ""
+	case slices.Contains(servers, n.own):
+		return n.own
+	}
+	return slices.Min(servers)
+}
+
+// distinct reports whether a name is unlikely to be a word of a sentence: it has an underscore or a
+// hyphen within, or a capital letter after a small one.
+func distinct(name string) bool {
+	if inner := strings.Trim(name, "_-"); strings.ContainsAny(inner, "_-") {
+		return true
+	}
+	for i := 1; i < len(name); i++ {
+		if name[i-1] >= 'a' && name[i-1] <= 'z' && name[i] >= 'A' && name[i] <= 'Z' {
+			return true
+		}
+	}
+	return false
+}

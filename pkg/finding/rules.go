@@ -1,0 +1,144 @@
+package finding
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The words that rules are made of, by class. A class in capitals stands in rules for any of its
+// words. The classes from SECRET on are not words: the scanner finds them by their form.
+var classes = map[string]string{
+	"DO": "do must should shall may will", "NOT": "not",
+	"NEVER":   "never don't dont mustn't shouldn't", // and DO followed by NOT
+	"TELL":    "tell mention inform notify reveal disclose alert warn",
+	"MENTION": "mention reveal disclose",
+	"THIS":    "this that it these those any anything what",
+	"TELLING": "telling informing notifying mentioning alerting",
+	"WITHOUT": "without",
+	"HIDE":    "hide conceal withhold",
+	"FROM":    "from",
+	"USER":    "user user's users human humans person anyone anybody operator customer owner",
+	"KNOW":    "know notice learn realize", "KNOWLEDGE": "knowledge awareness knowing noticing",
+	"SECRETLY": "secretly covertly surreptitiously", "SILENTLY": "silently quietly",
+	"IGNORE": "ignore disregard forget ignora ignorar ignorez ignoriere ignorieren игнорируй игнорируйте",
+	"PRIOR":  "previous prior above earlier preceding your anteriores previas précédentes precedentes vorherigen bisherigen предыдущие",
+	"ANY":    "all any other every each existing system original",
+	"RULES":  "instructions instruction prompt prompts directives guidelines rules restrictions policies safeguards instrucciones instruções anweisungen инструкции",
+	"ORDER":  "instructions instruction prompt prompts directives guidelines safeguards",
+	"NOW":    "now", "ON": "on",
+	"READ":    "read open cat load access fetch get print include send pass provide attach upload paste extract copy retrieve",
+	"URGE":    "must first before otherwise always need needs should please required mandatory necessary important ensure",
+	"CONTENT": "content contents",
+	"TALK":    "conversation chat dialog dialogue", "LOG": "history transcript log",
+	"PASS":   "include send pass provide append attach forward put insert copy",
+	"BEFORE": "before prior", "USING": "using calling invoking running executing use call invoke run execute",
+	"TOOLS": "tool tools function functions command commands",
+	"WHEN":  "when whenever if once", "THISONE": "this", "IS": "is are", "AVAILABLE": "available present installed enabled connected loaded",
+	"GOVERN":  "must always never instead before don't dont",
+	"SEND":    "send sent forward forwarded redirect bcc cc deliver route email emailed upload post",
+	"COVERED": "must always every secretly silently instead also all",
+	"CHANGE":  "change replace set", "RECIPIENT": "recipient recipients address",
+	"ASK": "ask seek wait", "CONFIRM": "confirmation permission approval consent confirm",
+	"SHOUT": "always never must mandatory critical important proactively", // in capitals only
+	"YOU":   "you", "MUST": "must", "ALWAYS": "always",
+	"ACT": "call use invoke run execute always never first not", "USE": "use call invoke prefer", "FIRST": "first before whenever instead always",
+	"SECRET": "", "OTHER": "", "ADDRESS": "",
+}
+
+// Rules are sequences of classes. A number between two of them is how many other words may stand
+// there; a sentence ends every sequence. with is a class that the sentence must have somewhere.
+var rules = []struct{ code, sequence, with string }{
+	{override, "IGNORE 3 PRIOR 3 RULES", ""},
+	{override, "IGNORE 3 RULES 1 PRIOR", ""},
+	{override, "IGNORE 1 ANY 1 ORDER", ""},
+	{override, "FROM NOW ON", ""},
+	{conceal, "NEVER 1 TELL 3 USER", ""},
+	{conceal, "NEVER MENTION 1 THIS", ""},
+	{conceal, "WITHOUT 1 TELLING 3 USER", ""},
+	{conceal, "WITHOUT 1 USER 1 KNOWLEDGE", ""},
+	{conceal, "HIDE THIS 4 FROM 2 USER", ""},
+	{conceal, "USER NEVER 1 KNOW", ""},
+	{conceal, "SECRETLY", ""},
+	{conceal, "SILENTLY 1 SEND", ""},
+	{secrets, "READ 6 SECRET", "URGE"},
+	{secrets, "READ 6 SECRET 8 PASS", ""},
+	{secrets, "CONTENT 4 SECRET", ""},
+	{beforeTools, "BEFORE 2 USING 1 ANY 2 TOOLS", ""},
+	{beforeTools, "BEFORE 1 ANY 1 TOOLS", ""},
+	{governs, "WHEN THISONE 1 TOOLS IS AVAILABLE", ""},
+	{governs, "OTHER", "GOVERN"},
+	{redirect, "SEND 8 ADDRESS", "COVERED"},
+	{redirect, "CHANGE 3 RECIPIENT 2 ADDRESS", ""},
+	{unasked, "NEVER 1 ASK 5 CONFIRM", ""},
+	{context, "PASS 4 TALK LOG", ""},
+	{imperative, "SHOUT", ""},
+	{imperative, "YOU MUST 1 ACT", ""},
+	{imperative, "ALWAYS USE", ""},
+	{imperative, "USE THISONE TOOLS FIRST", ""},
+}
+
+// phrases are rules for scripts that put no blanks between words.
+var phrases = []struct{ code, text string }{
+	{override, "忽略之前的"}, {override, "忽略以上"}, {override, "忽略先前"}, {override, "忽略所有指令"}, {override, "忽略所有之前"},
+	{override, "指示を無視"}, {override, "指示は無視"},
+	{conceal, "不要告诉用户"}, {conceal, "不要告知用户"}, {conceal, "不要向用户透露"}, {conceal, "请勿告知用户"},
+	{conceal, "ユーザーに伝えないで"}, {conceal, "ユーザーには言わないで"}, {conceal, "ユーザーに知らせないで"},
+}
+
+// asks are names of parameters that ask for what the model was told and not for what it was asked.
+var asks = []string{"system_prompt", "conversation_history", "chat_history", "message_history", "full_conversation", "chain_of_thought", "tools_list", "available_tools"}
+
+// keyNames are parts of names of parameters that ask for a key.
+var keyNames = []string{"id_rsa", "id_ed25519", "ssh_key", "private_key_file", "mcp_json", "env_file_content"}
+
+// A set of classes, one bit each.
+type set uint64
+
+// A step of a sequence is a class, and how many words may stand before it.
+type step struct {
+	class set
+	gap   int
+}
+
+type rule struct {
+	code  string
+	steps []step
+	with  set
+}
+
+// A lexicon is the rules, prepared.
+type lexicon struct {
+	words map[string]set
+	class map[string]set
+	rules []rule
+	first set // classes that a sequence begins with
+}
+
+// theLexicon returns the rules, which are prepared when they are needed first.
+var theLexicon = sync.OnceValue(func() *lexicon {
+	l := &lexicon{words: map[string]set{}, class: map[string]set{}}
+	next := set(1)
+	for name, list := range classes {
+		l.class[name] = next
+		for _, word := range strings.Fields(list) {
+			l.words[word] |= next
+		}
+		next <<= 1
+	}
+	for _, r := range rules {
+		p := rule{code: r.code, with: l.class[r.with]}
+		gap := 0
+		for _, word := range strings.Fields(r.sequence) {
+			if n, err := strconv.Atoi(word); err == nil {
+				gap = n
+				continue
+			}
+			p.steps = append(p.steps, step{l.class[word], gap})
+			gap = 0
+		}
+		l.first |= p.steps[0].class
+		l.rules = append(l.rules, p)
+	}
+	return l
+})

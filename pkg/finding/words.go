@@ -1,0 +1,204 @@
+package finding
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A hit is a word of a text that has a class.
+type hit struct {
+	class    set
+	word     int // its number in the text
+	sentence int
+	from, to int
+	text     string // of a name
+}
+
+// A reader cuts one text into words.
+type reader struct {
+	*scanner
+	str      string
+	prose    bool // it has more than one word
+	at       int
+	word     int
+	sentence int
+	checked  int // up to here no run of encoded characters begins
+	tags     int
+	buf      [24]byte // the word in small letters
+}
+
+// words collects the words of a text that have a class, and finds what shows by its form.
+func (s *scanner) words(str string) {
+	s.hits, s.sentences = s.hits[:0], append(s.sentences[:0], 0)
+	r := reader{scanner: s, str: str, prose: strings.IndexByte(str, ' ') >= 0}
+	for r.at < len(str) {
+		if isWord(str[r.at]) {
+			r.takeWord()
+			continue
+		}
+		switch c := str[r.at]; c {
+		case '.', '!', '?', ';':
+			if r.at+1 == len(str) || str[r.at+1] == ' ' || str[r.at+1] == '\n' {
+				r.endSentence()
+			}
+		case '\n':
+			if rest := strings.TrimLeft(str[r.at+1:], " \t"); rest == "" || strings.IndexByte("\n-*#", rest[0]) >= 0 {
+				r.endSentence()
+			}
+		case '<', '[':
+			r.tag()
+		case '@':
+			r.mail()
+		case '+':
+			r.phone()
+		}
+		r.at++
+	}
+}
+
+func (r *reader) endSentence() {
+	r.sentence++
+	r.sentences = append(r.sentences, 0)
+}
+
+func isWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
+}
+
+// takeWord takes the word that begins here.
+func (r *reader) takeWord() {
+	from := r.at
+	n := r.fold()
+	to := r.at
+	r.word++
+	if rest := r.str[to:]; strings.HasPrefix(rest, "://") {
+		r.url(from)
+		return
+	}
+	if to-from >= minRun && r.encoded(from) {
+		return
+	}
+	if from == 0 || !strings.ContainsRune("-.", rune(r.str[from-1])) {
+		r.names(from)
+	}
+	if n == 0 {
+		return
+	}
+	class := r.lexicon.words[string(r.buf[:n])]
+	if place, ok := keyPlaces[string(r.buf[:n])]; ok {
+		r.keyPath(from, to, place)
+	}
+	if class&r.class["SHOUT"] != 0 && !capitals(r.str[from:to]) {
+		class &^= r.class["SHOUT"]
+	}
+	if class != 0 {
+		r.hit(class, from, to, "")
+	}
+}
+
+// hit notes a word.
+func (r *reader) hit(class set, from, to int, text string) {
+	if last := len(r.hits) - 1; class&r.class["NOT"] != 0 && last >= 0 && r.hits[last].word == r.word-1 && r.hits[last].class&r.class["DO"] != 0 {
+		class |= r.class["NEVER"]
+	}
+	r.sentences[r.sentence] |= class
+	r.hits = append(r.hits, hit{class, r.word, r.sentence, from, to, text})
+}
+
+// fold passes over a word and writes it to buf in small letters; it returns its length there, 0 if it
+// is longer than any word of a rule. An apostrophe between letters is part of a word.
+func (r *reader) fold() int {
+	n := 0
+	for r.at < len(r.str) {
+		letter, size := rune(r.str[r.at]), 1
+		switch {
+		case letter >= 'A' && letter <= 'Z':
+			letter += 'a' - 'A'
+		case letter >= utf8.RuneSelf:
+			if letter, size = utf8.DecodeRuneInString(r.str[r.at:]); letter == '’' && n > 0 {
+				letter = '\''
+			}
+			letter = plain(letter)
+		}
+		rest := r.str[r.at+size:]
+		apostrophe := letter == '\'' && n > 0 && rest != "" && isWord(rest[0])
+		if letter < utf8.RuneSelf && !isWord(byte(letter)) && !apostrophe || letter >= utf8.RuneSelf && !unicode.IsLetter(letter) && !unicode.IsMark(letter) {
+			if n == 0 {
+				r.at += size // it is outside ASCII, and no word
+			}
+			break
+		}
+		if n+size <= len(r.buf) {
+			n += utf8.EncodeRune(r.buf[n:], letter)
+		} else {
+			n = len(r.buf) + 1
+		}
+		r.at += size
+	}
+	if n > len(r.buf) {
+		return 0
+	}
+	return n
+}
+
+// plain returns the small letter that a letter stands for, also if it is wide or set in a style.
+func plain(r rune) rune {
+	switch {
+	case r >= 0xFF21 && r <= 0xFF3A || r >= 0xFF41 && r <= 0xFF5A:
+		r -= 0xFF21 - 'A'
+	case r >= 0x1D400 && r <= 0x1D6A3:
+		if r = (r - 0x1D400) % 52; r < 26 {
+			return 'a' + r
+		}
+		return 'a' + r - 26
+	}
+	return unicode.ToLower(r)
+}
+
+func capitals(word string) bool { return len(word) > 1 && strings.ToUpper(word) == word }
+
+// apply finds what the rules say of the words that were collected.
+func (s *scanner) apply(str string) {
+	told := map[string]int{} // the sentence after the last one that has the code
+	for i, h := range s.hits {
+		if h.class&s.first == 0 {
+			continue
+		}
+		for _, rule := range s.rules {
+			if h.class&rule.steps[0].class == 0 || rule.with != 0 && s.sentences[h.sentence]&rule.with == 0 {
+				continue
+			}
+			if told[rule.code] > h.sentence { // one order in a sentence is enough
+				continue
+			}
+			if end := s.follow(i, rule.steps[1:]); end >= 0 {
+				quote := h.text
+				if quote == "" {
+					quote = show(str[h.from:])
+				}
+				s.add(rule.code, h.from, s.hits[end].to, quote)
+				told[rule.code] = h.sentence + 1
+			}
+		}
+	}
+}
+
+// follow returns the last hit of the steps that follow hit i, or -1.
+func (s *scanner) follow(i int, steps []step) int {
+	if len(steps) == 0 {
+		return i
+	}
+	for j := i + 1; j < len(s.hits); j++ {
+		h := s.hits[j]
+		if h.sentence != s.hits[i].sentence || h.word-s.hits[i].word-1 > steps[0].gap {
+			return -1
+		}
+		if h.class&steps[0].class != 0 {
+			if end := s.follow(j, steps[1:]); end >= 0 {
+				return end
+			}
+		}
+	}
+	return -1
+}
