@@ -36,7 +36,7 @@ type toolSummary struct{ ID, Server, Name, Status, Hash string }
 // tools reads every page of the list.
 func (w *realTools) tools() []toolSummary {
 	w.T.Helper()
-	return agenttest.Pages[toolSummary](&w.Client, "tools", "")
+	return agenttest.Pages[toolSummary](&w.Client, "tools", "tools", "")
 }
 
 func (w *realTools) policy(text string) {

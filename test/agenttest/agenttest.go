@@ -99,15 +99,15 @@ func (c *Client) Ask(status int, path string, body, out any, headers ...string) 
 	}
 }
 
-// Pages returns every entry of a list of the API at /admin, which a filter ("status=callable") makes
-// shorter.
-func Pages[E any](c *Client, list, filter string) (all []E) {
+// Pages returns every entry of a list of the API at /admin: what the member of its pages holds. A
+// filter ("status=callable") makes it shorter.
+func Pages[E any](c *Client, list, member, filter string) (all []E) {
 	c.T.Helper()
 	after := ""
 	for {
 		var page map[string]json.RawMessage
 		c.Ask(http.StatusOK, "/admin/"+list+"?"+filter+"&limit=200&after="+after, nil, &page)
-		all = append(all, require.JSON[[]E](c.T, page[list])...)
+		all = append(all, require.JSON[[]E](c.T, page[member])...)
 		if page["next"] == nil {
 			return all
 		}

@@ -35,6 +35,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -233,6 +234,20 @@ func (b *Tab) Location() string {
 
 // Path returns what stands after the gateway's address in the address of the page.
 func (b *Tab) Path() string { return strings.TrimPrefix(b.Location(), b.URL) }
+
+// Cookie returns the cookie of this name, also one that scripts cannot read; "" if there is none.
+func (b *Tab) Cookie(name string) string {
+	b.T.Helper()
+	return run(b, "cookies", func(ctx context.Context, t *chromedp.Target) (string, error) {
+		r, err := cdp.Call(ctx, t, network.GetCookies, network.GetCookiesParams{URLs: []string{b.URL + "/admin"}})
+		for _, c := range r.Cookies {
+			if c.Name == name {
+				return c.Value, err
+			}
+		}
+		return "", err
+	})
+}
 
 // mayAsk reports whether a page may send a request to an address.
 func (b *Tab) mayAsk(address string) bool {

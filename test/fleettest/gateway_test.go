@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 				}
 			}
 			want := map[string]string{fleet.Denied: "denied", fleet.Failing: "transient"}
-			for _, s := range agenttest.Pages[server](&p.Client, "servers", "") {
+			for _, s := range agenttest.Pages[server](&p.Client, "servers", "servers", "") {
 				if s.Outcome.Status != cmp.Or(want[s.Name], "available") || s.Name == fleet.Slow && s.Outcome.DurationMS < 300 {
 					t.Errorf("%s: %+v, want %q", s.Name, s.Outcome, want[s.Name])
 				}
@@ -48,7 +48,7 @@ func TestRun(t *testing.T) {
 
 // ids returns the ids of the tools of a filter, sorted.
 func ids(p *programtest.Program, filter string) (all []string) {
-	for _, x := range agenttest.Pages[struct{ ID string }](&p.Client, "tools", filter) {
+	for _, x := range agenttest.Pages[struct{ ID string }](&p.Client, "tools", "tools", filter) {
 		all = append(all, x.ID)
 	}
 	return slices.Sorted(slices.Values(all))

@@ -78,7 +78,7 @@ func madeUpTools(rng *rand.Rand, n int) []json.RawMessage {
 			continue
 		}
 		taken[name] = true
-		words := []string{fmt.Sprintf(pick(rng, openings), strings.ToUpper(verb[:1])+verb[1:]+"s", thing)}
+		words := []string{fmt.Sprintf(pick(rng, openings), strings.ToUpper(verb[:1])+verb[1:], thing)}
 		more := rng.IntN(4)
 		if rng.IntN(40) == 0 {
 			more = 50 // about 500 words, as the longest of real tools have

@@ -1,0 +1,90 @@
+// Package console_test proves the console in a Chromium, in front of the real program and the
+// fleet of package fleettest: that a person can decide with keys alone and without script, that
+// each page is accessible, fits and is small, that hostile definitions stay text, and that nothing
+// is decided by mistake.
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/fleettest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
+}
+
+// A desk is the program in front of a fleet after its update, and a browser that is signed in as kim.
+type desk struct {
+	*programtest.Program
+	fleet *fleettest.Fleet
+	tab   *browsertest.Tab
+}
+
+// small is a catalog that has everything and is quick to serve.
+func small() fleettest.Catalog { return fleettest.MadeUp(12, 140) }
+
+// open starts a desk.
+func open(t *testing.T, c fleettest.Catalog) *desk {
+	t.Helper()
+	d := &desk{}
+	d.fleet, d.Program = fleettest.Run(t, c, "--actor", "kim")
+	d.tab = browsertest.Open(t, d.URL)
+	d.signIn(d.tab)
+	return d
+}
+
+// signIn opens the link that the program printed, and presses its one button.
+func (d *desk) signIn(tab *browsertest.Tab) {
+	d.T.Helper()
+	tab.Goto(d.Link)
+	tab.Loads("the button of the link", func() { tab.Click("main button") })
+	if at := tab.Path(); at != "/admin" {
+		d.T.Fatalf("the link leads to %s", at)
+	}
+}
+
+// cookie returns the session of the tab as a header has it.
+func (d *desk) cookie() string {
+	d.T.Helper()
+	return "portcullis=" + d.tab.Cookie("portcullis")
+}
+
+// get opens a path as the browser does that is signed in, but without it.
+func (d *desk) get(path string) agenttest.Answer {
+	d.T.Helper()
+	return d.Do(http.MethodGet, path, "", http.Header{"Accept": {"text/html"}, "Cookie": {d.cookie()}})
+}
+
+// post sends a form likewise.
+func (d *desk) post(path string, form url.Values) agenttest.Answer {
+	d.T.Helper()
+	return d.Do(http.MethodPost, path, form.Encode(), http.Header{
+		"Accept": {"text/html"}, "Cookie": {d.cookie()}, "Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {d.URL}, "Sec-Fetch-Site": {"same-origin"},
+	})
+}
+
+// page returns the path of the page of a tool.
+func page(id string) string { return "/admin/tools/" + strings.Replace(id, ":", "/", 1) }
+
+// An entry is what the audit has of a decision.
+type entry struct{ Action, Tool, Actor, Note string }
+
+// decided returns what people decided so far, the newest first.
+func (d *desk) decided() []entry {
+	d.T.Helper()
+	var people []entry
+	for _, e := range agenttest.Pages[entry](&d.Client, "audit", "entries", "") {
+		if e.Actor != "sync" {
+			people = append(people, e)
+		}
+	}
+	return people
+}

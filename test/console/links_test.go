@@ -1,0 +1,111 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A crawler opens what pages lead to, signed in as a browser is, without one.
+type crawler struct {
+	*desk
+	seen  map[string]bool
+	posts map[string]bool // where forms lead that change something, without the names of tools
+}
+
+var (
+	linkIn  = regexp.MustCompile(`\s(?:href|src|hx-get)="([^"]*)"`)
+	formIn  = regexp.MustCompile(`<form[^>]*>`)
+	methods = regexp.MustCompile(`\smethod="post"`)
+	action  = regexp.MustCompile(`\saction="([^"]*)"`)
+	buttons = regexp.MustCompile(`\sformaction="([^"]*)"`)
+)
+
+// resolve returns the address that a link on a page leads to.
+func resolve(t *testing.T, page, link string) string {
+	t.Helper()
+	base, err := url.Parse(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := base.Parse(html.UnescapeString(link))
+	if err != nil {
+		t.Fatalf("%s has the link %q: %v", page, link, err)
+	}
+	to.Fragment = ""
+	return to.String()
+}
+
+// crawl opens a page, and then what it leads to.
+func (c *crawler) crawl(t *testing.T, from, at string) {
+	t.Helper()
+	if c.seen[at] {
+		return
+	}
+	c.seen[at] = true
+	if !strings.HasPrefix(at, c.URL+"/") {
+		t.Errorf("%s leads out of the gateway, to %s", from, at)
+		return
+	}
+	a := c.get(strings.TrimPrefix(at, c.URL))
+	if a.Status >= 400 {
+		t.Errorf("%s leads to %s: %d", from, at, a.Status)
+	}
+	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		return
+	}
+	for _, m := range linkIn.FindAllStringSubmatch(a.Body, -1) {
+		if link := m[1]; !strings.HasPrefix(link, "#") && !strings.HasPrefix(link, "data:") {
+			c.crawl(t, at, resolve(t, at, link))
+		}
+	}
+	forms := formIn.FindAllStringIndex(a.Body, -1)
+	for i, span := range forms {
+		open := a.Body[span[0]:span[1]]
+		end := len(a.Body)
+		if i+1 < len(forms) {
+			end = forms[i+1][0]
+		}
+		targets := buttons.FindAllStringSubmatch(a.Body[span[1]:end], -1)
+		if m := action.FindStringSubmatch(open); m != nil {
+			targets = append(targets, m)
+		} else {
+			targets = append(targets, []string{"", at})
+		}
+		for _, m := range targets {
+			to := resolve(t, at, m[1])
+			if methods.MatchString(open) {
+				c.posts[to] = true
+			} else {
+				c.crawl(t, at, to)
+			}
+		}
+	}
+}
+
+// Every link of every page leads somewhere, and every form.
+func TestLinks(t *testing.T) {
+	d := open(t, small())
+	c := &crawler{d, map[string]bool{}, map[string]bool{}}
+	c.crawl(t, "the start", d.URL+"/admin")
+	if len(c.seen) < 150 || len(c.posts) < 3 {
+		t.Errorf("%d pages, %d forms: the crawler is broken", len(c.seen), len(c.posts))
+	}
+	for to := range c.posts {
+		if strings.HasSuffix(to, "/logout") {
+			continue // last
+		}
+		// A form that names nothing is understood, and nothing is decided.
+		a := d.post(strings.TrimPrefix(to, d.URL), nil)
+		if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, a.Status) || a.Status >= 500 {
+			t.Errorf("a form leads to %s: %d", to, a.Status)
+		}
+	}
+	if decided := d.decided(); len(decided) > 0 {
+		t.Errorf("forms without their fields decided %v", decided)
+	}
+}
