@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -30,15 +31,16 @@ type banner struct {
 	serveCmd
 	out     io.Writer
 	program *boot.Program
-	base    string // address of the gateway
-	closed  string // why nobody is let in at /admin; "": somebody is
+	codes   *login.Codes // of links that sign in at /admin; nil: there are none
+	base    string       // address of the gateway
+	closed  string       // why nobody is let in at /admin; "": somebody is
 
 	shown    bool
 	problems string // when it was last shown
 }
 
-func newBanner(out io.Writer, p *boot.Program, addr *net.TCPAddr, c serveCmd) *banner {
-	return &banner{serveCmd: c, out: out, program: p, base: cmp.Or(p.Settings.BaseURL, "http://"+addr.String()), closed: bootadmin.Closed(p)}
+func newBanner(out io.Writer, p *boot.Program, addr *net.TCPAddr, c serveCmd, codes *login.Codes) *banner {
+	return &banner{serveCmd: c, out: out, program: p, codes: codes, base: cmp.Or(p.Settings.BaseURL, "http://"+addr.String()), closed: bootadmin.Closed(p)}
 }
 
 // show writes the banner if there is news. It goes out in one write.
@@ -91,8 +93,8 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 		row(w, "approvals", "%s.", b.closed)
 		row(w, "", "Or start it on a loopback address, such as --addr 127.0.0.1:8080: people then sign in with a key.")
 	}
-	if b.program.Login != nil { // not into the log, which others may read
-		row(w, "sign in", "%s/admin/login?code=%s", b.base, b.program.Login.Code())
+	if b.codes != nil { // not into the log, which others may read
+		row(w, "sign in", "%s/admin/login?code=%s", b.base, b.codes.New())
 		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(keyFile))
 	}
 	row(w, "health", "%s/healthz", b.base)

@@ -97,7 +97,7 @@ func TestBrowserSignInLink(t *testing.T) {
 	tab.Forgive(`status 403 of .*/assign_ticket`)
 	tab.Goto(elsewhere)
 	tab.Click(`button`)
-	tab.See(`pre`) // the answer is no page
+	tab.See(`.problem`)
 	if said := tab.Text(`body`); !strings.Contains(said, "another site") {
 		t.Errorf("a form of another site is answered %s", said)
 	}

@@ -181,7 +181,7 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 		s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
 		require.OK(t, err)
 		var text strings.Builder
-		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}})
+		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}}, nil)
 		b.writeAddresses(&text, state.Health{})
 		b.writeNext(&text, 2)
 		if says := strings.Contains(text.String(), "/admin is closed: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -67,7 +68,13 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
 		Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner,
 	})
-	return serve(ctx, p, listener, func(ctx context.Context) { syncLoop(ctx, p, servers, newBanner(env.stdout, p, addr, c)) })
+	browsers := bootadmin.Browsers{Store: approvals.Logins()}
+	if owner != nil {
+		browsers.Codes = login.NewCodes(nil)
+	}
+	return serve(ctx, p, browsers, listener, func(ctx context.Context) {
+		syncLoop(ctx, p, servers, newBanner(env.stdout, p, addr, c, browsers.Codes))
+	})
 }
 
 // localSettings are those of the environment with defaults for one machine: loopback may be
@@ -96,8 +103,8 @@ func (c serveCmd) owner(ctx context.Context, s boot.Settings, addr *net.TCPAddr,
 }
 
 // serve answers requests and runs syncs until ctx ends.
-func serve(ctx context.Context, p *boot.Program, listener net.Listener, syncs func(context.Context)) error {
-	handler, err := bootadmin.Everything(p)
+func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, listener net.Listener, syncs func(context.Context)) error {
+	handler, err := bootadmin.Everything(p, browsers)
 	if err != nil {
 		return err
 	}

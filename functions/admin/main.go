@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 )
 
 func main() {
@@ -27,7 +28,7 @@ func handler(f *boot.Function) (boot.Handler, error) {
 	default:
 		sync = remote{lambda.NewFromConfig(f.AWS.Config), name}
 	}
-	h, err := bootadmin.Handler(f.Program, sync)
+	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: dynamo.NewLogins(f.AWS.DB, f.Settings.Table, nil)})
 	if err != nil {
 		return nil, err
 	}

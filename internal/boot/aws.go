@@ -27,6 +27,7 @@ type AWS struct {
 	Stores  Stores
 	Secrets secret.Source
 	Config  aws.Config
+	DB      *dynamodb.Client // of the table
 }
 
 // NewAWS builds the clients. It makes no call. Bucket and table must be set.
@@ -52,6 +53,7 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 		},
 		Secrets: secretaws.New(c),
 		Config:  c,
+		DB:      db,
 	}, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -58,7 +57,6 @@ type Program struct {
 	Metrics  *metrics.Meter // nil: none
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
-	Login    *login.Sessions  // nil: nobody signs in with a browser here
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	requestID func(context.Context) string
@@ -84,9 +82,6 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	if s.Access.Open() {
 		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
-		if o.Owner != nil {
-			p.Login = login.New(o.Owner.Key, o.Owner.Name, p.now)
-		}
 	}
 	if o.Function != "" {
 		p.Metrics = metrics.New(o.Function, p.now)

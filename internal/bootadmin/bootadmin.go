@@ -1,5 +1,5 @@
-// Package bootadmin puts the console and the admin API in front of a gateway. It is apart from package boot, so
-// that a program without that API does not link it.
+// Package bootadmin puts the console and the admin API in front of a gateway. It is apart from
+// package boot, so that a program without them links neither them nor the sessions of people.
 package bootadmin
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Handler returns the handler of /admin. sync is what POST /admin/sync runs.
-func Handler(p *boot.Program, sync decide.Syncer) (http.Handler, error) {
+func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, error) {
 	auth, err := p.Authenticator(context.Background())
 	if err != nil {
 		return nil, err
@@ -31,23 +31,27 @@ func Handler(p *boot.Program, sync decide.Syncer) (http.Handler, error) {
 	if p.Tokens != nil {
 		api.Tokens, api.TokenKey = p.Tokens.Store, p.Tokens.Key
 	}
+	signIn, err := b.signIn(p, admins)
+	if err != nil {
+		return nil, err
+	}
 	return console.New(console.Options{
 		Desk: desk, API: admin.New(desk, api),
 		Actor: func(r *http.Request) (string, error) {
 			agent, err := admins.Authenticate(r)
 			return agent.ID, err
 		},
-		Challenge: challenge(p), Login: p.Login, BaseURL: s.BaseURL, Log: p.Log,
+		Challenge: challenge(p), SignIn: signIn, BaseURL: s.BaseURL, Log: p.Log,
 	}), nil
 }
 
 // Everything returns the handler of every path, for a program that serves all of them.
-func Everything(p *boot.Program) (http.Handler, error) {
+func Everything(p *boot.Program, b Browsers) (http.Handler, error) {
 	mux, err := p.Public()
 	if err != nil {
 		return nil, err
 	}
-	handler, err := Handler(p, p)
+	handler, err := Handler(p, p, b)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +97,7 @@ func challenge(p *boot.Program) console.Challenge {
 	case p.Owner != nil && a.Open():
 		return console.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
 	case a.Open() && a.Bootstrap != "":
-		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer"}
+		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with it with a browser at /admin/login"}
 	case a.Open():
 		return console.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
 			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}

@@ -32,7 +32,7 @@ func TestSignerOfAnEvent(t *testing.T) {
 	}
 	t.Cleanup(func() { approvals.Close() })
 	p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, boot.Options{})
-	handler, err := bootadmin.Everything(p)
+	handler, err := bootadmin.Everything(p, bootadmin.Browsers{})
 	if err != nil {
 		t.Fatal(err)
 	}

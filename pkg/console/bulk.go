@@ -77,7 +77,7 @@ func readBulk(w http.ResponseWriter, r *http.Request) (b bulkForm, err error) {
 		return b, refused(http.StatusBadRequest, "the form cannot be read")
 	}
 	query := maps.Clone(r.PostForm)
-	for _, name := range []string{"action", "all", "item", "note", "tell", "csrf"} {
+	for _, name := range []string{"action", "all", "item", "note", "tell", "csrf", againField} {
 		query.Del(name)
 	}
 	if b.filter, _, err = decide.ReadQuery(query, defaultPage); err != nil {
@@ -100,6 +100,18 @@ func readBulk(w http.ResponseWriter, r *http.Request) (b bulkForm, err error) {
 
 // bulkActions are what can be decided about several tools together.
 var bulkActions = []string{approval.ActionApprove}
+
+// sheetPath is where the sheet is shown of what is sent to it.
+const sheetPath = "/admin/tools/bulk"
+
+// bulkAgain shows the sheet of a form that came too late.
+func (c *Console) bulkAgain(w http.ResponseWriter, r *http.Request) {
+	if typedOf(r) == nil {
+		leadTo(w, http.StatusSeeOther, "../tools")
+		return
+	}
+	c.bulk(w, r)
+}
 
 // bulk shows the sheet. It decides nothing.
 func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {

@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/login"
 )
 
-// Options are what a console is made of. Without Actor and Login nobody is let in.
+// Options are what a console is made of. Without Actor and SignIn nobody is let in.
 type Options struct {
 	Desk *decide.Desk
 	API  http.Handler // answers what asks for no page
@@ -28,8 +27,8 @@ type Options struct {
 	// Challenge is what a caller whom Actor refuses is told.
 	Challenge Challenge
 
-	// Login keeps who is signed in with a browser; nil: nobody can sign in here.
-	Login *login.Sessions
+	// SignIn is how people sign in with a browser; nil: nobody can sign in here.
+	SignIn *SignIn
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Now     func() time.Time // nil: time.Now

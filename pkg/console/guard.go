@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -9,10 +10,29 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 )
 
+// A caller is who sends a request.
+type caller struct {
+	actor   string
+	session *login.Session // of the browser; nil: the request brought credentials
+	csrf    string         // what forms of the session must hold
+}
+
+// callerKey is the context key of a caller.
+type callerKey struct{}
+
+// callerOf returns who sends a request that was let in.
+func callerOf(ctx context.Context) caller {
+	who, _ := ctx.Value(callerKey{}).(caller)
+	return who
+}
+
 // guard passes on requests to a known host, from the same origin, by a caller whom Options.Actor or
-// a session names; without a caller, only those for the pages by which a person signs in.
+// a session names; without a caller, only those for the pages by which a person signs in or out. A
+// browser that is signed in changes nothing without the proof that its own pages hold.
 func (c *Console) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -21,37 +41,62 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("X-Content-Type-Options", "nosniff")
-		if !c.knownHost(r) {
-			decide.WriteProblem(w, http.StatusMisdirectedRequest, "this host is not served here")
+		switch {
+		case !c.knownHost(r):
+			c.deny(w, r, http.StatusMisdirectedRequest, "this host is not served here")
+			return
+		case origin.Check(r) != nil:
+			c.deny(w, r, http.StatusForbidden, otherSite)
+			return
+		case isPublic(r.URL.Path):
+			next.ServeHTTP(w, r)
 			return
 		}
-		if origin.Check(r) != nil {
-			decide.WriteProblem(w, http.StatusForbidden, "the request comes from another site")
+		who, err := c.caller(r)
+		if err != nil {
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
+			c.refuse(w, r, err)
 			return
 		}
-		if !isPublic(r.URL.Path) {
-			actor, err := c.actor(r)
-			if err != nil {
-				c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
-				c.refuse(w, r, err)
-				return
-			}
-			r = r.WithContext(decide.WithActor(r.Context(), actor))
+		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.actor), callerKey{}, who))
+		if who.session != nil && !isSafe(r.Method) && !proves(w, r, who.csrf) {
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without its proof refused", slog.String("path", r.URL.Path), slog.String("actor", who.actor))
+			c.unproven(w, r)
+			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, shownAgain(r))
 	})
+}
+
+// What people and programs are told of a request that a page of another site may have sent.
+const (
+	otherSite = "the request comes from another site, and nothing was done; decide on the gateway's own page"
+	noProof   = "a browser that is signed in must send what its page holds, as the field csrf or the header X-CSRF-Token; nothing was done"
+)
+
+// isSafe reports whether a request of this method changes nothing.
+func isSafe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// deny answers a browser with a page, and a program with a problem.
+func (c *Console) deny(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if wantsHTML(r.Header.Get("Accept")) {
+		c.problem(w, r, status, sentence(detail))
+		return
+	}
+	decide.WriteProblem(w, status, detail)
 }
 
 // knownHost reports whether r names a host of the gateway. That matters on loopback alone: a page
 // of another site can point its own name there, and is of the same origin then.
 func (c *Console) knownHost(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !isLoopback(hostOf(local.String())) {
-		return true
-	}
-	host := hostOf(r.Host)
+	return !ok || !isLoopback(hostOf(local.String())) || isLoopback(hostOf(r.Host)) || c.isBaseHost(r)
+}
+
+// isBaseHost reports whether r names the host of the gateway's own address.
+func (c *Console) isBaseHost(r *http.Request) bool {
 	base, err := url.Parse(c.o.BaseURL)
-	return isLoopback(host) || err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), host)
+	return err == nil && base.Host != "" && strings.EqualFold(base.Hostname(), hostOf(r.Host))
 }
 
 // hostOf returns a host without its port.
@@ -68,25 +113,29 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isPublic reports whether a path is served without credentials: what it takes to sign in.
+// isPublic reports whether a path is served without credentials: what it takes to sign in or out.
 func isPublic(path string) bool {
-	return path == "/admin/login" || strings.HasPrefix(path, "/admin/assets/")
+	return path == "/admin/login" || path == "/admin/logout" || strings.HasPrefix(path, "/admin/assets/")
 }
 
-// actor returns the name of who sends r. A bearer credential decides alone; who sends none may be
-// signed in.
-func (c *Console) actor(r *http.Request) (string, error) {
-	if c.o.Login != nil && r.Header.Get("Authorization") == "" {
-		if actor, ok := c.signedIn(r); ok {
-			return actor, nil
+// caller returns who sends r. A bearer credential decides alone; who sends none may be signed in.
+// What cannot be looked up is refused, whoever else vouches for the request.
+func (c *Console) caller(r *http.Request) (caller, error) {
+	if r.Header.Get("Authorization") == "" {
+		cookie, session, err := c.signedIn(r)
+		switch {
+		case err == nil:
+			return caller{session.Actor, &session, c.o.SignIn.Sessions.CSRF(cookie)}, nil
+		case !errors.Is(err, login.ErrNotFound):
+			return caller{}, &identity.Error{Kind: identity.Unavailable, Err: err}
 		}
 	}
 	if c.o.Actor == nil {
-		return "", errors.New("no authentication is configured")
+		return caller{}, errors.New("no authentication is configured")
 	}
 	actor, err := c.o.Actor(r)
 	if err == nil && actor == "" {
 		err = errors.New("the caller has no name")
 	}
-	return actor, err
+	return caller{actor: actor}, err
 }

@@ -38,7 +38,8 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.HandleFunc("GET /admin", c.inbox)
 	mux.Handle("GET /admin/tools", c.pageOr(next, c.tools))
 	mux.Handle("POST /admin/tools", formOr(next, c.decideAll))
-	mux.HandleFunc("POST /admin/tools/bulk", c.bulk)
+	mux.HandleFunc("POST "+sheetPath, c.bulk)
+	mux.HandleFunc("GET "+sheetPath, c.bulkAgain)
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) { leadTo(w, http.StatusPermanentRedirect, "../admin") })
 	mux.HandleFunc("GET /admin/login", c.login)
 	mux.HandleFunc("POST /admin/login", c.submitLogin)
@@ -99,7 +100,7 @@ func (c *Console) tool(w http.ResponseWriter, r *http.Request, refused error) {
 		c.failed(w, r, "page", err)
 		return
 	}
-	p, status := &toolPage{Page: Page{Title: id.String(), Here: "tools"}, Tool: &t, Actions: actionsOf(t)}, http.StatusOK
+	p, status := &toolPage{Page: Page{Title: id.String(), Here: "tools"}, Tool: &t, Actions: actionsOf(t), Note: typedOf(r).Get("note")}, http.StatusOK
 	if refused != nil {
 		e := c.o.Desk.Explain(r.Context(), "form", refused)
 		status, p.Problem, p.Note = e.Status, sentence(e.Detail), r.PostForm.Get("note")

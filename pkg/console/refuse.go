@@ -21,8 +21,16 @@ type Challenge struct {
 	Shut string
 }
 
-// retryAfter is when to come again after too many failed attempts, if the error does not say.
-const retryAfter = 3 * time.Second
+// waitTime is when to come again after too many failed attempts, if the error does not say.
+const waitTime = 3 * time.Second
+
+// retryAfter tells the sender in how many seconds to come again, and returns them.
+func retryAfter(w http.ResponseWriter, e *identity.Error) int {
+	wait := cmp.Or(max(e.RetryAfter, 0), waitTime)
+	seconds := int((wait + time.Second - 1) / time.Second)
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	return seconds
+}
 
 // refuse answers a caller whom Options.Actor refused, without the reason.
 func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -36,8 +44,7 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		status, detail = http.StatusServiceUnavailable, "your credentials cannot be checked for now; nothing was done"
 	case identity.Throttled:
 		status, detail = http.StatusTooManyRequests, "too many failed attempts; nothing was done"
-		wait := cmp.Or(max(e.RetryAfter, 0), retryAfter)
-		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		retryAfter(w, e)
 	case identity.Scope:
 		status, detail = http.StatusForbidden, "you may not use the admin API"
 	case identity.Invalid:
@@ -58,7 +65,7 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case !wantsHTML(r.Header.Get("Accept")):
 		decide.WriteProblem(w, status, detail)
-	case status == http.StatusUnauthorized && c.o.Login != nil:
+	case status == http.StatusUnauthorized && c.o.SignIn != nil:
 		c.askToSignIn(w, r)
 	default:
 		c.problem(w, r, status, sentence(detail))

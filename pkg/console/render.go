@@ -103,13 +103,16 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 
 // fill sets what the layout shows on every page. Who was not let in is shown nothing of it.
 func (c *Console) fill(p *Page, r *http.Request) {
-	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), true
+	who := callerOf(r.Context())
+	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
+	p.Actor, p.SignOut, p.CSRF = who.actor, who.session != nil, who.csrf
 	p.now = c.o.Now()
-	p.Actor = decide.ActorOf(r.Context())
 	if p.Actor == "" {
 		return
 	}
-	p.SignOut = c.o.Login != nil
+	if typedOf(r) != nil {
+		p.Problem = cmp.Or(p.Problem, typedAgain)
+	}
 	v := c.o.Desk.View(r.Context())
 	for i := range v.Tools().All() {
 		if v.Status(i) == lock.PendingApproval {

@@ -1,144 +1,224 @@
 package console
 
 import (
-	"cmp"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
-// cookieName names the session of a browser. Its path keeps it away from agents' addresses,
-// where it would be worth nothing.
-const (
-	cookieName = "portcullis"
-	cookiePath = "/admin"
-)
+// A SignIn is how people sign in with a browser.
+type SignIn struct {
+	Sessions *login.Sessions
+
+	// Check says whose a text is that somebody typed. It is kept nowhere. The Kind of an
+	// [*identity.Error] says why it signs nobody in.
+	Check func(r *http.Request, text secret.Text) (login.Person, error)
+
+	// What a person may type, which the page explains. The key goes with the codes of links.
+	Token, Bootstrap bool
+
+	Codes *login.Codes // of the links that sign the owner in; nil: there are none, and no key
+	Owner string       // whom the audit names then
+}
 
 // maxNext is the longest address, in bytes, that a sign-in leads on to.
 const maxNext = 2048
 
-// A loginPage is the sign-in page.
+// A loginPage asks people to sign in.
 type loginPage struct {
 	Page
-	Form *signIn
+	Code                  string  // of the link that was opened; "": something is to be typed
+	Next                  string  // where to go then, below /admin
+	Kept                  *resend // a form that was sent by somebody who is no longer signed in
+	Key, Token, Bootstrap bool    // what may be typed
 }
 
-// A signIn is what the sign-in page shows and sends.
-type signIn struct {
-	Code  string // of the link that was opened; "": the key is asked for
-	Next  string // where to go then, below /admin
-	Ended bool   // a form was sent by somebody who is no longer signed in
+// askFor returns the page that asks people to sign in, for what lies below /admin.
+func (c *Console) askFor(next string) *loginPage {
+	o := c.o.SignIn
+	return &loginPage{Page: Page{Title: "Sign in"}, Next: next, Key: o.Codes != nil, Token: o.Token, Bootstrap: o.Bootstrap}
 }
 
-func signInPage(problem string, form *signIn) *loginPage {
-	return &loginPage{Page{Title: "Sign in", Problem: problem}, form}
-}
-
-// signedIn returns who is signed in in the browser that sends r. Another program at the same name
-// may have set a cookie of this name as well, so each is tried.
-func (c *Console) signedIn(r *http.Request) (actor string, ok bool) {
-	for _, cookie := range r.CookiesNamed(cookieName) {
-		if actor, ok = c.o.Login.Actor(cookie.Value); ok {
-			return actor, true
-		}
-	}
-	return "", false
-}
-
-// askToSignIn answers a browser that sent no valid credentials. A form that it sent is refused in
-// place, because a redirect would lose its fields.
+// askToSignIn answers a browser that sent no valid credentials. A form that it sent goes along with
+// the sign-in.
 func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
-	next := nextOf(r)
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		c.render(w, r, http.StatusUnauthorized, "login", signInPage("", &signIn{Next: next, Ended: true}))
+	if !isSafe(r.Method) {
+		kept := resendOf(w, r)
+		p := c.askFor(kept.Page)
+		p.Kept = kept
+		c.render(w, r, http.StatusUnauthorized, "login", p)
 		return
 	}
 	to := rootOf(r) + "admin/login"
-	if next != "" {
+	if next := nextOf(r); next != "" {
 		to += "?next=" + url.QueryEscape(next)
 	}
 	leadTo(w, http.StatusSeeOther, to)
 }
 
-// login asks for the one click by which the code of a link signs in, or for the key.
-func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	in := signIn{Code: query.Get("code"), Next: safeNext(query.Get("next"))}
-	if c.o.Login == nil {
-		if c.o.Challenge.Shut != "" {
-			c.problem(w, r, http.StatusForbidden, c.o.Challenge.Shut)
-			return
-		}
+// closed answers with why nobody signs in here, and returns false if people do.
+func (c *Console) closed(w http.ResponseWriter, r *http.Request) bool {
+	switch {
+	case c.o.Challenge.Shut != "":
+		c.problem(w, r, http.StatusForbidden, sentence(c.o.Challenge.Shut))
+	case c.o.SignIn == nil:
 		c.problem(w, r, http.StatusNotFound, "Nobody signs in with a browser here.")
+	case c.isOpenToEavesdroppers(r):
+		c.problem(w, r, http.StatusForbidden, "Nobody signs in over plain http from another machine: what you type, and the session after it, could be read on the way. "+
+			"Open this page over https, or on the machine itself at a loopback address.")
+	default:
+		return false
+	}
+	return true
+}
+
+// login asks for the one click by which the code of a link signs in, or for a secret.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	if c.closed(w, r) {
 		return
 	}
-	if _, ok := c.signedIn(r); ok {
-		leadTo(w, http.StatusSeeOther, afterSignIn(in.Next))
+	query := r.URL.Query()
+	p := c.askFor(safeNext(query.Get("next")))
+	if _, _, err := c.signedIn(r); err == nil {
+		leadTo(w, http.StatusSeeOther, afterSignIn(p.Next))
 		return
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); in.Code == "" && (site == "cross-site" || site == "same-site") {
+	code := query.Get("code")
+	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) && (site == "cross-site" || site == "same-site") {
 		// A browser sends a strict cookie along with no link of another site's page, such as
 		// a chat with an agent. What this page leads to is asked for by this page.
-		w.Header().Set("Refresh", "0; url="+afterSignIn(in.Next))
+		w.Header().Set("Refresh", "0; url="+afterSignIn(p.Next))
 	}
-	if in.Code != "" && !c.o.Login.Takes(in.Code) {
-		in.Code = ""
-		c.render(w, r, http.StatusOK, "login", signInPage(spentCode, &in))
-		return
+	switch {
+	case code == "":
+	case c.o.SignIn.Codes != nil && c.o.SignIn.Codes.Takes(code):
+		p.Code = code
+	default:
+		p.Problem = spentCode
 	}
-	c.render(w, r, http.StatusOK, "login", signInPage("", &in))
+	c.render(w, r, http.StatusOK, "login", p)
 }
 
 const spentCode = "This link was used already, is older than ten minutes, or is of an earlier start of the gateway."
 
-// submitLogin trades a code or the key for a session.
+// submitLogin trades a code or a secret for a session.
 func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
-	if c.o.Login == nil {
-		c.login(w, r)
+	if c.closed(w, r) {
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		c.render(w, r, http.StatusBadRequest, "login", signInPage("The form cannot be read.", &signIn{}))
+	p := c.askFor("")
+	if err := readForm(w, r); err != nil {
+		p.Problem = "The form cannot be read. You are not signed in."
+		c.render(w, r, http.StatusBadRequest, "login", p)
 		return
 	}
-	next := safeNext(r.PostForm.Get("next"))
+	p.Next, p.Kept = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
 	code := r.PostForm.Get("code")
-	session, ok := c.o.Login.SignIn(cmp.Or(code, strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
-	if !ok {
-		problem := "That is not the admin key of this gateway."
-		if code != "" {
-			problem = spentCode
-		}
-		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""))
-		c.render(w, r, http.StatusUnauthorized, "login", signInPage(problem, &signIn{Next: next}))
+	who, cookie, err := c.open(r, code, secret.New(strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
+	if err != nil {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""), slog.Any("error", err))
+		var status int
+		status, p.Problem = c.notSignedIn(w, code != "", err)
+		c.render(w, r, status, "login", p)
 		return
 	}
-	actor, _ := c.o.Login.Actor(session)
-	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", actor), slog.Bool("link", code != ""))
-	setCookie(w, r, session, 0)
-	leadTo(w, http.StatusSeeOther, afterSignIn(next))
+	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
+	c.endAll(r) // this browser has one session
+	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
+	if p.Kept != nil {
+		c.showAgain(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &againPage{Page: Page{Title: "Signed in"}, Form: p.Kept})
+		return
+	}
+	leadTo(w, http.StatusSeeOther, afterSignIn(p.Next))
+}
+
+// errSpent refuses a code.
+var errSpent = errors.New("the code of the link is not good any more")
+
+// open opens a session for who sends a good code or types a good secret.
+func (c *Console) open(r *http.Request, code string, typed secret.Text) (who login.Person, cookie secret.Text, err error) {
+	o := c.o.SignIn
+	switch {
+	case code == "":
+		who, err = o.Check(r, typed)
+	case o.Codes == nil || !o.Codes.Takes(code):
+		err = errSpent
+	default:
+		who = login.Person{Actor: o.Owner, Way: login.WayLink}
+	}
+	if err != nil {
+		return who, cookie, err
+	}
+	if cookie, err = o.Sessions.Open(r.Context(), who, r.UserAgent()); err != nil {
+		return who, cookie, &identity.Error{Kind: identity.Unavailable, Err: err}
+	}
+	if code != "" && !o.Codes.Use(code) { // which another request has used meanwhile
+		return who, secret.Text{}, errors.Join(errSpent, o.Sessions.End(r.Context(), cookie))
+	}
+	return who, cookie, nil
+}
+
+// notSignedIn returns what a person is told who is not signed in.
+func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (status int, problem string) {
+	e, ok := errors.AsType[*identity.Error](err)
+	switch {
+	case link && !ok:
+		return http.StatusUnauthorized, spentCode
+	case !ok:
+	case e.Kind == identity.Scope:
+		return http.StatusForbidden, `This token is good, but it is no admin's: it was made without "admin": true. You are not signed in. Somebody who may decide here makes you one.`
+	case e.Kind == identity.Unavailable:
+		return http.StatusServiceUnavailable, "You are not signed in: the gateway's store does not answer for now. What you sent is not used up; try again in a minute."
+	case e.Kind == identity.Throttled:
+		return http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens came from your address, so this one was not looked at. You are not signed in. Try again in %d seconds.", retryAfter(w, e))
+	}
+	switch o := c.o.SignIn; {
+	case o.Token:
+		return http.StatusUnauthorized, "That is no token of this gateway, or it has expired or was revoked. You are not signed in."
+	case o.Codes != nil:
+		return http.StatusUnauthorized, "That is not the admin key of this gateway. You are not signed in."
+	}
+	return http.StatusUnauthorized, "That is not the token whose SHA-256 this gateway was given. You are not signed in."
+}
+
+// endAll ends the sessions that the browser names.
+func (c *Console) endAll(r *http.Request) {
+	for _, cookie := range c.cookies(r) {
+		if err := c.o.SignIn.Sessions.End(r.Context(), cookie); err != nil {
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "session not ended", slog.Any("error", err))
+		}
+	}
 }
 
 // signOut ends the browser's session.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	if c.o.Login != nil {
-		for _, cookie := range r.CookiesNamed(cookieName) {
-			c.o.Login.SignOut(cookie.Value)
-		}
+	cookie, session, err := c.signedIn(r)
+	switch {
+	case err == nil && !proves(w, r, c.o.SignIn.Sessions.CSRF(cookie)):
+		c.deny(w, r, http.StatusForbidden, "you are still signed in: the button does not come from a page of the session that you are signed in with; load the page again and press it there")
+		return
+	case err == nil:
+		err = c.o.SignIn.Sessions.End(r.Context(), cookie)
 	}
-	setCookie(w, r, "", -1)
+	if err != nil && !errors.Is(err, login.ErrNotFound) {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "session not ended", slog.Any("error", err))
+		c.deny(w, r, http.StatusServiceUnavailable, "you are still signed in, since the gateway's store does not answer for now; try again in a minute")
+		return
+	}
+	if err == nil {
+		c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed out", slog.String("actor", session.Actor))
+	}
+	c.cookieKind(r).set(w, "", "", -1)
 	leadTo(w, http.StatusSeeOther, "./login")
-}
-
-// setCookie keeps a session in the browser, or with a negative age takes it away.
-func setCookie(w http.ResponseWriter, r *http.Request, session string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // over http on loopback a Secure cookie would not be kept
-		Name: cookieName, Value: session, Path: cookiePath, MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
 }
 
 // leadTo redirects a browser to an address relative to where it is: this program may not know what

@@ -1,132 +1,261 @@
-// Package login keeps who is signed in at /admin with a browser, in the memory of one
-// process: on a machine without other accounts, the person who can read the
-// gateway's terminal or its folder is the one who may decide.
+// Package login keeps who is signed in at /admin with a browser: sessions in a store that every
+// instance of the gateway reads, and the one-time codes by which the person whom a gateway on one
+// machine belongs to signs in.
 //
-// A browser sends no key by itself, and a link that signed in by being opened would be
-// used up by whatever opens it first: a preview, a prefetch. So a link carries a code that
-// is good once and for minutes, and a form trades the code for a session.
+// The cookie of a session holds 256 random bits. A store holds their keyed hash, so that a copy of
+// it signs nobody in. The store is read at each request, strongly consistent: a session that was
+// ended anywhere is over everywhere. So is one whose agent token was revoked.
 package login
 
 import (
-	"crypto/sha256"
-	"maps"
+	"context"
+	"errors"
+	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 const (
-	codeLife    = 10 * time.Minute
 	idleLife    = time.Hour     // of a session that is not used
 	sessionLife = 8 * time.Hour // of any session
+	touchEvery  = 5 * time.Minute
 
-	maxCodes    = 16
-	maxSessions = 64
+	maxOwn     = 16  // sessions of one actor
+	maxAll     = 512 // of all; at once, by some requests at one moment, there may be a few more
+	maxBrowser = 120 // characters
+
+	storeTime = 5 * time.Second // that a request waits for the stores
 )
 
-// A digest stands for a secret. Secrets are looked up by it, so that the time of a look-up
-// says nothing of them.
-type digest [sha256.Size]byte
+// Options are the knobs of [Sessions]. The zero value takes no session that was made of a token.
+type Options struct {
+	Tokens    token.Store      // of agent tokens; nil: there are none
+	Bootstrap string           // SHA-256 of the bootstrap token, as hex; "": there is none
+	Now       func() time.Time // nil: time.Now
+	Log       *slog.Logger     // nil: none
+}
 
-// Sessions are the people who are signed in, and the codes by which one may sign in. They
-// end with the process. It is safe for concurrent use.
+// Sessions opens, finds and ends the sessions of one gateway. It is safe for concurrent use.
 type Sessions struct {
-	key   digest
-	actor string
-	now   func() time.Time
-
-	mu    sync.Mutex
-	codes map[digest]times
-	open  map[digest]times // sessions
+	store Store
+	key   token.Key
+	o     Options
 }
 
-// times are when something was made, and last used.
-type times struct{ made, used time.Time }
-
-// New returns the sessions of a machine where one admin key opens /admin to one person,
-// whom the audit names. A nil now is time.Now.
-func New(key secret.Text, actor string, now func() time.Time) *Sessions {
-	if now == nil {
-		now = time.Now
+// New returns the sessions in a store, whose hashes key makes: under another key all of them are
+// over. It makes no call.
+func New(store Store, key token.Key, o *Options) *Sessions {
+	s := &Sessions{store: store, key: key}
+	if o != nil {
+		s.o = *o
 	}
-	return &Sessions{key: sum(key.Reveal()), actor: actor, now: now, codes: map[digest]times{}, open: map[digest]times{}}
-}
-
-// Code makes a code that signs one person in, once, within ten minutes. Beyond some codes
-// the oldest ends.
-func (s *Sessions) Code() string {
-	code := token.Random()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep()
-	s.add(s.codes, code, maxCodes)
-	return code
-}
-
-// Takes reports whether the code would sign somebody in now. It does not use it up.
-func (s *Sessions) Takes(code string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep()
-	_, ok := s.codes[sum(code)]
-	return ok
-}
-
-// SignIn trades a code, which is used up, or the admin key for a new session and returns
-// its text; ok is false if secret is neither. Beyond some sessions the one longest unused ends.
-func (s *Sessions) SignIn(secret string) (text string, ok bool) {
-	d := sum(secret)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep()
-	if _, ok = s.codes[d]; !ok && d != s.key {
-		return "", false
+	if s.o.Now == nil {
+		s.o.Now = time.Now
 	}
-	delete(s.codes, d)
-	text = token.Random()
-	s.add(s.open, text, maxSessions)
-	return text, true
-}
-
-// Actor returns whose session it is, and keeps it from ending for want of use.
-func (s *Sessions) Actor(text string) (actor string, ok bool) {
-	d := sum(text)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep()
-	x, ok := s.open[d]
-	if !ok {
-		return "", false
+	if s.o.Log == nil {
+		s.o.Log = slog.New(slog.DiscardHandler)
 	}
-	x.used = s.now()
-	s.open[d] = x
-	return s.actor, true
+	return s
 }
 
-// SignOut ends a session.
-func (s *Sessions) SignOut(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, sum(text))
+// A Person is who signs in.
+type Person struct {
+	Actor string // whom the audit names
+	Way   string // one of the ways
+	Token string // the id of the agent token, if that is the way
 }
 
-// sweep forgets what is over. The clock that a code was made by is the process's own, which
-// no change of the machine's clock moves.
-func (s *Sessions) sweep() {
-	now := s.now()
-	maps.DeleteFunc(s.codes, func(_ digest, t times) bool { return now.Sub(t.made) >= codeLife })
-	maps.DeleteFunc(s.open, func(_ digest, t times) bool { return now.Sub(t.used) >= idleLife || now.Sub(t.made) >= sessionLife })
-}
-
-// add adds a code or a session. If there are as many as may be, the one longest unused goes.
-func (s *Sessions) add(to map[digest]times, text string, most int) {
-	if len(to) >= most {
-		delete(to, slices.MinFunc(slices.Collect(maps.Keys(to)), func(a, b digest) int { return to[a].used.Compare(to[b].used) }))
+// Open opens a session with a browser, which calls itself that, and returns what its cookie holds.
+// If the person has as many sessions as one may have, the one longest unused ends.
+func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie secret.Text, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := s.makeRoom(ctx, p.Actor); err != nil {
+		return cookie, err
 	}
-	to[sum(text)] = times{s.now(), s.now()}
+	now := s.o.Now().UTC()
+	cookie = secret.New(token.Random())
+	x := Session{ID: s.id(cookie), Actor: p.Actor, Way: p.Way, Token: p.Token, Browser: text.Clip(text.Line(browser), maxBrowser), Created: now, Used: now}
+	if p.Way == WayBootstrap {
+		x.Token = s.bootstrapID()
+	}
+	x.Expires = x.end()
+	_, err = s.store.Put(ctx, x)
+	return cookie, err
 }
 
-func sum(secret string) digest { return sha256.Sum256([]byte(secret)) }
+// end returns when x is over if it is not used any more.
+func (s Session) end() time.Time {
+	idle, most := s.Used.Add(idleLife), s.Created.Add(sessionLife)
+	if most.Before(idle) {
+		return most
+	}
+	return idle
+}
+
+// makeRoom ends the sessions that are too many if there is to be one more.
+func (s *Sessions) makeRoom(ctx context.Context, actor string) error {
+	all, err := s.store.List(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b Session) int { return b.Used.Compare(a.Used) })
+	own := 0
+	for i, x := range all {
+		if x.Actor == actor {
+			own++
+		}
+		if x.Actor == actor && own >= maxOwn || i+1 >= maxAll {
+			err = errors.Join(err, s.store.Delete(ctx, x.ID))
+		}
+	}
+	return err
+}
+
+// Find returns the session whose cookie this is, or [ErrNotFound] if there is none, or if what it
+// was made of lets nobody in any more. Any other error says that the stores cannot tell. It notes
+// the use, at most every five minutes.
+func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (x Session, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if len(cookie.Reveal()) != cookieLength { // or it was made up: no store need be asked
+		return Session{}, ErrNotFound
+	}
+	if x, err = s.store.Get(ctx, s.id(cookie)); err != nil {
+		return Session{}, err
+	}
+	holds, err := s.holds(ctx, x)
+	if err != nil {
+		return Session{}, err
+	}
+	if !holds {
+		s.o.Log.LogAttrs(ctx, slog.LevelInfo, "session ended with what it was made of", slog.String("actor", x.Actor), slog.String("way", x.Way))
+		_ = s.store.Delete(ctx, x.ID) // it is refused anyway, and ends by itself
+		return Session{}, ErrNotFound
+	}
+	if s.o.Now().Sub(x.Used) < touchEvery {
+		return x, nil
+	}
+	return s.touch(ctx, x)
+}
+
+// touch notes the use of x. A note that is lost ends a session early and stops no request.
+func (s *Sessions) touch(ctx context.Context, x Session) (Session, error) {
+	used := x
+	used.Used = s.o.Now().UTC()
+	used.Expires = used.end()
+	next, err := s.store.Put(ctx, used)
+	switch {
+	case errors.Is(err, ErrConflict): // noted by another request, or ended
+		return s.store.Get(ctx, x.ID)
+	case err != nil:
+		s.o.Log.LogAttrs(ctx, slog.LevelWarn, "use of a session not noted", slog.String("actor", x.Actor), slog.Any("error", err))
+		return x, nil
+	}
+	return next, nil
+}
+
+// holds reports whether what x was made of would still sign its person in. One in a form that this
+// program does not know does not hold.
+func (s *Sessions) holds(ctx context.Context, x Session) (bool, error) {
+	switch {
+	case x.Format > Format || !x.Live(s.o.Now()):
+		return false, nil
+	case x.Way == WayLink || x.Way == WayKey:
+		return true, nil // with another admin key the session is not found
+	case x.Way == WayBootstrap:
+		return s.o.Bootstrap != "" && x.Token == s.bootstrapID(), nil
+	case x.Way != WayToken || s.o.Tokens == nil:
+		return false, nil
+	}
+	t, err := s.o.Tokens.Token(ctx, x.Token)
+	if errors.Is(err, token.ErrNotFound) {
+		return false, nil
+	}
+	return t.Admin && t.Live(s.o.Now()), err
+}
+
+// End ends the session whose cookie this is, if there is one.
+func (s *Sessions) End(ctx context.Context, cookie secret.Text) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return s.store.Delete(ctx, s.id(cookie))
+}
+
+// Own returns the sessions of an actor, the one used last first.
+func (s *Sessions) Own(ctx context.Context, actor string) (own []Session, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	all, err := s.store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range all {
+		if x.Actor != actor {
+			continue
+		}
+		holds, err := s.holds(ctx, x)
+		if err != nil {
+			return nil, err
+		}
+		if holds {
+			own = append(own, x)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b Session) int { return b.Used.Compare(a.Used) })
+	return own, nil
+}
+
+// Revoke ends the session of an actor with this id, or returns [ErrNotFound].
+func (s *Sessions) Revoke(ctx context.Context, actor, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	x, err := s.store.Get(ctx, id)
+	if err == nil && x.Actor != actor {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	return s.store.Delete(ctx, id)
+}
+
+// RevokeOthers ends the sessions of the actor of x but x, and returns how many they were.
+func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	all, err := s.store.List(ctx)
+	for _, other := range all {
+		if other.Actor != x.Actor || other.ID == x.ID {
+			continue
+		}
+		if failed := s.store.Delete(ctx, other.ID); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		n++
+	}
+	return n, err
+}
+
+// CSRF returns what a form of the session whose cookie this is must hold: a page of another site
+// cannot know it. It is made of the cookie, so that nothing need be kept.
+func (s *Sessions) CSRF(cookie secret.Text) string { return s.key.Sum("csrf", cookie) }
+
+// Proves reports whether proof is what CSRF returns, in a time that says nothing of that.
+func (s *Sessions) Proves(cookie secret.Text, proof string) bool {
+	return token.SameHash(s.CSRF(cookie), proof)
+}
+
+// cookieLength is that of 256 bits in base64.
+const cookieLength = 43
+
+// id returns the id of the session whose cookie this is.
+func (s *Sessions) id(cookie secret.Text) string { return s.key.Sum("login", cookie) }
+
+// bootstrapID stands for the bootstrap token that the setting names.
+func (s *Sessions) bootstrapID() string { return s.key.Sum("bootstrap", secret.New(s.o.Bootstrap)) }

@@ -1,169 +1,457 @@
 package login_test
 
 import (
-	"sync"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-func TestCode(t *testing.T) {
-	t.Run("signs in once", func(t *testing.T) {
-		s := login.New(token.NewAdmin(), "kim", nil)
-		code := s.Code()
-		for range 3 { // a preview looks, and looks again
-			if !s.Takes(code) {
-				t.Fatal("looking at a code uses it up")
-			}
-		}
-		text, ok := s.SignIn(code)
-		if actor, open := s.Actor(text); !ok || !open || actor != "kim" {
-			t.Errorf("SignIn = %v, Actor = %q, %v", ok, actor, open)
-		}
-		if _, again := s.SignIn(code); again || s.Takes(code) {
-			t.Error("a code is taken twice")
-		}
-	})
-	t.Run("signs one of many in", func(t *testing.T) {
-		s := login.New(token.NewAdmin(), "kim", nil)
-		code, signedIn := s.Code(), make(chan bool, 50)
-		var wg sync.WaitGroup
-		for range cap(signedIn) {
-			wg.Go(func() { _, ok := s.SignIn(code); signedIn <- ok })
-		}
-		wg.Wait()
-		close(signedIn)
-		n := 0
-		for ok := range signedIn {
-			if ok {
-				n++
-			}
-		}
-		if n != 1 {
-			t.Errorf("one code signed in %d times", n)
-		}
-	})
-	t.Run("ends after ten minutes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := login.New(token.NewAdmin(), "kim", nil)
-			code := s.Code()
-			time.Sleep(10*time.Minute - time.Nanosecond)
-			if !s.Takes(code) {
-				t.Error("it ends too early")
-			}
-			time.Sleep(time.Nanosecond)
-			if _, ok := s.SignIn(code); ok || s.Takes(code) {
-				t.Error("it is taken after ten minutes")
-			}
-		})
-	})
-	t.Run("is of one process", func(t *testing.T) {
-		key := token.NewAdmin()
-		if _, ok := login.New(key, "kim", nil).SignIn(login.New(key, "kim", nil).Code()); ok {
-			t.Error("a code of another process is taken")
-		}
-	})
-	t.Run("makes way for newer ones", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := login.New(token.NewAdmin(), "kim", nil)
-			first := s.Code()
-			time.Sleep(time.Second)
-			newest := first
-			for range 100 {
-				newest = s.Code()
-			}
-			if s.Takes(first) || !s.Takes(newest) {
-				t.Error("codes are kept without bound, or the newest is not")
-			}
-		})
-	})
+// A fixture is the sessions of one process over stores that others share.
+type fixture struct {
+	*login.Sessions
+	t       *testing.T
+	store   *logintest.Mem
+	options login.Options
+	log     *local.Buffer
 }
 
-func TestKey(t *testing.T) {
-	key := token.NewAdmin()
-	s := login.New(key, "kim", nil)
-	for range 2 { // unlike a code
-		if _, ok := s.SignIn(key.Reveal()); !ok {
-			t.Error("the key does not sign in")
-		}
-	}
-	for _, other := range []string{"", token.NewAdmin().Reveal(), key.Reveal()[4:], key.Reveal() + " ", key.String()} {
-		if _, ok := s.SignIn(other); ok {
-			t.Errorf("%q signs in", other)
-		}
-	}
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, store: &logintest.Mem{}, log: &local.Buffer{}}
+	f.options.Log = slog.New(slog.NewTextHandler(f.log, nil))
+	return f.process()
 }
 
-func TestSession(t *testing.T) {
-	open := func(s *login.Sessions, text string) bool { _, ok := s.Actor(text); return ok }
-	signIn := func(t *testing.T, s *login.Sessions) string {
-		text, ok := s.SignIn(s.Code())
-		if !ok {
-			t.Fatal("a fresh code does not sign in")
-		}
-		return text
+// process is another process over the same stores.
+func (f *fixture) process() *fixture {
+	other := *f
+	other.Sessions = login.New(f.store, tokentest.Key(f.t), &other.options)
+	return &other
+}
+
+func (f *fixture) open(p login.Person) secret.Text {
+	f.t.Helper()
+	cookie, err := f.Open(f.t.Context(), p, "Mozilla/5.0")
+	require.OK(f.t, err)
+	return cookie
+}
+
+// actor returns whose cookie it is; "" if nobody's.
+func (f *fixture) actor(cookie secret.Text) string {
+	f.t.Helper()
+	s, err := f.Find(f.t.Context(), cookie)
+	if err != nil && !errors.Is(err, login.ErrNotFound) {
+		f.t.Fatal(err)
 	}
+	return s.Actor
+}
+
+var kim = login.Person{Actor: "kim", Way: login.WayKey}
+
+func TestSessionLife(t *testing.T) {
 	t.Run("ends after an hour without use", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := login.New(token.NewAdmin(), "kim", nil)
-			text := signIn(t, s)
+			f := newFixture(t)
+			cookie := f.open(kim)
 			for range 3 {
 				time.Sleep(time.Hour - 1)
-				if !open(s, text) {
+				if f.actor(cookie) != "kim" {
 					t.Fatal("a session in use ends")
 				}
 			}
 			time.Sleep(time.Hour)
-			if open(s, text) {
+			if f.actor(cookie) != "" {
 				t.Error("it is open after an hour without use")
 			}
 		})
 	})
 	t.Run("ends after eight hours of use", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := login.New(token.NewAdmin(), "kim", nil)
-			text, began := signIn(t, s), time.Now()
-			for open(s, text) {
-				time.Sleep(30 * time.Minute)
+			f := newFixture(t)
+			cookie, began := f.open(kim), time.Now()
+			for f.actor(cookie) != "" {
+				time.Sleep(20 * time.Minute)
 			}
 			if took := time.Since(began); took != 8*time.Hour {
 				t.Errorf("it ends after %v", took)
 			}
 		})
 	})
-	t.Run("ends by signing out", func(t *testing.T) {
-		s := login.New(token.NewAdmin(), "kim", nil)
-		one, two := signIn(t, s), signIn(t, s)
-		s.SignOut(one)
-		if open(s, one) || !open(s, two) {
-			t.Error("the wrong session is open")
-		}
-	})
-	t.Run("is neither a code nor the key", func(t *testing.T) {
-		key := token.NewAdmin()
-		s := login.New(key, "kim", nil)
-		code := s.Code()
-		if open(s, code) || open(s, key.Reveal()) || open(s, "") {
-			t.Error("what signs in is taken for a session")
-		}
-		if _, ok := s.SignIn(signIn(t, s)); ok {
-			t.Error("a session signs in")
-		}
-	})
-	t.Run("makes way for newer ones", func(t *testing.T) {
+	t.Run("is written at most every five minutes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := login.New(token.NewAdmin(), "kim", nil)
-			first := signIn(t, s)
-			time.Sleep(time.Second)
-			for range 200 {
-				signIn(t, s)
+			f := newFixture(t)
+			cookie := f.open(kim)
+			f.store.Ops()
+			for range 60 {
+				time.Sleep(10 * time.Second)
+				f.actor(cookie)
 			}
-			if open(s, first) {
-				t.Error("sessions are kept without bound")
+			if ops := f.store.Ops(); ops["Put"] != 2 || ops["Get"] != 60 {
+				t.Errorf("sixty requests in ten minutes cost %v, want two writes", ops)
 			}
 		})
 	})
+}
+
+func TestSession(t *testing.T) {
+	t.Run("is no other text", func(t *testing.T) {
+		f := newFixture(t)
+		cookie := f.open(kim)
+		s, err := f.Find(t.Context(), cookie)
+		require.OK(t, err)
+		for _, made := range []string{"", "x", token.Random(), s.ID, s.ID[:43], cookie.Reveal() + " ", cookie.Reveal()[1:], strings.Repeat("x", 1<<20)} {
+			if f.actor(secret.New(made)) != "" {
+				t.Errorf("%.50q is taken for a session", made)
+			}
+		}
+		if strings.Contains(fmt.Sprintf("%+v", s), cookie.Reveal()) {
+			t.Error("the store has the cookie")
+		}
+	})
+	t.Run("is not found under another key", func(t *testing.T) {
+		f := newFixture(t)
+		cookie := f.open(kim)
+		other, err := token.NewKey(strings.Repeat("k", 32))
+		require.OK(t, err)
+		if _, err := login.New(f.store, other, nil).Find(t.Context(), cookie); !errors.Is(err, login.ErrNotFound) {
+			t.Errorf("Find = %v", err)
+		}
+	})
+	t.Run("names the browser, clipped", func(t *testing.T) {
+		f := newFixture(t)
+		cookie, err := f.Open(t.Context(), kim, "Mozilla\n"+strings.Repeat("é", 5000)+"\u202e")
+		require.OK(t, err)
+		s, err := f.Find(t.Context(), cookie)
+		if err != nil || !strings.HasPrefix(s.Browser, "Mozilla é") || len([]rune(s.Browser)) != 120 {
+			t.Errorf("Find = %+v, %v", s, err)
+		}
+	})
+	t.Run("of an unknown way or form lets nobody in", func(t *testing.T) {
+		f := newFixture(t)
+		if cookie := f.open(login.Person{Actor: "kim", Way: "oidc"}); f.actor(cookie) != "" {
+			t.Error("an unknown way")
+		}
+		cookie := f.open(kim)
+		s, err := f.Find(t.Context(), cookie)
+		require.OK(t, err)
+		s.Format = login.Format + 1
+		_, err = f.store.Put(t.Context(), s)
+		require.OK(t, err)
+		if f.actor(cookie) != "" {
+			t.Error("an unknown form, which may say that he only looks")
+		}
+	})
+}
+
+// shared returns two processes over the same stores, two sessions of kim and one of sam.
+func shared(t *testing.T) (here, there *fixture, one, two, three secret.Text) {
+	here = newFixture(t)
+	there = here.process()
+	one, two, three = here.open(kim), there.open(kim), there.open(login.Person{Actor: "sam", Way: login.WayKey})
+	return here, there, one, two, three
+}
+
+// actors returns whose cookies they are.
+func (f *fixture) actors(cookies ...secret.Text) (names string) {
+	for _, c := range cookies {
+		names += f.actor(c) + ","
+	}
+	return names
+}
+
+// What ends a session in one process ends it in all.
+func TestSessionEnds(t *testing.T) {
+	t.Run("by signing out", func(t *testing.T) {
+		here, there, one, two, three := shared(t)
+		require.OK(t, there.End(t.Context(), one))
+		if got := here.actors(one, two, three); got != ",kim,sam," {
+			t.Errorf("open are %s", got)
+		}
+	})
+	t.Run("by its owner, by id", func(t *testing.T) {
+		here, there, one, two, three := shared(t)
+		own, err := there.Own(t.Context(), "kim")
+		if err != nil || len(own) != 2 || own[0].Browser != "Mozilla/5.0" {
+			t.Fatalf("Own = %+v, %v", own, err)
+		}
+		mine, err := here.Find(t.Context(), one)
+		require.OK(t, err)
+		require.OK(t, there.Revoke(t.Context(), "kim", mine.ID))
+		if got := here.actors(one, two, three); got != ",kim,sam," {
+			t.Errorf("open are %s", got)
+		}
+		if err := there.Revoke(t.Context(), "kim", mine.ID); !errors.Is(err, login.ErrNotFound) {
+			t.Errorf("Revoke again = %v", err)
+		}
+		sams, err := here.Find(t.Context(), three)
+		require.OK(t, err)
+		if err := there.Revoke(t.Context(), "kim", sams.ID); !errors.Is(err, login.ErrNotFound) || here.actor(three) != "sam" {
+			t.Errorf("Revoke of another's = %v", err)
+		}
+	})
+	t.Run("with all others of its owner", func(t *testing.T) {
+		here, there, one, two, three := shared(t)
+		mine, err := here.Find(t.Context(), one)
+		require.OK(t, err)
+		if n, err := here.RevokeOthers(t.Context(), mine); n != 1 || err != nil {
+			t.Errorf("RevokeOthers = %d, %v", n, err)
+		}
+		if got := there.actors(one, two, three); got != "kim,,sam," {
+			t.Errorf("open are %s", got)
+		}
+	})
+	t.Run("although a request notes its use just then", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			here, there, one, _, _ := shared(t)
+			time.Sleep(6 * time.Minute)
+			here.store.Fail = func(op string) error {
+				if here.store.Fail = nil; op != "Get" {
+					return nil
+				}
+				here.store.Fail = func(string) error { // of the Put that follows
+					here.store.Fail = nil
+					return there.End(t.Context(), one)
+				}
+				return nil
+			}
+			if here.actor(one) != "" {
+				t.Error("it is open")
+			}
+			if there.actor(one) != "" {
+				t.Error("it is back")
+			}
+		})
+	})
+}
+
+// Newer sessions take the place of older ones, of the own actor first.
+func TestSessionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here, there, one, two, three := shared(t)
+		for range 14 {
+			time.Sleep(time.Second)
+			there.open(kim)
+		}
+		if got := here.actors(one, two, three); got != "kim,kim,sam," {
+			t.Errorf("of 16: open are %s", got)
+		}
+		time.Sleep(time.Second)
+		there.open(kim)
+		if got := here.actors(one, two, three); got != ",kim,sam," && got != "kim,,sam," {
+			t.Errorf("of 17: open are %s", got)
+		}
+		for i := range 600 {
+			time.Sleep(time.Second)
+			there.open(login.Person{Actor: fmt.Sprint("bot-", i), Way: login.WayKey})
+		}
+		if all, err := here.store.List(t.Context()); err != nil || len(all) != 512 {
+			t.Errorf("%d sessions are kept, %v", len(all), err)
+		}
+	})
+}
+
+// A session is worth no more than what it was made of is by now.
+func TestSessionOfAToken(t *testing.T) {
+	admin := func(t *testing.T) (f *fixture, tokens token.Store, tok token.Token, cookie secret.Text) {
+		t.Helper()
+		f, tokens = newFixture(t), newTokens(t)
+		f.options.Tokens = tokens
+		f = f.process()
+		tok, _ = tokentest.Sample(t, tokentest.Key(t), "kim")
+		tok.CreatedAt = time.Now().UTC()
+		tok.ExpiresAt = tok.CreatedAt.Add(90 * time.Minute)
+		tok, err := tokens.PutToken(t.Context(), tok)
+		require.OK(t, err)
+		cookie = f.open(login.Person{Actor: "token:kim", Way: login.WayToken, Token: tok.ID})
+		if f.actor(cookie) != "token:kim" {
+			t.Fatal("it is not open")
+		}
+		return f, tokens, tok, cookie
+	}
+	ends := func(t *testing.T, f *fixture, cookie secret.Text) {
+		t.Helper()
+		if f.actor(cookie) != "" {
+			t.Error("it is open")
+		}
+		if all, err := f.store.List(t.Context()); err != nil || len(all) > 0 {
+			t.Errorf("it is kept: %v, %v", all, err)
+		}
+		if !strings.Contains(f.log.String(), "session ended with what it was made of") || strings.Contains(f.log.String(), cookie.Reveal()) {
+			t.Errorf("log: %s", f.log)
+		}
+	}
+	for name, harm := range map[string]func(*token.Token){
+		"revoked":                      func(t *token.Token) { *t = t.Revoke("sam", time.Now()) },
+		"no admin's any more":          func(t *token.Token) { t.Admin = false },
+		"in a form of a newer program": func(t *token.Token) { t.Format = token.Format + 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, tokens, tok, cookie := admin(t)
+			harm(&tok)
+			_, err := tokens.PutToken(t.Context(), tok)
+			require.OK(t, err)
+			if own, err := f.Own(t.Context(), "token:kim"); err != nil || len(own) > 0 {
+				t.Errorf("Own = %+v, %v", own, err)
+			}
+			ends(t, f, cookie)
+		})
+	}
+	t.Run("expired", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f, _, _, cookie := admin(t)
+			time.Sleep(50 * time.Minute)
+			if f.actor(cookie) == "" {
+				t.Error("it ends too early")
+			}
+			time.Sleep(40 * time.Minute)
+			ends(t, f, cookie)
+		})
+	})
+	t.Run("never made", func(t *testing.T) {
+		f, _, _, _ := admin(t)
+		require.OK(t, f.Revoke(t.Context(), "token:kim", soleID(t, f)))
+		ends(t, f, f.open(login.Person{Actor: "token:kim", Way: login.WayToken, Token: "none"}))
+	})
+	t.Run("that is not taken any more", func(t *testing.T) {
+		f, _, _, cookie := admin(t)
+		f.options.Tokens = nil
+		ends(t, f.process(), cookie)
+	})
+}
+
+func soleID(t *testing.T, f *fixture) string {
+	t.Helper()
+	all, err := f.store.List(t.Context())
+	require.OK(t, err)
+	if len(all) != 1 {
+		t.Fatalf("there are %d sessions", len(all))
+	}
+	return all[0].ID
+}
+
+func TestSessionOfTheBootstrapToken(t *testing.T) {
+	f := newFixture(t)
+	f.options.Bootstrap = token.Digest(token.New())
+	f = f.process()
+	cookie := f.open(login.Person{Actor: "bootstrap", Way: login.WayBootstrap})
+	if f.actor(cookie) != "bootstrap" {
+		t.Error("it is not open")
+	}
+	if s, err := f.Find(t.Context(), cookie); err != nil || s.Token == f.options.Bootstrap {
+		t.Errorf("the store has the setting: %+v, %v", s, err)
+	}
+	for name, setting := range map[string]string{"another": token.Digest(token.New()), "none": ""} {
+		other := *f
+		other.options.Bootstrap = setting
+		if other.process().actor(other.open(login.Person{Actor: "bootstrap", Way: login.WayBootstrap})) != "" && setting == "" {
+			t.Error("a session of no token is open")
+		}
+		cookie := f.open(login.Person{Actor: "bootstrap", Way: login.WayBootstrap})
+		if other.process().actor(cookie) != "" {
+			t.Errorf("with %s as the setting it is open", name)
+		}
+	}
+}
+
+// What cannot be looked up is not let in, and is not taken for ended.
+func TestSessionWithoutStores(t *testing.T) {
+	down := errors.New("the table does not answer")
+	for _, op := range []string{"Get", "Put", "Delete", "List"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				cookie := f.open(kim)
+				s, err := f.Find(t.Context(), cookie)
+				require.OK(t, err)
+				time.Sleep(6 * time.Minute)
+				f.store.Fail = func(asked string) error {
+					if asked == op {
+						return down
+					}
+					return nil
+				}
+				_, find := f.Find(t.Context(), cookie)
+				if want := op == "Get"; errors.Is(find, down) != want || errors.Is(find, login.ErrNotFound) {
+					t.Errorf("Find = %v; a use that is not noted stops nobody", find)
+				}
+				_, open := f.Open(t.Context(), kim, "")
+				if want := op == "Put" || op == "List"; errors.Is(open, down) != want {
+					t.Errorf("Open = %v", open)
+				}
+				_, own := f.Own(t.Context(), "kim")
+				_, others := f.RevokeOthers(t.Context(), login.Session{Actor: "kim"})
+				if errors.Is(own, down) != (op == "List") || errors.Is(others, down) != (op == "List" || op == "Delete") {
+					t.Errorf("Own = %v, RevokeOthers = %v", own, others)
+				}
+				if err := f.Revoke(t.Context(), "kim", s.ID); errors.Is(err, down) != (op == "Get" || op == "Delete") {
+					t.Errorf("Revoke = %v", err)
+				}
+				if err := f.End(t.Context(), cookie); errors.Is(err, down) != (op == "Delete") {
+					t.Errorf("End = %v", err)
+				}
+			})
+		})
+	}
+	t.Run("of tokens", func(t *testing.T) {
+		f := newFixture(t)
+		f.options.Tokens = broken{}
+		f = f.process()
+		cookie := f.open(login.Person{Actor: "token:kim", Way: login.WayToken, Token: "x"})
+		if _, err := f.Find(t.Context(), cookie); err == nil || errors.Is(err, login.ErrNotFound) {
+			t.Errorf("Find = %v, want the store's error", err)
+		}
+		if all, err := f.store.List(t.Context()); err != nil || len(all) != 1 {
+			t.Errorf("it was ended: %v, %v", all, err)
+		}
+	})
+}
+
+func TestCSRF(t *testing.T) {
+	f := newFixture(t)
+	one, two := f.open(kim), f.open(kim)
+	proof := f.CSRF(one)
+	if !f.process().Proves(one, proof) {
+		t.Error("another process refuses it")
+	}
+	s, err := f.Find(t.Context(), one)
+	require.OK(t, err)
+	for _, other := range []string{"", proof[1:], proof + "0", strings.ToUpper(proof), f.CSRF(two), s.ID, one.Reveal(), f.CSRF(secret.New(s.ID))} {
+		if f.Proves(one, other) {
+			t.Errorf("%q is taken", other)
+		}
+	}
+	if proof == s.ID || len(proof) != 64 {
+		t.Errorf("the proof is %q", proof)
+	}
+}
+
+// newTokens returns a store of agent tokens.
+func newTokens(t *testing.T) token.Store {
+	t.Helper()
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
+	require.OK(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// broken are tokens that cannot be read.
+type broken struct{ token.Store }
+
+func (broken) Token(context.Context, string) (token.Token, error) {
+	return token.Token{}, errors.New("the table does not answer")
 }

@@ -55,7 +55,8 @@ func read(prefix, s string) (secret.Text, bool) {
 	return secret.New(s), true
 }
 
-// A Key makes the hashes of tokens. Another key makes every token invalid.
+// A Key makes the hashes of tokens, and of what else is as secret. Another key makes every token
+// invalid.
 type Key struct{ secret.Text }
 
 // NewKey returns the key of a secret of at least 32 bytes.
@@ -70,10 +71,12 @@ func NewKey(s string) (Key, error) {
 // it must have. The two are hashes of different messages: who knows an id, which is
 // shown to people, knows nothing of the hash.
 func (k Key) Identify(t secret.Text) (id, hash string) {
-	return k.sum("id", t)[:idLength], k.sum("hash", t)
+	return k.Sum("id", t)[:idLength], k.Sum("hash", t)
 }
 
-func (k Key) sum(use string, t secret.Text) string {
+// Sum returns the keyed hash of a text for one use, lower-case hex. Who knows it knows nothing of
+// the text, nor of its hash for another use.
+func (k Key) Sum(use string, t secret.Text) string {
 	m := hmac.New(sha256.New, []byte(k.Reveal()))
 	m.Write([]byte(use + "\x00" + t.Reveal())) // a hash never fails
 	return hex.EncodeToString(m.Sum(nil))

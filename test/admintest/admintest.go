@@ -168,7 +168,7 @@ func (d *Desk) Page(status int, path string) string {
 // Submit sends a form as a browser does.
 func (d *Desk) Submit(path string, form url.Values, headers ...string) agenttest.Answer {
 	d.T.Helper()
-	return d.Send(path, form.Encode(), append([]string{Browser, Form, "Origin: " + gatewaytest.BaseURL, "Sec-Fetch-Site: same-origin"}, headers...)...)
+	return d.Send(path, form.Encode(), append([]string{Browser, Form, "Origin: " + d.URL, "Sec-Fetch-Site: same-origin"}, headers...)...)
 }
 
 // Field returns the value of a page's first hidden field of this name.

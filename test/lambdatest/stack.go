@@ -103,11 +103,16 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	headers := map[string]string{"host": r.URL.Host}
+	headers, cookies := map[string]string{"host": r.URL.Host}, []string(nil)
 	for name, values := range r.Header {
+		if name == "Cookie" { // API Gateway hands them on apart
+			cookies = strings.Split(strings.Join(values, "; "), "; ")
+			continue
+		}
 		headers[strings.ToLower(name)] = strings.Join(values, ",")
 	}
 	event, err := json.Marshal(map[string]any{
+		"cookies": cookies,
 		"version": "2.0", "rawPath": r.URL.Path, "rawQueryString": r.URL.RawQuery, "headers": headers, "body": string(body),
 		"requestContext": map[string]any{
 			"stage": "$default", "authorizer": f.Authorizer,
@@ -122,6 +127,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		StatusCode int
 		Headers    map[string]string
 		Body       string
+		Cookies    []string
 	}
 	if err := json.Unmarshal(answer.Payload, &out); err != nil || answer.Failed {
 		return nil, fmt.Errorf("answer %s: %w", answer.Payload, err)
@@ -129,6 +135,9 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := http.Header{}
 	for name, value := range out.Headers {
 		h.Set(name, value)
+	}
+	for _, c := range out.Cookies {
+		h.Add("Set-Cookie", c)
 	}
 	return &http.Response{StatusCode: out.StatusCode, Header: h, Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
 }

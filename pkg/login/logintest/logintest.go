@@ -21,7 +21,7 @@ import (
 // A Mem is a [login.Store] in memory. The zero value is ready to use.
 type Mem struct {
 	Now  func() time.Time      // nil: time.Now
-	Fail func(op string) error // asked before each Get, Put, Delete and List; nil: none fails
+	Fail func(op string) error // asked before each Get, Put, Delete and List, which it may call; nil: none fails
 
 	mu   sync.Mutex
 	kept map[string]login.Session
@@ -39,8 +39,13 @@ func (m *Mem) Ops() map[string]int {
 	return ops
 }
 
-// begin counts a call; the caller holds the lock.
+// begin counts a call, asks whether it fails, and then takes the lock.
 func (m *Mem) begin(ctx context.Context, op string) error {
+	var err error
+	if m.Fail != nil {
+		err = m.Fail(op)
+	}
+	m.mu.Lock()
 	if m.kept == nil {
 		m.kept = map[string]login.Session{}
 	}
@@ -48,12 +53,7 @@ func (m *Mem) begin(ctx context.Context, op string) error {
 		m.ops = map[string]int{}
 	}
 	m.ops[op]++
-	if m.Fail != nil {
-		if err := m.Fail(op); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return errors.Join(err, ctx.Err())
 }
 
 func (m *Mem) now() time.Time {
@@ -65,9 +65,9 @@ func (m *Mem) now() time.Time {
 
 // Get implements [login.Store].
 func (m *Mem) Get(ctx context.Context, id string) (login.Session, error) {
-	m.mu.Lock()
+	err := m.begin(ctx, "Get")
 	defer m.mu.Unlock()
-	if err := m.begin(ctx, "Get"); err != nil {
+	if err != nil {
 		return login.Session{}, err
 	}
 	s, ok := m.kept[id]
@@ -79,9 +79,9 @@ func (m *Mem) Get(ctx context.Context, id string) (login.Session, error) {
 
 // Put implements [login.Store].
 func (m *Mem) Put(ctx context.Context, s login.Session) (login.Session, error) {
-	m.mu.Lock()
+	err := m.begin(ctx, "Put")
 	defer m.mu.Unlock()
-	if err := m.begin(ctx, "Put"); err != nil {
+	if err != nil {
 		return login.Session{}, err
 	}
 	if m.kept[s.ID].Rev != s.Rev {
@@ -94,9 +94,9 @@ func (m *Mem) Put(ctx context.Context, s login.Session) (login.Session, error) {
 
 // Delete implements [login.Store].
 func (m *Mem) Delete(ctx context.Context, id string) error {
-	m.mu.Lock()
+	err := m.begin(ctx, "Delete")
 	defer m.mu.Unlock()
-	if err := m.begin(ctx, "Delete"); err != nil {
+	if err != nil {
 		return err
 	}
 	delete(m.kept, id)
@@ -105,9 +105,9 @@ func (m *Mem) Delete(ctx context.Context, id string) error {
 
 // List implements [login.Store].
 func (m *Mem) List(ctx context.Context) (all []login.Session, err error) {
-	m.mu.Lock()
+	err = m.begin(ctx, "List")
 	defer m.mu.Unlock()
-	if err := m.begin(ctx, "List"); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	for _, s := range m.kept {

@@ -1,0 +1,72 @@
+package bootadmin
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// Browsers are what it takes for people to sign in with one. The zero Browsers lets nobody.
+type Browsers struct {
+	Store login.Store  // of their sessions; nil: nobody signs in
+	Codes *login.Codes // of links that sign in the owner of a gateway on one machine; nil: there are none
+}
+
+// signIn says how people sign in; nil if nobody can: callers have to send a JWT or a signature,
+// which nobody can type, or none is let in.
+func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
+	a := p.Settings.Access
+	out := &console.SignIn{Check: func(r *http.Request, text secret.Text) (login.Person, error) { return check(p, admins, r, text) }, Bootstrap: a.Bootstrap != ""}
+	o := &login.Options{Bootstrap: a.Bootstrap, Log: p.Log}
+	// The cookie of a session has 256 random bits, so its hash cannot be undone or tried out, whatever
+	// the key. What the key adds: a store's copy does not say which cookie is whose, and the sessions
+	// end with it. So the key of the agent tokens serves, and where there are none the secret that
+	// opens /admin in their place; of the bootstrap token the setting is enough, its digest, which is
+	// no secret and is as good as none, but ends the sessions with the token.
+	var key token.Key
+	var err error
+	switch {
+	case b.Store == nil:
+		return nil, nil //nolint:nilnil // that nobody signs in is no error
+	case p.Tokens != nil:
+		key, o.Tokens, out.Token = p.Tokens.Key, p.Tokens.Store, true
+	case p.Owner != nil && a.Open():
+		key, err = token.NewKey(p.Owner.Key.Reveal())
+		out.Codes, out.Owner = b.Codes, p.Owner.Name
+	case a.Open() && a.Bootstrap != "":
+		key, err = token.NewKey(a.Bootstrap)
+	default:
+		return nil, nil //nolint:nilnil // as above
+	}
+	out.Sessions = login.New(b.Store, key, o)
+	return out, err
+}
+
+// check says who the bearer of a text is that somebody typed. It is looked at as if a program had
+// sent it, so bad ones count with those of programs against the address that they come from.
+func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text secret.Text) (login.Person, error) {
+	agentToken, ok := token.Read(text.Reveal())
+	if p.Tokens != nil && !ok { // a JWT, which could be taken as well, cannot be looked up again
+		return login.Person{}, &identity.Error{Kind: identity.Invalid, Err: errors.New("not the text of an agent token")}
+	}
+	asked := r.Clone(r.Context())
+	asked.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "X-Forwarded-For": r.Header["X-Forwarded-For"]}
+	agent, err := admins.Authenticate(asked)
+	who := login.Person{Actor: agent.ID, Way: login.WayKey}
+	switch {
+	case err != nil:
+		return login.Person{}, err
+	case token.SameHash(p.Settings.Access.Bootstrap, token.Digest(text)):
+		who.Way = login.WayBootstrap
+	case p.Tokens != nil:
+		who.Way = login.WayToken
+		who.Token, _ = p.Tokens.Key.Identify(agentToken)
+	}
+	return who, nil
+}

@@ -1,0 +1,131 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A form can come too late: its session is over, or another one than when the page was shown. It is
+// not carried out, and what was typed is not lost: it goes along with the sign-in, and then the
+// page is shown with it again.
+
+// Names of fields of those forms.
+const (
+	againField = "again" // the page is to be shown, with what else the form holds, and nothing to be done
+	keptPrefix = "kept."
+)
+
+// A resend is a form that was not carried out. It is sent to the page that it stood on.
+type resend struct {
+	Page   string // below /admin
+	Fields []field
+}
+
+// Link returns the address of the page, to be put behind that of /admin.
+func (s *resend) Link() string {
+	if s.Page == "" || strings.HasPrefix(s.Page, "?") {
+		return s.Page
+	}
+	return "/" + s.Page
+}
+
+type field struct{ Name, Value string }
+
+// resendOf returns what it takes to show again what r holds.
+func resendOf(w http.ResponseWriter, r *http.Request) *resend {
+	out := &resend{Page: pageOf(r)}
+	if isForm(r) && readForm(w, r) == nil {
+		out.Fields = fieldsOf(r.PostForm, func(name string) (string, bool) {
+			return name, name != "csrf" && name != againField && !strings.HasPrefix(name, keptPrefix)
+		})
+	}
+	return out
+}
+
+// keptOf returns what a sign-in form carries.
+func keptOf(form url.Values) *resend {
+	fields := fieldsOf(form, func(name string) (string, bool) { return strings.CutPrefix(name, keptPrefix) })
+	if len(fields) == 0 {
+		return nil
+	}
+	return &resend{Page: safeNext(form.Get("next")), Fields: fields}
+}
+
+// fieldsOf returns the fields of a form that rename takes, by name.
+func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []field) {
+	for name, values := range form {
+		if name, ok := rename(name); ok {
+			for _, v := range values {
+				out = append(out, field{name, v})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b field) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// pageOf returns the page below /admin that a form stood on, as the browser says, or else the
+// address that it was sent to.
+func pageOf(r *http.Request) string {
+	if r.URL.Path == sheetPath { // which shows what is sent to it
+		return nextOf(r)
+	}
+	if from, err := url.Parse(r.Referer()); err == nil && strings.EqualFold(from.Host, r.Host) {
+		if _, page, ok := strings.Cut(from.EscapedPath(), "/admin/"); ok && from.RawQuery != "" {
+			return safeNext(page + "?" + from.RawQuery)
+		} else if ok {
+			return safeNext(page)
+		}
+	}
+	return nextOf(r)
+}
+
+// An againPage sends a form that came too late to the page that it stood on.
+type againPage struct {
+	Page
+	Form  *resend
+	Proof string // of the session that there is now
+}
+
+func (c *Console) showAgain(w http.ResponseWriter, r *http.Request, status int, csrf string, p *againPage) {
+	p.Proof = csrf
+	c.render(w, r, status, "again", p)
+}
+
+// unproven answers a request of somebody who is signed in without the proof that its pages hold.
+func (c *Console) unproven(w http.ResponseWriter, r *http.Request) {
+	if !wantsHTML(r.Header.Get("Accept")) {
+		c.deny(w, r, http.StatusForbidden, noProof)
+		return
+	}
+	c.showAgain(w, r, http.StatusForbidden, callerOf(r.Context()).csrf, &againPage{Form: resendOf(w, r), Page: Page{
+		Title: "Nothing was done",
+		Problem: "The form does not come from a page of the session that you are signed in with, so nothing was done: " +
+			"you signed in anew since its page was opened, or another site made it.",
+	}})
+}
+
+// typedKey is the context key of what was typed.
+type typedKey struct{}
+
+// typedOf returns what was typed into a form that came too late, for the page to show it again; nil
+// for any other request.
+func typedOf(r *http.Request) url.Values {
+	typed, _ := r.Context().Value(typedKey{}).(url.Values)
+	return typed
+}
+
+// shownAgain returns r as a request for the page, if it is a form that is only to be shown again.
+func shownAgain(r *http.Request) *http.Request {
+	if isSafe(r.Method) || !r.PostForm.Has(againField) {
+		return r
+	}
+	r = r.WithContext(context.WithValue(r.Context(), typedKey{}, r.PostForm))
+	r.Method = http.MethodGet
+	return r
+}
+
+const typedAgain = "Nothing was done: what you sent came too late. Look at the page as it is now, and decide again."
