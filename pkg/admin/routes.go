@@ -42,6 +42,7 @@ func (a *api) register(mux *http.ServeMux) {
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
 	serve(a, h, list, a.listTools)
 	serve(a, h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
+	serve(a, h, get("get-history", "/admin/tools/{server}/{tool}/history", "What was done about one tool, newest first"), a.history)
 	for _, hash := range []struct{ action, summary string }{
 		{approval.ActionApprove, "Approve the definition with this hash"},
 		{approval.ActionBlock, "Refuse the definition with this hash for good; another definition waits as usual"},

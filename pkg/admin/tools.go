@@ -83,6 +83,15 @@ func (a *api) getTool(ctx context.Context, in *ToolPath) (decide.Tool, error) {
 	return a.desk.Tool(ctx, in.id())
 }
 
+type historyInput struct {
+	ToolPath
+	decide.Paging
+}
+
+func (a *api) history(ctx context.Context, in *historyInput) (decide.History, error) {
+	return a.desk.History(ctx, in.id(), in.Paging)
+}
+
 // Seen is what a person saw before deciding, and what they say. A decision about a record that is
 // another by now is not carried out.
 type Seen struct {

@@ -15,7 +15,7 @@ import (
 // Audit returns a page of the audit lines of one server, or with "" those of every configured one
 // merged, the newest first. The server need not be configured any more.
 func (d *Desk) Audit(ctx context.Context, server string, p Paging) (entries []approval.Entry, next Next, err error) {
-	last, err := p.line()
+	last, err := p.line("audit")
 	if err != nil {
 		return nil, next, err
 	}
@@ -44,7 +44,7 @@ func (d *Desk) Audit(ctx context.Context, server string, p Paging) (entries []ap
 	})
 	if len(all) > p.Limit {
 		e := all[p.Limit-1]
-		all, next.Next = all[:p.Limit], cursorOf("audit", e.Written.Format(time.RFC3339Nano)+"\x00"+e.Server+"\x00"+e.Tool)
+		all, next.Next = all[:p.Limit], line{e.Cursor(), e.Server}.cursor("audit")
 	}
 	return all, next, nil
 }
@@ -56,9 +56,14 @@ type line struct {
 	server string
 }
 
+// cursor returns the cursor after the line in a list of lines.
+func (l line) cursor(list string) string {
+	return cursorOf(list, l.Written.Format(time.RFC3339Nano)+"\x00"+l.server+"\x00"+l.Tool)
+}
+
 // line returns the last line of the page before; the zero line for the first page.
-func (p Paging) line() (line, error) {
-	entry, err := p.entry("audit")
+func (p Paging) line(list string) (line, error) {
+	entry, err := p.entry(list)
 	if err != nil || entry == "" {
 		return line{}, err
 	}
