@@ -50,7 +50,7 @@ func TestServers(t *testing.T) {
 			Name: "fs", Enabled: true, Approval: "on_change",
 			Outcome: decide.Outcome{
 				Status: "available", HTTPStatus: 200, Attempts: 1, DurationMS: 15, CheckedAt: checked,
-				Refused: got[0].Outcome.Refused,
+				LoadedAt: checked, Refused: got[0].Outcome.Refused,
 			},
 			Tools: lock.Counts{Callable: 1, DisabledByConfig: 1, PendingApproval: 1},
 		},
@@ -59,7 +59,7 @@ func TestServers(t *testing.T) {
 			Outcome: decide.Outcome{
 				Status: "denied", Reason: "forbidden", HTTPStatus: 403, Error: "403 from the mail host", RetryAfterMS: 1000,
 				Message:  "Access to MCP server 'mail' was denied. Retrying will not help; contact its owner.",
-				Attempts: 1, DurationMS: 15, CheckedAt: checked,
+				Attempts: 1, DurationMS: 15, CheckedAt: checked, LoadedAt: got[1].Outcome.LoadedAt,
 			},
 			Tools: lock.Counts{DisabledByConfig: 1, PendingApproval: 1},
 		},
@@ -67,6 +67,9 @@ func TestServers(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	if loaded := got[1].Outcome.LoadedAt; loaded.IsZero() || loaded.Equal(checked) {
+		t.Errorf("a server that does not load now loaded last at %v", loaded)
 	}
 	if len(got[0].Outcome.Refused) != 1 || !strings.Contains(got[0].Outcome.Refused[0].Name, "no good") {
 		t.Errorf("refused = %+v", got[0].Outcome.Refused)

@@ -110,7 +110,7 @@ func TestIndexOutcomes(t *testing.T) {
 	body := h.Send("/admin/servers", "").Body
 	for _, want := range []string{
 		`"outcome":{"status":"transient","message":"MCP server 'mail' is `,
-		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z"}`,
+		`"reason":"http_5xx","error":"503 from the mail host","http_status":503,"attempts":1,"retry_after_ms":1000,"duration_ms":15,"checked_at":"2026-11-20T12:00:00Z","loaded_at":"2026-11-20T12:00:00.001Z"}`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in %s", want, body)

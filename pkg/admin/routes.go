@@ -38,6 +38,8 @@ func (a *api) register(mux *http.ServeMux) {
 		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Errors: []int{http.StatusNotFound, http.StatusConflict}}
 	}
 	serve(a, h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
+	serve(a, h, get("get-server", "/admin/servers/{server}", "One server: how it loaded, its tools by status, and how the config says that it is used"), a.getServer)
+	serve(a, h, get("get-config", "/admin/config", "What is in use of the operator's files, what is wrong with those that are stored, and what each rule denies"), a.config)
 	list := get("list-tools", "/admin/tools", "Tools by status, server, tier, state and words")
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
 	serve(a, h, list, a.listTools)

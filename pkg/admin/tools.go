@@ -51,6 +51,18 @@ func (a *api) listServers(ctx context.Context, in *decide.Paging) (out serversOu
 	return out, err
 }
 
+type serverInput struct {
+	Server string `path:"server"`
+}
+
+func (a *api) getServer(ctx context.Context, in *serverInput) (decide.ServerDetail, error) {
+	return a.desk.Server(ctx, in.Server)
+}
+
+func (a *api) config(ctx context.Context, _ *struct{}) (decide.Config, error) {
+	return a.desk.Config(ctx), nil
+}
+
 func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 	return a.desk.Health(ctx), nil
 }

@@ -34,8 +34,15 @@ const (
 
 // take notes how the server's load ended, and its tools, of which no two have one name.
 func (l *list) take(o outcome.Outcome) {
+	loaded := l.outcome.LoadedAt
+	if l.outcome.Status == outcome.Available { // of a version that did not keep it
+		loaded = l.outcome.CheckedAt
+	}
 	l.outcome = o
 	l.outcome.Tools = nil
+	if l.outcome.LoadedAt = loaded; o.Status == outcome.Available {
+		l.outcome.LoadedAt = o.CheckedAt
+	}
 	l.outcome.Refused = slices.Clone(o.Refused)
 	if o.Status != outcome.Available {
 		return

@@ -39,8 +39,14 @@ type Desk struct {
 	approvals approval.Store
 	o         Options
 
-	mu   sync.Mutex
-	last *table // of the newest catalog that was listed
+	tables struct {
+		sync.Mutex
+		last *table // of the newest catalog that was listed
+	}
+	rules struct {
+		sync.Mutex
+		last *rules
+	}
 }
 
 // New returns a Desk over the states of a gateway and its approvals.

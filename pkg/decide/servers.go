@@ -22,6 +22,7 @@ type Outcome struct {
 	RetryAfterMS int64             `json:"retry_after_ms,omitempty"`
 	DurationMS   int64             `json:"duration_ms"`
 	CheckedAt    time.Time         `json:"checked_at,omitzero"`
+	LoadedAt     time.Time         `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
 	Refused      []outcome.Refusal `json:"refused,omitempty" doc:"listed tools that the gateway does not take"`
 }
 
@@ -38,6 +39,7 @@ type Server struct {
 // A Part is one part of what requests read, and how fresh it is.
 type Part struct {
 	Version string        `json:"version,omitempty" doc:"of what is in use; absent: nothing is"`
+	Stored  string        `json:"stored_version,omitempty" doc:"of the file that is stored and refused"`
 	ReadAt  time.Time     `json:"read_at,omitzero" doc:"when it was last known to be what is stored"`
 	Stale   bool          `json:"stale" doc:"something else is stored, or may be"`
 	Error   string        `json:"error,omitempty"`
@@ -60,13 +62,18 @@ func (d *Desk) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
 	page, next, err := Cut(p, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
 	servers := make([]Server, len(page))
 	for n, s := range page {
-		c := s.Config
-		servers[n] = Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: OutcomeOf(c.Name, s.Outcome)}
-		for i := s.First; i < s.First+s.Tools; i++ {
-			servers[n].Tools.Add(v.Status(i))
-		}
+		servers[n] = serverOf(v, s)
 	}
 	return servers, next, err
+}
+
+func serverOf(v *state.View, s state.Server) Server {
+	c := s.Config
+	out := Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: OutcomeOf(c.Name, s.Outcome)}
+	for i := s.First; i < s.First+s.Tools; i++ {
+		out.Tools.Add(v.Status(i))
+	}
+	return out
 }
 
 // Freshness returns how fresh each part is that requests read.
@@ -78,7 +85,7 @@ func OutcomeOf(server string, o outcome.Outcome) Outcome {
 		Status: string(o.Status), Message: o.Message(server), Reason: o.Reason, Error: o.Error,
 		HTTPStatus: o.HTTPStatus, Attempts: o.Attempts,
 		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
-		CheckedAt: o.CheckedAt, Refused: o.Refused,
+		CheckedAt: o.CheckedAt, LoadedAt: o.LoadedAt, Refused: o.Refused,
 	}
 	if o.Status == "" {
 		out.Status = "unknown"
@@ -99,7 +106,7 @@ func freshnessOf(s *state.State) Freshness {
 }
 
 func partOf(p state.Part) Part {
-	out := Part{Version: p.Version, ReadAt: p.ReadAt, Stale: p.Stale, Faults: FaultsOf(p.Err)}
+	out := Part{Version: p.Version, Stored: p.Stored, ReadAt: p.ReadAt, Stale: p.Stale, Faults: FaultsOf(p.Err)}
 	if p.Err != nil {
 		out.Error = "it cannot be read; the log says more"
 		if out.Faults != nil {

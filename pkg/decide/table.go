@@ -37,9 +37,9 @@ type order struct {
 
 // table returns the table of what v shows.
 func (d *Desk) table(st *state.State, v *state.View) *table {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.last; t != nil && t.cfg == st.Config && sameTools(t.snap, st.Catalog) {
+	d.tables.Lock()
+	defer d.tables.Unlock()
+	if t := d.tables.last; t != nil && t.cfg == st.Config && sameTools(t.snap, st.Catalog) {
 		return t
 	}
 	t := &table{snap: st.Catalog, cfg: st.Config, tools: slices.Collect(v.Tools().All()), orders: map[string]*order{}}
@@ -47,7 +47,7 @@ func (d *Desk) table(st *state.State, v *state.View) *table {
 		t.orders[name] = &order{}
 	}
 	t.text = sync.OnceValue(t.texts)
-	d.last = t
+	d.tables.last = t
 	return t
 }
 

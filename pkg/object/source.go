@@ -33,6 +33,7 @@ type File[T any] struct {
 type Source[T any] struct {
 	Value   *T        // nil: nothing is known that can be used
 	Version string    // [Version] of the bytes in use; "": there are none
+	Stored  string    // [Version] of the file in the store, if that is refused; "": it is not, or there is none
 	Data    []byte    // the bytes in use; must not be changed
 	Refused error     // why the file in the store is not in use: what Parse says, or [ErrGone]; nil: it is
 	Unread  error     // why nothing, or nothing newer, could be read; nil: it was. For the log
@@ -73,7 +74,7 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 	}
 	v, err := f.Parse(o.Data)
 	if err != nil {
-		return f.older(ctx, objects, last, func(s *Source[T]) { s.Refused, s.Unread, s.etag = err, nil, o.ETag })
+		return f.older(ctx, objects, last, func(s *Source[T]) { s.Refused, s.Unread, s.etag, s.Stored = err, nil, o.ETag, Version(o.Data) })
 	}
 	return Source[T]{Value: v, Version: Version(o.Data), Data: o.Data, etag: o.ETag}
 }
@@ -81,7 +82,9 @@ func (f File[T]) load(ctx context.Context, objects Store, last Source[T]) Source
 // gone returns what is in use while there is no file. Without a value in last the copy is read: a
 // file may have come and gone since.
 func (f File[T]) gone(ctx context.Context, objects Store, last Source[T]) Source[T] {
-	mark := func(s *Source[T]) { s.Refused, s.Unread, s.etag = fmt.Errorf("%s: %w", f.Key, ErrGone), nil, "" }
+	mark := func(s *Source[T]) {
+		s.Refused, s.Unread, s.etag, s.Stored = fmt.Errorf("%s: %w", f.Key, ErrGone), nil, "", ""
+	}
 	if len(last.Data) > 0 {
 		mark(&last)
 		return last

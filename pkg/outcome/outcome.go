@@ -37,7 +37,8 @@ type Outcome struct {
 	RetryAfter time.Duration     `json:"retry_after,omitempty"`
 	Duration   time.Duration     `json:"duration"`
 	CheckedAt  time.Time         `json:"checked_at"`
-	Memory     Memory            `json:"memory,omitzero"` // for the next load or call, in whichever process
+	LoadedAt   time.Time         `json:"loaded_at,omitzero"` // when the server last was available; set by a sync
+	Memory     Memory            `json:"memory,omitzero"`    // for the next load or call, in whichever process
 }
 
 // Recorded reports whether o is news of the server. An aborted load or call is

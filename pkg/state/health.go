@@ -46,6 +46,7 @@ type Health struct {
 // A Part is how one part of a State was last read.
 type Part struct {
 	Version string    // of what is in use; "": nothing is, or an empty policy
+	Stored  string    // of the file that is stored and refused; "": none is
 	InUse   bool      // something is in use, however old
 	ReadAt  time.Time // when it was last known to be what the store holds
 	Stale   bool      // the store holds something else, or may
@@ -120,7 +121,7 @@ func (src *sources) health(now time.Time, o Options) Health {
 
 // part is how one of the operator's files was last read.
 func part[T any](s object.Source[T]) Part {
-	return Part{Version: s.Version, InUse: s.Value != nil, ReadAt: s.ReadAt, Err: cmp.Or(s.Unread, s.Refused), Stale: s.Stale()}
+	return Part{Version: s.Version, Stored: s.Stored, InUse: s.Value != nil, ReadAt: s.ReadAt, Err: cmp.Or(s.Unread, s.Refused), Stale: s.Stale()}
 }
 
 // warnings returns what looks wrong in a file, one line each.
