@@ -27,16 +27,16 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	admins := identity.Admins(auth)
 	s := &p.Settings
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{Syncer: sync, BaseURL: s.BaseURL, Version: boot.Version, Log: p.Log})
-	api := admin.Options{Log: p.Log}
+	var tokens *token.Registry
 	if p.Tokens != nil {
-		api.Tokens, api.TokenKey = p.Tokens.Store, p.Tokens.Key
+		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log}
 	}
 	signIn, err := b.signIn(p, admins)
 	if err != nil {
 		return nil, err
 	}
 	return console.New(console.Options{
-		Desk: desk, API: admin.New(desk, api),
+		Desk: desk, API: admin.New(desk, tokens), Tokens: tokens,
 		Actor: func(r *http.Request) (string, error) {
 			agent, err := admins.Authenticate(r)
 			return agent.ID, err

@@ -6,40 +6,22 @@
 package admin
 
 import (
-	"log/slog"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
-// Options are the knobs of the API.
-type Options struct {
-	// Tokens keeps the agent tokens, whose hashes TokenKey makes; nil: they are not served here.
-	Tokens   token.Store
-	TokenKey token.Key
-
-	Now func() time.Time // nil: time.Now
-	Log *slog.Logger     // nil: none
-}
-
 // An api has what the handlers share.
 type api struct {
-	desk *decide.Desk
-	o    Options
+	desk   *decide.Desk
+	tokens *token.Registry // nil: agent tokens are not served here
 }
 
-// New returns the handler of the API.
-func New(desk *decide.Desk, o Options) http.Handler {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	a := &api{desk, o}
+// New returns the handler of the API. If tokens is nil it keeps no agent tokens.
+func New(desk *decide.Desk, tokens *token.Registry) http.Handler {
+	a := &api{desk, tokens}
 	mux := http.NewServeMux()
 	a.register(mux)
 	return requireJSON(mux)

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -32,7 +31,7 @@ type AgentToken struct {
 
 // registerTokens adds the operations on agent tokens, if they are kept here.
 func (a *api) registerTokens(h huma.API) {
-	if a.o.Tokens == nil {
+	if a.tokens == nil {
 		return
 	}
 	serve(a, h, huma.Operation{
@@ -55,7 +54,7 @@ type tokensOutputBody struct {
 }
 
 func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out tokensOutputBody, err error) {
-	all, err := a.o.Tokens.Tokens(ctx)
+	all, err := a.tokens.Store.Tokens(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -84,19 +83,14 @@ type makeTokenOutputBody struct {
 }
 
 func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenOutputBody, err error) {
-	text, now := token.New(), a.o.Now().UTC()
-	id, hash := a.o.TokenKey.Identify(text)
-	t := token.Token{
-		ID: id, Hash: hash, Name: in.Body.Name, Servers: in.Body.Servers, Tiers: in.Body.Tiers, Toolsets: in.Body.Toolsets, Admin: in.Body.Admin,
-		CreatedAt: now, CreatedBy: decide.ActorOf(ctx), ExpiresAt: now.Add(time.Duration(in.Body.Days) * 24 * time.Hour),
+	b := in.Body
+	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx), token.Wish{Name: b.Name, Servers: b.Servers, Tiers: b.Tiers, Toolsets: b.Toolsets, Admin: b.Admin, Days: b.Days})
+	if fault, ok := errors.AsType[token.FaultError](err); ok {
+		return out, problem(http.StatusUnprocessableEntity, fault.Error())
 	}
-	if err := t.Check(); err != nil {
-		return out, problem(http.StatusUnprocessableEntity, err.Error())
-	}
-	if t, err = a.o.Tokens.PutToken(ctx, t); err != nil {
+	if err != nil {
 		return out, err
 	}
-	a.logToken(ctx, "make", t)
 	return makeTokenOutputBody{a.showToken(t), text.Reveal()}, nil
 }
 
@@ -104,12 +98,8 @@ type tokenInput struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
-// revokeToken ends a token. Revoking one that is revoked changes nothing.
 func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, err error) {
-	t, err := a.o.Tokens.Token(ctx, in.ID)
-	if err == nil && t.RevokedAt.IsZero() {
-		t, err = a.o.Tokens.PutToken(ctx, t.Revoke(decide.ActorOf(ctx), a.o.Now()))
-	}
+	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx), in.ID)
 	switch {
 	case errors.Is(err, token.ErrNotFound):
 		return out, problem(http.StatusNotFound, "there is no token of this id")
@@ -118,26 +108,12 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, 
 	case err != nil:
 		return out, err
 	}
-	a.logToken(ctx, "revoke", t)
 	return a.showToken(t), nil
 }
 
-// logToken logs who made or revoked a token. Its text is in no log.
-func (a *api) logToken(ctx context.Context, action string, t token.Token) {
-	a.o.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", decide.ActorOf(ctx)),
-		slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))
-}
-
 func (a *api) showToken(t token.Token) AgentToken {
-	status := "live"
-	switch {
-	case !t.RevokedAt.IsZero():
-		status = "revoked"
-	case !t.Live(a.o.Now()):
-		status = "expired"
-	}
 	return AgentToken{
-		ID: t.ID, Name: t.Name, Status: status, Servers: append([]string{}, t.Servers...), Tiers: append([]string{}, t.Tiers...), Toolsets: t.Toolsets, Admin: t.Admin,
+		ID: t.ID, Name: t.Name, Status: a.tokens.Status(t), Servers: append([]string{}, t.Servers...), Tiers: append([]string{}, t.Tiers...), Toolsets: t.Toolsets, Admin: t.Admin,
 		CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, LastUsed: t.LastUsed,
 	}

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
@@ -24,7 +26,7 @@ func withTokens(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	h.API.Tokens, h.API.TokenKey = s, tokentest.Key(t)
+	h.Console.Tokens = &token.Registry{Store: s, Key: tokentest.Key(t), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 	return h
 }
@@ -45,7 +47,7 @@ func (h *fixture) mint(body string) (m made) {
 
 // agent returns who bears the text.
 func (h *fixture) agent(text string) (identity.Agent, error) {
-	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.API.Tokens, Key: h.API.TokenKey, Now: h.Clock.Now}})
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.Console.Tokens.Store, Key: h.Console.Tokens.Key, Now: h.Clock.Now}})
 	if err != nil {
 		h.T.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func TestMakeToken(t *testing.T) {
 		t.Errorf("the agent is %+v, %v", a, err)
 	}
 	list := h.Send("/admin/tokens", "").Body
-	stored, err := h.API.Tokens.Token(t.Context(), m.ID)
+	stored, err := h.Console.Tokens.Store.Token(t.Context(), m.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func TestMakeTokenRefusals(t *testing.T) {
 			t.Errorf("%s = %d %s, want 422", body, w.Status, w.Body)
 		}
 	}
-	if all, err := h.API.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
+	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("tokens were made: %v, %v", all, err)
 	}
 }
@@ -150,7 +152,7 @@ func TestTokensUnauthenticated(t *testing.T) {
 	h.Console.Actor = func(*http.Request) (string, error) { return "", &identity.Error{Kind: identity.Scope} }
 	h.Open()
 	h.Problem(http.StatusForbidden, "/admin/tokens", ciToken)
-	if all, err := h.API.Tokens.Tokens(t.Context()); err != nil || len(all) > 0 {
+	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("a token was made: %v, %v", all, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // Options are what a console is made of. Without Actor and SignIn nobody is let in.
@@ -26,6 +27,9 @@ type Options struct {
 
 	// Challenge is what a caller whom Actor refuses is told.
 	Challenge Challenge
+
+	// Tokens makes and revokes agent tokens; nil: there are none, and no page of them.
+	Tokens *token.Registry
 
 	// SignIn is how people sign in with a browser; nil: nobody can sign in here.
 	SignIn *SignIn

@@ -37,7 +37,6 @@ type Desk struct {
 	agenttest.Client
 	T       testing.TB
 	Console console.Options
-	API     admin.Options
 	Decide  decide.Options
 }
 
@@ -68,7 +67,6 @@ func New(t testing.TB) *Desk {
 	d.Forbid(policy)
 	log := slog.New(slog.NewTextHandler(d.Log, nil))
 	d.Decide = decide.Options{BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
-	d.API = admin.Options{Now: d.Clock.Now, Log: log}
 	d.Console = console.Options{
 		Actor:   func(*http.Request) (string, error) { return "ann", nil },
 		BaseURL: gatewaytest.BaseURL, Now: d.Clock.Now, Log: log,
@@ -106,7 +104,7 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer = syncer
 	desk := decide.New(d.States, d.Approvals, d.Decide)
-	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.API)
+	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 

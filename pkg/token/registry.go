@@ -1,0 +1,98 @@
+package token
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+)
+
+// A Registry makes and revokes tokens in the name of people, and logs who did. Its Store and Key
+// must be set.
+type Registry struct {
+	Store Store
+	Key   Key
+	Now   func() time.Time // nil: time.Now
+	Log   *slog.Logger     // nil: none
+}
+
+// A Wish is what somebody wants a token to be.
+type Wish struct {
+	Name     string
+	Servers  []string
+	Tiers    []string
+	Toolsets []string
+	Admin    bool
+	Days     int // after which it expires
+}
+
+// A FaultError says why no token can be as it is wished for; the text is for who wished.
+type FaultError struct{ error }
+
+// Make makes a token and returns it with its text, which is not kept. A [FaultError] says that there
+// can be no such token.
+func (r *Registry) Make(ctx context.Context, actor string, w Wish) (Token, secret.Text, error) {
+	text, now := New(), r.now().UTC()
+	id, hash := r.Key.Identify(text)
+	t := Token{
+		ID: id, Hash: hash, Name: w.Name, Servers: w.Servers, Tiers: w.Tiers, Toolsets: w.Toolsets, Admin: w.Admin,
+		CreatedAt: now, CreatedBy: actor, ExpiresAt: now.Add(time.Duration(w.Days) * 24 * time.Hour),
+	}
+	if err := t.Check(); err != nil {
+		return Token{}, secret.Text{}, FaultError{err}
+	}
+	t, err := r.Store.PutToken(ctx, t)
+	if err != nil {
+		return Token{}, secret.Text{}, err
+	}
+	r.log(ctx, "make", actor, t)
+	return t, text, nil
+}
+
+// Revoke ends the token with the id, or returns [ErrNotFound], or [ErrConflict] if somebody else
+// changed it at this moment. Revoking one that is revoked changes nothing.
+func (r *Registry) Revoke(ctx context.Context, actor, id string) (Token, error) {
+	t, err := r.Store.Token(ctx, id)
+	if err != nil || !t.RevokedAt.IsZero() {
+		return t, err
+	}
+	if t, err = r.Store.PutToken(ctx, t.Revoke(actor, r.now())); err != nil {
+		return Token{}, err
+	}
+	r.log(ctx, "revoke", actor, t)
+	return t, nil
+}
+
+// The statuses of a token.
+const (
+	Live    = "live"
+	Expired = "expired"
+	Revoked = "revoked"
+)
+
+// Status returns which status t has now.
+func (r *Registry) Status(t Token) string {
+	switch {
+	case !t.RevokedAt.IsZero():
+		return Revoked
+	case !t.Live(r.now()):
+		return Expired
+	}
+	return Live
+}
+
+func (r *Registry) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+// log says who made or revoked a token. Its text is in no log.
+func (r *Registry) log(ctx context.Context, action, actor string, t Token) {
+	if r.Log != nil {
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", actor),
+			slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))
+	}
+}
