@@ -80,7 +80,13 @@ func pageOf(r *http.Request) string {
 			return safeNext(page)
 		}
 	}
-	return nextOf(r)
+	next := nextOf(r)
+	for _, verb := range verbs { // the form of a tool is sent below its page
+		if page, ok := strings.CutSuffix(next, "/"+verb); ok && strings.Count(next, "/") == 3 {
+			return page
+		}
+	}
+	return next
 }
 
 // An againPage sends a form that came too late to the page that it stood on.

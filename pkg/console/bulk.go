@@ -99,7 +99,7 @@ func readBulk(w http.ResponseWriter, r *http.Request) (b bulkForm, err error) {
 }
 
 // bulkActions are what can be decided about several tools together.
-var bulkActions = []string{approval.ActionApprove}
+var bulkActions = []string{approval.ActionApprove, approval.ActionBlock}
 
 // sheetPath is where the sheet is shown of what is sent to it.
 const sheetPath = "/admin/tools/bulk"
@@ -277,11 +277,4 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		p.Message = past(b.action) + " " + text.Count(len(p.Done), "tool") + "."
 	}
 	c.render(w, r, status, "done", p)
-}
-
-// past returns what an action has done, as a sentence begins with it.
-func past(action string) string {
-	return map[string]string{
-		approval.ActionApprove: "Approved", approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled",
-	}[action]
 }

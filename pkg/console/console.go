@@ -44,6 +44,7 @@ type Console struct {
 	o         Options
 	templates map[string]*template.Template
 	handler   http.Handler
+	shown     shown
 }
 
 // New returns the console.

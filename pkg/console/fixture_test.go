@@ -14,8 +14,11 @@ const (
 )
 
 // A fixture is /admin of a gateway in memory.
-type fixture struct{ *admintest.Desk }
+type fixture struct {
+	*admintest.Desk
+	Location string // where the last form led
+}
 
-func newFixture(t *testing.T) *fixture { return &fixture{admintest.New(t)} }
+func newFixture(t *testing.T) *fixture { return &fixture{Desk: admintest.New(t)} }
 
 func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }

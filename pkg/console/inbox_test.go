@@ -73,7 +73,7 @@ func TestInboxPoll(t *testing.T) {
 	if got := poll(); got != http.StatusNoContent {
 		t.Errorf("nothing changed, and a poll is answered %d", got)
 	}
-	w := h.Submit("/admin/tools/fs/read_file", url.Values{"action": {"disable"}, "rev": {"1"}})
+	w := h.Submit("/admin/tools/fs/read_file/disable", url.Values{"rev": {"1"}})
 	if got := poll(); w.Status != http.StatusSeeOther || got != http.StatusOK {
 		t.Errorf("after a decision (%d) a poll is answered %d", w.Status, got)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// openedCookie names which definitions a browser has shown on a page of their own. It is a reminder
+// openedCookie, behind the prefix of its kind, names which definitions a browser has shown on a page of their own. It is a reminder
 // for the person and not a lock: who forges it fools himself, and each tool of a sheet could be
 // approved on its page.
-const openedCookie = "portcullis-opened"
+const openedCookie = "-opened"
 
 // maxOpened is how many definitions are remembered, the newest ones.
 const maxOpened = 150
@@ -22,14 +22,14 @@ func mark(hash tool.Hash) string { return string(hash[:min(len(hash), 10)]) }
 // opened returns the marks of the definitions that the browser has shown.
 func (c *Console) opened(r *http.Request) map[string]bool {
 	out := map[string]bool{}
-	for _, m := range openedMarks(r) {
+	for _, m := range c.openedMarks(r) {
 		out[m] = true
 	}
 	return out
 }
 
-func openedMarks(r *http.Request) []string {
-	cookie, err := r.Cookie(openedCookie)
+func (c *Console) openedMarks(r *http.Request) []string {
+	cookie, err := r.Cookie(c.cookieKind(r).prefix + openedCookie)
 	if err != nil || cookie.Value == "" {
 		return nil
 	}
@@ -40,13 +40,11 @@ func openedMarks(r *http.Request) []string {
 // setOpened remembers that the browser shows a definition.
 func (c *Console) setOpened(w http.ResponseWriter, r *http.Request, hash tool.Hash) {
 	m := mark(hash)
-	marks := openedMarks(r)
+	marks := c.openedMarks(r)
 	if m == "" || len(marks) > 0 && marks[0] == m {
 		return
 	}
 	marks = slices.DeleteFunc(marks, func(x string) bool { return x == m })
 	marks = append([]string{m}, marks[:min(len(marks), maxOpened-1)]...)
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // no secret; over http on loopback a Secure cookie would not be kept
-		Name: openedCookie, Value: strings.Join(marks, "."), Path: cookiePath, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
+	c.cookieKind(r).set(w, openedCookie, strings.Join(marks, "."), 0)
 }

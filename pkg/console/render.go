@@ -52,6 +52,7 @@ type Page struct {
 	Here    string // its entry in the navigation: a Path of nav
 	Message string // what was done just now; read out
 	Problem string // what went wrong, and that nothing was done
+	Undo    *flash // undoes what Message says; nil: it cannot be undone
 
 	Root    string // relative address of what /admin lies in: "./", "../", …
 	Actor   string // who is let in; "": nobody, and the page shows nothing of the gateway

@@ -207,7 +207,7 @@ func TestSessionProof(t *testing.T) {
 	if s := h.Status("fs:read_file"); s != lock.None {
 		t.Fatalf("status = %q, want nothing decided", s)
 	}
-	if w := h.Submit(toolPath, url.Values{"csrf": {proof}, "action": {"disable"}, "rev": {rev}}, mine); w.Status != http.StatusSeeOther || h.Status("fs:read_file") != lock.DisabledByUser {
+	if w := h.Submit(toolPath+"/disable", url.Values{"csrf": {proof}, "rev": {rev}}, mine); w.Status != http.StatusSeeOther || h.Status("fs:read_file") != lock.DisabledByUser {
 		t.Errorf("the page's own form: %d %s", w.Status, w.Body)
 	}
 	if w := h.Send(toolPath+"/enable", "{}", mine, "X-CSRF-Token: "+proof); w.Status != http.StatusOK || !strings.Contains(w.Body, `"by":"kim"`) {
@@ -277,7 +277,7 @@ func TestLateForm(t *testing.T) {
 		if s := h.Status("fs:read_file"); s != lock.None {
 			t.Errorf("status = %q, want nothing decided", s)
 		}
-		w = h.Submit(toolPath, url.Values{"csrf": {h.Field(body, "csrf")}, "rev": {h.Field(body, "rev")}, "action": {"disable"}}, h.cookie)
+		w = h.Submit(toolPath+"/disable", url.Values{"csrf": {h.Field(body, "csrf")}, "rev": {h.Field(body, "rev")}}, h.cookie)
 		if w.Status != http.StatusSeeOther {
 			t.Errorf("the page that shows it decides nothing: %d %s", w.Status, w.Body)
 		}

@@ -59,7 +59,7 @@ type toolRow struct {
 // tools shows one page of the table.
 func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	f, paging, err := decide.ReadQuery(query, defaultPage, "tick")
+	f, paging, err := decide.ReadQuery(query, defaultPage, append([]string{"tick"}, flashParameters...)...)
 	var list decide.Page
 	if err == nil {
 		list, err = c.o.Desk.List(r.Context(), f, paging)
@@ -83,6 +83,7 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	}
 	p.TickAll = withQuery(here, f.Values(), "after", paging.After, "tick", "page")
 	p.Waits = here + "?status=pending_approval"
+	c.tell(&p.Page, r)
 	c.render(w, r, http.StatusOK, "tools", p)
 }
 

@@ -37,7 +37,7 @@ func TestTools(t *testing.T) {
 }
 
 func TestToolsPaging(t *testing.T) {
-	h := &fixture{admintest.WithMany(t, 60, 40)}
+	h := &fixture{Desk: admintest.WithMany(t, 60, 40)}
 	href := regexp.MustCompile(`<a href="\.\./(admin/tools/[^"?]+)[^"]*">`)
 	next := regexp.MustCompile(`<a href="\.\./(admin/tools\?[^"]+)" rel="next">`)
 	seen, path, pages := map[string]int{}, "/admin/tools?tier=destructive", 0

@@ -1,6 +1,74 @@
 "use strict";
-// After htmx has exchanged a part of the page, say what the part says of itself.
-document.addEventListener("htmx:afterSettle", (e) => {
-  const say = e.target.querySelector?.("[data-say]");
-  if (say) document.getElementById("live").textContent = say.dataset.say;
-});
+// Every form and link works without this. It adds single keys, polls while the page is looked at, and
+// says to those who do not see it what has been exchanged.
+(() => {
+  const $ = (s, in_ = document) => in_.querySelector(s);
+  const all = (s, in_ = document) => [...in_.querySelectorAll(s)];
+  const say = (text) => { const live = $("#live"); if (live) live.textContent = text; };
+  const press = (s) => { const e = $(s); if (e) e.click(); return !!e; };
+
+  // In lists the keys move between the first links of rows.
+  const rows = () => all("[data-list] > *").filter((r) => $("a", r));
+  const move = (by) => {
+    const list = rows();
+    if (!list.length) return false;
+    const at = list.findIndex((r) => r.contains(document.activeElement));
+    const to = list[at < 0 ? (by > 0 ? 0 : list.length - 1) : Math.max(0, Math.min(list.length - 1, at + by))];
+    $("a", to).focus();
+    to.scrollIntoView({ block: "nearest" });
+    return true;
+  };
+  const tick = () => {
+    const row = rows().find((r) => r.contains(document.activeElement));
+    const box = row && $("input[type=checkbox]", row);
+    if (box) box.click();
+    return !!box;
+  };
+  const focus = (s) => { const e = $(s); if (e) e.focus(); return !!e; };
+  const approve = () => {
+    const note = $("#decide [name=note]");
+    if (note && note.dataset.needed && !note.value.trim()) {
+      note.focus();
+      say(note.dataset.needed);
+      return true;
+    }
+    return press("#decide [value=approve]");
+  };
+  const help = () => { const d = $("#keys"); if (d && d.showModal) d.open ? d.close() : d.showModal(); return !!d; };
+  const keys = {
+    a: approve, b: () => press("#decide [value=block]"), n: () => focus("#decide [name=note]"),
+    s: () => press("[data-go=s]"), u: () => press("[value=undo]"), x: tick, "/": () => focus("[type=search]"), "?": help,
+    j: () => press("[data-go=j]") || (!$("#decide") && move(1)), k: () => press("[data-go=k]") || (!$("#decide") && move(-1)),
+  };
+  document.addEventListener("keydown", (e) => {
+    const typing = e.target.closest?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+    if (typing && e.key === "Escape") typing.blur();
+    if (typing || e.ctrlKey || e.metaKey || e.altKey || e.repeat && !"jk".includes(e.key)) return;
+    if (!("keys" in document.body.dataset) || $("dialog[open]") && e.key !== "?") return;
+    if (keys[e.key]?.()) e.preventDefault();
+  });
+  document.addEventListener("click", (e) => {
+    if (e.target.closest(".tickall")) {
+      e.preventDefault();
+      const boxes = all("[name=item]");
+      boxes.forEach((b) => { b.checked = true; });
+      say(boxes.length + " ticked");
+    } else if (e.target.closest("[href='#keys']") && help()) e.preventDefault();
+  });
+
+  const poll = () => { if (!document.hidden && $("[data-poll]") && window.htmx) htmx.trigger("[data-poll]", "poll"); };
+  setInterval(poll, 20000);
+  document.addEventListener("visibilitychange", poll);
+
+  let held = "";
+  document.addEventListener("htmx:configRequest", (e) => {
+    for (const [name, value] of Object.entries(e.detail.parameters)) if (value === "") delete e.detail.parameters[name];
+  });
+  document.addEventListener("htmx:beforeSwap", () => { held = document.activeElement?.getAttribute("href") || ""; });
+  document.addEventListener("htmx:afterSettle", () => {
+    if (held && document.activeElement === document.body) all("main a").find((a) => a.getAttribute("href") === held)?.focus();
+    const said = $("[data-say]"), title = $("[data-title]");
+    if (said) say(said.dataset.say);
+    if (title) document.title = title.dataset.title;
+  });
+})();

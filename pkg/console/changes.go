@@ -1,0 +1,183 @@
+package console
+
+import (
+	"html"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/review"
+)
+
+// How much of a definition's texts a page shows, in bytes: as they are, and as HTML. The rest has an
+// address of its own.
+const (
+	maxText = 16 << 10
+	maxHTML = 36 << 10
+)
+
+// around is how many bytes stay on either side of a change where only changes are shown.
+const around = 120
+
+// A segment is a part of a text that a page shows.
+type segment struct {
+	Op   string // "ins", "del", "skip": so much that is the same is left out; "": the same
+	Text string
+	Mark string // id of the finding that is in it; "": none
+}
+
+// A place is where something was found in a text, in bytes.
+type place struct {
+	from, to int
+	id       string
+}
+
+// A block is one text as a page shows it.
+type block struct {
+	Title  string
+	Inline []segment
+	Before []segment // side by side: what was, and Inline what is
+	Side   bool
+	Cut    bool // it is longer than what is shown
+	Rest   string
+	Parts  int // how many differ
+}
+
+// A room is how much may still be written on a page.
+type room struct{ text, html int }
+
+// take returns the beginning of s that fits, and whether that is all of it.
+func (m *room) take(s string) (string, bool) {
+	shown := review.Readable(s)
+	n := len(html.EscapeString(shown)) + 64 // with its marks
+	if len(s) <= m.text && n <= m.html {
+		m.text, m.html = m.text-len(s), m.html-n
+		return shown, true
+	}
+	fits := max(0, min(m.text, m.html/6, len(s))) // no character takes more than 6 times its bytes, but for hidden ones
+	for fits > 0 && !utf8.RuneStart(s[min(fits, len(s)-1)]) {
+		fits--
+	}
+	*m = room{}
+	return review.Readable(s[:fits]), false
+}
+
+// blockOf lays out how one text became another. Of what is the same only the surroundings of changes
+// are shown if only says so, and wherever something was found.
+func blockOf(title string, runs []review.Run, found []place, side, only bool) block {
+	b := block{Title: title, Side: side}
+	left, right := &room{maxText, maxHTML}, &room{maxText, maxHTML}
+	if side {
+		left.html, right.html = maxHTML/2, maxHTML/2
+	}
+	at := 0 // in the text of now
+	for i, run := range runs {
+		if run.Op != review.Equal {
+			b.Parts++
+		}
+		if run.Op == review.Delete {
+			if side {
+				b.Before = b.add(b.Before, left, "del", run.Text, at, nil)
+			} else {
+				b.Inline = b.add(b.Inline, right, "del", run.Text, at, nil)
+			}
+			continue
+		}
+		op := ""
+		if run.Op == review.Insert {
+			op = "ins"
+		}
+		for _, part := range b.parts(run, only, i > 0, i < len(runs)-1, at, found) {
+			if part.skip {
+				b.skip()
+				continue
+			}
+			b.Inline = b.add(b.Inline, right, op, part.text, part.at, found)
+			if side && run.Op == review.Equal {
+				b.Before = b.add(b.Before, left, "", part.text, 0, nil)
+			}
+		}
+		at += len(run.Text)
+	}
+	return b
+}
+
+// A part is a part of a run, at a place in the text of now.
+type part struct {
+	text string
+	at   int
+	skip bool
+}
+
+// skip notes that something is left out that is the same.
+func (b *block) skip() {
+	b.Inline = append(b.Inline, segment{Op: "skip"})
+	if b.Side {
+		b.Before = append(b.Before, segment{Op: "skip"})
+	}
+}
+
+// add appends a text as segments, cut where something was found in it.
+func (b *block) add(out []segment, m *room, op, s string, at int, found []place) []segment {
+	put := func(s, id string) {
+		if s == "" || b.Cut && m.text == 0 {
+			return
+		}
+		shown, all := m.take(s)
+		if shown != "" {
+			out = append(out, segment{op, shown, id})
+		}
+		b.Cut = b.Cut || !all
+	}
+	done := 0
+	for _, f := range found {
+		from, to := max(f.from-at, done), min(f.to-at, len(s))
+		if from >= to || from < 0 {
+			continue
+		}
+		put(s[done:from], "")
+		put(s[from:to], f.id)
+		done = to
+	}
+	put(s[done:], "")
+	return out
+}
+
+// parts returns what is shown of a run. Of what did not change, if only changes are wanted, that is
+// the part beside a change, and all of it where something was found.
+func (b *block) parts(run review.Run, only, after, before bool, at int, found []place) []part {
+	s := run.Text
+	whole := []part{{text: s, at: at}}
+	if !only || run.Op != review.Equal {
+		return whole
+	}
+	for _, f := range found {
+		if f.from < at+len(s) && f.to > at {
+			return whole
+		}
+	}
+	head, tail := 0, len(s)
+	if after {
+		head = cutAt(s, around)
+	}
+	if before {
+		tail = cutAt(s, max(0, len(s)-around))
+	}
+	if tail-head < around {
+		return whole
+	}
+	return []part{{text: s[:head], at: at}, {skip: true}, {text: s[tail:], at: at + tail}}
+}
+
+// cutAt returns the place at or after n where a word or a character begins.
+func cutAt(s string, n int) int {
+	if n >= len(s) {
+		return len(s)
+	}
+	if i := strings.IndexAny(s[n:min(len(s), n+40)], " \n"); i >= 0 {
+		return n + i
+	}
+	for n < len(s) && !utf8.RuneStart(s[n]) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,158 @@
+package console
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxForm is the longest form that is read, in bytes.
+const maxForm = 64 << 10
+
+// verbs are what a form can do about a tool, as the last part of its address.
+var verbs = []string{
+	approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable, approval.ActionUndo,
+}
+
+func refused(status int, detail string) error { return &decide.Error{Status: status, Detail: detail} }
+
+// decided carries out the form of the page about a tool, and leads on to the next one in the queue.
+func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
+	id := idOf(r)
+	f, err := queueQuery(r)
+	if err != nil {
+		c.failed(w, r, "form", err)
+		return
+	}
+	d, err := readDecision(w, r, verb)
+	if err != nil {
+		c.review(w, r, err)
+		return
+	}
+	beside, err := c.o.Desk.Neighbours(r.Context(), f, id) // the decision may take the tool off the list
+	if err != nil {
+		c.failed(w, r, "form", err)
+		return
+	}
+	t, err := c.o.Desk.Decide(r.Context(), id, d)
+	if err != nil {
+		c.review(w, r, err)
+		return
+	}
+	// Sent again by a reload, a form would decide again.
+	did := url.Values{"did": {verb}, "tool": {t.ID}, "rev": {strconv.FormatInt(t.Record.Rev, 10)}}
+	query, root := queueOf(f), rootOf(r)
+	for name, value := range did {
+		query[name] = value
+	}
+	to := id
+	if beside.Place > 0 && verb != approval.ActionUndo {
+		to = beside.Next
+	}
+	if to == (tool.ID{}) {
+		leadTo(w, http.StatusSeeOther, withQuery(root+"admin/tools", query))
+		return
+	}
+	leadTo(w, http.StatusSeeOther, toolLink(root, to, query))
+}
+
+// keepNote shows the page again with what was typed. It is what the Enter key does in the note, and
+// decides nothing.
+func (c *Console) keepNote(w http.ResponseWriter, r *http.Request) {
+	if err := readForm(w, r); err != nil {
+		c.review(w, r, refused(http.StatusBadRequest, "the form cannot be read, and nothing was decided"))
+		return
+	}
+	c.review(w, r, nil)
+}
+
+// queueQuery returns the queue in which a page about a tool stands: by default, that of what waits.
+// Whatever else the address says is no matter here: a link to the page may have gone through others'
+// hands.
+func queueQuery(r *http.Request) (decide.Filter, error) {
+	query := r.URL.Query()
+	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
+	f, _, err := decide.ReadQuery(query, 1)
+	if err == nil && len(f.Values()) == 0 {
+		f = pending()
+	}
+	return f, err
+}
+
+// queueParameters are those that choose a queue, flashParameters those that say what was decided.
+var (
+	queueParameters = []string{"status", "state", "server", "tier", "q", "sort"}
+	flashParameters = []string{"did", "tool", "rev"}
+)
+
+func readDecision(w http.ResponseWriter, r *http.Request, verb string) (d decide.Decision, err error) {
+	if err := readForm(w, r); err != nil {
+		return d, refused(http.StatusBadRequest, "the form cannot be read, and nothing was decided")
+	}
+	form := r.PostForm
+	rev, err := strconv.ParseInt(form.Get("rev"), 10, 64)
+	if err != nil || rev < 1 {
+		return d, refused(http.StatusBadRequest, "the form does not say which revision of the record it shows, and nothing was decided")
+	}
+	return decide.Decision{Action: verb, Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get("note"), Tell: form.Get("tell") != ""}, nil
+}
+
+// A flash is what was decided just now. The address says so, and the record confirms it: a link that
+// somebody made up shows nothing.
+type flash struct {
+	Text string
+	Undo string // where to; "": it cannot be undone
+	Rev  int64
+}
+
+// tell shows on p what the address says was decided just now.
+func (c *Console) tell(p *Page, r *http.Request) {
+	if f := c.flash(r); f != nil {
+		if p.Message = f.Text; f.Undo != "" {
+			p.Undo = f
+		}
+	}
+}
+
+// flash returns what the address says was decided; nil: nothing, or it is not so any more.
+func (c *Console) flash(r *http.Request) *flash {
+	query := r.URL.Query()
+	did := query.Get("did")
+	id, err := tool.ParseID(query.Get("tool"))
+	if err != nil || !slices.Contains(verbs, did) {
+		return nil
+	}
+	t, err := c.o.Desk.Tool(r.Context(), id)
+	if err != nil || t.Record == nil || strconv.FormatInt(t.Record.Rev, 10) != query.Get("rev") {
+		return nil
+	}
+	by := t.Record.By == decide.ActorOf(r.Context())
+	is := map[string]bool{
+		approval.ActionApprove: by && t.Record.State == approval.Approved, approval.ActionBlock: by && t.Record.State == approval.Blocked,
+		approval.ActionUnblock: by && t.Record.State != approval.Blocked, approval.ActionDisable: by && t.Record.Disabled,
+		approval.ActionEnable: by && !t.Record.Disabled, approval.ActionUndo: t.Record.UndoUntil.IsZero(),
+	}
+	if !is[did] {
+		return nil
+	}
+	out := &flash{Text: past(did) + " " + t.ID + ".", Rev: t.Record.Rev}
+	if !t.Record.UndoUntil.IsZero() {
+		maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
+		out.Undo = withQuery(toolLink(rootOf(r), id, nil)+"/"+approval.ActionUndo, query)
+	}
+	return out
+}
+
+// past returns what an action has done, as a sentence begins with it.
+func past(action string) string {
+	return map[string]string{
+		approval.ActionApprove: "Approved", approval.ActionBlock: "Blocked", approval.ActionUnblock: "Unblocked",
+		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", approval.ActionUndo: "Took back the decision about",
+	}[action]
+}

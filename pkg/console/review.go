@@ -1,0 +1,329 @@
+package console
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A reviewPage shows one tool as a person has to see it who decides about it.
+type reviewPage struct {
+	Page
+	Tool     decide.Tool
+	Beside   decide.Neighbours
+	Queue    string // its name
+	List     string // its address
+	Previous string
+	Next     string
+	Query    string // of the queue, with a "?"; "": none
+
+	Old      bool // Items are from the approved definition to that of now; else they are what a new tool has
+	Items    []decide.ChangeItem
+	MoreItem int
+	Again    *changedAgain // since the person looked; nil: it did not
+
+	View   string
+	Views  []viewLink
+	Blocks []block
+	Only   link
+	Side   link
+
+	Here    string // address of the page, without a query
+	Note    string // what was typed
+	Tell    bool
+	Kept    bool // the note was kept, and nothing else was asked for
+	Actions []string
+	CanUndo bool
+}
+
+// changedAgain is what changed between the page that a person decided on and now.
+type changedAgain struct {
+	Line   string
+	Blocks []block
+}
+
+// A link switches something on a page.
+type link struct {
+	Address string
+	On      bool
+}
+
+type viewLink struct{ View, Name, Address string }
+
+// views are the tabs of the page.
+var views = []viewLink{
+	{"summary", "Summary", ""}, {"description", "Description", ""}, {"input", "Input", ""}, {"output", "Output", ""}, {"raw", "Raw", ""},
+}
+
+// How many differences the page lists, and how many verdicts, and for how many bytes of HTML.
+const (
+	maxItems    = 60
+	maxItemHTML = 10 << 10
+	maxVerdicts = 6
+)
+
+// review shows a tool; after a form that was refused, why, with what was typed.
+func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) {
+	id := idOf(r)
+	f, err := queueQuery(r)
+	if err != nil {
+		c.failed(w, r, "page", err)
+		return
+	}
+	t, err := c.o.Desk.Tool(r.Context(), id)
+	if err != nil {
+		c.failed(w, r, "page", err)
+		return
+	}
+	p, status := &reviewPage{Page: Page{Title: id.String(), Here: "tools"}, Tool: t, View: r.URL.Query().Get("view")}, http.StatusOK
+	if refusal != nil {
+		e := c.o.Desk.Explain(r.Context(), "form", refusal)
+		status, p.Problem = e.Status, sentence(e.Detail)
+		seen := tool.Hash(r.PostForm.Get("hash"))
+		if e.Status == http.StatusConflict && seen != t.Hash {
+			p.Again = againOf(c.shown.get(seen), t.Definition)
+		}
+	}
+	if typed := typedOf(r); typed != nil {
+		p.Note, p.Tell = typed.Get("note"), typed.Get("tell") != ""
+	} else if r.Method == http.MethodPost {
+		p.Note, p.Tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
+		p.Kept = refusal == nil
+	}
+	if !slices.ContainsFunc(views, func(v viewLink) bool { return v.View == p.View }) {
+		p.View = "summary"
+	}
+	if err := c.place(p, r, f, id); err != nil {
+		c.failed(w, r, "page", err)
+		return
+	}
+	p.lay(r.URL.Query())
+	c.tell(&p.Page, r)
+	for _, action := range t.Actions {
+		if action == approval.ActionUndo {
+			p.CanUndo = r.URL.Query().Get("tool") != t.ID // else the message has it
+			continue
+		}
+		p.Actions = append(p.Actions, action)
+	}
+	c.setOpened(w, r, t.Hash)
+	c.shown.put(t.Hash, t.Definition)
+	c.render(w, r, status, "review", p)
+}
+
+// Verdicts returns what was decided about other definitions of the tool, the newest first.
+func (p *reviewPage) Verdicts() (out []decide.Verdict) {
+	for _, v := range p.Tool.Record.Verdicts {
+		if v.Hash != p.Tool.Hash && len(out) < maxVerdicts {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Short returns how a hash begins.
+func (p *reviewPage) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
+
+// place says where in the queue the tool stands.
+func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool.ID) (err error) {
+	root, query := rootOf(r), queueOf(f)
+	if p.Beside, err = c.o.Desk.Neighbours(r.Context(), f, id); err != nil {
+		return err
+	}
+	p.Here, p.Query = toolLink(root, id, nil), withQuery("", query)
+	p.List = withQuery(root+"admin/tools", f.Values())
+	p.Queue = nameOf(f)
+	if p.Beside.Previous != (tool.ID{}) {
+		p.Previous = toolLink(root, p.Beside.Previous, query)
+	}
+	if p.Beside.Next != (tool.ID{}) {
+		p.Next = toolLink(root, p.Beside.Next, query)
+	}
+	return nil
+}
+
+// nameOf says in few words which tools f chooses.
+func nameOf(f decide.Filter) string {
+	var parts []string
+	for _, part := range []string{words(f.Status), f.State, f.Tier} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	name := strings.Join(parts, ", ")
+	if name == "" {
+		name = "all tools"
+	}
+	if f.Server != "" {
+		name += " of " + f.Server
+	}
+	if f.Q != "" {
+		name += " with “" + f.Q + "”"
+	}
+	return name
+}
+
+// lay fills in what the chosen view shows.
+func (p *reviewPage) lay(query url.Values) {
+	t := p.Tool
+	now, before := readDefinition(t.Definition), readDefinition(t.Approved)
+	p.Old = t.Approved != nil
+	p.items(before, now)
+	side, only := query.Get("diff") == "side" && p.Old, query.Get("only") != "" && p.Old
+	to := func(name, value string) string {
+		q := url.Values{}
+		for _, keep := range append([]string{"view", "diff", "only"}, queueParameters...) {
+			if v := query.Get(keep); v != "" {
+				q.Set(keep, v)
+			}
+		}
+		if q.Del(name); value != "" {
+			q.Set(name, value)
+		}
+		return withQuery(p.Here, q)
+	}
+	for _, v := range views {
+		v.Address = to("view", v.View)
+		p.Views = append(p.Views, v)
+	}
+	if p.Old {
+		p.Side, p.Only = link{to("diff", "side"), side}, link{to("only", "1"), only}
+		if side {
+			p.Side.Address = to("diff", "")
+		}
+		if only {
+			p.Only.Address = to("only", "")
+		}
+	}
+	texts := textsOf(p.View, before, now)
+	for _, x := range texts {
+		if x.before == x.now && x.now == "" {
+			continue
+		}
+		was := x.before
+		if !p.Old {
+			was = x.now
+		}
+		b := blockOf(x.title, x.diff(was, x.now), nil, side && was != x.now, only)
+		b.Rest = p.Here + "/text?of=" + x.name
+		p.Blocks = append(p.Blocks, b)
+	}
+}
+
+// items fills in what differs, as far as there is room.
+func (p *reviewPage) items(before, now tool.Definition) {
+	change := review.Summarize(before, now)
+	if !p.Old { // of a new tool, what it takes and gives; its texts stand below
+		change.Items = slices.DeleteFunc(change.Items, func(i review.Item) bool { return i.Path == "" })
+		for i := range change.Items {
+			change.Items[i].Risk = "" // all of it is new
+		}
+	}
+	used := 0
+	for i, item := range change.Items {
+		used += len(html.EscapeString(item.Path+item.Text+item.Risk)) + 80
+		if i == maxItems || used > maxItemHTML {
+			p.MoreItem = len(change.Items) - i
+			break
+		}
+		p.Items = append(p.Items, decide.ChangeItem(item))
+	}
+	p.MoreItem += change.More
+}
+
+// A textPair is one text of a definition, before and now.
+type textPair struct {
+	name, title string
+	before, now string
+	diff        func(before, now string) []review.Run
+}
+
+// textsOf returns what a view shows.
+func textsOf(view string, before, now tool.Definition) []textPair {
+	lines := func(name, title string, before, now json.RawMessage) textPair {
+		return textPair{name, title, indented(before), indented(now), review.Lines}
+	}
+	switch view {
+	case "input":
+		return []textPair{lines("input", "Input schema", before.InputSchema, now.InputSchema)}
+	case "output":
+		return []textPair{lines("output", "Output schema", before.OutputSchema, now.OutputSchema)}
+	case "raw":
+		return []textPair{lines("raw", "Whole definition, in canonical form", before.Raw, now.Raw)}
+	case "description":
+		return []textPair{
+			{"title", "Title", before.Title, now.Title, review.Words},
+			{"description", "Description", before.Description, now.Description, review.Words},
+			lines("annotations", "Annotations", rawjson.Get(before.Raw, "annotations"), rawjson.Get(now.Raw, "annotations")),
+		}
+	}
+	return []textPair{{"description", "Description", before.Description, now.Description, review.Words}}
+}
+
+func indented(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	return review.Indent(raw)
+}
+
+// readDefinition reads a definition that was accepted once; of one that cannot be read it returns
+// the bytes alone.
+func readDefinition(raw json.RawMessage) tool.Definition {
+	if d, err := tool.ReadDefinition(raw); err == nil {
+		return d
+	}
+	return tool.Definition{Raw: raw}
+}
+
+// againOf returns what changed while a person read; nil if what was read is not known any more.
+func againOf(read, present json.RawMessage) *changedAgain {
+	if read == nil {
+		return nil
+	}
+	seen, now := readDefinition(read), readDefinition(present)
+	again := &changedAgain{Line: review.Summarize(seen, now).Line()}
+	for _, x := range append(textsOf("summary", seen, now), textsOf("input", seen, now)...) {
+		if x.before != x.now {
+			again.Blocks = append(again.Blocks, blockOf(x.title, x.diff(x.before, x.now), nil, false, true))
+		}
+	}
+	return again
+}
+
+// text answers with one text of a definition, whole and as it is read: no page, and nothing that a
+// browser would run.
+func (c *Console) text(w http.ResponseWriter, r *http.Request) {
+	t, err := c.o.Desk.Tool(r.Context(), idOf(r))
+	if err != nil {
+		c.failed(w, r, "text", err)
+		return
+	}
+	of := r.URL.Query().Get("of")
+	raw := t.Definition
+	if r.URL.Query().Get("from") == "approved" && t.Approved != nil {
+		raw = t.Approved
+	}
+	d := readDefinition(raw)
+	for _, view := range []string{"description", "input", "output", "raw"} {
+		for _, x := range textsOf(view, tool.Definition{}, d) {
+			if x.name == of {
+				h := w.Header()
+				h.Set("Content-Type", "text/plain; charset=utf-8")
+				h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+				_, _ = w.Write([]byte(review.Readable(x.now))) // the caller has gone if this fails
+				return
+			}
+		}
+	}
+	c.problem(w, r, http.StatusNotFound, "A definition has no such text: of takes title, description, annotations, input, output or raw.")
+}
