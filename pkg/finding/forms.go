@@ -3,6 +3,7 @@ package finding
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -122,7 +123,7 @@ func (r *reader) names(from int) {
 		return
 	}
 	to := from
-	for to < len(r.str) && (isWord(r.str[to]) || r.str[to] == '-' || r.str[to] == '.') {
+	for to < len(r.str) && r.str[to] < utf8.RuneSelf && (isWord(r.str[to]) || r.str[to] == '-' || r.str[to] == '.') {
 		to++
 	}
 	name := strings.TrimRight(r.str[from:to], "-.")
