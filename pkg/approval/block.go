@@ -20,8 +20,8 @@ func (r Record) IsBlocked(hash tool.Hash) bool {
 	return slices.ContainsFunc(r.blocks(), func(m Remembered) bool { return m.Hash == hash && hash != "" })
 }
 
-// blocks returns what is blocked. A record out of a catalog has no list, but says so of its current
-// definition.
+// blocks returns what is blocked. A record out of a catalog of an earlier version has no list, but
+// says so of its current definition.
 func (r Record) blocks() []Remembered {
 	if _, listed := r.block(r.CurrentHash); listed || r.State != Blocked || r.CurrentHash == "" {
 		return r.Blocked

@@ -273,7 +273,8 @@ func TestTransitionsLeaveTheirInput(t *testing.T) {
 	}
 }
 
-// inCatalog returns what a catalog keeps of r.
+// inCatalog returns what a catalog of an earlier version keeps of r; those of this one keep what is
+// blocked as well.
 func inCatalog(r approval.Record) approval.Record {
 	r.Endorsed = r.Endorsement()
 	r.Blocked, r.ApprovedBefore, r.Undo, r.Lost, r.Unknown, r.Format = nil, nil, nil, nil, nil, 0

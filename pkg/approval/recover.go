@@ -51,8 +51,7 @@ func IsLost(stored, known *Record) bool {
 
 // Recover returns the record that counts after [IsLost], and its audit line: the stricter of the
 // two, or known where the store has none, with what is blocked in either. It replaces stored, at a
-// revision beyond both. Of what is blocked a known record out of a catalog says only whether the
-// current definition is.
+// revision beyond both.
 func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
 	r.Blocked, r.Undo = r.blocks(), nil

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
@@ -36,7 +39,7 @@ type ToolInput struct {
 // Build makes a snapshot. It is pure: the same input gives the same bytes, in
 // whatever order the servers and tools come.
 func Build(in Input) (*Snapshot, error) {
-	e := &encoder{seen: map[string]int{}}
+	e := &encoder{seen: map[string]int{}, names: finding.NewNames(in.ids())}
 	servers := slices.Clone(in.Servers)
 	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
 	var serverRows []byte
@@ -67,14 +70,15 @@ func Build(in Input) (*Snapshot, error) {
 	head := binary.LittleEndian.AppendUint32([]byte(magic), version)
 	head = append(head, 0, 0, 0, 0) // the checksum
 	total := headerSize
-	for _, n := range []int{len(servers), len(tools), e.text.Len(), e.json.Len(), len(index)} {
+	for _, n := range []int{len(servers), len(tools), e.text.Len(), e.json.Len(), len(index), len(e.findings) / findingSize} {
 		total += n // an under-estimate that is exact for the sections which can be large
 		if total > maxBlob {
 			return nil, fmt.Errorf("build catalog: over %d bytes", maxBlob)
 		}
 		head = binary.LittleEndian.AppendUint32(head, uint32(n))
 	}
-	blob := bytes.Join([][]byte{head, serverRows, toolRows, e.text.Bytes(), e.json.Bytes(), index}, nil)
+	head = binary.LittleEndian.AppendUint32(head, finding.Version)
+	blob := bytes.Join([][]byte{head, serverRows, toolRows, e.text.Bytes(), e.json.Bytes(), index, e.findings}, nil)
 	binary.LittleEndian.PutUint32(blob[atSum:], checksum(blob))
 	s, err := Decode(blob)
 	if err != nil {
@@ -95,6 +99,8 @@ type namedTool struct {
 type encoder struct {
 	text, json bytes.Buffer
 	seen       map[string]int // offset of each string in text
+	findings   []byte
+	names      finding.Names
 }
 
 func (e *encoder) appendText(row []byte, s string) []byte {
@@ -156,7 +162,41 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 		b = appendTime(b, at)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Rev))
-	return binary.LittleEndian.AppendUint32(b, flags)
+	list := finding.Of(d, definitionOf(approved), e.names.For(t.server))
+	flags |= boolBit(r.Tell, flagTell) | boolBit(finding.Severe(list), flagRisky) | uint32(min(r.Format, math.MaxUint8))<<atRecordFormat
+	b = binary.LittleEndian.AppendUint32(b, flags)
+
+	endorsed := r.Endorsement()
+	b = e.appendText(b, string(endorsed.Hash))
+	b = e.appendText(b, endorsed.By)
+	b = e.appendJSON(b, encodeBlocked(r.Blocked))
+	b = appendSpan(b, len(e.findings)/findingSize, len(list))
+	for _, f := range list {
+		e.appendFinding(f)
+	}
+	return appendTime(b, endorsed.At)
+}
+
+// appendFinding adds a row to the findings.
+func (e *encoder) appendFinding(f finding.Finding) {
+	for _, s := range []string{f.Code, f.Where, f.Text} {
+		e.findings = e.appendText(e.findings, s)
+	}
+	e.findings = appendSpan(e.findings, f.From, f.To)
+	e.findings = binary.LittleEndian.AppendUint32(e.findings, boolBit(f.Severe, flagSevere)|boolBit(f.Name, flagName))
+}
+
+// ids yields the tools.
+func (in Input) ids() iter.Seq[tool.ID] {
+	return func(yield func(tool.ID) bool) {
+		for _, s := range in.Servers {
+			for _, t := range s.Tools {
+				if !yield(tool.ID{Server: s.Name, Name: t.Definition.Name}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func appendSpan(b []byte, at, n int) []byte {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
@@ -28,7 +29,11 @@ type Snapshot struct {
 	blob    []byte // the whole encoding; the other fields point into it
 	text    string // copy of its text section, so that strings need no copies
 	rows    []byte // its tool rows
-	json    []byte // its definitions
+	rowSize int
+	json    []byte               // its definitions
+	found   []byte               // its rows of findings
+	rules   int                  // version of the rules by which they were found; 0: they are not known
+	names   func() finding.Names // of its tools, collected once, if findings are not known
 	servers []Server
 	index   *search.Index
 	sha256  string // "": not known
@@ -42,8 +47,9 @@ type Tool struct {
 	Definition  tool.Definition  // as the server sent it last; Raw lies in the snapshot
 	Signature   string           // reads like TypeScript
 	Lossy       bool             // the signature leaves something out
-	Approval    *approval.Record // without Approved and Current; nil: no record
+	Approval    *approval.Record // without Approved, Current, ApprovedBefore and Undo; nil: no record
 	ApprovedRaw json.RawMessage  // the approved definition, if there is one whose hash differs from Hash
+	Severe      bool             // one of its findings is severe; see [Snapshot.FindingsKnown]
 }
 
 // A Server is a configured server as of the sync.
@@ -56,7 +62,7 @@ type Server struct {
 }
 
 // Len returns the number of tools.
-func (s *Snapshot) Len() int { return len(s.rows) / rowSize }
+func (s *Snapshot) Len() int { return len(s.rows) / s.rowSize }
 
 // Index returns the search index; document i is tool i.
 func (s *Snapshot) Index() *search.Index { return s.index }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -45,19 +46,19 @@ func decodeBase(b []byte) (*Snapshot, error) {
 
 // decode opens all but the search index, whose bytes it returns.
 func decode(b []byte) (s *Snapshot, index []byte, err error) {
-	if len(b) < headerSize || string(b[:len(magic)]) != magic {
+	if len(b) < header2Size || string(b[:len(magic)]) != magic {
 		return nil, nil, errors.New("not a catalog")
 	}
-	if v := binary.LittleEndian.Uint32(b[atVersion:]); v != version {
-		return nil, nil, fmt.Errorf("format %d, want %d", v, version)
+	f, err := formatOf(b)
+	if err != nil {
+		return nil, nil, err
 	}
 	if binary.LittleEndian.Uint32(b[atSum:]) != checksum(b) {
 		return nil, nil, errors.New("checksum does not match")
 	}
-	counts := b[atCounts:]
-	rest := b[headerSize:]
-	var sections [5][]byte
-	for i, size := range [...]uint64{serverSize, rowSize, 1, 1, 1} {
+	counts, rest := b[atCounts:], b[f.header:]
+	var sections [6][]byte
+	for i, size := range f.sections {
 		n := size * uint64(binary.LittleEndian.Uint32(counts[4*i:]))
 		if n > uint64(len(rest)) || n > maxBlob {
 			return nil, nil, fmt.Errorf("section %d has %d bytes, %d are left", i, n, len(rest))
@@ -70,16 +71,40 @@ func decode(b []byte) (s *Snapshot, index []byte, err error) {
 	s = &Snapshot{
 		blob: b,
 		text: string(sections[2]),
-		rows: sections[1],
-		json: sections[3],
+		rows: sections[1], rowSize: int(f.sections[1]),
+		json:  sections[3],
+		found: sections[5], rules: f.rules,
 	}
+	s.names = sync.OnceValue(s.allNames)
 	if err := s.readServers(sections[0]); err != nil {
 		return nil, nil, err
 	}
 	if err := s.checkTools(); err != nil {
 		return nil, nil, err
 	}
+	if err := s.checkFindings(); err != nil {
+		return nil, nil, err
+	}
 	return s, sections[4], nil
+}
+
+// A form is how one format differs from others.
+type form struct {
+	header   int
+	sections []uint64 // size of one row of each section
+	rules    int
+}
+
+func formatOf(b []byte) (form, error) {
+	switch v := binary.LittleEndian.Uint32(b[atVersion:]); {
+	case v == version2:
+		return form{header2Size, []uint64{serverSize, endOfRow2, 1, 1, 1}, 0}, nil
+	case v != version:
+		return form{}, fmt.Errorf("format %d, want %d or %d", v, version2, version)
+	case len(b) < headerSize:
+		return form{}, errors.New("header is cut short")
+	}
+	return form{headerSize, []uint64{serverSize, rowSize, 1, 1, 1, findingSize}, int(binary.LittleEndian.Uint32(b[atRules:]))}, nil
 }
 
 func (s *Snapshot) readServers(rows []byte) error {
@@ -135,7 +160,7 @@ func (s *Snapshot) checkTools() error {
 	return nil
 }
 
-func (s *Snapshot) row(i int) []byte { return s.rows[i*rowSize : (i+1)*rowSize] }
+func (s *Snapshot) row(i int) []byte { return s.rows[i*s.rowSize : (i+1)*s.rowSize] }
 
 // string returns the text of the span at the start of b.
 func (s *Snapshot) string(b []byte) string {
@@ -185,6 +210,7 @@ func (s *Snapshot) Tool(i int) Tool {
 		Lossy:       flags&flagLossy != 0,
 		Approval:    s.record(id, row, flags),
 		ApprovedRaw: s.bytes(row[atApproved:]),
+		Severe:      flags&flagRisky != 0,
 	}
 	for i, hint := range hints(&t.Definition.Annotations) {
 		if said := flags / flagHint >> (2 * i); said&1 != 0 {
@@ -217,7 +243,8 @@ func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record
 	if flags&flagRecord == 0 {
 		return nil
 	}
-	return &approval.Record{
+	r := &approval.Record{
+		Format:       int(flags >> atRecordFormat),
 		Server:       id.Server,
 		Tool:         id.Name,
 		URL:          s.string(row[atURL:]),
@@ -232,7 +259,13 @@ func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record
 		DecidedAt:    readTime(row[atDecidedAt:]),
 		UpdatedAt:    readTime(row[atUpdatedAt:]),
 		Rev:          int64(binary.LittleEndian.Uint64(row[atRev:])),
+		Tell:         flags&flagTell != 0,
 	}
+	if len(row) > endOfRow2 {
+		r.Endorsed = approval.Remembered{Hash: tool.Hash(s.string(row[atEndorsedHash:])), By: s.string(row[atEndorsedBy:]), At: readTime(row[atEndorsedAt:])}
+		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // it was decoded when the snapshot was opened
+	}
+	return r
 }
 
 func (s *Snapshot) findServer(name string) (int, bool) {

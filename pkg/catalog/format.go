@@ -13,25 +13,33 @@ import (
 // The encoding, all numbers little-endian:
 //
 //	header   magic, version, CRC-32C of all that follows it, number of servers and
-//	         tools, sizes of the last three sections
+//	         tools, sizes of the next three sections, number of findings, and the
+//	         version of the rules by which they were found
 //	servers  one row each, by name
 //	tools    one row each, by id
 //	text     names, descriptions, signatures, hashes: what is read as a string
 //	json     definitions
 //	index    the search index
+//	findings one row each, by tool
 //
 // A span is an offset into its section and a length, four bytes each. Rows
 // have a fixed size, so tool i is found without reading those before it.
+//
+// Format 2 is read as well, so that a gateway which was just updated has a catalog until its
+// first sync: it has no findings, and its tool rows end at endOfRow2.
 const (
-	magic      = "PCAT"
-	version    = 2
-	timeSize   = 12 // seconds since 1970, nanoseconds
-	spanSize   = 8
-	atVersion  = len(magic)
-	atSum      = atVersion + 4
-	atCounts   = atSum + 4
-	headerSize = atCounts + 5*4
-	serverSize = spanSize + 4
+	magic       = "PCAT"
+	version     = 3
+	version2    = 2
+	timeSize    = 12 // seconds since 1970, nanoseconds
+	spanSize    = 8
+	atVersion   = len(magic)
+	atSum       = atVersion + 4
+	atCounts    = atSum + 4
+	header2Size = atCounts + 5*4
+	headerSize  = header2Size + 2*4
+	atRules     = headerSize - 4
+	serverSize  = spanSize + 4
 
 	// maxBlob keeps every offset within 31 bits, so that it is an int on every machine.
 	maxBlob = math.MaxInt32
@@ -65,7 +73,33 @@ const (
 	atUpdatedAt = atDecidedAt + timeSize
 	atRev       = atUpdatedAt + timeSize
 	atFlags     = atRev + 8
-	rowSize     = atFlags + 4
+	endOfRow2   = atFlags + 4
+)
+
+// What format 3 has added.
+const (
+	atEndorsedHash = endOfRow2 + spanSize*iota
+	atEndorsedBy
+	atBlocked  // json; empty: nothing is blocked
+	atFindings // not a span: number of the first finding, and how many there are
+	atEndorsedAt
+	rowSize = atEndorsedAt + timeSize
+)
+
+// Where each field of a row of a finding begins.
+const (
+	atCode = spanSize * iota
+	atWhere
+	atText
+	atFrom // four bytes each: from, to
+	atFindingFlags
+	findingSize = atFindingFlags + 4
+)
+
+// Flags of a finding.
+const (
+	flagSevere = 1 << iota
+	flagName   // it is about the name of a member
 )
 
 // Flags of a tool row.
@@ -74,6 +108,10 @@ const (
 	flagRecord   // there is an approval record
 	flagDisabled // and it says disabled
 	flagHint     // from here on two bits for each hint: whether there is one, and what it says
+
+	flagTell       = flagHint << 8 // the note may be told to agents
+	flagRisky      = flagTell << 1 // a finding is severe
+	atRecordFormat = 24            // the bits from here on are the form of the record
 )
 
 // hints returns the hints of a, in the order of their flags.

@@ -146,6 +146,25 @@ func TestRecoverBlocked(t *testing.T) {
 	}
 }
 
+// What is blocked and is not what the server lists now is in the catalog too.
+func TestRecoverEarlierBlocks(t *testing.T) {
+	w := newFixture(t)
+	w.place(map[string]string{"fs": here})
+	for _, description := range []string{"one", "two", "three"} {
+		w.Server("fs").Tools = []string{`{"name":"ok","description":"` + description + `"}`}
+		w.sync()
+		w.Decide("fs:ok", "block")
+	}
+	w.Server("fs").Tools = []string{"ok"}
+	w.sync()
+	want := w.Record("fs:ok").Blocked
+	w.lose(&approvaltest.Mem{Now: w.Clock.Now})
+	w.sync()
+	if got := w.Record("fs:ok").Blocked; len(want) != 3 || !cmp.Equal(want, got) {
+		t.Errorf("blocked %+v, want %+v", got, want)
+	}
+}
+
 // Of a table that was set back to yesterday and what the catalog knows, the stricter holds.
 func TestRecoverStricterOfTwo(t *testing.T) {
 	w := newFixture(t)

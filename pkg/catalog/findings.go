@@ -1,0 +1,132 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// FindingsKnown reports whether the snapshot says what a reviewer should see in its tools, by the
+// rules of this program. If another version of it has made the snapshot, [Tool.Severe] is not to
+// be relied on until the next sync; [Snapshot.Findings] and [Snapshot.Severe] are, and take longer.
+func (s *Snapshot) FindingsKnown() bool { return s.rules == finding.Version }
+
+// Severe reports whether one of the findings of tool i is severe.
+func (s *Snapshot) Severe(i int) bool {
+	if !s.FindingsKnown() {
+		return finding.Severe(s.find(i))
+	}
+	return binary.LittleEndian.Uint32(s.row(i)[atFlags:])&flagRisky != 0
+}
+
+// Findings returns what a reviewer should see in tool i.
+func (s *Snapshot) Findings(i int) []finding.Finding {
+	if !s.FindingsKnown() {
+		return s.find(i)
+	}
+	first, end := span(s.row(i)[atFindings:])
+	var list []finding.Finding
+	for at := first; at < end; at++ {
+		row := s.found[at*findingSize:]
+		flags := binary.LittleEndian.Uint32(row[atFindingFlags:])
+		list = append(list, finding.Finding{
+			Code: s.string(row[atCode:]), Where: s.string(row[atWhere:]), Text: s.string(row[atText:]),
+			From: int(binary.LittleEndian.Uint32(row[atFrom:])), To: int(binary.LittleEndian.Uint32(row[atFrom+4:])),
+			Severe: flags&flagSevere != 0, Name: flags&flagName != 0,
+		})
+	}
+	return list
+}
+
+// find works out the findings of tool i.
+func (s *Snapshot) find(i int) []finding.Finding {
+	t := s.Tool(i)
+	return finding.Of(t.Definition, definitionOf(t.ApprovedRaw), s.names().For(t.ID.Server))
+}
+
+func (s *Snapshot) allNames() finding.Names {
+	return finding.NewNames(func(yield func(tool.ID) bool) {
+		for i := range s.Len() {
+			if !yield(s.ID(i)) {
+				return
+			}
+		}
+	})
+}
+
+// definitionOf returns the approved definition that findings are compared with; nil: there is none.
+func definitionOf(approved json.RawMessage) *tool.Definition {
+	if len(approved) == 0 {
+		return nil
+	}
+	d, err := tool.ReadDefinition(approved)
+	if err != nil { // a record of long ago: there is nothing to compare with
+		return nil
+	}
+	return &d
+}
+
+// checkFindings makes sure that no accessor of what format 3 has added can leave its section, and
+// that no finding is left out.
+func (s *Snapshot) checkFindings() error {
+	if s.rowSize == endOfRow2 {
+		return nil
+	}
+	next := uint64(0)
+	for i := range s.Len() {
+		row := s.row(i)
+		for at := atEndorsedHash; at <= atBlocked; at += spanSize {
+			size := len(s.text)
+			if at == atBlocked {
+				size = len(s.json)
+			}
+			if err := checkSpan(row[at:], size); err != nil {
+				return fmt.Errorf("tool %d: %w", i, err)
+			}
+		}
+		if _, err := decodeBlocked(s.bytes(row[atBlocked:])); err != nil {
+			return fmt.Errorf("tool %d: what is blocked: %w", i, err)
+		}
+		first, end := span(row[atFindings:])
+		if first != next {
+			return fmt.Errorf("tool %d: its findings begin at %d, want %d", i, first, next)
+		}
+		next = end
+	}
+	if n := len(s.found) / findingSize; next != uint64(n) {
+		return fmt.Errorf("%d findings, the tools have %d", n, next)
+	}
+	for at := 0; at < len(s.found); at += findingSize {
+		for field := 0; field < atFrom; field += spanSize {
+			if err := checkSpan(s.found[at+field:], len(s.text)); err != nil {
+				return fmt.Errorf("finding %d: %w", at/findingSize, err)
+			}
+		}
+	}
+	return nil
+}
+
+// encodeBlocked returns what is blocked of a tool as JSON. Hardly any tool has it.
+func encodeBlocked(list []approval.Remembered) []byte {
+	if len(list) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(list)
+	if err != nil { // a time beyond the year 9999, which no store takes
+		return []byte("unknown") // Decode refuses it, so that Build does
+	}
+	return b
+}
+
+func decodeBlocked(b []byte) ([]approval.Remembered, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	var list []approval.Remembered
+	err := json.Unmarshal(b, &list)
+	return list, err
+}
