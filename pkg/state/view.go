@@ -5,6 +5,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
@@ -69,6 +70,12 @@ func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
 // Tool returns tool i as the catalog holds it. What of it may be shown, its
 // status decides: see [View.Description].
 func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
+
+// Findings returns what a reviewer should see in tool i.
+func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
+
+// Severe reports whether one of the findings of tool i is severe.
+func (v *View) Severe(i int) bool { return v.r.snap.Severe(i) }
 
 // Record returns the approval record of tool i as of the state, without definitions; nil: there is
 // none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
