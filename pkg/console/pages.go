@@ -28,6 +28,13 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	for _, verb := range verbs {
 		mux.Handle("POST /admin/tools/{server}/{tool}/"+verb, formOr(next, func(w http.ResponseWriter, r *http.Request) { c.decided(w, r, verb) }))
 	}
+	mux.Handle("GET /admin/tools/{server}/{tool}/history", c.pageOr(next, c.history))
+	mux.Handle("GET /admin/servers", c.pageOr(next, c.servers))
+	mux.Handle("GET /admin/servers/{server}", c.pageOr(next, c.server))
+	mux.Handle("POST /admin/sync", formOr(next, c.sync))
+	mux.Handle("GET /admin/config", c.pageOr(next, c.config))
+	mux.Handle("POST /admin/approvals/restore", formOr(next, c.settle(c.o.Desk.Restore)))
+	mux.Handle("POST /admin/approvals/accept", formOr(next, c.settle(c.o.Desk.Accept)))
 	mux.Handle("/", next)
 	return mux
 }

@@ -71,7 +71,7 @@ type notice struct{ Text, Detail string }
 type navItem struct{ Path, Name string } // Path is below /admin
 
 // nav is what the header leads to.
-var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}}
+var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}, {"servers", "Servers"}, {"config", "Config"}}
 
 // A framed page is one that embeds [Page].
 type framed interface{ frame() *Page }
@@ -162,7 +162,7 @@ func sentence(detail string) string {
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"readable": review.Readable, "words": words, "verb": verb}
+	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "words": words, "verb": verb}
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

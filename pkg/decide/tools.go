@@ -25,6 +25,23 @@ func StatusText(s lock.Status) string {
 	return string(s)
 }
 
+// CountOf returns how many tools have the named status.
+func CountOf(c lock.Counts, status string) int {
+	switch status {
+	case Callable:
+		return c.Callable
+	case string(lock.ServerDisabled):
+		return c.ServerDisabled
+	case string(lock.DisabledByConfig):
+		return c.DisabledByConfig
+	case string(lock.DisabledByUser):
+		return c.DisabledByUser
+	case string(lock.PendingApproval):
+		return c.PendingApproval
+	}
+	return c.DisabledUnknown
+}
+
 // A Tool is everything that is known of one tool.
 type Tool struct {
 	ID          string           `json:"id" doc:"server:tool"`

@@ -1,0 +1,98 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
+
+// How much of each part the page of the config shows.
+const (
+	maxRules     = 60
+	maxRuleTools = 4 // of one rule
+	maxFaults    = 40
+	maxWarnings  = 40
+	maxExposed   = 20
+)
+
+// A configPage shows what is in use of the operator's files, and what is wrong with those stored.
+type configPage struct {
+	Page
+	decide.Config
+	Files    []filePart
+	Others   []filePart
+	Warnings []string
+	Rows     []ruleRow
+	More     struct{ Warnings, Rules int } // that are left out
+	Open     string                        // servers of which no rule denies a tool
+}
+
+// A filePart is one part of what requests read.
+type filePart struct {
+	Name string
+	decide.Part
+	Shown []config.Fault
+	More  int // faults that are left out
+}
+
+// A ruleRow is one rule.
+type ruleRow struct {
+	decide.Rule
+	Link  string // to the tools that are denied
+	Names string
+}
+
+// config shows what is in use.
+func (c *Console) config(w http.ResponseWriter, r *http.Request) { c.showConfig(w, r, nil) }
+
+// showConfig is config, after a form that was refused.
+func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed error) {
+	p, root, status := &configPage{Page: Page{Title: "Config", Here: "config"}, Config: c.o.Desk.Config(r.Context())}, rootOf(r), http.StatusOK
+	s := p.State
+	p.Files = []filePart{partOf("mcp_config.json", s.Config), partOf("policy.cedar", s.Policy)}
+	p.Others = []filePart{partOf("tool catalog", s.Catalog), partOf("approvals", s.Approvals)}
+	p.Warnings = s.Warnings[:min(len(s.Warnings), maxWarnings)]
+	p.More.Warnings, p.More.Rules = len(s.Warnings)-len(p.Warnings), max(0, len(p.Rules)-maxRules)
+	for _, rule := range p.Rules[:min(len(p.Rules), maxRules)] {
+		row := ruleRow{Rule: rule, Names: text.List(rule.Tools, maxRuleTools)}
+		if n := rule.Always + rule.Some; n > len(rule.Tools) {
+			row.Names = text.List(rule.Tools[:min(len(rule.Tools), maxRuleTools)], maxRuleTools) + " and " + strconv.Itoa(n-min(len(rule.Tools), maxRuleTools)) + " more"
+		}
+		if !rule.Allow && rule.Always+rule.Some > 0 {
+			row.Link = withQuery(root+"admin/tools", url.Values{}, "status", string(lock.DisabledByConfig), "server", rule.Server)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	p.Open = text.List(p.Exposed, maxExposed)
+	if failed != nil {
+		e := c.o.Desk.Explain(r.Context(), "config", failed)
+		status, p.Problem = e.Status, sentence(e.Detail)
+	}
+	if n, err := strconv.Atoi(r.URL.Query().Get("settled")); err == nil {
+		p.Message = text.Count(n, "approval record") + " settled."
+	}
+	c.render(w, r, status, "config", p)
+}
+
+func partOf(name string, part decide.Part) filePart {
+	shown := part.Faults[:min(len(part.Faults), maxFaults)]
+	return filePart{name, part, shown, len(part.Faults) - len(shown)}
+}
+
+// settle returns the handler of a form that decides about every lost record.
+func (c *Console) settle(how func(context.Context) (decide.Settlement, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		done, err := how(r.Context())
+		if err != nil {
+			c.showConfig(w, r, err)
+			return
+		}
+		leadTo(w, http.StatusSeeOther, "../config?settled="+strconv.Itoa(done.Count))
+	}
+}

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
+
+// A historyPage shows what was done about one tool.
+type historyPage struct {
+	Page
+	History decide.History
+	Tool    string // address of the page about the tool
+	First   string // address of the newest events; "": these are they
+	More    string // address of older ones; "": there are none
+}
+
+// history shows one page of what was done about a tool.
+func (c *Console) history(w http.ResponseWriter, r *http.Request) {
+	query, err := onlyAfter(r)
+	if err != nil {
+		c.failed(w, r, "history", err)
+		return
+	}
+	id := idOf(r)
+	h, err := c.o.Desk.History(r.Context(), id, decide.Paging{Limit: defaultPage, After: query})
+	if err != nil {
+		c.failed(w, r, "history", err)
+		return
+	}
+	p := &historyPage{Page: Page{Title: "History of " + id.String(), Here: "tools"}, History: h}
+	p.Tool = toolLink(rootOf(r), id, nil)
+	if query != "" {
+		p.First = p.Tool + "/history"
+	}
+	if h.Next.Next != "" {
+		p.More = withQuery(p.Tool+"/history", map[string][]string{}, "after", h.Next.Next)
+	}
+	c.render(w, r, http.StatusOK, "history", p)
+}
+
+// onlyAfter returns the place at which a page of a list begins that has no filter. What else stands in
+// its address, others says.
+func onlyAfter(r *http.Request, others ...string) (string, error) {
+	query := r.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if name != "after" && !slices.Contains(others, name) {
+			return "", refused(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is no parameter of this list; it takes after")
+		}
+	}
+	return query.Get("after"), nil
+}
+
+// deed says in words what an action did.
+func deed(action string) string {
+	if s, ok := deeds[action]; ok {
+		return s
+	}
+	return action
+}
+
+var deeds = map[string]string{
+	approval.ActionBaseline: "approved with the first list of the server",
+	approval.ActionObserve:  "seen for the first time; it waits",
+	approval.ActionChange:   "the definition changed",
+	approval.ActionRestore:  "the definition is the approved one again",
+	approval.ActionMove:     "the server is at another address; what was approved there does not count here",
+	approval.ActionRename:   "the server has another name; what was decided under the old one holds",
+	approval.ActionRecover:  "the store had lost the record; it is back from the catalog",
+	approval.ActionRemember: "approved again, as a person approved this definition earlier",
+	approval.ActionApprove:  "approved",
+	approval.ActionDisable:  "disabled",
+	approval.ActionEnable:   "enabled",
+	approval.ActionBlock:    "blocked",
+	approval.ActionUnblock:  "unblocked",
+	approval.ActionUndo:     "took back the last decision",
+
+	approval.ActionKeepRestored: "settled a lost record: what the catalog knew holds",
+	approval.ActionAcceptStore:  "settled a lost record: what the store had holds",
+}

@@ -1,0 +1,133 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
+
+// maxSyncParts is how many servers a failed sync names.
+const maxSyncParts = 20
+
+// A serversPage is the list of the servers.
+type serversPage struct {
+	Page
+	Servers []serverRow
+	State   decide.Freshness
+	CanSync bool
+	Parts   []decide.Cause // of a sync that failed
+	Rest    int            // parts that are left out
+	First   string         // address of the first page; "": this is it
+	More    string         // address of the next one; "": this is the last
+}
+
+// A serverRow is one server of the list.
+type serverRow struct {
+	decide.Server
+	Link  string
+	Tools []statusCount
+}
+
+// A statusCount leads to the tools of a server with one status.
+type statusCount struct {
+	Status, Link string
+	Tools        int
+}
+
+// A serverPage shows one server.
+type serverPage struct {
+	Page
+	decide.ServerDetail
+	All     string // address of its tools
+	Counts  []statusCount
+	CanSync bool
+}
+
+// servers shows one page of the servers.
+func (c *Console) servers(w http.ResponseWriter, r *http.Request) { c.serverList(w, r, nil) }
+
+// serverList is servers, after a sync that failed.
+func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed error) {
+	after, err := onlyAfter(r, "sync", "new", "changed")
+	root, status := rootOf(r), http.StatusOK
+	p := &serversPage{Page: Page{Title: "Servers", Here: "servers"}, State: c.o.Desk.Freshness(r.Context()), CanSync: c.o.Desk.CanSync()}
+	var next decide.Next
+	var list []decide.Server
+	if err == nil {
+		list, next, err = c.o.Desk.Servers(r.Context(), decide.Paging{Limit: defaultPage, After: after})
+	}
+	if err != nil {
+		c.failed(w, r, "servers", err)
+		return
+	}
+	for _, s := range list {
+		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), countsOf(root, s.Name, s.Tools)})
+	}
+	if after != "" {
+		p.First = root + "admin/servers"
+	}
+	if next.Next != "" {
+		p.More = withQuery(root+"admin/servers", url.Values{}, "after", next.Next)
+	}
+	if failed != nil {
+		e := c.o.Desk.Explain(r.Context(), "sync", failed)
+		status, p.Problem = e.Status, sentence(e.Detail)
+		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxSyncParts)], max(0, len(e.Parts)-maxSyncParts)
+	}
+	p.Message = syncMessage(r.URL.Query())
+	c.render(w, r, status, "servers", p)
+}
+
+// server shows one server.
+func (c *Console) server(w http.ResponseWriter, r *http.Request) {
+	s, err := c.o.Desk.Server(r.Context(), r.PathValue("server"))
+	if err != nil {
+		c.failed(w, r, "server", err)
+		return
+	}
+	root := rootOf(r)
+	c.render(w, r, http.StatusOK, "server", &serverPage{
+		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r.URL.Query())}, ServerDetail: s, CanSync: c.o.Desk.CanSync(),
+		All: withQuery(root+"admin/tools", url.Values{}, "server", s.Name), Counts: countsOf(root, s.Name, s.Tools),
+	})
+}
+
+// sync asks every server for its tools now, or has that started.
+func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
+	report, err := c.o.Desk.Sync(r.Context())
+	switch {
+	case err != nil:
+		c.serverList(w, r, err)
+	case report.Pending:
+		leadTo(w, http.StatusSeeOther, "./servers?sync=started")
+	default:
+		leadTo(w, http.StatusSeeOther, withQuery("./servers", url.Values{}, "sync", "done", "new", strconv.Itoa(report.New), "changed", strconv.Itoa(report.Changed)))
+	}
+}
+
+// syncMessage says what a sync has done to which the address leads back.
+func syncMessage(query url.Values) string {
+	switch query.Get("sync") {
+	case "started":
+		return "A sync was started elsewhere. It may take a minute; this page shows its result when it is read again after that."
+	case "done":
+		fresh, _ := strconv.Atoi(query.Get("new"))
+		changed, _ := strconv.Atoi(query.Get("changed"))
+		return "Every enabled server was asked: " + text.Count(fresh, "new tool") + ", " + text.Count(changed, "changed one") + "."
+	}
+	return ""
+}
+
+// countsOf returns how many of a server's tools have which status, those that wait first.
+func countsOf(root, server string, counts lock.Counts) (out []statusCount) {
+	for _, status := range decide.Statuses() {
+		if n := decide.CountOf(counts, status); n > 0 {
+			out = append(out, statusCount{status, withQuery(root+"admin/tools", url.Values{}, "server", server, "status", status), n})
+		}
+	}
+	return out
+}
