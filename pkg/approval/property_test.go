@@ -294,6 +294,9 @@ func TestBlocksOutliveLosses(t *testing.T) {
 			versions = append(versions, *l.record)
 		}
 		known := inCatalog(*l.record)
+		if rng.IntN(2) == 0 {
+			known.Blocked = l.record.Blocked
+		}
 		old := versions[rng.IntN(len(versions))]
 		stored := &old
 		if rng.IntN(4) == 0 {
@@ -306,10 +309,12 @@ func TestBlocksOutliveLosses(t *testing.T) {
 		if known.State == approval.Blocked {
 			blocked[known.CurrentHash] = true
 		}
+		lists := known.Blocked
 		if stored != nil {
-			for _, m := range stored.Blocked {
-				blocked[m.Hash] = true
-			}
+			lists = slices.Concat(lists, stored.Blocked)
+		}
+		for _, m := range lists {
+			blocked[m.Hash] = true
 		}
 		r, _ := approval.Recover(stored, &known, now)
 		var err error

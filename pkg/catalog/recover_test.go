@@ -116,6 +116,11 @@ func TestRecoverBlocked(t *testing.T) {
 				w.Decide("fs:ok", "block")
 				return &approvaltest.Mem{Now: w.Clock.Now}
 			},
+			"lost, while the server lists another definition": func(w *fixture) *approvaltest.Mem {
+				w.Decide("fs:ok", "block")
+				w.Server("fs").Tools = []string{`{"name":"ok","title":"other"}`}
+				return &approvaltest.Mem{Now: w.Clock.Now}
+			},
 			"set back to before the block": func(w *fixture) *approvaltest.Mem {
 				yesterday := w.Approvals.Copy()
 				w.Decide("fs:ok", "block")
@@ -138,6 +143,8 @@ func TestRecoverBlocked(t *testing.T) {
 			if how != nil {
 				w.settle(how)
 			}
+			w.Server("fs").Tools = []string{"ok"}
+			w.sync()
 			r := w.Record("fs:ok")
 			if r.State != approval.Blocked || len(r.Blocked) != 1 || r.Blocked[0].By != "ann" {
 				t.Errorf("%s: %s, blocked %+v", name, r.State, r.Blocked)

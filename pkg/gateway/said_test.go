@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,39 @@ func TestCallSaid(t *testing.T) {
 			}
 			gw.sentNothing()
 		})
+	}
+}
+
+// Discovery tells it as of the catalog: a decision that is newer is known without its text.
+func TestDiscoverySaid(t *testing.T) {
+	gw := serving(t, "", "", def("read", "Reads.", readOnly), def("write", "Writes.", readOnly))
+	gw.DecideSaying("s:read", "disable", approval.Said{Actor: "kim", Note: "use\nstaging", Tell: true})
+	gw.DecideSaying("s:write", "disable", approval.Said{Actor: "kim", Note: "nobody's business"})
+	notes := func() (found, described string) {
+		gw.Clock.Wait(time.Minute)
+		f := gw.search(`{"query":"read write","include_disabled":true}`)
+		d := require.JSON[struct{ Tools []struct{ Note string } }](t, json.RawMessage(gw.Call("describe_tools", `{"names":["s:read","s:write"]}`).Text))
+		if len(f.Disabled) != 2 || len(d.Tools) != 2 {
+			t.Fatalf("found %s, described %+v", f.Raw, d)
+		}
+		for n, locked := range f.Disabled {
+			found, described = found+locked.Note, described+d.Tools[n].Note
+		}
+		return found, described
+	}
+	if found, described := notes(); found+described != "" {
+		t.Errorf("before a sync: found %q, described %q", found, described)
+	}
+	gw.Sync()
+	if found, described := notes(); found != "kim: use staging" || described != found {
+		t.Errorf("after a sync: found %q, described %q", found, described)
+	}
+	gw.Decide("s:read", "enable")
+	gw.Decide("s:write", "enable")
+	gw.Sync()
+	gw.Clock.Wait(time.Minute)
+	if f := gw.search(`{"query":"read write","include_disabled":true}`); len(f.Tools) != 2 || strings.Contains(f.Raw, "kim") {
+		t.Errorf("callable: %s", f.Raw)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -18,42 +19,69 @@ type decision struct {
 	last         json.RawMessage // else the definition last approved, if there is one
 }
 
+// A subject is what a record is held against: a tool as it is configured and listed now.
+type subject struct {
+	server config.Server
+	hash   tool.Hash
+	wait   bool // of a severe definition no approval counts but a person's of that very one
+	severe bool // and this one is, or may be
+}
+
+// subject returns what the record of t, the configured tool i, is held against. A catalog that does not
+// know its findings may have severe ones everywhere.
+func (inv *inventory) subject(i int, t catalog.Tool) subject {
+	wait := inv.cfg.Review.Findings == "wait"
+	return subject{
+		server: inv.cfg.Servers[inv.rows[i].server], hash: t.Definition.Hash,
+		wait: wait, severe: wait && (t.Severe || !inv.snap.FindingsKnown()),
+	}
+}
+
 // decide returns the decision about every tool, by number. If unknown is true, nothing is
 // known of what people decided.
 func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision {
 	out := make([]decision, len(inv.rows))
 	for i, r := range inv.rows {
-		if r.server < 0 {
-			continue
-		}
-		t, server := inv.snap.Tool(i), inv.cfg.Servers[r.server]
-		d, off := &out[i], approval.Mode(server.Approval) == approval.Off
-		if unknown {
-			d.current = off
-			continue
-		}
-		record := since.Record(t.ID, t.Approval)
-		d.userDisabled, d.approved = factsOf(record, server, t.Definition.Hash)
-		d.current = off
-		if record != nil { // what somebody blocked is never shown
-			d.current = record.ApprovedHash == t.Definition.Hash || off && !record.IsBlocked(t.Definition.Hash)
-		}
-		if !d.current && record != nil && record.ApprovedHash != "" && t.Approval != nil && record.ApprovedHash == t.Approval.ApprovedHash {
-			d.last = t.ApprovedRaw // the catalog has the text of this approval alone
+		if r.server >= 0 {
+			t := inv.snap.Tool(i)
+			out[i] = decideOne(t, inv.subject(i, t), since, unknown)
 		}
 	}
 	return out
 }
 
+func decideOne(t catalog.Tool, what subject, since *approval.Decisions, unknown bool) (d decision) {
+	off := approval.Mode(what.server.Approval) == approval.Off
+	d.current = off && !what.severe
+	if unknown {
+		return d
+	}
+	record := since.Record(t.ID, t.Approval)
+	d.userDisabled, d.approved = factsOf(record, what)
+	if record == nil {
+		return d
+	}
+	endorsed := record.Endorsement().Hash
+	approved := record.ApprovedHash == what.hash || off && !record.IsBlocked(what.hash) // what somebody blocked is never shown
+	d.current = approved && (!what.severe || endorsed == what.hash)
+	switch {
+	case d.current, record.ApprovedHash == "", t.Approval == nil, record.ApprovedHash != t.Approval.ApprovedHash:
+	case what.wait && endorsed != record.ApprovedHash: // its findings are not known
+	default:
+		d.last = t.ApprovedRaw // the catalog has the text of this approval alone
+	}
+	return d
+}
+
 // factsAt returns what is decided about a tool, by its record in the store (nil: there is
 // none) and by what is known of it. If the store lost what is known, or was set back to
 // before it, the stricter of the two holds.
-func factsAt(stored, known *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
-	userDisabled, approved = factsOf(stored, server, hash)
+func factsAt(stored, known *approval.Record, what subject) (userDisabled, approved lock.Fact) {
+	userDisabled, approved = factsOf(stored, what)
 	if !approval.IsLost(stored, known) {
 		return userDisabled, approved
 	}
-	wasDisabled, wasApproved := factsOf(known, server, hash)
+	wasDisabled, wasApproved := factsOf(known, what)
 	if stored == nil {
 		return wasDisabled, wasApproved
 	}
@@ -74,23 +102,27 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 // factsOf is [approval.Facts] for a tool of the server as it is configured now.
 // What was approved at another URL was said by another server: it does not
 // count from the moment the config names the new one, not only from the next sync.
-func factsOf(record *approval.Record, server config.Server, hash tool.Hash) (userDisabled, approved lock.Fact) {
-	mode := approval.Mode(server.Approval)
-	userDisabled, approved = approval.Facts(record, mode, hash)
-	if mode != approval.Off && record != nil && record.URL != "" && !approval.SameServer(record.URL, server.URL) {
+func factsOf(record *approval.Record, what subject) (userDisabled, approved lock.Fact) {
+	mode := approval.Mode(what.server.Approval)
+	userDisabled, approved = approval.Facts(record, mode, what.hash)
+	elsewhere := record != nil && record.URL != "" && !approval.SameServer(record.URL, what.server.URL)
+	switch {
+	case elsewhere && mode != approval.Off:
 		approved = lock.No
+	case what.severe && approved == lock.Yes:
+		approved = lock.FactOf(!elsewhere && record != nil && what.hash != "" && record.Endorsement().Hash == what.hash)
 	}
 	return userDisabled, approved
 }
 
 // said returns what the person who decided last lets agents know about a lock that people can take
 // away. What was said about another server's tool is not passed on.
-func said(record *approval.Record, server config.Server, hash tool.Hash, s lock.Status) string {
+func said(record *approval.Record, what subject, s lock.Status) string {
 	switch {
 	case record == nil || s != lock.DisabledByUser && s != lock.PendingApproval:
 		return ""
-	case record.URL != "" && !approval.SameServer(record.URL, server.URL):
+	case record.URL != "" && !approval.SameServer(record.URL, what.server.URL):
 		return ""
 	}
-	return record.Told(hash)
+	return record.Told(what.hash)
 }

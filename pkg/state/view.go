@@ -117,30 +117,30 @@ func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 // record as it is in the store now; nil: there is none. A call decides by it, so that a
 // decision counts at once. What the store lost of what was known before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
-	known, hash := v.known(i)
-	disabled, approved := factsAt(r, known, v.Server(i).Config, hash)
+	known, what := v.known(i)
+	disabled, approved := factsAt(r, known, what)
 	return v.facts(i, v.Verdict(i), disabled, approved)
 }
 
-// known returns the approval record of tool i as far as it is held, nil if there is none, and the
-// hash of its definition.
-func (v *View) known(i int) (*approval.Record, tool.Hash) {
+// known returns the approval record of tool i as far as it is held, nil if there is none, and what
+// it is held against.
+func (v *View) known(i int) (*approval.Record, subject) {
 	t := v.r.snap.Tool(i)
-	return v.r.decided.Record(t.ID, t.Approval), t.Definition.Hash
+	return v.r.decided.Record(t.ID, t.Approval), v.r.inventory.subject(i, t)
 }
 
 // Said returns what the person who decided last about the visible tool i lets agents know while its
 // status is s, in one line; "" if that is nothing. What was decided since the catalog was made is
 // held without any text, so nothing is said of it.
 func (v *View) Said(i int, s lock.Status) string {
-	record, hash := v.known(i)
-	return said(record, v.Server(i).Config, hash, s)
+	record, what := v.known(i)
+	return said(record, what, s)
 }
 
 // SaidAt is [View.Said] by the approval record as it is in the store now; nil: it is not known.
 func (v *View) SaidAt(i int, s lock.Status, r *approval.Record) string {
-	_, hash := v.known(i)
-	return said(r, v.Server(i).Config, hash, s)
+	_, what := v.known(i)
+	return said(r, what, s)
 }
 
 // FactsWithout is [View.FactsAt] with nothing known of people's decisions.
