@@ -11,7 +11,7 @@ import (
 type moment struct {
 	ISO  string // for programs; "": it is not known
 	Full string // to the second
-	Text string // how long ago; of a time long ago, the day
+	Text string // how long ago, or until then; of a time far away, the day
 }
 
 // Time returns a time as people read it.
@@ -23,21 +23,30 @@ func (p *Page) Time(t time.Time) moment {
 	return moment{t.Format(time.RFC3339), t.Format("2 January 2006, 15:04:05 UTC"), ago(p.now.Sub(t), t)}
 }
 
-// ago returns how long ago t was.
+// ago returns how long ago t was, or how long it is until then.
 func ago(d time.Duration, t time.Time) string {
-	switch {
-	case d < 0: // clocks differ
+	switch far := d.Abs(); {
+	case far >= 30*24*time.Hour:
+		return t.Format("2 Jan 2006")
+	case d > -time.Minute && d < 0: // clocks differ
 		return "now"
-	case d < time.Minute:
-		return strconv.Itoa(int(d/time.Second)) + " s ago"
-	case d < time.Hour:
-		return strconv.Itoa(int(d/time.Minute)) + " min ago"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d/time.Hour)) + " h ago"
-	case d < 30*24*time.Hour:
-		return strconv.Itoa(int(d/(24*time.Hour))) + " days ago"
+	case d < 0:
+		return "in " + length(far)
 	}
-	return t.Format("2 Jan 2006")
+	return length(d) + " ago"
+}
+
+// length returns how long d is, in one unit.
+func length(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + " days"
 }
 
 // Count returns n with its noun.

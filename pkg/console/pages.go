@@ -35,6 +35,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("GET /admin/config", c.pageOr(next, c.config))
 	mux.Handle("POST /admin/approvals/restore", formOr(next, c.settle(c.o.Desk.Restore)))
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.settle(c.o.Desk.Accept)))
+	c.ownPages(mux, next)
 	mux.Handle("/", next)
 	return mux
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,12 +57,14 @@ type Page struct {
 
 	Root    string // relative address of what /admin lies in: "./", "../", …
 	Actor   string // who is let in; "": nobody, and the page shows nothing of the gateway
+	OSUser  bool   // whom a gateway on one machine belongs to
 	SignOut bool   // the browser is signed in
 	CSRF    string // proof that a form is ours
 	Keys    bool   // single keys are commands
 	Waiting int    // tools that wait for a decision
 	Banner  []notice
 	now     time.Time
+	tokens  bool // there are agent tokens
 }
 
 // A notice is a line above every page: something that is wrong with what is in use.
@@ -79,7 +82,12 @@ type framed interface{ frame() *Page }
 func (p *Page) frame() *Page { return p }
 
 // Nav returns the entries of the navigation.
-func (p *Page) Nav() []navItem { return nav }
+func (p *Page) Nav() []navItem {
+	if p.tokens {
+		return append(slices.Clip(nav), navItem{"tokens", "Tokens"})
+	}
+	return nav
+}
 
 // At returns the address of something below /admin.
 func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("admin/"+below, "/") }
@@ -106,7 +114,8 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
-	p.Actor, p.SignOut, p.CSRF = who.actor, who.session != nil, who.csrf
+	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.actor, isOSUser(who.session), who.session != nil, who.csrf
+	p.tokens = c.o.Tokens != nil
 	p.now = c.o.Now()
 	if p.Actor == "" {
 		return
