@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -107,6 +108,11 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 		return nil, d.errStale(v, r, dec) // which says more than that the record is another
 	case dec.Rev != 0 && dec.Rev != r.Rev:
 		return nil, d.errDecided(v, r, dec)
+	}
+	if dec.Action == approval.ActionApprove && strings.TrimSpace(dec.Note) == "" {
+		if list := findingsOf(v, r); finding.Severe(list) {
+			return nil, errUnexplained(list)
+		}
 	}
 	next, entry, err := dec.apply(*r, ActorOf(ctx), d.o.Now())
 	if err == nil {

@@ -16,12 +16,13 @@ import (
 
 // A Filter chooses tools and says in which order they are listed. The zero Filter chooses all.
 type Filter struct {
-	Status string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
-	State  string `query:"state" enum:"new,changed,approved,blocked" doc:"only tools whose current definition is in this state"`
-	Server string `query:"server" doc:"only tools of this server"`
-	Tier   string `query:"tier" enum:"read,write,destructive" doc:"only tools of this tier"`
-	Q      string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter"`
-	Sort   string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
+	Status  string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
+	State   string `query:"state" enum:"new,changed,approved,blocked" doc:"only tools whose current definition is in this state"`
+	Server  string `query:"server" doc:"only tools of this server"`
+	Tier    string `query:"tier" enum:"read,write,destructive" doc:"only tools of this tier"`
+	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,imperative,other_tool,sibling,key_path,context,markup,letters,url,encoded,size,script" doc:"only tools in whose definition this was found"`
+	Q       string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter"`
+	Sort    string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
 }
 
 // The orders of a list.
@@ -67,7 +68,7 @@ func Sorts() []string { return []string{ByRisk, ByID, ByNewest, ByOldest} }
 // parameters returns the fields of f by the names of their query parameters.
 func (f *Filter) parameters() map[string]*string {
 	return map[string]*string{
-		"status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "q": &f.Q, "sort": &f.Sort,
+		"status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "finding": &f.Finding, "q": &f.Q, "sort": &f.Sort,
 	}
 }
 
@@ -122,6 +123,7 @@ func (f Filter) check(servers []state.Server) error {
 		{"status", f.Status, Statuses()},
 		{"state", f.State, States()},
 		{"tier", f.Tier, Tiers()},
+		{"finding", f.Finding, Findings()},
 		{"sort", f.Sort, Sorts()},
 		{"server", f.Server, names},
 	} {
@@ -144,7 +146,7 @@ func (f Filter) check(servers []state.Server) error {
 }
 
 // maxNamed is how many values a refusal names.
-const maxNamed = 20
+const maxNamed = 30
 
 // check refuses a page of a size that no list has.
 func (p Paging) check() error {

@@ -16,22 +16,24 @@ import (
 
 // A Row is one tool in a list.
 type Row struct {
-	ID      string    `json:"id" doc:"server:tool"`
-	Server  string    `json:"server"`
-	Name    string    `json:"name"`
-	Status  string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
-	State   string    `json:"state" enum:"new,changed,approved,blocked" doc:"of the definition that the catalog holds"`
-	Tier    tool.Tier `json:"tier" enum:"read,write,destructive"`
-	Hash    tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
-	Rev     int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
-	Since   time.Time `json:"since,omitzero" doc:"since when the tool is as it is; of one that waits, since when it does"`
-	Title   string    `json:"title,omitempty"`
-	Summary string    `json:"summary,omitempty" doc:"first sentence of the description"`
-	Change  string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes"`
-	By      string    `json:"by,omitempty" doc:"who decided last"`
-	At      time.Time `json:"at,omitzero" doc:"when"`
-	Note    string    `json:"note,omitempty" doc:"of that decision"`
-	Lost    bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
+	ID       string    `json:"id" doc:"server:tool"`
+	Server   string    `json:"server"`
+	Name     string    `json:"name"`
+	Status   string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
+	State    string    `json:"state" enum:"new,changed,approved,blocked" doc:"of the definition that the catalog holds"`
+	Tier     tool.Tier `json:"tier" enum:"read,write,destructive"`
+	Hash     tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
+	Rev      int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
+	Since    time.Time `json:"since,omitzero" doc:"since when the tool is as it is; of one that waits, since when it does"`
+	Title    string    `json:"title,omitempty"`
+	Summary  string    `json:"summary,omitempty" doc:"first sentence of the description"`
+	Change   string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes"`
+	Findings int       `json:"findings,omitempty" doc:"how many things in the definition a reviewer should look at"`
+	Severe   []string  `json:"severe,omitempty" doc:"codes of those that are severe: approving such a definition needs a note"`
+	By       string    `json:"by,omitempty" doc:"who decided last"`
+	At       time.Time `json:"at,omitzero" doc:"when"`
+	Note     string    `json:"note,omitempty" doc:"of that decision"`
+	Lost     bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
 }
 
 // A Page is a part of the list that a [Filter] chooses.
@@ -44,10 +46,11 @@ type Page struct {
 
 // Facets are the values of each filter that some tool has, in the order in which people choose them.
 type Facets struct {
-	Status []Facet `json:"status" nullable:"false"`
-	State  []Facet `json:"state" nullable:"false"`
-	Server []Facet `json:"server" nullable:"false"`
-	Tier   []Facet `json:"tier" nullable:"false"`
+	Status  []Facet `json:"status" nullable:"false"`
+	State   []Facet `json:"state" nullable:"false"`
+	Server  []Facet `json:"server" nullable:"false"`
+	Tier    []Facet `json:"tier" nullable:"false"`
+	Finding []Facet `json:"finding" nullable:"false" doc:"a tool counts for each of its findings"`
 }
 
 // A Facet is how many tools have a value.
@@ -85,7 +88,7 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	return out, nil
 }
 
-// facets are the filters of which the values are counted.
+// facets are the filters of which a tool has one value.
 const (
 	byStatus = iota
 	byState
@@ -94,15 +97,21 @@ const (
 	facets
 )
 
+// A tally counts tools by the values of each filter.
+type tally struct {
+	by    [facets]map[string]int
+	found map[found]int
+}
+
 // choose returns those of list that f chooses, how many of them come before the place start of
 // list, and the facets.
 func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
-	want := [facets]string{f.Status, f.State, f.Server, f.Tier}
-	var tally [facets]map[string]int
-	for i := range tally {
-		tally[i] = map[string]int{}
+	want, bit := [facets]string{f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
+	counts := tally{found: map[found]int{}}
+	for i := range counts.by {
+		counts.by[i] = map[string]int{}
 	}
-	words := strings.Fields(strings.ToLower(f.Q))
+	words, finds := strings.Fields(strings.ToLower(f.Q)), t.found()
 	var text []string
 	if len(words) > 0 {
 		text = t.text()
@@ -112,31 +121,50 @@ func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen [
 			continue
 		}
 		has := [facets]string{StatusText(v.Status(i)), stateText(v.ApprovalState(i)), v.ID(i).Server, v.Tier(i).String()}
-		misses, missed := 0, 0
+		misses, missed := 0, -1
 		for n := range has {
 			if want[n] != "" && want[n] != has[n] {
 				misses, missed = misses+1, n
 			}
 		}
-		switch misses {
-		case 0:
+		switch fits := finds[i].has(bit); {
+		case misses == 0:
+			counts.found[finds[i]]++
+			if !fits {
+				continue
+			}
 			for n := range has {
-				tally[n][has[n]]++
+				counts.by[n][has[n]]++
 			}
 			if chosen = append(chosen, i); place < start {
 				from++
 			}
-		case 1: // another value of this one filter would choose it
-			tally[missed][has[missed]]++
+		case misses == 1 && fits: // another value of this one filter would choose it
+			counts.by[missed][has[missed]]++
 		}
 	}
+	return chosen, from, counts.facets(f, v)
+}
+
+// facets returns what was counted.
+func (c tally) facets(f Filter, v *state.View) Facets {
 	servers := make([]string, len(v.Servers()))
 	for n, s := range v.Servers() {
 		servers[n] = s.Config.Name
 	}
-	return chosen, from, Facets{
-		Status: facetsOf(Statuses(), tally[byStatus], f.Status), State: facetsOf(States(), tally[byState], f.State),
-		Server: facetsOf(servers, tally[byServer], f.Server), Tier: facetsOf(Tiers(), tally[byTier], f.Tier),
+	finds := map[string]int{}
+	for _, value := range Findings() {
+		bit := bitOf(value)
+		for f, n := range c.found {
+			if f.has(bit) {
+				finds[value] += n
+			}
+		}
+	}
+	return Facets{
+		Status: facetsOf(Statuses(), c.by[byStatus], f.Status), State: facetsOf(States(), c.by[byState], f.State),
+		Server: facetsOf(servers, c.by[byServer], f.Server), Tier: facetsOf(Tiers(), c.by[byTier], f.Tier),
+		Finding: facetsOf(Findings(), finds, f.Finding),
 	}
 }
 
@@ -205,6 +233,11 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 		row.State, row.Rev, row.Since, row.Lost = stateText(r.State), r.Rev, r.UpdatedAt, r.Lost != nil
 		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
+		}
+	}
+	for _, f := range v.Findings(i) {
+		if row.Findings++; f.Severe && !slices.Contains(row.Severe, f.Code) {
+			row.Severe = append(row.Severe, f.Code)
 		}
 	}
 	switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -26,6 +27,7 @@ type table struct {
 
 	orders map[string]*order
 	text   func() []string // by number: what is searched, in lower case
+	found  func() []found  // by number
 }
 
 // An order is one order of the tools.
@@ -47,6 +49,7 @@ func (d *Desk) table(st *state.State, v *state.View) *table {
 		t.orders[name] = &order{}
 	}
 	t.text = sync.OnceValue(t.texts)
+	t.found = sync.OnceValue(func() []found { return t.findings(v) })
 	d.tables.last = t
 	return t
 }
@@ -81,7 +84,7 @@ func (t *table) key(name string, v *state.View, i int) int64 {
 	approved, _, updated, ok := t.snap.Standing(i)
 	switch name {
 	case ByRisk:
-		return risk(approved, v.Tier(i))
+		return risk(approved, v.Tier(i), t.found()[i])
 	case ByNewest, ByOldest:
 		if !ok {
 			return 0
@@ -94,11 +97,26 @@ func (t *table) key(name string, v *state.View, i int) int64 {
 	return 0
 }
 
-// risk returns the rank of a tool in the order of the closest look: first what changed after
-// somebody had approved it, then by tier.
-func risk(s approval.State, tier tool.Tier) int64 {
+// risk returns the rank of a tool in the order of the closest look: first what has a severe finding,
+// then what changed after somebody had approved it, then by tier and number of findings.
+func risk(s approval.State, tier tool.Tier, f found) int64 {
 	rank := int64(slices.Index(States(), stateText(s)))
-	return rank<<8 | int64(tier)
+	if f&foundSevere == 0 {
+		rank |= 1 << 8
+	}
+	return rank<<16 | int64(tier)<<8 | int64(255-f.count())
+}
+
+// findings returns which findings each tool has.
+func (t *table) findings(v *state.View) []found {
+	if t.snap == nil {
+		return nil
+	}
+	out, codes := make([]found, t.snap.Len()), finding.Codes()
+	for _, i := range t.tools {
+		out[i] = foundOf(v, i, codes)
+	}
+	return out
 }
 
 // after returns the place in o of the first tool that comes after the key and id.

@@ -58,6 +58,7 @@ type Tool struct {
 	Definition  json.RawMessage  `json:"definition,omitempty" doc:"as the server sent it last"`
 	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
 	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
+	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, what is severe first; approving a definition with a severe one needs a note"`
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
 }
 
@@ -176,6 +177,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	if len(out.Approved) > 0 {
 		out.Change = changeOf(out.Approved, out.Definition)
 	}
+	out.Findings = shownFindings(findingsOf(v, r))
 	out.Actions = out.actions()
 	return out
 }

@@ -1,0 +1,122 @@
+package decide
+
+import (
+	"math/bits"
+	"net/http"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Finding is one thing in a definition that a reviewer should look at.
+type Finding struct {
+	finding.Finding
+	Message string `json:"message" doc:"what it is, in one sentence"`
+}
+
+// What [Filter.Finding] can be, beside the codes.
+const (
+	FindingAny    = "any"
+	FindingSevere = "severe"
+	FindingNone   = "none"
+)
+
+// Findings returns what [Filter.Finding] can be.
+func Findings() []string {
+	return append([]string{FindingSevere, FindingAny, FindingNone}, finding.Codes()...)
+}
+
+// found is which findings a tool has: one bit for each code, then these.
+type found uint64
+
+const (
+	foundSevere found = 1 << 63
+	foundAny    found = 1 << 62
+	foundNone   found = 1 << 61
+)
+
+// has reports whether a tool is one of those that a filter's value chooses.
+func (f found) has(bit found) bool { return bit == 0 || f&bit != 0 }
+
+// count returns of how many kinds the findings are.
+func (f found) count() int {
+	return bits.OnesCount64(uint64(f &^ (foundSevere | foundAny | foundNone)))
+}
+
+// bitOf returns the bit of a filter's value; 0 is that of "".
+func bitOf(value string) found {
+	switch value {
+	case "":
+		return 0
+	case FindingAny:
+		return foundAny
+	case FindingSevere:
+		return foundSevere
+	case FindingNone:
+		return foundNone
+	}
+	return 1 << slices.Index(finding.Codes(), value)
+}
+
+// foundOf returns which findings tool i has.
+func foundOf(v *state.View, i int, codes []string) found {
+	list := v.Findings(i)
+	if len(list) == 0 {
+		return foundNone
+	}
+	out := foundAny
+	for _, f := range list {
+		if f.Severe {
+			out |= foundSevere
+		}
+		if n := slices.Index(codes, f.Code); n >= 0 {
+			out |= 1 << n
+		}
+	}
+	return out
+}
+
+// findingsOf returns what a reviewer should see in the record's current definition. The catalog knows
+// it, unless the definition is newer or no longer listed.
+func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
+	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
+		return v.Findings(i)
+	}
+	names := finding.NewNames(func(yield func(tool.ID) bool) {
+		for i := range v.Tools().All() {
+			if !yield(v.ID(i)) {
+				return
+			}
+		}
+	})
+	var before *tool.Definition
+	if len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash {
+		d := readDefinition(r.Approved)
+		before = &d
+	}
+	return finding.Of(readDefinition(r.Current), before, names.For(r.Server))
+}
+
+// shownFindings returns findings with what a person reads of each.
+func shownFindings(list []finding.Finding) (out []Finding) {
+	for _, f := range list {
+		out = append(out, Finding{f, f.Message()})
+	}
+	return out
+}
+
+// errUnexplained says that a definition with a severe finding cannot be approved without a word.
+func errUnexplained(list []finding.Finding) error {
+	var severe []string
+	for _, f := range list {
+		if f.Severe {
+			severe = append(severe, f.Message())
+		}
+	}
+	return &Error{Status: http.StatusUnprocessableEntity, Detail: "the definition " + text.List(severe, 2) +
+		"; nothing was decided: if it is to be approved all the same, say why in the note"}
+}
