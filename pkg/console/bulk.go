@@ -131,11 +131,11 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 		return
 	}
 	p := &bulkPage{Page: Page{Title: verb(b.action) + " several tools", Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: b.note, Tell: b.tell}
-	root, opened, kept := rootOf(r), c.opened(r), map[string][]decide.Row{}
+	root, v, opened, kept := rootOf(r), c.o.Desk.View(r.Context()), c.opened(r), map[string][]toolRow{}
 	used, out := 0, 0
 	for n, row := range rows {
-		line := rowFor(root, row, b.filter)
-		if why := whyNot(b.action, row, opened); why != "" {
+		line := rowFor(v, root, row, b.filter)
+		if why := whyNot(b.action, line, opened); why != "" {
 			left := leftOut{row.ID, line.Link, why}
 			if out += len(row.ID) + len(line.Link) + len(why) + 100; out > maxOut {
 				p.OutMore++
@@ -149,7 +149,8 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 			break
 		}
 		p.Items = append(p.Items, line)
-		kept[row.Server] = append(kept[row.Server], row)
+		kept[row.Server] = append(kept[row.Server], line)
+		p.NeedsNote = p.NeedsNote || line.Severe && b.action == approval.ActionApprove
 	}
 	p.Rest += rest
 	for _, server := range slices.Sorted(maps.Keys(kept)) {
@@ -177,7 +178,7 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 }
 
 // whyNot returns why a tool cannot be decided about without a look at it; "": it can.
-func whyNot(action string, row decide.Row, opened map[string]bool) string {
+func whyNot(action string, row toolRow, opened map[string]bool) string {
 	switch {
 	case row.Rev == 0:
 		return "it has no record yet; the next sync makes one"
@@ -187,6 +188,8 @@ func whyNot(action string, row decide.Row, opened map[string]bool) string {
 		return "an operator's rule denies it; only the operator can change that"
 	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
 		return "it is destructive, and you have not opened it as it is now"
+	case action == approval.ActionApprove && row.Found > 0 && !opened[mark(row.Hash)]:
+		return "it has " + text.Count(row.Found, "finding") + ", and you have not opened it as it is now"
 	case action != approval.ActionApprove && row.State == decide.StateBlocked:
 		return "it is blocked already"
 	}
@@ -194,10 +197,11 @@ func whyNot(action string, row decide.Row, opened map[string]bool) string {
 }
 
 // groupOf says how many tools of which tier a server has on the sheet.
-func groupOf(server string, rows []decide.Row) string {
-	counts := map[tool.Tier]int{}
+func groupOf(server string, rows []toolRow) string {
+	counts, found := map[tool.Tier]int{}, 0
 	for _, row := range rows {
 		counts[row.Tier]++
+		found += row.Found
 	}
 	var parts []string
 	for _, tier := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
@@ -205,7 +209,7 @@ func groupOf(server string, rows []decide.Row) string {
 			parts = append(parts, strconv.Itoa(n)+" "+tier.String())
 		}
 	}
-	return server + ": " + strings.Join(parts, ", ")
+	return server + ": " + strings.Join(append(parts, text.Count(found, "finding")), ", ")
 }
 
 // verb returns an action as a heading begins with it.
@@ -235,9 +239,9 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	for i, item := range b.items {
 		ids[i] = item.ID
 	}
-	why := map[string]string{}
+	why, v := map[string]string{}, c.o.Desk.View(r.Context())
 	for _, row := range c.o.Desk.Rows(r.Context(), ids) {
-		why[row.ID+" "+string(row.Hash)] = whyNot(b.action, row, opened)
+		why[row.ID+" "+string(row.Hash)] = whyNot(b.action, rowFor(v, root, row, b.filter), opened)
 	}
 	var items []decide.Item
 	for _, item := range b.items {

@@ -115,13 +115,14 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	ctx, root := r.Context(), rootOf(r)
 	changed, fresh := pending(), pending()
 	changed.State, fresh.State = decide.StateChanged, decide.StateNew
+	v := c.o.Desk.View(ctx)
 	list, err := c.o.Desk.List(ctx, changed, decide.Paging{Limit: maxChanged})
 	if err != nil {
 		return in, err
 	}
 	in.ChangedN, in.ChangedAt = list.Total, withQuery(root+"admin/tools", changed.Values())
 	for _, row := range list.Tools {
-		in.Changed = append(in.Changed, rowFor(root, row, changed))
+		in.Changed = append(in.Changed, rowFor(v, root, row, changed))
 	}
 	if list, err = c.o.Desk.List(ctx, fresh, decide.Paging{Limit: 1}); err != nil {
 		return in, err
@@ -136,7 +137,6 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 		of.Server = s.Value
 		in.New = append(in.New, group{s.Value, withQuery(root+"admin/tools", of.Values()), s.Tools})
 	}
-	v := c.o.Desk.View(ctx)
 	for i := range v.Tools().All() {
 		in.Counts.Add(v.Status(i))
 	}

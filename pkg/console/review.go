@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -26,10 +27,12 @@ type reviewPage struct {
 	Next     string
 	Query    string // of the queue, with a "?"; "": none
 
-	Old      bool // Items are from the approved definition to that of now; else they are what a new tool has
-	Items    []decide.ChangeItem
-	MoreItem int
-	Again    *changedAgain // since the person looked; nil: it did not
+	Old       bool // Items are from the approved definition to that of now; else they are what a new tool has
+	Items     []decide.ChangeItem
+	MoreItem  int
+	Again     *changedAgain // since the person looked; nil: it did not
+	Findings  []pointer
+	NeedsNote string // why approving needs a note; "": it does not
 
 	View   string
 	Views  []viewLink
@@ -106,7 +109,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		c.failed(w, r, "page", err)
 		return
 	}
-	p.lay(r.URL.Query())
+	p.lay(r.URL.Query(), findingsOf(c.o.Desk.View(r.Context()), t, readDefinition(t.Definition), readDefinition(t.Approved)))
 	c.tell(&p.Page, r)
 	for _, action := range t.Actions {
 		if action == approval.ActionUndo {
@@ -173,7 +176,7 @@ func nameOf(f decide.Filter) string {
 }
 
 // lay fills in what the chosen view shows.
-func (p *reviewPage) lay(query url.Values) {
+func (p *reviewPage) lay(query url.Values, found []finding.Finding) {
 	t := p.Tool
 	now, before := readDefinition(t.Definition), readDefinition(t.Approved)
 	p.Old = t.Approved != nil
@@ -204,8 +207,8 @@ func (p *reviewPage) lay(query url.Values) {
 			p.Only.Address = to("only", "")
 		}
 	}
-	texts := textsOf(p.View, before, now)
-	for _, x := range texts {
+	p.point(found, to)
+	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
 		}
@@ -213,9 +216,24 @@ func (p *reviewPage) lay(query url.Values) {
 		if !p.Old {
 			was = x.now
 		}
-		b := blockOf(x.title, x.diff(was, x.now), nil, side && was != x.now, only)
+		b := blockOf(x.title, x.diff(was, x.now), placesIn(x.name, x.now, found), side && was != x.now, only)
 		b.Rest = p.Here + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
+	}
+}
+
+// point lists what was found, with links to the places.
+func (p *reviewPage) point(found []finding.Finding, to func(name, value string) string) {
+	for n, f := range found {
+		_, view := textIn(f)
+		link := "#" + anchor(n)
+		if view != p.View && (view != "summary" || p.View != "description") {
+			link = to("view", view) + link
+		}
+		p.Findings = append(p.Findings, pointer{f.Message(), f.Severe, f.Where, link})
+	}
+	if finding.Severe(found) && p.Tool.Record != nil && p.Tool.Record.State != approval.Approved {
+		p.NeedsNote = "To approve it, say in the note why: it has a severe finding."
 	}
 }
 

@@ -136,7 +136,7 @@ func TestReviewChanged(t *testing.T) {
 	change(`{"name":"read_file","description":"Reads a file. Thrice.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"path":{"type":"string"},"as":{"type":"string"}}}}`)
 	page := h.Page(http.StatusOK, path)
 	says(t, page, "What changed", "parameter", "<code>as</code>", "new power", "changed</span>", "Approved<dd>by nobody",
-		`<del><span class="hide">[removed: </span>Twice<span class="hide">]</span></del><ins><span class="hide">[added: </span>Thrice<span class="hide">]</span></ins>`)
+		`<del>Twice</del><ins>Thrice</ins>`)
 	says(t, h.Page(http.StatusOK, path+"?diff=side"), "Approved before", "<del>", "<ins>")
 	lacks(t, h.Page(http.StatusOK, path+"?view=input&only=1"), "Thrice")
 	says(t, h.Page(http.StatusOK, path+"?view=input&only=1"), "<ins>", "&#34;as&#34;")

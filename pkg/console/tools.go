@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -51,9 +54,11 @@ type option struct{ Value, Text string }
 // A toolRow is one tool of the table.
 type toolRow struct {
 	decide.Row
-	Link string
-	Item string // what a form says of it
-	Line string // of what a person wants to know first
+	Link   string
+	Item   string // what a form says of it
+	Line   string // of what a person wants to know first
+	Found  int    // findings
+	Severe bool   // one of them is
 }
 
 // tools shows one page of the table.
@@ -70,9 +75,9 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, List: list, Ticked: query.Get("tick") == "page"}
 	p.Choices = choices(f, list.Facets)
-	root := rootOf(r)
+	root, v := rootOf(r), c.o.Desk.View(r.Context())
 	for _, row := range list.Tools {
-		p.Rows = append(p.Rows, rowFor(root, row, f))
+		p.Rows = append(p.Rows, rowFor(v, root, row, f))
 	}
 	here := root + "admin/tools"
 	if paging.After != "" {
@@ -115,14 +120,26 @@ func toolLink(root string, id tool.ID, query url.Values) string {
 	return withQuery(approval.Link(root[:len(root)-1], id), query)
 }
 
-func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
+func rowFor(v *state.View, root string, row decide.Row, f decide.Filter) toolRow {
 	id := tool.ID{Server: row.Server, Name: row.Name}
-	return toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
+	out := toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
+	if i, ok := v.Find(id); ok {
+		found := v.Findings(i)
+		out.Found, out.Severe = len(found), finding.Severe(found)
+	}
+	return out
 }
 
-// lineOf returns how a tool begins what it says of itself.
+// lineOf returns what changed about a tool, or how it begins what it says of itself.
 func lineOf(row decide.Row) string {
-	line, n := review.Readable(cmp.Or(row.Summary, row.Title)), lineLength
+	s := cmp.Or(row.Summary, row.Title)
+	switch row.State {
+	case decide.StateChanged:
+		s = cmp.Or(row.Change, s)
+	case decide.StateNew:
+		s = strings.TrimPrefix(row.Change+" · "+s, " · ")
+	}
+	line, n := review.Readable(s), lineLength
 	for line = text.Clip(line, n); len(html.EscapeString(line)) > lineBytes; line = text.Clip(line, n) {
 		n /= 2
 	}

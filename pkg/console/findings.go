@@ -1,0 +1,95 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A pointer is a finding with where it leads.
+type pointer struct {
+	Message string
+	Severe  bool
+	Where   string // in which text, for people
+	Link    string // to the place
+}
+
+// findingsOf returns what a reviewer should see in the definition that a page shows. The store may
+// have a newer one than the catalog, of which nobody has looked for any yet.
+func findingsOf(v *state.View, t decide.Tool, now, before tool.Definition) []finding.Finding {
+	id := tool.ID{Server: t.Server, Name: t.Name}
+	if i, ok := v.Find(id); ok && v.Tool(i).Definition.Hash == t.Hash {
+		return v.Findings(i)
+	}
+	if t.Hash == "" {
+		return nil
+	}
+	ids := func(yield func(tool.ID) bool) {
+		for i := range v.Tools().All() {
+			if !yield(v.ID(i)) {
+				return
+			}
+		}
+	}
+	var approved *tool.Definition
+	if t.Approved != nil {
+		approved = &before
+	}
+	return finding.Of(now, approved, finding.NewNames(ids).For(t.Server))
+}
+
+// textIn returns the text of a definition in which a finding is, and the view that shows it.
+func textIn(f finding.Finding) (text, view string) {
+	top, _, _ := strings.Cut(f.Where, ".")
+	switch top {
+	case "description":
+		return top, "summary"
+	case "title", "annotations":
+		return top, "description"
+	case "inputSchema":
+		return "input", "input"
+	case "outputSchema":
+		return "output", "output"
+	}
+	return "raw", "raw"
+}
+
+// anchor returns the id of the place of a finding on a page.
+func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
+
+// placesIn returns where findings are in a text that a page shows.
+func placesIn(name, shown string, list []finding.Finding) (out []place) {
+	for n, f := range list {
+		text, _ := textIn(f)
+		if text != name && name != "raw" || f.Code == finding.More {
+			continue
+		}
+		from, to := f.From, f.To
+		if name != "description" && name != "title" || f.Name { // the text is a part of what is shown, as JSON
+			from = strings.Index(shown, strings.TrimSuffix(f.Text, "…"))
+			to = from + len(strings.TrimSuffix(f.Text, "…"))
+		}
+		if from < 0 || to > len(shown) || from >= to {
+			continue
+		}
+		out = append(out, place{from, to, anchor(n)})
+	}
+	return inOrder(out)
+}
+
+// inOrder sorts places, and leaves out those that begin within another.
+func inOrder(all []place) (out []place) {
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.from, b.from) })
+	for _, p := range all {
+		if n := len(out); n == 0 || p.from >= out[n-1].to {
+			out = append(out, p)
+		}
+	}
+	return out
+}
