@@ -52,28 +52,29 @@ type kind struct {
 
 // The codes, those that are severe first.
 const (
-	hidden      = "hidden"
-	bidi        = "bidi"
-	tag         = "tag"
-	override    = "override"
-	conceal     = "conceal"
-	secrets     = "secrets"
-	beforeTools = "before_tools"
-	governs     = "governs"
-	redirect    = "redirect"
-	unasked     = "unasked"
-	remote      = "remote"
-	imperative  = "imperative"
-	otherTool   = "other_tool"
-	sibling     = "sibling"
-	keyPath     = "key_path"
-	context     = "context"
-	markup      = "markup"
-	letters     = "letters"
-	link        = "url"
-	encoded     = "encoded"
-	size        = "size"
-	script      = "script"
+	hidden       = "hidden"
+	bidi         = "bidi"
+	tag          = "tag"
+	override     = "override"
+	conceal      = "conceal"
+	secrets      = "secrets"
+	conversation = "conversation"
+	beforeTools  = "before_tools"
+	governs      = "governs"
+	redirect     = "redirect"
+	unasked      = "unasked"
+	remote       = "remote"
+	imperative   = "imperative"
+	otherTool    = "other_tool"
+	sibling      = "sibling"
+	keyPath      = "key_path"
+	context      = "context"
+	markup       = "markup"
+	letters      = "letters"
+	link         = "url"
+	encoded      = "encoded"
+	size         = "size"
+	script       = "script"
 )
 
 var kinds = []kind{
@@ -83,6 +84,7 @@ var kinds = []kind{
 	{override, true, "tells the model to put aside its instructions: %s"},
 	{conceal, true, "tells the model to keep something from the user: %s"},
 	{secrets, true, "tells the model to read or pass on a file that holds keys: %s"},
+	{conversation, true, "tells the model to pass on what was said, or its instructions: %s"},
 	{beforeTools, true, "tells the model what to do before it uses other tools: %s"},
 	{governs, true, "tells the model how to use a tool of another server: %s"},
 	{redirect, true, "tells the model to send data to an address: %s"},
@@ -134,9 +136,14 @@ func Severe(list []Finding) bool {
 // as the server of d sees them.
 func Of(d tool.Definition, before *tool.Definition, names Names) []Finding {
 	s := newScanner(d.Name, names)
+	s.place = "name"
+	s.spoken(d.Name)
 	s.read(d.Raw)
-	s.references("inputSchema", d.InputSchema)
-	s.references("outputSchema", d.OutputSchema)
+	s.place = "inputSchema"
+	s.references(d.InputSchema)
+	s.place = "outputSchema"
+	s.references(d.OutputSchema)
+	s.place = ""
 	if before != nil {
 		s.compare(before.Raw)
 	}

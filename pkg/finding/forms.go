@@ -65,11 +65,22 @@ func (r *reader) url(from int) {
 	if i := strings.IndexAny(host, "/?#"); i >= 0 {
 		host = host[:i]
 	}
-	if !slices.Contains([]string{"http", "https", "ws", "wss", "ftp"}, scheme) || !strings.Contains(host, ".") || placeholder(host) {
+	if !slices.Contains([]string{"http", "https", "ws", "wss", "ftp"}, scheme) || !strings.Contains(host, ".") {
 		return
 	}
-	r.hit(r.class["ADDRESS"], from, to, "")
+	if r.addressed(host, from, to); placeholder(host) {
+		return
+	}
 	r.add(link, from, to, show(r.str[from:to]))
+}
+
+// addressed notes an address at a host.
+func (r *reader) addressed(host string, from, to int) {
+	class := r.anyAddress
+	if !placeholder(host) {
+		class |= r.address
+	}
+	r.hit(class, from, to, "")
 }
 
 // placeholder reports whether a host belongs to nobody, or to everybody who checks JSON.
@@ -98,8 +109,8 @@ func (r *reader) mail() {
 		to++
 	}
 	host := strings.TrimRight(r.str[r.at+1:to], ".-")
-	if from < r.at && strings.Contains(host, ".") && !placeholder(host) {
-		r.hit(r.class["ADDRESS"], from, r.at+1+len(host), "")
+	if from < r.at && strings.Contains(host, ".") {
+		r.addressed(host, from, r.at+1+len(host))
 	}
 }
 
@@ -113,7 +124,7 @@ func (r *reader) phone() {
 		to++
 	}
 	if digits >= 8 && (r.at == 0 || !isWord(r.str[r.at-1])) {
-		r.hit(r.class["ADDRESS"], r.at, to, "")
+		r.hit(r.address|r.anyAddress, r.at, to, "")
 	}
 }
 
@@ -126,8 +137,11 @@ func (r *reader) names(from int) {
 	for to < len(r.str) && r.str[to] < utf8.RuneSelf && (isWord(r.str[to]) || r.str[to] == '-' || r.str[to] == '.') {
 		to++
 	}
-	name := strings.TrimRight(r.str[from:to], "-.")
-	if !distinct(name) && !r.called(from, from+len(name)) || name == r.own {
+	for to > from && (r.str[to-1] == '-' || r.str[to-1] == '.') {
+		to--
+	}
+	name := r.str[from:to]
+	if !distinct(name) && !r.called(from, to) || name == r.own {
 		return
 	}
 	server := r.scanner.names.of(name)
@@ -137,7 +151,7 @@ func (r *reader) names(from int) {
 	code, quote := sibling, name
 	if server != r.scanner.names.own {
 		code, quote = otherTool, show(server+":"+name)
-		r.hit(r.class["OTHER"], from, from+len(name), quote)
+		r.hit(r.other, from, from+len(name), quote)
 	}
 	r.add(code, from, from+len(name), quote)
 }
@@ -185,7 +199,7 @@ func (r *reader) keyPath(from, to int, s surrounding) {
 	for end < len(r.str) && end-to < maxText && inPath(r.str[end]) {
 		end++
 	}
-	r.hit(r.class["SECRET"], start, end, "")
+	r.hit(r.secret, start, end, "")
 	r.add(keyPath, start, end, show(r.str[start:end]))
 }
 

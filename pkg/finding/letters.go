@@ -64,9 +64,9 @@ func (s scripts) String() string {
 	return strings.Join(names, ", ")
 }
 
-// letters notes the scripts of a text, and finds words that are spelled with letters of two that look
+// letters returns the scripts of a text, and finds words that are spelled with letters of two that look
 // alike, or with letters that are set in another style.
-func (s *scanner) letters(str string) {
+func (s *scanner) letters(str string) (all scripts) {
 	from, latin, odd := -1, false, false
 	end := func(to int) {
 		if from >= 0 && latin && odd {
@@ -85,7 +85,7 @@ func (s *scanner) letters(str string) {
 			from = i
 		}
 		in := scriptOf(r)
-		s.scripts |= in
+		all |= in
 		switch {
 		case r >= 0x1D400 && r <= 0x1D7FF: // letters of formulas, in styles: 𝐚, 𝓪
 			latin, odd = true, true
@@ -96,4 +96,6 @@ func (s *scanner) letters(str string) {
 		}
 	}
 	end(len(str))
+	s.scripts |= all
+	return all
 }

@@ -3,7 +3,6 @@ package finding
 import (
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -41,11 +40,9 @@ func (n Names) of(name string) string {
 // distinct reports whether a name is unlikely to be a word of a sentence: it has an underscore or a
 // hyphen within, or a capital letter after a small one.
 func distinct(name string) bool {
-	if inner := strings.Trim(name, "_-"); strings.ContainsAny(inner, "_-") {
-		return true
-	}
-	for i := 1; i < len(name); i++ {
-		if name[i-1] >= 'a' && name[i-1] <= 'z' && name[i] >= 'A' && name[i] <= 'Z' {
+	for i := 1; i < len(name)-1; i++ {
+		c, before := name[i], name[i-1]
+		if c == '_' || c == '-' || c >= 'A' && c <= 'Z' && before >= 'a' && before <= 'z' {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ var classes = map[string]string{
 	"FROM":    "from",
 	"USER":    "user user's users human humans person anyone anybody operator customer owner",
 	"KNOW":    "know notice learn realize", "KNOWLEDGE": "knowledge awareness knowing noticing",
-	"SECRETLY": "secretly covertly surreptitiously", "SILENTLY": "silently quietly",
+	"SECRETLY": "secretly covertly surreptitiously exfiltrate", "SILENTLY": "silently quietly",
 	"IGNORE": "ignore disregard forget ignora ignorar ignorez ignoriere ignorieren игнорируй игнорируйте",
 	"PRIOR":  "previous prior above earlier preceding your anteriores previas précédentes precedentes vorherigen bisherigen предыдущие",
 	"ANY":    "all any other every each existing system original",
@@ -30,20 +30,22 @@ var classes = map[string]string{
 	"READ":    "read open cat load access fetch get print include send pass provide attach upload paste extract copy retrieve",
 	"URGE":    "must first before otherwise always need needs should please required mandatory necessary important ensure",
 	"CONTENT": "content contents",
-	"TALK":    "conversation chat dialog dialogue", "LOG": "history transcript log",
+	"TALK":    "conversation chat dialog dialogue", "LOG": "history transcript context",
+	"WHOLE": "full entire complete whole all", "SYSTEM": "system", "PROMPT": "prompt",
 	"PASS":   "include send pass provide append attach forward put insert copy",
 	"BEFORE": "before prior", "USING": "using calling invoking running executing use call invoke run execute",
 	"TOOLS": "tool tools function functions command commands",
 	"WHEN":  "when whenever if once", "THISONE": "this", "IS": "is are", "AVAILABLE": "available present installed enabled connected loaded",
-	"GOVERN":  "must always never instead before don't dont",
+	"GOVERN":  "must always never instead before don't dont whenever also",
 	"SEND":    "send sent forward forwarded redirect bcc cc deliver route email emailed upload post",
-	"COVERED": "must always every secretly silently instead also all",
+	"COVERED": "must always every secretly silently instead also",
+	"DATA":    "result results output data content contents it them everything conversation history",
 	"CHANGE":  "change replace set", "RECIPIENT": "recipient recipients address",
 	"ASK": "ask seek wait", "CONFIRM": "confirmation permission approval consent confirm",
 	"SHOUT": "always never must mandatory critical important proactively", // in capitals only
 	"YOU":   "you", "MUST": "must", "ALWAYS": "always",
 	"ACT": "call use invoke run execute always never first not", "USE": "use call invoke prefer", "FIRST": "first before whenever instead always",
-	"SECRET": "", "OTHER": "", "ADDRESS": "",
+	"SECRET": "", "OTHER": "", "ADDRESS": "", "ANYADDRESS": "",
 }
 
 // Rules are sequences of classes. A number between two of them is how many other words may stand
@@ -68,10 +70,14 @@ var rules = []struct{ code, sequence, with string }{
 	{beforeTools, "BEFORE 1 ANY 1 TOOLS", ""},
 	{governs, "WHEN THISONE 1 TOOLS IS AVAILABLE", ""},
 	{governs, "OTHER", "GOVERN"},
-	{redirect, "SEND 8 ADDRESS", "COVERED"},
-	{redirect, "CHANGE 3 RECIPIENT 2 ADDRESS", ""},
+	{redirect, "SEND 8 ANYADDRESS", "COVERED"},
+	{redirect, "SEND 3 DATA 2 ADDRESS", ""},
+	{redirect, "CHANGE 3 RECIPIENT 2 ANYADDRESS", ""},
 	{unasked, "NEVER 1 ASK 5 CONFIRM", ""},
-	{context, "PASS 4 TALK LOG", ""},
+	{conversation, "PASS 4 TALK LOG", ""},
+	{conversation, "PASS 2 WHOLE 1 TALK", ""},
+	{conversation, "PASS 2 SYSTEM PROMPT", ""},
+	{conversation, "MENTION 2 SYSTEM PROMPT", ""},
 	{imperative, "SHOUT", ""},
 	{imperative, "YOU MUST 1 ACT", ""},
 	{imperative, "ALWAYS USE", ""},
@@ -105,36 +111,48 @@ type rule struct {
 	code  string
 	steps []step
 	with  set
+	plain bool // not after "never" and the like
 }
 
 // A lexicon is the rules, prepared.
 type lexicon struct {
 	words map[string]set
-	class map[string]set
 	rules []rule
 	first set // classes that a sequence begins with
+
+	never, do, not, shout, secret, other, address, anyAddress set // classes that the scanner knows by name
+
+	key set // no class of a rule: the word may be part of a path to keys
 }
 
 // theLexicon returns the rules, which are prepared when they are needed first.
 var theLexicon = sync.OnceValue(func() *lexicon {
-	l := &lexicon{words: map[string]set{}, class: map[string]set{}}
-	next := set(1)
+	l := &lexicon{words: map[string]set{}, key: 1}
+	class := map[string]set{}
+	next := set(2)
 	for name, list := range classes {
-		l.class[name] = next
+		class[name] = next
 		for _, word := range strings.Fields(list) {
 			l.words[word] |= next
 		}
-		next <<= 1
+		if next <<= 1; next == 0 {
+			panic("finding: more classes than bits")
+		}
 	}
+	for word := range keyPlaces {
+		l.words[word] |= l.key
+	}
+	l.never, l.do, l.not, l.shout = class["NEVER"], class["DO"], class["NOT"], class["SHOUT"]
+	l.secret, l.other, l.address, l.anyAddress = class["SECRET"], class["OTHER"], class["ADDRESS"], class["ANYADDRESS"]
 	for _, r := range rules {
-		p := rule{code: r.code, with: l.class[r.with]}
+		p := rule{code: r.code, with: class[r.with], plain: r.code == secrets || r.code == conversation}
 		gap := 0
 		for _, word := range strings.Fields(r.sequence) {
 			if n, err := strconv.Atoi(word); err == nil {
 				gap = n
 				continue
 			}
-			p.steps = append(p.steps, step{l.class[word], gap})
+			p.steps = append(p.steps, step{class[word], gap})
 			gap = 0
 		}
 		l.first |= p.steps[0].class

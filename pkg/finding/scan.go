@@ -115,8 +115,11 @@ func (s *scanner) text(str string) {
 	}
 	if !ascii {
 		s.hidden(str)
-		s.letters(str)
+		in := s.letters(str)
 		for _, p := range phrases {
+			if in == 0 {
+				break
+			}
 			if at := strings.Index(str, p.text); at >= 0 {
 				s.add(p.code, at, at+len(p.text), show(str[at:]))
 			}
@@ -124,15 +127,27 @@ func (s *scanner) text(str string) {
 	}
 	if s.isName {
 		s.name(str)
+		return
 	}
 	s.words(str)
 	s.apply(str)
 }
 
-// name looks at the name of a member as a whole.
+// spoken looks at a name as if it were a sentence.
+func (s *scanner) spoken(name string) {
+	said := strings.ReplaceAll(strings.ReplaceAll(name, "_", " "), "-", " ")
+	s.words(said)
+	s.apply(said)
+}
+
+// name looks at the name of a member.
 func (s *scanner) name(str string) {
+	if s.words(str); len(s.hits) > 0 || strings.ContainsAny(str, "_-") {
+		s.apply(str)
+		s.spoken(str)
+	}
 	if len(str) > maxText {
-		return // its words are looked at
+		return
 	}
 	switch name := strings.ToLower(strings.ReplaceAll(str, "-", "_")); {
 	case slices.ContainsFunc(keyNames, func(part string) bool { return strings.Contains(name, part) }):
@@ -182,14 +197,12 @@ func revealed(run string) string {
 }
 
 // references finds parts of a schema that lie elsewhere.
-func (s *scanner) references(where string, schema []byte) {
+func (s *scanner) references(schema []byte) {
 	if schema == nil {
 		return
 	}
 	if err := signature.CheckReferences(schema); err != nil {
-		s.place = where
 		s.add(remote, 0, 0, show(err.Error()))
-		s.place = ""
 	}
 }
 

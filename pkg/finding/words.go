@@ -86,11 +86,15 @@ func (r *reader) takeWord() {
 		return
 	}
 	class := r.lexicon.words[string(r.buf[:n])]
-	if place, ok := keyPlaces[string(r.buf[:n])]; ok {
-		r.keyPath(from, to, place)
+	if class == 0 {
+		return
 	}
-	if class&r.class["SHOUT"] != 0 && !capitals(r.str[from:to]) {
-		class &^= r.class["SHOUT"]
+	if class&r.key != 0 {
+		r.keyPath(from, to, keyPlaces[string(r.buf[:n])])
+		class &^= r.key
+	}
+	if class&r.shout != 0 && !capitals(r.str[from:to]) {
+		class &^= r.shout
 	}
 	if class != 0 {
 		r.hit(class, from, to, "")
@@ -99,8 +103,8 @@ func (r *reader) takeWord() {
 
 // hit notes a word.
 func (r *reader) hit(class set, from, to int, text string) {
-	if last := len(r.hits) - 1; class&r.class["NOT"] != 0 && last >= 0 && r.hits[last].word == r.word-1 && r.hits[last].class&r.class["DO"] != 0 {
-		class |= r.class["NEVER"]
+	if last := len(r.hits) - 1; class&r.not != 0 && last >= 0 && r.hits[last].word == r.word-1 && r.hits[last].class&r.do != 0 {
+		class, from = class|r.never, r.hits[last].from
 	}
 	r.sentences[r.sentence] |= class
 	r.hits = append(r.hits, hit{class, r.word, r.sentence, from, to, text})
@@ -169,7 +173,7 @@ func (s *scanner) apply(str string) {
 			if h.class&rule.steps[0].class == 0 || rule.with != 0 && s.sentences[h.sentence]&rule.with == 0 {
 				continue
 			}
-			if told[rule.code] > h.sentence { // one order in a sentence is enough
+			if told[rule.code] > h.sentence || rule.plain && s.denied(i) { // one order in a sentence is enough
 				continue
 			}
 			if end := s.follow(i, rule.steps[1:]); end >= 0 {
@@ -182,6 +186,17 @@ func (s *scanner) apply(str string) {
 			}
 		}
 	}
+}
+
+// denied reports whether hit i stands behind a word such as never.
+func (s *scanner) denied(i int) bool {
+	const near = 4
+	for j := i - 1; j >= 0 && s.hits[j].sentence == s.hits[i].sentence && s.hits[i].word-s.hits[j].word <= near; j-- {
+		if s.hits[j].class&s.never != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // follow returns the last hit of the steps that follow hit i, or -1.
