@@ -4,7 +4,6 @@ import (
 	"html"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,11 +130,11 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 		return
 	}
 	p := &bulkPage{Page: Page{Title: verb(b.action) + " several tools", Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: b.note, Tell: b.tell}
-	root, v, opened, kept := rootOf(r), c.o.Desk.View(r.Context()), c.opened(r), map[string][]toolRow{}
+	root, opened, kept := rootOf(r), c.opened(r), map[string][]decide.Row{}
 	used, out := 0, 0
 	for n, row := range rows {
-		line := rowFor(v, root, row, b.filter)
-		if why := whyNot(b.action, line, opened); why != "" {
+		line := rowFor(root, row, b.filter)
+		if why := whyNot(b.action, row, opened); why != "" {
 			left := leftOut{row.ID, line.Link, why}
 			if out += len(row.ID) + len(line.Link) + len(why) + 100; out > maxOut {
 				p.OutMore++
@@ -149,8 +148,8 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 			break
 		}
 		p.Items = append(p.Items, line)
-		kept[row.Server] = append(kept[row.Server], line)
-		p.NeedsNote = p.NeedsNote || line.Severe && b.action == approval.ActionApprove
+		kept[row.Server] = append(kept[row.Server], row)
+		p.NeedsNote = p.NeedsNote || len(line.Severe) > 0 && b.action == approval.ActionApprove
 	}
 	p.Rest += rest
 	for _, server := range slices.Sorted(maps.Keys(kept)) {
@@ -178,7 +177,7 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 }
 
 // whyNot returns why a tool cannot be decided about without a look at it; "": it can.
-func whyNot(action string, row toolRow, opened map[string]bool) string {
+func whyNot(action string, row decide.Row, opened map[string]bool) string {
 	switch {
 	case row.Rev == 0:
 		return "it has no record yet; the next sync makes one"
@@ -188,8 +187,8 @@ func whyNot(action string, row toolRow, opened map[string]bool) string {
 		return "an operator's rule denies it; only the operator can change that"
 	case action == approval.ActionApprove && row.Tier == tool.Destructive && !opened[mark(row.Hash)]:
 		return "it is destructive, and you have not opened it as it is now"
-	case action == approval.ActionApprove && row.Found > 0 && !opened[mark(row.Hash)]:
-		return "it has " + text.Count(row.Found, "finding") + ", and you have not opened it as it is now"
+	case action == approval.ActionApprove && row.Findings > 0 && !opened[mark(row.Hash)]:
+		return "it has " + text.Count(row.Findings, "finding") + ", and you have not opened it as it is now"
 	case action != approval.ActionApprove && row.State == decide.StateBlocked:
 		return "it is blocked already"
 	}
@@ -197,11 +196,11 @@ func whyNot(action string, row toolRow, opened map[string]bool) string {
 }
 
 // groupOf says how many tools of which tier a server has on the sheet.
-func groupOf(server string, rows []toolRow) string {
+func groupOf(server string, rows []decide.Row) string {
 	counts, found := map[tool.Tier]int{}, 0
 	for _, row := range rows {
 		counts[row.Tier]++
-		found += row.Found
+		found += row.Findings
 	}
 	var parts []string
 	for _, tier := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
@@ -232,30 +231,18 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, "bulk", err)
 		return
 	}
-	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action}
-	root, query, opened := rootOf(r), url.Values{"sort": {decide.ByID}}, c.opened(r)
-	p.Back = withQuery(root+"admin/tools", b.filter.Values())
-	ids := make([]tool.ID, len(b.items))
-	for i, item := range b.items {
-		ids[i] = item.ID
-	}
-	why, v := map[string]string{}, c.o.Desk.View(r.Context())
-	for _, row := range c.o.Desk.Rows(r.Context(), ids) {
-		why[row.ID+" "+string(row.Hash)] = whyNot(b.action, rowFor(v, root, row, b.filter), opened)
-	}
-	var items []decide.Item
-	for _, item := range b.items {
-		id := item.ID.String()
-		if why := why[id+" "+string(item.Hash)]; why != "" {
-			p.Failed = append(p.Failed, leftOut{id, toolLink(root, item.ID, query), why})
-			continue
-		}
-		items = append(items, item)
-	}
-	if len(b.items) == 0 {
+	items, failed, unexplained := c.ready(r, b)
+	switch {
+	case len(b.items) == 0:
 		c.sheet(w, r, http.StatusUnprocessableEntity, b, "The form names no tool, so nothing was decided.")
 		return
+	case unexplained:
+		c.sheet(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: a tool here has a severe finding. To approve it all the same, say why in the note, or leave it out.")
+		return
 	}
+	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action, Failed: failed}
+	root := rootOf(r)
+	p.Back = withQuery(root+"admin/tools", b.filter.Values())
 	var results []decide.Result
 	if len(items) > 0 {
 		if results, err = c.o.Desk.DecideAll(r.Context(), decide.Decision{Action: b.action, Note: b.note, Tell: b.tell}, items); err != nil {
@@ -264,7 +251,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for i, result := range results {
-		line := leftOut{items[i].ID.String(), toolLink(root, items[i].ID, query), ""}
+		line := leftOut{items[i].ID.String(), toolLink(root, items[i].ID, queueOf(decide.Filter{})), ""}
 		if result.Err != nil {
 			line.Why = result.Err.Detail
 			p.Failed = append(p.Failed, line)
@@ -281,4 +268,32 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		p.Message = past(b.action) + " " + text.Count(len(p.Done), "tool") + "."
 	}
 	c.render(w, r, status, "done", p)
+}
+
+// ready returns the items of a form that can be decided about, and why the others cannot. unexplained
+// reports that one of them needs a note, and there is none.
+func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out []leftOut, unexplained bool) {
+	ids := make([]tool.ID, len(b.items))
+	for i, item := range b.items {
+		ids[i] = item.ID
+	}
+	opened, rows := c.opened(r), map[string]decide.Row{}
+	for _, row := range c.o.Desk.Rows(r.Context(), ids) {
+		rows[row.ID] = row
+	}
+	for _, item := range b.items {
+		id := item.ID.String()
+		row, ok := rows[id]
+		if !ok || row.Hash != item.Hash { // the desk says what is the matter
+			items = append(items, item)
+			continue
+		}
+		if why := whyNot(b.action, row, opened); why != "" {
+			out = append(out, leftOut{id, toolLink(rootOf(r), item.ID, queueOf(decide.Filter{})), why})
+			continue
+		}
+		items = append(items, item)
+		unexplained = unexplained || b.action == approval.ActionApprove && len(row.Severe) > 0 && strings.TrimSpace(b.note) == ""
+	}
+	return items, out, unexplained
 }

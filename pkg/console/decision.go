@@ -87,7 +87,7 @@ func queueQuery(r *http.Request) (decide.Filter, error) {
 
 // queueParameters are those that choose a queue, flashParameters those that say what was decided.
 var (
-	queueParameters = []string{"status", "state", "server", "tier", "q", "sort"}
+	queueParameters = []string{"status", "state", "server", "tier", "finding", "q", "sort"}
 	flashParameters = []string{"did", "tool", "rev"}
 )
 

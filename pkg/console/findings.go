@@ -8,8 +8,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/finding"
-	"github.com/portcullis-mcp/portcullis/pkg/state"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A pointer is a finding with where it leads.
@@ -20,32 +18,8 @@ type pointer struct {
 	Link    string // to the place
 }
 
-// findingsOf returns what a reviewer should see in the definition that a page shows. The store may
-// have a newer one than the catalog, of which nobody has looked for any yet.
-func findingsOf(v *state.View, t decide.Tool, now, before tool.Definition) []finding.Finding {
-	id := tool.ID{Server: t.Server, Name: t.Name}
-	if i, ok := v.Find(id); ok && v.Tool(i).Definition.Hash == t.Hash {
-		return v.Findings(i)
-	}
-	if t.Hash == "" {
-		return nil
-	}
-	ids := func(yield func(tool.ID) bool) {
-		for i := range v.Tools().All() {
-			if !yield(v.ID(i)) {
-				return
-			}
-		}
-	}
-	var approved *tool.Definition
-	if t.Approved != nil {
-		approved = &before
-	}
-	return finding.Of(now, approved, finding.NewNames(ids).For(t.Server))
-}
-
 // textIn returns the text of a definition in which a finding is, and the view that shows it.
-func textIn(f finding.Finding) (text, view string) {
+func textIn(f decide.Finding) (text, view string) {
 	top, _, _ := strings.Cut(f.Where, ".")
 	switch top {
 	case "description":
@@ -64,7 +38,7 @@ func textIn(f finding.Finding) (text, view string) {
 func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
 
 // placesIn returns where findings are in a text that a page shows.
-func placesIn(name, shown string, list []finding.Finding) (out []place) {
+func placesIn(name, shown string, list []decide.Finding) (out []place) {
 	for n, f := range list {
 		text, _ := textIn(f)
 		if text != name && name != "raw" || f.Code == finding.More {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 )
 
 // What a reviewer should see is listed with a link to its place, and counted in lists.
@@ -22,7 +24,31 @@ func TestFindings(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/tools"), `<span class="flag">⚠ 2 findings</span>`)
 	says(t, h.Page(http.StatusOK, "/admin"), "1 new")
 	sheet := h.Submit("/admin/tools/bulk", url.Values{"action": {"approve"}, "item": items(h.Page(http.StatusOK, queue))}).Body
-	says(t, sheet, "Left out", "mail:send")
+	says(t, sheet, "Left out", "mail:send", "you have not opened it")
+
+	opened := h.Send(path, "", browser).Cookies()[0]
+	cookie := "Cookie: " + opened.Name + "=" + opened.Value
+	all := items(h.Page(http.StatusOK, "/admin/tools?finding=severe"))
+	if w := h.Submit("/admin/tools", url.Values{"action": {"approve"}, "item": all}, cookie); w.Status != http.StatusUnprocessableEntity || !strings.Contains(w.Body, "severe finding") || len(items(w.Body)) != 1 {
+		t.Errorf("without a note: %d %s", w.Status, w.Body)
+	}
+	status, body := h.press(path, h.Page(http.StatusOK, path), "approve")
+	if status != http.StatusSeeOther { // its note is "from the page"
+		t.Errorf("with a note: %d %s", status, body)
+	}
+}
+
+// Without a note a severe finding is not approved, and what was typed stays.
+func TestFindingsNeedANote(t *testing.T) {
+	h := newFixture(t)
+	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Sends.\u200b"}`
+	h.Sync()
+	const path = "/admin/tools/mail/send"
+	w := h.Submit(path+"/approve", url.Values{"hash": {string(h.Hash("mail/send"))}, "rev": {h.Field(h.Page(http.StatusOK, path), "rev")}, "note": {" "}, "tell": {"1"}})
+	if w.Status != http.StatusUnprocessableEntity || h.Status("mail:send") != lock.PendingApproval {
+		t.Errorf("%d %s", w.Status, w.Body)
+	}
+	says(t, w.Body, "say why in the note", " checked> tell agents")
 }
 
 // Where something was found twice in one place, the text is still whole.

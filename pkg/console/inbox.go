@@ -122,7 +122,7 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	}
 	in.ChangedN, in.ChangedAt = list.Total, withQuery(root+"admin/tools", changed.Values())
 	for _, row := range list.Tools {
-		in.Changed = append(in.Changed, rowFor(v, root, row, changed))
+		in.Changed = append(in.Changed, rowFor(root, row, changed))
 	}
 	if list, err = c.o.Desk.List(ctx, fresh, decide.Paging{Limit: 1}); err != nil {
 		return in, err

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,5 +49,20 @@ func TestAccept(t *testing.T) {
 		if got := w.Header.Get("Content-Type"); got != want || w.Header.Get("Vary") != "Accept" {
 			t.Errorf("Accept %q: %q, Vary %q, want %q", accept, got, w.Header.Get("Vary"), want)
 		}
+	}
+}
+
+// What the API refuses is a page for a browser.
+func TestProblemPages(t *testing.T) {
+	h := newFixture(t)
+	for path, status := range map[string]int{"/admin/nope": http.StatusNotFound, "/admin/tools/a/b/c/d": http.StatusNotFound, "/admin/servers/nope": http.StatusNotFound} {
+		says(t, h.Page(status, path), `aria-label="Main"`, `role="alert"`)
+		h.Problem(status, path, "")
+	}
+	if w := h.Submit("/admin/tools/fs/read_file/nope", url.Values{"rev": {"1"}}); w.Status < 400 || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("%d %s", w.Status, w.Body)
+	}
+	if w := h.Send("/admin/openapi.json", "", browser); w.Status != http.StatusOK || !strings.Contains(w.Body, `"openapi"`) {
+		t.Errorf("%d", w.Status)
 	}
 }

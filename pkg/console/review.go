@@ -10,7 +10,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -109,7 +108,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		c.failed(w, r, "page", err)
 		return
 	}
-	p.lay(r.URL.Query(), findingsOf(c.o.Desk.View(r.Context()), t, readDefinition(t.Definition), readDefinition(t.Approved)))
+	p.lay(r.URL.Query())
 	c.tell(&p.Page, r)
 	for _, action := range t.Actions {
 		if action == approval.ActionUndo {
@@ -176,7 +175,7 @@ func nameOf(f decide.Filter) string {
 }
 
 // lay fills in what the chosen view shows.
-func (p *reviewPage) lay(query url.Values, found []finding.Finding) {
+func (p *reviewPage) lay(query url.Values) {
 	t := p.Tool
 	now, before := readDefinition(t.Definition), readDefinition(t.Approved)
 	p.Old = t.Approved != nil
@@ -207,7 +206,7 @@ func (p *reviewPage) lay(query url.Values, found []finding.Finding) {
 			p.Only.Address = to("only", "")
 		}
 	}
-	p.point(found, to)
+	p.point(to)
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
@@ -216,23 +215,25 @@ func (p *reviewPage) lay(query url.Values, found []finding.Finding) {
 		if !p.Old {
 			was = x.now
 		}
-		b := blockOf(x.title, x.diff(was, x.now), placesIn(x.name, x.now, found), side && was != x.now, only)
+		b := blockOf(x.title, x.diff(was, x.now), placesIn(x.name, x.now, t.Findings), side && was != x.now, only)
 		b.Rest = p.Here + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
 	}
 }
 
 // point lists what was found, with links to the places.
-func (p *reviewPage) point(found []finding.Finding, to func(name, value string) string) {
-	for n, f := range found {
+func (p *reviewPage) point(to func(name, value string) string) {
+	severe := false
+	for n, f := range p.Tool.Findings {
 		_, view := textIn(f)
 		link := "#" + anchor(n)
 		if view != p.View && (view != "summary" || p.View != "description") {
 			link = to("view", view) + link
 		}
-		p.Findings = append(p.Findings, pointer{f.Message(), f.Severe, f.Where, link})
+		p.Findings = append(p.Findings, pointer{f.Message, f.Severe, f.Where, link})
+		severe = severe || f.Severe
 	}
-	if finding.Severe(found) && p.Tool.Record != nil && p.Tool.Record.State != approval.Approved {
+	if severe && p.Tool.Record != nil && p.Tool.Record.State != approval.Approved {
 		p.NeedsNote = "To approve it, say in the note why: it has a severe finding."
 	}
 }

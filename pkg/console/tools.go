@@ -10,9 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
-	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -54,11 +52,9 @@ type option struct{ Value, Text string }
 // A toolRow is one tool of the table.
 type toolRow struct {
 	decide.Row
-	Link   string
-	Item   string // what a form says of it
-	Line   string // of what a person wants to know first
-	Found  int    // findings
-	Severe bool   // one of them is
+	Link string
+	Item string // what a form says of it
+	Line string // of what a person wants to know first
 }
 
 // tools shows one page of the table.
@@ -75,9 +71,9 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, List: list, Ticked: query.Get("tick") == "page"}
 	p.Choices = choices(f, list.Facets)
-	root, v := rootOf(r), c.o.Desk.View(r.Context())
+	root := rootOf(r)
 	for _, row := range list.Tools {
-		p.Rows = append(p.Rows, rowFor(v, root, row, f))
+		p.Rows = append(p.Rows, rowFor(root, row, f))
 	}
 	here := root + "admin/tools"
 	if paging.After != "" {
@@ -120,14 +116,9 @@ func toolLink(root string, id tool.ID, query url.Values) string {
 	return withQuery(approval.Link(root[:len(root)-1], id), query)
 }
 
-func rowFor(v *state.View, root string, row decide.Row, f decide.Filter) toolRow {
+func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
 	id := tool.ID{Server: row.Server, Name: row.Name}
-	out := toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
-	if i, ok := v.Find(id); ok {
-		found := v.Findings(i)
-		out.Found, out.Severe = len(found), finding.Severe(found)
-	}
-	return out
+	return toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
 }
 
 // lineOf returns what changed about a tool, or how it begins what it says of itself.
@@ -168,6 +159,7 @@ func choices(f decide.Filter, facets decide.Facets) []choice {
 		counted("state", "Definition", f.State, facets.State),
 		servers,
 		counted("tier", "Tier", f.Tier, facets.Tier),
+		counted("finding", "Finding", f.Finding, facets.Finding),
 		{Name: "sort", Label: "Sort", Value: f.Sort, Options: []option{
 			{"", "usual"}, {decide.ByRisk, "closest look first"}, {decide.ByID, "name"}, {decide.ByNewest, "newest first"}, {decide.ByOldest, "oldest first"},
 		}},

@@ -1,0 +1,62 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// problemPages shows a browser as a page what next refuses: an address that there is not, or a form
+// for the API.
+func (c *Console) problemPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !wantsHTML(r.Header.Get("Accept")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		held := &heldAnswer{ResponseWriter: w}
+		next.ServeHTTP(held, r)
+		if !held.problem {
+			return
+		}
+		w.Header().Del("Content-Length") // of what is not sent
+		var p struct{ Detail string }
+		if err := json.Unmarshal(held.body.Bytes(), &p); err != nil || p.Detail == "" {
+			p.Detail = http.StatusText(held.status)
+		}
+		c.problem(w, r, held.status, sentence(p.Detail))
+	})
+}
+
+// A heldAnswer holds back a problem, and lets any other answer pass.
+type heldAnswer struct {
+	http.ResponseWriter
+	wrote, problem bool
+	status         int
+	body           bytes.Buffer
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (h *heldAnswer) WriteHeader(status int) {
+	if h.wrote {
+		return
+	}
+	kind := h.Header().Get("Content-Type")
+	h.wrote, h.status = true, status
+	h.problem = strings.HasPrefix(kind, "application/problem+json") || status >= http.StatusBadRequest && strings.HasPrefix(kind, "text/plain")
+	if !h.problem {
+		h.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (h *heldAnswer) Write(b []byte) (int, error) {
+	if !h.wrote {
+		h.WriteHeader(http.StatusOK)
+	}
+	if h.problem {
+		return h.body.Write(b)
+	}
+	return h.ResponseWriter.Write(b)
+}
