@@ -74,7 +74,7 @@ func (l *life) step(t *testing.T, rng *rand.Rand, now time.Time) {
 		l.undo(t, now)
 		return
 	}
-	old, beliefs := *l.record, l.truth.clone()
+	old, beliefs := *l.record, l.clone()
 	if next, ok := l.decide(t, rng, h, now); ok {
 		l.keep(next, now)
 		l.before, l.beliefs = &old, beliefs

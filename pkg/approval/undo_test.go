@@ -86,7 +86,7 @@ func TestUndoRefused(t *testing.T) {
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
 		}
-		if can := test.record.CanUndo(noon.Add(test.after)); can && test.want == approval.ErrNoUndo {
+		if can := test.record.CanUndo(noon.Add(test.after)); can && errors.Is(test.want, approval.ErrNoUndo) {
 			t.Errorf("%s: it is said to be possible", name)
 		}
 	}

@@ -21,7 +21,7 @@ type decision struct {
 
 // A subject is what a record is held against: a tool as it is configured and listed now.
 type subject struct {
-	server config.Server
+	server *config.Server
 	hash   tool.Hash
 	wait   bool // of a severe definition no approval counts but a person's of that very one
 	severe bool // and this one is, or may be
@@ -32,7 +32,7 @@ type subject struct {
 func (inv *inventory) subject(i int, t catalog.Tool) subject {
 	wait := inv.cfg.Review.Findings == "wait"
 	return subject{
-		server: inv.cfg.Servers[inv.rows[i].server], hash: t.Definition.Hash,
+		server: &inv.cfg.Servers[inv.rows[i].server], hash: t.Definition.Hash,
 		wait: wait, severe: wait && (t.Severe || !inv.snap.FindingsKnown()),
 	}
 }
