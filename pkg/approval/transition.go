@@ -72,10 +72,8 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 	}
 	next = *r
 	action, note := next.see(d), ""
-	if d.From != nil { // an older record of the new name, from when the server was last called so
-		if strict := merged(next, renamed(d)); strict.Disabled != next.Disabled || strict.ApprovedHash != next.ApprovedHash || len(strict.Blocked) != len(next.Blocked) {
-			next, action = strict, ActionRename
-		}
+	if d.From != nil && next.mergeOld(renamed(d)) {
+		action = ActionRename
 	}
 	next.State = next.derive()
 	if m, ok := next.Earlier(); ok && d.Remember && m.isPersons() && next.Lost == nil {
@@ -95,6 +93,17 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		e = next.entry(action, Said{Actor: Sync, Note: note}, d.Now)
 	}
 	return next, e, true
+}
+
+// mergeOld makes r the stricter of itself and o, its server's record of an older name, and reports
+// whether that changed what was decided.
+func (r *Record) mergeOld(o Record) bool {
+	strict := merged(*r, o)
+	if strict.Disabled == r.Disabled && strict.ApprovedHash == r.ApprovedHash && len(strict.Blocked) == len(r.Blocked) {
+		return false
+	}
+	*r = strict
+	return true
 }
 
 // unrecorded is the action that leaves no audit line.

@@ -192,7 +192,7 @@ func TestReviewDenied(t *testing.T) {
 func TestKeepNote(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send")
-	form := page[strings.Index(page, `id="decide"`):]
+	_, form, _ := strings.Cut(page, `id="decide"`)
 	if first := regexp.MustCompile(`<button[^>]*>`).FindString(form); strings.Contains(first, "formaction") {
 		t.Errorf("the form's first button is %s", first)
 	}

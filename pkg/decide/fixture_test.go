@@ -30,9 +30,7 @@ func fixtureOf(d *admintest.Desk) *fixture {
 func newQueue(t testing.TB) *fixture {
 	t.Helper()
 	f := newFixture(t)
-	tool := func(name, description, hint string) string {
-		return gatewaytest.Tool(name, description, hint)
-	}
+	tool := gatewaytest.Tool
 	f.Serve("db", tool("drop", "Drop a table.", ""), tool("query", "Run a query.", gatewaytest.ReadOnly))
 	f.Serve("git", tool("log", "Show commits.", gatewaytest.ReadOnly))
 	f.Serve("web", tool("fetch", "Fetch a page.", gatewaytest.ReadOnly), tool("post", "Send a form.", ""))

@@ -121,7 +121,7 @@ func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen [
 			continue
 		}
 		has := [facets]string{StatusText(v.Status(i)), stateText(v.ApprovalState(i)), v.ID(i).Server, v.Tier(i).String()}
-		misses, missed := 0, -1
+		misses, missed := 0, 0 // and the last of those that miss
 		for n := range has {
 			if want[n] != "" && want[n] != has[n] {
 				misses, missed = misses+1, n
