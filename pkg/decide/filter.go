@@ -20,7 +20,7 @@ type Filter struct {
 	State   string `query:"state" enum:"new,changed,approved,blocked" doc:"only tools whose current definition is in this state"`
 	Server  string `query:"server" doc:"only tools of this server"`
 	Tier    string `query:"tier" enum:"read,write,destructive" doc:"only tools of this tier"`
-	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,imperative,other_tool,sibling,key_path,context,markup,letters,url,encoded,size,script" doc:"only tools in whose definition this was found"`
+	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only tools in whose definition this was found"`
 	Q       string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter"`
 	Sort    string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
 }
