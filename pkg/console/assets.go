@@ -24,7 +24,7 @@ type asset struct {
 var assets = readAssets("style.css", "console.js", "htmx.js")
 
 // squeeze takes the blanks out of our style that are there for its readers.
-var squeeze = strings.NewReplacer("\n\n", "", ";\n  ", ";", ";\n}", "}", "{\n  ", "{", "}\n", "}", "; }", "}", " { ", "{", ": ", ":", "; ", ";", ", ", ",", " {\n  ", "{")
+var squeeze = strings.NewReplacer("\n\n", "", ";\n  ", ";", ";\n}", "}", "{\n  ", "{", "}\n", "}", "; }", "}", " { ", "{", ": ", ":", "; ", ";", ", ", ",", " {\n  ", "{", " > ", ">", "@media (", "@media(")
 
 // readAssets panics if a file cannot be read: it is a part of the program.
 func readAssets(names ...string) map[string]asset {

@@ -53,7 +53,7 @@ func TestTokensPage(t *testing.T) {
 	w := h.Submit("/admin/tokens", url.Values{
 		"name": {" ci "}, "servers": {"fs, mail\nold"}, "tier": {"read", "write"}, "toolsets": {""}, "days": {"30"},
 	})
-	text := h.Field(strings.ReplaceAll(w.Body, `class="mono wide" readonly value`, `name="text" value`), "text")
+	text := h.Field(strings.ReplaceAll(w.Body, `class="mono" size="48" readonly value`, `name="text" value`), "text")
 	made := h.sole()
 	if id, _ := h.Console.Tokens.Key.Identify(secret.New(text)); w.Status != http.StatusCreated || id != made.ID || w.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", w.Status, w.Body)

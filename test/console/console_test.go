@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,9 +64,14 @@ func (d *desk) get(path string) agenttest.Answer {
 	return d.Do(http.MethodGet, path, "", http.Header{"Accept": {"text/html"}, "Cookie": {d.cookie()}})
 }
 
-// post sends a form likewise.
+// post sends a form likewise, with the proof that it is one of ours.
 func (d *desk) post(path string, form url.Values) agenttest.Answer {
 	d.T.Helper()
+	m := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(d.get(page(d.fleet.New[0])).Body)
+	if m == nil {
+		d.T.Fatal("a page with a form has no proof that it is ours")
+	}
+	form.Set("csrf", m[1])
 	return d.Do(http.MethodPost, path, form.Encode(), http.Header{
 		"Accept": {"text/html"}, "Cookie": {d.cookie()}, "Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {d.URL}, "Sec-Fetch-Site": {"same-origin"},
 	})

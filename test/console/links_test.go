@@ -100,7 +100,7 @@ func TestLinks(t *testing.T) {
 			continue // last
 		}
 		// A form that names nothing is understood, and nothing is decided.
-		a := d.post(strings.TrimPrefix(to, d.URL), nil)
+		a := d.post(strings.TrimPrefix(to, d.URL), url.Values{})
 		if slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed}, a.Status) || a.Status >= 500 {
 			t.Errorf("a form leads to %s: %d", to, a.Status)
 		}

@@ -1,0 +1,121 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+)
+
+// With agent tokens a person who follows an agent's link pastes an admin's token once. Then she makes
+// a token and revokes it.
+func TestSignInWithAToken(t *testing.T) {
+	boot := token.New()
+	p := programtest.StartWith(t, map[string]string{
+		"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more",
+		"PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(boot),
+	}, t.TempDir(), "--demo")
+	p.Admin = boot.Reveal()
+	var kim struct{ Token string }
+	p.Ask(http.StatusCreated, "/admin/tokens", `{"name":"kim","servers":["*"],"tiers":["read","write","destructive"],"admin":true,"days":1}`, &kim)
+	blocked := p.Call("call_tool_write", `{"name":"tickets:assign_ticket","args":{"id":1,"assignee":"sam"}}`, "Authorization: Bearer "+kim.Token)
+	const link = "/admin/tools/tickets/assign_ticket"
+	if !blocked.IsError || !strings.Contains(blocked.Text, p.URL+link) {
+		t.Fatalf("the blocked call does not name the page: %s", blocked.Text)
+	}
+
+	tab := browsertest.Open(t, p.URL)
+	tab.Goto(link)
+	tab.Everywhere("login-token")
+	tab.Forgive(`status 401 of .*/login`)
+	tab.Fill(`input[name=key]`, token.New().Reveal())
+	tab.Loads("a wrong token", func() { tab.Click("main button") })
+	tab.SeeText(".problem", "no token of this gateway")
+	tab.Fill(`input[name=key]`, kim.Token)
+	tab.Loads("the token", func() { tab.Click("main button") })
+	if at := tab.Path(); at != link {
+		t.Errorf("the sign-in leads to %s, want %s", at, link)
+	}
+	if script := browsertest.Eval[string](tab, `document.cookie`); script != "" {
+		t.Errorf("scripts read the session: %s", script)
+	}
+
+	tab.ClickText("header a", "token:kim")
+	tab.SeeText("h1", "token:kim")
+	tab.Everywhere("me-token")
+	tab.ClickText("nav a", "Tokens")
+	tab.SeeText("h1", "Agent tokens")
+	tab.Fill(`input[name=name]`, "ci")
+	tab.Fill(`input[name=servers]`, "notes, tickets")
+	tab.Click(`input[value=read]`)
+	tab.Loads("the new token", func() { tab.ClickText("main button", "Make the token") })
+	tab.SeeText("h2", "token:ci is made")
+	made := tab.Value(`input[readonly]`)
+	tab.Everywhere("tokens-made")
+	if a := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization: Bearer "+made); a.Status != http.StatusOK {
+		t.Errorf("the token that is shown is answered %d", a.Status)
+	}
+	tab.Goto("/admin/tokens")
+	tab.Loads("the question", func() { tab.Click(`tr:has(td:first-child) a.button`) })
+	tab.SeeText("h1", "Revoke token:ci")
+	tab.Everywhere("revoke")
+	tab.Loads("the revocation", func() { tab.ClickText("main button", "Revoke it") })
+	tab.SeeText(".message", "token:ci is revoked")
+	tab.Everywhere("tokens")
+	if a := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization: Bearer "+made); a.Status != http.StatusUnauthorized {
+		t.Errorf("the revoked token is answered %d", a.Status)
+	}
+	if strings.Contains(p.Log.String(), kim.Token) || strings.Contains(p.Log.String(), made) {
+		t.Error("a token is in the log")
+	}
+}
+
+// A session that is ended elsewhere while a note is typed costs nothing but a sign-in.
+func TestSessionEndsWhileTyping(t *testing.T) {
+	p := programtest.Start(t, t.TempDir(), "--demo", "--actor", "kim")
+	const path = "/admin/tools/tickets/assign_ticket"
+	tab := browsertest.Open(t, p.URL)
+	tab.Goto(p.Link)
+	tab.Everywhere("login-link")
+	tab.Loads("the button of the link", func() { tab.Click("main button") })
+	tab.Goto("/admin/me")
+	tab.Everywhere("me")
+	tab.Goto(path)
+	tab.Fill(`input[name=note]`, `read twice, "ok" for me`)
+
+	cookie := "Cookie: portcullis=" + tab.Cookie("portcullis")
+	elsewhere := &admintest.Desk{T: t, Client: p.Client}
+	elsewhere.Admin = ""
+	proof := elsewhere.Field(elsewhere.Send("/admin", "", admintest.Browser, cookie).Body, "csrf")
+	if a := elsewhere.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); a.Status != http.StatusSeeOther {
+		t.Fatalf("logout: %d %s", a.Status, a.Body)
+	}
+	tab.Forgive(`status 401 of .*/assign_ticket`)
+	tab.Loads("the late form", func() { tab.Click(`button[value=approve]`) })
+	tab.SeeText(".problem", "You are no longer signed in, and nothing was done")
+	tab.Everywhere("login-late")
+	tab.Fill(`input[name=key]`, p.Admin)
+	tab.Loads("the key", func() { tab.Click("main button") })
+	tab.SeeText("h1", "Signed in")
+	tab.Everywhere("again")
+	tab.Loads("the page again", func() { tab.Click("main button") })
+	if at := tab.Path(); at != path {
+		t.Errorf("it leads to %s", at)
+	}
+	tab.SeeText(".problem", "Nothing was done: what you sent came too late")
+	if note := tab.Value(`input[name=note]`); note != `read twice, "ok" for me` {
+		t.Errorf("the note is %q", note)
+	}
+	if a := p.Send(path, ""); !strings.Contains(a.Body, `"pending_approval"`) {
+		t.Errorf("it was decided: %s", a.Body)
+	}
+	tab.Loads("the decision", func() { tab.Click(`button[value=approve]`) })
+	if a := p.Send(path, ""); !strings.Contains(a.Body, `"callable"`) || !strings.Contains(a.Body, `read twice`) {
+		t.Errorf("it was not decided: %s", a.Body)
+	}
+}
