@@ -105,7 +105,7 @@ func TestSync(t *testing.T) {
 func TestConfig(t *testing.T) {
 	h := newFixture(t)
 	page := h.Page(http.StatusOK, "/admin/config")
-	says(t, page, "mcpServers.fs.disabled_tools[0]", `href="../admin/tools?server=fs&amp;status=disabled_by_config">1</a>`, "policy.cedar:1 no-drafts", "mail:read_drafts", `<span class="chip ok">ok</span>`)
+	says(t, page, "mcpServers.fs.disabled_tools[0]", `href="../admin/tools?server=fs&amp;status=disabled_by_config">1 tool</a>`, "policy.cedar:1 no-drafts", "mail:read_drafts", `<span class="chip ok">ok</span>`)
 	lacks(t, page, "To be put right", "had been lost", "refused")
 	h.Put(config.Key, `{"mcpServers": {"fs": {"url": "https://fs.example.com/mcp", "oops<i>": 1}}}`)
 	h.States.Refresh(t.Context())
@@ -164,7 +164,7 @@ func TestHistoryPage(t *testing.T) {
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"Sends."}`
 	h.Sync()
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send/history")
-	says(t, page, `<a href="../../../../admin/tools/mail/send">mail:send</a>`, "<td>ann</td>", "<td>approved<div class=\"hint\">“seen”</div></td>", "the definition changed",
+	says(t, page, `<a href="../../../../admin/tools/mail/send">mail:send</a>`, "<b>ann</b> · approved", `<div class="hint">“seen”</div>`, "the definition changed",
 		`<code title="`+hash+`">`+hash[:12]+"</code> → ", "seen for the first time; it waits")
 	h.Page(http.StatusNotFound, "/admin/tools/mail/nope/history")
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?after=x")
