@@ -12,16 +12,8 @@ import (
 
 // FindingsKnown reports whether the snapshot says what a reviewer should see in its tools, by the
 // rules of this program. If another version of it has made the snapshot, [Tool.Severe] is not to
-// be relied on until the next sync; [Snapshot.Findings] and [Snapshot.Severe] are, and take longer.
+// be relied on until the next sync; [Snapshot.Findings] is, and takes longer.
 func (s *Snapshot) FindingsKnown() bool { return s.rules == finding.Version }
-
-// Severe reports whether one of the findings of tool i is severe.
-func (s *Snapshot) Severe(i int) bool {
-	if !s.FindingsKnown() {
-		return finding.Severe(s.find(i))
-	}
-	return binary.LittleEndian.Uint32(s.row(i)[atFlags:])&flagRisky != 0
-}
 
 // Findings returns what a reviewer should see in tool i.
 func (s *Snapshot) Findings(i int) []finding.Finding {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -61,7 +62,7 @@ func TestFindingsOfFormat2(t *testing.T) {
 	}
 	now := build(t, in)
 	for i := range old.Len() {
-		if diff := cmp.Diff(now.Findings(i), old.Findings(i)); diff != "" || now.Severe(i) != old.Severe(i) || now.Tool(i).Severe != now.Severe(i) {
+		if diff := cmp.Diff(now.Findings(i), old.Findings(i)); diff != "" || now.Tool(i).Severe != finding.Severe(old.Findings(i)) {
 			t.Errorf("%s: -now +old:\n%s", old.ID(i), diff)
 		}
 	}

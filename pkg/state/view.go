@@ -74,9 +74,6 @@ func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
 // Findings returns what a reviewer should see in tool i.
 func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
 
-// Severe reports whether one of the findings of tool i is severe.
-func (v *View) Severe(i int) bool { return v.r.snap.Severe(i) }
-
 // Record returns the approval record of tool i as of the state, without definitions; nil: there is
 // none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
 // its UpdatedAt is zero then.
