@@ -10,6 +10,7 @@ import (
 type hit struct {
 	class    set
 	word     int // its number in the text
+	commas   int // how many stand before it
 	sentence int
 	from, to int
 	text     string // of a name
@@ -22,6 +23,7 @@ type reader struct {
 	prose    bool // it has more than one word
 	at       int
 	word     int
+	commas   int
 	sentence int
 	checked  int // up to here no run of encoded characters begins
 	tags     int
@@ -42,6 +44,8 @@ func (s *scanner) words(str string) {
 			if r.at+1 == len(str) || str[r.at+1] == ' ' || str[r.at+1] == '\n' {
 				r.endSentence()
 			}
+		case ',':
+			r.commas++
 		case '\n':
 			if rest := strings.TrimLeft(str[r.at+1:], " \t"); rest == "" || strings.IndexByte("\n-*#", rest[0]) >= 0 {
 				r.endSentence()
@@ -107,7 +111,7 @@ func (r *reader) hit(class set, from, to int, text string) {
 		class, from = class|r.never, r.hits[last].from
 	}
 	r.sentences[r.sentence] |= class
-	r.hits = append(r.hits, hit{class, r.word, r.sentence, from, to, text})
+	r.hits = append(r.hits, hit{class, r.word, r.commas, r.sentence, from, to, text})
 }
 
 // fold passes over a word and writes it to buf in small letters; it returns its length there, 0 if it
@@ -199,6 +203,17 @@ func (s *scanner) denied(i int) bool {
 	return false
 }
 
+// governs reports whether a word such as never is about the word at to: beside it, or with something
+// between two commas in between. "Do not guess, tell the user" is no order to keep silent. Any other
+// word governs what the gaps of its rule let it.
+func (s *scanner) governs(from, to hit) bool {
+	if from.class&s.never == 0 {
+		return true
+	}
+	commas := to.commas - from.commas
+	return commas == 2 || commas == 0 && to.word-from.word <= 2
+}
+
 // follow returns the last hit of the steps that follow hit i, or -1.
 func (s *scanner) follow(i int, steps []step) int {
 	if len(steps) == 0 {
@@ -209,7 +224,7 @@ func (s *scanner) follow(i int, steps []step) int {
 		if h.sentence != s.hits[i].sentence || h.word-s.hits[i].word-1 > steps[0].gap {
 			return -1
 		}
-		if h.class&steps[0].class != 0 {
+		if h.class&steps[0].class != 0 && s.governs(s.hits[i], h) {
 			if end := s.follow(j, steps[1:]); end >= 0 {
 				return end
 			}
