@@ -1,11 +1,10 @@
 "use strict";
-// Every form and link works without this. It adds single keys, polls while the page is looked at, and
-// says to those who do not see it what has been exchanged.
+// Forms and links work without this. It adds single keys, polls, and says aloud what was exchanged.
 (() => {
   const $ = (s, in_ = document) => in_.querySelector(s);
   const all = (s, in_ = document) => [...in_.querySelectorAll(s)];
-  const say = (text) => { const live = $("#live"); if (live) live.textContent = text; };
-  const press = (s) => { const e = $(s); if (e) e.click(); return !!e; };
+  const say = (text) => { $("#said").textContent = text; };
+  const press = (s) => { $(s)?.click(); return !!$(s); };
 
   // In lists the keys move between the first links of rows.
   const rows = () => all("[data-list] > *").filter((r) => $("a", r));
@@ -24,7 +23,7 @@
     if (box) box.click();
     return !!box;
   };
-  const focus = (s) => { const e = $(s); if (e) e.focus(); return !!e; };
+  const focus = (s) => { $(s)?.focus(); return !!$(s); };
   const approve = () => {
     const note = $("#decide [name=note]");
     if (note && note.dataset.needed && !note.value.trim()) {
@@ -62,13 +61,22 @@
 
   let held = "";
   document.addEventListener("htmx:configRequest", (e) => {
-    for (const [name, value] of Object.entries(e.detail.parameters)) if (value === "") delete e.detail.parameters[name];
+    const d = e.detail;
+    d.headers.Accept = "text/html";
+    for (const [name, value] of Object.entries(d.parameters)) if (value === "") delete d.parameters[name];
   });
-  document.addEventListener("htmx:beforeSwap", () => { held = document.activeElement?.getAttribute("href") || ""; });
+  document.addEventListener("htmx:beforeSwap", (e) => {
+    const d = e.detail, poll = d.target.dataset.poll === "";
+    held = document.activeElement?.getAttribute("href") || "";
+    if (d.xhr.status === 204 || poll && d.isError || d.serverResponse.includes(`id="${d.target.id}"`)) return;
+    d.shouldSwap = false; // an error, or the sign-in: a page of its own
+    location.assign(poll ? location.href : d.pathInfo.finalRequestPath);
+  });
   document.addEventListener("htmx:afterSettle", () => {
     if (held && document.activeElement === document.body) all("main a").find((a) => a.getAttribute("href") === held)?.focus();
     const said = $("[data-say]"), title = $("[data-title]");
     if (said) say(said.dataset.say);
     if (title) document.title = title.dataset.title;
   });
+  if (document.activeElement === document.body) focus("[autofocus]");
 })();
