@@ -170,7 +170,7 @@ func (h Health) approvals(rs *reasons) {
 		rs.add("approvals_restored", Degraded,
 			text.Count(h.Restored, "approval record")+" had been lost from the store and came back from the tool catalog. "+
 				"Where the store had another version, the stricter of the two holds.",
-			"Decide which version holds: POST /admin/approvals/restore for what the catalog knew, "+
+			"Decide which version holds: /admin/config has a button for each, and the API POST /admin/approvals/restore for what the catalog knew, "+
 				"POST /admin/approvals/accept for what the store had (what it lacked waits for approval). On one machine: stop the gateway and run portcullis approvals restore --dir DIR, or accept in place of restore.")
 	}
 	if n := len(h.Rebuilt); n > 0 {
