@@ -10,7 +10,6 @@ const (
 	minRun  = 16  // characters of a word that may begin an encoded run
 	longRun = 64  // characters of an encoded run
 	longHex = 128 // of one that is hexadecimal: checksums are not as long
-	maxTags = 200 // tags of one text of which the end is searched
 )
 
 // encoded finds a run of base64 or hexadecimal digits that begins here, and passes over it.
@@ -242,19 +241,22 @@ func (r *reader) tag() {
 	}
 }
 
-// closes reports whether a tag that is opened in the text is closed in it.
+// closes reports whether a tag that is opened here is closed in the text.
 func (r *reader) closes(name string) bool {
-	rest := r.str[r.at:]
-	if r.tags++; strings.HasPrefix(rest, "</") || r.tags > maxTags {
+	if strings.HasPrefix(r.str[r.at:], "</") {
 		return false // it was looked at where it was opened
 	}
-	for {
-		i := strings.Index(rest, "</")
-		if i < 0 {
-			return false
-		}
-		if rest = rest[i+2:]; len(rest) >= len(name) && strings.EqualFold(rest[:len(name)], name) {
-			return true
+	if r.closed == nil {
+		r.closed = map[string]bool{}
+		for rest := r.str; ; {
+			_, after, found := strings.Cut(rest, "</")
+			if !found {
+				break
+			}
+			rest = after
+			end := strings.IndexAny(rest[:min(len(rest), maxName)], "> ")
+			r.closed[strings.ToLower(rest[:max(end, 0)])] = true
 		}
 	}
+	return r.closed[name]
 }

@@ -25,9 +25,9 @@ type reader struct {
 	word     int
 	commas   int
 	sentence int
-	checked  int // up to here no run of encoded characters begins
-	tags     int
-	buf      [24]byte // the word in small letters
+	checked  int             // up to here no run of encoded characters begins
+	closed   map[string]bool // names of tags that are closed; nil: nobody asked
+	buf      [24]byte        // the word in small letters
 }
 
 // words collects the words of a text that have a class, and finds what shows by its form.
