@@ -116,12 +116,16 @@ const (
 func TestTokenIsTradedForASession(t *testing.T) {
 	for _, auth := range []string{"token", "jwt,token"} {
 		t.Run(auth, func(t *testing.T) {
-			h := newHouse(t, auth)
+			h, jwt := newHouse(t, auth), "a.b.c"
 			if auth != "token" {
 				issuer := identitytest.Start(t)
 				h.env["PORTCULLIS_ISSUER"], h.env["PORTCULLIS_AUDIENCE"] = issuer.URL, "https://gate.example.com/mcp"
+				jwt = issuer.Token("https://gate.example.com/mcp", map[string]any{"scope": "portcullis:admin"})
 			}
 			here, there := h.start(), h.start()
+			if a := here.Send("/admin/servers", "", "Authorization: Bearer "+jwt); (a.Status == http.StatusOK) != (auth != "token") {
+				t.Errorf("the JWT by the API: %d %s", a.Status, a.Body)
+			}
 			kim, ci := here.mint(adminToken), here.mint(agentToken)
 			if a := here.signIn(kim.Token + "\n"); a.Status != http.StatusSeeOther || here.cookie == "" {
 				t.Fatalf("%d %s", a.Status, a.Body)
@@ -132,7 +136,7 @@ func TestTokenIsTradedForASession(t *testing.T) {
 			if a := there.signIn(ci.Token); a.Status != http.StatusForbidden || there.cookie != "" || !strings.Contains(a.Body, "it is no admin&#39;s") {
 				t.Errorf("an agent's token: %d %s", a.Status, a.Body)
 			}
-			for _, text := range []string{"", "x", token.New().Reveal(), token.NewAdmin().Reveal(), "a.b.c", kim.ID, here.cookie, "Bearer " + kim.Token} {
+			for _, text := range []string{"", "x", token.New().Reveal(), token.NewAdmin().Reveal(), jwt, kim.ID, here.cookie, "Bearer " + kim.Token} {
 				if a := there.signIn(text); a.Status != http.StatusUnauthorized || there.cookie != "" {
 					t.Errorf("%.20q: %d", text, a.Status)
 				}

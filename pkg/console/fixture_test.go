@@ -19,6 +19,6 @@ type fixture struct {
 	Location string // where the last form led
 }
 
-func newFixture(t *testing.T) *fixture { return &fixture{Desk: admintest.New(t)} }
+func newFixture(t testing.TB) *fixture { return &fixture{Desk: admintest.New(t)} }
 
 func approveBody(hash tool.Hash) string { return fmt.Sprintf(`{"hash":%q,"note":"seen"}`, hash) }

@@ -77,8 +77,12 @@ func (c *Console) signedIn(r *http.Request) (cookie secret.Text, s login.Session
 	if c.o.SignIn == nil {
 		return cookie, s, err
 	}
+	find := c.o.SignIn.Sessions.Find
+	if isPoll(r) {
+		find = c.o.SignIn.Sessions.Look
+	}
 	for _, cookie := range c.cookies(r) {
-		s, found := c.o.SignIn.Sessions.Find(r.Context(), cookie)
+		s, found := find(r.Context(), cookie)
 		if found == nil {
 			return cookie, s, nil
 		}
@@ -87,6 +91,12 @@ func (c *Console) signedIn(r *http.Request) (cookie secret.Text, s login.Session
 		}
 	}
 	return cookie, s, err
+}
+
+// isPoll reports whether a page asks by itself whether it has become another: whoever left it open
+// may have gone. A browser asks so for no page of ours, as it keeps none.
+func isPoll(r *http.Request) bool {
+	return isSafe(r.Method) && r.Header.Get("If-None-Match") != ""
 }
 
 // proves reports whether r holds the proof that a page of its session holds.

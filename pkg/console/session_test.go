@@ -119,34 +119,47 @@ func TestSession(t *testing.T) {
 			t.Errorf("an hour later: %d", got)
 		}
 	})
-	t.Run("decides nothing and lets nobody in while its store is down", func(t *testing.T) {
+	t.Run("ends although its page asks for news", func(t *testing.T) {
 		h := newLaptop(t)
 		cookie := h.enter()
-		proof := h.Field(h.Send(toolPath, "", browser, cookie).Body, "csrf")
-		h.store.Fail = func(string) error { return errors.New("table arn:aws:x does not answer") }
-		for _, w := range []string{
-			h.Send(toolPath, "", browser, cookie).Body, h.Submit(toolPath, url.Values{"csrf": {proof}, "action": {"disable"}, "rev": {"1"}}, cookie).Body,
-			h.Problem(http.StatusServiceUnavailable, "/admin/servers", "", cookie),
-		} {
-			if !strings.Contains(w, "cannot be checked for now") || !strings.Contains(w, "nothing was done") || strings.Contains(w, "arn:") {
-				t.Errorf("it says %s", w)
-			}
+		for range 181 {
+			h.Clock.Wait(20 * time.Second)
+			h.Send("/admin", "", browser, cookie, "HX-Request: true", `If-None-Match: "x"`)
 		}
-		if w, again := h.signIn(url.Values{"key": {h.key.Reveal()}}); w.Status != http.StatusServiceUnavailable || again != nil || !strings.Contains(w.Body, "You are not signed in") {
-			t.Errorf("sign-in: %d %v %s", w.Status, again, w.Body)
-		}
-		code := h.Console.SignIn.Codes.New()
-		if w, again := h.signIn(url.Values{"code": {code}}); w.Status != http.StatusServiceUnavailable || again != nil || !h.Console.SignIn.Codes.Takes(code) {
-			t.Errorf("the link: %d %v; its code is used up: %v", w.Status, again, !h.Console.SignIn.Codes.Takes(code))
-		}
-		if w := h.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); w.Status != http.StatusServiceUnavailable || len(w.Cookies()) > 0 || !strings.Contains(w.Body, "You are still signed in") {
-			t.Errorf("logout: %d %v", w.Status, w.Cookies())
-		}
-		h.store.Fail = nil
-		if got := open(h, cookie); got != http.StatusOK || h.Status("fs:read_file") != lock.None {
-			t.Errorf("when it is back: %d, %q", got, h.Status("fs:read_file"))
+		if got := open(h, cookie); got != http.StatusUnauthorized {
+			t.Errorf("an hour later: %d", got)
 		}
 	})
+}
+
+// While its store is down a session decides nothing and lets nobody in.
+func TestSessionWithoutStore(t *testing.T) {
+	h := newLaptop(t)
+	cookie := h.enter()
+	proof := h.Field(h.Send(toolPath, "", browser, cookie).Body, "csrf")
+	h.store.Fail = func(string) error { return errors.New("table arn:aws:x does not answer") }
+	for _, w := range []string{
+		h.Send(toolPath, "", browser, cookie).Body, h.Submit(toolPath, url.Values{"csrf": {proof}, "action": {"disable"}, "rev": {"1"}}, cookie).Body,
+		h.Problem(http.StatusServiceUnavailable, "/admin/servers", "", cookie),
+	} {
+		if !strings.Contains(w, "cannot be checked for now") || !strings.Contains(w, "nothing was done") || strings.Contains(w, "arn:") {
+			t.Errorf("it says %s", w)
+		}
+	}
+	if w, again := h.signIn(url.Values{"key": {h.key.Reveal()}}); w.Status != http.StatusServiceUnavailable || again != nil || !strings.Contains(w.Body, "You are not signed in") {
+		t.Errorf("sign-in: %d %v %s", w.Status, again, w.Body)
+	}
+	code := h.Console.SignIn.Codes.New()
+	if w, again := h.signIn(url.Values{"code": {code}}); w.Status != http.StatusServiceUnavailable || again != nil || !h.Console.SignIn.Codes.Takes(code) {
+		t.Errorf("the link: %d %v; its code is used up: %v", w.Status, again, !h.Console.SignIn.Codes.Takes(code))
+	}
+	if w := h.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie); w.Status != http.StatusServiceUnavailable || len(w.Cookies()) > 0 || !strings.Contains(w.Body, "You are still signed in") {
+		t.Errorf("logout: %d %v", w.Status, w.Cookies())
+	}
+	h.store.Fail = nil
+	if got := h.Send("/admin/servers", "", cookie).Status; got != http.StatusOK || h.Status("fs:read_file") != lock.None {
+		t.Errorf("when it is back: %d, %q", got, h.Status("fs:read_file"))
+	}
 }
 
 func TestSignOut(t *testing.T) {

@@ -25,7 +25,7 @@ type laptop struct {
 	cookie string // that was set last by [laptop.follow]
 }
 
-func newLaptop(t *testing.T) *laptop {
+func newLaptop(t testing.TB) *laptop {
 	t.Helper()
 	h := &laptop{fixture: newFixture(t), key: token.NewAdmin()}
 	h.store = &logintest.Mem{Now: h.Clock.Now}
@@ -214,4 +214,24 @@ func TestSignInNext(t *testing.T) {
 			t.Errorf("next=%q leads to %v, %v", next, to, err)
 		}
 	}
+}
+
+// Wherever a sign-in is told to lead, it leads below /admin of the gateway.
+func FuzzSignInNext(f *testing.F) {
+	for _, next := range []string{"", "tools/fs/read_file", "?status=callable", "//evil.example.com", "tools/%2e%2e/%2e%2e/mcp", `\\evil`, "https:evil.example.com", "tools\r\nX: y", "a/..;/b", ".", "%2f%2fevil"} {
+		f.Add(next)
+	}
+	h := newLaptop(f)
+	f.Fuzz(func(t *testing.T, next string) {
+		h.T, h.Client.T = t, t
+		w, cookie := h.signIn(url.Values{"key": {h.key.Reveal()}, "next": {next}})
+		base := &url.URL{Scheme: "https", Host: "gate.example.com", Path: "/stage/admin/login"} // behind a prefix
+		to, err := base.Parse(w.Header.Get("Location"))
+		if w.Status != http.StatusSeeOther || cookie == nil || err != nil || to.Host != base.Host || to.Scheme != "https" {
+			t.Fatalf("next=%q: %d to %v, %v", next, w.Status, to, err)
+		}
+		if to.Path != "/stage/admin" && !strings.HasPrefix(to.Path, "/stage/admin/") {
+			t.Errorf("next=%q leads to %s", next, to)
+		}
+	})
 }

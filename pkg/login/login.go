@@ -116,10 +116,21 @@ func (s *Sessions) makeRoom(ctx context.Context, actor string) error {
 	return err
 }
 
-// Find returns the session whose cookie this is, or [ErrNotFound] if there is none, or if what it
-// was made of lets nobody in any more. Any other error says that the stores cannot tell. It notes
-// the use, at most every five minutes.
-func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (x Session, err error) {
+// Find is [Sessions.Look] for what a person does. It notes the use, at most every five minutes.
+func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (Session, error) {
+	x, err := s.Look(ctx, cookie)
+	if err != nil || s.o.Now().Sub(x.Used) < touchEvery {
+		return x, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return s.touch(ctx, x)
+}
+
+// Look returns the session whose cookie this is, or [ErrNotFound] if there is none, or if what it
+// was made of lets nobody in any more. Any other error says that the stores cannot tell. A session
+// that is only looked at ends as one that is not used.
+func (s *Sessions) Look(ctx context.Context, cookie secret.Text) (x Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	if len(cookie.Reveal()) != cookieLength { // or it was made up: no store need be asked
@@ -137,10 +148,7 @@ func (s *Sessions) Find(ctx context.Context, cookie secret.Text) (x Session, err
 		_ = s.store.Delete(ctx, x.ID) // it is refused anyway, and ends by itself
 		return Session{}, ErrNotFound
 	}
-	if s.o.Now().Sub(x.Used) < touchEvery {
-		return x, nil
-	}
-	return s.touch(ctx, x)
+	return x, nil
 }
 
 // touch notes the use of x. A note that is lost ends a session early and stops no request.

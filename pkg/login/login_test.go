@@ -92,6 +92,21 @@ func TestSessionLife(t *testing.T) {
 			}
 		})
 	})
+	t.Run("ends after an hour in which it is only looked at", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			cookie, began := f.open(kim), time.Now()
+			for {
+				if _, err := f.Look(t.Context(), cookie); err != nil {
+					break
+				}
+				time.Sleep(20 * time.Second)
+			}
+			if took := time.Since(began); took != time.Hour {
+				t.Errorf("it ends after %v", took)
+			}
+		})
+	})
 	t.Run("is written at most every five minutes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)

@@ -21,9 +21,10 @@ func (g suite) peopleSignIn(t *testing.T) {
 			w := g.fixture(t)
 			settings := []string{"PORTCULLIS_AUTH", auth, "PORTCULLIS_TOKEN_KEY", key}
 			here, there, mcp := w.Start(t, "admin", settings...), w.Start(t, "admin", settings...), w.Start(t, "mcp", settings...)
-			actor, secret := "bootstrap", adminToken.Reveal()
+			actor, secret, reads := "bootstrap", adminToken.Reveal(), 1
 			var made struct{ ID, Token string }
 			if auth == "token" {
+				reads++ // of the token, beside the session
 				here.Ask(http.StatusCreated, "/admin/tokens", `{"name":"kim","servers":[],"tiers":[],"admin":true,"days":1}`, &made)
 				actor, secret = "token:kim", made.Token
 			}
@@ -32,6 +33,11 @@ func (g suite) peopleSignIn(t *testing.T) {
 				if a, b := greeted(f, one), greeted(f, two); a != actor || b != actor {
 					t.Errorf("greeted are %q and %q, want %q", a, b, actor)
 				}
+			}
+			w.proxy.Calls()
+			here.Send("/admin/openapi.json", "", "Authorization: ", one)
+			if cost := w.proxy.Calls(); cost["dynamodb GetItem"] != reads || cost["dynamodb PutItem"]+cost["dynamodb Query"] > 0 {
+				t.Errorf("a request of somebody who is signed in costs %v", cost)
 			}
 			page := there.Send("/admin", "", admintest.Browser, "Authorization: ", one).Body
 			proof := regexp.MustCompile(`name="csrf" value="([^"]*)"`).FindStringSubmatch(page)
