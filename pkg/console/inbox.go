@@ -49,6 +49,7 @@ type inbox struct {
 	MoreDown  int
 	Reasons   []state.Reason
 	Counts    lock.Counts
+	first     tool.ID // of the queue: what changed comes first in it
 }
 
 // A group is how many new tools a server has.
@@ -88,8 +89,8 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	}
 	root := rootOf(r)
 	p.Queue = withQuery(root+"admin/tools", pending().Values())
-	if first, err := c.o.Desk.List(r.Context(), pending(), decide.Paging{Limit: 1}); err == nil && len(first.Tools) > 0 {
-		p.First = toolLink(root, tool.ID{Server: first.Tools[0].Server, Name: first.Tools[0].Name}, pending().Values())
+	if in.first != (tool.ID{}) {
+		p.First = toolLink(root, in.first, pending().Values())
 	}
 	lines, _, err := c.o.Desk.Audit(r.Context(), "", decide.Paging{Limit: 4 * maxDecisions})
 	if err != nil {
@@ -124,11 +125,15 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	for _, row := range list.Tools {
 		in.Changed = append(in.Changed, rowFor(root, row, changed))
 	}
-	if list, err = c.o.Desk.List(ctx, fresh, decide.Paging{Limit: 1}); err != nil {
+	news, err := c.o.Desk.List(ctx, fresh, decide.Paging{Limit: 1})
+	if err != nil {
 		return in, err
 	}
-	in.NewN, in.NewAt = list.Total, withQuery(root+"admin/tools", fresh.Values())
-	for _, s := range list.Facets.Server {
+	if first := append(list.Tools, news.Tools...); len(first) > 0 {
+		in.first = tool.ID{Server: first[0].Server, Name: first[0].Name}
+	}
+	in.NewN, in.NewAt = news.Total, withQuery(root+"admin/tools", fresh.Values())
+	for _, s := range news.Facets.Server {
 		if len(in.New) == maxGroups {
 			in.NewRest++
 			continue
