@@ -1,5 +1,5 @@
 // Package store holds what its drivers have in common: dir and s3 keep objects, bolt and
-// dynamo keep approvals and agent tokens.
+// dynamo keep approvals, agent tokens and the sessions of people.
 package store
 
 import (
