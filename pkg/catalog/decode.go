@@ -82,9 +82,6 @@ func decode(b []byte) (s *Snapshot, index []byte, err error) {
 	if err := s.checkTools(); err != nil {
 		return nil, nil, err
 	}
-	if err := s.checkFindings(); err != nil {
-		return nil, nil, err
-	}
 	return s, sections[4], nil
 }
 
@@ -129,6 +126,7 @@ func (s *Snapshot) readServers(rows []byte) error {
 // in order, and that each tool has its server; it counts the tools of each.
 func (s *Snapshot) checkTools() error {
 	prev := ""
+	found := 0
 	var server *Server
 	for i := range s.Len() {
 		row := s.row(i)
@@ -140,6 +138,13 @@ func (s *Snapshot) checkTools() error {
 			if err := checkSpan(row[at:], size); err != nil {
 				return fmt.Errorf("tool %d: %w", i, err)
 			}
+		}
+		if len(row) > endOfRow2 {
+			n, err := s.checkAdded(row, found)
+			if err != nil {
+				return fmt.Errorf("tool %d: %w", i, err)
+			}
+			found = n
 		}
 		id := s.string(row[atID:])
 		if id <= prev {
@@ -157,7 +162,7 @@ func (s *Snapshot) checkTools() error {
 		}
 		server.Tools++
 	}
-	return nil
+	return s.checkFindings(found)
 }
 
 func (s *Snapshot) row(i int) []byte { return s.rows[i*s.rowSize : (i+1)*s.rowSize] }

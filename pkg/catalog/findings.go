@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -62,35 +63,26 @@ func definitionOf(approved json.RawMessage) *tool.Definition {
 	return &d
 }
 
-// checkFindings makes sure that no accessor of what format 3 has added can leave its section, and
-// that no finding is left out.
-func (s *Snapshot) checkFindings() error {
-	if s.rowSize == endOfRow2 {
-		return nil
+// checkAdded makes sure that no accessor of what format 3 has added to a row can leave its section.
+// first is where its findings must begin; it returns where they end.
+func (s *Snapshot) checkAdded(row []byte, first int) (end int, err error) {
+	if err := errors.Join(checkSpan(row[atEndorsedHash:], len(s.text)), checkSpan(row[atEndorsedBy:], len(s.text)), checkSpan(row[atBlocked:], len(s.json))); err != nil {
+		return 0, err
 	}
-	next := uint64(0)
-	for i := range s.Len() {
-		row := s.row(i)
-		for at := atEndorsedHash; at <= atBlocked; at += spanSize {
-			size := len(s.text)
-			if at == atBlocked {
-				size = len(s.json)
-			}
-			if err := checkSpan(row[at:], size); err != nil {
-				return fmt.Errorf("tool %d: %w", i, err)
-			}
-		}
-		if _, err := decodeBlocked(s.bytes(row[atBlocked:])); err != nil {
-			return fmt.Errorf("tool %d: what is blocked: %w", i, err)
-		}
-		first, end := span(row[atFindings:])
-		if first != next {
-			return fmt.Errorf("tool %d: its findings begin at %d, want %d", i, first, next)
-		}
-		next = end
+	if _, err := decodeBlocked(s.bytes(row[atBlocked:])); err != nil {
+		return 0, fmt.Errorf("what is blocked: %w", err)
 	}
-	if n := len(s.found) / findingSize; next != uint64(n) {
-		return fmt.Errorf("%d findings, the tools have %d", n, next)
+	from, to := span(row[atFindings:])
+	if from != uint64(first) || to > uint64(len(s.found)/findingSize) {
+		return 0, fmt.Errorf("findings %d–%d, want them from %d", from, to, first)
+	}
+	return int(to), nil
+}
+
+// checkFindings makes sure that the tools have all findings, and that none leaves its section.
+func (s *Snapshot) checkFindings(n int) error {
+	if n*findingSize != len(s.found) {
+		return fmt.Errorf("%d findings, the tools have %d", len(s.found)/findingSize, n)
 	}
 	for at := 0; at < len(s.found); at += findingSize {
 		for field := 0; field < atFrom; field += spanSize {
