@@ -35,6 +35,9 @@ type listing struct {
 func walk(h *fixture, path string, limit int, between func()) (ids []string, pages int) {
 	h.T.Helper()
 	after := ""
+	if !strings.Contains(path, "?") {
+		path += "?"
+	}
 	for {
 		got := admintest.Into[listing](h.Desk, fmt.Sprintf("%s&limit=%d&after=%s", path, limit, url.QueryEscape(after)), "")
 		for _, x := range got.Tools {
@@ -76,7 +79,7 @@ func TestPaging(t *testing.T) {
 	if got, n := walk(h, "/admin/tools?server=server-001", 3, func() {}); len(got) != 7 || n != 3 || got[0] != "server-001:tool_00000" {
 		t.Errorf("of one server: %v in %d pages", got, n)
 	}
-	if got, n := walk(h, "/admin/servers?x=", 2, func() {}); !slices.Equal(got, []string{"server-000", "server-001", "server-002"}) || n != 2 {
+	if got, n := walk(h, "/admin/servers", 2, func() {}); !slices.Equal(got, []string{"server-000", "server-001", "server-002"}) || n != 2 {
 		t.Errorf("servers: %v in %d pages", got, n)
 	}
 	if got := admintest.Into[listing](h.Desk, "/admin/servers?limit=1&after="+url.QueryEscape(admintest.Into[listing](h.Desk, "/admin/servers?limit=1", "").Next), ""); got.Servers[0].Name != "server-001" || got.Servers[0].Tools.Callable != 7 {
@@ -92,19 +95,19 @@ func TestAuditPaging(t *testing.T) {
 	h.Sync()
 	h.ByName["fs"].Tools, h.ByName["mail"].Tools = []string{`{"name":"a"}`, `{"name":"b"}`}, []string{`{"name":"c"}`, `{"name":"d"}`}
 	h.Sync()
-	want, pages := walk(h, "/admin/audit?x=", 200, func() {})
+	want, pages := walk(h, "/admin/audit", 200, func() {})
 	if len(want) != 10 || pages != 1 {
 		t.Fatalf("%d lines on %d pages: %v", len(want), pages, want)
 	}
 	for _, limit := range []int{1, 2, 3, 5, 9, 10} {
-		got, _ := walk(h, "/admin/audit?x=", limit, func() {})
+		got, _ := walk(h, "/admin/audit", limit, func() {})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("by %d (-want +got):\n%s", limit, diff)
 		}
 	}
 	// What is written meanwhile is newer than all pages to come.
 	n := 0
-	got, _ := walk(h, "/admin/audit?x=", 3, func() {
+	got, _ := walk(h, "/admin/audit", 3, func() {
 		n++
 		admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/a/"+[]string{"disable", "enable"}[n%2], "{}")
 	})
@@ -147,7 +150,7 @@ func TestPagingRefusals(t *testing.T) {
 	h := withMany(t, 2, 3)
 	tools := admintest.Into[listing](h.Desk, "/admin/tools?limit=1", "").Next
 	for _, path := range []string{
-		"/admin/tools?limit=0", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
+		"/admin/tools?limit=0", "/admin/servers?status=callable", "/admin/audit?actor=ann", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
 		"/admin/servers?after=" + tools, "/admin/tools?after=" + strings.Repeat("A", 3000),
 		"/admin/audit?limit=201", "/admin/audit?after=" + tools, "/admin/audit?after=" + base64.RawURLEncoding.EncodeToString([]byte("audit\x00yesterday\x00a\x00b")),
 	} {
