@@ -61,14 +61,22 @@ func (m *room) take(s string) (string, bool) {
 	return review.Readable(s[:fits]), false
 }
 
+// rooms are what is left of a page for the texts of before, if they stand beside those of now, and
+// for all others.
+type rooms struct{ before, now *room }
+
+// newRooms returns the rooms of a page, which all its texts share.
+func newRooms(side bool) rooms {
+	if side {
+		return rooms{&room{maxText, maxHTML / 2}, &room{maxText, maxHTML / 2}}
+	}
+	return rooms{&room{}, &room{maxText, maxHTML}}
+}
+
 // blockOf lays out how one text became another. Of what is the same only the surroundings of changes
 // are shown if only says so, and wherever something was found.
-func blockOf(title string, runs []review.Run, found []place, side, only bool) block {
+func blockOf(m rooms, title string, runs []review.Run, found []place, side, only bool) block {
 	b := block{Title: title, Side: side}
-	left, right := &room{maxText, maxHTML}, &room{maxText, maxHTML}
-	if side {
-		left.html, right.html = maxHTML/2, maxHTML/2
-	}
 	at := 0 // in the text of now
 	for i, run := range runs {
 		if run.Op != review.Equal {
@@ -76,9 +84,9 @@ func blockOf(title string, runs []review.Run, found []place, side, only bool) bl
 		}
 		if run.Op == review.Delete {
 			if side {
-				b.Before = b.add(b.Before, left, "del", run.Text, at, nil)
+				b.Before = b.add(b.Before, m.before, "del", run.Text, at, nil)
 			} else {
-				b.Inline = b.add(b.Inline, right, "del", run.Text, at, nil)
+				b.Inline = b.add(b.Inline, m.now, "del", run.Text, at, nil)
 			}
 			continue
 		}
@@ -91,9 +99,9 @@ func blockOf(title string, runs []review.Run, found []place, side, only bool) bl
 				b.skip()
 				continue
 			}
-			b.Inline = b.add(b.Inline, right, op, part.text, part.at, found)
+			b.Inline = b.add(b.Inline, m.now, op, part.text, part.at, found)
 			if side && run.Op == review.Equal {
-				b.Before = b.add(b.Before, left, "", part.text, 0, nil)
+				b.Before = b.add(b.Before, m.before, "", part.text, 0, nil)
 			}
 		}
 		at += len(run.Text)

@@ -92,7 +92,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		status, p.Problem = e.Status, sentence(e.Detail)
 		seen := tool.Hash(r.PostForm.Get("hash"))
 		if e.Status == http.StatusConflict && seen != t.Hash {
-			p.Again = againOf(c.shown.get(seen), t.Definition)
+			p.Again = againOf(toolLink(rootOf(r), id, nil), c.shown.get(seen), t.Definition)
 		}
 	}
 	if typed := typedOf(r); typed != nil {
@@ -207,6 +207,7 @@ func (p *reviewPage) lay(query url.Values) {
 		}
 	}
 	p.point(to)
+	room := newRooms(side)
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
@@ -215,7 +216,7 @@ func (p *reviewPage) lay(query url.Values) {
 		if !p.Old {
 			was = x.now
 		}
-		b := blockOf(x.title, x.diff(was, x.now), placesIn(x.name, x.now, t.Findings), side && was != x.now, only)
+		b := blockOf(room, x.title, x.diff(was, x.now), placesIn(x.name, x.now, t.Findings), side && was != x.now, only)
 		b.Rest = p.Here + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
 	}
@@ -305,15 +306,18 @@ func readDefinition(raw json.RawMessage) tool.Definition {
 }
 
 // againOf returns what changed while a person read; nil if what was read is not known any more.
-func againOf(read, present json.RawMessage) *changedAgain {
+func againOf(here string, read, present json.RawMessage) *changedAgain {
 	if read == nil {
 		return nil
 	}
 	seen, now := readDefinition(read), readDefinition(present)
 	again := &changedAgain{Line: review.Summarize(seen, now).Line()}
+	few := rooms{now: &room{maxText / 4, maxHTML / 6}}
 	for _, x := range append(textsOf("summary", seen, now), textsOf("input", seen, now)...) {
 		if x.before != x.now {
-			again.Blocks = append(again.Blocks, blockOf(x.title, x.diff(x.before, x.now), nil, false, true))
+			b := blockOf(few, x.title, x.diff(x.before, x.now), nil, false, true)
+			b.Rest = here + "/text?of=" + x.name
+			again.Blocks = append(again.Blocks, b)
 		}
 	}
 	return again

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -173,6 +174,33 @@ func TestReviewLong(t *testing.T) {
 		t.Errorf("%d bytes of %s under %q", len(w.Body), w.Header.Get("Content-Type"), csp)
 	}
 	h.Page(http.StatusNotFound, "/admin/tools/mail/send/text?of=secrets")
+}
+
+// A page is no longer because each part of it is long.
+func TestReviewLongEverywhere(t *testing.T) {
+	h := newFixture(t)
+	const path = "/admin/tools/fs/read_file"
+	long := func(word string) string { return strings.Repeat(word+`<'\u202e `, 3_000) }
+	change := func(word string) {
+		var properties []string
+		for i := range 300 {
+			properties = append(properties, fmt.Sprintf(`"%s_%d":{"type":"string","description":"%s"}`, word, i, strings.Repeat("<"+word+" ", 8)))
+		}
+		h.ByName["fs"].Tools[0] = `{"name":"read_file","title":"` + long(word)[:24_000] + `","description":"` + long(word)[:36_000] + `","inputSchema":{"type":"object","properties":{` + strings.Join(properties, ",") + `}}}`
+		h.Sync()
+	}
+	change("one")
+	for _, query := range []string{"", "?view=description", "?view=description&diff=side", "?view=description&only=1", "?view=input", "?view=raw&diff=side"} {
+		if n := len(h.Page(http.StatusOK, path+query)); n > maxPage {
+			t.Errorf("%q has %d bytes", query, n)
+		}
+	}
+	page := h.Page(http.StatusOK, path)
+	change("two")
+	status, body := h.press(path, page, "approve")
+	if status != http.StatusConflict || len(body) > maxPage || !strings.Contains(body, "Changed again while you read") {
+		t.Errorf("%d, %d bytes", status, len(body))
+	}
 }
 
 func TestReviewDenied(t *testing.T) {
