@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,7 +130,7 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	if err != nil {
 		return in, err
 	}
-	if first := append(list.Tools, news.Tools...); len(first) > 0 {
+	if first := slices.Concat(list.Tools, news.Tools); len(first) > 0 {
 		in.first = tool.ID{Server: first[0].Server, Name: first[0].Name}
 	}
 	in.NewN, in.NewAt = news.Total, withQuery(root+"admin/tools", fresh.Values())
