@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -17,6 +18,10 @@ func (d *desk) pages() []place {
 		{"review-parameter", page(d.fleet.Parameter)},
 		{"review-hidden", page(d.fleet.Hidden)},
 		{"review-new", page(d.fleet.New[0])},
+		{"history", page(d.fleet.Word) + "/history"},
+		{"servers", "/admin/servers"},
+		{"server", "/admin/servers/" + strings.Split(d.fleet.Word, ":")[0]},
+		{"config", "/admin/config"},
 	}
 }
 
