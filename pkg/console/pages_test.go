@@ -57,6 +57,7 @@ func TestProblemPages(t *testing.T) {
 	h := newFixture(t)
 	for path, status := range map[string]int{"/admin/nope": http.StatusNotFound, "/admin/tools/a/b/c/d": http.StatusNotFound, "/admin/servers/nope": http.StatusNotFound} {
 		says(t, h.Page(status, path), `aria-label="Main"`, `role="alert"`)
+		lacks(t, h.Page(status, path), `aria-current="page"`)
 		h.Problem(status, path, "")
 	}
 	if w := h.Submit("/admin/tools/fs/read_file/nope", url.Values{"rev": {"1"}}); w.Status < 400 || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {

@@ -152,7 +152,7 @@ func bannerOf(f decide.Freshness) (out []notice) {
 
 // problem answers with a page that says what went wrong.
 func (c *Console) problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	c.render(w, r, status, "problem", &Page{Title: http.StatusText(status), Problem: detail})
+	c.render(w, r, status, "problem", &Page{Title: http.StatusText(status), Here: "-", Problem: detail})
 }
 
 // failed is [Console.problem] for an error; what a person may not read of it goes to the log.
