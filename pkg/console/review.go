@@ -92,7 +92,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		status, p.Problem = e.Status, sentence(e.Detail)
 		seen := tool.Hash(r.PostForm.Get("hash"))
 		if e.Status == http.StatusConflict && seen != t.Hash {
-			p.Again = againOf(toolLink(rootOf(r), id, nil), c.shown.get(seen), t.Definition)
+			p.Again = againOf(toolLink(rootOf(r), id, nil), c.read(seen, e), t.Definition)
 		}
 	}
 	if typed := typedOf(r); typed != nil {
@@ -303,6 +303,15 @@ func readDefinition(raw json.RawMessage) tool.Definition {
 		return d
 	}
 	return tool.Definition{Raw: raw}
+}
+
+// read returns the definition that a person read before a decision that was refused; nil: it is not
+// known any more. Another process may have shown it, and then the desk may know it.
+func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
+	if raw := c.shown.get(seen); raw != nil || refusal.Changed == nil {
+		return raw
+	}
+	return refusal.Changed.Seen
 }
 
 // againOf returns what changed while a person read; nil if what was read is not known any more.
