@@ -21,7 +21,13 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.HandleFunc("POST /admin/login", c.submitLogin)
 	mux.HandleFunc("POST /admin/logout", c.signOut)
 	mux.HandleFunc("GET /admin/assets/{name}", serveAsset)
-	show := func(w http.ResponseWriter, r *http.Request) { c.review(w, r, nil) }
+	show := func(w http.ResponseWriter, r *http.Request) {
+		if compares(r.URL.Query()) {
+			c.compare(w, r)
+			return
+		}
+		c.review(w, r, nil)
+	}
 	mux.Handle("GET /admin/tools/{server}/{tool}", c.pageOr(next, show))
 	mux.Handle("POST /admin/tools/{server}/{tool}", formOr(next, c.keepNote))
 	mux.HandleFunc("GET /admin/tools/{server}/{tool}/text", c.text)

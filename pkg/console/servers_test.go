@@ -165,7 +165,7 @@ func TestHistoryPage(t *testing.T) {
 	h.Sync()
 	page := h.Page(http.StatusOK, "/admin/tools/mail/send/history")
 	says(t, page, `<a href="../../../../admin/tools/mail/send">mail:send</a>`, "<b>ann</b> · approved", `<div class="hint">“seen”</div>`, "the definition changed",
-		`<code title="`+hash+`">`+hash[:12]+"</code> → ", "seen for the first time; it waits")
+		"?from="+hash+"&amp;to=", "<code>"+hash[:12]+"</code> → ", "seen for the first time; it waits")
 	h.Page(http.StatusNotFound, "/admin/tools/mail/nope/history")
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?after=x")
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?status=callable")

@@ -1,0 +1,90 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A comparePage shows two definitions of a tool, which an entry of its history names by their
+// hashes. The text is kept of the definition of now and of the one approved last; of others only
+// what was decided about them.
+type comparePage struct {
+	Page
+	Tool     decide.Tool
+	Link     string // to the page about the tool
+	Sides    [2]side
+	Line     string
+	Blocks   []block
+	Complete bool // the texts of both are kept
+}
+
+// A side is one of the two definitions.
+type side struct {
+	Name, Hash string
+	Kept       string // as what its text is kept; "": it is not
+	Verdicts   []decide.Verdict
+}
+
+// compares reports whether an address asks for two definitions of a tool.
+func compares(query url.Values) bool { return query.Has("from") && query.Has("to") }
+
+// compare shows what changed from one definition to another, as far as both are kept.
+func (c *Console) compare(w http.ResponseWriter, r *http.Request) {
+	id := idOf(r)
+	t, err := c.o.Desk.Tool(r.Context(), id)
+	if err != nil {
+		c.failed(w, r, "compare", err)
+		return
+	}
+	p := &comparePage{Page: Page{Title: "Two definitions of " + id.String(), Here: "tools"}, Tool: t, Link: toolLink(rootOf(r), id, nil)}
+	var raw [2]json.RawMessage
+	for i, name := range []string{"from", "to"} {
+		hash := tool.Hash(r.URL.Query().Get(name))
+		if !isHash(hash) {
+			c.problem(w, r, http.StatusUnprocessableEntity, name+" is no hash of a definition; it takes 64 hex digits, as the history of the tool has them.")
+			return
+		}
+		p.Sides[i], raw[i] = sideOf(t, name, hash)
+	}
+	if p.Complete = raw[0] != nil && raw[1] != nil; p.Complete {
+		before, now := readDefinition(raw[0]), readDefinition(raw[1])
+		p.Line = review.Summarize(before, now).Line()
+		room := newRooms(false)
+		for _, x := range textsOf("raw", before, now) {
+			b := blockOf(room, x.title, x.diff(x.before, x.now), nil, false, false)
+			b.Rest = p.Link + "/text?of=" + x.name
+			p.Blocks = append(p.Blocks, b)
+		}
+	}
+	c.render(w, r, http.StatusOK, "compare", p)
+}
+
+// isHash reports whether h is written as hashes are.
+func isHash(h tool.Hash) bool {
+	sum, err := hex.DecodeString(string(h))
+	return err == nil && len(sum) == sha256.Size && strings.ToLower(string(h)) == string(h)
+}
+
+// sideOf returns what is known of the definition with a hash, and its text if that is kept.
+func sideOf(t decide.Tool, name string, hash tool.Hash) (s side, raw json.RawMessage) {
+	s = side{Name: name, Hash: string(hash)}
+	if t.Record != nil {
+		s.Verdicts = slices.DeleteFunc(slices.Clone(t.Record.Verdicts), func(v decide.Verdict) bool { return v.Hash != hash })
+	}
+	switch {
+	case hash == t.Hash:
+		s.Kept, raw = "now", t.Definition
+	case t.Record != nil && hash == t.Record.ApprovedHash && t.Approved != nil:
+		s.Kept, raw = "approved last", t.Approved
+	}
+	return s, raw
+}
