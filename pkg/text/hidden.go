@@ -13,7 +13,8 @@ import (
 // can hide a text from the person who reads it and not from an agent. White space that looks like
 // a space is not hidden; nor are the invisible characters that a script or an emoji is spelled
 // with, where they belong: joiners, variation selectors, marks of direction beside right-to-left
-// letters, the tags of three flags.
+// letters, the tags of three flags. Of marks that are piled up on one letter, to cover what stands
+// around them, those after the eighth are hidden.
 func Hidden(s string) iter.Seq2[int, rune] {
 	return func(yield func(int, rune) bool) {
 		before := context{}
@@ -23,6 +24,7 @@ func Hidden(s string) iter.Seq2[int, rune] {
 				i++
 			}
 			if i > from {
+				before.marks = 0
 				before.take(rune(s[i-1]))
 				continue
 			}
@@ -32,6 +34,7 @@ func Hidden(s string) iter.Seq2[int, rune] {
 			if !ok {
 				more, ok = before.spelled(r, rest)
 			}
+			ok = ok && !before.piled(r)
 			if ok {
 				before.take(r)
 			} else if before.reset(); !yield(i, r) {
@@ -81,6 +84,20 @@ type context struct {
 	last  rune // visible, or an invisible one that belongs where it stands
 	joins bool // last is a variation selector or joiner: another one has no meaning
 	rtl   bool // there were right-to-left letters
+	marks int  // on the last letter
+}
+
+// maxMarks is how many marks a letter has at most. No writing needs as many.
+const maxMarks = 8
+
+// piled counts the marks on a letter, and reports whether r is one too many.
+func (c *context) piled(r rune) bool {
+	if !unicode.In(r, unicode.Mn, unicode.Me) {
+		c.marks = 0
+		return false
+	}
+	c.marks++
+	return c.marks > maxMarks
 }
 
 func (c *context) take(r rune) {

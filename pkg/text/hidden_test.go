@@ -25,6 +25,7 @@ func TestReveal(t *testing.T) {
 		{"line separator", "a\u2028b", "a⟨U+2028⟩b"},
 		{"fillers", "\u3164\u115f\u2800", "⟨U+3164⟩⟨U+115F⟩⟨U+2800⟩"},
 		{"private use", "\ue000", "⟨U+E000⟩"},
+		{"marks", "x" + strings.Repeat("\u0310", 10) + "y\u0310 שָׁ", "x" + strings.Repeat("\u0310", 8) + "⟨U+0310⟩⟨U+0310⟩y\u0310 שָׁ"},
 		{"no UTF-8", "a\xffb", "a\xffb"},
 
 		{"emoji", "⚠️ 🚨 👩‍💻 👨‍👩‍👧‍👦 👍🏽 ❤️‍🔥 1️⃣ ‼️ ☎︎", "⚠️ 🚨 👩‍💻 👨‍👩‍👧‍👦 👍🏽 ❤️‍🔥 1️⃣ ‼️ ☎︎"},
