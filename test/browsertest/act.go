@@ -22,6 +22,16 @@ func Eval[V any](b *Tab, expression string) V {
 	return run(b, expression, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
 }
 
+// Read is [Eval] of what only reads: while one page replaces another it is asked again.
+func Read[V any](b *Tab, expression string) (v V) {
+	b.T.Helper()
+	var err error
+	if !local.Comes(func() bool { v, err = eval[V](b, expression); return err == nil }) {
+		b.fail("%s: %v", expression, err)
+	}
+	return v
+}
+
 // quoted returns a string as JavaScript has it.
 func quoted(s string) string {
 	data, err := json.Marshal(s)
@@ -31,9 +41,10 @@ func quoted(s string) string {
 	return string(data)
 }
 
-// visible is an expression: the elements of a selector that can be seen, with a text in them.
+// visible is an expression: the elements of a selector that can be seen, with a text in them. What
+// is there for screen readers alone cannot.
 func visible(selector, text string) string {
-	return fmt.Sprintf(`[...document.querySelectorAll(%s)].filter(e => e.checkVisibility({visibilityProperty: true}) && e.getClientRects().length && (e.innerText || e.value || '').includes(%s))`,
+	return fmt.Sprintf(`[...document.querySelectorAll(%s)].filter(e => e.checkVisibility({visibilityProperty: true}) && e.getBoundingClientRect().width > 1 && !getComputedStyle(e).clipPath.startsWith('inset(') && (e.innerText || e.value || '').includes(%s))`,
 		quoted(selector), quoted(text))
 }
 
@@ -50,14 +61,15 @@ func (b *Tab) Goto(path string) {
 // Loads does something that leads to another page, or to the same one anew, and waits for it.
 func (b *Tab) Loads(what string, act func()) {
 	b.T.Helper()
-	before := b.loaded()
+	before := b.Loaded()
 	act()
-	if !local.Comes(func() bool { return b.loaded() > before }) {
+	if !local.Comes(func() bool { return b.Loaded() > before }) {
 		b.fail("%s leads to no page", what)
 	}
 }
 
-func (b *Tab) loaded() int {
+// Loaded returns how many pages have loaded in the tab.
+func (b *Tab) Loaded() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.loads

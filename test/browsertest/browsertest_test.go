@@ -86,18 +86,18 @@ func TestForgive(t *testing.T) {
 
 func TestPresses(t *testing.T) {
 	tab := Open(t, serve(t, `<form action="/found"><label>Query <input name="q"></label><label>More <input name="more"></label><button>Send</button></form>`,
-		`document.addEventListener('keydown', e => { if (e.target === document.body && e.key === '?') document.querySelector('h1').innerText = 'Help' })`, "").URL)
+		`document.addEventListener('keydown', e => { if (e.target === document.body && e.key === '?') { document.querySelector('h1').innerText = 'Help'; document.querySelector('[name=more]').focus(); e.preventDefault() } })`, "").URL)
 	tab.Goto("/")
 	tab.Press("?")
 	tab.SeeText("h1", "Help")
-	tab.Press("Tab")
+	tab.Press("Shift+Tab")
 	tab.Type("a Bé")
 	tab.Press("Backspace", "Tab", "x", "Shift+Tab")
 	tab.Loads("Enter", func() { tab.Press("Enter") })
 	if at := tab.Path(); at != "/found?q=a+B&more=x" {
 		t.Errorf("the keys lead to %s", at)
 	}
-	want := []string{"Shift", "?", "Tab", "a", "Space", "Shift", "B", "é", "Backspace", "Tab", "x", "Shift", "Tab", "Enter"}
+	want := []string{"Shift", "?", "Shift", "Tab", "a", "Space", "Shift", "B", "é", "Backspace", "Tab", "x", "Shift", "Tab", "Enter"}
 	if got := tab.Presses(); !slices.Equal(got, want) {
 		t.Errorf("pressed\n%q, want\n%q", got, want)
 	}

@@ -1,9 +1,12 @@
 package browsertest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -27,13 +30,13 @@ func (b *Tab) Press(names ...string) {
 	for _, name := range names {
 		parts := strings.Split(name, "+")
 		key := parts[len(parts)-1]
-		var options []chromedp.KeyOption
+		var all chromedp.Modifier
 		for _, held := range parts[:len(parts)-1] {
 			m, ok := modifiers[held]
 			if !ok {
 				b.T.Fatalf("%s: %q is no key to hold", name, held)
 			}
-			options = append(options, chromedp.KeyModifiers(m))
+			all |= m
 			b.count(held)
 		}
 		typed, ok := keys[key]
@@ -43,7 +46,7 @@ func (b *Tab) Press(names ...string) {
 		if len([]rune(typed)) != 1 {
 			b.T.Fatalf("%q is no key", name)
 		}
-		b.press(key, typed, options...)
+		b.press(key, typed, all)
 	}
 }
 
@@ -51,18 +54,33 @@ func (b *Tab) Press(names ...string) {
 func (b *Tab) Type(text string) {
 	b.T.Helper()
 	for _, r := range text {
-		b.press(string(r), string(r))
+		b.press(string(r), string(r), 0)
 	}
 }
 
-// press presses one key.
-func (b *Tab) press(name, typed string, options ...chromedp.KeyOption) {
+// press presses one key while modifiers are held.
+func (b *Tab) press(name, typed string, held chromedp.Modifier) {
 	b.T.Helper()
 	if k := kb.Keys[[]rune(typed)[0]]; k != nil && k.Shift {
 		b.count("Shift")
 	}
 	b.count(name)
-	b.do("press "+name, chromedp.KeyEvent(typed, options...))
+	events := kb.Encode([]rune(typed)[0])
+	down, up := events[0], events[len(events)-1]
+	// The character comes with the key, not after it: a page that takes the key keeps it from
+	// being typed.
+	if len(events) == 3 && held&^chromedp.ModifierShift == 0 {
+		down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+	}
+	b.do("press "+name, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for _, e := range []*input.DispatchKeyEventParams{down, up} {
+			e.Modifiers |= int64(held)
+			if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 func (b *Tab) count(name string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
@@ -77,11 +78,20 @@ func (d *desk) post(path string, form url.Values) agenttest.Answer {
 	})
 }
 
+// withCatalogs runs a test on each catalog: the real one where it is, and the made up one.
+func withCatalogs(t *testing.T, test func(t *testing.T, d *desk)) {
+	t.Run("made up", func(t *testing.T) { test(t, open(t, fleettest.MadeUp(70, 527))) })
+	t.Run("real", func(t *testing.T) { test(t, open(t, local.Tools(t))) })
+}
+
 // page returns the path of the page of a tool.
 func page(id string) string { return "/admin/tools/" + strings.Replace(id, ":", "/", 1) }
 
 // An entry is what the audit has of a decision.
-type entry struct{ Action, Tool, Actor, Note string }
+type entry struct{ Action, Server, Tool, Actor, Note string }
+
+// id returns the id of the tool.
+func (e entry) id() string { return e.Server + ":" + e.Tool }
 
 // decided returns what people decided so far, the newest first.
 func (d *desk) decided() []entry {

@@ -15,15 +15,9 @@ import (
 // With agent tokens a person who follows an agent's link pastes an admin's token once. Then she makes
 // a token and revokes it.
 func TestSignInWithAToken(t *testing.T) {
-	boot := token.New()
-	p := programtest.StartWith(t, map[string]string{
-		"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": "a key that is for tests alone, of 32 bytes and more",
-		"PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(boot),
-	}, t.TempDir(), "--demo")
-	p.Admin = boot.Reveal()
-	var kim struct{ Token string }
-	p.Ask(http.StatusCreated, "/admin/tokens", `{"name":"kim","servers":["*"],"tiers":["read","write","destructive"],"admin":true,"days":1}`, &kim)
-	blocked := p.Call("call_tool_write", `{"name":"tickets:assign_ticket","args":{"id":1,"assignee":"sam"}}`, "Authorization: Bearer "+kim.Token)
+	p := programtest.StartWith(t, programtest.Tokens(), t.TempDir(), "--demo")
+	kim := p.Token("kim", true)
+	blocked := p.Call("call_tool_write", `{"name":"tickets:assign_ticket","args":{"id":1,"assignee":"sam"}}`, "Authorization: Bearer "+kim)
 	const link = "/admin/tools/tickets/assign_ticket"
 	if !blocked.IsError || !strings.Contains(blocked.Text, p.URL+link) {
 		t.Fatalf("the blocked call does not name the page: %s", blocked.Text)
@@ -36,7 +30,7 @@ func TestSignInWithAToken(t *testing.T) {
 	tab.Fill(`input[name=key]`, token.New().Reveal())
 	tab.Loads("a wrong token", func() { tab.Click("main button") })
 	tab.SeeText(".problem", "no token of this gateway")
-	tab.Fill(`input[name=key]`, kim.Token)
+	tab.Fill(`input[name=key]`, kim)
 	tab.Loads("the token", func() { tab.Click("main button") })
 	if at := tab.Path(); at != link {
 		t.Errorf("the sign-in leads to %s, want %s", at, link)
@@ -70,7 +64,7 @@ func TestSignInWithAToken(t *testing.T) {
 	if a := p.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization: Bearer "+made); a.Status != http.StatusUnauthorized {
 		t.Errorf("the revoked token is answered %d", a.Status)
 	}
-	if strings.Contains(p.Log.String(), kim.Token) || strings.Contains(p.Log.String(), made) {
+	if strings.Contains(p.Log.String(), kim) || strings.Contains(p.Log.String(), made) {
 		t.Error("a token is in the log")
 	}
 }

@@ -171,9 +171,15 @@ func Start(t testing.TB, c Catalog) *Fleet {
 // Run starts the servers and the program with their config, and updates them.
 func Run(t testing.TB, c Catalog, args ...string) (*Fleet, *programtest.Program) {
 	t.Helper()
+	return RunWith(t, programtest.Access{}, c, args...)
+}
+
+// RunWith is [Run] with another access.
+func RunWith(t testing.TB, a programtest.Access, c Catalog, args ...string) (*Fleet, *programtest.Program) {
+	t.Helper()
 	f, dir := Start(t, c), t.TempDir()
 	programtest.WriteConfig(t, dir, f.Config(""))
-	p := programtest.Start(t, dir, args...)
+	p := programtest.StartWith(t, a, dir, args...)
 	f.Apply()
 	p.Sync()
 	return f, p

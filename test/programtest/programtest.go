@@ -13,6 +13,7 @@ package programtest
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -82,14 +84,32 @@ type Program struct {
 // first sync is over.
 func Start(t testing.TB, dir string, args ...string) *Program {
 	t.Helper()
-	return StartWith(t, nil, dir, args...)
+	return StartWith(t, Access{}, dir, args...)
 }
 
-// StartWith is [Start] with an environment beside this process's.
-func StartWith(t testing.TB, env map[string]string, dir string, args ...string) *Program {
+// An Access says who may do what at a program. The zero Access is that of a laptop: every agent is
+// let in, and at /admin the bearer of the key in the program's folder.
+type Access struct {
+	Env   map[string]string // beside this process's
+	Admin string            // credentials for /admin; "": the key in the folder
+}
+
+// Tokens returns an access by tokens alone, with the first one, which makes others.
+func Tokens() Access {
+	first := token.New()
+	return Access{
+		Env: map[string]string{
+			"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": strings.Repeat("0f", 32), "PORTCULLIS_BOOTSTRAP_SHA256": token.Digest(first),
+		},
+		Admin: first.Reveal(),
+	}
+}
+
+// StartWith is [Start] with another access.
+func StartWith(t testing.TB, a Access, dir string, args ...string) *Program {
 	t.Helper()
-	p := &Program{Client: agenttest.Client{T: t}, Dir: dir, path: Build(t), addr: "127.0.0.1:0", args: args}
-	for name, value := range env {
+	p := &Program{Client: agenttest.Client{T: t, Admin: a.Admin}, Dir: dir, path: Build(t), addr: "127.0.0.1:0", args: args}
+	for name, value := range a.Env {
 		p.env = append(p.env, name+"="+value)
 	}
 	t.Cleanup(func() {
@@ -109,7 +129,7 @@ func (p *Program) Start() {
 	p.T.Helper()
 	p.out, p.ended = &local.Buffer{}, make(chan error, 1)
 	cmd := exec.CommandContext(context.WithoutCancel(p.T.Context()), p.path, append([]string{"serve", "--dir", p.Dir, "--addr", p.addr}, p.args...)...)
-	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Env = append(append(os.Environ(), "PORTCULLIS_LOG_LEVEL=WARN"), p.env...)
 	cmd.Stdout, cmd.Stderr = p.out, &p.Log
 	require.OK(p.T, cmd.Start())
 	p.cmd = cmd
@@ -124,8 +144,9 @@ func (p *Program) Start() {
 	p.URL = p.out.Find(`MCP endpoint +(\S+)/mcp`)
 	p.addr = strings.TrimPrefix(p.URL, "http://")
 	p.Link = p.out.Find(`sign in +(\S+)`)
-	key, _ := os.ReadFile(filepath.Join(p.Dir, "admin.key")) // where none is used there is none
-	p.Admin = strings.TrimSpace(string(key))
+	if key, err := os.ReadFile(filepath.Join(p.Dir, "admin.key")); err == nil { // where none is used there is none
+		p.Admin = strings.TrimSpace(string(key))
+	}
 }
 
 // Stop ends the program as SIGTERM does; it must end well.
@@ -148,6 +169,17 @@ func (p *Program) Kill() {
 	p.cmd = nil
 }
 
+// Token makes a token, for an agent that may see and call everything or for an admin, where the
+// access is by tokens.
+func (p *Program) Token(name string, admin bool) string {
+	p.T.Helper()
+	var made struct{ Token string }
+	p.Ask(http.StatusCreated, "/admin/tokens", map[string]any{
+		"name": name, "servers": []string{"*"}, "tiers": []string{"read", "write", "destructive"}, "admin": admin, "days": 1,
+	}, &made)
+	return made.Token
+}
+
 // Configure writes the config and syncs.
 func (p *Program) Configure(data string) {
 	p.T.Helper()
@@ -158,7 +190,7 @@ func (p *Program) Configure(data string) {
 // Sync runs a sync.
 func (p *Program) Sync() {
 	p.T.Helper()
-	p.Ask(200, "/admin/sync", `{}`, nil)
+	p.Ask(http.StatusOK, "/admin/sync", `{}`, nil)
 }
 
 // WriteConfig replaces the config in a gateway's folder at once, as an editor that saves does.

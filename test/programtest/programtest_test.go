@@ -45,11 +45,13 @@ func TestProgram(t *testing.T) {
 	p.Stop()
 }
 
-func TestEnvironment(t *testing.T) {
-	p := programtest.StartWith(t, map[string]string{"PORTCULLIS_AUTH": "token", "PORTCULLIS_TOKEN_KEY": strings.Repeat("0f", 32)}, t.TempDir())
-	p.Ask(http.StatusUnauthorized, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil)
-	if p.Link != "" || p.Admin != "" {
-		t.Errorf("with tokens there is a link (%q) or a key", p.Link)
+func TestTokens(t *testing.T) {
+	p := programtest.StartWith(t, programtest.Tokens(), t.TempDir())
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	p.Ask(http.StatusUnauthorized, "/mcp", ping, nil)
+	p.Ask(http.StatusOK, "/mcp", ping, nil, "Authorization: Bearer "+p.Token("agent", false))
+	if p.Link != "" {
+		t.Errorf("with tokens there is a link: %q", p.Link)
 	}
 }
 

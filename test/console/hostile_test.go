@@ -1,0 +1,92 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/fleettest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// openHostile starts a desk in front of one server, whose harmless tools have become hostile.
+func openHostile(t *testing.T) (d *desk, tools []string) {
+	t.Helper()
+	before, now := fleettest.Hostile()
+	server, dir := upstreamtest.New(t, upstreamtest.Options{Tools: before, Forget: true}), t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"hostile": {"url": %q}}}`, server.URL))
+	d = &desk{Program: programtest.Start(t, dir, "--actor", "kim")}
+	server.SetTools(now)
+	d.Sync()
+	d.tab = browsertest.Open(t, d.URL)
+	d.signIn(d.tab)
+	for _, raw := range now {
+		var named struct{ Name string }
+		require.OK(t, json.Unmarshal(raw, &named))
+		tools = append(tools, named.Name)
+	}
+	return d, tools
+}
+
+// Elements that only a definition could have put into a page, and characters that nobody sees.
+const (
+	foreign = `document.querySelectorAll('main :is(img, svg, iframe, script, style, object, embed, base, link, meta, template, [onload], [onerror], [onfocus], [style], [hx-on], a[href^="javascript:"], a[href^="data:"], a[href*="evil.example.com"])').length`
+	unseen  = `(document.body.textContent.match(/[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u3164\ufeff]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\udb40[\udc00-\udfff]/g) || []).map(c => c.codePointAt(0).toString(16))`
+)
+
+// A hostile definition is text on every page that shows it: no script runs, nothing is requested,
+// nothing is hidden, nothing reaches over the edge of the page, and the buttons are there.
+func TestHostileDefinitions(t *testing.T) {
+	d, tools := openHostile(t)
+	for _, name := range tools {
+		if name == fleettest.TooLarge {
+			continue
+		}
+		d.tab.Run(name, func(t *testing.T) {
+			d.tab.Goto("/admin/tools/hostile/" + name)
+			d.tab.SeeText("main h1", name)
+			for _, look := range browsertest.Looks {
+				d.tab.Look(look)
+				d.tab.Fits()
+			}
+			d.tab.Look(browsertest.Looks[0])
+			if n := browsertest.Eval[int](d.tab, foreign); n > 0 {
+				t.Errorf("%d elements come out of the definition", n)
+			}
+			if found := browsertest.Eval[[]string](d.tab, unseen); len(found) > 0 {
+				t.Errorf("the page has characters that nobody sees: %q", found)
+			}
+			if title := browsertest.Eval[string](d.tab, `document.title`); !strings.Contains(title, name) || !strings.Contains(title, "Portcullis") {
+				t.Errorf("the title is %q", title)
+			}
+			d.tab.SeeText("main button", "Approve")
+			if a := d.get("/admin/tools/hostile/" + name); len(a.Body) > maxPage {
+				t.Errorf("the page has %d bytes, want at most %d", len(a.Body), maxPage)
+			}
+			d.tab.Shot("hostile-" + name[:min(len(name), 30)])
+		})
+	}
+	for _, path := range []string{"/admin", "/admin/tools", "/admin/tools?q=alert", "/admin/servers/hostile"} {
+		d.tab.Run(strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
+			d.tab.Goto(path)
+			d.tab.See("h1")
+			d.tab.Everywhere("hostile-list" + strings.NewReplacer("/", "-", "?", "-").Replace(path))
+			if n := browsertest.Eval[int](d.tab, foreign); n > 0 {
+				t.Errorf("%d elements come out of a definition", n)
+			}
+			if found := browsertest.Eval[[]string](d.tab, unseen); len(found) > 0 {
+				t.Errorf("the page has characters that nobody sees: %q", found)
+			}
+		})
+	}
+	t.Run("too large", func(t *testing.T) {
+		d.tab.Goto("/admin/servers/hostile")
+		d.tab.SeeText("main", fleettest.TooLarge)
+		d.tab.SeeText("main", fmt.Sprint(tool.MaxDefinition))
+	})
+}

@@ -1,0 +1,155 @@
+package console_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+)
+
+// maxPresses is how many keys it may take to decide about 43 tools, from the inbox.
+const maxPresses = 150
+
+// note is the field for a note of the form that decides about one tool.
+const note = `#decide [name=note]`
+
+// needsNote reports whether the tool on the page is not approved without a note.
+func (d *desk) needsNote() bool {
+	d.T.Helper()
+	return browsertest.Eval[bool](d.tab, `Boolean(document.querySelector('`+note+`').dataset.needed)`)
+}
+
+// A person decides about all that waits with the keyboard alone: approves with a note what has a
+// severe finding, blocks one, approves the others.
+func TestDecideByKeys(t *testing.T) {
+	withCatalogs(t, func(t *testing.T, d *desk) {
+		tab := d.tab
+		tab.Goto("/admin")
+		tab.SeeText("main", "43")
+		tab.Presses() // those before do not count
+		for !browsertest.Eval[bool](tab, `document.activeElement.matches('a') && document.activeElement.innerText.includes('Review all 43')`) {
+			tab.Press("Tab")
+		}
+		tab.Loads("Enter", func() { tab.Press("Enter") })
+		var severe []string
+		blocked := ""
+		for n := 0; tab.Has(note); n++ {
+			if n == len(d.fleet.Waiting()) {
+				t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
+			}
+			id := tab.Text("main h1")
+			if focused := browsertest.Eval[string](tab, `document.activeElement.tagName`); focused != "H1" {
+				t.Errorf("on the page of %s the focus is on %s", id, focused)
+			}
+			switch {
+			case d.needsNote():
+				severe = append(severe, id)
+				tab.Press("a") // leads to the note instead
+				tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
+				if n := len(d.decided()); len(severe) == 1 && n > 0 {
+					t.Fatalf("%s has a severe finding and was decided without a note", id)
+				}
+				tab.Type("ok")
+				tab.Press("Escape")
+				tab.Loads("a", func() { tab.Press("a") })
+			case blocked == "" && slices.Contains(d.fleet.New, id):
+				blocked = id
+				tab.Loads("b", func() { tab.Press("b") })
+			default:
+				tab.Loads("a", func() { tab.Press("a") })
+			}
+		}
+		presses := tab.Presses()
+		tab.SavePresses(strings.ReplaceAll(t.Name(), "/", "-")+".txt", presses)
+		if len(presses) > maxPresses {
+			t.Errorf("it took %d key presses, want at most %d: %q", len(presses), maxPresses, presses)
+		}
+		t.Logf("%d key presses, %d notes", len(presses), len(severe))
+		d.allDecided(t, severe, blocked)
+	})
+}
+
+// allDecided checks what became of everything that waited.
+func (d *desk) allDecided(t *testing.T, severe []string, blocked string) {
+	t.Helper()
+	if left := agenttest.Pages[struct{ ID string }](&d.Client, "tools", "tools", "status=pending_approval"); len(left) > 0 {
+		t.Errorf("%d tools still wait: %v", len(left), left)
+	}
+	if !slices.Contains(severe, d.fleet.Hidden) {
+		t.Errorf("a note was needed for %q, want it for %s", severe, d.fleet.Hidden)
+	}
+	notes := map[string]string{}
+	for _, e := range d.decided() {
+		notes[e.id()] = fmt.Sprintf("%s by %s: %q", e.Action, e.Actor, e.Note)
+	}
+	for _, id := range d.fleet.Waiting() {
+		want := `approve by kim: ""`
+		switch {
+		case id == blocked:
+			want = `block by kim: ""`
+		case slices.Contains(severe, id):
+			want = `approve by kim: "ok"`
+		}
+		if notes[id] != want {
+			t.Errorf("%s: %s, want %s", id, notes[id], want)
+		}
+	}
+	if len(notes) != len(d.fleet.Waiting()) {
+		t.Errorf("%d tools were decided about, want %d", len(notes), len(d.fleet.Waiting()))
+	}
+}
+
+// The same by forms, in a browser without script.
+func TestDecideByForms(t *testing.T) {
+	d := open(t, small())
+	tab := d.tab
+	tab.Scripts(false)
+	tab.Goto("/admin")
+	tab.Loads("the way to all that waits", func() { tab.ClickText("main a", "Review all 43") })
+	var severe []string
+	blocked := ""
+	for n := 0; tab.Has(note); n++ {
+		if n == len(d.fleet.Waiting()) {
+			t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
+		}
+		id := tab.Text("main h1")
+		switch {
+		case d.needsNote():
+			severe = append(severe, id)
+			tab.Click(note)
+			tab.Type("ok")
+			tab.Loads("Approve", func() { tab.Click(`#decide button[value=approve]`) })
+		case blocked == "" && slices.Contains(d.fleet.New, id):
+			blocked = id
+			tab.Loads("Block", func() { tab.Click(`#decide button[value=block]`) })
+		default:
+			tab.Loads("Approve", func() { tab.Click(`#decide button[value=approve]`) })
+		}
+	}
+	d.allDecided(t, severe, blocked)
+}
+
+// A tool with a severe finding is not approved without a note, whatever the page's script does.
+func TestNoteIsNeeded(t *testing.T) {
+	d := open(t, small())
+	d.tab.Scripts(false)
+	d.tab.Forgive(`status 422 of `)
+	d.tab.Goto(page(d.fleet.Hidden))
+	browsertest.Eval[bool](d.tab, `document.querySelectorAll('[required]').forEach(e => e.required = false) || true`)
+	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
+	if said := d.tab.Text(`[role=alert]`); !strings.Contains(said, "note") {
+		t.Errorf("without a note it is said: %s", said)
+	}
+	if decided := d.decided(); len(decided) > 0 {
+		t.Errorf("without a note was decided: %v", decided)
+	}
+	d.tab.Click(note)
+	d.tab.Type("a typo")
+	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
+	if decided := d.decided(); len(decided) != 1 || decided[0].Note != "a typo" {
+		t.Errorf("with a note was decided: %v", decided)
+	}
+}

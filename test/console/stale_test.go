@@ -1,0 +1,132 @@
+package console_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+)
+
+const typed = "I read it twice"
+
+// write opens the page of a tool and types a note.
+func (d *desk) write(id string) {
+	d.T.Helper()
+	d.tab.Goto(page(id))
+	d.tab.Click(note)
+	d.tab.Type(typed)
+}
+
+// refused presses Approve, which must lead back to the form with what was typed, and decide nothing.
+func (d *desk) refused(why string) {
+	d.T.Helper()
+	before := len(d.decided())
+	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
+	if said := strings.Join(d.tab.Texts(`[role=alert]`), " "); !strings.Contains(said, why) {
+		d.T.Errorf("it is said %q, want that %s", said, why)
+	}
+	if now := len(d.decided()); now != before {
+		d.T.Errorf("%d decisions were made", now-before)
+	}
+}
+
+// kept checks that the form has what was typed.
+func (d *desk) kept() {
+	d.T.Helper()
+	if got := d.tab.Value(note); got != typed {
+		d.T.Errorf("the note is %q, %q was typed", got, typed)
+	}
+}
+
+// Two tabs, or two people, with the same tool: the second decision is not made over the first.
+func TestTwoTabs(t *testing.T) {
+	d := open(t, small())
+	d.tab.Forgive(`status 409 of `)
+	id := d.fleet.New[0]
+	d.write(id)
+	other := d.tab.Again()
+	other.Goto(page(id))
+	other.Loads("Block", func() { other.Click(`#decide button[value=block]`) })
+	d.refused("othing was decided")
+	d.kept()
+	if text := d.tab.Text("main"); !strings.Contains(text, "blocked") {
+		t.Errorf("the page does not say that the tool is blocked:\n%s", text)
+	}
+	d.tab.Loads("Approve, having seen that", func() { d.tab.Click(`#decide button[value=approve]`) })
+	if got := d.decided(); got[0].Action != "approve" || got[0].Note != typed {
+		t.Errorf("decided was %v", got)
+	}
+}
+
+// The definition changes while a person reads it: what was not seen is not approved.
+func TestStaleHash(t *testing.T) {
+	d := open(t, small())
+	d.tab.Forgive(`status 409 of `)
+	id := d.fleet.Parameter
+	d.write(id)
+	server, name, _ := strings.Cut(id, ":")
+	tools := slices.Clone(d.fleet.Now[server])
+	for i, raw := range tools {
+		if rawjson.Text(rawjson.Get(raw, "name")) == name {
+			tools[i] = rawjson.Set(raw, "description", rawjson.Quote(rawjson.Text(rawjson.Get(raw, "description"))+" Suddenly."))
+		}
+	}
+	d.fleet.Servers[server].SetTools(tools)
+	d.Sync()
+	d.refused("hanged")
+	d.kept()
+	if marks := d.tab.Texts("main ins"); !slices.ContainsFunc(marks, func(s string) bool { return strings.Contains(s, "Suddenly.") }) {
+		t.Errorf("marked are %q, want what changed meanwhile", marks)
+	}
+	var got struct {
+		Status string
+		Record struct {
+			State string
+		}
+	}
+	d.Ask(http.StatusOK, page(id), nil, &got)
+	if got.Status != "pending_approval" {
+		t.Errorf("the tool is %s", got.Status)
+	}
+}
+
+// The record changes while a person reads, and the definition does not.
+func TestStaleRevision(t *testing.T) {
+	d := open(t, small())
+	d.tab.Forgive(`status 409 of `)
+	d.write(d.fleet.New[3])
+	d.Ask(http.StatusOK, page(d.fleet.New[3])+"/disable", json.RawMessage(`{"note": "not before Monday"}`), nil)
+	d.refused("othing was decided")
+	d.kept()
+	if text := d.tab.Text("main"); !strings.Contains(text, "not before Monday") {
+		t.Errorf("the page does not say what was decided meanwhile:\n%s", text)
+	}
+}
+
+// The gateway dies while a person types. The browser says so; once the gateway is back, loading
+// again sends the same form, and going back finds the form as it was typed.
+func TestKilledGateway(t *testing.T) {
+	d := open(t, small())
+	d.tab.Forgive(`ERR_CONNECTION|ERR_EMPTY_RESPONSE|the browser complains`)
+	id := d.fleet.New[5]
+	d.write(id)
+	d.Kill()
+	d.tab.Loads("Approve, with nobody there", func() { d.tab.Click(`#decide button[value=approve]`) })
+	d.tab.Shot("killed")
+	t.Logf("the browser shows %s", d.tab.Text("body"))
+	d.Start()
+	browsertest.Eval[bool](d.tab, `history.back() || true`)
+	d.tab.See(note)
+	d.kept()
+	if decided := d.decided(); len(decided) > 0 {
+		t.Errorf("going back decided: %v", decided)
+	}
+	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
+	if got := d.decided(); len(got) != 1 || got[0].Note != typed {
+		t.Errorf("decided was %v", got)
+	}
+}
