@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	crand "crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // used returns the bytes of a file as a gateway leaves it, with pages of every kind.
@@ -107,7 +109,7 @@ func TestOpenDamagedFile(t *testing.T) {
 func TestDamageAnywhere(t *testing.T) {
 	whole := used(t)
 	rng := rand.New(rand.NewPCG(1, 2))
-	path := filepath.Join(t.TempDir(), "approvals.db")
+	folder := t.TempDir()
 	refused, failed, harmless := 0, 0, 0
 	const tries = 120
 	for n := range tries {
@@ -119,6 +121,7 @@ func TestDamageAnywhere(t *testing.T) {
 		for i := range 1 + rng.IntN(8) {
 			data[min(at+i, len(data)-1)] = byte(rng.Uint32())
 		}
+		path := filepath.Join(folder, fmt.Sprint(n)) // one that turned out damaged stays locked until the process ends
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -195,5 +198,53 @@ func TestDamageWhileOpen(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A file with branches is whole whatever was written, in whichever order; and one whose branch names
+// a page by a key that is not its first is damaged, since bbolt would lose its way in it later.
+func TestDamagedBranch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	rng := rand.New(rand.NewPCG(3, 4))
+	s, err := bolt.Open(path, nil)
+	require.OK(t, err)
+	for range 600 {
+		id := tool.ID{Server: "s", Name: fmt.Sprint("t", rng.IntN(300))}
+		r, err := s.Get(t.Context(), id)
+		if errors.Is(err, approval.ErrNotFound) {
+			r, err = approval.Record{Server: id.Server, Tool: id.Name, State: approval.Pending}, nil
+		}
+		require.OK(t, err)
+		r.Current = make([]byte, rng.IntN(900))
+		_, err = s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: id.Name, Actor: "ada", Action: "observe"})
+		require.OK(t, err)
+		if rng.IntN(100) == 0 {
+			require.OK(t, s.Close())
+			s, err = bolt.Open(path, nil)
+			require.OK(t, err)
+		}
+	}
+	require.OK(t, s.Close())
+	data, err := os.ReadFile(path)
+	require.OK(t, err)
+	branches := 0
+	for at := 0; at < len(data); at += os.Getpagesize() {
+		const branch = 1
+		head := data[at:]
+		key := binary.NativeEndian.Uint32(head[16:]) + 16 // of the first element
+		if binary.NativeEndian.Uint16(head[8:]) != branch || binary.NativeEndian.Uint64(head) != uint64(at/os.Getpagesize()) {
+			continue
+		}
+		harmed := bytes.Clone(data)
+		harmed[at+int(key)]--
+		require.OK(t, os.WriteFile(path, harmed, 0o600))
+		if s, err := bolt.Open(path, nil); err == nil { // the page is not in use any more
+			require.OK(t, s.Close())
+		} else if branches++; !errors.Is(err, bolt.ErrDamaged) {
+			t.Errorf("page %d: %v", at/os.Getpagesize(), err)
+		}
+	}
+	if branches == 0 {
+		t.Error("no branch was harmed")
 	}
 }

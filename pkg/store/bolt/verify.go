@@ -38,7 +38,7 @@ func verify(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := v.tree(root); err != nil {
+	if _, err := v.tree(root); err != nil {
 		return err
 	}
 	if freelist == noFreelist {
@@ -107,23 +107,23 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 	return head[:(overflow+1)*v.pageSize], nil
 }
 
-// tree checks the pages of a bucket, from its root.
-func (v *verifier) tree(root uint64) error {
+// tree checks the pages of a bucket, from its root, and returns its first key; nil: it is empty.
+func (v *verifier) tree(root uint64) (first []byte, err error) {
 	page, err := v.page(root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return v.node(root, page)
 }
 
-// node checks a page of a bucket and all below it.
-func (v *verifier) node(id uint64, page []byte) error {
+// node checks a page of a bucket and all below it, and returns its first key; nil: it is empty.
+func (v *verifier) node(id uint64, page []byte) (first []byte, err error) {
 	flags, count := u16(page[8:]), uint64(u16(page[10:]))
 	if flags != branchPage && flags != leafPage {
-		return fmt.Errorf("page %d: its kind is %#x", id, flags)
+		return nil, fmt.Errorf("page %d: its kind is %#x", id, flags)
 	}
 	if headerSize+count*elementSize > uint64(len(page)) || flags == branchPage && count == 0 {
-		return fmt.Errorf("page %d: it cannot hold %d elements", id, count)
+		return nil, fmt.Errorf("page %d: it cannot hold %d elements", id, count)
 	}
 	var before []byte
 	for i := range count {
@@ -135,25 +135,37 @@ func (v *verifier) node(id uint64, page []byte) error {
 		}
 		from, mid := at+pos, at+pos+keySize
 		if from < headerSize+count*elementSize || mid+valueSize > uint64(len(page)) {
-			return fmt.Errorf("page %d: element %d lies outside", id, i)
+			return nil, fmt.Errorf("page %d: element %d lies outside", id, i)
 		}
 		key := page[from:mid]
 		if i > 0 && bytes.Compare(before, key) >= 0 || keySize == 0 && flags == leafPage {
-			return fmt.Errorf("page %d: element %d is out of order", id, i)
+			return nil, fmt.Errorf("page %d: element %d is out of order", id, i)
 		}
 		before = key
-		var err error
+		if i == 0 {
+			first = key
+		}
 		switch {
 		case flags == branchPage:
-			err = v.tree(child)
+			err = v.child(id, key, child)
 		case u32(e)&bucketLeaf != 0:
 			err = v.bucket(id, page[mid:mid+valueSize])
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return first, nil
+}
+
+// child checks a page that a branch names by its first key. Under another key bbolt would not find
+// the entry as it moves the page, and keep one of a page that is free.
+func (v *verifier) child(branch uint64, key []byte, id uint64) error {
+	first, err := v.tree(id)
+	if err == nil && !bytes.Equal(first, key) {
+		err = fmt.Errorf("page %d: it names page %d by another key than its first", branch, id)
+	}
+	return err
 }
 
 // bucket checks a bucket that is the value of an element on the page with this id.
@@ -162,10 +174,12 @@ func (v *verifier) bucket(id uint64, value []byte) error {
 		return fmt.Errorf("page %d: a bucket has %d bytes", id, len(value))
 	}
 	if root := u64(value); root != 0 {
-		return v.tree(root)
+		_, err := v.tree(root)
+		return err
 	}
 	if inline := value[bucketSize:]; len(inline) >= headerSize && u64(inline) == 0 && u16(inline[8:]) == leafPage {
-		return v.node(id, inline)
+		_, err := v.node(id, inline)
+		return err
 	}
 	return fmt.Errorf("page %d: a bucket is damaged", id)
 }
