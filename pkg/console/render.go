@@ -152,7 +152,20 @@ func bannerOf(f decide.Freshness) (out []notice) {
 
 // problem answers with a page that says what went wrong.
 func (c *Console) problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	c.render(w, r, status, "problem", &Page{Title: http.StatusText(status), Here: "-", Problem: detail})
+	c.render(w, r, status, "problem", &Page{Title: headingOf(status), Here: "-", Problem: detail})
+}
+
+// headingOf says what a status means, in the words of people.
+func headingOf(status int) string {
+	heading, ok := map[int]string{
+		http.StatusBadRequest: "That cannot be read", http.StatusForbidden: "Not allowed", http.StatusNotFound: "There is nothing here",
+		http.StatusUnprocessableEntity: "That cannot be asked", http.StatusInternalServerError: "Something failed here",
+		http.StatusServiceUnavailable: "Not possible for now",
+	}[status]
+	if !ok {
+		return http.StatusText(status)
+	}
+	return heading
 }
 
 // failed is [Console.problem] for an error; what a person may not read of it goes to the log.

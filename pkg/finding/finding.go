@@ -116,7 +116,7 @@ func Codes() []string {
 func (f Finding) Message() string {
 	if f.Code == More {
 		n, _ := strconv.Atoi(f.Text) // what Of has written
-		return text.Count(n, "finding") + " more that are not listed"
+		return text.Count(n, "more finding") + ", not listed"
 	}
 	for _, k := range kinds {
 		if k.code == f.Code {

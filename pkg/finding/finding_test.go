@@ -285,7 +285,7 @@ func TestMany(t *testing.T) {
 	}) {
 		t.Errorf("a severe finding comes after another: %+v", list)
 	}
-	if !strings.HasSuffix(last.Message(), "findings more that are not listed") {
+	if !strings.HasSuffix(last.Message(), " more findings, not listed") {
 		t.Errorf("the last says %q", last.Message())
 	}
 }
