@@ -116,15 +116,21 @@ func Open(t testing.TB, gateway string, others ...string) *Tab {
 	ctx, cancel := chromedp.NewContext(browser(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &Tab{T: t, URL: strings.TrimSuffix(gateway, "/"), ctx: ctx, origins: append(others, gateway)}
+	b.begin(Looks[0])
+	return b
+}
+
+// begin makes a tab ready. Each tab has the focus, as if its window were the only one.
+func (b *Tab) begin(l Look) {
+	b.T.Helper()
 	b.do("open a tab", chromedp.Steps())
 	b.do("give it the focus", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		return err
 	}))
 	b.watch()
-	b.Look(Looks[0])
-	t.Cleanup(b.report)
-	return b
+	b.Look(l)
+	b.T.Cleanup(b.report)
 }
 
 // Again opens another tab of the same profile: the same person, signed in.
@@ -133,10 +139,7 @@ func (b *Tab) Again() *Tab {
 	ctx, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewWindow(true))
 	b.T.Cleanup(cancel)
 	other := &Tab{T: b.T, URL: b.URL, ctx: ctx, origins: b.origins, forgiven: b.forgiven}
-	other.do("open another tab", chromedp.Steps())
-	other.watch()
-	other.Look(b.look)
-	b.T.Cleanup(other.report)
+	other.begin(b.look)
 	return other
 }
 

@@ -61,10 +61,10 @@ func (b *Tab) Scripts(on bool) {
 	}))
 }
 
-// Fits fails the test if the page is wider than the window.
+// Fits fails the test if the page is wider than the window, or if it cuts off what is.
 func (b *Tab) Fits() {
 	b.T.Helper()
-	if width, who := b.width(); width > b.room() {
+	if width, who := b.width(); width > b.room() || len(who) > 0 {
 		b.T.Errorf("%s, %s: the page is %d px wide, the window %d; too wide is\n%s", b.Path(), b.look.Name, width, b.room(), strings.Join(who, "\n"))
 	}
 }
@@ -73,7 +73,7 @@ func (b *Tab) Fits() {
 func (b *Tab) room() int { return b.look.Width / b.look.Zoom }
 
 // width returns how wide the page is, and some of what is too wide in it. What scrolls in a box of
-// its own is not, unless the box itself sticks out.
+// its own is not, unless the box itself sticks out; nor is what only screen readers find.
 func (b *Tab) width() (px int, who []string) {
 	b.T.Helper()
 	type extent struct {
@@ -83,7 +83,10 @@ func (b *Tab) width() (px int, who []string) {
 	e := Eval[extent](b, `(room => {
 		const who = [...document.querySelectorAll('body *')].filter(e => {
 			if (!e.getClientRects().length || e.getBoundingClientRect().right <= room + 0.5) return false;
-			for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) if (getComputedStyle(p).overflowX !== 'visible') return false;
+			for (let p = e; p && p !== document.body; p = p.parentElement) {
+				const style = getComputedStyle(p);
+				if (p !== e && /auto|scroll/.test(style.overflowX) || style.clipPath.startsWith('inset(')) return false;
+			}
 			return true;
 		}).map(e => e.outerHTML.slice(0, 120));
 		return {width: Math.max(document.scrollingElement.scrollWidth, window.innerWidth), who: who.slice(0, 5)};

@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"encoding/json"
+	"net/http"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/admintest"
@@ -24,7 +26,7 @@ func BenchmarkPages10000(b *testing.B) {
 			size := 0
 			for b.Loop() {
 				a := d.Send(p.path, "", admintest.Browser)
-				if a.Status != 200 {
+				if a.Status != http.StatusOK {
 					b.Fatalf("%s: %d %s", p.path, a.Status, a.Body)
 				}
 				size = len(a.Body)
@@ -35,9 +37,9 @@ func BenchmarkPages10000(b *testing.B) {
 }
 
 // large returns a desk in memory, in front of 10,000 tools after their update.
-func large(b *testing.B) (*admintest.Desk, fleettest.Update) {
-	b.Helper()
-	d, u := admintest.New(b), fleettest.NewUpdate(fleettest.MadeUp(100, 10_000))
+func large(t testing.TB) (*admintest.Desk, fleettest.Update) {
+	t.Helper()
+	d, u := admintest.New(t), fleettest.NewUpdate(fleettest.MadeUp(100, 10_000))
 	d.ByName = map[string]*gatewaytest.Server{}
 	for _, c := range []fleettest.Catalog{u.Before, u.Now} {
 		for name, tools := range c {
@@ -50,4 +52,32 @@ func large(b *testing.B) (*admintest.Desk, fleettest.Update) {
 		d.Sync()
 	}
 	return d, u
+}
+
+// BenchmarkHostile is how long the handler takes for pages that show what changed of hostile
+// definitions. The aim is 100 ms.
+func BenchmarkHostile(b *testing.B) {
+	d := admintest.New(b)
+	before, now := fleettest.Hostile()
+	d.ByName = map[string]*gatewaytest.Server{}
+	for _, tools := range [][]json.RawMessage{before, now} {
+		d.Serve("hostile")
+		for _, raw := range tools {
+			d.Server("hostile").Tools = append(d.Server("hostile").Tools, string(raw))
+		}
+		d.Configure(nil)
+		d.Sync()
+	}
+	for _, name := range []string{"long_text", "many_lines", "many_parameters", "deep", "unbroken"} {
+		for _, view := range []string{"", "?view=raw", "?view=description&diff=side"} {
+			b.Run(name+view, func(b *testing.B) {
+				d.Client.T = b
+				for b.Loop() {
+					if a := d.Send("/admin/tools/hostile/"+name+view, "", admintest.Browser); a.Status != http.StatusOK || len(a.Body) > maxPage {
+						b.Fatalf("%s: %d, %d bytes", name, a.Status, len(a.Body))
+					}
+				}
+			})
+		}
+	}
 }

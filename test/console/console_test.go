@@ -33,9 +33,10 @@ type desk struct {
 // small is a catalog that has everything and is quick to serve.
 func small() fleettest.Catalog { return fleettest.MadeUp(12, 140) }
 
-// open starts a desk.
+// open starts a desk. Its test runs beside others: most of the time a test waits for the browser.
 func open(t *testing.T, c fleettest.Catalog) *desk {
 	t.Helper()
+	t.Parallel()
 	d := &desk{}
 	d.fleet, d.Program = fleettest.Run(t, c, "--actor", "kim")
 	d.tab = browsertest.Open(t, d.URL)

@@ -17,6 +17,7 @@ import (
 // openHostile starts a desk in front of one server, whose harmless tools have become hostile.
 func openHostile(t *testing.T) (d *desk, tools []string) {
 	t.Helper()
+	t.Parallel()
 	before, now := fleettest.Hostile()
 	server, dir := upstreamtest.New(t, upstreamtest.Options{Tools: before, Forget: true}), t.TempDir()
 	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"hostile": {"url": %q}}}`, server.URL))

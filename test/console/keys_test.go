@@ -153,3 +153,44 @@ func TestNoteIsNeeded(t *testing.T) {
 		t.Errorf("with a note was decided: %v", decided)
 	}
 }
+
+// Who speaks to the browser, or rests a hand on the keys, switches single keys off: then they do
+// nothing, and everything has a button.
+func TestKeysOff(t *testing.T) {
+	d := open(t, small())
+	tab, id := d.tab, d.fleet.New[0]
+	tab.Goto(page(id))
+	tab.Press("?")
+	tab.See("dialog")
+	tab.Everywhere("keys")
+	tab.Press("Escape")
+	tab.Gone("dialog")
+	tab.Goto("/admin/me")
+	tab.Loads("the switch", func() { tab.ClickText("main button", "Turn them off") })
+	other := tab.Again()
+	for _, on := range []*browsertest.Tab{tab, other} {
+		for _, path := range []string{page(id), "/admin/tools?status=pending_approval", "/admin"} {
+			on.Goto(path)
+			at := on.Loaded()
+			on.Press("a", "b", "s", "u", "j", "k", "x", "/", "n", "?")
+			if focused := browsertest.Read[string](on, `document.activeElement.tagName`); focused != "BODY" && focused != "H1" {
+				t.Errorf("%s: keys that are off move the focus to %s", path, focused)
+			}
+			if on.Has("dialog[open]") || on.Has(":checked:is([type=checkbox])") || on.Loaded() != at {
+				t.Errorf("%s: keys that are off do something", path)
+			}
+		}
+	}
+	tab.Goto(page(id))
+	tab.Loads("the button", func() { tab.Click(`#decide button[value=approve]`) })
+	if got := d.decided(); len(got) != 1 || got[0].id() != id {
+		t.Errorf("decided was %v", got)
+	}
+	tab.Goto("/admin/me")
+	tab.Loads("the switch", func() { tab.ClickText("main button", "Turn them on") })
+	tab.Goto(page(d.fleet.New[1]))
+	tab.Loads("a", func() { tab.Press("a") })
+	if got := d.decided(); len(got) != 2 {
+		t.Errorf("decided was %v", got)
+	}
+}

@@ -3,24 +3,37 @@ package console_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/fleettest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
 )
 
 // A place is a page with its name in pictures.
 type place struct{ name, path string }
 
 // pages are those of a desk at which nothing was decided yet.
-func (d *desk) pages() []place {
+func (d *desk) pages() []place { return append(pagesOf(d.fleet.Update), place{"me", "/admin/me"}) }
+
+// pagesOf are the pages in front of a fleet after its update.
+func pagesOf(u fleettest.Update) []place {
+	server, _, _ := strings.Cut(u.Word, ":")
 	return []place{
 		{"inbox", "/admin"},
 		{"tools", "/admin/tools"},
 		{"queue", "/admin/tools?status=pending_approval"},
-		{"review-word", page(d.fleet.Word)},
-		{"review-parameter", page(d.fleet.Parameter)},
-		{"review-hidden", page(d.fleet.Hidden)},
-		{"review-new", page(d.fleet.New[0])},
-		{"history", page(d.fleet.Word) + "/history"},
+		{"none", "/admin/tools?q=there+is+no+such+tool"},
+		{"review-word", page(u.Word)},
+		{"review-parameter", page(u.Parameter)},
+		{"review-hidden", page(u.Hidden)},
+		{"review-new", page(u.New[0])},
+		{"review-side", page(u.Word) + "?view=description&diff=side"},
+		{"review-input", page(u.Parameter) + "?view=input&only=1"},
+		{"review-raw", page(u.Hidden) + "?view=raw"},
+		{"history", page(u.Word) + "/history"},
 		{"servers", "/admin/servers"},
-		{"server", "/admin/servers/" + strings.Split(d.fleet.Word, ":")[0]},
+		{"server", "/admin/servers/" + server},
+		{"server-denied", "/admin/servers/" + u.Denied},
 		{"config", "/admin/config"},
 	}
 }
@@ -28,11 +41,49 @@ func (d *desk) pages() []place {
 // Every page fits into a window of 320 px and at 200 %, light and dark, and breaks no rule of axe.
 func TestPages(t *testing.T) {
 	d := open(t, small())
-	for _, p := range d.pages() {
+	d.look(d.pages())
+}
+
+// look checks pages in every look.
+func (d *desk) look(places []place) {
+	d.T.Helper()
+	for _, p := range places {
 		d.tab.Run(p.name, func(*testing.T) {
 			d.tab.Goto(p.path)
 			d.tab.See("h1")
 			d.tab.Everywhere(p.name)
 		})
 	}
+}
+
+// The same once people and rules have locked tools in every way, and while the newer config is
+// refused: every page says so.
+func TestPagesOfLockedTools(t *testing.T) {
+	d := open(t, small())
+	locked := lockAll(t, d.fleet, d.Program)
+	var places []place
+	for _, l := range locked {
+		places = append(places, place{"locked-" + l.name, page(l.id)})
+	}
+	places = append(places,
+		place{"locked-history", page(locked[0].id) + "/history"}, place{"locked-inbox", "/admin"}, place{"locked-config", "/admin/config"},
+		place{"locked-server", "/admin/servers/" + strings.Split(locked[len(locked)-1].id, ":")[0]})
+	d.look(places)
+
+	programtest.WriteConfig(t, d.Dir, strings.Replace(d.fleet.Config(""), `"annotations"`, `"anotations"`, 1))
+	local.Until(t, "the gateway has looked at the config", func() bool { return strings.Contains(d.get("/admin").Body, `class="banner"`) })
+	for _, p := range places {
+		d.tab.Goto(p.path)
+		if said := d.tab.Text(".banner"); !strings.Contains(said, "mcp_config.json is refused") || !strings.Contains(said, "anotations") {
+			t.Errorf("%s says of the refused config: %s", p.path, said)
+		}
+	}
+	d.look([]place{{"refused-inbox", "/admin"}, {"refused-config", "/admin/config"}})
+}
+
+// What goes wrong has a page too.
+func TestProblemPages(t *testing.T) {
+	d := open(t, small())
+	d.tab.Forgive(`status 4(04|22) of `)
+	d.look([]place{{"problem-404", "/admin/tools/no/such"}, {"problem-422", "/admin/tools?status=nonsense"}, {"problem-address", "/admin/nowhere"}})
 }

@@ -15,6 +15,7 @@ import (
 // With agent tokens a person who follows an agent's link pastes an admin's token once. Then she makes
 // a token and revokes it.
 func TestSignInWithAToken(t *testing.T) {
+	t.Parallel()
 	p := programtest.StartWith(t, programtest.Tokens(), t.TempDir(), "--demo")
 	kim := p.Token("kim", true)
 	blocked := p.Call("call_tool_write", `{"name":"tickets:assign_ticket","args":{"id":1,"assignee":"sam"}}`, "Authorization: Bearer "+kim)
@@ -71,6 +72,7 @@ func TestSignInWithAToken(t *testing.T) {
 
 // A session that is ended elsewhere while a note is typed costs nothing but a sign-in.
 func TestSessionEndsWhileTyping(t *testing.T) {
+	t.Parallel()
 	p := programtest.Start(t, t.TempDir(), "--demo", "--actor", "kim")
 	const path = "/admin/tools/tickets/assign_ticket"
 	tab := browsertest.Open(t, p.URL)
