@@ -283,6 +283,10 @@ func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out [
 	}
 	for _, item := range b.items {
 		id := item.ID.String()
+		if item.Rev < 1 {
+			out = append(out, leftOut{id, toolLink(rootOf(r), item.ID, queueOf(decide.Filter{})), "the form does not say which revision of its record was seen"})
+			continue
+		}
 		row, ok := rows[id]
 		if !ok || row.Hash != item.Hash { // the desk says what is the matter
 			items = append(items, item)
@@ -293,7 +297,7 @@ func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out [
 			continue
 		}
 		items = append(items, item)
-		unexplained = unexplained || b.action == approval.ActionApprove && len(row.Severe) > 0 && strings.TrimSpace(b.note) == ""
+		unexplained = unexplained || b.action == approval.ActionApprove && len(row.Severe) > 0 && text.Blank(b.note)
 	}
 	return items, out, unexplained
 }

@@ -86,6 +86,9 @@ func TestBulkOpened(t *testing.T) {
 	if done := h.Submit("/admin/tools", url.Values{"action": {"approve"}, "item": items(sheet())}, cookie); done.Status != http.StatusOK || h.Status("mail:wipe") != lock.None {
 		t.Errorf("%d %s", done.Status, done.Body)
 	}
+	if marked := h.Send("/admin/tools/mail/a1", "", browser, cookie).Cookies(); len(marked) != 1 || len(marked[0].Value) != 2*22+1 {
+		t.Errorf("two definitions are marked by %v, want 128 bits each", marked)
+	}
 	h.ByName["mail"].Tools[3] = `{"name":"wipe","description":"Another."}`
 	h.Sync()
 	says(t, sheet(), "you have not opened it")
@@ -105,6 +108,7 @@ func TestBulkRefusals(t *testing.T) {
 		{"no item", url.Values{"action": {"approve"}}, http.StatusUnprocessableEntity, "nothing was decided"},
 		{"half an item", url.Values{"action": {"approve"}, "item": {"mail:a1 x"}}, http.StatusBadRequest, "cannot be read"},
 		{"no revision", url.Values{"action": {"approve"}, "item": {"mail:a1 x y"}}, http.StatusBadRequest, "cannot be read"},
+		{"revision 0", url.Values{"action": {"approve"}, "item": {good[:strings.LastIndex(good, " ")] + " 0"}}, http.StatusConflict, "does not say which revision"},
 		{"an unknown filter", url.Values{"action": {"approve"}, "item": {good}, "status": {"x"}, "foo": {"1"}}, http.StatusUnprocessableEntity, "foo"},
 		{"too long", url.Values{"action": {"approve"}, "note": {strings.Repeat("x", 1<<17)}}, http.StatusBadRequest, "cannot be read"},
 		{"a tool that is not there", url.Values{"action": {"approve"}, "item": {"mail:none x 1"}}, http.StatusConflict, "no tool of this name"},

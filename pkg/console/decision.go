@@ -120,6 +120,13 @@ func (c *Console) tell(p *Page, r *http.Request) {
 	}
 }
 
+// fromHere reports whether a page of ours led to r, as far as the browser says. What its address
+// says that was done is not believed otherwise: anybody can make up a link.
+func fromHere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "same-origin"
+}
+
 // flash returns what the address says was decided; nil: nothing, or it is not so any more.
 func (c *Console) flash(r *http.Request) *flash {
 	query := r.URL.Query()
@@ -138,7 +145,7 @@ func (c *Console) flash(r *http.Request) *flash {
 		approval.ActionUnblock: by && t.Record.State != approval.Blocked, approval.ActionDisable: by && t.Record.Disabled,
 		approval.ActionEnable: by && !t.Record.Disabled, approval.ActionUndo: t.Record.UndoUntil.IsZero(),
 	}
-	if !is[did] {
+	if last := t.Record.Undoes; !is[did] || last != "" && last != did || !fromHere(r) {
 		return nil
 	}
 	out := &flash{Text: past(did) + " " + t.ID + ".", Rev: t.Record.Rev}

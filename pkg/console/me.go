@@ -58,7 +58,7 @@ func isOSUser(s *login.Session) bool {
 func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
 	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""]}
-	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 {
+	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 && fromHere(r) {
 		p.Message = text.Count(n, "session") + " ended. The next request of each is refused."
 	}
 	if who.session != nil {

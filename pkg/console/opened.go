@@ -1,6 +1,8 @@
 package console
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,16 +10,23 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// openedCookie, behind the prefix of its kind, names which definitions a browser has shown on a page of their own. It is a reminder
-// for the person and not a lock: who forges it fools himself, and each tool of a sheet could be
-// approved on its page.
+// openedCookie, behind the prefix of its kind, names which definitions a browser has shown on a page
+// of their own. It is a reminder for the person and not a lock: who forges it fools himself, and each
+// tool of a sheet could be approved on its page. A server can make no other definition of the same
+// mark: it is 128 bits of the hash.
 const openedCookie = "-opened"
 
 // maxOpened is how many definitions are remembered, the newest ones.
 const maxOpened = 150
 
 // mark returns what of a hash is remembered.
-func mark(hash tool.Hash) string { return string(hash[:min(len(hash), 10)]) }
+func mark(hash tool.Hash) string {
+	sum, err := hex.DecodeString(string(hash))
+	if err != nil || len(sum) < 16 {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
 
 // opened returns the marks of the definitions that the browser has shown.
 func (c *Console) opened(r *http.Request) map[string]bool {
@@ -41,7 +50,7 @@ func (c *Console) openedMarks(r *http.Request) []string {
 func (c *Console) setOpened(w http.ResponseWriter, r *http.Request, hash tool.Hash) {
 	m := mark(hash)
 	marks := c.openedMarks(r)
-	if m == "" || len(marks) > 0 && marks[0] == m {
+	if m == "" || r.Method != http.MethodGet || len(marks) > 0 && marks[0] == m {
 		return
 	}
 	marks = slices.DeleteFunc(marks, func(x string) bool { return x == m })

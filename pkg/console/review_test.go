@@ -128,6 +128,17 @@ func TestMadeUpMessage(t *testing.T) {
 			lacks(t, h.Page(http.StatusOK, path+query), `class="message"`)
 		}
 	}
+	page := h.Page(http.StatusOK, "/admin/tools/mail/send")
+	for _, action := range []string{"approve", "disable"} {
+		h.press("/admin/tools/mail/send", page, action)
+		page = h.Page(http.StatusOK, "/admin/tools/mail/send")
+	}
+	rev := h.Field(page, "rev")
+	says(t, h.Page(http.StatusOK, "/admin/tools?did=disable&tool=mail:send&rev="+rev), `class="message"`, "Undo")
+	lacks(t, h.Page(http.StatusOK, "/admin/tools?did=approve&tool=mail:send&rev="+rev), `class="message"`) // it was, and was not what was decided last
+	for path, message := range map[string]string{"/admin/tools?did=disable&tool=mail:send&rev=" + rev: "Disabled", "/admin/servers?sync=done&new=0&changed=0": "was asked", "/admin/me?ended=7": "7 sessions"} {
+		lacks(t, h.Send(path, "", browser, "Sec-Fetch-Site: cross-site").Body, message)
+	}
 }
 
 func TestReviewChanged(t *testing.T) {

@@ -78,7 +78,7 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 		status, p.Problem = e.Status, sentence(e.Detail)
 		p.Parts, p.Rest = e.Parts[:min(len(e.Parts), maxSyncParts)], max(0, len(e.Parts)-maxSyncParts)
 	}
-	p.Message = syncMessage(r.URL.Query())
+	p.Message = syncMessage(r)
 	c.render(w, r, status, "servers", p)
 }
 
@@ -91,7 +91,7 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request) {
 	}
 	root := rootOf(r)
 	c.render(w, r, http.StatusOK, "server", &serverPage{
-		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r.URL.Query())}, ServerDetail: s, CanSync: c.o.Desk.CanSync(),
+		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r)}, ServerDetail: s, CanSync: c.o.Desk.CanSync(),
 		All: withQuery(root+"admin/tools", url.Values{}, "server", s.Name), Counts: countsOf(root, s.Name, s.Tools),
 	})
 }
@@ -110,7 +110,11 @@ func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 }
 
 // syncMessage says what a sync has done to which the address leads back.
-func syncMessage(query url.Values) string {
+func syncMessage(r *http.Request) string {
+	query := r.URL.Query()
+	if !fromHere(r) {
+		return ""
+	}
 	switch query.Get("sync") {
 	case "started":
 		return "A sync was started elsewhere. It may take a minute; this page shows its result when it is read again after that."

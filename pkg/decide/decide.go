@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -64,6 +66,8 @@ func (d Decision) check() error {
 		return unfit("the request does not name the hash of the definition that was seen, and nothing was decided: read the tool, and decide about the hash that is shown")
 	case d.Action == approval.ActionUndo && d.Rev == 0:
 		return unfit("the request does not name the revision that the decision made, and nothing was undone: read the tool, and name the rev that is shown")
+	case !utf8.ValidString(d.Note):
+		return unfit("the note is not UTF-8 text, and nothing was decided: write it anew")
 	case len(d.Note) > approval.MaxNote:
 		return unfit("the note has %d bytes, and nothing was decided: it takes at most %d", len(d.Note), approval.MaxNote)
 	}
@@ -71,7 +75,10 @@ func (d Decision) check() error {
 }
 
 func (d Decision) apply(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
-	said := approval.Said{Actor: actor, Note: strings.TrimSpace(d.Note), Tell: d.Tell}
+	said := approval.Said{Actor: actor, Tell: d.Tell}
+	if !text.Blank(d.Note) {
+		said.Note = strings.TrimSpace(d.Note)
+	}
 	switch d.Action {
 	case approval.ActionApprove:
 		return approval.Approve(r, d.Hash, said, now)
@@ -109,7 +116,7 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	case dec.Rev != 0 && dec.Rev != r.Rev:
 		return nil, d.errDecided(v, r, dec)
 	}
-	if dec.Action == approval.ActionApprove && strings.TrimSpace(dec.Note) == "" {
+	if dec.Action == approval.ActionApprove && text.Blank(dec.Note) {
 		if list := findingsOf(v, r); finding.Severe(list) {
 			return nil, errUnexplained(list)
 		}
@@ -177,11 +184,16 @@ func (d *Desk) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Res
 	case len(items) > MaxItems:
 		return nil, unfit("the request names %d tools, and nothing was decided: choose at most %d", len(items), MaxItems)
 	}
-	v := d.View(ctx)
+	v, named := d.View(ctx), map[tool.ID]bool{}
 	records, out := make([]*approval.Record, len(items)), make([]Result, len(items))
 	var g errgroup.Group
 	g.SetLimit(maxWriters)
 	for n, t := range items {
+		if named[t.ID] {
+			out[n].Err = d.Explain(ctx, "decide-all", unfit("the request names the tool more than once: what became of it stands where it is named first"))
+			continue
+		}
+		named[t.ID] = true
 		g.Go(func() error {
 			one := dec
 			one.Hash, one.Rev = t.Hash, t.Rev

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,7 @@ func TestDecideRefusals(t *testing.T) {
 		"block no one": {decide.Decision{Action: "block"}, 422, []string{"nothing was decided"}},
 		"undo no rev":  {decide.Decision{Action: "undo"}, 422, []string{"nothing was undone"}},
 		"long note":    {decide.Decision{Action: "disable", Note: strings.Repeat("ä", 3000)}, 422, []string{"the note has 6000 bytes", "nothing was decided", "at most 4096"}},
+		"no text":      {decide.Decision{Action: "disable", Note: "\xff\xfe"}, 422, []string{"not UTF-8", "nothing was decided"}},
 		"other hash":   {decide.Decision{Action: "approve", Hash: tool.Hash(strings.Repeat("0", 64)), Rev: rev}, 409, []string{"the definition changed", "nothing was decided", "decide about that"}},
 		"other rev":    {decide.Decision{Action: "approve", Hash: now, Rev: rev - 1}, 409, []string{"nothing was decided", "its definition waits for approval", "the last decision is by sync", "decide again"}},
 		"not blocked":  {decide.Decision{Action: "unblock", Hash: now, Rev: rev}, 409, []string{"not blocked", "nothing was decided", "read the tool again"}},
@@ -202,6 +204,16 @@ func TestDecideAll(t *testing.T) {
 			t.Errorf("blocked: %+v", page.Tools)
 		}
 	})
+	t.Run("one of them twice", func(t *testing.T) {
+		results, err := f.desk.DecideAll(f.ctx, decide.Decision{Action: approval.ActionDisable}, items("git:push", "git:push"))
+		require.OK(t, err)
+		if results[0].Err != nil || results[0].Tool.Status != "disabled_by_user" {
+			t.Errorf("first = %+v", results[0])
+		}
+		if e := results[1].Err; e == nil || e.Status != http.StatusUnprocessableEntity || !strings.Contains(e.Detail, "more than once") {
+			t.Errorf("again = %+v", e)
+		}
+	})
 	t.Run("refused as a whole", func(t *testing.T) {
 		for want, tc := range map[string]struct {
 			action string
@@ -218,4 +230,21 @@ func TestDecideAll(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An older program that knows no blocks may approve what is blocked. It stays locked, and the page has
+// the way out.
+func TestBlockedByANewerProgram(t *testing.T) {
+	f := newQueue(t)
+	r := f.Record("git:log")
+	f.decided("git:log", decide.Decision{Action: approval.ActionBlock, Hash: r.CurrentHash, Rev: r.Rev})
+	r = f.Record("git:log")
+	r.State, r.ApprovedHash, r.Approved = approval.Approved, r.CurrentHash, r.Current
+	_, err := f.Approvals.Put(f.ctx, r, nil)
+	require.OK(t, err)
+	got, err := f.desk.Tool(f.ctx, r.ID())
+	require.OK(t, err)
+	if got.Status != "disabled_by_user" || got.Record.State != approval.Blocked || !slices.Contains(got.Actions, "unblock") || !slices.Contains(got.Actions, "approve") {
+		t.Errorf("%s, state %s, actions %q", got.Status, got.Record.State, got.Actions)
+	}
 }

@@ -81,7 +81,7 @@ func TestApproveSevere(t *testing.T) {
 	if len(shown.Findings) == 0 || !shown.Findings[0].Severe || shown.Findings[0].Message == "" {
 		t.Errorf("findings = %+v", shown.Findings)
 	}
-	for _, note := range []string{"", "  \n"} {
+	for _, note := range []string{"", "  \n", "\u200b\u2060", "\u3164", "\u00a0\u3000", "\u2800"} {
 		e := f.refused("git:status", decide.Decision{Action: approval.ActionApprove, Hash: r.CurrentHash, Rev: r.Rev, Note: note})
 		if e.Status != http.StatusUnprocessableEntity || !strings.Contains(e.Detail, "nothing was decided") || !strings.Contains(e.Detail, "U+202E") || !strings.Contains(e.Detail, "say why in the note") {
 			t.Errorf("%d %s", e.Status, e.Detail)

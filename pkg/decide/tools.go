@@ -88,6 +88,7 @@ type Record struct {
 	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the tool, the newest first"`
 	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"what a person approved last"`
 	UndoUntil time.Time `json:"undo_until,omitzero" doc:"until when the last decision can be undone; absent: it cannot"`
+	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would take back"`
 }
 
 // A Verdict is what was decided about one definition.
@@ -159,12 +160,15 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		By: r.By, At: r.At, Note: r.Note, Tell: r.Tell, FirstSeen: r.FirstSeen, Rev: r.Rev, Lost: r.Lost,
 		Verdicts: verdictsOf(r),
 	}
+	if r.IsBlocked(r.CurrentHash) { // an older program, which knows no blocks, wrote the state
+		out.Record.State = approval.Blocked
+	}
 	if m := r.Endorsement(); m.Hash != "" {
 		endorsed := verdictOf(m, StateApproved)
 		out.Record.Endorsed = &endorsed
 	}
 	if r.CanUndo(d.o.Now()) {
-		out.Record.UndoUntil = r.At.Add(approval.UndoTime)
+		out.Record.UndoUntil, out.Record.Undoes = r.At.Add(approval.UndoTime), r.Undo.Action
 	}
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}

@@ -62,6 +62,12 @@ func Reveal(s string) string {
 	return out.String()
 }
 
+// Blank reports whether nothing of s shows: it is empty, or all of it is space or such as [Hidden]
+// finds.
+func Blank(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return visible(r) && !unicode.IsSpace(r) })
+}
+
 func plainASCII(c byte) bool { return c >= ' ' && c < 0x7f || c == '\n' || c == '\t' }
 
 // visible reports whether a character that is not plain ASCII shows, wherever it stands.

@@ -77,3 +77,11 @@ func BenchmarkReveal(b *testing.B) {
 		text.Reveal(s)
 	}
 }
+
+func TestBlank(t *testing.T) {
+	for s, want := range map[string]bool{"": true, " \t\n": true, "\u200b\u2060": true, "\u3164\u2800": true, "\u00a0\u3000\u00ad": true, "\x00\x1b": true, ".": false, "\u200bok": false, "ä": false, "⚠️": false} {
+		if got := text.Blank(s); got != want {
+			t.Errorf("Blank(%q) = %v", s, got)
+		}
+	}
+}
