@@ -124,7 +124,8 @@ func typedOf(r *http.Request) url.Values {
 	return typed
 }
 
-// shownAgain returns r as a request for the page, if it is a form that is only to be shown again.
+// shownAgain returns r, whose form was read, as a request for the page, if it is a form that is only
+// to be shown again.
 func shownAgain(r *http.Request) *http.Request {
 	if isSafe(r.Method) || !r.PostForm.Has(againField) {
 		return r

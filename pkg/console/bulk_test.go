@@ -110,7 +110,7 @@ func TestBulkRefusals(t *testing.T) {
 		{"no revision", url.Values{"action": {"approve"}, "item": {"mail:a1 x y"}}, http.StatusBadRequest, "cannot be read"},
 		{"revision 0", url.Values{"action": {"approve"}, "item": {good[:strings.LastIndex(good, " ")] + " 0"}}, http.StatusConflict, "does not say which revision"},
 		{"an unknown filter", url.Values{"action": {"approve"}, "item": {good}, "status": {"x"}, "foo": {"1"}}, http.StatusUnprocessableEntity, "foo"},
-		{"too long", url.Values{"action": {"approve"}, "note": {strings.Repeat("x", 1<<17)}}, http.StatusBadRequest, "cannot be read"},
+		{"too long", url.Values{"action": {"approve"}, "note": {strings.Repeat("x", 1<<17)}}, http.StatusRequestEntityTooLarge, "longer than 64 KB; nothing was"},
 		{"a tool that is not there", url.Values{"action": {"approve"}, "item": {"mail:none x 1"}}, http.StatusConflict, "no tool of this name"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		case origin.Check(r) != nil:
 			c.deny(w, r, http.StatusForbidden, otherSite)
 			return
-		case isPublic(r.URL.Path):
+		case isPublic(r.Method, r.URL.Path):
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -59,7 +59,10 @@ func (c *Console) guard(next http.Handler) http.Handler {
 			return
 		}
 		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.actor), callerKey{}, who))
-		if who.session != nil && !isSafe(r.Method) && !proves(w, r, who.csrf) {
+		if !c.formRead(w, r, "nothing was decided") {
+			return
+		}
+		if who.session != nil && !isSafe(r.Method) && !proves(r, who.csrf) {
 			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without its proof refused", slog.String("path", r.URL.Path), slog.String("actor", who.actor))
 			c.unproven(w, r)
 			return
@@ -113,9 +116,17 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isPublic reports whether a path is served without credentials: what it takes to sign in or out.
-func isPublic(path string) bool {
-	return path == "/admin/login" || path == "/admin/logout" || strings.HasPrefix(path, "/admin/assets/")
+// isPublic reports whether a request is served without credentials: what it takes to sign in or
+// out. Whatever no page of these answers would reach the API.
+func isPublic(method, path string) bool {
+	switch path {
+	case "/admin/login":
+		return isSafe(method) || method == http.MethodPost
+	case "/admin/logout":
+		return method == http.MethodPost
+	}
+	asset, ok := strings.CutPrefix(path, "/admin/assets/")
+	return ok && isSafe(method) && asset != "" && !strings.Contains(asset, "/")
 }
 
 // caller returns who sends r. A bearer credential decides alone; who sends none may be signed in.

@@ -175,3 +175,20 @@ func TestGuardReboundNames(t *testing.T) {
 		}
 	}
 }
+
+// What is public is so for what its pages answer: nothing else gets past the guard.
+func TestGuardPublic(t *testing.T) {
+	h := newFixture(t)
+	var reached []string
+	h.Console.Actor = refusing(identity.Missing)
+	h.Console.API = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached = append(reached, r.Method+" "+r.URL.Path) })
+	h.Transport = agenttest.InProcess(console.New(h.Console))
+	for _, path := range []string{"/admin/login", "/admin/logout", "/admin/assets/style.css", "/admin/assets/a/b", "/admin/assets/"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PROPFIND"} {
+			h.Do(method, path, "", http.Header{"Accept": {"application/json"}})
+		}
+	}
+	if len(reached) > 0 {
+		t.Errorf("without credentials the API was asked %q", reached)
+	}
+}

@@ -254,7 +254,7 @@ func TestDecideRefusals(t *testing.T) {
 		{"no number", "disable", "rev=x", http.StatusBadRequest},
 		{"revision 0", "disable", "rev=0", http.StatusBadRequest},
 		{"no form", "disable", "%zz", http.StatusBadRequest},
-		{"a form too long", "disable", "rev=1&note=" + strings.Repeat("x", 1<<17), http.StatusBadRequest},
+		{"a form too long", "disable", "rev=1&note=" + strings.Repeat("x", 1<<17), http.StatusRequestEntityTooLarge},
 		{"a note too long", "disable", "rev=1&note=" + strings.Repeat("x", approval.MaxNote+1), http.StatusUnprocessableEntity},
 		{"no hash", "approve", "rev=1", http.StatusUnprocessableEntity},
 		{"another hash", "block", "rev=1&hash=" + strings.Repeat("0", 64), http.StatusConflict},

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -99,13 +100,31 @@ func isPoll(r *http.Request) bool {
 	return isSafe(r.Method) && r.Header.Get("If-None-Match") != ""
 }
 
-// proves reports whether r holds the proof that a page of its session holds.
-func proves(w http.ResponseWriter, r *http.Request, csrf string) bool {
+// proves reports whether r, whose form was read, holds the proof that a page of its session holds.
+func proves(r *http.Request, csrf string) bool {
 	proof := r.Header.Get("X-CSRF-Token")
-	if proof == "" && isForm(r) && readForm(w, r) == nil {
+	if proof == "" {
 		proof = r.PostForm.Get("csrf")
 	}
 	return token.SameHash(csrf, proof)
+}
+
+// formRead reads the form of a request that may change something, if it has one. It answers a form
+// that cannot be read, and returns false then; nothing is what did not happen.
+func (c *Console) formRead(w http.ResponseWriter, r *http.Request, nothing string) bool {
+	if isSafe(r.Method) || !isForm(r) {
+		return true
+	}
+	err := readForm(w, r)
+	if err == nil {
+		return true
+	}
+	status, why := http.StatusBadRequest, "the form cannot be read"
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		status, why = http.StatusRequestEntityTooLarge, fmt.Sprintf("the form is longer than %d KB", maxForm>>10)
+	}
+	c.deny(w, r, status, why+"; "+nothing)
+	return false
 }
 
 // keysCookie says, behind the prefix of its kind, whether single keys are commands.

@@ -390,3 +390,49 @@ func TestSignInRefusals(t *testing.T) {
 		})
 	}
 }
+
+// A form that cannot be read is told from one that another site made.
+func TestUnreadableForm(t *testing.T) {
+	h := newLaptop(t)
+	cookie := h.enter()
+	page := h.Send(toolPath, "", browser, cookie).Body
+	fields := url.Values{"csrf": {h.Field(page, "csrf")}, "rev": {h.Field(page, "rev")}}.Encode()
+	for name, tc := range map[string]struct {
+		body   string
+		status int
+		says   string
+	}{
+		"too long":      {fields + "&note=" + strings.Repeat("n", 70_000), http.StatusRequestEntityTooLarge, "longer than 64 KB"},
+		"a bad escape":  {fields + "&note=%zz", http.StatusBadRequest, "cannot be read"},
+		"proof by head": {"note=%zz", http.StatusBadRequest, "cannot be read"},
+	} {
+		for path, nothing := range map[string]string{toolPath + "/disable": "nothing was decided", "/admin/tools": "nothing was decided", "/admin/logout": "you are still signed in"} {
+			w := h.Send(path, tc.body, browser, form, cookie, "X-CSRF-Token: "+h.Field(page, "csrf"))
+			if w.Status != tc.status || !strings.Contains(w.Body, tc.says) || !strings.Contains(w.Body, nothing) || !strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
+				t.Errorf("%s, %s: %d %s", name, path, w.Status, w.Body)
+			}
+		}
+	}
+	if w := h.Send(toolPath+"/disable", fields+"&note=%zz", browser, form, cookie); w.Status != http.StatusBadRequest {
+		t.Errorf("with the proof in the form: %d %s", w.Status, w.Body)
+	}
+	if s := h.Status("fs:read_file"); s != lock.None {
+		t.Errorf("status = %q, want nothing decided", s)
+	}
+}
+
+// A form that is only to be shown again decides nothing, however its sender proves who it is.
+func TestShownAgainDecidesNothing(t *testing.T) {
+	h := newLaptop(t)
+	cookie := h.enter()
+	page := h.Send(toolPath, "", browser, cookie).Body
+	values := url.Values{"rev": {h.Field(page, "rev")}, "hash": {h.Field(page, "hash")}, "again": {"1"}}
+	for name, headers := range map[string][]string{
+		"the proof in a header": {cookie, "X-CSRF-Token: " + h.Field(page, "csrf")},
+		"a bearer credential":   {"Authorization: Bearer " + h.key.Reveal()},
+	} {
+		if w := h.Submit(toolPath+"/disable", values, headers...); w.Status == http.StatusSeeOther || h.Status("fs:read_file") != lock.None {
+			t.Fatalf("%s: %d, status %q; want nothing decided", name, w.Status, h.Status("fs:read_file"))
+		}
+	}
+}

@@ -201,9 +201,12 @@ func (c *Console) endAll(r *http.Request) {
 
 // signOut ends the browser's session.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	if !c.formRead(w, r, "you are still signed in") {
+		return
+	}
 	cookie, session, err := c.signedIn(r)
 	switch {
-	case err == nil && !proves(w, r, c.o.SignIn.Sessions.CSRF(cookie)):
+	case err == nil && !proves(r, c.o.SignIn.Sessions.CSRF(cookie)):
 		c.deny(w, r, http.StatusForbidden, "you are still signed in: the button does not come from a page of the session that you are signed in with; load the page again and press it there")
 		return
 	case err == nil:
