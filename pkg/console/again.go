@@ -1,11 +1,15 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 )
 
 // A form can come too late: its session is over, or another one than when the page was shown. It is
@@ -16,12 +20,15 @@ import (
 const (
 	againField = "again" // the page is to be shown, with what else the form holds, and nothing to be done
 	keptPrefix = "kept."
+	noteField  = "note"
+	itemField  = "item"
 )
 
 // A resend is a form that was not carried out. It is sent to the page that it stood on.
 type resend struct {
 	Page   string // below /admin
 	Fields []field
+	Cut    bool // not all that was typed is in Fields
 }
 
 // Link returns the address of the page, to be put behind that of /admin.
@@ -37,25 +44,38 @@ type field struct{ Name, Value string }
 // resendOf returns what it takes to show again what r holds.
 func resendOf(w http.ResponseWriter, r *http.Request) *resend {
 	out := &resend{Page: pageOf(r)}
-	if isForm(r) && readForm(w, r) == nil {
-		out.Fields = fieldsOf(r.PostForm, func(name string) (string, bool) {
-			return name, name != "csrf" && name != againField && !strings.HasPrefix(name, keptPrefix)
-		})
+	if !isForm(r) {
+		return out
 	}
+	if readForm(w, r) != nil {
+		out.Cut = true
+		return out
+	}
+	out.Fields, out.Cut = fieldsOf(r.PostForm, func(name string) (string, bool) {
+		return name, name != "csrf" && name != againField && !strings.HasPrefix(name, keptPrefix)
+	})
 	return out
 }
 
 // keptOf returns what a sign-in form carries.
 func keptOf(form url.Values) *resend {
-	fields := fieldsOf(form, func(name string) (string, bool) { return strings.CutPrefix(name, keptPrefix) })
-	if len(fields) == 0 {
+	fields, cut := fieldsOf(form, func(name string) (string, bool) { return strings.CutPrefix(name, keptPrefix) })
+	if len(fields) == 0 && !cut {
 		return nil
 	}
-	return &resend{Page: safeNext(form.Get("next")), Fields: fields}
+	return &resend{Page: safeNext(form.Get("next")), Fields: fields, Cut: cut}
 }
 
-// fieldsOf returns the fields of a form that rename takes, by name.
-func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []field) {
+// How much a page carries on of a form: fields, and bytes of HTML. A sheet of tools has the most.
+const (
+	maxKept     = 256
+	maxKeptHTML = 44 << 10
+	fieldHTML   = 60 // beside its name and its value
+)
+
+// fieldsOf returns the fields of a form that rename takes, by name, and whether it leaves some out
+// for want of room.
+func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []field, cut bool) {
 	for name, values := range form {
 		if name, ok := rename(name); ok {
 			for _, v := range values {
@@ -63,9 +83,38 @@ func fieldsOf(form url.Values, rename func(name string) (string, bool)) (out []f
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b field) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	slices.SortStableFunc(out, func(a, b field) int { // the ticked tools last: they can be many
+		return cmp.Or(cmpBool(a.Name == itemField, b.Name == itemField), strings.Compare(a.Name, b.Name))
+	})
+	room, kept := maxKeptHTML, out[:0]
+	for _, f := range out {
+		if f.Name == noteField {
+			cut = cut || len(f.Value) > approval.MaxNote
+			f.Value = cutNote(f.Value)
+		}
+		size := htmlLen(f.Name+f.Value) + fieldHTML
+		if size > room || len(kept) == maxKept {
+			cut = true
+			continue
+		}
+		room, kept = room-size, append(kept, f)
+	}
+	return kept, cut
 }
+
+// cmpBool orders false before true.
+func cmpBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// cutNote returns as much of a note as the record of a tool takes.
+func cutNote(note string) string { return begin(note, approval.MaxNote, math.MaxInt) }
 
 // pageOf returns the page below /admin that a form stood on, as the browser says, or else the
 // address that it was sent to.
@@ -129,6 +178,9 @@ func typedOf(r *http.Request) url.Values {
 func shownAgain(r *http.Request) *http.Request {
 	if isSafe(r.Method) || !r.PostForm.Has(againField) {
 		return r
+	}
+	if note := r.PostForm.Get(noteField); note != "" {
+		r.PostForm.Set(noteField, cutNote(note))
 	}
 	r = r.WithContext(context.WithValue(r.Context(), typedKey{}, r.PostForm))
 	r.Method = http.MethodGet

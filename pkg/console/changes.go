@@ -1,7 +1,6 @@
 package console
 
 import (
-	"html"
 	"strings"
 	"unicode/utf8"
 
@@ -42,23 +41,33 @@ type block struct {
 	Parts  int // how many differ
 }
 
+// segmentHTML is how many bytes of HTML a segment takes beside its text.
+const segmentHTML = 64
+
 // A room is how much may still be written on a page.
 type room struct{ text, html int }
 
 // take returns the beginning of s that fits, and whether that is all of it.
 func (m *room) take(s string) (string, bool) {
 	shown := review.Readable(s)
-	n := len(html.EscapeString(shown)) + 64 // with its marks
+	n := htmlLen(shown) + segmentHTML
 	if len(s) <= m.text && n <= m.html {
 		m.text, m.html = m.text-len(s), m.html-n
 		return shown, true
 	}
-	fits := max(0, min(m.text, m.html/6, len(s))) // no character takes more than 6 times its bytes, but for hidden ones
-	for fits > 0 && !utf8.RuneStart(s[min(fits, len(s)-1)]) {
-		fits--
-	}
+	fits := begin(s, m.text, m.html-segmentHTML)
 	*m = room{}
-	return review.Readable(s[:fits]), false
+	return review.Readable(fits), false
+}
+
+// skip takes the room of the sign that something is left out, and reports whether there was any.
+func (m *room) skip() bool {
+	if m.html < segmentHTML {
+		*m = room{}
+		return false
+	}
+	m.html -= segmentHTML
+	return true
 }
 
 // rooms are what is left of a page for the texts of before, if they stand beside those of now, and
@@ -96,7 +105,7 @@ func blockOf(m rooms, title string, runs []review.Run, found []place, side, only
 		}
 		for _, part := range b.parts(run, only, i > 0, i < len(runs)-1, at, found) {
 			if part.skip {
-				b.skip()
+				b.skip(m)
 				continue
 			}
 			b.Inline = b.add(b.Inline, m.now, op, part.text, part.at, found)
@@ -117,10 +126,17 @@ type part struct {
 }
 
 // skip notes that something is left out that is the same.
-func (b *block) skip() {
-	b.Inline = append(b.Inline, segment{Op: "skip"})
+func (b *block) skip(m rooms) {
+	sign := func(out []segment, m *room) []segment {
+		if !m.skip() {
+			b.Cut = true
+			return out
+		}
+		return append(out, segment{Op: "skip"})
+	}
+	b.Inline = sign(b.Inline, m.now)
 	if b.Side {
-		b.Before = append(b.Before, segment{Op: "skip"})
+		b.Before = sign(b.Before, m.before)
 	}
 }
 

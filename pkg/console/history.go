@@ -10,6 +10,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
+// historyLines is how many lines a page of a history has.
+const historyLines = 30
+
 // A historyPage shows what was done about one tool.
 type historyPage struct {
 	Page
@@ -27,7 +30,7 @@ func (c *Console) history(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := idOf(r)
-	h, err := c.o.Desk.History(r.Context(), id, decide.Paging{Limit: defaultPage, After: query})
+	h, err := c.o.Desk.History(r.Context(), id, decide.Paging{Limit: historyLines, After: query})
 	if err != nil {
 		c.failed(w, r, "history", err)
 		return

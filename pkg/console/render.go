@@ -184,7 +184,7 @@ func sentence(detail string) string {
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "words": words, "verb": verb}
+	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb}
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

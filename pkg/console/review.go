@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -101,6 +100,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		p.Note, p.Tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
 		p.Kept = refusal == nil
 	}
+	p.Note = cutNote(p.Note)
 	if !slices.ContainsFunc(views, func(v viewLink) bool { return v.View == p.View }) {
 		p.View = "summary"
 	}
@@ -208,6 +208,7 @@ func (p *reviewPage) lay(query url.Values) {
 	}
 	p.point(to)
 	room := newRooms(side)
+	room.now.html = max(0, room.now.html-htmlLen(p.Note))
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
@@ -250,7 +251,7 @@ func (p *reviewPage) items(before, now tool.Definition) {
 	}
 	used := 0
 	for i, item := range change.Items {
-		used += len(html.EscapeString(item.Path+item.Text+item.Risk)) + 80
+		used += htmlLen(review.Readable(item.Path+item.Text+item.Risk)) + 80
 		if i == maxItems || used > maxItemHTML {
 			p.MoreItem = len(change.Items) - i
 			break

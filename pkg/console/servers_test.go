@@ -170,7 +170,7 @@ func TestHistoryPage(t *testing.T) {
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?after=x")
 	h.Page(http.StatusUnprocessableEntity, "/admin/tools/mail/send/history?status=callable")
 	says(t, h.Send("/admin/tools/mail/send/history", "").Body, `"events":`)
-	for range 60 {
+	for range 40 {
 		admintest.Into[decide.Tool](h.Desk, "/admin/tools/mail/send/disable", `{}`)
 	}
 	page = h.Page(http.StatusOK, "/admin/tools/mail/send/history")

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"html"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,6 +24,15 @@ const maxServers = 150
 const (
 	lineLength = 160
 	lineBytes  = 480
+)
+
+// How many bytes of HTML the rows of a page and its filters take together, and a row, a short line in
+// it and a choice beside their texts: no page is longer than 60 KB.
+const (
+	maxRows    = 50 << 10
+	rowHTML    = 460
+	shortLine  = 80
+	optionHTML = 30
 )
 
 // A toolsPage is the table of every tool, and the queue of those that wait.
@@ -62,6 +70,7 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	f, paging, err := decide.ReadQuery(query, defaultPage, append([]string{"tick"}, flashParameters...)...)
 	var list decide.Page
+	paging.Limit = min(paging.Limit, defaultPage)
 	if err == nil {
 		list, err = c.o.Desk.List(r.Context(), f, paging)
 	}
@@ -69,12 +78,18 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 		c.failed(w, r, "tools", err)
 		return
 	}
-	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, List: list, Ticked: query.Get("tick") == "page"}
+	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, Ticked: query.Get("tick") == "page"}
 	p.Choices = choices(f, list.Facets)
 	root := rootOf(r)
-	for _, row := range list.Tools {
-		p.Rows = append(p.Rows, rowFor(root, row, f))
+	if p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices)); len(p.Rows) < len(list.Tools) {
+		paging.Limit = len(p.Rows) // so that the next page begins with the first that is left out
+		if list, err = c.o.Desk.List(r.Context(), f, paging); err != nil {
+			c.failed(w, r, "tools", err)
+			return
+		}
+		p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices))
 	}
+	p.List = list
 	here := root + "admin/tools"
 	if paging.After != "" {
 		p.First = withQuery(here, f.Values())
@@ -121,6 +136,34 @@ func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
 	return toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
 }
 
+// rowsOf returns the rows of the first tools, as many as there is room for, in bytes of HTML. Their
+// lines share what the rest leaves.
+func rowsOf(root string, tools []decide.Row, f decide.Filter, room int) (rows []toolRow) {
+	for _, t := range tools {
+		row := rowFor(root, t, f)
+		size := htmlLen(row.Item+row.ID+row.Link+row.Server+row.Name) + rowHTML + shortLine
+		if room -= size; room < 0 && len(rows) > 0 {
+			room += size
+			break
+		}
+		rows = append(rows, row)
+	}
+	for i := range rows {
+		rows[i].Line = fit(rows[i].Line, shortLine+max(0, room)/len(rows))
+	}
+	return rows
+}
+
+// sizeOf returns how many bytes of HTML the filters take.
+func sizeOf(choices []choice) (n int) {
+	for _, c := range choices {
+		for _, o := range c.Options {
+			n += htmlLen(o.Value+o.Text) + optionHTML
+		}
+	}
+	return n
+}
+
 // lineOf returns what changed about a tool, or how it begins what it says of itself.
 func lineOf(row decide.Row) string {
 	s := cmp.Or(row.Summary, row.Title)
@@ -130,11 +173,7 @@ func lineOf(row decide.Row) string {
 	case decide.StateNew:
 		s = strings.TrimPrefix(row.Change+" · "+s, " · ")
 	}
-	line, n := review.Readable(s), lineLength
-	for line = text.Clip(line, n); len(html.EscapeString(line)) > lineBytes; line = text.Clip(line, n) {
-		n /= 2
-	}
-	return line
+	return fit(text.Clip(review.Readable(s), lineLength), lineBytes)
 }
 
 // choices returns the filters, each value with how many tools it would leave.

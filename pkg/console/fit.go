@@ -1,0 +1,55 @@
+package console
+
+import (
+	"html"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/review"
+)
+
+// How many bytes of HTML a page makes of a note beside others, and of somebody's name.
+const (
+	noteHTML = 480
+	nameHTML = 400
+)
+
+// htmlLen returns how many bytes of HTML a template makes of a text.
+func htmlLen(s string) int { return len(html.EscapeString(s)) + len("&#43;"[1:])*strings.Count(s, "+") }
+
+// begin returns the longest beginning of s, of whole characters and at most so many bytes, of which,
+// as a person reads it, a template makes at most room bytes of HTML.
+func begin(s string, bytes, room int) string {
+	upTo := func(n int) string {
+		for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		return s[:n]
+	}
+	tooLong := sort.Search(min(bytes, len(s))+1, func(n int) bool { return htmlLen(review.Readable(upTo(n))) > room })
+	return upTo(max(0, tooLong-1))
+}
+
+// fit returns s as a person reads it, cut with a mark if a template would make more than room bytes
+// of HTML of it.
+func fit(s string, room int) string {
+	const mark = "…"
+	if shown := review.Readable(s); htmlLen(shown) <= room {
+		return shown
+	}
+	return review.Readable(begin(s, len(s), max(0, room-len(mark)))) + mark
+}
+
+// name returns who did something, as a line shows it.
+func name(actor string) string { return fit(actor, nameHTML) }
+
+// A noteLine is a note as a line shows it.
+type noteLine struct {
+	Text string
+	Cut  bool
+}
+
+func noteOf(note string) noteLine {
+	return noteLine{fit(note, noteHTML), htmlLen(review.Readable(note)) > noteHTML}
+}
