@@ -1,7 +1,6 @@
 package console
 
 import (
-	"html"
 	"maps"
 	"net/http"
 	"slices"
@@ -129,7 +128,7 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 		c.failed(w, r, "bulk", err)
 		return
 	}
-	p := &bulkPage{Page: Page{Title: verb(b.action) + " several tools", Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: b.note, Tell: b.tell}
+	p := &bulkPage{Page: Page{Title: verb(b.action) + " several tools", Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: cutNote(b.note), Tell: b.tell}
 	root, opened, kept := rootOf(r), c.opened(r), map[string][]decide.Row{}
 	used, out := 0, 0
 	for n, row := range rows {
@@ -143,7 +142,7 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 			p.Out = append(p.Out, left)
 			continue
 		}
-		if used += len(html.EscapeString(line.Item+line.Link+line.Line+row.ID)) + 200; used > maxSheet {
+		if used += htmlLen(line.Item+line.Link+line.Line+row.ID) + 200; used > maxSheet {
 			p.Rest = len(rows) - n
 			break
 		}

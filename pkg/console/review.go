@@ -208,6 +208,9 @@ func (p *reviewPage) lay(query url.Values) {
 	}
 	p.point(to)
 	room := newRooms(side)
+	if p.Again != nil { // which stands above
+		room.now.html -= maxHTML / 6
+	}
 	room.now.html = max(0, room.now.html-htmlLen(p.Note))
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
