@@ -58,6 +58,9 @@ func (b *Tab) Goto(path string) {
 	b.do("open "+address, chromedp.Navigate(address))
 }
 
+// Reload loads the page again; one that was the answer to a form sends the form again.
+func (b *Tab) Reload() { b.T.Helper(); b.do("load the page again", chromedp.Reload()) }
+
 // Loads does something that leads to another page, or to the same one anew, and waits for it.
 func (b *Tab) Loads(what string, act func()) {
 	b.T.Helper()

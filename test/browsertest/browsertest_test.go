@@ -151,19 +151,21 @@ func TestViolations(t *testing.T) {
 	tab := Open(t, serve(t, `<p class="dim">hardly to be read</p><input name="nameless">`, "",
 		`body { background: #fff } @media (prefers-color-scheme: light) { .dim { color: #eee } }`).URL)
 	tab.Goto("/")
-	found := func() []string {
+	found := func(rules string) []string {
 		var ids []string
-		for _, v := range tab.violations() {
+		for _, v := range tab.violations(rules) {
 			ids = append(ids, v.ID)
 		}
 		slices.Sort(ids)
 		return ids
 	}
-	if got, want := found(), []string{"color-contrast", "label"}; !slices.Equal(got, want) {
-		t.Errorf("axe finds %q, want %q", got, want)
+	for rules, want := range map[string][]string{"": {"color-contrast", "label"}, colors: {"color-contrast"}, layout: {"label"}} {
+		if got := found(rules); !slices.Equal(got, want) {
+			t.Errorf("axe finds %q, want %q", got, want)
+		}
 	}
 	tab.Look(Looks[1])
-	if got, want := found(), []string{"label"}; !slices.Equal(got, want) {
+	if got, want := found(""), []string{"label"}; !slices.Equal(got, want) {
 		t.Errorf("in the dark axe finds %q, want %q", got, want)
 	}
 }

@@ -95,15 +95,20 @@ func (b *Tab) width() (px int, who []string) {
 }
 
 // Everywhere checks the page in each of [Looks]: it fits, it is accessible; and keeps a picture of
-// each. What axe-core finds of colors in the dark it finds at 1280 px, and of room in the light.
+// each. Colors are checked at 1280 px, light and dark: in a narrow window they are the same.
 func (b *Tab) Everywhere(name string) {
 	b.T.Helper()
 	before := b.look
 	for _, l := range Looks {
 		b.Look(l)
 		b.Fits()
-		if !l.Dark || !l.Phone {
-			b.Accessible()
+		switch {
+		case l == Looks[0]:
+			b.accessible("")
+		case !l.Dark:
+			b.accessible(layout)
+		case !l.Phone:
+			b.accessible(colors)
 		}
 		b.keep(name+"-"+l.Name, true)
 	}

@@ -107,18 +107,22 @@ func TestStaleRevision(t *testing.T) {
 	}
 }
 
-// The gateway dies while a person types. The browser says so; once the gateway is back, loading
-// again sends the same form, and going back finds the form as it was typed.
+// The gateway dies while a person types, and the browser says so. Once the gateway is back, going
+// back finds the form as it was typed, and loading again sends it again.
 func TestKilledGateway(t *testing.T) {
 	d := open(t, small())
 	d.tab.Forgive(`ERR_CONNECTION|ERR_EMPTY_RESPONSE|the browser complains`)
-	id := d.fleet.New[5]
-	d.write(id)
-	d.Kill()
-	d.tab.Loads("Approve, with nobody there", func() { d.tab.Click(`#decide button[value=approve]`) })
-	d.tab.Shot("killed")
-	t.Logf("the browser shows %s", d.tab.Text("body"))
-	d.Start()
+	die := func(id string) {
+		t.Helper()
+		d.write(id)
+		d.Kill()
+		d.tab.Loads("Approve, with nobody there", func() { d.tab.Click(`#decide button[value=approve]`) })
+		if said := d.tab.Text("body"); !strings.Contains(said, "ERR_CONNECTION_REFUSED") {
+			t.Errorf("the browser shows %s", said)
+		}
+		d.Start()
+	}
+	die(d.fleet.New[5])
 	browsertest.Eval[bool](d.tab, `history.back() || true`)
 	d.tab.See(note)
 	d.kept()
@@ -126,7 +130,13 @@ func TestKilledGateway(t *testing.T) {
 		t.Errorf("going back decided: %v", decided)
 	}
 	d.tab.Loads("Approve", func() { d.tab.Click(`#decide button[value=approve]`) })
-	if got := d.decided(); len(got) != 1 || got[0].Note != typed {
+	if got := d.decided(); len(got) != 1 || got[0].Note != typed || got[0].id() != d.fleet.New[5] {
+		t.Errorf("decided was %v", got)
+	}
+	die(d.fleet.New[6])
+	d.tab.Reload()
+	d.tab.SeeText("main", d.fleet.New[6])
+	if got := d.decided(); len(got) != 2 || got[0].Note != typed || got[0].id() != d.fleet.New[6] {
 		t.Errorf("decided was %v", got)
 	}
 }
