@@ -8,16 +8,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
-// setBack puts the store as of yesterday in the place of today's, on which a tool was disabled.
+// setBack is a fixture that was set back.
 func setBack(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
-	yesterday := h.Approvals.Copy()
-	admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{}`)
-	h.Sync()
-	h.Approvals = yesterday
-	h.Restart()
-	h.Open()
+	h.SetBack()
 	return h
 }
 

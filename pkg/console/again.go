@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 )
 
 // A form can come too late: its session is over, or another one than when the page was shown. It is
@@ -130,7 +131,7 @@ func pageOf(r *http.Request) string {
 		}
 	}
 	next := nextOf(r)
-	for _, verb := range verbs { // the form of a tool is sent below its page
+	for _, verb := range decide.Actions() { // the form of a tool is sent below its page
 		if page, ok := strings.CutSuffix(next, "/"+verb); ok && strings.Count(next, "/") == 3 {
 			return page
 		}

@@ -3,6 +3,7 @@ package console
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,11 @@ type bulkPage struct {
 // A leftOut is a tool that the sheet does not decide about.
 type leftOut struct{ ID, Link, Why string }
 
+// about returns a line about a tool, with what is to be said of it.
+func about(root string, id tool.ID, why string) leftOut {
+	return leftOut{id.String(), toolLink(root, id, queueOf(decide.Filter{})), why}
+}
+
 // itemOf returns what a form says of a tool: its id, and the definition and the revision of the
 // record that the page shows.
 func itemOf(row decide.Row) string {
@@ -50,12 +56,12 @@ func itemOf(row decide.Row) string {
 func parseItem(s string) (decide.Item, error) {
 	parts := strings.Split(s, " ")
 	if len(parts) != 3 {
-		return decide.Item{}, refused(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
 	}
 	id, err := tool.ParseID(parts[0])
 	rev, number := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || number != nil || rev < 0 {
-		return decide.Item{}, refused(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
 	}
 	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil
 }
@@ -70,23 +76,21 @@ type bulkForm struct {
 	tell   bool
 }
 
-func readBulk(w http.ResponseWriter, r *http.Request) (b bulkForm, err error) {
-	if err := readForm(w, r); err != nil {
-		return b, refused(http.StatusBadRequest, "the form cannot be read")
-	}
-	query := maps.Clone(r.PostForm)
-	for _, name := range []string{"action", "all", "item", "note", "tell", "csrf", againField} {
+// readBulk returns what a form says that was read.
+func readBulk(form url.Values) (b bulkForm, err error) {
+	query := maps.Clone(form)
+	for _, name := range []string{"action", "all", itemField, noteField, "tell", "csrf", againField} {
 		query.Del(name)
 	}
 	if b.filter, _, err = decide.ReadQuery(query, defaultPage); err != nil {
 		return b, err
 	}
-	b.action, b.all = r.PostForm.Get("action"), r.PostForm.Get("all") != ""
-	b.note, b.tell = r.PostForm.Get("note"), r.PostForm.Get("tell") != ""
+	b.action, b.all = form.Get("action"), form.Get("all") != ""
+	b.note, b.tell = form.Get(noteField), form.Get("tell") != ""
 	if !slices.Contains(bulkActions, b.action) {
-		return b, refused(http.StatusBadRequest, "the form names no action")
+		return b, decide.Refuse(http.StatusBadRequest, "the form names no action")
 	}
-	for _, s := range r.PostForm["item"] {
+	for _, s := range form[itemField] {
 		item, err := parseItem(s)
 		if err != nil {
 			return b, err
@@ -113,7 +117,7 @@ func (c *Console) bulkAgain(w http.ResponseWriter, r *http.Request) {
 
 // bulk shows the sheet. It decides nothing.
 func (c *Console) bulk(w http.ResponseWriter, r *http.Request) {
-	b, err := readBulk(w, r)
+	b, err := readBulk(r.PostForm)
 	if err != nil {
 		c.failed(w, r, "bulk", err)
 		return
@@ -225,7 +229,7 @@ type donePage struct {
 // decideAll carries out a sheet. Sent again it decides nothing: each tool is at another revision
 // then.
 func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
-	b, err := readBulk(w, r)
+	b, err := readBulk(r.PostForm)
 	if err != nil {
 		c.failed(w, r, "bulk", err)
 		return
@@ -250,14 +254,11 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for i, result := range results {
-		line := leftOut{items[i].ID.String(), toolLink(root, items[i].ID, queueOf(decide.Filter{})), ""}
 		if result.Err != nil {
-			line.Why = result.Err.Detail
-			p.Failed = append(p.Failed, line)
-			continue
+			p.Failed = append(p.Failed, about(root, items[i].ID, result.Err.Detail))
+		} else {
+			p.Done = append(p.Done, about(root, items[i].ID, result.Tool.Status))
 		}
-		line.Why = result.Tool.Status
-		p.Done = append(p.Done, line)
 	}
 	status := http.StatusOK
 	if len(p.Done) == 0 {
@@ -276,23 +277,22 @@ func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out [
 	for i, item := range b.items {
 		ids[i] = item.ID
 	}
-	opened, rows := c.opened(r), map[string]decide.Row{}
+	root, opened, rows := rootOf(r), c.opened(r), map[string]decide.Row{}
 	for _, row := range c.o.Desk.Rows(r.Context(), ids) {
 		rows[row.ID] = row
 	}
 	for _, item := range b.items {
-		id := item.ID.String()
 		if item.Rev < 1 {
-			out = append(out, leftOut{id, toolLink(rootOf(r), item.ID, queueOf(decide.Filter{})), "the form does not say which revision of its record was seen"})
+			out = append(out, about(root, item.ID, "the form does not say which revision of its record was seen"))
 			continue
 		}
-		row, ok := rows[id]
+		row, ok := rows[item.ID.String()]
 		if !ok || row.Hash != item.Hash { // the desk says what is the matter
 			items = append(items, item)
 			continue
 		}
 		if why := whyNot(b.action, row, opened); why != "" {
-			out = append(out, leftOut{id, toolLink(rootOf(r), item.ID, queueOf(decide.Filter{})), why})
+			out = append(out, about(root, item.ID, why))
 			continue
 		}
 		items = append(items, item)

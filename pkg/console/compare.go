@@ -1,13 +1,10 @@
 package console
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
@@ -34,6 +31,9 @@ type side struct {
 	Verdicts   []decide.Verdict
 }
 
+// keptApproved says that a definition is kept because it is the one approved last.
+const keptApproved = "approved last"
+
 // compares reports whether an address asks for two definitions of a tool.
 func compares(query url.Values) bool { return query.Has("from") && query.Has("to") }
 
@@ -49,29 +49,26 @@ func (c *Console) compare(w http.ResponseWriter, r *http.Request) {
 	var raw [2]json.RawMessage
 	for i, name := range []string{"from", "to"} {
 		hash := tool.Hash(r.URL.Query().Get(name))
-		if !isHash(hash) {
+		if _, ok := hash.Sum(); !ok {
 			c.problem(w, r, http.StatusUnprocessableEntity, name+" is no hash of a definition; it takes 64 hex digits, as the history of the tool has them.")
 			return
 		}
 		p.Sides[i], raw[i] = sideOf(t, name, hash)
 	}
 	if p.Complete = raw[0] != nil && raw[1] != nil; p.Complete {
-		before, now := readDefinition(raw[0]), readDefinition(raw[1])
+		before, now := tool.KeptDefinition(raw[0]), tool.KeptDefinition(raw[1])
 		p.Line = review.Summarize(before, now).Line()
 		room := newRooms(false)
 		for _, x := range textsOf("raw", before, now) {
 			b := blockOf(room, x.title, x.diff(x.before, x.now), nil, false, false)
 			b.Rest = p.Link + "/text?of=" + x.name
+			if p.Sides[1].Kept == keptApproved {
+				b.Rest += "&from=approved"
+			}
 			p.Blocks = append(p.Blocks, b)
 		}
 	}
 	c.render(w, r, http.StatusOK, "compare", p)
-}
-
-// isHash reports whether h is written as hashes are.
-func isHash(h tool.Hash) bool {
-	sum, err := hex.DecodeString(string(h))
-	return err == nil && len(sum) == sha256.Size && strings.ToLower(string(h)) == string(h)
 }
 
 // sideOf returns what is known of the definition with a hash, and its text if that is kept.
@@ -84,7 +81,7 @@ func sideOf(t decide.Tool, name string, hash tool.Hash) (s side, raw json.RawMes
 	case hash == t.Hash:
 		s.Kept, raw = "now", t.Definition
 	case t.Record != nil && hash == t.Record.ApprovedHash && t.Approved != nil:
-		s.Kept, raw = "approved last", t.Approved
+		s.Kept, raw = keptApproved, t.Approved
 	}
 	return s, raw
 }

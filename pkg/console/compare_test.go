@@ -38,6 +38,12 @@ func TestCompare(t *testing.T) {
 	says(t, page, "&lt;b&gt;any&lt;/b&gt;", "<ins>")
 	lacks(t, page, "its text is not kept")
 
+	approved := strings.TrimPrefix(from, "/admin/tools/fs/read_file?from=")
+	serve(strings.Repeat("a long text ", 3000))
+	longer := string(h.Hash("fs/read_file"))
+	says(t, h.Page(http.StatusOK, "/admin/tools/fs/read_file?from="+approved+"&to="+longer), `/text?of=raw"`)
+	says(t, h.Page(http.StatusOK, "/admin/tools/fs/read_file?from="+longer+"&to="+approved), `/text?of=raw&amp;from=approved"`) // the whole of what it says it is
+
 	for _, query := range []string{"from=&to=", "from=abc&to=" + strings.Repeat("a", 64), "from=" + strings.Repeat("A", 64) + "&to="} {
 		says(t, h.Page(http.StatusUnprocessableEntity, "/admin/tools/fs/read_file?"+query), "from is no hash of a definition")
 	}

@@ -15,13 +15,6 @@ import (
 // maxForm is the longest form that is read, in bytes.
 const maxForm = 64 << 10
 
-// verbs are what a form can do about a tool, as the last part of its address.
-var verbs = []string{
-	approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable, approval.ActionUndo,
-}
-
-func refused(status int, detail string) error { return &decide.Error{Status: status, Detail: detail} }
-
 // decided carries out the form of the page about a tool, and leads on to the next one in the queue.
 func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
 	id := idOf(r)
@@ -30,7 +23,7 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
 		c.failed(w, r, "form", err)
 		return
 	}
-	d, err := readDecision(w, r, verb)
+	d, err := readDecision(r.PostForm, verb)
 	if err != nil {
 		c.review(w, r, err)
 		return
@@ -65,10 +58,6 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
 // keepNote shows the page again with what was typed. It is what the Enter key does in the note, and
 // decides nothing.
 func (c *Console) keepNote(w http.ResponseWriter, r *http.Request) {
-	if err := readForm(w, r); err != nil {
-		c.review(w, r, refused(http.StatusBadRequest, "the form cannot be read, and nothing was decided"))
-		return
-	}
 	c.review(w, r, nil)
 }
 
@@ -91,16 +80,13 @@ var (
 	flashParameters = []string{"did", "tool", "rev"}
 )
 
-func readDecision(w http.ResponseWriter, r *http.Request, verb string) (d decide.Decision, err error) {
-	if err := readForm(w, r); err != nil {
-		return d, refused(http.StatusBadRequest, "the form cannot be read, and nothing was decided")
-	}
-	form := r.PostForm
+// readDecision returns what a form says, which is about one tool.
+func readDecision(form url.Values, verb string) (d decide.Decision, err error) {
 	rev, err := strconv.ParseInt(form.Get("rev"), 10, 64)
 	if err != nil || rev < 1 {
-		return d, refused(http.StatusBadRequest, "the form does not say which revision of the record it shows, and nothing was decided")
+		return d, decide.Refuse(http.StatusBadRequest, "the form does not say which revision of the record it shows, and nothing was decided")
 	}
-	return decide.Decision{Action: verb, Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get("note"), Tell: form.Get("tell") != ""}, nil
+	return decide.Decision{Action: verb, Hash: tool.Hash(form.Get("hash")), Rev: rev, Note: form.Get(noteField), Tell: form.Get("tell") != ""}, nil
 }
 
 // A flash is what was decided just now. The address says so, and the record confirms it: a link that
@@ -132,7 +118,7 @@ func (c *Console) flash(r *http.Request) *flash {
 	query := r.URL.Query()
 	did := query.Get("did")
 	id, err := tool.ParseID(query.Get("tool"))
-	if err != nil || !slices.Contains(verbs, did) {
+	if err != nil || !slices.Contains(decide.Actions(), did) {
 		return nil
 	}
 	t, err := c.o.Desk.Tool(r.Context(), id)

@@ -52,7 +52,7 @@ func onlyAfter(r *http.Request, others ...string) (string, error) {
 	query := r.URL.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if name != "after" && !slices.Contains(others, name) {
-			return "", refused(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is no parameter of this list; it takes after")
+			return "", decide.Refuse(http.StatusUnprocessableEntity, text.Quote(name, 64)+" is no parameter of this list; it takes after")
 		}
 	}
 	return query.Get("after"), nil

@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/base64"
-	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,8 +20,8 @@ const maxOpened = 150
 
 // mark returns what of a hash is remembered.
 func mark(hash tool.Hash) string {
-	sum, err := hex.DecodeString(string(hash))
-	if err != nil || len(sum) < 16 {
+	sum, ok := hash.Sum()
+	if !ok {
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

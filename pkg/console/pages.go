@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -31,7 +32,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("GET /admin/tools/{server}/{tool}", c.pageOr(next, show))
 	mux.Handle("POST /admin/tools/{server}/{tool}", formOr(next, c.keepNote))
 	mux.HandleFunc("GET /admin/tools/{server}/{tool}/text", c.text)
-	for _, verb := range verbs {
+	for _, verb := range decide.Actions() {
 		mux.Handle("POST /admin/tools/{server}/{tool}/"+verb, formOr(next, func(w http.ResponseWriter, r *http.Request) { c.decided(w, r, verb) }))
 	}
 	mux.Handle("GET /admin/tools/{server}/{tool}/history", c.pageOr(next, c.history))

@@ -177,9 +177,9 @@ func nameOf(f decide.Filter) string {
 // lay fills in what the chosen view shows.
 func (p *reviewPage) lay(query url.Values) {
 	t := p.Tool
-	now, before := readDefinition(t.Definition), readDefinition(t.Approved)
-	p.Old = t.Approved != nil
-	p.items(before, now)
+	now, before := tool.KeptDefinition(t.Definition), tool.KeptDefinition(t.Approved)
+	p.Old = t.Change != nil
+	p.items(now)
 	side, only := query.Get("diff") == "side" && p.Old, query.Get("only") != "" && p.Old
 	to := func(name, value string) string {
 		q := url.Values{}
@@ -244,10 +244,11 @@ func (p *reviewPage) point(to func(name, value string) string) {
 }
 
 // items fills in what differs, as far as there is room.
-func (p *reviewPage) items(before, now tool.Definition) {
-	change := review.Summarize(before, now)
+func (p *reviewPage) items(now tool.Definition) {
+	change := p.Tool.Change
 	if !p.Old { // of a new tool, what it takes and gives; its texts stand below
-		change.Items = slices.DeleteFunc(change.Items, func(i review.Item) bool { return i.Path == "" })
+		change = decide.ChangeOf(tool.Definition{}, now)
+		change.Items = slices.DeleteFunc(change.Items, func(i decide.ChangeItem) bool { return i.Path == "" })
 		for i := range change.Items {
 			change.Items[i].Risk = "" // all of it is new
 		}
@@ -259,7 +260,7 @@ func (p *reviewPage) items(before, now tool.Definition) {
 			p.MoreItem = len(change.Items) - i
 			break
 		}
-		p.Items = append(p.Items, decide.ChangeItem(item))
+		p.Items = append(p.Items, item)
 	}
 	p.MoreItem += change.More
 }
@@ -300,15 +301,6 @@ func indented(raw json.RawMessage) string {
 	return review.Indent(raw)
 }
 
-// readDefinition reads a definition that was accepted once; of one that cannot be read it returns
-// the bytes alone.
-func readDefinition(raw json.RawMessage) tool.Definition {
-	if d, err := tool.ReadDefinition(raw); err == nil {
-		return d
-	}
-	return tool.Definition{Raw: raw}
-}
-
 // read returns the definition that a person read before a decision that was refused; nil: it is not
 // known any more. Another process may have shown it, and then the desk may know it.
 func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
@@ -323,7 +315,7 @@ func againOf(here string, read, present json.RawMessage) *changedAgain {
 	if read == nil {
 		return nil
 	}
-	seen, now := readDefinition(read), readDefinition(present)
+	seen, now := tool.KeptDefinition(read), tool.KeptDefinition(present)
 	again := &changedAgain{Line: review.Summarize(seen, now).Line()}
 	few := rooms{now: &room{maxText / 4, maxHTML / 6}}
 	for _, x := range append(textsOf("summary", seen, now), textsOf("input", seen, now)...) {
@@ -349,7 +341,7 @@ func (c *Console) text(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("from") == "approved" && t.Approved != nil {
 		raw = t.Approved
 	}
-	d := readDefinition(raw)
+	d := tool.KeptDefinition(raw)
 	for _, view := range []string{"description", "input", "output", "raw"} {
 		for _, x := range textsOf(view, tool.Definition{}, d) {
 			if x.name == of {

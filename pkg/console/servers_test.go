@@ -132,12 +132,7 @@ func TestConfigSize(t *testing.T) {
 func TestConfigLostRecords(t *testing.T) {
 	for action, want := range map[string]string{"restore": "disabled_by_user", "accept": "callable"} {
 		h := newFixture(t)
-		yesterday := h.Approvals.Copy()
-		admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file/disable", `{}`)
-		h.Sync()
-		h.Approvals = yesterday
-		h.Restart()
-		h.Open()
+		h.SetBack()
 		h.Sync()
 		says(t, h.Page(http.StatusOK, "/admin/config"), "1 approval record had been lost", `action="../admin/approvals/restore"`, `action="../admin/approvals/accept"`)
 		list := admintest.Into[decide.Page](h.Desk, "/admin/tools?server=fs", "")

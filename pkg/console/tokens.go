@@ -116,10 +116,6 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 // makeToken makes the token of a form. The answer is the page that shows its text: a redirect would
 // have to carry it.
 func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
-	if err := readForm(w, r); err != nil {
-		c.problem(w, r, http.StatusBadRequest, "The form cannot be read. No token was made.")
-		return
-	}
 	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).actor, wishOf(r.PostForm))
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
 		p := &tokensPage{Form: formOf(r.PostForm)}

@@ -1,8 +1,6 @@
 package decide
 
 import (
-	"encoding/json"
-
 	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -24,21 +22,12 @@ type ChangeItem struct {
 	Risk string `json:"risk,omitempty" doc:"how it gives the tool, or who calls it, more power"`
 }
 
-// changeOf returns what differs from one definition to another.
-func changeOf(before, now json.RawMessage) *Change {
-	c := review.Summarize(readDefinition(before), readDefinition(now))
+// ChangeOf returns what differs from one definition to another.
+func ChangeOf(before, now tool.Definition) *Change {
+	c := review.Summarize(before, now)
 	out := &Change{Line: c.Line(), Items: make([]ChangeItem, len(c.Items)), More: c.More}
 	for i, item := range c.Items {
 		out.Items[i] = ChangeItem(item)
 	}
 	return out
-}
-
-// readDefinition reads a definition that was accepted once; of one that is damaged since it returns
-// the bytes alone.
-func readDefinition(raw json.RawMessage) tool.Definition {
-	if d, err := tool.ReadDefinition(raw); err == nil {
-		return d
-	}
-	return tool.Definition{Raw: raw}
 }

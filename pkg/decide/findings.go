@@ -95,10 +95,10 @@ func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 	})
 	var before *tool.Definition
 	if len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash {
-		d := readDefinition(r.Approved)
+		d := tool.KeptDefinition(r.Approved)
 		before = &d
 	}
-	return finding.Of(readDefinition(r.Current), before, names.For(r.Server))
+	return finding.Of(tool.KeptDefinition(r.Current), before, names.For(r.Server))
 }
 
 // shownFindings returns findings with what a person reads of each.

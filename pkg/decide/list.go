@@ -244,7 +244,7 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 	case row.State == StateNew:
 		row.Change = review.Outline(t.Definition)
 	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
-		row.Change = review.Summarize(readDefinition(t.ApprovedRaw), t.Definition).Line()
+		row.Change = review.Summarize(tool.KeptDefinition(t.ApprovedRaw), t.Definition).Line()
 	}
 	return row
 }

@@ -37,7 +37,7 @@ func (p Paging) entry(list string) (string, error) {
 }
 
 func errCursor() error {
-	return refuse(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
+	return Refuse(http.StatusUnprocessableEntity, "after is not from a page of this list; begin again without it")
 }
 
 // Cut returns one page of entries, which are sorted by key: those after the last entry of the page

@@ -36,23 +36,24 @@ type Changed struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Detail }
 
-func refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
+// Refuse returns an [Error] that says no more than why.
+func Refuse(status int, detail string) error { return &Error{Status: status, Detail: detail} }
 
 // unfit refuses a request that can be read and asks for something that there is not.
 func unfit(format string, args ...any) error {
-	return refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
+	return Refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }
 
 func errDenied() error {
-	return refuse(http.StatusConflict, "an operator's rule denies this tool, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar")
+	return Refuse(http.StatusConflict, "an operator's rule denies this tool, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar")
 }
 
 func errNoRecord() error {
-	return refuse(http.StatusConflict, "the tool has no approval record yet, and nothing was decided: the next sync makes one, after which you can decide")
+	return Refuse(http.StatusConflict, "the tool has no approval record yet, and nothing was decided: the next sync makes one, after which you can decide")
 }
 
 func errNoTool() error {
-	return refuse(http.StatusNotFound, "no tool of this name is known; the list of tools has every one that is")
+	return Refuse(http.StatusNotFound, "no tool of this name is known; the list of tools has every one that is")
 }
 
 // refusal returns what a person is told of err, if it is theirs to know.
@@ -68,7 +69,7 @@ func refusal(err error) error {
 		{approval.ErrNoUndo, "the decision cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
 	} {
 		if errors.Is(err, known.is) {
-			return refuse(http.StatusConflict, known.detail)
+			return Refuse(http.StatusConflict, known.detail)
 		}
 	}
 	return err
@@ -111,7 +112,7 @@ func standing(r *approval.Record) string {
 func (d *Desk) changed(v *state.View, r *approval.Record, dec Decision) *Changed {
 	c := &Changed{Tool: d.show(v, r.ID(), r)}
 	if c.Seen = definitionOf(v, r, dec.Hash); c.Seen != nil {
-		c.Change = changeOf(c.Seen, r.Current)
+		c.Change = ChangeOf(tool.KeptDefinition(c.Seen), tool.KeptDefinition(r.Current))
 	}
 	return c
 }

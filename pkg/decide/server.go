@@ -35,7 +35,7 @@ func (d *Desk) Server(ctx context.Context, name string) (ServerDetail, error) {
 	v := d.View(ctx)
 	i := slices.IndexFunc(v.Servers(), func(s state.Server) bool { return s.Config.Name == name })
 	if i < 0 {
-		return ServerDetail{}, refuse(http.StatusNotFound, "no server of this name is configured; the list of servers has every one that is")
+		return ServerDetail{}, Refuse(http.StatusNotFound, "no server of this name is configured; the list of servers has every one that is")
 	}
 	s := v.Servers()[i]
 	return ServerDetail{serverOf(v, s), settingsOf(s.Config)}, nil

@@ -42,7 +42,7 @@ func (d *Desk) Accept(ctx context.Context) (Settlement, error) {
 func (d *Desk) settle(ctx context.Context, how catalog.Settlement) (out Settlement, err error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
-		return out, refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
+		return out, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 	}
 	settled, err := catalog.Settle(ctx, d.approvals, snap, how, ActorOf(ctx), d.o.Now)
 	if err != nil {

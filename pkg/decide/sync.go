@@ -40,7 +40,7 @@ type SyncedServer struct {
 // Sync asks every server for its tools now, or has that started: then the report is Pending.
 func (d *Desk) Sync(ctx context.Context) (SyncReport, error) {
 	if d.o.Syncer == nil {
-		return SyncReport{}, refuse(http.StatusNotImplemented, "syncs are not run here")
+		return SyncReport{}, Refuse(http.StatusNotImplemented, "syncs are not run here")
 	}
 	r, err := d.o.Syncer.Sync(ctx)
 	if errors.Is(err, ErrStarted) {

@@ -179,7 +179,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		out.Approved = r.Approved
 	}
 	if len(out.Approved) > 0 {
-		out.Change = changeOf(out.Approved, out.Definition)
+		out.Change = ChangeOf(tool.KeptDefinition(out.Approved), tool.KeptDefinition(out.Definition))
 	}
 	out.Findings = shownFindings(findingsOf(v, r))
 	out.Actions = out.actions()

@@ -254,11 +254,6 @@ func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err erro
 // cannot know it. It is made of the cookie, so that nothing need be kept.
 func (s *Sessions) CSRF(cookie secret.Text) string { return s.key.Sum("csrf", cookie) }
 
-// Proves reports whether proof is what CSRF returns, in a time that says nothing of that.
-func (s *Sessions) Proves(cookie secret.Text, proof string) bool {
-	return token.SameHash(s.CSRF(cookie), proof)
-}
-
 // cookieLength is that of 256 bits in base64.
 const cookieLength = 43
 

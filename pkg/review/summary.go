@@ -112,17 +112,6 @@ func (c Change) Line() string {
 	return line
 }
 
-// Risky returns how many of the items have a risk.
-func (c Change) Risky() int {
-	n := 0
-	for _, item := range c.Items {
-		if item.Risk != "" {
-			n++
-		}
-	}
-	return n
-}
-
 func (i Item) line() string {
 	var parts []string
 	for _, s := range []string{strings.TrimPrefix(i.Op, "~") + i.What, i.Path} {

@@ -156,8 +156,9 @@ func TestSummarizeMany(t *testing.T) {
 		return `{"name":"t","inputSchema":{"properties":{` + b.String() + `"z":` + last + `}}}`
 	}
 	c := review.Summarize(definition(t, schema("old", `{"maximum":1}`)), definition(t, schema("new", `{"maximum":2}`)))
-	if len(c.Items) != 200 || c.More != 301 || c.Risky() != 1 || c.Items[0].Path != "z" {
-		t.Errorf("%d items and %d more, %d risky; the first is %+v", len(c.Items), c.More, c.Risky(), c.Items[0])
+	risky := len(slices.DeleteFunc(slices.Clone(c.Items), func(i review.Item) bool { return i.Risk == "" }))
+	if len(c.Items) != 200 || c.More != 301 || risky != 1 || c.Items[0].Path != "z" {
+		t.Errorf("%d items and %d more, %d risky; the first is %+v", len(c.Items), c.More, risky, c.Items[0])
 	}
 	if !strings.HasSuffix(c.Line(), " more") {
 		t.Errorf("Line = %q", c.Line())

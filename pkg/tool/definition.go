@@ -31,6 +31,12 @@ type Definition struct {
 // does not know are covered like the others: a client that knows them reads them.
 type Hash string
 
+// Sum returns the SHA-256 that h stands for; ok is false if h is not written as hashes are.
+func (h Hash) Sum() (sum [sha256.Size]byte, ok bool) {
+	n, err := hex.Decode(sum[:], []byte(h)[:min(len(h), 2*sha256.Size)])
+	return sum, err == nil && n == sha256.Size && hex.EncodeToString(sum[:]) == string(h)
+}
+
 // ParseDefinition reads a definition that came from a server and keeps raw as it is,
 // without a copy. It refuses what two JSON readers could understand in two ways: a key
 // that stands twice in an object at any depth, invalid UTF-8, a lone surrogate; and a
@@ -50,6 +56,15 @@ func ParseDefinition(raw []byte) (Definition, error) {
 	sum := sha256.Sum256(canonical)
 	d.Hash = Hash(hex.EncodeToString(sum[:]))
 	return d, nil
+}
+
+// KeptDefinition is [ReadDefinition] for people to look at: of a definition that was damaged since it
+// was accepted it returns the bytes alone.
+func KeptDefinition(raw []byte) Definition {
+	if d, err := ReadDefinition(raw); err == nil {
+		return d
+	}
+	return Definition{Raw: raw}
 }
 
 // ReadDefinition is [ParseDefinition] for a definition that ParseDefinition has accepted

@@ -191,3 +191,24 @@ func ExampleParseDefinition() {
 	// github:search_code (q: string, limit?: integer) false
 	// Search code. read
 }
+
+func TestHashSum(t *testing.T) {
+	good := Hash(strings.Repeat("0a", 32))
+	if sum, ok := good.Sum(); !ok || sum[0] != 10 || sum[31] != 10 {
+		t.Errorf("Sum = %x, %v", sum, ok)
+	}
+	for _, bad := range []Hash{"", "0a", good[1:], good + "0", good + "0a", Hash(strings.ToUpper(string(good))), Hash(strings.Repeat("zz", 32))} {
+		if _, ok := bad.Sum(); ok {
+			t.Errorf("%q is taken for a hash", bad)
+		}
+	}
+}
+
+func TestKeptDefinition(t *testing.T) {
+	if d := KeptDefinition([]byte(`{"name":"a","description":"b"}`)); d.Name != "a" || d.Description != "b" {
+		t.Errorf("%+v", d)
+	}
+	if d := KeptDefinition([]byte(`{"name":`)); d.Name != "" || string(d.Raw) != `{"name":` {
+		t.Errorf("damaged: %+v", d)
+	}
+}

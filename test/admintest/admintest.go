@@ -108,6 +108,18 @@ func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 
+// SetBack disables fs:read_file, and then puts the store as of yesterday in the place of today's: the
+// record of that decision is lost, and the catalog has it.
+func (d *Desk) SetBack() {
+	d.T.Helper()
+	yesterday := d.Approvals.Copy()
+	Into[decide.Tool](d, "/admin/tools/fs/read_file/disable", `{}`)
+	d.Sync()
+	d.Approvals = yesterday
+	d.Restart()
+	d.Open()
+}
+
 // Into sends a request that must be answered 200, and reads the answer.
 func Into[T any](d *Desk, path, body string) T {
 	d.T.Helper()
