@@ -155,13 +155,6 @@ func (b *Tab) ClickText(selector, text string) {
 	b.do("click on "+selector, chromedp.MouseClickXY(p.X, p.Y))
 }
 
-// Focus gives an element the focus, without a key.
-func (b *Tab) Focus(selector string) {
-	b.T.Helper()
-	b.See(selector)
-	Eval[bool](b, "(e => {e.focus(); return document.activeElement === e})("+visible(selector, "")+"[0])")
-}
-
 // Fill puts a text into a field, as a person who pastes does.
 func (b *Tab) Fill(selector, text string) {
 	b.T.Helper()

@@ -31,16 +31,15 @@ type violation struct {
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// Accessible fails the test for each violation of a rule of axe-core on the page as it is. The
-// rules are put into the page from outside, which no content security policy hinders.
-func (b *Tab) Accessible() { b.T.Helper(); b.accessible("") }
-
 // Rules of axe-core, as it takes them: those of colors, and the others.
 const (
 	colors = `runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}, `
 	layout = `rules: {'color-contrast': {enabled: false}}, `
 )
 
+// accessible fails the test for each violation of one of the rules of axe-core, "" for all, on the
+// page as it is. The rules are put into the page from outside, which no content security policy
+// hinders.
 func (b *Tab) accessible(rules string) {
 	b.T.Helper()
 	for _, v := range b.violations(rules) {

@@ -124,7 +124,7 @@ func BenchmarkSize(b *testing.B) {
 			var binary, zipped int
 			for b.Loop() {
 				path := filepath.Join(b.TempDir(), "bootstrap")
-				cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", path, "./"+name)
+				cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-o", path, "../../functions/"+name)
 				cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=arm64")
 				if out, err := cmd.CombinedOutput(); err != nil {
 					b.Fatalf("%v\n%s", err, out)

@@ -26,17 +26,21 @@ func client(endpoint string, transport http.RoundTripper) *dynamodb.Client {
 	return dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: transport} })
 }
 
+// tables returns what makes a new table, as infra/data.yaml has it, and returns its name.
+func tables(endpoint, of string) func(t *testing.T) string {
+	run, made := time.Now().UnixNano(), 0
+	return func(t *testing.T) string {
+		t.Helper()
+		made++
+		name := fmt.Sprintf("%s-test-%d-%d", of, run, made)
+		return emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})["TableName"]
+	}
+}
+
 // TestOnAnEmulator runs against the table that infra/data.yaml makes, a new one each time.
 func TestOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
-	run, tables := time.Now().UnixNano(), 0
-	table := func(t *testing.T) string {
-		tables++
-		name := fmt.Sprintf("dynamo-test-%d-%d", run, tables)
-		outputs := emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})
-		return outputs["TableName"]
-	}
-
+	table := tables(endpoint, "dynamo")
 	t.Run("the store keeps the promises", func(t *testing.T) {
 		approvaltest.Run(t, func(t *testing.T) approval.Store {
 			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), nil)
@@ -70,7 +74,7 @@ func TestOnAnEmulator(t *testing.T) {
 		if data, err := os.ReadFile(template); err != nil || !strings.Contains(string(data), "PointInTimeRecoveryEnabled: true") {
 			t.Errorf("%s has no point-in-time recovery (%v)", template, err)
 		}
-		stack := fmt.Sprintf("dynamo-test-%d-guarded", run)
+		stack := fmt.Sprintf("dynamo-test-%d-guarded", time.Now().UnixNano())
 		outputs := emulator.Deploy(t, endpoint, stack, template, nil)
 		checkGuarded(t, client(endpoint, http.DefaultTransport), outputs)
 		emulator.Destroy(t, endpoint, stack)

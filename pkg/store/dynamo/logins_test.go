@@ -21,13 +21,7 @@ import (
 // TestLogins runs against the table that infra/data.yaml makes.
 func TestLogins(t *testing.T) {
 	endpoint := emulator.Start(t)
-	run, tables := time.Now().UnixNano(), 0
-	table := func(t *testing.T) string {
-		tables++
-		name := fmt.Sprintf("logins-test-%d-%d", run, tables)
-		emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})
-		return name
-	}
+	table := tables(endpoint, "logins")
 	t.Run("the store keeps the promises", func(t *testing.T) {
 		logintest.Run(t, func(t *testing.T) login.Store {
 			return dynamo.NewLogins(client(endpoint, http.DefaultTransport), table(t), nil)

@@ -1,7 +1,6 @@
 package dynamo_test
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -18,13 +17,7 @@ import (
 // TestSessions runs against the table that infra/data.yaml makes.
 func TestSessions(t *testing.T) {
 	endpoint := emulator.Start(t)
-	run, tables := time.Now().UnixNano(), 0
-	table := func(t *testing.T) string {
-		tables++
-		name := fmt.Sprintf("sessions-test-%d-%d", run, tables)
-		emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})
-		return name
-	}
+	table := tables(endpoint, "sessions")
 	t.Run("the store keeps the promises", func(t *testing.T) {
 		sessiontest.Run(t, func(t *testing.T) session.Store {
 			return dynamo.NewSessions(client(endpoint, http.DefaultTransport), table(t), nil)

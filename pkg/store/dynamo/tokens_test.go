@@ -2,7 +2,6 @@ package dynamo_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,13 +17,7 @@ import (
 // TestTokensOnAnEmulator runs against the table that infra/data.yaml makes.
 func TestTokensOnAnEmulator(t *testing.T) {
 	endpoint := emulator.Start(t)
-	run, tables := time.Now().UnixNano(), 0
-	table := func(t *testing.T) string {
-		tables++
-		name := fmt.Sprintf("tokens-test-%d-%d", run, tables)
-		emulator.Deploy(t, endpoint, name, template, map[string]string{"DeletionProtection": "false", "TableName": name})
-		return name
-	}
+	table := tables(endpoint, "tokens")
 	t.Run("the store keeps the promises", func(t *testing.T) {
 		tokentest.Run(t, func(t *testing.T) token.Store {
 			return dynamo.NewTokens(client(endpoint, http.DefaultTransport), table(t))
