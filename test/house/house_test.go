@@ -42,7 +42,7 @@ var floors = [][]string{
 	{"pkg/upstream", "pkg/toolset", "pkg/policy", "pkg/store"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome", "pkg/finding", "pkg/review"},
 	{"pkg/lock", "pkg/mcp", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress"},
-	{"pkg/rawjson", "pkg/secret", "pkg/text"},
+	{"pkg/rawjson", "pkg/seal", "pkg/secret", "pkg/text"},
 }
 
 // awsRooms are the only packages that may import AWS modules.
