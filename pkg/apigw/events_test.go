@@ -38,7 +38,7 @@ func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
 }
 
-func (g gate) CallTool(_ context.Context, r mcp.Request) (json.RawMessage, error) {
+func (g gate) CallTool(_ context.Context, r mcp.Request, _ mcp.Client) (json.RawMessage, error) {
 	header, err := json.Marshal(g.caller.Header)
 	if err != nil {
 		return nil, err

@@ -33,10 +33,11 @@ func tierOf(name string) (tool.Tier, bool) {
 	return tool.Destructive, false
 }
 
-// CallTool answers tools/call; r is as [mcp.Parse] has checked it. The
-// result of an upstream tool is returned as its server sent it. An error is an
-// [*mcp.Error], or says that ctx ended.
-func (s *Session) CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+// CallTool answers tools/call; r is as [mcp.Parse] has checked it, and c whom the server may
+// tell and ask something meanwhile. The result of an upstream tool is returned as its
+// server sent it. An error is an [*mcp.Error], or says that ctx ended.
+func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	s.client = c
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
@@ -122,7 +123,8 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	s.g.o.Recorder.Call(ctx, id.String(), tier.String())
 	hints := s.view.Hints(i)
 	raw, err := s.g.up.Call(ctx, catalog.Target(server, s.view.Server(i).Outcome), upstream.Call{
-		Owner:       session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID},
+		Owner:       s.owner(),
+		Client:      s.client,
 		Name:        id.Name,
 		Arguments:   r.Arguments,
 		Rest:        r.Rest,
@@ -135,6 +137,11 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		return s.failed(ctx, server.Name, err)
 	}
 	return raw, nil
+}
+
+// owner is whom a session with a server belongs to.
+func (s *Session) owner() session.Owner {
+	return session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID, Client: s.caller.Session}
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

@@ -180,7 +180,7 @@ func TestCallBytes(t *testing.T) {
 	gw := everyStatus(t)
 	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
 	raw, err := gw.Open().CallTool(t.Context(), parse(t,
-		`{"_meta":{"progressToken":1},"requestState":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"inputResponses":{"q1":{"n":9007199254740993}}}`))
+		`{"_meta":{"progressToken":1},"requestState":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"inputResponses":{"q1":{"n":9007199254740993}}}`), mcp.Client{})
 	if err != nil || string(raw) != answer {
 		t.Errorf("got %s, %v; want the server's bytes", raw, err)
 	}
@@ -200,7 +200,7 @@ func TestCallMeta(t *testing.T) {
 	gw := everyStatus(t)
 	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Traceparent: "00-1"})
 	require.OK(t, err)
-	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`)); err != nil {
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"docs:delete_document"},"_meta":{"x/y":1}}`), mcp.Client{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []gatewaytest.Sent{{Server: "docs", URL: "https://docs.example.com/mcp", Tool: "delete_document", Params: `{"arguments":{}}`, Meta: `{"x/y":1}`}}

@@ -13,4 +13,5 @@ type Caller struct {
 	Header      http.Header // only X-MCP-*, Mcp-Param-* and Prefer; canonical names
 	Modern      bool        // it speaks the stateless protocol, whose headers repeat what the body says
 	Traceparent string      // the W3C header, "" if there was none
+	Session     string      // of the client with the gateway, as chance named it; "": it has none
 }

@@ -56,7 +56,7 @@ func ExampleGateway() {
 	r, _ := mcp.Parse([]byte(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
 		"name": "retrieve_tools", "arguments": {"query": "delete a file", "include_disabled": true}
 	}}`))
-	raw, _ := s.CallTool(ctx, r)
+	raw, _ := s.CallTool(ctx, r, mcp.Client{})
 	var answer struct{ Content []struct{ Text string } }
 	_ = json.Unmarshal(raw, &answer)
 	fmt.Println(answer.Content[0].Text)

@@ -74,7 +74,7 @@ func TestCallOutOfTime(t *testing.T) {
 	gw.Approvals.OnGet = func(ctx context.Context, _ tool.ID) error { <-ctx.Done(); return ctx.Err() }
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	raw, err := s.CallTool(ctx, parse(t, `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`))
+	raw, err := s.CallTool(ctx, parse(t, `{"name":"call_tool_read","arguments":{"name":"docs:read_document"}}`), mcp.Client{})
 	if err != nil || !strings.Contains(string(raw), "Nothing was sent to a server: call again.") || len(gw.Sent()) != 0 {
 		t.Errorf("%s, %v", raw, err)
 	}
@@ -160,7 +160,7 @@ func TestCallCanceled(t *testing.T) {
 			defer cancel()
 			prepare(gw, cancel)
 			gw.Log.Reset()
-			_, err := gw.Open().CallTool(ctx, parse(t, call))
+			_, err := gw.Open().CallTool(ctx, parse(t, call), mcp.Client{})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("CallTool = %v, want canceled", err)
 			}

@@ -38,7 +38,7 @@ func TestCallHeaders(t *testing.T) {
 			call := func(modern bool) error {
 				s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Header: tt.header, Modern: modern})
 				require.OK(t, err)
-				_, err = s.CallTool(t.Context(), parse(t, `{"name":"s__run","arguments":`+tt.args+`}`))
+				_, err = s.CallTool(t.Context(), parse(t, `{"name":"s__run","arguments":`+tt.args+`}`), mcp.Client{})
 				return err
 			}
 			err := call(true)
@@ -60,7 +60,7 @@ func TestCallHeadersSearchMode(t *testing.T) {
 	gw := serving(t, "", "", def("run", "Run.", `"inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`))
 	s, err := gw.MCP.Open(t.Context(), gateway.Caller{Agent: gw.Agent, Modern: true, Header: http.Header{"Mcp-Param-Region": {"us"}}})
 	require.OK(t, err)
-	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"s:run","args":{"region":"eu"}}}`)); err != nil || len(gw.Sent()) != 1 {
+	if _, err := s.CallTool(t.Context(), parse(t, `{"name":"call_tool_destructive","arguments":{"name":"s:run","args":{"region":"eu"}}}`), mcp.Client{}); err != nil || len(gw.Sent()) != 1 {
 		t.Errorf("CallTool = %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func (gw *fixture) shown() map[string]bool {
 		if direct {
 			name, args = strings.Replace(id, ":", "__", 1), `{}`
 		}
-		raw, err := s.CallTool(gw.T.Context(), parse(gw.T, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)))
+		raw, err := s.CallTool(gw.T.Context(), parse(gw.T, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), mcp.Client{})
 		exists := err == nil && !strings.Contains(string(raw), "was not found")
 		switch {
 		case exists && direct:

@@ -43,7 +43,7 @@ func BenchmarkRetrieveUnderPolicy(b *testing.B) {
 					if n++; bb.fresh {
 						gw.Agent.ID = fmt.Sprint("agent-", b.N, "-", n)
 					}
-					if _, err := gw.Open().CallTool(b.Context(), params[n%len(params)]); err != nil {
+					if _, err := gw.Open().CallTool(b.Context(), params[n%len(params)], mcp.Client{}); err != nil {
 						b.Fatal(err)
 					}
 				}

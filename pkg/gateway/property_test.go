@@ -110,7 +110,7 @@ func FuzzCallTool(f *testing.F) {
 		}
 		for _, gw := range []*fixture{search, direct} {
 			gw.T = t
-			raw, err := gw.Open().CallTool(t.Context(), r)
+			raw, err := gw.Open().CallTool(t.Context(), r, mcp.Client{})
 			if err == nil && !json.Valid(raw) {
 				t.Errorf("%q: the result is no JSON: %q", params, raw)
 			}

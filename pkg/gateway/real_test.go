@@ -156,7 +156,7 @@ func retrieveFrom(b *testing.B, gw *fixture, more string) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		if _, err := gw.Open().CallTool(b.Context(), params[n%len(params)]); err != nil {
+		if _, err := gw.Open().CallTool(b.Context(), params[n%len(params)], mcp.Client{}); err != nil {
 			b.Fatal(err)
 		}
 		n++
@@ -209,7 +209,7 @@ func BenchmarkCall527(b *testing.B) {
 	params := parse(b, fmt.Sprintf(`{"name":"call_tool_destructive","arguments":{"name":%q}}`, first))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := gw.Open().CallTool(b.Context(), params); err != nil {
+		if _, err := gw.Open().CallTool(b.Context(), params, mcp.Client{}); err != nil {
 			b.Fatal(err)
 		}
 		gw.Sent()

@@ -19,6 +19,7 @@ import (
 type Session struct {
 	g      *Gateway
 	caller Caller
+	client mcp.Client // who waits for a call's answer
 	st     *state.State
 	view   *state.View
 	sel    toolset.Selection

@@ -48,7 +48,7 @@ func TestSessionNotReady(t *testing.T) {
 			t.Errorf("%s: instructions %q", stage, got)
 		}
 		for _, params := range calls {
-			raw, err := s.CallTool(t.Context(), parse(t, params))
+			raw, err := s.CallTool(t.Context(), parse(t, params), mcp.Client{})
 			require.OK(t, err)
 			if r := agenttest.ReadResult(t, raw); !r.IsError || r.Text != want {
 				t.Errorf("%s: %s", stage, r.Raw)
@@ -221,7 +221,7 @@ func TestManyAgents(t *testing.T) {
 					return
 				}
 				for _, params := range calls {
-					if _, err := s.CallTool(t.Context(), parse(t, params)); err != nil {
+					if _, err := s.CallTool(t.Context(), parse(t, params), mcp.Client{}); err != nil {
 						t.Error(err)
 					}
 				}

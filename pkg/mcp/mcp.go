@@ -28,9 +28,22 @@ const (
 	MethodCallTool   = "tools/call"
 	MethodListen     = "subscriptions/listen"
 
+	MethodListPrompts   = "prompts/list"
+	MethodGetPrompt     = "prompts/get"
+	MethodListResources = "resources/list"
+	MethodListTemplates = "resources/templates/list"
+	MethodReadResource  = "resources/read"
+	MethodComplete      = "completion/complete"
+
+	MethodElicit    = "elicitation/create" // what a server asks its client
+	MethodSample    = "sampling/createMessage"
+	MethodListRoots = "roots/list"
+
 	NotificationPrefix       = "notifications/"
 	NotificationInitialized  = NotificationPrefix + "initialized"
 	NotificationCancelled    = NotificationPrefix + "cancelled"
+	NotificationProgress     = NotificationPrefix + "progress"
+	NotificationMessage      = NotificationPrefix + "message" // a log line
 	NotificationAcknowledged = NotificationPrefix + "subscriptions/acknowledged"
 )
 
@@ -50,6 +63,7 @@ const (
 	MetaClientCapabilities = MetaPrefix + "clientCapabilities"
 	MetaServerInfo         = MetaPrefix + "serverInfo"
 	MetaSubscriptionID     = MetaPrefix + "subscriptionId"
+	MetaLogLevel           = MetaPrefix + "logLevel"
 )
 
 // Values of resultType.

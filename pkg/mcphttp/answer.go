@@ -171,7 +171,7 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	if d.list {
 		raw, err = q.session.ListTools(ctx, q.msg.Cursor)
 	} else {
-		raw, err = q.session.CallTool(ctx, q.msg)
+		raw, err = q.session.CallTool(ctx, q.msg, mcp.Client{Capabilities: q.msg.Meta.Get(mcp.MetaClientCapabilities)})
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
 	if _, refused := errors.AsType[*mcp.Error](err); late && !refused && !d.list { // how far it got is not known

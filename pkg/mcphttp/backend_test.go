@@ -62,7 +62,7 @@ func (b *backend) ListTools(_ context.Context, cursor string) (json.RawMessage, 
 	return json.RawMessage(b.tools), b.listErr
 }
 
-func (b *backend) CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+func (b *backend) CallTool(ctx context.Context, r mcp.Request, _ mcp.Client) (json.RawMessage, error) {
 	params := paramsOf(r)
 	b.mu.Lock()
 	b.params = append(b.params, params)

@@ -108,6 +108,6 @@ func (q quiet) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(q.tools), nil
 }
 
-func (q quiet) CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+func (q quiet) CallTool(ctx context.Context, r mcp.Request, _ mcp.Client) (json.RawMessage, error) {
 	return q.call(ctx, r)
 }

@@ -28,7 +28,7 @@ func (clock) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}`), nil
 }
 
-func (clock) CallTool(context.Context, mcp.Request) (json.RawMessage, error) {
+func (clock) CallTool(context.Context, mcp.Request, mcp.Client) (json.RawMessage, error) {
 	return json.RawMessage(`{"content":[{"type":"text","text":"12:00"}]}`), nil
 }
 

@@ -46,8 +46,9 @@ type Session interface {
 	ListTools(ctx context.Context, cursor string) (json.RawMessage, error)
 
 	// CallTool takes a checked tools/call and returns the result object. A *[mcp.Error] is a protocol error;
-	// what the model should read and act on is a result with isError.
-	CallTool(ctx context.Context, r mcp.Request) (json.RawMessage, error)
+	// what the model should read and act on is a result with isError. What c is told and asked comes
+	// before that.
+	CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error)
 
 	// DeclaresOutput reports whether the definition that ListTools gives of the tool of
 	// this name has an output schema.

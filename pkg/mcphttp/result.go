@@ -55,7 +55,7 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 		case !d.modern:
 			return d.decorate(toolError(asksOldClient))
 		default:
-			if refused := undeclared(o.Get("inputRequests"), d.meta); refused != nil {
+			if refused := mcp.Undeclared(o.Get("inputRequests"), d.meta.Get(mcp.MetaClientCapabilities)); refused != nil {
 				return nil, refused
 			}
 		}

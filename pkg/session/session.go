@@ -31,6 +31,8 @@ var (
 type Owner struct {
 	Way   string // how the agent proved who it is: two ways may know one id
 	Agent string // its id; "" with no way: all agents, for a server whose operator said so
+
+	Client string // which of the agent's clients, by its session with the gateway; "": one without any
 }
 
 // A Key names the session of an owner with a server.
@@ -44,7 +46,11 @@ type Key struct {
 // Each part goes in with its length: "a", "bc" is not "ab", "c".
 func (k Key) ID() string {
 	var b []byte
-	for _, part := range []string{k.Server, k.URL, k.Owner.Way, k.Owner.Agent} {
+	parts := []string{k.Server, k.URL, k.Owner.Way, k.Owner.Agent}
+	if k.Owner.Client != "" { // keys without one stay what they were
+		parts = append(parts, k.Owner.Client)
+	}
+	for _, part := range parts {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)
 	}

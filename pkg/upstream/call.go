@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 // cancelTimeout bounds the notice to a server that its answer is no longer awaited.
 const cancelTimeout = 500 * time.Millisecond
 
-// Call sends one tools/call and returns the result object, byte for byte. It returns an
+// Call sends one request and returns the result object, byte for byte. It returns an
 // [*outcome.RPCError] if the server answered with one, and a [*outcome.CallError] otherwise. Whatever the
 // last outcome of the server was, Call tries.
 //
@@ -90,10 +91,10 @@ func (o *operation) callWithRetry(caller, own context.Context, call Call) (resul
 // sentCall reports whether the last exchange was the call itself, on a connection that was had.
 func (o *operation) sentCall() bool { return o.session != nil && o.last != nil && o.last.sent }
 
-// callMessage builds a tools/call for session s.
+// callMessage builds the request for session s.
 func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	p := forwardMeta(call)
-	m := message{method: mcp.MethodCallTool, params: c.callParams(s, call, p), name: call.Name, header: http.Header{}}
+	m := message{method: cmp.Or(call.Method, mcp.MethodCallTool), params: c.callParams(s, call, p), name: call.Name, header: http.Header{}}
 	if p.traceparent != "" {
 		m.header.Set("Traceparent", p.traceparent)
 	}

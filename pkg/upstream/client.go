@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
@@ -72,10 +73,12 @@ type Event struct {
 	Duration   time.Duration
 }
 
-// A Call is one tools/call.
+// A Call is one request of an agent: tools/call, unless Method says otherwise.
 type Call struct {
 	Owner     session.Owner   // whose session with the server it is made on
-	Name      string          // of the tool, as its server knows it
+	Client    mcp.Client      // whom the server may tell and ask something meanwhile
+	Method    string          // prompts/get, resources/read, completion/complete; "": tools/call
+	Name      string          // of the tool or prompt, as its server knows it, or the resource's URI; "" to complete
 	Arguments json.RawMessage // they pass untouched; nil: none
 	Rest      rawjson.Object  // the further members of the caller's params, such as requestState
 

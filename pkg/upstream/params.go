@@ -95,10 +95,17 @@ func narrow(capabilities json.RawMessage) json.RawMessage {
 	return o.Bytes()
 }
 
-// callParams returns the params of a tools/call on session s. All that the caller sent passes
+// callParams returns the params of a call on session s. All that the caller sent passes
 // byte for byte, but for the name, the metadata and a request for a task.
 func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Object {
-	o := rawjson.Object{{Name: "name", Value: rawjson.Quote(call.Name)}}
+	var o rawjson.Object
+	switch call.Method {
+	case mcp.MethodReadResource:
+		o.Add("uri", rawjson.Quote(call.Name))
+	case mcp.MethodComplete: // what is completed stands in Rest
+	default:
+		o.Add("name", rawjson.Quote(call.Name))
+	}
 	if call.Arguments != nil {
 		o.Add("arguments", call.Arguments)
 	}

@@ -248,7 +248,7 @@ func (g *Gateway) Try(params string) (json.RawMessage, error) {
 	if g.Meta != nil {
 		r.Meta, _ = rawjson.Split(g.Meta, rawjson.Strict) // it is a test's own
 	}
-	return g.Open().CallTool(g.T.Context(), r)
+	return g.Open().CallTool(g.T.Context(), r, mcp.Client{})
 }
 
 // Call calls one of the gateway's tools, with arguments in JSON.

@@ -1,0 +1,25 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// A Client is who waits for the answer to a request: what it can be told and asked before the
+// answer comes. The zero Client can be told and asked nothing.
+type Client struct {
+	Capabilities json.RawMessage // that it has declared, an object; nil: none
+	Progress     bool            // it wants to know how far its request has come
+	LogLevel     string          // the least level of log messages that it wants, such as "info"; "": none
+
+	// Notify tells the client something: progress, whose params have no progressToken here, or a log
+	// message. It does not wait for the client; what comes faster than the client reads is dropped.
+	// nil: nobody listens.
+	Notify func(method string, params rawjson.Object)
+
+	// Ask asks the client and returns its result, or what it answered instead, an *[Error]. It waits no
+	// longer than ctx. nil: the client cannot be asked while its request is open.
+	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
+}
