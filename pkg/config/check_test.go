@@ -45,9 +45,10 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"an empty approval mode", withServer(`"approval": ""`), []string{`mcpServers.s.approval: "" is not one of on_change, manual, off`}},
 		{"an unknown session", withServer(`"session": "person"`), []string{`mcpServers.s.session: "person" is not one of agent, shared`}},
 		{"an unknown proxy", withServer(`"behind_proxy": "nginx"`), []string{`mcpServers.s.behind_proxy: "nginx" is not one of envoy`}},
-		{"unknown answers", withServers(`, "gateway": {"mode": "proxy", "notice": "never", "ranking": "bm25"}`, "s"), []string{
+		{"unknown answers", withServers(`, "gateway": {"mode": "proxy", "notice": "never", "locked": "hidden", "ranking": "bm25"}`, "s"), []string{
 			`gateway.mode: "proxy" is not one of search, direct`,
 			`gateway.notice: "never" is not one of best, zero`,
+			`gateway.locked: "hidden" is not one of error, result`,
 			`gateway.ranking: "bm25" is not one of fused, lexical`,
 		}},
 		{"unknown reviews", withServers(`, "review": {"remember": "always", "findings": "hide", "four_eyes": "destructive"}`, "s"), []string{

@@ -71,6 +71,7 @@ type Gateway struct {
 	Mode    string // search (default) or direct
 	Bare    bool   // "prefix": false: in direct mode tools have their own names, without their server's
 	Notice  string // best (default) or zero
+	Locked  string // error (default) or result: whether the call of a locked tool counts as an error
 	Ranking string // fused (default) or lexical
 }
 

@@ -58,5 +58,6 @@ type fileGateway struct {
 	Mode    *string `json:"mode,omitempty" jsonschema:"enum=search,enum=direct,default=search" jsonschema_description:"search: agents see six tools and find the rest. direct: agents see the tools themselves, as server__tool."`
 	Prefix  *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the one server under their own names."`
 	Notice  *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer hints at locked tools unasked: best: if no callable tool matched or a locked one matched better than all of them. zero: only if no callable tool matched."`
+	Locked  *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
 	Ranking *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 }

@@ -119,6 +119,7 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 	cfg.Gateway = Gateway{
 		Mode:    c.oneOf(f.Mode, n, "gateway", "mode", "search", "direct"),
 		Notice:  c.oneOf(f.Notice, n, "gateway", "notice", "best", "zero"),
+		Locked:  c.oneOf(f.Locked, n, "gateway", "locked", "error", "result"),
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
 	}
 	if f.Prefix == nil || *f.Prefix {

@@ -48,7 +48,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Disabled: []string{"files:delete_file", "drop_table"}, ReadOnly: true,
 		},
 		Review:  Review{Remember: "auto", Findings: "wait"},
-		Gateway: Gateway{Mode: "direct", Notice: "best", Ranking: "lexical"},
+		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical"},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
 	if err != nil {
@@ -65,7 +65,7 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
 		Review:   Review{Remember: "ask", Findings: "show"},
-		Gateway:  Gateway{Mode: "search", Notice: "best", Ranking: "fused"},
+		Gateway:  Gateway{Mode: "search", Notice: "best", Locked: "error", Ranking: "fused"},
 	}
 	for _, src := range []string{
 		`{"mcpServers": {"a": {"url": "https://a.example/mcp"}}}`,

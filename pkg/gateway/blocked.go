@@ -50,5 +50,5 @@ func (s *Session) blocked(ctx context.Context, i int, status lock.Status, said s
 		meta = map[string]any{}
 	}
 	meta["dev.portcullis/lock"] = l
-	return result(text, true, meta)
+	return result(text, s.st.Config.Gateway.Locked != "result", meta)
 }

@@ -81,6 +81,27 @@ func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 	}
 }
 
+// For a client that counts errors, the answer to a locked call says the same and is none.
+func TestCallLockedAsResult(t *testing.T) {
+	asError, asResult := everyStatus(t), everyStatus(t)
+	asResult.Configure(map[string]string{"waiting": `"approval":"manual"`, "denied": `"disabled_tools":["purge_*"]`, "off": `"enabled":false`}, `"gateway": {"locked": "result"}`)
+	asResult.Clock.Wait(time.Minute)
+	for name := range lockedTools {
+		params := fmt.Sprintf(`{"name":"call_tool_read","arguments":{"name":%q}}`, name)
+		want, err := asError.Try(params)
+		require.OK(t, err)
+		got, err := asResult.Try(params)
+		require.OK(t, err)
+		if plain := strings.Replace(string(want), `"isError":true,`, "", 1); string(got) != plain || plain == string(want) {
+			t.Errorf("%s: got %s, want %s", name, got, plain)
+		}
+	}
+	if r := asResult.Call("call_tool_read", `{"name":"docs:delete_document"}`); !r.IsError {
+		t.Errorf("a refusal for another reason: %s", r.Raw)
+	}
+	asResult.sentNothing()
+}
+
 // What the operator says of a rule belongs to the denial, not to a reason that comes before it.
 func TestCallLockedNote(t *testing.T) {
 	gw := everyStatus(t)
