@@ -25,15 +25,15 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	}
 	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern}
-	result, err := o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
+	discover := func() (json.RawMessage, error) {
+		return o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
+	}
+	result, err := discover()
+	if slices.Contains(versionsIn(err), s.version) { // refused, and named as one to use: instances of two ages answer
+		result, err = discover()
+	}
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
-		var d struct {
-			Supported []string `json:"supported"`
-		}
-		if rpc.Code == mcp.CodeVersion {
-			_ = json.Unmarshal(rpc.Data, &d) // what does not read supports nothing known
-		}
-		return o.fallBack(ctx, d.Supported)
+		return o.fallBack(ctx, versionsIn(err))
 	}
 	if unknownMethod(err) {
 		return o.fallBack(ctx, nil)
@@ -53,6 +53,18 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	}
 	_, s.tools = d.Capabilities["tools"]
 	return &s, nil
+}
+
+// versionsIn returns the versions that a server supports by its refusal of another; nil if err
+// is no such refusal, or says none that reads.
+func versionsIn(err error) []string {
+	var d struct {
+		Supported []string `json:"supported"`
+	}
+	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code == mcp.CodeVersion && json.Unmarshal(rpc.Data, &d) == nil {
+		return d.Supported
+	}
+	return nil
 }
 
 // unknownMethod reports whether err is one of the many answers with which servers of the

@@ -123,6 +123,17 @@ func TestVersionNegotiation(t *testing.T) {
 		f.loads(permanent, outcome.ReasonVersion)
 		f.received("server/discover")
 	})
+	t.Run("refused, and named as supported", func(t *testing.T) {
+		f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+		f.servers[0].FailOn("server/discover", 1, version(`"2026-07-28"`))
+		f.available()
+		f.received("server/discover server/discover tools/list")
+	})
+	t.Run("refused and named for ever", func(t *testing.T) {
+		f := failingOn(t, "server/discover", version(`"2026-07-28"`), upstreamtest.Options{})
+		f.loads(permanent, outcome.ReasonVersion)
+		f.received("server/discover server/discover")
+	})
 	t.Run("refused after negotiation", func(t *testing.T) {
 		f := failingOn(t, "tools/list", version(`"2026-07-28"`), upstreamtest.Options{})
 		f.loads(permanent, outcome.ReasonVersion)

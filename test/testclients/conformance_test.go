@@ -17,7 +17,15 @@ func TestConformance(t *testing.T) {
 	programtest.WriteConfig(t, dir, fmt.Sprintf(
 		`{"mcpServers": {"everything": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct", "prefix": false}}`, Everything(t)))
 	p := programtest.Start(t, dir)
-	for _, set := range []string{"2026-07-28", "2025-11-25"} {
-		t.Run(set, func(t *testing.T) { Conformance(t, p.URL+"/mcp", set) })
+	for _, set := range Requirements {
+		t.Run(set, func(t *testing.T) { Conformance(t, p.URL+"/mcp", "serve", set) })
+	}
+}
+
+// The gateway's client of upstream servers stands before the servers of the suite.
+func TestClientConformance(t *testing.T) {
+	findNode(t)
+	for _, set := range Requirements {
+		t.Run(set, func(t *testing.T) { ClientConformance(t, set) })
 	}
 }

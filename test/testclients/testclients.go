@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,37 +81,6 @@ func Inspector(t testing.TB, url, era string, args ...string) (json.RawMessage, 
 	return run(t, launcher, args...)
 }
 
-// Conformance runs the server scenarios of a requirement set, 2026-07-28 or 2025-11-25, against
-// a gateway at url that stands in front of the server of [Everything], in direct mode
-// without prefix. What fails has to be in the committed list, and what is in the list
-// has to fail.
-func Conformance(t testing.TB, url, requirements string) {
-	t.Helper()
-	list := filepath.Join(dir(), "conformance-"+requirements+".yaml")
-	out, err := run(t, "node_modules/@modelcontextprotocol/conformance/dist/index.js",
-		"server", "--url", url, "--requirements", requirements, "--expected-failures", list)
-	_, summary, _ := bytes.Cut(out, []byte("=== SUMMARY ==="))
-	summary = regexp.MustCompile(`\x1b\[\d+m`).ReplaceAll(summary, nil)
-	if err != nil || !bytes.Contains(summary, []byte("Baseline check passed")) {
-		t.Fatalf("conformance %s: %v\n%s", requirements, err, summary)
-	}
-	t.Logf("conformance %s: %s", requirements, regexp.MustCompile(`Total: .*`).Find(summary))
-}
-
-// Everything starts the go-sdk's own conformance server on loopback and returns its
-// address. It ends with the test.
-func Everything(t testing.TB) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "everything")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
-	build.Dir = dir()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the everything-server: %v\n%s", err, out)
-	}
-	addr := local.Addr(t)
-	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, "-http", addr)) + "/"
-}
-
 // ServerEverything starts @modelcontextprotocol/server-everything on loopback, as a
 // server of the handshake protocols with sessions, and returns its address. It ends with
 // the test.
@@ -153,7 +121,7 @@ func run(t testing.TB, script string, args ...string) ([]byte, error) {
 	node := findNode(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, append([]string{filepath.Join(dir(), script)}, args...)...)
+	cmd := exec.CommandContext(ctx, node, append([]string{"--import", "./loopback.mjs", filepath.Join(dir(), script)}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NO_COLOR=1")
 	cmd.Dir = dir()
 	var stdout, stderr bytes.Buffer

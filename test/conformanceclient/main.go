@@ -1,0 +1,167 @@
+// Conformanceclient is the gateway's MCP client, pkg/upstream, as a program: what the conformance
+// suite tests its client scenarios with. The suite starts a server, names the scenario in
+// MCP_CONFORMANCE_SCENARIO and gives the server's URL as the last argument.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: MCP_CONFORMANCE_SCENARIO=… conformanceclient URL")
+		os.Exit(2)
+	}
+	if err := run(context.Background(), os.Getenv, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "conformanceclient:", err)
+		os.Exit(1)
+	}
+}
+
+// scenarios says what is done after the server's list was loaded. What the suite looks at is
+// what reaches its server; an error that a server answers a call with is no failure here.
+var scenarios = map[string]func(*agent) error{
+	"initialize":                          nothing,
+	"request-metadata":                    nothing,
+	"json-schema-ref-no-deref":            nothing,
+	"tools_call":                          func(a *agent) error { return a.call("add_numbers", `{"a":5,"b":3}`) },
+	"sse-retry":                           func(a *agent) error { return a.call("test_reconnection", `{}`) },
+	"elicitation-sep1034-client-defaults": func(a *agent) error { return a.call("test_client_elicitation_defaults", `{}`) },
+	"json-schema-2020-12-preservation":    echoSchema,
+	"http-custom-headers":                 callsOfContext,
+	"http-standard-headers":               callAll,
+	"http-invalid-tool-headers":           callAll,
+	"sep-2322-client-request-state":       callAll,
+}
+
+func run(ctx context.Context, getenv func(string) string, url string) error {
+	scenario, ok := scenarios[getenv("MCP_CONFORMANCE_SCENARIO")]
+	if !ok {
+		return fmt.Errorf("no scenario %q: there are %q", getenv("MCP_CONFORMANCE_SCENARIO"), slices.Sorted(maps.Keys(scenarios)))
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	client := upstream.New(&upstream.Options{
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+	})
+	defer client.Close()
+	defer client.EndSessions(ctx)
+	a := &agent{ctx: ctx, client: client, target: upstream.Target{ID: "suite", URL: url, Timeout: 5 * time.Second}, context: getenv("MCP_CONFORMANCE_CONTEXT")}
+	out := client.Load(ctx, a.target)
+	if out.Status != outcome.Available {
+		return fmt.Errorf("the list was not loaded: %s %s: %s", out.Status, out.Reason, out.Error)
+	}
+	a.tools = out.Tools
+	return scenario(a)
+}
+
+// An agent stands where the callers of the gateway stand.
+type agent struct {
+	ctx     context.Context
+	client  *upstream.Client
+	target  upstream.Target
+	tools   []tool.Definition
+	context string // of the scenario: a JSON object
+}
+
+func nothing(*agent) error { return nil }
+
+func (a *agent) find(name string) (tool.Definition, error) {
+	i := slices.IndexFunc(a.tools, func(d tool.Definition) bool { return d.Name == name })
+	if i < 0 {
+		return tool.Definition{}, fmt.Errorf("the server does not list %s", name)
+	}
+	return a.tools[i], nil
+}
+
+// maxRounds bounds the questions of one call.
+const maxRounds = 4
+
+// call calls a tool and answers what the server asks for on the way.
+func (a *agent) call(name, arguments string) error {
+	d, err := a.find(name)
+	if err != nil {
+		return err
+	}
+	c := upstream.Call{
+		Name: name, Arguments: json.RawMessage(arguments), Schema: d.InputSchema,
+		Meta: rawjson.Object{{Name: mcp.MetaClientCapabilities, Value: json.RawMessage(`{"elicitation":{}}`)}},
+	}
+	for range maxRounds {
+		result, err := a.client.Call(a.ctx, a.target, c)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+			return nil
+		}
+		if rawjson.Text(rawjson.Get(result, "resultType")) != mcp.ResultInputRequired {
+			return nil
+		}
+		c.Rest = replies(result)
+	}
+	return fmt.Errorf("%s asked more than %d times", name, maxRounds)
+}
+
+// replies returns the params of the retry: one confirmation a question, and the state as it came.
+func replies(result json.RawMessage) rawjson.Object {
+	questions, _ := rawjson.Split(rawjson.Get(result, "inputRequests"), rawjson.Lenient)
+	var answers, rest rawjson.Object
+	for _, q := range questions {
+		answers.Add(q.Name, []byte(`{"action":"accept","content":{"confirmed":true}}`))
+	}
+	rest.Add("inputResponses", answers.Bytes())
+	if state := rawjson.Get(result, "requestState"); state != nil {
+		rest.Add("requestState", state)
+	}
+	return rest
+}
+
+// callAll calls every tool that the client took.
+func callAll(a *agent) error {
+	for _, d := range a.tools {
+		if err := a.call(d.Name, `{"region":"us-west1"}`); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callsOfContext makes the calls that the suite asks for.
+func callsOfContext(a *agent) error {
+	var c struct {
+		Calls []struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"toolCalls"`
+	}
+	if err := json.Unmarshal([]byte(a.context), &c); err != nil {
+		return err
+	}
+	for _, call := range c.Calls {
+		if err := a.call(call.Name, string(call.Arguments)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// echoSchema sends a tool's schema back as the gateway keeps it.
+func echoSchema(a *agent) error {
+	d, err := a.find("json_schema_2020_12_tool")
+	if err != nil {
+		return err
+	}
+	return a.call("json_schema_echo", `{"schema":`+string(d.InputSchema)+`}`)
+}

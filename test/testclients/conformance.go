@@ -1,0 +1,127 @@
+package testclients
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Requirements are the requirement sets of the conformance suite that are run: one of each era.
+var Requirements = []string{"2026-07-28", "2025-11-25"}
+
+// suite is the conformance suite's program.
+const suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+
+// Conformance runs the server scenarios of one of the [Requirements] against a gateway at url
+// that stands in front of the server of [Everything], in direct mode without prefix. front says
+// what the gateway runs in: it has a committed list for each of the requirements. What fails has
+// to be in the list, and what is in the list has to fail.
+func Conformance(t testing.TB, url, front, requirements string) {
+	t.Helper()
+	out, err := run(t, suite, "server", "--url", url, "--requirements", requirements, "--expected-failures", list(front, requirements))
+	_, summary, _ := bytes.Cut(out, []byte("=== SUMMARY ==="))
+	summary = plain(summary)
+	if err != nil || !bytes.Contains(summary, []byte("Baseline check passed")) {
+		t.Fatalf("conformance %s, %s: %v\n%s", front, requirements, err, summary)
+	}
+	passing, scored := Passing(t, front, requirements)
+	t.Logf("conformance %s, %s: %d of %d scenarios", front, requirements, passing, scored)
+}
+
+// clientScenarios are those of each of the [Requirements] that a client is tested with which gets
+// its credentials from a config, and so is no client of OAuth; and one that came later.
+var clientScenarios = map[string][]string{
+	"2026-07-28": {
+		"tools_call", "request-metadata", "sep-2322-client-request-state", "http-standard-headers", "http-custom-headers",
+		"http-invalid-tool-headers", "json-schema-ref-no-deref", "json-schema-2020-12-preservation",
+	},
+	"2025-11-25": {"initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry", "json-schema-2020-12-preservation"},
+}
+
+// ClientConformance runs the client scenarios of one of the [Requirements] with pkg/upstream as the
+// client. There is a committed list of what fails, as for [Conformance].
+func ClientConformance(t testing.TB, requirements string) {
+	t.Helper()
+	client := build(t, "github.com/portcullis-mcp/portcullis/test/conformanceclient")
+	for _, scenario := range clientScenarios[requirements] {
+		out, err := run(t, suite, "client", "--command", client, "--scenario", scenario, "--spec-version", requirements, "--expected-failures", list("client", requirements))
+		out = plain(out)
+		if err != nil || !bytes.Contains(out, []byte("Baseline check passed")) || bytes.Contains(out, []byte("CLIENT EXITED WITH ERROR")) {
+			t.Errorf("client scenario %s, %s: %v\n%s", scenario, requirements, err, out)
+		}
+	}
+}
+
+// list returns the path of the list of what is expected to fail.
+func list(front, requirements string) string {
+	return filepath.Join(dir(), "conformance", front+"-"+requirements+".yaml")
+}
+
+// Passing returns how many of the scenarios that one of the [Requirements] scores pass at a front,
+// and how many there are, by the committed list. That the list is right is what [Conformance] tests.
+func Passing(t testing.TB, front, requirements string) (passing, scored int) {
+	t.Helper()
+	failing := map[string]bool{}
+	for _, entry := range entries(t, list(front, requirements), "server") {
+		scenario, _, _ := strings.Cut(entry, ":")
+		failing[scenario] = true
+	}
+	for _, scenario := range entries(t, filepath.Join(dir(), filepath.Dir(suite), "../requirements", requirements+".yaml"), "server") {
+		scored++
+		if !failing[scenario] {
+			passing++
+		}
+	}
+	return passing, scored
+}
+
+// entries returns the entries of one list of a YAML file that holds lists of plain words.
+func entries(t testing.TB, path, name string) (all []string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.OK(t, err)
+	inside := false
+	for line := range strings.Lines(string(data)) {
+		entry, isEntry := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		switch {
+		case strings.HasPrefix(line, name+":"):
+			inside = true
+		case inside && isEntry:
+			all = append(all, entry)
+		case line != "\n" && line[0] != ' ' && line[0] != '#':
+			inside = false
+		}
+	}
+	return all
+}
+
+// plain returns what a program prints without its colours.
+func plain(out []byte) []byte { return regexp.MustCompile(`\x1b\[\d+m`).ReplaceAll(out, nil) }
+
+// build builds a program of this module, or of one that it requires, and returns its path.
+func build(t testing.TB, program string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), filepath.Base(program))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, program)
+	cmd.Dir = dir()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", program, err, out)
+	}
+	return bin
+}
+
+// Everything starts the go-sdk's own conformance server on loopback and returns its
+// address. It ends with the test.
+func Everything(t testing.TB, flags ...string) string {
+	t.Helper()
+	addr := local.Addr(t)
+	bin := build(t, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
+	return "http://" + serve(t, addr, exec.CommandContext(t.Context(), bin, append(flags, "-http", addr)...)) + "/"
+}
