@@ -17,6 +17,9 @@ type event interface {
 	// event as it is, or as base64.
 	sent() (h http.Header, body string, isBase64 bool)
 
+	// request returns the event as a request, without headers and body.
+	request(ctx context.Context, a *Adapter) (*http.Request, error)
+
 	// proxy asks the handler and returns its answer in the format of the event.
 	proxy(ctx context.Context, a *Adapter) (any, error)
 
@@ -57,6 +60,11 @@ func parse(raw []byte) (event, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, fmt.Errorf("event: %w", err)
 	}
+	return p.event()
+}
+
+// event returns what the payload holds.
+func (p payload) event() (event, error) {
 	var e event
 	var err error
 	switch {
@@ -117,11 +125,22 @@ func (e *eventV2) sent() (http.Header, string, bool) {
 }
 
 func (e *eventV2) proxy(ctx context.Context, a *Adapter) (any, error) {
+	e.route(a)
+	return a.v2.ProxyWithContext(ctx, e.APIGatewayV2HTTPRequest)
+}
+
+func (e *eventV2) request(ctx context.Context, a *Adapter) (*http.Request, error) {
+	e.route(a)
+	var convert core.RequestAccessorV2
+	return convert.EventToRequestWithContext(ctx, e.APIGatewayV2HTTPRequest)
+}
+
+// route makes the event's path the one that the handler knows.
+func (e *eventV2) route(a *Adapter) {
 	if e.RawPath == "" {
 		e.RawPath = e.RequestContext.HTTP.Path
 	}
 	e.RawPath = a.path(e.RawPath, e.RequestContext.Stage, e.RequestContext.DomainName)
-	return a.v2.ProxyWithContext(ctx, e.APIGatewayV2HTTPRequest)
 }
 
 func (e *eventV2) plain(status int) any {
@@ -166,12 +185,23 @@ func (e *eventV1) sent() (http.Header, string, bool) {
 }
 
 func (e *eventV1) proxy(ctx context.Context, a *Adapter) (any, error) {
+	e.route(a)
+	return a.v1.ProxyWithContext(ctx, e.APIGatewayProxyRequest)
+}
+
+func (e *eventV1) request(ctx context.Context, a *Adapter) (*http.Request, error) {
+	e.route(a)
+	var convert core.RequestAccessor
+	return convert.EventToRequestWithContext(ctx, e.APIGatewayProxyRequest)
+}
+
+// route makes the event's path the one that the handler knows.
+func (e *eventV1) route(a *Adapter) {
 	stage := ""
 	if e.staged {
 		stage = e.RequestContext.Stage
 	}
 	e.Path = a.path(e.Path, stage, e.RequestContext.DomainName)
-	return a.v1.ProxyWithContext(ctx, e.APIGatewayProxyRequest)
 }
 
 func (e *eventV1) plain(status int) any {
@@ -194,4 +224,14 @@ func Signer(ctx context.Context) string {
 	}
 	c, _ := core.GetAPIGatewayContextFromContext(ctx)
 	return c.Identity.UserArn
+}
+
+// Domain returns the domain name by which the request reached AWS, as AWS says it: one that leads
+// to this function. It is "" outside of an event. The sender of a request cannot choose another.
+func Domain(ctx context.Context) string {
+	if c, ok := core.GetAPIGatewayV2ContextFromContext(ctx); ok {
+		return c.DomainName
+	}
+	c, _ := core.GetAPIGatewayContextFromContext(ctx)
+	return c.DomainName
 }

@@ -19,6 +19,20 @@ type sent struct {
 	body   reader
 }
 
+// restore puts headers and body into the request that was made of the event. The adapter splits
+// every header of payload 2.0 at its commas, and reads one of the two header maps of payload 1.0.
+// It copies the body, too.
+func (s sent) restore(r *http.Request) {
+	if host := s.header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	r.Header = s.header.Clone()
+	r.Header.Del("Host")
+	if n := s.body.Len(); n > 0 {
+		r.Body, r.ContentLength = io.NopCloser(s.body), int64(n)
+	}
+}
+
 // A guard is the handler that the adapter sees. It gives the real one headers and body as
 // the event has them, keeps a panic from ending the environment, and always
 // writes.
@@ -28,21 +42,11 @@ type guard struct {
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The adapter splits every header of payload 2.0 at its commas, and reads one of
-	// the two header maps of payload 1.0.
-	// It copies the body, too.
 	if s, ok := r.Context().Value(sentKey{}).(sent); ok {
-		if host := s.header.Get("Host"); host != "" {
-			r.Host = host
-		}
-		r.Header = s.header.Clone()
-		r.Header.Del("Host")
-		if n := s.body.Len(); n > 0 {
-			r.Body, r.ContentLength = io.NopCloser(s.body), int64(n)
-		}
+		s.restore(r)
 	}
 	b := &buffer{header: http.Header{}}
-	if !g.serve(b, r) {
+	if !serve(g.next, g.log, b, r) {
 		b = &buffer{header: http.Header{"Content-Type": {"application/json"}}, status: http.StatusInternalServerError}
 		_, _ = io.WriteString(b, refusal(b.status)) // a buffer takes all
 	}
@@ -60,15 +64,15 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve reports whether the handler came to its end.
-func (g *guard) serve(w http.ResponseWriter, r *http.Request) (done bool) {
+func serve(next http.Handler, log *slog.Logger, w http.ResponseWriter, r *http.Request) (done bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
+			log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
 				slog.Any("panic", p), slog.String("stack", string(debug.Stack())),
 				slog.String("request_id", RequestID(r.Context())))
 		}
 	}()
-	g.next.ServeHTTP(w, r)
+	next.ServeHTTP(w, r)
 	return true
 }
 
