@@ -179,7 +179,7 @@ func TestStreamPieces(t *testing.T) {
 		<-read
 		_, _ = io.WriteString(w, "end")
 	}, nil, makeV2(req{method: "POST", path: "/mcp"}))
-	if d := cmp.Diff(map[string]string{"Content-Type": "text/event-stream"}, a.Headers); d != "" || a.StatusCode != 200 {
+	if d := cmp.Diff(map[string]string{"Content-Type": "text/event-stream"}, a.Headers); d != "" || a.StatusCode != http.StatusOK {
 		t.Fatalf("%d, headers (-want +got):\n%s", a.StatusCode, d)
 	}
 	for _, want := range []string{"one", "two"} {
