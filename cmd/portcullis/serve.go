@@ -66,7 +66,7 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 		defer servers.Close()
 	}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
-		Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner,
+		Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
 	})
 	browsers := bootadmin.Browsers{Store: approvals.Logins()}
 	if owner != nil {

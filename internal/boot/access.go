@@ -54,7 +54,7 @@ func accessNames() map[string][]string {
 }
 
 // access reads who is let in.
-func (r *reader) access(baseURL string) Access {
+func (r *reader) access(baseURL string, streaming bool) Access {
 	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName))}
 	if len(a.Ways) == 0 {
 		r.fault(`PORTCULLIS_AUTH is not set: set it to how callers prove who they are, jwt, token or iam, or to "none" to let every caller in`)
@@ -82,7 +82,7 @@ func (r *reader) access(baseURL string) Access {
 		r.fault("%s: want the SHA-256 of a token, 64 hex digits, and never the token", bootstrapName)
 	}
 	if a.Takes(identity.WayJWT) {
-		r.jwt(&a, baseURL)
+		r.jwt(&a, baseURL, streaming)
 	}
 	if a.Takes(identity.WayToken) {
 		key := r.getenv("PORTCULLIS_TOKEN_KEY")
@@ -101,7 +101,21 @@ func (r *reader) access(baseURL string) Access {
 // maxProxies is more than anybody puts before a gateway, and less than a mistaken address or port.
 const maxProxies = 10
 
-func (r *reader) jwt(a *Access, baseURL string) {
+// standIn stands for the address of a Function URL, which the first request brings, while the
+// settings are checked.
+const standIn = "https://function-url.invalid"
+
+// jwtAt returns which tokens of an issuer are taken by a gateway at a public address: those made
+// out to its own /mcp, unless the settings name others.
+func (a Access) jwtAt(base string) identity.JWTOptions {
+	o := a.JWT
+	if o.BaseURL = base; len(o.Audiences) == 0 {
+		o.Audiences = []string{base + "/mcp"}
+	}
+	return o
+}
+
+func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
 	a.JWT = identity.JWTOptions{
 		Issuer:     r.getenv("PORTCULLIS_ISSUER"),
 		Audiences:  r.list("PORTCULLIS_AUDIENCE"),
@@ -120,10 +134,14 @@ func (r *reader) jwt(a *Access, baseURL string) {
 		},
 	}
 	a.ScopeRequest = r.getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
-	if _, err := identity.NewJWT(a.JWT); err != nil {
+	settings := a.JWT
+	if baseURL == "" && streaming {
+		settings = a.jwtAt(standIn)
+	}
+	if _, err := identity.NewJWT(settings); err != nil {
 		r.fault("PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL: %w", err)
 	}
-	if baseURL == "" {
+	if baseURL == "" && !streaming {
 		r.fault("PORTCULLIS_BASE_URL is not set: clients find the issuer by way of it")
 	}
 }

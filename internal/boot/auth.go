@@ -15,18 +15,27 @@ import (
 // Authenticator returns how callers are told apart. All of a program's handlers share
 // one: failed attempts count together, and the issuer's keys are kept once.
 func (p *Program) Authenticator(ctx context.Context) (identity.Authenticator, error) {
-	p.authOnce.Do(func() { p.auth, p.authErr = p.newAuthenticator(ctx) })
+	p.authOnce.Do(func() { p.auth, p.authErr = p.newAuthenticator(ctx, p.Settings.BaseURL) })
 	return p.auth, p.authErr
 }
 
-func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator, error) {
+// authenticatorAt returns the Authenticator of a gateway at a public address, which tokens of an
+// issuer may be made out to.
+func (p *Program) authenticatorAt(ctx context.Context, base string) (identity.Authenticator, error) {
+	if base == p.Settings.BaseURL {
+		return p.Authenticator(ctx)
+	}
+	return p.newAuthenticator(ctx, base)
+}
+
+func (p *Program) newAuthenticator(ctx context.Context, base string) (identity.Authenticator, error) {
 	a := p.Settings.Access
 	if a.Open() {
 		return identity.None{}, nil
 	}
 	o := identity.Options{TrustedProxies: a.TrustedProxies, Now: p.now}
 	if a.Takes(identity.WayJWT) {
-		settings := a.JWT
+		settings := a.jwtAt(base)
 		settings.Now = p.now
 		j, err := identity.NewJWT(settings)
 		if err != nil {
@@ -35,20 +44,30 @@ func (p *Program) newAuthenticator(ctx context.Context) (identity.Authenticator,
 		o.JWT = j
 	}
 	if a.Takes(identity.WayToken) {
-		key, err := p.tokenKey(ctx)
-		if err != nil {
+		if err := p.readTokens(ctx); err != nil {
 			return nil, err
 		}
-		if p.Stores.Tokens == nil {
-			return nil, errors.New("there is no store for agent tokens")
-		}
-		p.Tokens = &identity.Tokens{Store: p.Stores.Tokens, Key: key, Bootstrap: a.Bootstrap, Now: p.now, Log: p.Log}
 		o.Tokens = p.Tokens
 	}
 	if a.Takes(identity.WayIAM) {
 		o.IAM = &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}
 	}
 	return identity.New(o)
+}
+
+// readTokens sets p.Tokens, with the key of their hashes.
+func (p *Program) readTokens(ctx context.Context) error {
+	p.tokenOnce.Do(func() {
+		if p.Stores.Tokens == nil {
+			p.tokenErr = errors.New("there is no store for agent tokens")
+			return
+		}
+		key, err := p.tokenKey(ctx)
+		if p.tokenErr = err; err == nil {
+			p.Tokens = &identity.Tokens{Store: p.Stores.Tokens, Key: key, Bootstrap: p.Settings.Access.Bootstrap, Now: p.now, Log: p.Log}
+		}
+	})
+	return p.tokenErr
 }
 
 // tokenKey returns the key of the agent tokens' hashes, from where the setting says.

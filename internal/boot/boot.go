@@ -37,6 +37,7 @@ type Options struct {
 	Progress  func(catalog.Progress)       // nil: none
 	Now       func() time.Time             // nil: time.Now
 	Owner     *Owner                       // nil: no key of a folder opens /admin
+	Front     Front                        // zero: that of the functions
 }
 
 // An Owner is the person to whom a gateway on one machine belongs. Where every agent is
@@ -54,6 +55,7 @@ type Program struct {
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
 	Syncer   *catalog.Syncer
+	Front    Front
 	Metrics  *metrics.Meter // nil: none
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
@@ -66,11 +68,17 @@ type Program struct {
 	authOnce sync.Once
 	auth     identity.Authenticator
 	authErr  error
+
+	tokenOnce sync.Once
+	tokenErr  error
 }
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner, Front: o.Front}
+	if p.Front == (Front{}) {
+		p.Front = s.Front()
+	}
 	if p.secrets == nil {
 		p.secrets = secret.Env{}
 	}
@@ -91,19 +99,22 @@ func New(s Settings, stores Stores, o Options) *Program {
 		Concurrency: s.Concurrency,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.BaseURL, Recorder: p.Metrics, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, Recorder: p.Metrics, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }
 
 // MCP returns the handler of /mcp and of the well-known metadata.
-func (p *Program) MCP() (http.Handler, error) {
-	auth, err := p.Authenticator(context.Background())
+func (p *Program) MCP() (http.Handler, error) { return p.mcpAt(p.Settings.BaseURL) }
+
+// mcpAt is MCP at a public address.
+func (p *Program) mcpAt(base string) (http.Handler, error) {
+	auth, err := p.authenticatorAt(context.Background(), base)
 	if err != nil {
 		return nil, err
 	}
 	return mcphttp.New(backend{p.Gateway}, auth, &mcphttp.Options{
-		Version: Version, BaseURL: p.Settings.BaseURL, AllowOrigins: p.Settings.AllowOrigins,
+		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Front.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
 	})
 }

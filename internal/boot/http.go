@@ -10,15 +10,18 @@ import (
 )
 
 // Public returns the handler of /mcp, of the well-known metadata and of /healthz.
-func (p *Program) Public() (*http.ServeMux, error) {
-	mcp, err := p.MCP()
+func (p *Program) Public() (*http.ServeMux, error) { return p.publicAt(p.Settings.BaseURL) }
+
+// publicAt is Public at a public address.
+func (p *Program) publicAt(base string) (*http.ServeMux, error) {
+	mcp, err := p.mcpAt(base)
 	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", mcp) // its 404 is JSON-RPC
-	mux.Handle("GET /mcp", p.browsed(mcp))
-	mux.Handle("GET /mcp/", p.browsed(mcp))
+	mux.Handle("GET /mcp", p.browsed(mcp, base))
+	mux.Handle("GET /mcp/", p.browsed(mcp, base))
 	mux.HandleFunc("GET /healthz", p.healthz)
 	return mux, nil
 }
@@ -40,10 +43,10 @@ func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 
 // browsed explains the endpoint to a person who opens it in a browser. Clients that ask
 // for anything but a page are mcp's.
-func (p *Program) browsed(mcp http.Handler) http.Handler {
+func (p *Program) browsed(mcp http.Handler, base string) http.Handler {
 	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +
-		"People decide which tools agents may call at " + p.Settings.BaseURL + "/admin\n" +
-		"To connect a client: claude mcp add --transport http portcullis " + p.Settings.BaseURL + "/mcp\n"
+		"People decide which tools agents may call at " + p.Settings.AdminURL + "/admin\n" +
+		"To connect a client: claude mcp add --transport http portcullis " + base + "/mcp\n"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 			mcp.ServeHTTP(w, r)

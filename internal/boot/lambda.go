@@ -15,8 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A Handler answers the events of a function.
-type Handler = lambda.Handler
+// A Handler answers the events of a function. It is a [lambda.Handler] or a function that
+// [lambda.Start] takes: the latter alone can stream.
+type Handler any
 
 // initTime bounds [Program.warm]. Lambda gives up on a start after 10 s, and begins again.
 const initTime = 8 * time.Second

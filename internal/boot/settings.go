@@ -4,6 +4,7 @@
 package boot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,7 +37,9 @@ type Settings struct {
 	Bucket       string         // PORTCULLIS_BUCKET: S3 bucket of config, policy and catalog; the functions need it
 	Table        string         // PORTCULLIS_TABLE: DynamoDB table of the approvals; the functions need it
 	Access       Access         // PORTCULLIS_AUTH and what goes with it: who is let in; required, "none" must be said outright
-	BaseURL      string         // PORTCULLIS_BASE_URL: public address without a path; links and metadata are made of it
+	BaseURL      string         // PORTCULLIS_BASE_URL: public address of /mcp without a path; metadata are made of it
+	AdminURL     string         // PORTCULLIS_ADMIN_URL: public address of /admin without a path, of which links are made; "": BaseURL
+	Streaming    bool           // PORTCULLIS_STREAMING: "url": a Function URL that streams stands before /mcp; "none" or nothing: an HTTP API
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks that upstreams may live in
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
@@ -59,7 +62,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	s := Settings{
 		Bucket:       getenv("PORTCULLIS_BUCKET"),
 		Table:        getenv("PORTCULLIS_TABLE"),
-		BaseURL:      strings.TrimRight(getenv("PORTCULLIS_BASE_URL"), "/"),
+		Streaming:    getenv("PORTCULLIS_STREAMING") == "url",
 		AllowOrigins: r.list("PORTCULLIS_ALLOW_ORIGINS"),
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
@@ -67,10 +70,12 @@ func Load(getenv func(string) string) (Settings, error) {
 		KeepAudit:    24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0, maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit for ever")),
 		RuntimeAPI:   getenv("AWS_LAMBDA_RUNTIME_API"),
 	}
-	if _, err := mcphttp.ParseBaseURL(s.BaseURL); s.BaseURL != "" && err != nil {
-		r.fault("PORTCULLIS_BASE_URL %q: want scheme and host alone, such as https://gateway.example.com", s.BaseURL)
+	s.BaseURL = r.address("PORTCULLIS_BASE_URL")
+	s.AdminURL = cmp.Or(r.address("PORTCULLIS_ADMIN_URL"), s.BaseURL)
+	if front := getenv("PORTCULLIS_STREAMING"); front != "" && front != "none" && !s.Streaming {
+		r.fault("PORTCULLIS_STREAMING %q: want none or url", front)
 	}
-	s.Access = r.access(s.BaseURL)
+	s.Access = r.access(s.BaseURL, s.Streaming)
 	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
 		r.fault("PORTCULLIS_ALLOW_NETS: %w", err)
@@ -89,6 +94,15 @@ type reader struct {
 
 func (r *reader) fault(format string, args ...any) {
 	r.faults = append(r.faults, fmt.Errorf(format, args...))
+}
+
+// address returns a public address, to which a path can be added.
+func (r *reader) address(setting string) string {
+	s := strings.TrimRight(r.getenv(setting), "/")
+	if _, err := mcphttp.ParseBaseURL(s); s != "" && err != nil {
+		r.fault("%s %q: want scheme and host alone, such as https://gateway.example.com", setting, s)
+	}
+	return s
 }
 
 // list returns names with commas between them.

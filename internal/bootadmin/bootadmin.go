@@ -26,7 +26,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	admins := identity.Admins(auth)
 	s := &p.Settings
-	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{Syncer: sync, BaseURL: s.BaseURL, Version: boot.Version, Log: p.Log})
+	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{Syncer: sync, BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log})
 	var tokens *token.Registry
 	if p.Tokens != nil {
 		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log}
@@ -41,7 +41,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 			agent, err := admins.Authenticate(r)
 			return agent.ID, err
 		},
-		Challenge: challenge(p), SignIn: signIn, BaseURL: s.BaseURL, Log: p.Log,
+		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
 	}), nil
 }
 

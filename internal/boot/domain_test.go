@@ -1,0 +1,129 @@
+package boot
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+)
+
+// urlEvent is an event of a Function URL; the sender chose the Host.
+func urlEvent(t *testing.T, method, path, domain string, headers map[string]string) apigw.Event {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"version": "2.0", "rawPath": path, "headers": headers,
+		"requestContext": map[string]any{"domainName": domain, "stage": "$default", "http": map[string]string{"method": method, "path": path, "sourceIp": "203.0.113.7"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e apigw.Event
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// A function that streams has no address in its environment. It is the one that AWS says, and
+// never the one that the sender of a request says.
+func TestAddressOfAFunctionURL(t *testing.T) {
+	const domain, admin = "abc.lambda-url.eu-central-1.on.aws", "https://api.example.com"
+	s, err := Load(environ([]string{
+		"PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_STREAMING=url", "PORTCULLIS_ADMIN_URL=" + admin + "/",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(s, Stores{Objects: &objecttest.Mem{}, Approvals: &approvaltest.Mem{}}, Options{}).publicAnywhere(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := apigw.NewStream(h, nil)
+	for _, tt := range []struct {
+		name, method, path, domain string
+		headers                    map[string]string
+		status                     int
+		want                       string // in headers or body
+	}{
+		{"metadata", "GET", "/.well-known/oauth-protected-resource/mcp", domain, nil, 200, `"resource":"https://` + domain + `/mcp"`},
+		{"challenge", "POST", "/mcp", domain, map[string]string{"content-type": "application/json"}, 401, `resource_metadata="https://` + domain + `/.well-known/oauth-protected-resource/mcp"`},
+		{"link", "GET", "/mcp", domain, map[string]string{"accept": "text/html"}, 405, admin + "/admin\n"},
+		{"what to connect to", "GET", "/mcp", domain, map[string]string{"accept": "text/html"}, 405, "https://" + domain + "/mcp\n"},
+		{"another domain", "GET", "/.well-known/oauth-protected-resource/mcp", "other.example.com", nil, 200, `"resource":"https://other.example.com/mcp"`},
+		{"no domain", "GET", "/healthz", "", nil, 500, "internal error"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			headers := map[string]string{"host": "evil.example.com", "x-forwarded-host": "evil.example.com"}
+			for name, value := range tt.headers {
+				headers[name] = value
+			}
+			a, err := front.Answer(t.Context(), urlEvent(t, tt.method, tt.path, tt.domain, headers))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(a.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := a.Headers["Www-Authenticate"] + string(body)
+			if a.StatusCode != tt.status || !strings.Contains(said, tt.want) || strings.Contains(said, "evil") {
+				t.Errorf("%d %s, want %d and %s", a.StatusCode, said, tt.status, tt.want)
+			}
+		})
+	}
+}
+
+// Settings that are wrong keep the function from starting, though its address is not known yet.
+func TestLoadStreaming(t *testing.T) {
+	jwt := []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com"}
+	for _, tt := range []struct {
+		name string
+		env  []string
+		want string // "": no fault
+	}{
+		{"its own address", append(jwt, "PORTCULLIS_STREAMING=url"), ""},
+		{"another audience", append(jwt, "PORTCULLIS_STREAMING=url", "PORTCULLIS_AUDIENCE=api://gate"), ""},
+		{"no issuer", []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_STREAMING=url"}, "issuer"},
+		{"an algorithm that is none", append(jwt, "PORTCULLIS_STREAMING=url", "PORTCULLIS_ALGORITHMS=HS256"), "HS256"},
+		{"an API without an address", append(jwt, "PORTCULLIS_STREAMING=none", "PORTCULLIS_AUDIENCE=a"), "PORTCULLIS_BASE_URL"},
+		{"a front that is none", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=yes"}, "PORTCULLIS_STREAMING"},
+		{"an address of /admin with a path", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_URL=https://api.example.com/prod"}, "PORTCULLIS_ADMIN_URL"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Load(environ(tt.env)); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Load = %v, want %q", err, tt.want)
+			}
+		})
+	}
+	s, err := Load(environ([]string{"PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=https://gate.example.com"}))
+	if err != nil || s.AdminURL != s.BaseURL {
+		t.Errorf("people decide at %q, %v", s.AdminURL, err)
+	}
+}
+
+// An upstream call ends before the request, and that before the function.
+func TestFrontsEndInOrder(t *testing.T) {
+	for name, tt := range map[string]struct {
+		front    Front
+		function time.Duration
+	}{
+		"an API":         {Settings{}.Front(), 28 * time.Second},
+		"a Function URL": {Settings{Streaming: true}.Front(), 900 * time.Second},
+		"a laptop":       {Local(), 1 << 62},
+	} {
+		if f := tt.front; f.Call <= 0 || f.Call >= f.Request || f.Request >= tt.function {
+			t.Errorf("%s: %v < %v < %v does not hold", name, f.Call, f.Request, tt.function)
+		}
+	}
+	if h := New(Settings{Streaming: true}, Stores{}, Options{}).Front; h != Streamed() {
+		t.Errorf("a program takes %v", h)
+	}
+	if h := New(Settings{}, Stores{}, Options{Front: Local()}).Front; h != Local() {
+		t.Errorf("a program that is told its front takes %v", h)
+	}
+}

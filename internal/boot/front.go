@@ -1,0 +1,31 @@
+package boot
+
+import "time"
+
+// A Front is what stands between agents and the gateway, as far as it bounds time. Each limit lies
+// inside the next one: an upstream call, the request around it, the function around that. So the
+// innermost ends first, and gives the most precise answer.
+type Front struct {
+	Call    time.Duration // of one upstream call: the most that a server's `timeout` may say
+	Request time.Duration // of one request's work
+}
+
+// longCall is the most that an upstream call may take where nothing around it ends earlier.
+const longCall = 10 * time.Minute
+
+// Buffered is the HTTP API, which gives up after 30 s; the function around the request, after 28.
+func Buffered() Front { return Front{Call: 20 * time.Second, Request: 25 * time.Second} }
+
+// Streamed is a Function URL that streams. Its function ends after 900 s, the most there is.
+func Streamed() Front { return Front{Call: longCall, Request: 885 * time.Second} }
+
+// Local is a process of one's own, such as `portcullis serve`.
+func Local() Front { return Front{Call: longCall, Request: longCall + time.Minute} }
+
+// Front returns what stands before the functions that have these settings.
+func (s Settings) Front() Front {
+	if s.Streaming {
+		return Streamed()
+	}
+	return Buffered()
+}
