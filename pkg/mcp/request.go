@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -18,16 +17,30 @@ type Request struct {
 	Method string          // "": a client's answer
 
 	Params    bool            // there is a params object; its members are the fields below
-	Name      string          // of tools/call
-	Arguments json.RawMessage // of tools/call, any JSON value; nil: none
+	Name      string          // of tools/call and prompts/get, and of the prompt that completion/complete is about
+	URI       string          // of resources/read, and of the resource that completion/complete is about
+	Arguments json.RawMessage // of tools/call, any JSON value, or of prompts/get, an object; nil: none
 	Fields    rawjson.Object  // the members of Arguments, if it is an object
-	Cursor    string          // of tools/list
+	Cursor    string          // of a list
+	Ref       json.RawMessage // of completion/complete: the object that Name or URI stands in
 	Meta      rawjson.Object  // the members of _meta
 	Rest      rawjson.Object  // all others, such as requestState
 }
 
 // IsNotification reports whether the message wants no answer.
 func (r Request) IsNotification() bool { return r.ID == nil }
+
+// Subject returns what the request is about and the header Mcp-Name repeats, and the member of
+// params that it stands in; "" if it is about nothing that has a name.
+func (r Request) Subject() (subject, member string) {
+	switch r.Method {
+	case MethodCallTool, MethodGetPrompt:
+		return r.Name, "name"
+	case MethodReadResource:
+		return r.URI, "uri"
+	}
+	return "", ""
+}
 
 // Bounds on the parts of a message. To hold names against each other costs up to a
 // microsecond a name, and 4 MiB have room for 600,000 of them. A table of 10,000 rows with
@@ -107,37 +120,6 @@ func (r Request) read(envelope rawjson.Object) (Request, *Error) {
 		return r, refuse(CodeInvalidParams, "params must be an object")
 	}
 	return r.readParams(params)
-}
-
-// paramNames are the members of params that have a meaning here, to the gateway or to a server.
-var paramNames = []string{"name", "arguments", "_meta", "cursor", "inputResponses", "requestState"}
-
-func (r Request) readParams(params rawjson.Object) (Request, *Error) {
-	for _, m := range params {
-		for _, known := range paramNames {
-			// encoding/json takes "Name" for "name"; others do not.
-			if m.Name != known && strings.EqualFold(m.Name, known) {
-				return r, refuse(CodeInvalidParams, "a name in params differs from a known one in case alone")
-			}
-		}
-		ok := true
-		switch {
-		case m.Name == "_meta":
-			r.Meta, ok = m.Members, m.Value[0] == '{'
-		case m.Name == "name" && r.Method == MethodCallTool:
-			r.Name, ok = rawjson.Text(m.Value), m.Value[0] == '"'
-		case m.Name == "arguments" && r.Method == MethodCallTool:
-			r.Arguments, r.Fields = m.Value, m.Members
-		case m.Name == "cursor" && r.Method == MethodListTools:
-			r.Cursor, ok = rawjson.Text(m.Value), m.Value[0] == '"' || string(m.Value) == "null"
-		default:
-			r.Rest.Add(m.Name, m.Value)
-		}
-		if !ok {
-			return r, refuse(CodeInvalidParams, "params."+m.Name+" has the wrong type")
-		}
-	}
-	return r, nil
 }
 
 func refuse(code int, message string) *Error {

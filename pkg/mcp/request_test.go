@@ -3,6 +3,8 @@ package mcp_test
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -13,6 +15,11 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p","arguments":{"a":"b"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a\u00e9","requestState":"s"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/templates/list","params":{"cursor":"c"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"u:{v}"},"context":{}}}`,
 		`[]`, ``, `{"id":1,"id":2}`, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"NAME":1}}`, "{\"a\":\"\\ud800\"}", "{} {}",
 	} {
 		f.Add([]byte(s))
@@ -46,11 +53,7 @@ func FuzzParse(f *testing.F) {
 		if !m.Params {
 			return
 		}
-		var params struct { // takes names in any case
-			Name      any
-			Arguments json.RawMessage
-			Meta      map[string]json.RawMessage `json:"_meta"`
-		}
+		var params fuzzedParams
 		if err := json.Unmarshal(envelope["params"], &params); err != nil || len(params.Meta) != len(m.Meta) {
 			t.Errorf("_meta %v, encoding/json reads %q, %v", m.Meta, params.Meta, err)
 		}
@@ -59,14 +62,96 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("_meta %q is %s, encoding/json reads %s", member.Name, member.Value, params.Meta[member.Name])
 			}
 		}
-		if m.Method != mcp.MethodCallTool {
-			return
-		}
+		params.compare(t, m)
+	})
+}
+
+// fuzzedParams are params as encoding/json reads them: it takes names in any case.
+type fuzzedParams struct {
+	Name, URI, Cursor any
+	Arguments         json.RawMessage
+	Ref               *struct{ Type, Name, URI string }
+	Meta              map[string]json.RawMessage `json:"_meta"`
+}
+
+func (params fuzzedParams) compare(t *testing.T, m mcp.Request) {
+	t.Helper()
+	switch m.Method {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt:
 		if params.Name != nil && params.Name != m.Name {
 			t.Errorf("name %q, encoding/json reads %q", m.Name, params.Name)
 		}
-		if !bytes.Equal(params.Arguments, m.Arguments) {
+		none := m.Method == mcp.MethodGetPrompt && string(params.Arguments) == "null"
+		if !bytes.Equal(params.Arguments, m.Arguments) && !none {
 			t.Errorf("arguments %q, encoding/json reads %q", m.Arguments, params.Arguments)
 		}
-	})
+	case mcp.MethodReadResource:
+		if params.URI != nil && params.URI != m.URI {
+			t.Errorf("uri %q, encoding/json reads %q", m.URI, params.URI)
+		}
+	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
+		if params.Cursor != nil && params.Cursor != m.Cursor {
+			t.Errorf("cursor %q, encoding/json reads %q", m.Cursor, params.Cursor)
+		}
+	case mcp.MethodComplete:
+		if params.Ref != nil && (params.Ref.Name != m.Name || params.Ref.URI != m.URI) {
+			t.Errorf("ref to %q and %q, encoding/json reads %+v", m.Name, m.URI, *params.Ref)
+		}
+	default:
+		if subject, _ := m.Subject(); m.Name+m.URI+m.Cursor+subject != "" || m.Arguments != nil || m.Ref != nil {
+			t.Errorf("%s has what belongs to other methods: %+v", m.Method, m)
+		}
+	}
+}
+
+func TestParseParams(t *testing.T) {
+	for _, tt := range []struct {
+		method, params string
+		want           mcp.Request // ID, Method and Params are added; nothing: refused
+	}{
+		{"prompts/get", `{"name":"p","arguments":{"a":"b"},"requestState":"s"}`, mcp.Request{Name: "p", Arguments: json.RawMessage(`{"a":"b"}`)}},
+		{"prompts/get", `{"name":"p","arguments":null}`, mcp.Request{Name: "p"}},
+		{"prompts/get", `{"name":1}`, mcp.Request{}},
+		{"prompts/get", `{"name":"p","arguments":[]}`, mcp.Request{}},
+		{"prompts/get", `{"name":"p","Arguments":{}}`, mcp.Request{}},
+		{"resources/read", `{"uri":"file:///\u00e9?a=b"}`, mcp.Request{URI: "file:///é?a=b"}},
+		{"resources/read", `{"uri":null}`, mcp.Request{}},
+		{"resources/read", `{"uri":"a:b","URI":"a:c"}`, mcp.Request{}},
+		{"resources/read", `{"uri":"a:b","uri":"a:c"}`, mcp.Request{}},
+		{"resources/list", `{"cursor":"c"}`, mcp.Request{Cursor: "c"}},
+		{"resources/templates/list", `{"cursor":null}`, mcp.Request{}},
+		{"prompts/list", `{"cursor":7}`, mcp.Request{}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p","title":"P"},"argument":{"name":"a","value":"v"}}`,
+			mcp.Request{Name: "p", Ref: json.RawMessage(`{"type":"ref/prompt","name":"p","title":"P"}`)}},
+		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"a:{b}"},"argument":{"name":"a","value":""},"context":{"arguments":{}}}`,
+			mcp.Request{URI: "a:{b}", Ref: json.RawMessage(`{"type":"ref/resource","uri":"a:{b}"}`)}},
+		{"completion/complete", `{"ref":{"type":"ref/tool","name":"p"}}`, mcp.Request{}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p","uri":"a:b"}}`, mcp.Request{}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","Name":"p"}}`, mcp.Request{}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p","NAME":"q"}}`, mcp.Request{}},
+		{"completion/complete", `{"ref":"p"}`, mcp.Request{}},
+		{"completion/complete", `{"argument":{"name":"a"}}`, mcp.Request{}},
+		{"completion/complete", `{"argument":[]}`, mcp.Request{}},
+		{"completion/complete", `{"context":[]}`, mcp.Request{}},
+	} {
+		r, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + tt.method + `","params":` + tt.params + `}`))
+		refused := err != nil
+		if refused && err.Status != 400 {
+			t.Errorf("%s %s: refused with %+v", tt.method, tt.params, err)
+		}
+		if wanted := tt.want.Name+tt.want.URI+tt.want.Cursor != "" || strings.Contains(tt.params, `"cursor":null`); refused == wanted {
+			t.Errorf("%s %s: %v", tt.method, tt.params, err)
+		}
+		if got := (mcp.Request{Name: r.Name, URI: r.URI, Cursor: r.Cursor, Ref: r.Ref, Arguments: r.Arguments}); !refused && !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s %s: %+v", tt.method, tt.params, got)
+		}
+	}
+}
+
+// What goes on to a server is kept as it came.
+func TestParseRest(t *testing.T) {
+	r, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"context":{"n": 1e2},"ref":{"type":"ref/prompt","name":"p"},"argument":{"value":"","name":"a"},"x":[1]}}`))
+	if got := string(r.Rest.Bytes()); err != nil || got != `{"context":{"n": 1e2},"argument":{"value":"","name":"a"},"x":[1]}` {
+		t.Errorf("got %s, %v", got, err)
+	}
 }

@@ -27,6 +27,7 @@ const maxNesting = 1000
 func (q *request) check(headers standardHeaders) *mcp.Error {
 	m := q.msg
 	described := rawjson.Text(m.Meta.Get(mcp.MetaVersion))
+	subject, _ := m.Subject()
 	switch {
 	case q.nesting() > maxNesting:
 		return badRequest(mcp.CodeInvalidRequest, fmt.Sprintf("malformed payload: unmarshaling jsonrpc message: json: exceeded maximum nesting depth of %d", maxNesting))
@@ -46,11 +47,11 @@ func (q *request) check(headers standardHeaders) *mcp.Error {
 		return mismatch("missing required %s header", mcp.HeaderMethod)
 	case headers.method != m.Method:
 		return mismatch("header mismatch: %s header value '%s' does not match body value '%s'", mcp.HeaderMethod, headers.method, m.Method)
-	case m.Method != mcp.MethodCallTool:
+	case subject == "":
 	case headers.name == "":
 		return mismatch("missing required %s header for method %q", mcp.HeaderName, m.Method)
-	case headers.name != m.Name:
-		return mismatch("header mismatch: %s header value '%s' does not match body value '%s'", mcp.HeaderName, headers.name, m.Name)
+	case headers.name != subject:
+		return mismatch("header mismatch: %s header value '%s' does not match body value '%s'", mcp.HeaderName, headers.name, subject)
 	}
 	return nil
 }
