@@ -160,6 +160,22 @@ func TestRemediation(t *testing.T) {
 	}
 }
 
+// What is said of prompts and resources is what is said of tools, in their own words.
+func TestRemediationOf(t *testing.T) {
+	for _, s := range append(lock.Statuses(), lock.None, "other") {
+		for kind, common := range map[string]string{
+			"tool":     "Tool is disabled and not callable. ",
+			"prompt":   "Prompt is disabled and cannot be used. ",
+			"resource": "Resource is disabled and cannot be read. ",
+		} {
+			want := strings.NewReplacer("Tool is disabled and not callable. ", common, "This tool", "This "+kind).Replace(lock.Remediation(s, "https://x.example/p"))
+			if got := lock.RemediationOf(kind, s, "https://x.example/p"); got != want {
+				t.Errorf("%s %s: %q, want %q", kind, s, got, want)
+			}
+		}
+	}
+}
+
 func checkText(t *testing.T, status lock.Status, text string, has, hasNot []string) {
 	t.Helper()
 	says := func(s string) bool { return strings.Contains(text, s) }
