@@ -2,11 +2,22 @@
 // runtime API for events and posts its answers there.
 //
 // The runtime API is served by the test, so that what is deployed is what is
-// tested, with the start, the environment and the log lines of the real thing.
+// tested, with the start, the environment and the log lines of the real thing. It
+// takes answers whole and answers that stream.
+//
+// A [Stack] has what the functions need, on an emulator. Any HTTP client speaks to
+// them through a [Front]:
+//
+//	programs := lambdatest.Build(t, repo.Path("."), "mcp", "sync")
+//	stack := lambdatest.NewStack(t, emulator.Start(t), programs, map[string]string{
+//		"PORTCULLIS_AUTH": "none", "PORTCULLIS_STREAMING": "url", // without it: behind an HTTP API
+//	})
+//	stack.Configure(`{"mcpServers":{…}}`)
+//	stack.Sync(t)
+//	client.Connect(stack.Front(t).URL + "/mcp")
 package lambdatest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +27,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,15 +70,16 @@ type Function struct {
 	Started    time.Duration  // from its exec to its first question for an event
 	Authorizer map[string]any // in the context of the requests that come through Client; nil: none
 
-	t      testing.TB
-	cmd    *exec.Cmd
-	server *http.Server
-	out    string // file of what it writes
-	events chan event
-	ready  chan struct{}
-	once   sync.Once
-	ended  chan struct{}
-	err    error // of the process; valid after ended
+	t       testing.TB
+	timeout time.Duration // of an invocation, as the template says
+	cmd     *exec.Cmd
+	server  *http.Server
+	out     string // file of what it writes
+	events  chan event
+	ready   chan struct{}
+	once    sync.Once
+	ended   chan struct{}
+	err     error // of the process; valid after ended
 
 	mu      sync.Mutex
 	waiting map[string]chan Answer
@@ -84,8 +95,9 @@ type event struct {
 type Answer struct {
 	RequestID string
 	Payload   []byte
-	Failed    bool   // Payload is {"errorMessage", "errorType"}
-	Output    string // what the function wrote to its standard streams meanwhile
+	Failed    bool    // Payload is {"errorMessage", "errorType"}
+	Output    string  // what the function wrote to its standard streams meanwhile
+	Stream    *Stream // nil: the answer came whole
 }
 
 // Start runs the program with no environment but env and what Lambda sets. It ends with
@@ -94,7 +106,10 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 	t.Helper()
 	f := &Function{
 		t: t, out: filepath.Join(t.TempDir(), "out"), events: make(chan event), ready: make(chan struct{}),
-		ended: make(chan struct{}), waiting: map[string]chan Answer{},
+		ended: make(chan struct{}), waiting: map[string]chan Answer{}, timeout: 28 * time.Second,
+	}
+	if env["PORTCULLIS_STREAMING"] == "url" {
+		f.timeout = 900 * time.Second
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.OK(t, err)
@@ -152,7 +167,8 @@ func (f *Function) Stop() {
 	})
 }
 
-// Invoke gives the function an event and returns what it answers.
+// Invoke gives the function an event and returns what it answers. Of an answer that streams it
+// returns the whole body.
 func (f *Function) Invoke(payload []byte) Answer {
 	f.t.Helper()
 	before, err := os.Stat(f.out)
@@ -160,6 +176,10 @@ func (f *Function) Invoke(payload []byte) Answer {
 	a, err := f.invoke(payload)
 	if err != nil {
 		f.t.Fatalf("%v; the function wrote:\n%s", err, f.Output())
+	}
+	if a.Stream != nil {
+		a.Payload, err = io.ReadAll(a.Stream.Body)
+		a.Failed = err != nil
 	}
 	a.Output = f.outputFrom(before.Size())
 	return a
@@ -172,14 +192,14 @@ func (f *Function) invoke(payload []byte) (Answer, error) {
 	answer := make(chan Answer, 1)
 	f.waiting[id] = answer
 	f.mu.Unlock()
-	limit := time.NewTimer(invokeLimit)
+	limit := time.NewTimer(max(invokeLimit, f.timeout))
 	defer limit.Stop()
 	select {
 	case f.events <- event{id, payload}:
 	case <-f.ended:
 		return Answer{}, fmt.Errorf("the function ended: %w", f.err)
 	case <-limit.C:
-		return Answer{}, fmt.Errorf("nobody asked for the event within %v", invokeLimit)
+		return Answer{}, fmt.Errorf("nobody asked for the event within %v", max(invokeLimit, f.timeout))
 	}
 	select {
 	case a := <-answer:
@@ -187,7 +207,7 @@ func (f *Function) invoke(payload []byte) (Answer, error) {
 	case <-f.ended:
 		return Answer{}, fmt.Errorf("the function ended with the event: %w", f.err)
 	case <-limit.C:
-		return Answer{}, fmt.Errorf("no answer within %v", invokeLimit)
+		return Answer{}, fmt.Errorf("no answer within %v", max(invokeLimit, f.timeout))
 	}
 }
 
@@ -217,44 +237,6 @@ func Lines(t testing.TB, output string) []map[string]any {
 		all = append(all, fields)
 	}
 	return all
-}
-
-// api serves the runtime API, version 2018-06-01.
-func (f *Function) api() http.Handler {
-	const base = "/2018-06-01/runtime/invocation/"
-	var ready sync.Once
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+base+"next", func(w http.ResponseWriter, r *http.Request) {
-		ready.Do(func() { close(f.ready) })
-		select {
-		case e := <-f.events:
-			h := w.Header()
-			h.Set("Lambda-Runtime-Aws-Request-Id", e.id)
-			h.Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(time.Now().Add(28*time.Second).UnixMilli(), 10))
-			h.Set("Lambda-Runtime-Invoked-Function-Arn", FunctionARN)
-			h.Set("Lambda-Runtime-Trace-Id", "Root=1-6920a0c1-2f6b1a7c1d2e3f4051627384")
-			_, _ = w.Write(e.payload)
-		case <-r.Context().Done():
-		}
-	})
-	for path, failed := range map[string]bool{"response": false, "error": true} {
-		mux.HandleFunc("POST "+base+"{id}/"+path, func(w http.ResponseWriter, r *http.Request) {
-			var body bytes.Buffer
-			_, err := io.Copy(&body, r.Body)
-			id := r.PathValue("id")
-			f.mu.Lock()
-			waiting := f.waiting[id]
-			delete(f.waiting, id)
-			f.mu.Unlock()
-			if err != nil || waiting == nil {
-				http.Error(w, "no such invocation", http.StatusBadRequest)
-				return
-			}
-			waiting <- Answer{RequestID: id, Payload: body.Bytes(), Failed: failed}
-			w.WriteHeader(http.StatusAccepted)
-		})
-	}
-	return mux
 }
 
 // Wait blocks until the process has ended, and returns its error.

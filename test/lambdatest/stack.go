@@ -1,12 +1,8 @@
 package lambdatest
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,64 +76,17 @@ func (s *Stack) Start(t testing.TB, name string, pairs ...string) *Function {
 	return f
 }
 
+// Front returns an HTTP server before functions that agents call, with pairs of variables over
+// the environment.
+func (s *Stack) Front(t testing.TB, pairs ...string) *Front {
+	t.Helper()
+	return NewFront(t, func() *Function { return s.Start(t, "mcp", pairs...) })
+}
+
 // Sync runs a sync, which must work.
 func (s *Stack) Sync(t testing.TB) {
 	t.Helper()
 	if a := s.Start(t, "sync").Invoke([]byte(`{}`)); a.Failed {
 		t.Fatalf("sync: %s", a.Payload)
 	}
-}
-
-// From returns a transport that hands requests to the function as events of an HTTP API that
-// come from an address, or from any if that is "".
-func (f *Function) From(address string) http.RoundTripper { return transport{f, address} }
-
-type transport struct {
-	*Function
-	address string
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	headers, cookies := map[string]string{"host": r.URL.Host}, []string(nil)
-	for name, values := range r.Header {
-		if name == "Cookie" { // API Gateway hands them on apart
-			cookies = strings.Split(strings.Join(values, "; "), "; ")
-			continue
-		}
-		headers[strings.ToLower(name)] = strings.Join(values, ",")
-	}
-	event, err := json.Marshal(map[string]any{
-		"cookies": cookies,
-		"version": "2.0", "rawPath": r.URL.Path, "rawQueryString": r.URL.RawQuery, "headers": headers, "body": string(body),
-		"requestContext": map[string]any{
-			"stage": "$default", "authorizer": f.Authorizer,
-			"http": map[string]any{"method": r.Method, "path": r.URL.Path, "sourceIp": cmp.Or(f.address, "203.0.113.7")},
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	answer := f.Invoke(event)
-	var out struct {
-		StatusCode int
-		Headers    map[string]string
-		Body       string
-		Cookies    []string
-	}
-	if err := json.Unmarshal(answer.Payload, &out); err != nil || answer.Failed {
-		return nil, fmt.Errorf("answer %s: %w", answer.Payload, err)
-	}
-	h := http.Header{}
-	for name, value := range out.Headers {
-		h.Set(name, value)
-	}
-	for _, c := range out.Cookies {
-		h.Add("Set-Cookie", c)
-	}
-	return &http.Response{StatusCode: out.StatusCode, Header: h, Body: io.NopCloser(strings.NewReader(out.Body)), Request: r}, nil
 }
