@@ -1,6 +1,10 @@
 package boot
 
-import "time"
+import (
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+)
 
 // A Front is what stands between agents and the gateway, as far as it bounds time. Each limit lies
 // inside the next one: an upstream call, the request around it, the function around that. So the
@@ -8,10 +12,16 @@ import "time"
 type Front struct {
 	Call    time.Duration // of one upstream call: the most that a server's `timeout` may say
 	Request time.Duration // of one request's work
+	Holds   bool          // a call can wait for its client's answer: the process goes on between requests
 }
 
-// longCall is the most that an upstream call may take where nothing around it ends earlier.
-const longCall = 10 * time.Minute
+const (
+	// longCall is the most that an upstream call may take where nothing around it ends earlier.
+	longCall = config.MaxTimeout
+
+	// answers is how long a call may wait for people beside: its own time stands still meanwhile.
+	answers = 30 * time.Minute
+)
 
 // Buffered is the HTTP API, which gives up after 30 s; the function around the request, after 28.
 func Buffered() Front { return Front{Call: 20 * time.Second, Request: 25 * time.Second} }
@@ -20,7 +30,7 @@ func Buffered() Front { return Front{Call: 20 * time.Second, Request: 25 * time.
 func Streamed() Front { return Front{Call: longCall, Request: 885 * time.Second} }
 
 // Local is a process of one's own, such as `portcullis serve`.
-func Local() Front { return Front{Call: longCall, Request: longCall + time.Minute} }
+func Local() Front { return Front{Call: longCall, Request: longCall + answers, Holds: true} }
 
 // Front returns what stands before the functions that have these settings.
 func (s Settings) Front() Front {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -120,5 +121,6 @@ func Target(s config.Server, last outcome.Outcome) upstream.Target {
 	return upstream.Target{
 		Memory: last.Memory,
 		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
+		Handshake: s.Protocol == mcp.VersionLegacy, Asks: upstream.Asks(s.Elicitation),
 	}
 }

@@ -40,7 +40,10 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"unreadable timeouts", withServer(`"timeout": "20"`), []string{`mcpServers.s.timeout: "20" is not a duration; write it like "1500ms" or "20s"`}},
 		{"a timeout of zero", withServer(`"timeout": "0s"`), []string{`mcpServers.s.timeout: "0s" is not above zero`}},
 		{"a negative timeout", withServer(`"timeout": "-1s"`), []string{`mcpServers.s.timeout: "-1s" is not above zero`}},
-		{"a timeout too long", withServer(`"timeout": "20.1s"`), []string{`mcpServers.s.timeout: "20.1s" is longer than 20s, the most that fits a request`}},
+		{"a timeout too long", withServer(`"timeout": "10m1s"`), []string{`mcpServers.s.timeout: "10m1s" is longer than 10m, the most that a call may take`}},
+		{"an unknown protocol", withServer(`"protocol": "2026-07-28"`), []string{`mcpServers.s.protocol: "2026-07-28" is not one of auto, 2025-11-25`}},
+		{"an unknown way to ask", withServer(`"elicitation": true`), []string{`mcpServers.s.elicitation: want a string, found true or false`}},
+		{"another one", withServer(`"elicitation": "ask"`), []string{`mcpServers.s.elicitation: "ask" is not one of relay, replay, off`}},
 		{"an unknown approval mode", withServer(`"approval": "never"`), []string{`mcpServers.s.approval: "never" is not one of on_change, manual, off`}},
 		{"an empty approval mode", withServer(`"approval": ""`), []string{`mcpServers.s.approval: "" is not one of on_change, manual, off`}},
 		{"an unknown session", withServer(`"session": "person"`), []string{`mcpServers.s.session: "person" is not one of agent, shared`}},
@@ -232,6 +235,10 @@ func TestParseWarns(t *testing.T) {
 		{"of a credential in a query", withURL("https://s.example/mcp?api_key=hunter2"), Faults{{
 			Path: "mcpServers.s.url", Line: 1, Col: 30,
 			Message: "seems to hold a credential in its query; a header keeps it out of logs",
+		}}},
+		{"of a long timeout", withServer(`"timeout": "10m"`), Faults{{
+			Path: "mcpServers.s.timeout", Line: 1, Col: 66,
+			Message: "holds with portcullis serve and where answers are streamed; elsewhere a call ends after 20s",
 		}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,10 +38,12 @@ type Server struct {
 	EnabledTools  []string      // globs over bare names; empty: all
 	DisabledTools []string      // globs over bare names
 	Approval      string        // manual, on_change (default), off
-	Timeout       time.Duration // of one call; default and maximum 20 s
+	Timeout       time.Duration // of one call; default 20 s, at most 10 min
 	Required      bool          // a sync without it fails
 	BehindProxy   string        // "envoy" or ""
 	Session       string        // agent (default) or shared: whose a session with the server is
+	Protocol      string        // auto (default) or 2025-11-25: the newest protocol that is spoken with it
+	Elicitation   string        // relay (default), replay or off: what it may ask clients
 	Annotations   []Override    // in the file's order; a later one wins
 }
 

@@ -191,7 +191,7 @@ func checkConfig(t *testing.T, cfg *Config) {
 		if err := tool.ValidName(s.Name); err != nil {
 			t.Error(err)
 		}
-		if s.Timeout <= 0 || s.Timeout > maxTimeout {
+		if s.Timeout <= 0 || s.Timeout > MaxTimeout {
 			t.Errorf("timeout %v", s.Timeout)
 		}
 		if !slices.Contains([]string{"manual", "on_change", "off"}, s.Approval) {

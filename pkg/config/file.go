@@ -23,10 +23,12 @@ type fileServer struct {
 	EnabledTools  []string             `json:"enabled_tools,omitempty" jsonschema_description:"Only these tools are callable, as globs over names without the server; empty: all."`
 	DisabledTools []string             `json:"disabled_tools,omitempty" jsonschema_description:"These tools are denied, as globs over names without the server."`
 	Approval      *string              `json:"approval,omitempty" jsonschema:"enum=manual,enum=on_change,enum=off,default=on_change" jsonschema_description:"manual: every tool waits for a person. on_change: the first list is the baseline, changes wait. off: nothing waits."`
-	Timeout       *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms or 20s; at most 20s."`
+	Timeout       *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms, 20s or 5m; at most 10m, and at most 20s where the gateway cannot stream its answers."`
 	Required      *bool                `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a sync in which this server did not load fails, and the old catalog stays."`
 	BehindProxy   *string              `json:"behind_proxy,omitempty" jsonschema:"enum=envoy" jsonschema_description:"The proxy in front of the server, whose headers then tell an authorization outage from a denial."`
 	Session       *string              `json:"session,omitempty" jsonschema:"enum=agent,enum=shared,default=agent" jsonschema_description:"Where the server keeps sessions: agent: each agent has one of its own. shared: all agents have one together, and each meets what the others left there."`
+	Protocol      *string              `json:"protocol,omitempty" jsonschema:"enum=auto,enum=2025-11-25,default=auto" jsonschema_description:"auto: the newest protocol that the server speaks. 2025-11-25: a protocol with a handshake, that one or older, also if the server speaks a newer one."`
+	Elicitation   *string              `json:"elicitation,omitempty" jsonschema:"enum=relay,enum=replay,enum=off,default=relay" jsonschema_description:"What the server may ask the client while a tool runs: relay: what the gateway can pass on. replay: also where no call can be held open; a tool that is read-only or idempotent is then called again with the answer. off: nothing."`
 	Annotations   map[string]fileHints `json:"annotations,omitempty" jsonschema_description:"Hints that replace the server's own, by glob over names without the server. Every match applies, a later one wins."`
 }
 

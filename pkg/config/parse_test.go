@@ -28,6 +28,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 	want := &Config{
 		Servers: []Server{{
 			Name: "files", URL: "http://10.0.0.7/mcp", Approval: "on_change", Timeout: 20 * time.Second, Session: "agent",
+			Protocol: "auto", Elicitation: "off",
 		}, {
 			Name: "github", URL: "https://mcp.example.com:8443/github/mcp?region=eu",
 			Headers: Headers{
@@ -37,6 +38,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			},
 			Enabled: true, EnabledTools: []string{"get_*", "search_*", "create_issue"}, DisabledTools: []string{"search_secrets"},
 			Approval: "manual", Timeout: 1500 * time.Millisecond, Required: true, BehindProxy: "envoy", Session: "shared",
+			Protocol: "2025-11-25", Elicitation: "replay",
 			Annotations: []Override{
 				{Glob: "search_*", Hints: tool.Annotations{ReadOnlyHint: &yes, OpenWorldHint: &no}},
 				{Glob: "search_code", Hints: tool.Annotations{Title: "Search code", ReadOnlyHint: &no, DestructiveHint: &no, IdempotentHint: &yes}},
@@ -61,7 +63,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 
 func TestParseFillsInDefaults(t *testing.T) {
 	want := &Config{
-		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second, Session: "agent"}},
+		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second, Session: "agent", Protocol: "auto", Elicitation: "relay"}},
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
 		Review:   Review{Remember: "ask", Findings: "show"},

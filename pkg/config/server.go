@@ -8,12 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// maxTimeout is the longest a call may take: it has to end inside the
-// gateway's own 25 s, which ends inside API Gateway's 30 s.
-const maxTimeout = 20 * time.Second
+const (
+	// MaxTimeout is the longest that a call may take anywhere.
+	MaxTimeout = 10 * time.Minute
+
+	// What a call may take if nothing is said, and the longest where the gateway cannot stream: it
+	// has to end inside the gateway's own 25 s, which ends inside API Gateway's 30 s.
+	usualTimeout = 20 * time.Second
+)
 
 // server checks one member of mcpServers.
 func (c *checker) server(name string, f *fileServer, n *node, path string) Server {
@@ -28,6 +34,8 @@ func (c *checker) server(name string, f *fileServer, n *node, path string) Serve
 		Required:      f.Required != nil && *f.Required,
 		BehindProxy:   c.oneOf(f.BehindProxy, n, path, "behind_proxy", "", "envoy"),
 		Session:       c.oneOf(f.Session, n, path, "session", "agent", "shared"),
+		Protocol:      c.oneOf(f.Protocol, n, path, "protocol", "auto", mcp.VersionLegacy),
+		Elicitation:   c.oneOf(f.Elicitation, n, path, "elicitation", "relay", "replay", "off"),
 		Annotations:   c.overrides(f.Annotations, n.member("annotations"), path+".annotations"),
 	}
 	s.Headers = c.headers(n.member("headers"), path+".headers")
@@ -108,7 +116,7 @@ func validPort(u *url.URL) bool {
 func (c *checker) timeout(text *string, n *node, path string) time.Duration {
 	at, path := n.member("timeout"), JoinPath(path, "timeout")
 	if text == nil || at.bad {
-		return maxTimeout
+		return usualTimeout
 	}
 	d, err := time.ParseDuration(*text)
 	switch {
@@ -116,8 +124,10 @@ func (c *checker) timeout(text *string, n *node, path string) time.Duration {
 		c.fault(at, path, "%q is not a duration; write it like \"1500ms\" or \"20s\"", clip(*text))
 	case d <= 0:
 		c.fault(at, path, "%q is not above zero", clip(*text))
-	case d > maxTimeout:
-		c.fault(at, path, "%q is longer than %v, the most that fits a request", clip(*text), maxTimeout)
+	case d > MaxTimeout:
+		c.fault(at, path, "%q is longer than 10m, the most that a call may take", clip(*text))
+	case d > usualTimeout:
+		c.warn(at, path, "holds with portcullis serve and where answers are streamed; elsewhere a call ends after 20s")
 	}
 	return d
 }
@@ -126,13 +136,13 @@ func (c *checker) timeout(text *string, n *node, path string) time.Duration {
 // milliseconds if so many seconds are not allowed.
 func durationOf(number string) string {
 	n, err := strconv.Atoi(number)
-	switch longest := int(maxTimeout / time.Second); {
+	switch longest := int(MaxTimeout / time.Second); {
 	case err == nil && n > 0 && n <= longest:
 		return number + "s"
 	case err == nil && n > longest && n <= 1000*longest:
 		return number + "ms"
 	}
-	return maxTimeout.String()
+	return usualTimeout.String()
 }
 
 // oneOf returns the text of n's member key, standard if it is absent, and

@@ -38,7 +38,7 @@ func tierOf(name string) (tool.Tier, bool) {
 // server sent it. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	ctx, cancel := context.WithTimeout(ctx, s.g.o.CallTime+approvalTime)
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
 	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {

@@ -49,15 +49,17 @@ type Recorder interface {
 // Options are the knobs of a [Gateway]. The zero value works.
 type Options struct {
 	BaseURL  string           // of the page where people decide, without a trailing slash; "": no links
+	CallTime time.Duration    // the longest that a call of a server may take; 0: 20 s
 	Recorder Recorder         // nil: nothing is counted
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
 }
 
-// How long a request and the read of an approval record may take. API Gateway gives
-// up after 30 s and the function after 28; the upstream client, after at most 20.
+// How long the read of an approval record may take, and a request more than its call. Where an answer
+// cannot be streamed API Gateway gives up after 30 s and the function after 28; a call, after
+// at most 20.
 const (
-	requestTime  = 25 * time.Second
+	usualCall    = 20 * time.Second
 	approvalTime = 5 * time.Second
 )
 
@@ -80,6 +82,9 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	}
 	if g.o.Recorder == nil {
 		g.o.Recorder = (*metrics.Meter)(nil)
+	}
+	if g.o.CallTime <= 0 {
+		g.o.CallTime = usualCall
 	}
 	if g.o.Now == nil {
 		g.o.Now = time.Now

@@ -33,11 +33,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
 		return nil, &outcome.CallError{Outcome: c.ended(ctx, "call", t, start, out)}
 	}
-	limit := c.limits.call
-	if t.Timeout > 0 {
-		limit = min(limit, t.Timeout)
-	}
-	own, cancel := c.within(ctx, limit)
+	own, cancel := c.within(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
 	out = c.ended(ctx, "call", t, start, out)

@@ -35,12 +35,24 @@ type Target struct {
 	ID          string            // its name in the config
 	URL         string            // of its MCP endpoint
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
-	Timeout     time.Duration     // of one call, all its attempts; 0 or over 20 s: 20 s
+	Timeout     time.Duration     // of one call, all its attempts; 0: 20 s, and never over [Options].CallTime
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
 	Memory      outcome.Memory    // of another process: [outcome.Outcome.Memory]
 	Shared      bool              // all callers share one session, whoever they are
+	Handshake   bool              // it is spoken to in a protocol of the handshake era, whatever it knows
+	Asks        Asks              // what it may ask callers; "": [AsksRelay]
 	Once        bool              // a load makes one attempt: the last one failed, and others wait
 }
+
+// Asks says what a server may ask the caller of a tool.
+type Asks string
+
+// What there is.
+const (
+	AsksRelay  Asks = "relay"  // what can be passed on to the caller
+	AsksReplay Asks = "replay" // also for input, where its call cannot wait for the answer and is made again with it
+	AsksOff    Asks = "off"    // nothing
+)
 
 // Options are the knobs of a [Client]. The zero value is ready to use.
 type Options struct {
@@ -48,6 +60,8 @@ type Options struct {
 	Sessions    session.Store  // where other instances find the callers' sessions; nil: there are none
 	AllowNets   []netip.Prefix // networks that may be dialed although they are not public, also by http
 	Log         *slog.Logger   // nil: slog.DiscardHandler
+	CallTime    time.Duration  // the longest that one call may take; 0: 20 s
+	Holds       bool           // a call can wait for an answer of its caller: the process does not end with a request
 	Concurrency int            // servers loaded at once; under 1: 64
 	Name        string         // of this client, towards servers; "": portcullis
 	Version     string         // of this client, towards servers; "": 0.0.0
@@ -114,6 +128,9 @@ type Client struct {
 	sweeper *time.Timer             // nil: there is no session
 }
 
+// usualCall is how long a call may take if nothing else is said.
+const usualCall = 20 * time.Second
+
 // Limits bound what one server may take.
 type limits struct {
 	attempts int           // of a load or a call
@@ -132,7 +149,7 @@ type limits struct {
 func New(o *Options) *Client {
 	c := &Client{
 		limits: limits{
-			attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: 20 * time.Second,
+			attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: usualCall,
 			margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,
 			drain: 10 * time.Millisecond,
 		},
@@ -153,6 +170,9 @@ func New(o *Options) *Client {
 	}
 	if c.o.Jitter == nil {
 		c.o.Jitter = rand.N[time.Duration]
+	}
+	if c.o.CallTime > 0 {
+		c.limits.call = c.o.CallTime
 	}
 	if c.o.Concurrency < 1 {
 		c.o.Concurrency = 64
@@ -189,6 +209,9 @@ func (c *Client) Close() {
 // server returns what is remembered of a server. Under another URL it is another server.
 func (c *Client) server(t Target) *serverState {
 	key := t.ID + "\x00" + t.URL
+	if t.Handshake {
+		key += "\x00" // it may be known by another protocol
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.servers[key]

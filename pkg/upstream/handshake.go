@@ -17,6 +17,9 @@ import (
 // server of the stateless era must know, then initialize. A server that is remembered to be of
 // the handshake era is not asked for the other unless it is not what it was.
 func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, error) {
+	if o.t.Handshake {
+		return o.initialize(ctx)
+	}
 	if legacy {
 		s, err := o.initialize(ctx)
 		if _, own := errors.AsType[*outcome.RPCError](err); err == nil || !own && !unknownMethod(err) {

@@ -10,6 +10,10 @@ import (
 const (
 	firstPause = 250 * time.Millisecond
 	maxPause   = 2 * time.Second
+
+	// longestPause is the longest that a server is waited for which says when to come again. A call
+	// that may take minutes is not spent on that: its caller can be told, and decide.
+	longestPause = 20 * time.Second
 )
 
 // retry makes attempts until one is not worth another, and returns how the last one ended.
@@ -34,7 +38,7 @@ func (o *operation) retry(ctx context.Context, again func(outcome.Outcome) bool,
 // never shorter than the server asked for. It reports whether there is time for another attempt.
 func (c *Client) pause(ctx context.Context, n int, floor time.Duration) bool {
 	wait := max(min(firstPause<<(n-1)+c.o.Jitter(firstPause), maxPause), floor)
-	if end, ok := ctx.Deadline(); ok && wait >= time.Until(end) {
+	if end, ok := ctx.Deadline(); wait > longestPause || ok && wait >= time.Until(end) {
 		return false
 	}
 	sleep(ctx, wait)
