@@ -12,6 +12,7 @@ CLIENTS := test/testclients
 export PORTCULLIS_DATA ?=
 export PORTCULLIS_MINISTACK ?= $(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(TOOLS)/sam/bin/sam
+export PORTCULLIS_PYTHON    ?= $(TOOLS)/python/bin/python
 
 GOLANGCI    := v2.15.0
 GOVULNCHECK := v1.8.0
@@ -64,6 +65,11 @@ lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
 .PHONY: vuln
 vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
 	.ci/vuln $(BIN)/govulncheck
+
+SMALL ?=
+.PHONY: lanes
+lanes: setup ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within two minutes)
+	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),20m,90m) ./test/testclients
 
 .PHONY: bench
 bench: ## every benchmark of the repo, once
@@ -170,12 +176,19 @@ invoke: sam ministack ## one function with EVENT=events/…: `sam local invoke` 
 ##@ Set up
 
 .PHONY: setup
-setup: clients ministack sam browser ## what the tests need beside Go: Node clients, the emulator, SAM, a browser
+setup: clients python ministack sam browser ## what the tests need beside Go: clients and servers of others, the emulator, SAM, a browser
 
 .PHONY: clients
 clients: $(CLIENTS)/node_modules/.stamp
 $(CLIENTS)/node_modules/.stamp: $(CLIENTS)/package-lock.json
 	cd $(CLIENTS) && npm ci --no-audit --no-fund
+	touch $@
+
+.PHONY: python
+python: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_PYTHON)),$(TOOLS)/python/.stamp)
+$(TOOLS)/python/.stamp: $(CLIENTS)/requirements.txt
+	python3 -m venv $(TOOLS)/python
+	$(TOOLS)/python/bin/pip install --quiet --no-deps -r $<
 	touch $@
 
 .PHONY: ministack

@@ -4,48 +4,84 @@
 //   node client.mjs '{"url": …, "mode": "sdk"|"legacy"|"auto", "headers": {…}, "steps": [{"method": …, "params": {…}}]}'
 //
 // "sdk" is @modelcontextprotocol/sdk, the client of the handshake protocols; the others
-// are @modelcontextprotocol/client.
+// are @modelcontextprotocol/client. With "command" instead of "url" the server is a child. A step
+// with "progress" is told how far its call is; with "reply" questions are accepted, with that.
 import process from "node:process";
 
-const { url, mode, headers = {}, steps = [] } = JSON.parse(process.argv[2]);
+const { url, command, mode, headers = {}, reply, steps = [] } = JSON.parse(process.argv[2]);
 const info = { name: "portcullis-clients", version: "1.0.0" };
+const options = reply ? { capabilities: { elicitation: {} } } : {};
+const asked = [];
+const logs = [];
+const answer = (request) => {
+  asked.push(request.params.message);
+  return { action: "accept", content: reply };
+};
+const log = (notification) => void logs.push(notification.params.data);
 
 async function connect() {
+  const child = { command: command?.[0], args: command?.slice(1), stderr: "inherit" };
   if (mode === "sdk") {
     const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
     const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/sdk/client/streamableHttp.js");
-    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
-    const client = new Client(info);
+    const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
+    const types = await import("@modelcontextprotocol/sdk/types.js");
+    const transport = command ? new StdioClientTransport(child) : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+    const client = new Client(info, options);
+    if (reply) {
+      client.setRequestHandler(types.ElicitRequestSchema, answer);
+    }
+    client.setNotificationHandler(types.LoggingMessageNotificationSchema, log);
     await client.connect(transport);
-    return { client, version: transport.protocolVersion };
+    return { client, version: transport.protocolVersion, call: (params, o) => client.callTool(params, undefined, o) };
   }
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
-  const client = new Client(info, { versionNegotiation: { mode } });
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
-  return { client, version: client.getNegotiatedProtocolVersion() };
+  const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+  const client = new Client(info, { ...options, versionNegotiation: { mode } });
+  if (reply) {
+    client.setRequestHandler("elicitation/create", answer);
+  }
+  client.setNotificationHandler("notifications/message", log);
+  await client.connect(command ? new StdioClientTransport(child) : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+  return { client, version: client.getNegotiatedProtocolVersion(), call: (params, o) => client.callTool(params, o) };
 }
 
-async function take(client, step) {
+async function take({ client, call }, { method, params, progress }) {
+  const seen = [];
+  const answered = (fields) => (progress ? { ...fields, progress: seen } : fields);
   try {
-    switch (step.method) {
+    switch (method) {
       case "tools/list":
-        return { result: await client.listTools(step.params) };
+        return { result: await client.listTools(params) };
       case "tools/call":
-        return { result: await client.callTool(step.params) };
+        return answered({ result: await call(params, progress ? { onprogress: (p) => seen.push(p) } : undefined) });
+      case "prompts/list":
+        return { result: await client.listPrompts(params) };
+      case "prompts/get":
+        return { result: await client.getPrompt(params) };
+      case "resources/list":
+        return { result: await client.listResources(params) };
+      case "resources/templates/list":
+        return { result: await client.listResourceTemplates(params) };
+      case "resources/read":
+        return { result: await client.readResource(params) };
+      case "completion/complete":
+        return { result: await client.complete(params) };
       case "ping":
         return { result: await client.ping() };
       default:
-        throw new Error(`no step ${step.method}`);
+        throw new Error(`no step ${method}`);
     }
   } catch (e) {
-    return { error: { code: e.code ?? 0, message: e.message } };
+    return answered({ error: { code: e.code ?? 0, message: e.message } });
   }
 }
 
-const { client, version } = await connect();
+const connected = await connect();
+const { client, version } = connected;
 const answers = [];
 for (const step of steps) {
-  answers.push(await take(client, step));
+  answers.push(await take(connected, step));
 }
 console.log(JSON.stringify({
   version,
@@ -53,5 +89,7 @@ console.log(JSON.stringify({
   capabilities: client.getServerCapabilities(),
   instructions: client.getInstructions(),
   answers,
+  asked,
+  logs,
 }));
 await client.close();

@@ -1,9 +1,10 @@
-// Package testclients runs what others wrote against a gateway: the official TypeScript
-// clients, the Inspector and the conformance suite. A server and a client by the same
-// hand agree on each other's mistakes.
+// Package testclients runs what others wrote against a gateway: clients in three languages, the
+// Inspector, servers in two, and the conformance suite. A server and a client by the same hand
+// agree on each other's mistakes.
 //
-// The programs come from npm, pinned in package.json; `make clients` installs them. Where
-// they are missing a test is skipped with the reason, and fails if CI is set.
+// The programs come from npm, PyPI and the Go module proxy, pinned in package-lock.json,
+// requirements.txt and mcpgo/go.mod; `make clients python` installs them. Where they are missing a
+// test is skipped with the reason, and fails if CI is set.
 package testclients
 
 import (
@@ -32,10 +33,11 @@ const (
 	Auto   = "auto"   // the same, which asks for the stateless protocol first
 )
 
-// A Step is one request of a client: tools/list, tools/call or ping.
+// A Step is one request of a client: a method of tools, prompts, resources or completion, or ping.
 type Step struct {
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params,omitempty"`
+	Method   string          `json:"method"`
+	Params   json.RawMessage `json:"params,omitempty"`
+	Progress bool            `json:"progress,omitempty"` // of a tools/call: the client wants to be told how far it is
 }
 
 // A Transcript is what a client was told.
@@ -45,6 +47,8 @@ type Transcript struct {
 	Capabilities json.RawMessage
 	Instructions string
 	Answers      []Answer // one a step
+	Asked        []string // the questions that it was asked
+	Logs         []any
 }
 
 // An Answer is a result as the client decoded it, or an error.
@@ -54,31 +58,61 @@ type Answer struct {
 		Code    any // a number from the server, a name from the client itself
 		Message string
 	}
+	Progress []struct {
+		Progress, Total float64
+		Message         string
+	}
 }
 
 // TypeScript connects a client to url in one of the modes and takes the steps.
 func TypeScript(t testing.TB, mode, url string, headers map[string]string, steps ...Step) Transcript {
 	t.Helper()
-	in, err := json.Marshal(map[string]any{"url": url, "mode": mode, "headers": headers, "steps": steps})
+	return typeScript(t, job{URL: url, Mode: mode, Headers: headers, Steps: steps})
+}
+
+// A job is what a client program is asked to do: see client.mjs.
+type job struct {
+	URL     string            `json:"url,omitempty"`
+	Command []string          `json:"command,omitempty"`
+	Mode    string            `json:"mode,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Reply   json.RawMessage   `json:"reply,omitempty"` // to what it is asked; nil: it declares that it cannot be asked
+	Steps   []Step            `json:"steps"`
+}
+
+func typeScript(t testing.TB, j job) Transcript {
+	t.Helper()
+	out, err := run(t, "client.mjs", j.text(t))
+	return transcript(t, j, out, err)
+}
+
+func (j job) text(t testing.TB) string {
+	t.Helper()
+	in, err := json.Marshal(j)
 	require.OK(t, err)
-	out, err := run(t, "client.mjs", string(in))
+	return string(in)
+}
+
+// transcript reads what a client program printed.
+func transcript(t testing.TB, j job, out []byte, err error) (tr Transcript) {
+	t.Helper()
 	if err != nil {
-		t.Fatalf("client in mode %s: %v", mode, err)
+		t.Fatalf("client in mode %q: %v", j.Mode, err)
 	}
-	var tr Transcript
-	if err := json.Unmarshal(out, &tr); err != nil || len(tr.Answers) != len(steps) {
-		t.Fatalf("client in mode %s: %v\n%s", mode, err, out)
+	if err := json.Unmarshal(out, &tr); err != nil || len(tr.Answers) != len(j.Steps) {
+		t.Fatalf("client in mode %q: %v\n%s", j.Mode, err, out)
 	}
 	return tr
 }
+
+const inspectorLauncher = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
 // Inspector runs the Inspector's command line against url in an era, legacy, auto or modern,
 // and returns what it printed: the result object.
 func Inspector(t testing.TB, url, era string, args ...string) (json.RawMessage, error) {
 	t.Helper()
-	const launcher = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 	args = append([]string{"--cli", url, "--transport", "http", "--protocol-era", era, "--quiet"}, args...)
-	return run(t, launcher, args...)
+	return run(t, inspectorLauncher, args...)
 }
 
 // ServerEverything starts @modelcontextprotocol/server-everything on loopback, as a
@@ -118,10 +152,15 @@ func dir() string {
 // run runs a script of this folder with Node and returns what it printed.
 func run(t testing.TB, script string, args ...string) ([]byte, error) {
 	t.Helper()
-	node := findNode(t)
+	return execute(t, findNode(t), append([]string{"--import", "./loopback.mjs", filepath.Join(dir(), script)}, args...)...)
+}
+
+// execute runs a program in this folder and returns what it printed.
+func execute(t testing.TB, program string, args ...string) ([]byte, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, node, append([]string{"--import", "./loopback.mjs", filepath.Join(dir(), script)}, args...)...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NO_COLOR=1")
 	cmd.Dir = dir()
 	var stdout, stderr bytes.Buffer

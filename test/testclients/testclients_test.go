@@ -71,6 +71,13 @@ func TestPinnedVersions(t *testing.T) {
 			}
 		}
 	}
+	requirements, err := os.ReadFile(filepath.Join(dir(), "requirements.txt"))
+	require.OK(t, err)
+	for line := range strings.Lines(string(requirements)) {
+		if !strings.HasPrefix(line, "#") && strings.Count(line, "==") != 1 {
+			t.Errorf("requirements.txt: %q is not one version of one package", line)
+		}
+	}
 	lock := read(t, "package-lock.json", &struct{}{})
 	if bytes.Contains(lock, []byte(`"resolved"`)) {
 		t.Error("package-lock.json holds addresses of one machine's registry")

@@ -1,0 +1,230 @@
+package testclients
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// An Endpoint is where a client finds its server: at a URL, or as a child that it starts.
+type Endpoint struct {
+	URL     string
+	Command []string
+}
+
+// A Client is one client of others.
+type Client struct {
+	Name  string
+	Plain bool // it calls nothing that is not listed, shows no progress and answers no question
+
+	take func(t testing.TB, j job) Transcript
+}
+
+// Clients are all the clients.
+var Clients = []Client{
+	{Name: "TypeScript 1", take: inMode(SDK, typeScript)},
+	{Name: "TypeScript 2", take: inMode(Auto, typeScript)},
+	{Name: "TypeScript 2, handshake", take: inMode(Legacy, typeScript)},
+	{Name: "Python mcp", take: inMode("mcp", python)},
+	{Name: "Python fastmcp", take: inMode("fastmcp", python)},
+	{Name: "go-sdk", take: goSDK},
+	{Name: "mcp-go", take: mcpGo},
+	{Name: "Inspector", Plain: true, take: inspector},
+}
+
+// Take connects the client to a server and takes the steps. It answers what it is asked with reply.
+func (c Client) Take(t testing.TB, at Endpoint, reply string, steps ...Step) Transcript {
+	t.Helper()
+	return c.take(t, job{URL: at.URL, Command: at.Command, Reply: json.RawMessage(reply), Steps: steps})
+}
+
+func inMode(mode string, take func(t testing.TB, j job) Transcript) func(t testing.TB, j job) Transcript {
+	return func(t testing.TB, j job) Transcript {
+		t.Helper()
+		j.Mode = mode
+		return take(t, j)
+	}
+}
+
+// findPython returns the Python of the environment that `make python` installs.
+func findPython(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("PORTCULLIS_PYTHON")
+	if path == "" {
+		path = repo.Path(".tools/python/bin/python")
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		local.Missing(t, "the clients and servers in Python are not installed: make python")
+	}
+	return path
+}
+
+func python(t testing.TB, j job) Transcript {
+	t.Helper()
+	out, err := execute(t, findPython(t), "client.py", j.text(t))
+	return transcript(t, j, out, err)
+}
+
+// mcpGo runs a program of a module of its own. Where its modules cannot be had it is missing.
+func mcpGo(t testing.TB, j job) Transcript {
+	t.Helper()
+	bin := t.TempDir() + "/mcpgo"
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	cmd.Dir = dir() + "/mcpgo"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		local.Missing(t, fmt.Sprintf("the client of mcp-go cannot be built: %v\n%s", err, out))
+	}
+	out, err := execute(t, bin, j.text(t))
+	return transcript(t, j, out, err)
+}
+
+// goSDK is the official client in Go, in this process.
+func goSDK(t testing.TB, j job) (tr Transcript) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	var progress []*sdk.ProgressNotificationParams
+	o := &sdk.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			mu.Lock()
+			defer mu.Unlock()
+			progress = append(progress, r.Params)
+		},
+	}
+	if j.Reply != nil {
+		content := require.JSON[map[string]any](t, j.Reply)
+		o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			tr.Asked = append(tr.Asked, r.Params.Message)
+			return &sdk.ElicitResult{Action: "accept", Content: content}, nil
+		}
+	}
+	var transport sdk.Transport = &sdk.StreamableClientTransport{Endpoint: j.URL}
+	if len(j.Command) > 0 {
+		transport = &sdk.CommandTransport{Command: exec.CommandContext(context.WithoutCancel(ctx), j.Command[0], j.Command[1:]...)}
+	}
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "portcullis-clients", Version: "1.0.0"}, o).Connect(ctx, transport, nil)
+	require.OK(t, err)
+	defer func() { _ = session.Close() }()
+	began := session.InitializeResult()
+	tr.Version, tr.Server.Name, tr.Instructions = began.ProtocolVersion, began.ServerInfo.Name, began.Instructions
+	tr.Capabilities, err = json.Marshal(began.Capabilities)
+	require.OK(t, err)
+	for i, s := range j.Steps {
+		result, err := goStep(ctx, t, session, i, s)
+		a := asAnswer(t, result, err)
+		mu.Lock()
+		for _, p := range progress {
+			a.Progress = append(a.Progress, struct {
+				Progress, Total float64
+				Message         string
+			}{p.Progress, p.Total, p.Message})
+		}
+		progress = nil
+		mu.Unlock()
+		tr.Answers = append(tr.Answers, a)
+	}
+	return tr
+}
+
+func goStep(ctx context.Context, t testing.TB, c *sdk.ClientSession, n int, s Step) (any, error) {
+	t.Helper()
+	params := s.Params
+	if params == nil {
+		params = json.RawMessage(`{}`)
+	}
+	switch s.Method {
+	case "tools/list":
+		return c.ListTools(ctx, nil)
+	case "tools/call":
+		p := require.JSON[sdk.CallToolParams](t, params)
+		if s.Progress {
+			p.SetProgressToken(n)
+		}
+		return c.CallTool(ctx, &p)
+	case "prompts/list":
+		return c.ListPrompts(ctx, nil)
+	case "prompts/get":
+		p := require.JSON[sdk.GetPromptParams](t, params)
+		return c.GetPrompt(ctx, &p)
+	case "resources/list":
+		return c.ListResources(ctx, nil)
+	case "resources/templates/list":
+		return c.ListResourceTemplates(ctx, nil)
+	case "resources/read":
+		p := require.JSON[sdk.ReadResourceParams](t, params)
+		return c.ReadResource(ctx, &p)
+	}
+	return nil, fmt.Errorf("no step %s", s.Method)
+}
+
+func asAnswer(t testing.TB, result any, failed error) (a Answer) {
+	t.Helper()
+	if failed != nil {
+		a.Error = &struct {
+			Code    any
+			Message string
+		}{0, failed.Error()}
+		return a
+	}
+	var err error
+	a.Result, err = json.Marshal(result)
+	require.OK(t, err)
+	return a
+}
+
+// inspector is the Inspector's command line, once for each step.
+func inspector(t testing.TB, j job) (tr Transcript) {
+	t.Helper()
+	for _, s := range j.Steps {
+		args := []string{"--cli", j.URL, "--transport", "http"}
+		if len(j.Command) > 0 {
+			args = append([]string{"--cli"}, j.Command...)
+			args = append(args, "--transport", "stdio")
+		}
+		args = append(args, "--protocol-era", "auto", "--quiet", "--method", s.Method)
+		p := struct {
+			Name, URI string
+			Arguments json.RawMessage
+		}{}
+		if s.Params != nil {
+			require.OK(t, json.Unmarshal(s.Params, &p))
+		}
+		switch s.Method {
+		case "tools/call":
+			args = append(args, "--tool-name", p.Name, "--tool-args-json", string(p.Arguments))
+		case "prompts/get":
+			args = append(args, "--prompt-name", p.Name)
+			if values := require.JSON[map[string]string](t, p.Arguments); len(values) > 0 {
+				args = append(args, "--prompt-args")
+				for _, name := range slices.Sorted(maps.Keys(values)) {
+					args = append(args, name+"="+values[name])
+				}
+			}
+		case "resources/read":
+			args = append(args, "--uri", p.URI)
+		}
+		out, err := run(t, inspectorLauncher, args...)
+		if err != nil && !json.Valid(out) {
+			tr.Answers = append(tr.Answers, asAnswer(t, nil, err))
+			continue
+		}
+		tr.Answers = append(tr.Answers, Answer{Result: out})
+	}
+	return tr
+}

@@ -1,0 +1,150 @@
+package testclients
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// lanes says how much is run: "" a part of everything, as CI does with every test; "small" all of
+// it, with short calls; "full" all of it. `make lanes` sets it.
+var lanes = os.Getenv("PORTCULLIS_LANES")
+
+// A deed is what a client does at a gateway before the server "lanes", in direct mode, and what it is told.
+type deed struct {
+	name     string
+	step     Step
+	holds    []string // texts of the result
+	lacks    string   // a text that the result does not hold; "": any
+	fails    string   // a text of the error, or of the result that is one; "": it works
+	progress int      // events
+	unlisted bool     // it is about something that is not listed
+}
+
+func call(name, args string) Step {
+	return Step{Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))}
+}
+
+var deeds = []deed{
+	{name: "tools", step: Step{Method: "tools/list"}, holds: []string{`"lanes__count"`, `"lanes__sign"`}},
+	{name: "call", step: call("lanes__count", `{"steps":3,"every":0}`), holds: []string{"counted to 3"}},
+	{name: "locked call", step: call("lanes__die", `{}`), fails: "disabled_by_config", unlisted: true},
+}
+
+// Each client does at the gateway what its users do.
+func TestClients(t *testing.T) {
+	findNode(t)
+	server := HTTP(t)["lanes"]
+	folder := t.TempDir()
+	programtest.WriteConfig(t, folder, Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`))
+	p := programtest.Start(t, folder)
+	clients := Clients
+	if lanes == "" {
+		clients = Clients[:1]
+	}
+	for _, c := range clients {
+		t.Run(c.Name, func(t *testing.T) { c.does(t, Endpoint{URL: p.URL + "/mcp"}, deeds) })
+	}
+}
+
+func (c Client) does(t *testing.T, at Endpoint, deeds []deed) {
+	t.Helper()
+	var steps []Step
+	for _, d := range deeds {
+		steps = append(steps, d.step)
+	}
+	told := c.Take(t, at, `{"value":"Ada"}`, steps...)
+	for i, d := range deeds {
+		a := told.Answers[i]
+		result := string(a.Result)
+		if d.unlisted && c.Plain {
+			d.fails = "not found"
+		}
+		failed := strings.Contains(strings.ReplaceAll(result, " ", ""), `"isError":true`)
+		if a.Error != nil {
+			result, failed = a.Error.Message, true
+		}
+		for _, text := range append(d.holds, d.fails) {
+			if !strings.Contains(result, text) {
+				t.Errorf("%s: %s lacks %q", d.name, result, text)
+			}
+		}
+		if d.lacks != "" && strings.Contains(result, d.lacks) {
+			t.Errorf("%s: %s holds %q", d.name, result, d.lacks)
+		}
+		if failed != (d.fails != "") {
+			t.Errorf("%s: failed is %t: %s", d.name, failed, result)
+		}
+		if !c.Plain && len(a.Progress) != d.progress {
+			t.Errorf("%s: progress %v, want %d events", d.name, a.Progress, d.progress)
+		}
+	}
+}
+
+// The servers of others work behind the gateway as they do without it.
+func TestServers(t *testing.T) {
+	servers := HTTP(t)
+	if lanes == "" {
+		delete(servers, "lanes")
+	}
+	tryServers(t, servers)
+}
+
+// tryServers calls tools of servers behind one gateway, and one locked tool of each.
+func tryServers(t *testing.T, servers map[string]Server, args ...string) {
+	t.Helper()
+	folder := t.TempDir()
+	programtest.WriteConfig(t, folder, Config(t, servers, `{}`))
+	p := programtest.Start(t, folder, args...)
+	var list struct {
+		Servers []struct {
+			Name, Status, Reason string
+			Tools                map[string]int
+		}
+	}
+	p.CallJSON("upstream_servers", `{"operation":"list"}`, &list)
+	for _, s := range list.Servers {
+		n := 0
+		for _, count := range s.Tools {
+			n += count
+		}
+		if s.Status != "available" || n < servers[s.Name].Tools {
+			t.Errorf("%s is %s %s with %d tools, want %d at least", s.Name, s.Status, s.Reason, n, servers[s.Name].Tools)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		for _, try := range servers[name].Calls {
+			if text := callAny(t, p, name+":"+try.Name, try.Args); !strings.Contains(text, try.Holds) {
+				t.Errorf("%s:%s answers %s, want %q", name, try.Name, text, try.Holds)
+			}
+		}
+		if lock := servers[name].Lock; lock != "" {
+			if text := callAny(t, p, name+":"+lock, `{}`); !strings.Contains(text, "disabled_by_config") {
+				t.Errorf("%s:%s answers %s, want disabled_by_config", name, lock, text)
+			}
+		}
+	}
+}
+
+// callAny calls a tool by whichever of the gateway's three it is called with, and returns the
+// result as it is.
+func callAny(t *testing.T, p *programtest.Program, name, args string) string {
+	t.Helper()
+	var result string
+	for _, with := range []string{"call_tool_read", "call_tool_write", "call_tool_destructive"} {
+		raw := p.RPC("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"name":%q,"args":%s}}`, with, name, args))
+		result = string(raw)
+		if !strings.Contains(result, "call_with") {
+			break
+		}
+	}
+	_ = require.JSON[map[string]any](t, result)
+	return result
+}
