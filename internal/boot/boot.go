@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -38,6 +39,7 @@ type Options struct {
 	Now       func() time.Time             // nil: time.Now
 	Owner     *Owner                       // nil: no key of a folder opens /admin
 	Front     Front                        // zero: that of the functions
+	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
 }
 
 // An Owner is the person to whom a gateway on one machine belongs. Where every agent is
@@ -56,6 +58,7 @@ type Program struct {
 	Upstream *upstream.Client
 	Syncer   *catalog.Syncer
 	Front    Front
+	Sealer   *seal.Sealer   // nil: there is no key
 	Metrics  *metrics.Meter // nil: none
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
@@ -75,12 +78,15 @@ type Program struct {
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner, Front: o.Front}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer}
 	if p.Front == (Front{}) {
 		p.Front = s.Front()
 	}
 	if p.secrets == nil {
 		p.secrets = secret.Env{}
+	}
+	if p.Sealer == nil {
+		p.Sealer = newSealer(s.SealKey, p.secrets)
 	}
 	if p.now == nil {
 		p.now = time.Now

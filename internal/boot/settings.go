@@ -17,6 +17,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
 // Version of the program, set by the linker.
@@ -40,6 +41,7 @@ type Settings struct {
 	BaseURL      string         // PORTCULLIS_BASE_URL: public address of /mcp without a path; metadata are made of it
 	AdminURL     string         // PORTCULLIS_ADMIN_URL: public address of /admin without a path, of which links are made; "": BaseURL
 	Streaming    bool           // PORTCULLIS_STREAMING: "url": a Function URL that streams stands before /mcp; "none" or nothing: an HTTP API
+	SealKey      secret.Text    // PORTCULLIS_SEAL_KEY: 32 random bytes or more that clients' sessions are sealed with, and after a comma those before; or ${secretsmanager:name} or ${ssm:/name}
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks that upstreams may live in
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
 	LogLevel     slog.Level     // PORTCULLIS_LOG_LEVEL: DEBUG, INFO (default), WARN, ERROR
@@ -75,6 +77,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	if front := getenv("PORTCULLIS_STREAMING"); front != "" && front != "none" && !s.Streaming {
 		r.fault("PORTCULLIS_STREAMING %q: want none or url", front)
 	}
+	s.SealKey = r.sealKey()
 	s.Access = r.access(s.BaseURL, s.Streaming)
 	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {

@@ -66,6 +66,7 @@ type Sealer struct {
 	mu   sync.Mutex
 	keys []key // the current one first
 	at   time.Time
+	err  error // of the last read, after which older keys go on being used; nil: it worked
 }
 
 // New returns a Sealer with the secrets that keys returns. It is asked at the first use, and now
@@ -146,6 +147,9 @@ func (s *Sealer) find(ctx context.Context, id [idSize]byte) (key, error) {
 			}
 		}
 	}
+	if err := s.lastError(); err != nil { // its key may be one that could not be read
+		return key{}, fmt.Errorf("%w: %w", ErrNoKey, err)
+	}
 	return key{}, ErrForged
 }
 
@@ -163,8 +167,14 @@ func (s *Sealer) current(ctx context.Context, age time.Duration) ([]key, error) 
 	if s.keys == nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
-	s.at = s.now()
+	s.at, s.err = s.now(), err
 	return s.keys, nil
+}
+
+func (s *Sealer) lastError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 func (s *Sealer) derived(ctx context.Context) ([]key, error) {

@@ -128,6 +128,15 @@ func TestSecretOutOfReach(t *testing.T) {
 	if _, err := s.Open(t.Context(), Ask, sealed); err != nil {
 		t.Errorf("the key was held: %v", err)
 	}
+	newer, err := New((&vault{Keys: Keys{Current: secretOf(2)}}).read).Seal(t.Context(), Ask, []byte("x"))
+	require.OK(t, err)
+	if _, err := s.Open(t.Context(), Ask, newer); !errors.Is(err, ErrNoKey) {
+		t.Errorf("its key may be a newer one that could not be read, but it is called forged: %v", err)
+	}
+	v.err, now = nil, now.Add(refreshSoon)
+	if _, err := s.Open(t.Context(), Ask, newer); !errors.Is(err, ErrForged) {
+		t.Errorf("all keys are read, and it has none of them: %v", err)
+	}
 	for _, short := range []Keys{{}, {Current: secretOf(1)[1:]}, {Current: secretOf(1), Previous: []byte("short")}} {
 		if _, err := New((&vault{Keys: short}).read).Seal(t.Context(), Ask, nil); !errors.Is(err, ErrNoKey) {
 			t.Errorf("sealed with %v: %v", short, err)

@@ -42,17 +42,33 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 		}
 		return aws.ToString(out.Parameter.Value), nil
 	case "secretsmanager":
-		out, err := s.secrets.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name})
-		if err != nil {
-			_, missing := errors.AsType[*secretstypes.ResourceNotFoundException](err)
-			return "", failed("secret", name, missing, err)
-		}
-		if out.SecretString == nil {
-			return "", fmt.Errorf("secret %q holds bytes, not text: %w", name, secret.ErrNotFound)
-		}
-		return *out.SecretString, nil
+		return s.version(ctx, name, "AWSCURRENT")
 	}
 	return s.env.Secret(ctx, ref)
+}
+
+// Previous returns the value that a secret of Secrets Manager had before it was last replaced. It
+// returns an error that wraps [secret.ErrNotFound] if it never was, and for every other kind of
+// reference.
+func (s *Source) Previous(ctx context.Context, ref string) (string, error) {
+	name, ok := strings.CutPrefix(ref, "secretsmanager:")
+	if !ok {
+		return "", fmt.Errorf("no earlier version of %q is known: %w", ref, secret.ErrNotFound)
+	}
+	return s.version(ctx, name, "AWSPREVIOUS")
+}
+
+// version returns the text of a secret at a stage.
+func (s *Source) version(ctx context.Context, name, stage string) (string, error) {
+	out, err := s.secrets.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name, VersionStage: &stage})
+	if err != nil {
+		_, missing := errors.AsType[*secretstypes.ResourceNotFoundException](err)
+		return "", failed("secret", name, missing, err)
+	}
+	if out.SecretString == nil {
+		return "", fmt.Errorf("secret %q holds bytes, not text: %w", name, secret.ErrNotFound)
+	}
+	return *out.SecretString, nil
 }
 
 func failed(kind, name string, missing bool, err error) error {
