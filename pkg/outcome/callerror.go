@@ -114,6 +114,8 @@ func (e *CallError) happened(serverID string) string {
 		return "No answer" + after(o.Duration) + "."
 	case o.Reason == ReasonReset:
 		return "The connection to MCP server '" + serverID + "' broke before its answer was complete."
+	case o.Reason == ReasonExited:
+		return "The program of MCP server '" + serverID + "' ended before its answer was complete."
 	case o.Reason == ReasonProtocol, o.Reason == ReasonNotMCP, o.Reason == ReasonNotHTTP, o.Reason == ReasonVersion:
 		return "MCP server '" + serverID + "' gave an answer that is not valid MCP."
 	case o.Reason == ReasonInternal:

@@ -33,6 +33,9 @@ const (
 	ReasonCredentialMissing = "credential_missing" //nolint:gosec // not a credential; it cannot be had
 	ReasonInternal          = "internal"           // a fault of this program
 	ReasonUnknown           = "unknown"            // anything else
+	ReasonNeedsCommand      = "needs_command"      // the server is a program, and none are started here
+	ReasonCommand           = "command"            // its program cannot be started
+	ReasonExited            = "exited"             // its program ended
 	ReasonBreakerOpen       = "breaker_open"       // a call not made: the server failed too often just now
 )
 
@@ -44,6 +47,7 @@ func Reasons() []string {
 		ReasonBadRequest, ReasonWrongTransport, ReasonHTTP4xx, ReasonEgressProxy, ReasonAuthRequired, ReasonForbidden,
 		ReasonInsufficientScope, ReasonAuthzUnavailable, ReasonNotMCP, ReasonProtocol, ReasonTooLarge, ReasonVersion,
 		ReasonUpstreamError, ReasonCredentialMissing, ReasonInternal, ReasonUnknown, ReasonBreakerOpen,
+		ReasonNeedsCommand, ReasonCommand, ReasonExited,
 	}
 }
 
@@ -96,6 +100,12 @@ func inWords(reason string) string {
 		return "it has no MCP version in common with the gateway"
 	case ReasonUpstreamError:
 		return "it answers with an error"
+	case ReasonNeedsCommand:
+		return "it runs on a laptop only: start with --allow-commands, or serve it over HTTP"
+	case ReasonCommand:
+		return "its program cannot be started"
+	case ReasonExited:
+		return "its program ends as soon as it is started"
 	case ReasonInternal:
 		return "the gateway failed on it"
 	}

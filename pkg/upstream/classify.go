@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/child"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -94,6 +95,12 @@ func rules() []rule {
 		{outcome.Denied, outcome.ReasonAuthRequired, status(http.StatusUnauthorized)},
 		{outcome.Denied, outcome.ReasonForbidden, status(http.StatusForbidden, http.StatusPaymentRequired, http.StatusUnavailableForLegalReasons)},
 
+		{outcome.Permanent, outcome.ReasonNeedsCommand, is(errNeedsCommand)},
+		{outcome.Permanent, outcome.ReasonCommand, has[*child.StartError]},
+		{outcome.Transient, outcome.ReasonRateLimited, is(child.ErrFull)},
+		{outcome.Permanent, outcome.ReasonExited, func(e *evidence) bool { return e.exited(true) }},
+		{outcome.Transient, outcome.ReasonExited, func(e *evidence) bool { return e.exited(false) }},
+
 		{outcome.Transient, outcome.ReasonDNSTimeout, (*evidence).nameServerSilent},
 		{outcome.Transient, outcome.ReasonTimeout, (*evidence).timedOut},
 		{outcome.Permanent, outcome.ReasonDNS, has[*net.DNSError]}, // also a name server that hangs up or refuses
@@ -135,6 +142,12 @@ func rules() []rule {
 func has[T error](e *evidence) bool {
 	_, ok := errors.AsType[T](e.err)
 	return ok
+}
+
+// exited reports whether a program ended that had said something before, or nothing at all.
+func (e *evidence) exited(mute bool) bool {
+	exit, ok := errors.AsType[*exitError](e.err)
+	return ok && exit.mute == mute
 }
 
 func (e *evidence) nameServerSilent() bool {

@@ -36,6 +36,7 @@ type Target struct {
 	URL         string            // of its MCP endpoint
 	Headers     map[string]string // values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
 	Timeout     time.Duration     // of one call, all its attempts; 0: 20 s, and never over [Options].CallTime
+	Command     *Command          // how it is started, if it is a program; URL is what identifies it then
 	BehindProxy string            // "envoy": its x-envoy-* headers are evidence; else ""
 	Memory      outcome.Memory    // of another process: [outcome.Outcome.Memory]
 	Shared      bool              // all callers share one session, whoever they are
@@ -66,6 +67,7 @@ type Options struct {
 	Name        string         // of this client, towards servers; "": portcullis
 	Version     string         // of this client, towards servers; "": 0.0.0
 	RuntimeAPI  string         // host:port of the Lambda runtime, never dialed; "": $AWS_LAMBDA_RUNTIME_API
+	Commands    bool           // servers that are programs are started: whoever writes the config runs programs here
 	RootCAs     *x509.CertPool // that servers' certificates must come from; nil: the system's
 
 	// Observe, if set, is told how each load and each call ended. It must not block.
@@ -118,6 +120,8 @@ type Client struct {
 	agent  string          // this client, as User-Agent
 	nextID atomic.Int64    // JSON-RPC ids are unique over all servers
 
+	programs *programs // nil: none are started
+
 	sessions sessionCache
 	shared   sharedStore
 	ends     chan struct{} // holds a token for each session that is to be ended
@@ -137,6 +141,8 @@ type limits struct {
 	attempt  time.Duration // the handshake, and each page, of a load
 	load     time.Duration // all attempts of a load, until a first page has come
 	list     time.Duration // a whole load
+	discover time.Duration // for a program's answer to server/discover
+	program  time.Duration // in the place of attempt, for a program: some are fetched before they run
 	call     time.Duration // all attempts of a call
 	margin   time.Duration // left to the caller before its own deadline
 	start    time.Duration // jitter before a load of many
@@ -150,6 +156,7 @@ func New(o *Options) *Client {
 	c := &Client{
 		limits: limits{
 			attempts: 3, attempt: 5 * time.Second, load: 10 * time.Second, list: time.Minute, call: usualCall,
+			discover: 8 * time.Second, program: 30 * time.Second,
 			margin: 500 * time.Millisecond, start: 50 * time.Millisecond, burst: burst, grace: 500 * time.Millisecond,
 			drain: 10 * time.Millisecond,
 		},
@@ -182,6 +189,9 @@ func New(o *Options) *Client {
 	c.info, c.agent = info.Bytes(), name+"/"+version
 	c.shared = sharedStore{store: c.o.Sessions, log: c.o.Log, now: c.o.Now}
 	c.cache.from = c.o.Secrets
+	if c.o.Commands {
+		c.programs = newPrograms(c.o.Log)
+	}
 	c.dialer = &egress.Dialer{
 		Rule:  egress.Rule{Allow: c.o.AllowNets, Runtime: cmp.Or(c.o.RuntimeAPI, os.Getenv("AWS_LAMBDA_RUNTIME_API"))},
 		Roots: c.o.RootCAs,

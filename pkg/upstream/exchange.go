@@ -37,13 +37,23 @@ func recorded(ctx context.Context, last **exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, last)
 }
 
-func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	last, ok := req.Context().Value(exchangeKey{}).(**exchange)
-	if !ok {
-		return r.Transport.RoundTrip(req)
-	}
+// beginExchange returns what will be known of req, which is kept where [recorded] said.
+func beginExchange(req *http.Request) *exchange {
 	x := &exchange{session: req.Header.Get(mcp.HeaderSession) != ""}
-	*last = x
+	if last, ok := req.Context().Value(exchangeKey{}).(**exchange); ok {
+		*last = x
+	}
+	return x
+}
+
+// respond returns a response that did not come over HTTP.
+func (x *exchange) respond(status int, header http.Header, body io.ReadCloser) *http.Response {
+	x.answered, x.status, x.header = true, status, header
+	return &http.Response{StatusCode: status, Header: header, Body: body}
+}
+
+func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := beginExchange(req)
 	var conn *egress.Conn
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		alive := true

@@ -28,17 +28,14 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	}
 	o.askedModern = o.c.o.Now()
 	s := mcpSession{modern: true, version: mcp.VersionModern}
-	discover := func() (json.RawMessage, error) {
-		return o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
-	}
-	result, err := discover()
+	result, err := o.discover(ctx, s)
 	if slices.Contains(versionsIn(err), s.version) { // refused, and named as one to use: instances of two ages answer
-		result, err = discover()
+		result, err = o.discover(ctx, s)
 	}
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
 		return o.fallBack(ctx, versionsIn(err))
 	}
-	if unknownMethod(err) {
+	if unknownMethod(err) || o.silent(ctx, err) {
 		return o.fallBack(ctx, nil)
 	}
 	if err != nil {
@@ -68,6 +65,27 @@ func versionsIn(err error) []string {
 		return d.Supported
 	}
 	return nil
+}
+
+// discover asks for the stateless era. A program may not answer at all, and is not waited for as
+// long as for the answer that it must give.
+func (o *operation) discover(ctx context.Context, s mcpSession) (json.RawMessage, error) {
+	if o.t.Command != nil {
+		own, cancel := context.WithTimeout(ctx, o.c.limits.discover)
+		defer cancel()
+		ctx = own
+	}
+	return o.send(ctx, s, message{method: mcp.MethodDiscover, params: o.c.listParams(s, nil)})
+}
+
+// silent reports whether a program of the handshake era did what some do with a request that comes
+// before initialize: nothing, or end.
+func (o *operation) silent(ctx context.Context, err error) bool {
+	if o.t.Command == nil || ctx.Err() != nil {
+		return false
+	}
+	exit, ok := errors.AsType[*exitError](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && o.last != nil && o.last.sent && exit != nil
 }
 
 // unknownMethod reports whether err is one of the many answers with which servers of the

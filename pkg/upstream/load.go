@@ -37,11 +37,14 @@ func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
 	start := c.o.Now()
 	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
-	l.limit = c.limits.attempt
+	first := c.limits.load
+	if l.limit = c.limits.attempt; t.Command != nil {
+		l.limit, first = c.limits.program, max(first, c.limits.program)
+	}
 	var cancel context.CancelFunc
 	l.whole, cancel = c.within(ctx, c.limits.list)
 	defer cancel()
-	l.first, cancel = context.WithTimeout(l.whole, c.limits.load)
+	l.first, cancel = context.WithTimeout(l.whole, first)
 	defer cancel()
 	// In a goroutine of its own, so that what ignores its deadline is left behind.
 	go func() { l.done <- l.run() }()

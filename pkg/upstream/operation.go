@@ -48,6 +48,7 @@ type operation struct {
 func (c *Client) newOperation(t Target, load bool, owner session.Owner) *operation {
 	if t.Shared {
 		owner = session.Owner{}
+		load = load && t.Command == nil // one process serves all, and has one session
 	}
 	return &operation{c: c, t: t, server: c.server(t), key: entryKey{session.Key{Server: t.ID, URL: t.URL, Owner: owner}, load}}
 }
@@ -58,7 +59,7 @@ func (o *operation) begin(ctx context.Context) error {
 	if o.ep != nil {
 		return nil
 	}
-	ep, err := o.c.resolve(ctx, o.t)
+	ep, err := o.c.resolve(ctx, o.t, o.key)
 	o.ep = ep
 	return err
 }
@@ -189,7 +190,7 @@ func (o *operation) refresh(ctx context.Context) bool {
 			return false
 		}
 	}
-	fresh, err := o.c.resolve(ctx, o.t)
+	fresh, err := o.c.resolve(ctx, o.t, o.key)
 	if err != nil || maps.EqualFunc(fresh.header, o.ep.header, slices.Equal[[]string]) {
 		return false
 	}
@@ -207,7 +208,7 @@ func (o *operation) refresh(ctx context.Context) bool {
 
 // nothingSent reports whether a fault of the configuration was found before anything left.
 func (o *operation) nothingSent(out outcome.Outcome) bool {
-	return out.Reason == outcome.ReasonConfig && (o.last == nil || !o.last.sent)
+	return (out.Reason == outcome.ReasonConfig || out.Reason == outcome.ReasonNeedsCommand) && (o.last == nil || !o.last.sent)
 }
 
 // text returns err's text with every secret taken out.
@@ -238,6 +239,11 @@ func (o *operation) attempt(caller, own context.Context, f func() error) (out ou
 	if err = f(); err == nil {
 		return outcome.Outcome{Status: outcome.Available}, nil
 	}
+	defer func() {
+		if o.t.Command != nil {
+			out.HTTPStatus = 0 // no HTTP was spoken
+		}
+	}()
 	return classify(evidence{
 		aborted:  caller.Err() != nil,
 		expired:  o.expired || own.Err() != nil,

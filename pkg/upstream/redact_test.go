@@ -60,13 +60,13 @@ func TestResolveHeaders(t *testing.T) {
 	for value, want := range map[string]string{
 		"plain": "plain", "Bearer ${env:A}": "Bearer a-value", "${env:A}${env:A}": "a-valuea-value", "$A {x}": "$A {x}", "": "",
 	} {
-		ep, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: map[string]string{"X-H": value}})
+		ep, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: map[string]string{"X-H": value}}, entryKey{})
 		if err != nil || ep.header.Get("X-H") != want {
 			t.Errorf("header %q = %v, %v; want %q", value, ep, err, want)
 		}
 	}
 	for _, h := range []map[string]string{{"X-H": "${env:BREAK}"}, {"X-H": "${env:A"}} {
-		_, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: h})
+		_, err := c.resolve(t.Context(), Target{URL: "http://127.0.0.1/", Headers: h}, entryKey{})
 		if _, ok := errors.AsType[*configError](err); !ok || strings.Contains(err.Error(), "X: y") {
 			t.Errorf("headers %v: %v, want a fault that does not show the value", h, err)
 		}

@@ -222,6 +222,14 @@ func (c *Client) sweep() {
 	}
 }
 
+// EndPrograms ends the servers that run as programs, and starts no more. When ctx ends what is left of
+// them is killed; it returns when nothing is left.
+func (c *Client) EndPrograms(ctx context.Context) {
+	if c.programs != nil {
+		c.programs.host.Close(ctx, exitPatience)
+	}
+}
+
 // EndSessions tells every server that the sessions which this process has for itself are
 // over, and waits for that until ctx ends. Those that other instances may go on with
 // stay. The client can go on being used.
@@ -296,7 +304,7 @@ func (c *Client) endLater(t Target, s *mcpSession) {
 // end tells a server that a session is over. Whatever it answers, nothing can be
 // done about it.
 func (c *Client) end(ctx context.Context, t Target, s *mcpSession) {
-	ep, err := c.resolve(ctx, t)
+	ep, err := c.resolve(ctx, t, entryKey{})
 	if err != nil {
 		return
 	}
@@ -305,7 +313,7 @@ func (c *Client) end(ctx context.Context, t Target, s *mcpSession) {
 		return
 	}
 	c.address(req, ep, *s)
-	if resp, err := c.http.Do(req); err == nil {
+	if resp, err := ep.transport.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}
 }

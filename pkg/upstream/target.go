@@ -23,18 +23,29 @@ type endpoint struct {
 	refs   []string // secrets that the headers refer to
 
 	secrets []string // those of values that are credentials: no result may show them
+
+	transport transport
 }
 
-// resolve makes t ready. Its error is a [configError] or a [credentialError]; nothing has been
+// A transport makes one exchange with a server as HTTP does, and leaves what is known of it where
+// [recorded] said. An [http.Client] is the one for URLs, a [programTransport] that for programs.
+type transport interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// resolve makes t ready, for the owner that key names. Its error is a [configError] or a [credentialError]; nothing has been
 // sent then. Addresses are checked when they are dialed.
-func (c *Client) resolve(ctx context.Context, t Target) (*endpoint, error) {
+func (c *Client) resolve(ctx context.Context, t Target, key entryKey) (*endpoint, error) {
+	if t.Command != nil {
+		return c.resolveCommand(ctx, t, key)
+	}
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 		// The error of url.Parse repeats the URL, and with it what may be secret.
 		return nil, &configError{msg: "the URL is not one of https or http with a host"}
 	}
 	u.Fragment, u.RawFragment = "", ""
-	ep := &endpoint{url: u, header: http.Header{}}
+	ep := &endpoint{url: u, header: http.Header{}, transport: c.http}
 	ep.values, ep.secrets = urlSecrets(u)
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		if err := c.addHeader(ctx, ep, name, t.Headers[name]); err != nil {
@@ -46,7 +57,7 @@ func (c *Client) resolve(ctx context.Context, t Target) (*endpoint, error) {
 
 // addHeader resolves the references in value and checks what comes out of them.
 func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string) error {
-	resolved, err := c.expand(ctx, ep, value)
+	resolved, err := c.expand(ctx, ep, "a header", value)
 	if err != nil {
 		return err
 	}
@@ -76,13 +87,13 @@ func basic(value string) []string {
 	return []string{string(plain), password}
 }
 
-// expand replaces each ${ref} of value.
-func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string, error) {
+// expand replaces each ${ref} of value; what says where that stands.
+func (c *Client) expand(ctx context.Context, ep *endpoint, what, value string) (string, error) {
 	resolved, err := secret.Expand(value, func(ref string) (string, error) {
 		v, err := c.cache.get(ctx, ref)
 		switch {
 		case errors.Is(err, secret.ErrNotFound):
-			return "", &configError{"a header refers to a secret that does not exist", err}
+			return "", &configError{what + " refers to a secret that does not exist", err}
 		case err != nil:
 			return "", &credentialError{err}
 		}
@@ -94,7 +105,7 @@ func (c *Client) expand(ctx context.Context, ep *endpoint, value string) (string
 		return v, nil
 	})
 	if errors.Is(err, secret.ErrUnclosed) {
-		return "", &configError{msg: "a header " + err.Error()}
+		return "", &configError{msg: what + " " + err.Error()}
 	}
 	return resolved, err
 }

@@ -83,7 +83,7 @@ func (o *operation) post(ctx context.Context, s mcpSession, m message, body []by
 			req.Header.Set(mcp.HeaderName, tool.EncodeHeader(m.name))
 		}
 	}
-	return o.c.http.Do(req)
+	return o.ep.transport.Do(req)
 }
 
 // address sets the headers that every request to a server bears.

@@ -1,0 +1,82 @@
+package upstream
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/child"
+)
+
+// A Command says how a server is started that is a program: it speaks MCP on its standard input
+// and output, a message a line.
+type Command struct {
+	Path string            // of the program, or its name, which is looked for in PATH
+	Args []string          // they reach the program as they are
+	Env  map[string]string // its environment beside a few variables of this process; values may hold ${env:…}, ${ssm:…}, ${secretsmanager:…}
+	Dir  string            // its working directory; "": this process's own
+}
+
+// programURL stands in requests to programs where HTTP has an address. Nothing is dialed.
+var programURL = url.URL{Scheme: "stdio", Host: "program"}
+
+// resolveCommand makes a target ready whose server is a program.
+func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*endpoint, error) {
+	if c.programs == nil {
+		return nil, errNeedsCommand
+	}
+	ep := &endpoint{url: &programURL}
+	env := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(t.Command.Env)) {
+		value, err := c.expand(ctx, ep, "a variable of env", t.Command.Env[name])
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsRune(value, 0) {
+			return nil, &configError{msg: "a variable of env holds a zero byte"}
+		}
+		if isSecret(name, value) {
+			ep.addSecrets(value)
+		}
+		env[name] = value
+	}
+	ep.addSecrets(argSecrets(t.Command.Args)...)
+	ep.transport = programTransport{c.programs, key, t.Shared, newRedactor(ep.values), child.Program{
+		Path: t.Command.Path, Args: t.Command.Args, Dir: t.Command.Dir, Env: child.Environment(os.Getenv, env),
+	}}
+	return ep, nil
+}
+
+// addSecrets adds texts that neither an error nor a result may show.
+func (ep *endpoint) addSecrets(secrets ...string) {
+	ep.values = append(ep.values, secrets...)
+	ep.secrets = append(ep.secrets, secrets...)
+}
+
+// argSecrets returns what of a command line is to be taken for a credential: the values of flags
+// whose name speaks of one, what looks like a key, and passwords in URLs.
+func argSecrets(args []string) (secrets []string) {
+	flag := ""
+	for _, arg := range args {
+		name, value, assigned := strings.Cut(arg, "=")
+		switch {
+		case assigned && !strings.Contains(name, "/"):
+		case strings.HasPrefix(arg, "-"):
+			flag = arg
+			continue
+		default:
+			name, value = flag, arg
+		}
+		if flag = ""; isSecret(name, value) {
+			secrets = append(secrets, value)
+		}
+		if u, err := url.Parse(value); err == nil && u.Host != "" {
+			_, credentials := urlSecrets(u)
+			secrets = append(secrets, credentials...)
+		}
+	}
+	return secrets
+}

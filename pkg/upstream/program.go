@@ -1,0 +1,301 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
+
+// A program is one process of a server. All requests of its owner go over its one input, and what
+// it writes is told apart by the ids of the requests.
+type program struct {
+	shared  bool   // owners share it
+	id      string // of the session that it is
+	log     *slog.Logger
+	started time.Time
+	clean   func(string) string           // takes out what must not be logged
+	telling chan struct{}                 // holds a token for each message that is sent and not waited for
+	process atomic.Pointer[child.Process] // nil until it has started
+
+	mu      sync.Mutex
+	used    time.Time // last, by a call
+	opened  bool      // it has answered initialize
+	spoke   bool      // it has said something that is JSON-RPC
+	garbage int       // lines that were not
+	newest  *programStream
+	streams map[int64]*programStream  // by the id of their request
+	tokens  map[string]*programStream // by their progress token
+}
+
+// sessionID returns the id of the session, "" before it is open.
+func (p *program) sessionID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.opened {
+		return ""
+	}
+	return p.id
+}
+
+// spent reports whether a handshake needs another process: this one has had its handshake, or has
+// kept silent for long.
+func (p *program) spent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened || !p.spoke && time.Since(p.started) > muteProgram
+}
+
+// use notes that somebody uses the program. A sync does not keep it alive.
+func (p *program) use(load bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !load {
+		p.used = time.Now()
+	}
+}
+
+// idleIn returns in how long the program is idle for good, unless it is used until then.
+func (p *program) idleIn() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.streams) > 0 {
+		return time.Minute
+	}
+	return idleProgram - time.Since(p.used)
+}
+
+func (p *program) stop() { p.process.Load().Stop(context.Background(), stopPatience) }
+
+// over ends the requests that a program has left behind, and returns how it ended.
+func (p *program) over() *exitError {
+	exit := p.ended(p.process.Load().Exit())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.streams {
+		s.end(exit)
+	}
+	p.streams, p.tokens, p.newest = nil, nil, nil
+	return exit
+}
+
+func (p *program) ended(exit *child.ExitError) *exitError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &exitError{ExitError: exit, mute: !p.spoke}
+}
+
+// exchange sends a message. Of a request the response holds what comes for it.
+func (p *program) exchange(ctx context.Context, x *exchange, m outgoing) (*http.Response, error) {
+	var s *programStream
+	if m.id != 0 {
+		var err error
+		if s, err = p.open(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	sent, err := p.process.Load().Send(ctx, m.line)
+	x.sent = sent
+	if err != nil {
+		if s != nil {
+			_ = s.Close()
+		}
+		if exit, ok := errors.AsType[*child.ExitError](err); ok {
+			return nil, p.ended(exit)
+		}
+		return nil, err
+	}
+	if s == nil {
+		return x.respond(http.StatusAccepted, nil, http.NoBody), nil
+	}
+	h := http.Header{"Content-Type": {"text/event-stream"}}
+	if m.method == mcp.MethodInitialize {
+		h.Set(mcp.HeaderSession, p.id)
+	}
+	return x.respond(http.StatusOK, h, s), nil
+}
+
+// open makes the stream of a request.
+func (p *program) open(ctx context.Context, m outgoing) (*programStream, error) {
+	s := &programStream{p: p, ctx: ctx, outgoing: m, news: make(chan struct{}, 1)}
+	s.line = nil // it is sent and done with
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.streams == nil {
+		return nil, errGone
+	}
+	p.streams[m.id] = s
+	if m.token != "" {
+		p.tokens[m.token] = s
+	}
+	p.newest = s
+	return s, nil
+}
+
+// drop forgets a stream.
+func (p *program) drop(s *programStream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.streams, s.id)
+	if p.tokens[s.token] == s {
+		delete(p.tokens, s.token)
+	}
+	if p.newest == s {
+		p.newest = nil
+	}
+}
+
+// line takes one line that the program wrote.
+func (p *program) line(l child.Line) {
+	if l.Long {
+		p.tooLong(l)
+		return
+	}
+	o, err := rawjson.Split(l.Data, rawjson.Lenient)
+	if err != nil || rawjson.Text(o.Get("jsonrpc")) != "2.0" {
+		p.noJSON(l)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spoke = true
+	id, method := o.Get("id"), rawjson.Text(o.Get("method"))
+	switch {
+	case method == "":
+		p.reply(id, l.Data)
+	case id != nil:
+		if s := p.asked(); s == nil || !s.add(l.Data, false) {
+			p.refuse(id, method)
+		}
+	default:
+		if s := p.concerned(method, o.Get("params")); s != nil {
+			s.add(l.Data, false)
+		}
+	}
+}
+
+// reply hands a reply to the request that it is to.
+func (p *program) reply(id json.RawMessage, line []byte) {
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	s := p.streams[n]
+	if err != nil && len(p.streams) == 1 { // an error without an id, where it could not read one
+		s = p.sole()
+	}
+	if s == nil {
+		return // to nobody's request, or nobody waits for it any more
+	}
+	if s.method == mcp.MethodInitialize && rawjson.Get(line, "result") != nil {
+		p.opened = true
+	}
+	s.add(line, true)
+	s.end(io.EOF)
+	delete(p.streams, s.id)
+}
+
+// sole returns the only open stream, nil if there are none or several.
+func (p *program) sole() *programStream {
+	if len(p.streams) == 1 {
+		for _, s := range p.streams {
+			return s
+		}
+	}
+	return nil
+}
+
+// asked returns the stream for a request of the program's own, which does not say to which call it
+// belongs: of several calls of one owner the newest. Calls of different owners are not told apart,
+// and what is asked of one is not shown to the other.
+func (p *program) asked() *programStream {
+	if s := p.sole(); s != nil || p.shared {
+		return s
+	}
+	return p.newest
+}
+
+// concerned returns the stream that a notification belongs to, nil if none is known.
+func (p *program) concerned(method string, params json.RawMessage) *programStream {
+	if method == mcp.NotificationProgress {
+		return p.tokens[string(rawjson.Get(params, "progressToken"))]
+	}
+	return p.asked()
+}
+
+// refuse answers a request of the program's that nobody can answer, without waiting until the
+// program takes the answer.
+func (p *program) refuse(id json.RawMessage, method string) {
+	body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: bytes.Clone(id)}}
+	if method == mcp.MethodPing {
+		body.Add("result", []byte("{}"))
+	} else {
+		body.Add("error", []byte(`{"code":-32601,"message":"no request is open that this could belong to"}`))
+	}
+	p.tell(body.Bytes())
+}
+
+// tell sends a message that nobody waits for, if few are on their way. A program that does not read
+// them is bounded by the time of the call that it works on.
+func (p *program) tell(line []byte) {
+	select {
+	case p.telling <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-p.telling }()
+		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+		defer cancel()
+		_, _ = p.process.Load().Send(ctx, line) // best effort
+	}()
+}
+
+// ownID finds the id of a reply of which only beginning and end are there.
+var (
+	leadingID  = regexp.MustCompile(`^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*,`)
+	trailingID = regexp.MustCompile(`[}\]"]\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*([0-9]{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+)
+
+// tooLong takes a line that is too long to be passed on.
+func (p *program) tooLong(l child.Line) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.sole()
+	for _, found := range [][][]byte{leadingID.FindSubmatch(l.Data[:min(len(l.Data), 256)]), trailingID.FindSubmatch(l.Tail)} {
+		if found != nil {
+			n, _ := strconv.ParseInt(string(found[1]), 10, 64)
+			s = p.streams[n]
+			break
+		}
+	}
+	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program wrote a line that is too long to be passed on",
+		slog.Int("bytes", l.Size), slog.Bool("belongs_to_a_request", s != nil))
+	if s != nil {
+		s.end(errTooLong)
+		delete(p.streams, s.id)
+	}
+}
+
+// maxGarbage is how many lines that are no JSON-RPC are logged of one program.
+const maxGarbage = 10
+
+// noJSON takes a line that is no message. Programs print banners and warnings to the wrong stream.
+func (p *program) noJSON(l child.Line) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.garbage++; p.garbage <= maxGarbage {
+		p.log.LogAttrs(context.Background(), slog.LevelWarn, "program wrote a line to its standard output that is no JSON-RPC message",
+			slog.String("line", text.Quote(p.clean(string(l.Data[:min(len(l.Data), 512)])), 200)))
+	}
+}

@@ -1,0 +1,217 @@
+package upstream
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+)
+
+const (
+	maxPrograms  = 64               // that run at once
+	idleProgram  = 10 * time.Minute // without a call; then a program is ended
+	muteProgram  = time.Minute      // after which a program that has never said anything is replaced before another handshake
+	wellProgram  = time.Minute      // a program that lived so long did not end because it was started
+	maxBackoff   = time.Minute      // between two starts of one that ends by itself
+	maxTelling   = 8                // messages to one program at once that nobody waits for
+	exitPatience = time.Second      // the same, when this process ends
+	stopPatience = 5 * time.Second  // with a program that is to end; see [child.Process.Stop]
+)
+
+// Programs are the servers that run as programs of this process: one for each owner, as
+// sessions are.
+type programs struct {
+	host *child.Host
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	slots map[entryKey]*slot
+}
+
+func newPrograms(log *slog.Logger) *programs {
+	return &programs{host: child.NewHost(maxPrograms), log: log, slots: map[entryKey]*slot{}}
+}
+
+// A slot is where the program of one owner runs. It is guarded by the lock of all.
+type slot struct {
+	spec    child.Program // of the program that runs here or ran last
+	running *program      // nil: none
+
+	ends  int        // of programs that ended by themselves, without one between that was well
+	last  *exitError // how the last of them ended
+	after time.Time  // no program is started before
+}
+
+// errGone is a session whose program has ended.
+var errGone = errors.New("the program of this session has ended")
+
+// find returns the program that a request is for. It is started if it does not run; of a session
+// whose program has ended the error is [errGone].
+func (t programTransport) find(session string, opens bool) (*program, error) {
+	ps := t.programs
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	s := ps.slots[t.key]
+	if s == nil {
+		ps.forgetOld()
+		s = &slot{}
+		ps.slots[t.key] = s
+	}
+	p := s.running
+	changed := !reflect.DeepEqual(s.spec, t.program)
+	if changed {
+		s.spec, s.ends, s.after = t.program, 0, time.Time{}
+	}
+	if p != nil && (changed || opens && p.spent()) {
+		s.running = nil
+		go p.stop()
+		p = nil
+	}
+	switch {
+	case session != "" && (p == nil || p.sessionID() != session):
+		return nil, errGone
+	case p != nil:
+		p.use(t.key.load)
+		return p, nil
+	case time.Now().Before(s.after):
+		return nil, s.last
+	}
+	p, err := t.start()
+	if err != nil {
+		return nil, err
+	}
+	s.running = p
+	go ps.watch(s, p)
+	return p, nil
+}
+
+// forgetOld drops the slots that say nothing any more.
+func (ps *programs) forgetOld() {
+	for k, s := range ps.slots {
+		if s.running == nil && time.Since(s.after) > maxBackoff {
+			delete(ps.slots, k)
+		}
+	}
+}
+
+// start starts the program.
+func (t programTransport) start() (*program, error) {
+	p := &program{
+		shared: t.shared, id: rand.Text(), log: t.programs.log.With(slog.String("server", t.key.Server)),
+		clean: t.redactor.text, telling: make(chan struct{}, maxTelling), streams: map[int64]*programStream{}, tokens: map[string]*programStream{}, started: time.Now(), used: time.Now(),
+	}
+	process, err := t.programs.host.Start(t.program, child.Options{
+		Line: p.line, MaxLine: maxResponse - eventOverhead, Log: p.log, Clean: t.redactor.text,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.process.Store(process)
+	p.log.LogAttrs(context.Background(), slog.LevelInfo, "program started")
+	return p, nil
+}
+
+// watch sees to the end of a program: when nobody has used it for long, or by itself.
+func (ps *programs) watch(s *slot, p *program) {
+	process := p.process.Load()
+	for ended := false; !ended; {
+		idle := time.NewTimer(p.idleIn())
+		select {
+		case <-process.Done():
+			ended = true
+		case <-idle.C:
+			ps.mu.Lock()
+			over := p.idleIn() <= 0
+			if over && s.running == p {
+				s.running = nil // or it would be given to somebody
+			}
+			ps.mu.Unlock()
+			if over {
+				p.stop()
+			}
+		}
+		idle.Stop()
+	}
+	exit := p.over()
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if s.running != p { // it was to end
+		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
+		return
+	}
+	s.running = nil
+	if exit.Lived >= wellProgram && !exit.mute {
+		s.ends = 0
+	}
+	wait := time.Duration(0) // one that ended for the first time is started again at once
+	if s.ends++; s.ends > 1 {
+		wait = min(time.Second<<min(s.ends-2, 10), maxBackoff)
+	}
+	s.last, s.after = exit, time.Now().Add(wait)
+	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program ended by itself", slog.String("how", exit.Error()), slog.Duration("not_started_again_for", wait))
+}
+
+// end ends the program of a session.
+func (t programTransport) end(session string) {
+	ps := t.programs
+	ps.mu.Lock()
+	var p *program
+	for _, s := range ps.slots {
+		if s.running != nil && s.running.sessionID() == session {
+			p, s.running = s.running, nil
+		}
+	}
+	ps.mu.Unlock()
+	if p != nil {
+		p.stop()
+	}
+}
+
+// An exitError is a program that has ended.
+type exitError struct {
+	*child.ExitError
+	mute bool // it never said anything
+}
+
+// errNeedsCommand is a server that is a program where none may be started.
+var errNeedsCommand = errors.New("programs are not started here: that takes --allow-commands")
+
+// A programTransport makes exchanges with one program as if it were behind HTTP: the messages
+// that come for a request until its answer are an event stream, and a session is the life of the
+// program. So all that is done for a server behind HTTP is done for a program too.
+type programTransport struct {
+	programs *programs
+	key      entryKey
+	shared   bool // callers of different owners use it
+	redactor *scrubber
+	program  child.Program
+}
+
+// Do makes one exchange.
+func (t programTransport) Do(req *http.Request) (*http.Response, error) {
+	x := beginExchange(req)
+	session := req.Header.Get(mcp.HeaderSession)
+	if req.Method == http.MethodDelete {
+		t.end(session)
+		return x.respond(http.StatusOK, nil, http.NoBody), nil
+	}
+	m, err := readOutgoing(req)
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.find(session, m.opens())
+	if errors.Is(err, errGone) {
+		return x.respond(http.StatusNotFound, nil, http.NoBody), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.exchange(req.Context(), x, m)
+}

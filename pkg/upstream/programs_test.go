@@ -1,0 +1,234 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+)
+
+func TestMain(m *testing.M) {
+	stdiotest.Main()
+	os.Exit(m.Run())
+}
+
+// withProgram returns a client that starts programs, and a target that is one of that kind.
+func withProgram(t *testing.T, o Options, kind string) (*Client, Target) {
+	t.Helper()
+	o.Commands = true
+	c := newClient(t, o)
+	t.Cleanup(func() {
+		c.EndPrograms(t.Context())
+		if n := c.programs.host.Running(); n > 0 {
+			t.Errorf("%d programs are left", n)
+		}
+	})
+	path, env := stdiotest.Program(t, kind)
+	return c, Target{ID: "prog", URL: "cmd:0123", Command: &Command{Path: path, Env: env}}
+}
+
+// told calls a tool and returns the first text of its result.
+func told(t *testing.T, c *Client, target Target, call Call) string {
+	t.Helper()
+	raw, err := c.Call(t.Context(), target, call)
+	if err != nil {
+		t.Fatalf("Call %s = %v", call.Name, err)
+	}
+	var r struct{ Content []struct{ Text string } }
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
+		t.Fatalf("result %.200s: %v", raw, err)
+	}
+	return r.Content[0].Text
+}
+
+func TestProgramLoad(t *testing.T) {
+	for _, kind := range []string{stdiotest.Legacy, stdiotest.Modern, stdiotest.Strict} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c, target := withProgram(t, Options{}, kind)
+			out := c.Load(t.Context(), target)
+			if out.Status != outcome.Available || len(out.Tools) != len(stdiotest.Tools) || out.HTTPStatus != 0 {
+				t.Fatalf("Load = %+v", out)
+			}
+			if out.Memory.Handshake != (kind != stdiotest.Modern) {
+				t.Errorf("memory %+v", out.Memory)
+			}
+			want := `{"resultType":"complete","content":[{"type":"text","text":"hi"}],  "big":9007199254740993,"x":{"b":1,"a":2}}`
+			if got, err := c.Call(t.Context(), target, Call{Name: "echo", Arguments: json.RawMessage(`{"text":"hi"}`)}); err != nil || string(got) != want {
+				t.Errorf("Call = %s, %v; want the bytes of the server", got, err)
+			}
+		})
+	}
+}
+
+func TestProgramOwners(t *testing.T) {
+	count := func(c *Client, target Target, agent string) string {
+		return told(t, c, target, Call{Name: "count", Owner: session.Owner{Way: "token", Agent: agent}})
+	}
+	for _, kind := range []string{stdiotest.Legacy, stdiotest.Modern} {
+		c, target := withProgram(t, Options{}, kind)
+		first := count(c, target, "a")
+		if again := count(c, target, "a"); again != strings.Replace(first, "1 of", "2 of", 1) {
+			t.Errorf("%s: %q after %q, want the same program", kind, again, first)
+		}
+		if other := count(c, target, "b"); !strings.HasPrefix(other, "1 of ") || other == first {
+			t.Errorf("%s: another agent got %q, the first one %q; want a program of its own", kind, other, first)
+		}
+		c.EndSessions(t.Context())
+
+		c, target = withProgram(t, Options{}, kind)
+		target.Shared = true
+		if out := c.Load(t.Context(), target); out.Status != outcome.Available {
+			t.Fatalf("Load = %+v", out)
+		}
+		first = count(c, target, "a")
+		if other := count(c, target, "b"); other != strings.Replace(first, "1 of", "2 of", 1) {
+			t.Errorf("%s, shared: %q after %q", kind, other, first)
+		}
+		if n := c.programs.host.Running(); n != 1 {
+			t.Errorf("%s, shared: %d programs run", kind, n)
+		}
+	}
+}
+
+func TestProgramAtOnce(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	first := told(t, c, target, Call{Name: "count"})
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			text := fmt.Sprint("text ", i)
+			args := fmt.Sprintf(`{"text":%q,"n":%d}`, text, (50-i)%7*10)
+			raw, err := c.Call(t.Context(), target, Call{Name: "wait", Arguments: json.RawMessage(args)})
+			if err != nil || !strings.Contains(string(raw), strconv.Quote(text)) {
+				t.Errorf("call %d = %s, %v", i, raw, err)
+			}
+		})
+	}
+	wg.Wait()
+	if last := told(t, c, target, Call{Name: "count"}); last != strings.Replace(first, "1 of", "2 of", 1) {
+		t.Errorf("%q after %q, want one program", last, first)
+	}
+}
+
+func TestProgramDies(t *testing.T) {
+	log, text := logged()
+	c, target := withProgram(t, Options{Log: log}, stdiotest.Legacy)
+	first := told(t, c, target, Call{Name: "count"})
+	_, err := c.Call(t.Context(), target, Call{Name: "die", Arguments: json.RawMessage(`{"text":"out of cheese"}`)})
+	failed := callError(t, err)
+	want := "The program of MCP server 'prog' ended before its answer was complete. The call was sent and may have taken effect; check before calling again."
+	if failed.Message("prog") != want || failed.Outcome.Status != outcome.Transient || failed.Outcome.Reason != outcome.ReasonExited {
+		t.Errorf("Call = %q, %+v", failed.Message("prog"), failed.Outcome)
+	}
+	if !strings.Contains(failed.Outcome.Error, "exit status 7") || !strings.Contains(failed.Outcome.Error, "out of cheese") {
+		t.Errorf("for the operator: %s", failed.Outcome.Error)
+	}
+	if next := told(t, c, target, Call{Name: "count"}); !strings.HasPrefix(next, "1 of ") || next == first {
+		t.Errorf("after the end: %q, want a new program", next)
+	}
+	if !strings.Contains(text.String(), `"line":"out of cheese"`) {
+		t.Errorf("log: %s", text)
+	}
+}
+
+func TestProgramFaults(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Broken)
+	out := c.Load(t.Context(), target)
+	if out.Status != outcome.Permanent || out.Reason != outcome.ReasonExited || !strings.Contains(out.Error, "API_KEY is required") {
+		t.Errorf("a program that ends at once: %+v", out)
+	}
+	missing := target
+	missing.Command = &Command{Path: "no-such-program-here"}
+	if out := c.Load(t.Context(), missing); out.Status != outcome.Permanent || out.Reason != outcome.ReasonCommand {
+		t.Errorf("no program: %+v", out)
+	}
+	secret := target
+	secret.Command = &Command{Path: target.Command.Path, Env: map[string]string{"X": "${env:NO_SUCH_VARIABLE_HERE}"}}
+	if out := c.Load(t.Context(), secret); out.Status != outcome.Permanent || out.Reason != outcome.ReasonConfig || out.Attempts != 0 {
+		t.Errorf("no secret: %+v", out)
+	}
+	none := newClient(t, Options{})
+	out = none.Load(t.Context(), target)
+	want := "MCP server 'prog' is unavailable and needs attention: it runs on a laptop only: start with --allow-commands, or serve it over HTTP. Its tools will not work until it is fixed."
+	if out.Status != outcome.Permanent || out.Reason != outcome.ReasonNeedsCommand || out.Attempts != 0 || out.Message("prog") != want {
+		t.Errorf("programs are not allowed: %+v, %s", out, out.Message("prog"))
+	}
+}
+
+func TestProgramSilent(t *testing.T) {
+	for kind, status := range map[string]outcome.Status{stdiotest.Silent: outcome.Available, stdiotest.Mute: outcome.Transient, stdiotest.Deaf: outcome.Transient} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c, target := withProgram(t, Options{}, kind)
+			c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 200*time.Millisecond, 700*time.Millisecond, time.Second, 1
+			if kind == stdiotest.Silent {
+				c.limits.program = 10 * time.Second
+			}
+			if out := c.Load(t.Context(), target); out.Status != status || out.Reason != map[bool]string{true: outcome.ReasonTimeout}[status == outcome.Transient] {
+				t.Errorf("Load = %+v", out)
+			}
+		})
+	}
+}
+
+func TestProgramEnvironment(t *testing.T) {
+	t.Setenv("CREDENTIAL_OF_THE_GATEWAY", "do not pass on")
+	t.Setenv("GIVEN", "s3cret-value-of-it")
+	log, text := logged()
+	c, target := withProgram(t, Options{Log: log}, stdiotest.Legacy)
+	env := target.Command.Env
+	env["TOKEN"], env["PLAIN"] = "Bearer ${env:GIVEN}", "plain"
+	target.Command.Dir = t.TempDir()
+	target.Command.Args = []string{"--verbose", "--api-key", "k3y-in-the-arguments", "last one"}
+	got := told(t, c, target, Call{Name: "environment"})
+	for _, want := range []string{"PLAIN=plain", "PATH=" + os.Getenv("PATH"), "cwd=" + target.Command.Dir, "last one", "--verbose"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the program does not have %q:\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"do not pass on", "s3cret-value-of-it", "k3y-in-the-arguments", "GOFLAGS"} {
+		if strings.Contains(got, not) {
+			t.Errorf("the answer has %q:\n%s", not, got)
+		}
+	}
+	_, err := c.Call(t.Context(), target, Call{Name: "die", Arguments: json.RawMessage(`{"text":"no access with s3cret-value-of-it"}`)})
+	if failed := callError(t, err); strings.Contains(failed.Outcome.Error+text.String(), "s3cret-value") || !strings.Contains(failed.Outcome.Error, "no access with [secret]") {
+		t.Errorf("the error shows %s", failed.Outcome.Error)
+	}
+}
+
+func TestProgramOutput(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	if got := told(t, c, target, Call{Name: "garbage"}); got != "after the garbage" {
+		t.Errorf("garbage: %q", got)
+	}
+	_, err := c.Call(t.Context(), target, Call{Name: "big", Arguments: json.RawMessage(`{"n":50000000}`)})
+	failed := callError(t, err)
+	if failed.Outcome.Reason != outcome.ReasonTooLarge || failed.Outcome.Status != outcome.Available || !failed.Delivered {
+		t.Errorf("a line of 50 MB: %+v", failed)
+	}
+	start := time.Now()
+	if got := told(t, c, target, Call{Name: "flood", Arguments: json.RawMessage(`{"n":100000}`)}); got != "flooded" {
+		t.Errorf("flood: %q", got)
+	}
+	t.Logf("100 MB of standard error in %v", time.Since(start))
+	if got := told(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"ping"}`)}); !strings.Contains(got, `"result":{}`) {
+		t.Errorf("ping: %q", got)
+	}
+	if got := told(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"roots/list"}`)}); !strings.Contains(got, `-32601`) {
+		t.Errorf("roots: %q", got)
+	}
+	if _, err := c.Call(t.Context(), target, Call{Name: "none"}); err == nil || errors.As(err, new(*outcome.CallError)) {
+		t.Errorf("an unknown tool: %v, want the server's own error", err)
+	}
+}

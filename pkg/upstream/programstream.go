@@ -1,0 +1,165 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// An outgoing message is one that goes to a program, and what has to be known of it.
+type outgoing struct {
+	line   []byte
+	method string
+	id     int64  // 0: nothing comes for it
+	token  string // progress token, as it is written; "": none
+	modern bool   // it is of the stateless era
+}
+
+// readOutgoing reads the message of a request, which is one of this package's own.
+func readOutgoing(req *http.Request) (m outgoing, err error) {
+	if m.line, err = io.ReadAll(req.Body); err != nil {
+		return m, err
+	}
+	o, err := rawjson.Split(m.line, rawjson.Lenient)
+	if err != nil {
+		return m, err
+	}
+	m.modern = req.Header.Get(mcp.HeaderVersion) == mcp.VersionModern
+	if m.method = rawjson.Text(o.Get("method")); m.method == "" {
+		return m, nil
+	}
+	if id := o.Get("id"); id != nil {
+		if m.id, err = strconv.ParseInt(string(id), 10, 64); err != nil {
+			return m, err
+		}
+	}
+	if i := bytes.IndexAny(m.line, "\r\n"); i >= 0 { // between two tokens, since a string cannot hold one
+		m.line = bytes.Map(func(r rune) rune {
+			if r == '\r' || r == '\n' {
+				return ' '
+			}
+			return r
+		}, m.line)
+	}
+	m.token = string(rawjson.Get(rawjson.Get(o.Get("params"), "_meta"), "progressToken"))
+	return m, nil
+}
+
+// opens reports whether the message begins a handshake.
+func (m outgoing) opens() bool {
+	return m.method == mcp.MethodInitialize || m.method == mcp.MethodDiscover
+}
+
+const (
+	eventStart    = "data: "
+	eventEnd      = "\n\n"
+	eventOverhead = len(eventStart) + len(eventEnd)
+
+	// What a caller has not taken yet of what a program wrote, besides the reply: more
+	// notifications than that are dropped, more requests are refused.
+	maxWaiting      = 1024
+	maxWaitingBytes = 1 << 20
+)
+
+// A programStream is what a program writes for one request, as the events of an event stream.
+type programStream struct {
+	p   *program
+	ctx context.Context // of the request
+	outgoing
+
+	mu      sync.Mutex
+	waiting [][]byte // events that nobody has read
+	size    int      // bytes of those
+	over    error    // what follows them; nil: more may come
+	news    chan struct{}
+	rest    []byte // of the event that is being read; the reader's own
+}
+
+// add adds a message. It reports whether there was room; must says that room is made for a message
+// that somebody waits for.
+func (s *programStream) add(line []byte, must bool) bool {
+	event := make([]byte, 0, len(line)+eventOverhead)
+	event = append(event, eventStart...)
+	event = append(event, line...)
+	for i, c := range event {
+		if c == '\r' { // it can stand between two tokens, and would end a line of the stream
+			event[i] = ' '
+		}
+	}
+	event = append(event, eventEnd...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := len(s.waiting) >= maxWaiting || s.size+len(event) > maxWaitingBytes
+	if s.over != nil || full && !must {
+		return false
+	}
+	s.waiting = append(s.waiting, event)
+	s.size += len(event)
+	s.tell()
+	return true
+}
+
+// end ends the stream; io.EOF, if as it should.
+func (s *programStream) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == nil {
+		s.over = err
+		s.tell()
+	}
+}
+
+func (s *programStream) tell() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// Read implements io.Reader.
+func (s *programStream) Read(b []byte) (int, error) {
+	for len(s.rest) == 0 {
+		s.mu.Lock()
+		if len(s.waiting) > 0 {
+			s.rest, s.waiting = s.waiting[0], s.waiting[1:]
+			s.size -= len(s.rest)
+			s.mu.Unlock()
+			break
+		}
+		over := s.over
+		s.mu.Unlock()
+		if over != nil {
+			return 0, over
+		}
+		select {
+		case <-s.news:
+		case <-s.ctx.Done():
+			return 0, s.ctx.Err()
+		}
+	}
+	n := copy(b, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// Close ends the request. If no reply has come, a server of the stateless era is told so: behind
+// HTTP the closed connection would say it. One of the handshake era is told by who made the call.
+func (s *programStream) Close() error {
+	s.p.drop(s)
+	s.mu.Lock()
+	open := s.over == nil
+	s.mu.Unlock()
+	s.end(http.ErrBodyReadAfterClose)
+	if !open || !s.modern || s.opens() {
+		return nil
+	}
+	params := rawjson.Object{{Name: "requestId", Value: strconv.AppendInt(nil, s.id, 10)}}
+	s.p.tell(request(0, mcp.NotificationCancelled, params))
+	return nil
+}

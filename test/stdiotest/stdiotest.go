@@ -1,0 +1,225 @@
+// Package stdiotest is an MCP server that is a program, good and bad: the test's own binary, started
+// once more.
+//
+//	func TestMain(m *testing.M) { stdiotest.Main(); os.Exit(m.Run()) }
+//
+//	path, env := stdiotest.Program(t, "legacy")
+package stdiotest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// variable of the environment that makes the binary a server, and says of which kind.
+const variable = "STDIOTEST_SERVER"
+
+// The kinds of servers. Each has all the tools.
+const (
+	Legacy   = "legacy"   // of the handshake era; refuses server/discover
+	Modern   = "modern"   // of the stateless era; refuses initialize
+	Silent   = "silent"   // of the handshake era; does not answer what it does not know
+	Strict   = "strict"   // of the handshake era; ends if the first request is not initialize
+	Mute     = "mute"     // answers nothing
+	Deaf     = "deaf"     // does not even read
+	Broken   = "broken"   // ends at once, with a complaint
+	Stubborn = "stubborn" // handshake era; goes on when its input ends and at SIGTERM
+)
+
+// Program returns how the server of that kind is started.
+func Program(t testing.TB, kind string) (path string, env map[string]string) {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, map[string]string{variable: kind}
+}
+
+// Main is the server, if this process is to be one; it does not return then.
+func Main() {
+	kind := os.Getenv(variable)
+	if kind == "" {
+		return
+	}
+	s := &server{kind: kind, out: os.Stdout, asked: map[string]chan json.RawMessage{}}
+	switch kind {
+	case Broken:
+		fmt.Fprintln(os.Stderr, "Error: API_KEY is required")
+		os.Exit(3)
+	case Deaf:
+		select {}
+	case Stubborn:
+		signal.Ignore(syscall.SIGTERM)
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 64<<20)
+	for in.Scan() {
+		s.take(slices.Clone(in.Bytes()))
+	}
+	if kind == Stubborn {
+		select {}
+	}
+	os.Exit(0)
+}
+
+type server struct {
+	kind  string
+	calls sync.WaitGroup
+
+	mu      sync.Mutex
+	out     *os.File
+	count   int
+	started bool
+	asked   map[string]chan json.RawMessage
+}
+
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+func (s *server) write(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.out.WriteString(line + "\n")
+}
+
+func (s *server) reply(id json.RawMessage, result string) {
+	s.write(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`)
+}
+
+func (s *server) refuse(id json.RawMessage) {
+	if s.kind != Silent {
+		s.write(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":-32601,"message":"Method not found"}}`)
+	}
+}
+
+// Tools are what every server lists.
+var Tools = []string{"ask", "big", "count", "die", "echo", "environment", "flood", "fork", "garbage", "progress", "wait"}
+
+func (s *server) take(line []byte) {
+	var m message
+	if s.kind == Mute || json.Unmarshal(line, &m) != nil {
+		return
+	}
+	first := !s.started
+	s.started = true
+	switch {
+	case s.kind == Strict && first && m.Method != "initialize":
+		fmt.Fprintln(os.Stderr, "expected initialize")
+		os.Exit(1)
+	case m.Method == "" && m.ID != nil:
+		s.mu.Lock()
+		waiting := s.asked[string(m.ID)]
+		s.mu.Unlock()
+		if waiting != nil {
+			waiting <- line
+		}
+	case m.Method == "initialize" && s.kind != Modern:
+		s.reply(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stdiotest","version":"1"}}`)
+	case m.Method == "server/discover" && s.kind == Modern:
+		s.reply(m.ID, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"stdiotest","version":"1"},"ttlMs":0,"cacheScope":"private"}`)
+	case m.Method == "tools/list":
+		var tools []string
+		for _, name := range Tools {
+			tools = append(tools, `{"name":"`+name+`","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":`+strconv.FormatBool(name != "die")+`}}`)
+		}
+		s.reply(m.ID, `{"resultType":"complete","tools":[`+strings.Join(tools, ",")+`]}`)
+	case m.Method == "tools/call":
+		s.calls.Go(func() { s.call(m) })
+	case m.ID != nil:
+		s.refuse(m.ID)
+	}
+}
+
+// text replies with one text.
+func (s *server) text(id json.RawMessage, text string) {
+	quoted, _ := json.Marshal(text) // a string always is one of JSON
+	s.reply(id, `{"resultType":"complete","content":[{"type":"text","text":`+string(quoted)+`}]}`)
+}
+
+func (s *server) call(m message) {
+	var p struct {
+		Name      string
+		Arguments struct {
+			Text string
+			N    int
+		}
+		Meta struct {
+			ProgressToken json.RawMessage
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(m.Params, &p) != nil {
+		s.refuse(m.ID)
+		return
+	}
+	switch p.Name {
+	case "echo": // with a number that doubles cannot hold, and a member that nobody knows
+		s.reply(m.ID, `{"resultType":"complete","content":[{"type":"text","text":"`+p.Arguments.Text+`"}],  "big":9007199254740993,"x":{"b":1,"a":2}}`)
+	case "count":
+		s.mu.Lock()
+		s.count++
+		n := s.count
+		s.mu.Unlock()
+		s.text(m.ID, fmt.Sprintf("%d of %d", n, os.Getpid()))
+	case "environment":
+		dir, _ := os.Getwd() // "" says it, too
+		all := append(os.Environ(), "cwd="+dir, "args="+strings.Join(os.Args[1:], " "))
+		s.text(m.ID, strings.Join(all, "\n"))
+	case "wait":
+		time.Sleep(time.Duration(p.Arguments.N) * time.Millisecond)
+		s.text(m.ID, p.Arguments.Text)
+	case "die":
+		fmt.Fprintln(os.Stderr, p.Arguments.Text)
+		os.Exit(7)
+	case "big":
+		s.text(m.ID, strings.Repeat("x", p.Arguments.N))
+	case "garbage":
+		s.write("Listening on port 3000\n\x00\xff{}\n[1,2]\n{\"jsonrpc\":\"2.0\",\"id\":123456789,\"result\":{}}\n{\"jsonrpc\":\"2.0\"")
+		s.text(m.ID, "after the garbage")
+	case "flood":
+		line := strings.Repeat("e", 1000) + "\n"
+		for range p.Arguments.N {
+			_, _ = os.Stderr.WriteString(line)
+		}
+		s.text(m.ID, "flooded")
+	case "fork": // a program of its own, which holds all three streams
+		c := exec.Command("sleep", "1000") // it is to stay
+		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+		if err := c.Start(); err != nil {
+			s.text(m.ID, err.Error())
+			return
+		}
+		s.text(m.ID, strconv.Itoa(c.Process.Pid))
+	case "progress":
+		for i := range p.Arguments.N {
+			s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, p.Meta.ProgressToken, i))
+		}
+		s.text(m.ID, "done")
+	case "ask":
+		id := `"q` + string(m.ID) + `"`
+		answer := make(chan json.RawMessage, 1)
+		s.mu.Lock()
+		s.asked[id] = answer
+		s.mu.Unlock()
+		s.write(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + p.Arguments.Text + `","params":{"message":"?"}}`)
+		s.text(m.ID, string(<-answer))
+	default:
+		s.refuse(m.ID)
+	}
+}
