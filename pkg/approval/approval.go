@@ -1,5 +1,5 @@
 // Package approval keeps what people decided about tools, and binds each decision to the exact
-// definition that the person saw.
+// definition that the person saw. Prompts and resources are decided about like tools.
 //
 // The transitions are pure functions: the same record, event and time give the same new record. A
 // [Store] keeps the result; because two writers may have read the same record, a write names the
@@ -53,16 +53,18 @@ const (
 // Format is the number of the newest form of records that this program knows. It grows only if a
 // program that knows an earlier form would misread a record; programs keep members that they do not
 // know. A record without a block is written in form 1, so that a program that knows nothing of
-// blocks goes on with it.
-const Format = 2
+// blocks goes on with it; that of a prompt or a resource is in form 3, since a program that knows
+// tools alone would take it for a tool's.
+const Format = 3
 
-// A Record is what is known and was decided about one tool. It outlives the tool, the server and
+// A Record is what is known and was decided about one tool, or another item. It outlives the tool, the server and
 // the config.
 type Record struct {
 	Format       int             `json:"format"` // set by the store at each Put; 0: written before forms were counted
 	Server       string          `json:"server"`
-	Tool         string          `json:"tool"`
-	URL          string          `json:"url,omitempty"` // where the server was when the tool was last seen
+	Tool         string          `json:"tool"`           // the item's name; a resource's is its URI
+	Kind         tool.Kind       `json:"kind,omitempty"` // "": it is a tool
+	URL          string          `json:"url,omitempty"`  // where the server was when the tool was last seen
 	State        State           `json:"state"`
 	Disabled     bool            `json:"disabled"`
 	ApprovedHash tool.Hash       `json:"approved_hash"` // "": never approved
@@ -128,14 +130,17 @@ type Undo struct {
 	Approved     json.RawMessage `json:"-"`
 }
 
-// ID returns the record's tool id.
-func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool} }
+// ID returns the id of the item that the record is about.
+func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool, Kind: r.Kind} }
 
 // Next returns r as a store keeps it after a Put at the given time: at the next revision, and with
 // a later UpdatedAt than before whatever the clock says.
 func (r Record) Next(now time.Time) Record {
 	if r.Format <= Format {
-		if r.Format = 1; len(r.Blocked) > 0 {
+		switch r.Format = 1; {
+		case r.Kind != tool.Tool:
+			r.Format = 3
+		case len(r.Blocked) > 0:
 			r.Format = 2
 		}
 	}
@@ -174,7 +179,7 @@ type Decision struct {
 // over returns r with the decision; r is the record at an earlier revision, nil if it is not known.
 // The approved definition stays that of r. Who decided, and what they said, is not known.
 func (d Decision) over(r *Record) *Record {
-	next := Record{Server: d.ID.Server, Tool: d.ID.Name}
+	next := Record{Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind}
 	if r != nil {
 		next = *r
 	}
@@ -188,10 +193,11 @@ func (d Decision) over(r *Record) *Record {
 	return &next
 }
 
-// An Entry is one audit line: who did what to which tool, when.
+// An Entry is one audit line: who did what to which item, when.
 type Entry struct {
 	Server string    `json:"server"`
-	Tool   string    `json:"tool"`
+	Tool   string    `json:"tool"`           // as in a [Record]
+	Kind   tool.Kind `json:"kind,omitempty"` // as in a [Record]
 	Actor  string    `json:"actor"`
 	Action string    `json:"action"` // approve, disable, enable, baseline, observe, …
 	Hash   tool.Hash `json:"hash,omitempty"`
@@ -210,15 +216,18 @@ func (r Record) Line(e Entry) Entry {
 }
 
 // A Cursor is a position in the audit of a server. Lines are sorted by when they were written, the
-// newest first, and those of one moment by tool, from z to a. The zero Cursor comes before all of
+// newest first, and those of one moment by item, from z to a. The zero Cursor comes before all of
 // them.
 type Cursor struct {
 	Written time.Time
-	Tool    string
+	Tool    string // the item's [tool.ID.Key]
 }
 
+// ID returns the id of the item that the line is about.
+func (e Entry) ID() tool.ID { return tool.ID{Server: e.Server, Name: e.Tool, Kind: e.Kind} }
+
 // Cursor returns the position of the line.
-func (e Entry) Cursor() Cursor { return Cursor{e.Written, e.Tool} }
+func (e Entry) Cursor() Cursor { return Cursor{e.Written, e.ID().Key()} }
 
 // Before reports whether p comes before other.
 func (p Cursor) Before(other Cursor) bool {
@@ -239,7 +248,7 @@ type Store interface {
 	// serves to find out whether anything has to be read at all.
 	Peek(ctx context.Context, id tool.ID) (Record, error)
 
-	// Records returns every record of the server, by tool, each as of every Put
+	// Records returns every record of the server, by id, each as of every Put
 	// that returned before it began.
 	Records(ctx context.Context, server string) ([]Record, error)
 

@@ -10,13 +10,22 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A Kind is what a server lists.
 type Kind string
 
-// Tools is the kind of every list that is taken today.
-const Tools Kind = "tools"
+// The kinds of lists. The first list of each is taken for itself.
+const (
+	Tools     Kind = "tools"
+	Prompts   Kind = "prompts"
+	Resources Kind = "resources" // and templates of resources
+)
+
+// KindOf returns what list an item is in.
+func KindOf(k tool.Kind) Kind { return Kind(k.String() + "s") }
 
 // A Baseline remembers that the first list of a server was taken, so that no later one is. It
 // belongs to the server's identity and not to its name in the config: a server under a second or a

@@ -28,7 +28,14 @@ const (
 func (r Record) Check() error {
 	var c checker
 	c.text("server", r.Server, 1, MaxName)
-	c.text("tool", r.Tool, 1, MaxName)
+	switch r.Kind {
+	case tool.Tool, tool.Prompt:
+		c.text(r.Kind.String(), r.Tool, 1, MaxName)
+	case tool.Resource:
+		c.text("URI", r.Tool, 1, tool.MaxURI)
+	default:
+		c = append(c, fmt.Errorf("kind %q is not known", r.Kind))
+	}
 	c.text("url", r.URL, 0, maxURL)
 	c.text("by", r.By, 0, MaxActor)
 	c.text("note", r.Note, 0, MaxNote)
@@ -62,8 +69,8 @@ func CheckPut(r Record, e *Entry) error {
 	c.text("actor", e.Actor, 1, MaxActor)
 	c.text("action", e.Action, 1, MaxName)
 	c.text("note", e.Note, 0, MaxNote)
-	if e.Server != r.Server || e.Tool != r.Tool {
-		c = append(c, fmt.Errorf("it is about %q", tool.ID{Server: e.Server, Name: e.Tool}))
+	if e.ID() != r.ID() {
+		c = append(c, fmt.Errorf("it is about %q", e.ID()))
 	}
 	return c.fault("audit line of %q", r.ID())
 }

@@ -85,7 +85,7 @@ func (r *Record) approveAgain(m Remembered, now time.Time) {
 // the definition is the same; else the tool waits, and only its "disabled" and what is blocked stay.
 func renamed(d Seen) Record {
 	r := *d.From
-	r.Server, r.Tool = d.ID.Server, d.ID.Name
+	r.Server, r.Tool, r.Kind = d.ID.Server, d.ID.Name, d.ID.Kind
 	r.Rev, r.UpdatedAt, r.Undo = 0, time.Time{}, nil
 	if r.URL != "" && !SameServer(r.URL, d.URL) {
 		r.ApprovedBefore, r.Lost, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""

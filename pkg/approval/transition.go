@@ -141,7 +141,7 @@ func (r *Record) see(d Seen) (action string) {
 func first(d Seen) (Record, *Entry) {
 	now := stamp(d.Now)
 	r := Record{
-		Server: d.ID.Server, Tool: d.ID.Name, URL: d.URL,
+		Server: d.ID.Server, Tool: d.ID.Name, Kind: d.ID.Kind, URL: d.URL,
 		CurrentHash: d.Hash, Current: d.Definition,
 		Disabled:  d.Disabled,
 		FirstSeen: now,
@@ -204,7 +204,7 @@ func (r Record) derive() State {
 
 func (r Record) entry(action string, said Said, now time.Time) *Entry {
 	return &Entry{
-		Server: r.Server, Tool: r.Tool, Actor: said.Actor, Action: action,
+		Server: r.Server, Tool: r.Tool, Kind: r.Kind, Actor: said.Actor, Action: action,
 		Hash: r.CurrentHash, Note: said.Note, Tell: said.Tell, At: stamp(now),
 	}
 }

@@ -23,14 +23,14 @@ type Input struct {
 	Servers []ServerInput // in any order; names are unique
 }
 
-// A ServerInput is one configured server with its tools.
+// A ServerInput is one configured server with its tools and other items.
 type ServerInput struct {
 	Name    string
 	Enabled bool
-	Tools   []ToolInput // in any order; names are unique
+	Tools   []ToolInput // in any order; ids are unique; prompts and resources are among them
 }
 
-// A ToolInput is one tool: what its server says, and what people decided.
+// A ToolInput is one tool, or another item: what its server says, and what people decided.
 type ToolInput struct {
 	Definition tool.Definition
 	Record     *approval.Record // nil: none
@@ -43,7 +43,7 @@ func Build(in Input) (*Snapshot, error) {
 	servers := slices.Clone(in.Servers)
 	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
 	var serverRows []byte
-	var tools []namedTool
+	var tools, items []namedTool
 	for i, s := range servers {
 		if s.Name == "" || strings.Contains(s.Name, ":") || i > 0 && servers[i-1].Name == s.Name {
 			return nil, fmt.Errorf("build catalog: server name %q is empty, has a colon or stands twice", s.Name)
@@ -51,17 +51,26 @@ func Build(in Input) (*Snapshot, error) {
 		serverRows = e.appendText(serverRows, s.Name)
 		serverRows = binary.LittleEndian.AppendUint32(serverRows, boolBit(s.Enabled, 1))
 		for _, t := range s.Tools {
-			tools = append(tools, namedTool{tool.ID{Server: s.Name, Name: t.Definition.Name}.String(), s.Name, t})
+			id := t.Definition.ID(s.Name)
+			if id.Name == "" {
+				return nil, fmt.Errorf("build catalog: %v %q has no name", id.Kind, id)
+			}
+			list := &tools
+			if id.Kind != tool.Tool {
+				list = &items
+			}
+			*list = append(*list, namedTool{id.String(), s.Name, t})
 		}
 	}
-	slices.SortFunc(tools, func(a, b namedTool) int { return strings.Compare(a.id, b.id) })
-	var toolRows []byte
+	rows, err := e.appendAll(nil, tools)
+	if err == nil {
+		rows, err = e.appendAll(rows, items)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("build catalog: %w", err)
+	}
 	docs := make([]search.Doc, len(tools))
 	for i, t := range tools {
-		if t.Definition.Name == "" || i > 0 && tools[i-1].id == t.id {
-			return nil, fmt.Errorf("build catalog: tool %q has no name or stands twice", t.id)
-		}
-		toolRows = e.appendTool(toolRows, t)
 		d := t.Definition
 		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema}
 	}
@@ -78,7 +87,8 @@ func Build(in Input) (*Snapshot, error) {
 		head = binary.LittleEndian.AppendUint32(head, uint32(n))
 	}
 	head = binary.LittleEndian.AppendUint32(head, finding.Version)
-	blob := bytes.Join([][]byte{head, serverRows, toolRows, e.text.Bytes(), e.json.Bytes(), index, e.findings}, nil)
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(items)))
+	blob := bytes.Join([][]byte{head, serverRows, rows, e.text.Bytes(), e.json.Bytes(), index, e.findings}, nil)
 	binary.LittleEndian.PutUint32(blob[atSum:], checksum(blob))
 	s, err := Decode(blob)
 	if err != nil {
@@ -88,7 +98,19 @@ func Build(in Input) (*Snapshot, error) {
 	return s, nil
 }
 
-// A namedTool is a tool with the text that orders it.
+// appendAll sorts the tools, or other items, and adds a row for each.
+func (e *encoder) appendAll(rows []byte, list []namedTool) ([]byte, error) {
+	slices.SortFunc(list, func(a, b namedTool) int { return strings.Compare(a.id, b.id) })
+	for i, t := range list {
+		if i > 0 && list[i-1].id == t.id {
+			return nil, fmt.Errorf("%v %q stands twice", t.Definition.Kind, t.id)
+		}
+		rows = e.appendTool(rows, t)
+	}
+	return rows, nil
+}
+
+// A namedTool is a tool, or another item, with the text that orders it.
 type namedTool struct {
 	id, server string
 	ToolInput
@@ -131,15 +153,19 @@ func (e *encoder) appendPart(row, raw, part []byte) []byte {
 
 func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 	d := t.Definition
-	text, lossy := signature.Of(d.InputSchema, d.OutputSchema)
-	for _, s := range []string{t.id, d.Title, d.Description, text, string(d.Hash), d.Annotations.Title} {
+	text, own, input, lossy := d.MIMEType, d.Name, d.Arguments, false
+	if d.Kind == tool.Tool {
+		text, lossy = signature.Of(d.InputSchema, d.OutputSchema)
+		own, input = d.Annotations.Title, d.InputSchema
+	}
+	for _, s := range []string{t.id, d.Title, d.Description, text, string(d.Hash), own} {
 		b = e.appendText(b, s)
 	}
 	b = e.appendJSON(b, d.Raw)
-	b = e.appendPart(b, d.Raw, d.InputSchema)
+	b = e.appendPart(b, d.Raw, input)
 	b = e.appendPart(b, d.Raw, d.OutputSchema)
 
-	flags := boolBit(lossy, flagLossy)
+	flags := boolBit(lossy, flagLossy) | boolBit(d.Template, flagTemplate)
 	for i, hint := range hints(&d.Annotations) {
 		if *hint != nil {
 			flags |= (1 + boolBit(**hint, 2)) * flagHint << (2 * i)
@@ -162,7 +188,7 @@ func (e *encoder) appendTool(b []byte, t namedTool) []byte {
 		b = appendTime(b, at)
 	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.Rev))
-	list := finding.Of(d, definitionOf(approved), e.names.For(t.server))
+	list := finding.Of(d, definitionOf(d.Kind, approved), e.names.For(t.server))
 	flags |= boolBit(r.Tell, flagTell) | boolBit(finding.Severe(list), flagRisky) | uint32(min(r.Format, math.MaxUint8))<<atRecordFormat
 	b = binary.LittleEndian.AppendUint32(b, flags)
 
@@ -186,12 +212,12 @@ func (e *encoder) appendFinding(f finding.Finding) {
 	e.findings = binary.LittleEndian.AppendUint32(e.findings, boolBit(f.Severe, flagSevere)|boolBit(f.Name, flagName))
 }
 
-// ids yields the tools.
+// ids yields the tools. What other items are called is no name that a text could mean by mistake.
 func (in Input) ids() iter.Seq[tool.ID] {
 	return func(yield func(tool.ID) bool) {
 		for _, s := range in.Servers {
 			for _, t := range s.Tools {
-				if !yield(tool.ID{Server: s.Name, Name: t.Definition.Name}) {
+				if id := t.Definition.ID(s.Name); id.Kind == tool.Tool && !yield(id) {
 					return
 				}
 			}

@@ -12,6 +12,7 @@ package catalog
 
 import (
 	"encoding/json"
+	"iter"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -23,13 +24,15 @@ import (
 )
 
 // A Snapshot is every known tool of the configured servers, in the order of
-// the ids' text. It is immutable and safe for concurrent use; the bytes that
+// the ids' text, and after them every other item, prompts and resources, in that order: an item's
+// number is its place. It is immutable and safe for concurrent use; the bytes that
 // it hands out must not be changed.
 type Snapshot struct {
 	blob    []byte // the whole encoding; the other fields point into it
 	text    string // copy of its text section, so that strings need no copies
-	rows    []byte // its tool rows
+	rows    []byte // its tool rows, then those of other items
 	rowSize int
+	tools   int                  // how many rows are those of tools
 	json    []byte               // its definitions
 	found   []byte               // its rows of findings
 	rules   int                  // version of the rules by which they were found; 0: they are not known
@@ -41,7 +44,7 @@ type Snapshot struct {
 	etag    string // of the Current object; "" if the snapshot was not loaded
 }
 
-// A Tool is what the catalog knows of one tool.
+// A Tool is what the catalog knows of one tool, or of another item.
 type Tool struct {
 	ID          tool.ID
 	Definition  tool.Definition  // as the server sent it last; Raw lies in the snapshot
@@ -59,10 +62,31 @@ type Server struct {
 	Outcome outcome.Outcome // of the last attempt to load it, without Tools; the zero Outcome: never tried
 	First   int             // number of its first tool
 	Tools   int             // how many it has; they lie side by side
+
+	FirstItem int // number of its first item that is no tool
+	Items     int // how many of these it has; they lie side by side, prompts first
 }
 
-// Len returns the number of tools.
-func (s *Snapshot) Len() int { return len(s.rows) / s.rowSize }
+// Numbers yields the numbers of all items of the server.
+func (s Server) Numbers() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range s.Tools + s.Items {
+			n := s.First + i
+			if i >= s.Tools {
+				n = s.FirstItem + i - s.Tools
+			}
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns the number of tools. They have the numbers below it.
+func (s *Snapshot) Len() int { return s.tools }
+
+// Items returns the number of all items, the tools among them.
+func (s *Snapshot) Items() int { return len(s.rows) / s.rowSize }
 
 // Index returns the search index; document i is tool i.
 func (s *Snapshot) Index() *search.Index { return s.index }

@@ -59,7 +59,11 @@ func decode(b []byte) (s *Snapshot, index []byte, err error) {
 	counts, rest := b[atCounts:], b[f.header:]
 	var sections [6][]byte
 	for i, size := range f.sections {
-		n := size * uint64(binary.LittleEndian.Uint32(counts[4*i:]))
+		count := uint64(binary.LittleEndian.Uint32(counts[4*i:]))
+		if i == 1 {
+			count += f.items
+		}
+		n := size * count
 		if n > uint64(len(rest)) || n > maxBlob {
 			return nil, nil, fmt.Errorf("section %d has %d bytes, %d are left", i, n, len(rest))
 		}
@@ -71,7 +75,7 @@ func decode(b []byte) (s *Snapshot, index []byte, err error) {
 	s = &Snapshot{
 		blob: b,
 		text: string(sections[2]),
-		rows: sections[1], rowSize: int(f.sections[1]),
+		rows: sections[1], rowSize: int(f.sections[1]), tools: int(binary.LittleEndian.Uint32(counts[4:])),
 		json:  sections[3],
 		found: sections[5], rules: f.rules,
 	}
@@ -90,18 +94,23 @@ type form struct {
 	header   int
 	sections []uint64 // size of one row of each section
 	rules    int
+	items    uint64
 }
 
 func formatOf(b []byte) (form, error) {
-	switch v := binary.LittleEndian.Uint32(b[atVersion:]); {
+	number := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
+	switch v, sections := number(atVersion), []uint64{serverSize, rowSize, 1, 1, 1, findingSize}; {
 	case v == version2:
-		return form{header2Size, []uint64{serverSize, endOfRow2, 1, 1, 1}, 0}, nil
-	case v != version:
-		return form{}, fmt.Errorf("format %d, want %d or %d", v, version2, version)
-	case len(b) < headerSize:
+		return form{header: header2Size, sections: []uint64{serverSize, endOfRow2, 1, 1, 1}}, nil
+	case v != version && v != version3:
+		return form{}, fmt.Errorf("format %d, want %d to %d", v, version2, version)
+	case len(b) < header3Size || v == version && len(b) < headerSize:
 		return form{}, errors.New("header is cut short")
+	case v == version3:
+		return form{header: header3Size, sections: sections, rules: int(number(atRules))}, nil
+	default:
+		return form{header: headerSize, sections: sections, rules: int(number(atRules)), items: uint64(number(atItems))}, nil
 	}
-	return form{headerSize, []uint64{serverSize, rowSize, 1, 1, 1, findingSize}, int(binary.LittleEndian.Uint32(b[atRules:]))}, nil
 }
 
 func (s *Snapshot) readServers(rows []byte) error {
@@ -123,46 +132,74 @@ func (s *Snapshot) readServers(rows []byte) error {
 }
 
 // checkTools makes sure that no accessor can leave its section, that ids are
-// in order, and that each tool has its server; it counts the tools of each.
+// in order, and that each tool has its server; it counts the tools of each, and the items.
 func (s *Snapshot) checkTools() error {
-	prev := ""
-	found := 0
-	var server *Server
+	c := rowChecker{Snapshot: s}
 	for i := range s.Len() {
-		row := s.row(i)
-		for at := 0; at < endOfSpans; at += spanSize {
-			size := len(s.text)
-			if at >= atRaw && at <= atApproved {
-				size = len(s.json)
-			}
-			if err := checkSpan(row[at:], size); err != nil {
-				return fmt.Errorf("tool %d: %w", i, err)
-			}
+		if err := c.row(i); err != nil {
+			return fmt.Errorf("tool %d: %w", i, err)
 		}
-		if len(row) > endOfRow2 {
-			n, err := s.checkAdded(row, found)
-			if err != nil {
-				return fmt.Errorf("tool %d: %w", i, err)
-			}
-			found = n
+		if c.server.Tools == 0 {
+			c.server.First = i
 		}
-		id := s.string(row[atID:])
-		if id <= prev {
-			return fmt.Errorf("tool %d is out of order", i)
-		}
-		prev = id
-		name, _, ok := strings.Cut(id, ":")
-		if server == nil || server.Name != name {
-			at, found := s.findServer(name)
-			if !ok || !found {
-				return fmt.Errorf("tool %d has no server", i)
-			}
-			server = &s.servers[at]
-			server.First = i
-		}
-		server.Tools++
+		c.server.Tools++
 	}
-	return s.checkFindings(found)
+	c.prev, c.server = "", nil
+	for i := s.Len(); i < s.Items(); i++ {
+		if err := c.row(i); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+		if s.ID(i).Kind == tool.Tool {
+			return fmt.Errorf("item %d is a tool", i)
+		}
+		if c.server.Items == 0 {
+			c.server.FirstItem = i
+		}
+		c.server.Items++
+	}
+	return s.checkFindings(c.found)
+}
+
+// A rowChecker looks at the rows in their order.
+type rowChecker struct {
+	*Snapshot
+	prev   string  // id of the row before
+	server *Server // of that row
+	found  int     // findings so far
+}
+
+func (c *rowChecker) row(i int) error {
+	row := c.Snapshot.row(i)
+	for at := 0; at < endOfSpans; at += spanSize {
+		size := len(c.text)
+		if at >= atRaw && at <= atApproved {
+			size = len(c.json)
+		}
+		if err := checkSpan(row[at:], size); err != nil {
+			return err
+		}
+	}
+	if len(row) > endOfRow2 {
+		n, err := c.checkAdded(row, c.found)
+		if err != nil {
+			return err
+		}
+		c.found = n
+	}
+	id := c.string(row[atID:])
+	if id <= c.prev {
+		return errors.New("it is out of order")
+	}
+	c.prev = id
+	name, _, ok := strings.Cut(id, ":")
+	if c.server == nil || c.server.Name != name {
+		at, found := c.findServer(name)
+		if !ok || !found {
+			return errors.New("it has no server")
+		}
+		c.server = &c.servers[at]
+	}
+	return nil
 }
 
 func (s *Snapshot) row(i int) []byte { return s.rows[i*s.rowSize : (i+1)*s.rowSize] }
@@ -182,19 +219,28 @@ func (s *Snapshot) bytes(b []byte) json.RawMessage {
 	return s.json[from:to:to]
 }
 
-// ID returns the id of tool i.
+// ID returns the id of item i.
 func (s *Snapshot) ID(i int) tool.ID {
-	server, name, _ := strings.Cut(s.string(s.row(i)[atID:]), ":")
+	text := s.string(s.row(i)[atID:])
+	if i >= s.tools {
+		id, _ := tool.ParseID(text) // it was checked when the snapshot was opened
+		return id
+	}
+	server, name, _ := strings.Cut(text, ":")
 	return tool.ID{Server: server, Name: name}
 }
 
-// Find returns the number of the tool, if the catalog has it.
+// Find returns the number of the tool, or the other item, if the catalog has it.
 func (s *Snapshot) Find(id tool.ID) (int, bool) {
-	text := id.String()
-	return sort.Find(s.Len(), func(i int) int { return strings.Compare(text, s.string(s.row(i)[atID:])) })
+	first, n, text := 0, s.Len(), id.String()
+	if id.Kind != tool.Tool {
+		first, n = s.Len(), s.Items()-s.Len()
+	}
+	i, ok := sort.Find(n, func(i int) int { return strings.Compare(text, s.string(s.row(first + i)[atID:])) })
+	return first + i, ok
 }
 
-// Tool returns tool i. Nothing is parsed: its fields point into the snapshot.
+// Tool returns item i, a tool or another one. Nothing is parsed: its fields point into the snapshot.
 func (s *Snapshot) Tool(i int) Tool {
 	row := s.row(i)
 	flags := binary.LittleEndian.Uint32(row[atFlags:])
@@ -217,6 +263,10 @@ func (s *Snapshot) Tool(i int) Tool {
 		ApprovedRaw: s.bytes(row[atApproved:]),
 		Severe:      flags&flagRisky != 0,
 	}
+	if id.Kind != tool.Tool {
+		s.readItem(&t, row, flags)
+		return t
+	}
 	for i, hint := range hints(&t.Definition.Annotations) {
 		if said := flags / flagHint >> (2 * i); said&1 != 0 {
 			*hint = new(said&2 != 0)
@@ -225,16 +275,29 @@ func (s *Snapshot) Tool(i int) Tool {
 	return t
 }
 
-// Hash returns the hash of the definition of tool i.
+// readItem puts into t, which was read as a tool, what the row of another item says.
+func (s *Snapshot) readItem(t *Tool, row []byte, flags uint32) {
+	d := &t.Definition
+	d.Kind, d.InputSchema, d.OutputSchema, d.Annotations.Title, t.Signature = t.ID.Kind, nil, nil, "", ""
+	if d.Kind == tool.Prompt {
+		d.Arguments = s.bytes(row[atArguments:])
+		return
+	}
+	d.URI, d.Template = t.ID.Name, flags&flagTemplate != 0
+	d.Name, d.MIMEType = s.string(row[atOwnName:]), s.string(row[atMIMEType:])
+}
+
+// Hash returns the hash of the definition of item i.
 func (s *Snapshot) Hash(i int) tool.Hash { return tool.Hash(s.string(s.row(i)[atHash:])) }
 
-// Texts returns what tool i says of itself to a reader, in which tools are searched for a word.
+// Texts returns what item i says of itself to a reader, in which items are searched for a word; input
+// is a tool's schema, or a prompt's arguments.
 func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessage) {
 	row := s.row(i)
 	return s.string(row[atTitle:]), s.string(row[atDescription:]), s.bytes(row[atInput:])
 }
 
-// Standing returns the state of the approval record of tool i, its revision, and when it was
+// Standing returns the state of the approval record of item i, its revision, and when it was
 // written. ok is false if there is none.
 func (s *Snapshot) Standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
 	row := s.row(i)
@@ -252,6 +315,7 @@ func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record
 		Format:       int(flags >> atRecordFormat),
 		Server:       id.Server,
 		Tool:         id.Name,
+		Kind:         id.Kind,
 		URL:          s.string(row[atURL:]),
 		State:        approval.State(s.string(row[atState:])),
 		Disabled:     flags&flagDisabled != 0,

@@ -16,7 +16,7 @@ import (
 // be relied on until the next sync; [Snapshot.Findings] is, and takes longer.
 func (s *Snapshot) FindingsKnown() bool { return s.rules == finding.Version }
 
-// Findings returns what a reviewer should see in tool i.
+// Findings returns what a reviewer should see in item i.
 func (s *Snapshot) Findings(i int) []finding.Finding {
 	if !s.FindingsKnown() {
 		return s.find(i)
@@ -38,7 +38,7 @@ func (s *Snapshot) Findings(i int) []finding.Finding {
 // find works out the findings of tool i.
 func (s *Snapshot) find(i int) []finding.Finding {
 	t := s.Tool(i)
-	return finding.Of(t.Definition, definitionOf(t.ApprovedRaw), s.names().For(t.ID.Server))
+	return finding.Of(t.Definition, definitionOf(t.ID.Kind, t.ApprovedRaw), s.names().For(t.ID.Server))
 }
 
 func (s *Snapshot) allNames() finding.Names {
@@ -52,11 +52,11 @@ func (s *Snapshot) allNames() finding.Names {
 }
 
 // definitionOf returns the approved definition that findings are compared with; nil: there is none.
-func definitionOf(approved json.RawMessage) *tool.Definition {
+func definitionOf(kind tool.Kind, approved json.RawMessage) *tool.Definition {
 	if len(approved) == 0 {
 		return nil
 	}
-	d, err := tool.ReadDefinition(approved)
+	d, err := tool.ReadItem(kind, approved)
 	if err != nil { // a record of long ago: there is nothing to compare with
 		return nil
 	}

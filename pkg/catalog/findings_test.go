@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,9 +20,12 @@ import (
 
 // format2 returns a snapshot as the program wrote it before findings were kept: of the sample, as it
 // was then. Once its search index can no longer be read, the test of Decode goes, and format 2 with it.
-func format2(t testing.TB) []byte {
+func format2(t testing.TB) []byte { return earlier(t, "format2") }
+
+// earlier returns a snapshot of the sample as an earlier version of the program wrote it.
+func earlier(t testing.TB, format string) []byte {
 	t.Helper()
-	text, err := os.ReadFile("testdata/format2.base64")
+	text, err := os.ReadFile("testdata/" + format + ".base64")
 	require.OK(t, err)
 	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(string(text), "\n", ""))
 	require.OK(t, err)
@@ -46,6 +50,38 @@ func TestDecodeFormat2(t *testing.T) {
 		t.Errorf("tool = %+v", got)
 	}
 	walk(s)
+}
+
+// A snapshot from before there were items reads like one without any.
+func TestDecodeFormat3(t *testing.T) {
+	old := earlier(t, "format3")
+	s, err := catalog.Decode(old)
+	require.OK(t, err)
+	in := sample(t)
+	for i := range in.Servers {
+		in.Servers[i].Tools = slices.DeleteFunc(in.Servers[i].Tools, func(t catalog.ToolInput) bool { return t.Definition.Kind != tool.Tool })
+	}
+	in.Servers = in.Servers[:3]
+	want := build(t, in)
+	if !s.FindingsKnown() || s.Len() != 4 || s.Items() != 4 {
+		t.Errorf("findings known: %v; %d tools, %d items", s.FindingsKnown(), s.Len(), s.Items())
+	}
+	for i := range s.Items() {
+		if diff := cmp.Diff(want.Tool(i), s.Tool(i)); diff != "" {
+			t.Errorf("tool %d (-want +got):\n%s", i, diff)
+		}
+		if diff := cmp.Diff(want.Findings(i), s.Findings(i)); diff != "" {
+			t.Errorf("findings %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if diff := cmp.Diff(want.Servers(), s.Servers()); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	for n := range old {
+		if _, err := catalog.Decode(old[:n:n]); !errors.Is(err, catalog.ErrUnusable) {
+			t.Fatalf("Decode of %d bytes = %v", n, err)
+		}
+	}
 }
 
 // Findings that a snapshot does not have are worked out; they are those of one that has them.
@@ -78,7 +114,7 @@ func TestDecodeFormat2Damage(t *testing.T) {
 	for _, other := range []struct {
 		b []byte
 		v byte
-	}{{good, 3}, {build(t, sample(t)).Encode(), 2}} { // of the one format with the number of the other
+	}{{good, 3}, {good, 4}, {earlier(t, "format3"), 4}, {build(t, sample(t)).Encode(), 2}, {build(t, sample(t)).Encode(), 3}} { // of the one format with the number of the other
 		b := bytes.Clone(other.b)
 		b[4] = other.v
 		if _, err := catalog.Decode(resum(b)); !errors.Is(err, catalog.ErrUnusable) {
@@ -91,10 +127,10 @@ func TestDecodeFormat2Damage(t *testing.T) {
 func TestDecodeFindingsDamage(t *testing.T) {
 	good := build(t, sample(t)).Encode()
 	counts := func(i int) int { return int(binary.LittleEndian.Uint32(good[12+4*i:])) }
-	const header, server, row, findingRow = 40, 12, 232, 36
+	const header, server, row, findingRow = 44, 12, 232, 36
 	rows := header + counts(0)*server
 	findings := len(good) - counts(5)*findingRow
-	if counts(5) < 3 || rows+counts(1)*row+counts(2)+counts(3)+counts(4) != findings {
+	if counts(5) < 3 || rows+(counts(1)+counts(7))*row+counts(2)+counts(3)+counts(4) != findings {
 		t.Fatalf("the sample has %d findings at %d, or rows have another size", counts(5), findings)
 	}
 	for name, at := range map[string]int{

@@ -13,23 +13,25 @@ import (
 // The encoding, all numbers little-endian:
 //
 //	header   magic, version, CRC-32C of all that follows it, number of servers and
-//	         tools, sizes of the next three sections, number of findings, and the
-//	         version of the rules by which they were found
+//	         tools, sizes of the next three sections, number of findings, the
+//	         version of the rules by which they were found, and number of items
 //	servers  one row each, by name
 //	tools    one row each, by id
+//	items    prompts and resources, one row each, by id; rows as those of tools
 //	text     names, descriptions, signatures, hashes: what is read as a string
 //	json     definitions
 //	index    the search index
-//	findings one row each, by tool
+//	findings one row each, by tool, then by item
 //
 // A span is an offset into its section and a length, four bytes each. Rows
 // have a fixed size, so tool i is found without reading those before it.
 //
-// Format 2 is read as well, so that a gateway which was just updated has a catalog until its
-// first sync: it has no findings, and its tool rows end at endOfRow2.
+// Formats 2 and 3 are read as well, so that a gateway which was just updated has a catalog until its
+// first sync: neither has items, and format 2 has no findings, and tool rows that end at endOfRow2.
 const (
 	magic       = "PCAT"
-	version     = 3
+	version     = 4
+	version3    = 3
 	version2    = 2
 	timeSize    = 12 // seconds since 1970, nanoseconds
 	spanSize    = 8
@@ -37,8 +39,10 @@ const (
 	atSum       = atVersion + 4
 	atCounts    = atSum + 4
 	header2Size = atCounts + 5*4
-	headerSize  = header2Size + 2*4
-	atRules     = headerSize - 4
+	atRules     = header2Size + 4
+	header3Size = atRules + 4
+	atItems     = header3Size
+	headerSize  = atItems + 4
 	serverSize  = spanSize + 4
 
 	// maxBlob keeps every offset within 31 bits, so that it is an int on every machine.
@@ -64,6 +68,13 @@ const (
 	atBy
 	atNote
 	endOfSpans
+)
+
+// What the row of an item has in the place of what only tools have.
+const (
+	atMIMEType  = atSignature
+	atArguments = atInput           // of a prompt
+	atOwnName   = atAnnotationTitle // of a resource: its name, which is not part of the id
 )
 
 const (
@@ -111,7 +122,8 @@ const (
 
 	flagTell       = flagHint << 8 // the note may be told to agents
 	flagRisky      = flagTell << 1 // a finding is severe
-	atRecordFormat = 24            // the bits from here on are the form of the record
+	flagTemplate   = flagRisky << 1
+	atRecordFormat = 24 // the bits from here on are the form of the record
 )
 
 // hints returns the hints of a, in the order of their flags.

@@ -141,21 +141,23 @@ func (r *run) renamed() map[string]string {
 	return from
 }
 
-// recordBefore returns the tool's record under the name that its server had before; nil: none.
-func (r *run) recordBefore(from, name string) *approval.Record {
+// recordBefore returns the item's record under the name that its server had before; nil: none.
+func (r *run) recordBefore(from string, id tool.ID) *approval.Record {
 	if from == "" {
 		return nil
 	}
-	return r.records[tool.ID{Server: from, Name: name}]
+	id.Server = from
+	return r.records[id]
 }
 
-// lockedElsewhere returns whether the tool is disabled under another name that l's server has, or
+// lockedElsewhere returns whether the item is disabled under another name that l's server has, or
 // had in the last version, and what of it is blocked there: neither a second name nor two that
 // change places open it.
-func (r *run) lockedElsewhere(l *list, name string) (disabled bool, blocked []approval.Remembered) {
+func (r *run) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []approval.Remembered) {
 	for _, k := range r.prev.Servers {
 		if k.Identity == l.key && k.Name != l.server.Name {
-			if held := r.records[tool.ID{Server: k.Name, Name: name}]; held != nil {
+			id.Server = k.Name
+			if held := r.records[id]; held != nil {
 				disabled = disabled || held.Disabled
 				blocked = append(blocked, held.Blocked...)
 			}
@@ -171,16 +173,16 @@ func (r *run) unlisted(l *list, from string) (due []observation) {
 	if from == "" {
 		return nil
 	}
-	listed := make(map[string]bool, len(l.tools))
+	listed := make(map[tool.ID]bool, len(l.tools))
 	for _, t := range l.tools {
-		listed[t.Definition.Name] = true
+		listed[t.Definition.ID(from)] = true
 	}
 	for id, before := range r.records {
-		if id.Server != from || listed[id.Name] || before.DecidedAt.IsZero() && !before.Disabled {
+		if id.Server != from || listed[id] || before.DecidedAt.IsZero() && !before.Disabled {
 			continue
 		}
 		seen := approval.Seen{
-			ID: tool.ID{Server: l.server.Name, Name: id.Name}, URL: l.server.URL,
+			ID: tool.ID{Server: l.server.Name, Name: id.Name, Kind: id.Kind}, URL: l.server.URL,
 			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: r.began,
 		}
 		held := r.records[seen.ID]

@@ -162,16 +162,17 @@ func (r *run) observe(ctx context.Context) error {
 func (r *run) observations(l *list, first bool, from string, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
-		disabled, blocked := r.lockedElsewhere(l, t.Definition.Name)
+		id := t.Definition.ID(l.server.Name)
+		disabled, blocked := r.lockedElsewhere(l, id)
 		seen := approval.Seen{
-			ID:         tool.ID{Server: l.server.Name, Name: t.Definition.Name},
+			ID:         id,
 			URL:        l.server.URL,
 			Definition: t.Definition.Raw,
 			Hash:       t.Definition.Hash,
 			Mode:       approval.Mode(l.server.Approval),
 			Remember:   r.from.Value.Review.Remember == "auto",
 			Baseline:   first,
-			From:       r.recordBefore(from, t.Definition.Name),
+			From:       r.recordBefore(from, id),
 			Disabled:   disabled,
 			Blocked:    blocked,
 			Now:        r.began,

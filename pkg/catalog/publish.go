@@ -8,7 +8,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // storeAgain is how old the object of an unchanged snapshot may get before it is written again, so
@@ -86,7 +85,7 @@ func (r *run) input() Input {
 			s.Tools = kept
 		}
 		for i, t := range s.Tools {
-			s.Tools[i].Record = r.records[tool.ID{Server: s.Name, Name: t.Definition.Name}]
+			s.Tools[i].Record = r.records[t.Definition.ID(s.Name)]
 		}
 		in.Servers = append(in.Servers, s)
 	}

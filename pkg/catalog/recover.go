@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Record returns the approval record of tool i as the catalog has it, whole: with the
+// Record returns the approval record of item i as the catalog has it, whole: with the
 // definitions, as far as the catalog has those; nil: none.
 func (s *Snapshot) Record(i int) *approval.Record {
 	t := s.Tool(i)
@@ -32,13 +31,13 @@ func (s *Snapshot) Record(i int) *approval.Record {
 	return r
 }
 
-// Witness returns the number of the tool by whose approval record a store is told from one
+// Witness returns the number of the item by whose approval record a store is told from one
 // that was emptied or set back: the one that was written last of those that are cheap to
 // read, or else the smallest. It reports whether the catalog has a record.
 func (s *Snapshot) Witness() (witness int, ok bool) {
 	var at time.Time
 	least := 0
-	for i := range s.Len() {
+	for i := range s.Items() {
 		row := s.row(i)
 		if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 			continue
@@ -72,7 +71,7 @@ func (s *Snapshot) recordSize(row []byte) int {
 	return size
 }
 
-// Lost reports whether the store, in which held is the record of tool i, lost what the catalog knows of it.
+// Lost reports whether the store, in which held is the record of item i, lost what the catalog knows of it.
 func (s *Snapshot) Lost(i int, held *approval.Record) bool {
 	row := s.row(i)
 	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
@@ -88,7 +87,7 @@ func (r *run) recoverLost(ctx context.Context) error {
 		return nil
 	}
 	due := map[int]*approval.Record{} // what the store has, by the tool's number
-	for i := range r.base.Len() {
+	for i := range r.base.Items() {
 		if held := r.records[r.base.ID(i)]; r.base.Lost(i, held) {
 			due[i] = held
 		}
@@ -144,7 +143,7 @@ func (r *run) fromRecords() map[string][]ToolInput {
 		if !ok || held.CurrentHash == "" || !approval.SameServer(held.URL, url) {
 			continue
 		}
-		if d, err := tool.ParseDefinition(held.Current); err == nil && d.Name == id.Name {
+		if d, err := tool.ParseItem(id.Kind, held.Current); err == nil && d.ID(id.Server) == id {
 			d.Hash = held.CurrentHash
 			tools[id.Server] = append(tools[id.Server], ToolInput{Definition: d})
 		}
@@ -165,7 +164,7 @@ func (r *run) rebuilt() []string {
 	return names
 }
 
-// Recover restores the record of tool i, which the store lost, and returns what the store then has.
+// Recover restores the record of item i, which the store lost, and returns what the store then has.
 // stored is what it has now; nil: nothing.
 func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, stored *approval.Record, now func() time.Time) (*approval.Record, error) {
 	id, known := s.ID(i), s.Record(i)
@@ -196,13 +195,13 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 		if err != nil {
 			return err
 		}
-		stored := make(map[string]*approval.Record, len(records))
+		stored := make(map[tool.ID]*approval.Record, len(records))
 		for _, r := range records {
-			stored[r.Tool] = &r
+			stored[r.ID()] = &r
 		}
-		for i := server.First; i < server.First+server.Tools; i++ {
-			if name := s.ID(i).Name; s.Lost(i, stored[name]) {
-				if stored[name], err = Recover(ctx, approvals, s, i, stored[name], now); err != nil {
+		for i := range server.Numbers() {
+			if id := s.ID(i); s.Lost(i, stored[id]) {
+				if stored[id], err = Recover(ctx, approvals, s, i, stored[id], now); err != nil {
 					return err
 				}
 			}
@@ -229,7 +228,7 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 		settled = append(settled, *after)
 		return nil
 	})
-	slices.SortFunc(settled, func(a, b approval.Record) int { return strings.Compare(a.ID().String(), b.ID().String()) })
+	slices.SortFunc(settled, func(a, b approval.Record) int { return a.ID().Compare(b.ID()) })
 	return settled, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // unchanged reports whether a catalog built now would equal the last one: the same servers with the
@@ -26,7 +25,7 @@ func (r *run) unchanged() bool {
 			}
 		}
 		for _, t := range l.tools {
-			n, ok := r.base.Find(tool.ID{Server: s.Name, Name: t.Definition.Name})
+			n, ok := r.base.Find(t.Definition.ID(s.Name))
 			if !ok || r.base.string(r.base.row(n)[atHash:]) != string(t.Definition.Hash) {
 				return false
 			}

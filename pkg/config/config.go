@@ -45,6 +45,11 @@ type Server struct {
 	Protocol      string        // auto (default) or 2025-11-25: the newest protocol that is spoken with it
 	Elicitation   string        // relay (default), replay or off: what it may ask clients
 	Annotations   []Override    // in the file's order; a later one wins
+
+	// Of prompts and resources.
+	Resources         string   // as Approval, which is the default
+	DisabledPrompts   []string // globs over names
+	DisabledResources []string // globs over URIs
 }
 
 // An Override sets annotations of the tools whose bare name matches Glob.
@@ -75,6 +80,14 @@ type Gateway struct {
 	Notice  string // best (default) or zero
 	Locked  string // error (default) or result: whether the call of a locked tool counts as an error
 	Ranking string // fused (default) or lexical
+}
+
+// ApprovalOf returns the approval mode of the server's items of a kind.
+func (s Server) ApprovalOf(k tool.Kind) string {
+	if k == tool.Tool || s.Resources == "" {
+		return s.Approval
+	}
+	return s.Resources
 }
 
 // Server returns the named server.

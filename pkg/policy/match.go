@@ -34,10 +34,11 @@ func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
 	for _, s := range cfg.Servers {
 		out = append(out, serverMatches(s, byServer[s.Name])...)
 	}
-	for i, entry := range cfg.Tools.Disabled {
+	for i, text := range cfg.Tools.Disabled {
+		entry := parseEntry(text)
 		m := Match{Rule: "tools.disabled[" + strconv.Itoa(i) + "]"}
 		for _, t := range tools {
-			if matchEntry(entry, t.ID) {
+			if entry.matches(t.ID) {
 				m.Always = append(m.Always, t.ID)
 			}
 		}
@@ -71,13 +72,13 @@ func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	return names
 }
 
-// serverMatches returns what the lists of one server match among its tools.
+// serverMatches returns what the lists of one server match among its items.
 func serverMatches(s config.Server, ids []tool.ID) []Match {
 	var out []Match
-	some := func(rule string, allow bool, matches func(id tool.ID) bool) {
+	some := func(rule string, kind tool.Kind, allow bool, matches func(id tool.ID) bool) {
 		m := Match{Rule: rule, Allow: allow}
 		for _, id := range ids {
-			if matches(id) {
+			if id.Kind == kind && matches(id) {
 				m.Always = append(m.Always, id)
 			}
 		}
@@ -85,15 +86,18 @@ func serverMatches(s config.Server, ids []tool.ID) []Match {
 	}
 	enabled := serverPath(s.Name, "enabled_tools")
 	if len(s.EnabledTools) > 0 {
-		some(enabled, false, func(id tool.ID) bool {
+		some(enabled, tool.Tool, false, func(id tool.ID) bool {
 			return !slices.ContainsFunc(s.EnabledTools, func(glob string) bool { return tool.MatchGlob(glob, id.Name) })
 		})
 	}
 	for i, glob := range s.EnabledTools {
-		some(enabled+"["+strconv.Itoa(i)+"]", true, func(id tool.ID) bool { return tool.MatchGlob(glob, id.Name) })
+		some(enabled+"["+strconv.Itoa(i)+"]", tool.Tool, true, func(id tool.ID) bool { return tool.MatchGlob(glob, id.Name) })
 	}
-	for i, glob := range s.DisabledTools {
-		some(serverPath(s.Name, "disabled_tools")+"["+strconv.Itoa(i)+"]", false, func(id tool.ID) bool { return tool.MatchGlob(glob, id.Name) })
+	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
+		key, globs := disabledOf(&s, kind)
+		for i, glob := range globs {
+			some(serverPath(s.Name, key)+"["+strconv.Itoa(i)+"]", kind, false, func(id tool.ID) bool { return tool.MatchGlob(glob, id.Name) })
+		}
 	}
 	return out
 }

@@ -154,7 +154,7 @@ func (j *judge) failed(errors []cedar.DiagnosticError) Verdict {
 // lists are the deny lists of a config, by server.
 type lists struct {
 	servers  map[string]*config.Server
-	disabled []string // the global list
+	disabled []entry // the global list
 }
 
 func compileLists(cfg *config.Config) lists {
@@ -165,22 +165,38 @@ func compileLists(cfg *config.Config) lists {
 	for i := range cfg.Servers {
 		l.servers[cfg.Servers[i].Name] = &cfg.Servers[i]
 	}
-	l.disabled = cfg.Tools.Disabled
+	for _, s := range cfg.Tools.Disabled {
+		l.disabled = append(l.disabled, parseEntry(s))
+	}
 	return l
 }
 
-// denies returns the JSON path of the list entry that denies a tool, or "".
+// denies returns the JSON path of the list entry that denies an item, or "".
 func (l lists) denies(s *config.Server, id tool.ID) string {
-	if i := slices.IndexFunc(s.DisabledTools, func(glob string) bool { return tool.MatchGlob(glob, id.Name) }); i >= 0 {
-		return serverPath(s.Name, "disabled_tools") + "[" + strconv.Itoa(i) + "]"
+	matches := func(glob string) bool { return tool.MatchGlob(glob, id.Name) }
+	key, globs := disabledOf(s, id.Kind)
+	if i := slices.IndexFunc(globs, matches); i >= 0 {
+		return serverPath(s.Name, key) + "[" + strconv.Itoa(i) + "]"
 	}
-	if len(s.EnabledTools) > 0 && !slices.ContainsFunc(s.EnabledTools, func(glob string) bool { return tool.MatchGlob(glob, id.Name) }) {
+	if id.Kind == tool.Tool && len(s.EnabledTools) > 0 && !slices.ContainsFunc(s.EnabledTools, matches) {
 		return serverPath(s.Name, "enabled_tools")
 	}
-	if i := slices.IndexFunc(l.disabled, func(entry string) bool { return matchEntry(entry, id) }); i >= 0 {
+	if i := slices.IndexFunc(l.disabled, func(e entry) bool { return e.matches(id) }); i >= 0 {
 		return "tools.disabled[" + strconv.Itoa(i) + "]"
 	}
 	return ""
+}
+
+// disabledOf returns the list of the server that denies its items of a kind, and its key.
+func disabledOf(s *config.Server, k tool.Kind) (key string, globs []string) {
+	switch k {
+	case tool.Prompt:
+		return "disabled_prompts", s.DisabledPrompts
+	case tool.Resource:
+		return "disabled_resources", s.DisabledResources
+	default:
+		return "disabled_tools", s.DisabledTools
+	}
 }
 
 // serverPath returns the JSON path of a server's list.
@@ -188,13 +204,28 @@ func serverPath(server, list string) string {
 	return config.JoinPath("mcpServers", server) + "." + list
 }
 
-// matchEntry reports whether an entry of the global list names the tool. An entry without a server
-// names the tools of that name on every server: in a list that denies, the wider reading is the
-// safe one.
-func matchEntry(entry string, id tool.ID) bool {
-	server, name, ok := strings.Cut(entry, ":")
-	if !ok {
-		return entry == id.Name
+// An entry is one of the global list. One without a server names the tools of that name on every
+// server: in a list that denies, the wider reading is the safe one.
+type entry struct {
+	id   tool.ID
+	bare bool
+}
+
+func parseEntry(s string) entry {
+	id, err := tool.ParseID(s)
+	if err != nil {
+		return entry{tool.ID{Name: s}, true}
 	}
-	return server == id.Server && (name == "*" || name == id.Name)
+	return entry{id: id}
+}
+
+// matches reports whether the entry names the item.
+func (e entry) matches(id tool.ID) bool {
+	switch {
+	case e.id.Kind != id.Kind || !e.bare && e.id.Server != id.Server:
+		return false
+	case !e.bare && e.id.IsGlob():
+		return tool.MatchGlob(e.id.Name, id.Name)
+	}
+	return e.id.Name == id.Name
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A decision is what people decided about one tool, as facts, and which text
+// A decision is what people decided about one item, as facts, and which text
 // of it may be shown while it is locked.
 type decision struct {
 	userDisabled lock.Fact
@@ -19,25 +19,27 @@ type decision struct {
 	last         json.RawMessage // else the definition last approved, if there is one
 }
 
-// A subject is what a record is held against: a tool as it is configured and listed now.
+// A subject is what a record is held against: an item as it is configured and listed now.
 type subject struct {
 	server *config.Server
+	mode   approval.Mode
 	hash   tool.Hash
 	wait   bool // of a severe definition no approval counts but a person's of that very one
 	severe bool // and this one is, or may be
 }
 
-// subject returns what the record of t, the configured tool i, is held against. A catalog that does not
+// subject returns what the record of t, the configured item i, is held against. A catalog that does not
 // know its findings may have severe ones everywhere.
 func (inv *inventory) subject(i int, t catalog.Tool) subject {
 	wait := inv.cfg.Review.Findings == "wait"
+	server := &inv.cfg.Servers[inv.rows[i].server]
 	return subject{
-		server: &inv.cfg.Servers[inv.rows[i].server], hash: t.Definition.Hash,
+		server: server, mode: approval.Mode(server.ApprovalOf(t.ID.Kind)), hash: t.Definition.Hash,
 		wait: wait, severe: wait && (t.Severe || !inv.snap.FindingsKnown()),
 	}
 }
 
-// decide returns the decision about every tool, by number. If unknown is true, nothing is
+// decide returns the decision about every item, by number. If unknown is true, nothing is
 // known of what people decided.
 func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision {
 	out := make([]decision, len(inv.rows))
@@ -51,7 +53,7 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 }
 
 func decideOne(t catalog.Tool, what subject, since *approval.Decisions, unknown bool) (d decision) {
-	off := approval.Mode(what.server.Approval) == approval.Off
+	off := what.mode == approval.Off
 	d.current = off && !what.severe
 	if unknown {
 		return d
@@ -103,11 +105,10 @@ func stricter(a, b, strict lock.Fact) lock.Fact {
 // What was approved at another URL was said by another server: it does not
 // count from the moment the config names the new one, not only from the next sync.
 func factsOf(record *approval.Record, what subject) (userDisabled, approved lock.Fact) {
-	mode := approval.Mode(what.server.Approval)
-	userDisabled, approved = approval.Facts(record, mode, what.hash)
+	userDisabled, approved = approval.Facts(record, what.mode, what.hash)
 	elsewhere := record != nil && record.URL != "" && !approval.SameServer(record.URL, what.server.URL)
 	switch {
-	case elsewhere && mode != approval.Off:
+	case elsewhere && what.mode != approval.Off:
 		approved = lock.No
 	case what.severe && approved == lock.Yes:
 		approved = lock.FactOf(!elsewhere && record != nil && what.hash != "" && record.Endorsement().Hash == what.hash)

@@ -15,6 +15,9 @@ type Server struct {
 	Outcome outcome.Outcome // of the last attempt to load it; the zero Outcome: never tried
 	First   int             // number of its first tool
 	Tools   int             // how many it has; they lie side by side
+
+	FirstItem int // number of its first prompt or resource
+	Items     int // how many of these it has; they lie side by side, prompts first
 }
 
 // An inventory is what follows from the config and the catalog's tools alone, for every
@@ -22,20 +25,20 @@ type Server struct {
 type inventory struct {
 	cfg  *config.Config
 	snap *catalog.Snapshot // outcomes of it are not used
-	rows []row             // one a tool of the catalog
+	rows []row             // one an item of the catalog
 
-	readOnly tool.Set
+	readOnly tool.Set // of tools alone
 }
 
-// A row is what is known of one tool apart from people's decisions.
+// A row is what is known of one tool, or another item, apart from people's decisions.
 type row struct {
-	server int // index in cfg.Servers; -1: not configured any more, so the tool does not exist
+	server int // index in cfg.Servers; -1: not configured any more, so the item does not exist
 	hints  tool.Annotations
 	tier   tool.Tier
 }
 
 func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
-	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Len()), readOnly: tool.NewSet(snap.Len())}
+	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Items()), readOnly: tool.NewSet(snap.Len())}
 	for i := range inv.rows {
 		inv.rows[i].server = -1
 	}
@@ -48,17 +51,26 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 				inv.readOnly.Add(i)
 			}
 		}
+		for i := listed.FirstItem; i < listed.FirstItem+listed.Items; i++ {
+			inv.rows[i] = row{server: n, hints: itemHints, tier: tool.Read}
+		}
 	}
 	return inv
 }
 
-// policyTool is what a rule can know of tool i.
+// itemHints are the hints of every prompt and resource: to get or to read one changes nothing,
+// and what it says may come from anywhere.
+var itemHints = tool.Annotations{
+	ReadOnlyHint: new(true), DestructiveHint: new(false), IdempotentHint: new(true), OpenWorldHint: new(true),
+}
+
+// policyTool is what a rule can know of item i.
 func (inv *inventory) policyTool(i int) policy.Tool {
 	r := &inv.rows[i]
 	return policy.Tool{ID: inv.snap.ID(i), Annotations: r.hints, Tier: r.tier}
 }
 
-// Inventory returns the tools and servers to check rules and toolsets with: those of the
+// Inventory returns the tools, other items and servers to check rules and toolsets with: those of the
 // catalog under cfg, which need not be the config that it was made with.
 func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, toolset.Universe) {
 	inv := newInventory(cfg, snap)
@@ -78,19 +90,20 @@ func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
 		out[i] = Server{Config: c}
 		if s, ok := snap.Server(c.Name); ok {
 			out[i].Outcome, out[i].First, out[i].Tools = s.Outcome, s.First, s.Tools
+			out[i].FirstItem, out[i].Items = s.FirstItem, s.Items
 		}
 	}
 	return out
 }
 
-// universe is what selection works on. Its tools have the numbers of the catalog.
+// universe is what selection works on. Its items have the numbers of the catalog.
 func (inv *inventory) universe(servers []Server) toolset.Universe {
 	u := toolset.Universe{
 		Tools:   make([]toolset.Tool, len(inv.rows)),
 		Servers: make([]toolset.Server, len(servers)),
 	}
 	for i := range inv.rows {
-		u.Tools[i] = toolset.Tool{ID: inv.snap.ID(i), ReadOnly: inv.readOnly.Has(i)}
+		u.Tools[i] = toolset.Tool{ID: inv.snap.ID(i), ReadOnly: inv.rows[i].tier == tool.Read}
 	}
 	for i, s := range servers {
 		status := s.Outcome.Status

@@ -30,7 +30,7 @@ type resolved struct {
 	servers   []Server
 	counts    Servers
 	bound     *toolset.Bound
-	decisions []decision // by tool
+	decisions []decision // by number
 	views     cache[*View]
 }
 
@@ -45,14 +45,14 @@ func resolve(in inputs, prev *resolved) *resolved {
 	r := &resolved{
 		inputs: in, inventory: prev.inventory, verdicts: prev.verdicts, decisions: prev.decisions,
 		servers: prev.servers, counts: prev.counts, bound: prev.bound,
-		views: cache[*View]{max: cacheSize(in.snap.Len())},
+		views: cache[*View]{max: cacheSize(in.snap.Items())},
 	}
 	tools := in.cfg != prev.cfg || in.snap.SHA256() != prev.snap.SHA256()
 	if tools {
 		r.inventory = newInventory(in.cfg, in.snap)
 	}
 	if tools || in.policy != prev.policy {
-		r.verdicts = &cache[*verdicts]{max: cacheSize(in.snap.Len())}
+		r.verdicts = &cache[*verdicts]{max: cacheSize(in.snap.Items())}
 	}
 	if tools || in.snap != prev.snap {
 		r.servers = r.inventory.servers(in.snap)
@@ -69,17 +69,23 @@ func resolve(in inputs, prev *resolved) *resolved {
 func (r *resolved) view(agent identity.Agent) *View {
 	key := agentKey(agent)
 	return r.views.get(key, func() *View {
-		v := &View{r: r, agent: agent, tools: tool.NewSet(len(r.inventory.rows))}
+		n := len(r.inventory.rows)
+		v := &View{r: r, agent: agent, tools: tool.NewSet(n), items: tool.NewSet(n)}
 		for _, s := range r.servers {
 			if slices.Contains(agent.Servers, "*") || slices.Contains(agent.Servers, s.Config.Name) {
 				v.servers = append(v.servers, s)
 				for i := range s.Tools {
 					v.tools.Add(s.First + i)
 				}
+				for i := range s.Items {
+					v.items.Add(s.FirstItem + i)
+				}
 			}
 		}
 		v.verdicts = r.verdicts.get(key, func() *verdicts {
-			return &verdicts{inventory: r.inventory, policy: r.policy, agent: agent, tools: v.tools}
+			all := slices.Clone(v.tools)
+			all.AddAll(v.items)
+			return &verdicts{inventory: r.inventory, policy: r.policy, agent: agent, items: all}
 		})
 		return v
 	})

@@ -9,19 +9,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// verdicts are what one policy says of the tools of one inventory, for one agent.
+// verdicts are what one policy says of the items of one inventory, for one agent.
 type verdicts struct {
 	inventory *inventory
 	policy    *policy.Policy // nil: unknown
 	agent     identity.Agent
-	tools     tool.Set // that the agent sees
+	items     tool.Set // that the agent sees, tools among them
 
 	mu  sync.Mutex
-	all []policy.Verdict // by tool number; nil: not all are worked out yet
+	all []policy.Verdict // by number; nil: not all are worked out yet
 	one map[int]policy.Verdict
 }
 
-// list returns the verdicts of all visible tools, by tool number.
+// list returns the verdicts of all visible items, by number.
 func (v *verdicts) list() []policy.Verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -30,7 +30,7 @@ func (v *verdicts) list() []policy.Verdict {
 	}
 	inv := v.inventory
 	v.all = make([]policy.Verdict, len(inv.rows))
-	tools, numbers := make([]policy.Tool, 0, v.tools.Len()), slices.Collect(v.tools.All())
+	tools, numbers := make([]policy.Tool, 0, v.items.Len()), slices.Collect(v.items.All())
 	for _, i := range numbers {
 		tools = append(tools, inv.policyTool(i))
 	}
@@ -41,7 +41,7 @@ func (v *verdicts) list() []policy.Verdict {
 	return v.all
 }
 
-// at returns the verdict of the visible tool i. The first call of a tool in a
+// at returns the verdict of the visible item i. The first call of a tool in a
 // new process does not wait for the verdicts of ten thousand others.
 func (v *verdicts) at(i int) policy.Verdict {
 	v.mu.Lock()

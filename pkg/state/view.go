@@ -13,24 +13,28 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
-// A View is a [State] as one agent may see it. Tools are named by their number in the
-// catalog; one that is not in [View.Tools] does not exist for this agent.
+// A View is a [State] as one agent may see it. Tools and other items are named by their number in
+// the catalog; one that is not in [View.Tools] or [View.Items] does not exist for this agent.
 // It is immutable and safe for concurrent use.
 type View struct {
 	r        *resolved // nil: there is nothing to see
 	agent    identity.Agent
 	servers  []Server // in scope
 	tools    tool.Set // of those servers
+	items    tool.Set // of those servers: prompts and resources
 	verdicts *verdicts
 
 	once     sync.Once
-	statuses []lock.Status // by number; of visible tools only
+	statuses []lock.Status // by number; of visible items only
 	callable tool.Set
 }
 
 // Tools returns the tools that exist for the agent: their server is configured and in the
 // agent's scope. It must not be changed.
 func (v *View) Tools() tool.Set { return v.tools }
+
+// Items returns the prompts and resources that exist for the agent. It must not be changed.
+func (v *View) Items() tool.Set { return v.items }
 
 // Callable returns those of [View.Tools] that are not locked, as of the state. It must not be
 // changed.
@@ -47,13 +51,13 @@ func (v *View) ReadOnly() tool.Set {
 	return v.r.inventory.readOnly
 }
 
-// Find returns the number of a visible tool.
+// Find returns the number of a visible tool, or another item.
 func (v *View) Find(id tool.ID) (int, bool) {
 	if v.r == nil {
 		return 0, false
 	}
 	i, ok := v.r.snap.Find(id)
-	return i, ok && v.tools.Has(i)
+	return i, ok && (v.tools.Has(i) || v.items.Has(i))
 }
 
 // Select returns what the request is offered of the view. The error is a [*toolset.Error].
@@ -64,17 +68,17 @@ func (v *View) Select(req toolset.Request) (toolset.Selection, error) {
 	return v.r.bound.Select(req, v.agent)
 }
 
-// ID returns the id of tool i.
+// ID returns the id of item i.
 func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
 
-// Tool returns tool i as the catalog holds it. What of it may be shown, its
+// Tool returns item i as the catalog holds it. What of it may be shown, its
 // status decides: see [View.Description].
 func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
 
-// Findings returns what a reviewer should see in tool i.
+// Findings returns what a reviewer should see in item i.
 func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
 
-// Record returns the approval record of tool i as of the state, without definitions; nil: there is
+// Record returns the approval record of item i as of the state, without definitions; nil: there is
 // none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
 // its UpdatedAt is zero then.
 func (v *View) Record(i int) *approval.Record {
@@ -82,7 +86,7 @@ func (v *View) Record(i int) *approval.Record {
 	return v.r.decided.Record(t.ID, t.Approval)
 }
 
-// ApprovalState returns the state of the approval record of tool i as of the state; "": there is
+// ApprovalState returns the state of the approval record of item i as of the state; "": there is
 // none.
 func (v *View) ApprovalState(i int) approval.State {
 	state, rev, _, ok := v.r.snap.Standing(i)
@@ -95,22 +99,22 @@ func (v *View) ApprovalState(i int) approval.State {
 	return state
 }
 
-// Server returns the server of the visible tool i.
+// Server returns the server of the visible item i.
 func (v *View) Server(i int) Server { return v.r.servers[v.r.inventory.rows[i].server] }
 
 // Servers returns the servers in the agent's scope, by name.
 func (v *View) Servers() []Server { return v.servers }
 
-// Hints returns the effective annotations of tool i: the server's, then the operator's.
+// Hints returns the effective annotations of item i: the server's, then the operator's.
 func (v *View) Hints(i int) tool.Annotations { return v.r.inventory.rows[i].hints }
 
-// Tier returns the tier of tool i, by its effective annotations.
+// Tier returns the tier of item i, by its effective annotations.
 func (v *View) Tier(i int) tool.Tier { return v.r.inventory.rows[i].tier }
 
-// Verdict returns what the operator's rules say of the visible tool i for this agent.
+// Verdict returns what the operator's rules say of the visible item i for this agent.
 func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
-// FactsAt returns what decides whether the visible tool i is callable, with the approval
+// FactsAt returns what decides whether the visible item i is callable, with the approval
 // record as it is in the store now; nil: there is none. A call decides by it, so that a
 // decision counts at once. What the store lost of what was known before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
@@ -119,14 +123,14 @@ func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 	return v.facts(i, v.Verdict(i), disabled, approved)
 }
 
-// known returns the approval record of tool i as far as it is held, nil if there is none, and what
+// known returns the approval record of item i as far as it is held, nil if there is none, and what
 // it is held against.
 func (v *View) known(i int) (*approval.Record, subject) {
 	t := v.r.snap.Tool(i)
 	return v.r.decided.Record(t.ID, t.Approval), v.r.inventory.subject(i, t)
 }
 
-// Said returns what the person who decided last about the visible tool i lets agents know while its
+// Said returns what the person who decided last about the visible item i lets agents know while its
 // status is s, in one line; "" if that is nothing. What was decided since the catalog was made is
 // held without any text, so nothing is said of it.
 func (v *View) Said(i int, s lock.Status) string {
@@ -154,13 +158,13 @@ func (v *View) facts(i int, verdict policy.Verdict, userDisabled, approved lock.
 	}
 }
 
-// Status returns why the visible tool i is locked, as of the state; [lock.None]: it is callable.
+// Status returns why the visible item i is locked, as of the state; [lock.None]: it is callable.
 func (v *View) Status(i int) lock.Status {
 	v.classify()
 	return v.statuses[i]
 }
 
-// classify works out the statuses of all visible tools, once.
+// classify works out the statuses of all visible items, once.
 func (v *View) classify() {
 	v.once.Do(func() {
 		if v.r == nil {
@@ -168,17 +172,22 @@ func (v *View) classify() {
 		}
 		verdicts := v.verdicts.list()
 		v.statuses, v.callable = make([]lock.Status, len(verdicts)), tool.NewSet(len(verdicts))
-		for i := range v.tools.All() {
+		status := func(i int) lock.Status {
 			d := &v.r.decisions[i]
-			v.statuses[i] = lock.Classify(v.facts(i, verdicts[i], d.userDisabled, d.approved))
-			if v.statuses[i] == lock.None {
+			return lock.Classify(v.facts(i, verdicts[i], d.userDisabled, d.approved))
+		}
+		for i := range v.tools.All() {
+			if v.statuses[i] = status(i); v.statuses[i] == lock.None {
 				v.callable.Add(i)
 			}
+		}
+		for i := range v.items.All() {
+			v.statuses[i] = status(i)
 		}
 	})
 }
 
-// Description returns the text of the visible tool i that an agent may read while
+// Description returns the text of the visible item i that an agent may read while
 // its status is s; "" if none may be.
 //
 // Text that was never approved is not shown: it may be instructions to the agent.
@@ -194,7 +203,7 @@ func (v *View) Description(i int, s lock.Status) string {
 		if len(d.last) == 0 {
 			return ""
 		}
-		last, err := tool.ReadDefinition(d.last)
+		last, err := tool.ReadItem(v.ID(i).Kind, d.last)
 		if err != nil {
 			return ""
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func FuzzParseID(f *testing.F) {
-	for _, s := range []string{"", ":", "a:b", "a:b:c", " : ", "\xff:\x00", "ａ：ｂ"} {
+	for _, s := range []string{"", ":", "a:b", "a:b:c", "a:prompt:b", "a:resource:c://d", "a:prompt:", " : ", "\xff:\x00", "ａ：ｂ"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -25,7 +25,8 @@ func FuzzParseID(f *testing.F) {
 		if len(id.Direct()) > 64 {
 			t.Errorf("Direct() of %q has %d bytes", in, len(id.Direct()))
 		}
-		if ids, cut := ParseDirect(id.Direct()); !cut && !slices.Contains(ids, id) {
+		ids, cut := ParseDirect(id.Direct())
+		if id.Kind = Tool; !cut && !slices.Contains(ids, id) {
 			t.Errorf("ParseDirect(%q) = %v, want %v among them", id.Direct(), ids, id)
 		}
 	})

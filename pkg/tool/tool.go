@@ -1,5 +1,6 @@
 // Package tool holds what a gateway knows of one tool: its id, its definition with
-// its hash, its tier, and the arguments that it wants repeated as headers.
+// its hash, its tier, and the arguments that it wants repeated as headers. Prompts and
+// resources, the other items that a server lists, have ids and definitions of the same form.
 //
 // A definition is kept as the bytes that the server sent. A gateway that parses
 // and prints JSON again rounds large integers, drops fields that it does not know
@@ -19,39 +20,10 @@ import (
 // maxDirect is the longest name that every MCP client takes.
 const maxDirect = 64
 
-// An ID names one tool of one server. Its text form is "server:tool"; the
-// first colon splits, so a server name has none.
-type ID struct {
-	Server string
-	Name   string
-}
-
-// ParseID reads "server:tool". The first colon splits and neither part may be
-// empty; nothing else is checked, so that an id that does not exist is
-// looked up and not found, whatever is wrong with it.
-func ParseID(s string) (ID, error) {
-	server, name, ok := strings.Cut(s, ":")
-	if !ok || server == "" || name == "" {
-		return ID{}, fmt.Errorf("tool id %q is not of the form server:tool", s)
-	}
-	return ID{server, name}, nil
-}
-
-// String returns "server:tool".
-func (id ID) String() string { return id.Server + ":" + id.Name }
-
-// Compare orders ids by their text form.
-func (id ID) Compare(other ID) int {
-	if id.Server == other.Server {
-		return strings.Compare(id.Name, other.Name)
-	}
-	return strings.Compare(id.String(), other.String())
-}
-
 // separator stands between server and tool in a name of direct mode.
 const separator = "__"
 
-// Direct returns the name that the tool has in direct mode: "server__tool". Some
+// Direct returns the name that the tool, or the prompt, has in direct mode: "server__tool". Some
 // clients break on the whole list if one name is over 64 bytes, so a longer one is
 // its first 55 bytes, "_", and the first 8 hex digits of the SHA-256 of "server:tool".
 func (id ID) Direct() string {
@@ -63,29 +35,31 @@ func (id ID) Direct() string {
 	return s[:55] + "_" + hex.EncodeToString(sum[:4])
 }
 
-// ParseDirect returns the ids whose name in direct mode is name, as far as it can be read:
-// one for each "__" in it. cut reports that it may also be the name of an id that is too
+// ParseDirect returns the ids of tools whose name in direct mode is name, as far as it can be
+// read: one for each "__" in it. cut reports that it may also be the name of an id that is too
 // long to be read out of it.
 func ParseDirect(name string) (ids []ID, cut bool) {
 	for i := range name {
 		if strings.HasPrefix(name[i:], separator) {
-			ids = append(ids, ID{name[:i], name[i+len(separator):]})
+			ids = append(ids, ID{Server: name[:i], Name: name[i+len(separator):]})
 		}
 	}
 	return ids, len(name) == maxDirect
 }
 
-// maxName is the longest tool name, in bytes.
+// maxName is the longest name of a tool or a prompt, in bytes.
 const maxName = 128
 
 // ValidName returns an error if s is not 1 to 128 of [A-Za-z0-9_.-], or is "." or "..". A
 // name is shown to agents before anybody approved it, so it may not carry a sentence; and
 // it stands in the paths where people decide, out of which those two lead.
-func ValidName(s string) error {
+func ValidName(s string) error { return validName(Tool, s) }
+
+func validName(k Kind, s string) error {
 	if s == "." || s == ".." {
-		return fmt.Errorf("tool name %q cannot be part of a URL's path", s)
+		return fmt.Errorf("%v name %q cannot be part of a URL's path", k, s)
 	}
-	return valid("tool name", s, "_.-")
+	return valid(k.String()+" name", s, "_.-")
 }
 
 // ValidGlob returns an error if pattern is empty, longer than 128 bytes, or holds a

@@ -18,6 +18,15 @@ func TestParseID(t *testing.T) {
 		{"a:b:c", tool.ID{Server: "a", Name: "b:c"}, true},
 		{"Ant Design:list", tool.ID{Server: "Ant Design", Name: "list"}, true},
 		{" a : b ", tool.ID{Server: " a ", Name: " b "}, true},
+		{"a:prompt:b", tool.ID{Server: "a", Name: "b", Kind: tool.Prompt}, true},
+		{"a:prompt:b:c", tool.ID{Server: "a", Name: "b:c", Kind: tool.Prompt}, true},
+		{"a:resource:file:///b", tool.ID{Server: "a", Name: "file:///b", Kind: tool.Resource}, true},
+		{"a:resource:prompt:b", tool.ID{Server: "a", Name: "prompt:b", Kind: tool.Resource}, true},
+		{"a:prompt", tool.ID{Server: "a", Name: "prompt"}, true},
+		{"a:prompts:b", tool.ID{Server: "a", Name: "prompts:b"}, true},
+		{"a:tool:b", tool.ID{Server: "a", Name: "tool:b"}, true},
+		{"a:prompt:", tool.ID{}, false},
+		{"a:resource:", tool.ID{}, false},
 		{"A:B", tool.ID{Server: "A", Name: "B"}, true},
 		{"", tool.ID{}, false},
 		{":", tool.ID{}, false},
@@ -37,7 +46,7 @@ func TestParseID(t *testing.T) {
 }
 
 func TestIDCompare(t *testing.T) {
-	ids := []tool.ID{{"b", "a"}, {"a-b", "a"}, {"a", "z"}, {"a", "b"}, {"ab", "a"}}
+	ids := []tool.ID{{"b", "a", ""}, {"a-b", "a", ""}, {"a", "z", ""}, {"a", "b", ""}, {"ab", "a", ""}, {"a", "b", "prompt"}, {"a", "prompt", ""}, {"a", "prompu", ""}, {"a", "u://a", "resource"}, {"a-b", "c", "prompt"}}
 	slices.SortFunc(ids, tool.ID.Compare)
 	var got []string
 	for _, id := range ids {
@@ -79,11 +88,11 @@ func TestDirect(t *testing.T) {
 func TestParseDirect(t *testing.T) {
 	long := strings.Repeat("n", 60)
 	for name, want := range map[string][]tool.ID{
-		"github__create_issue": {{"github", "create_issue"}},
-		"a__b__c":              {{"a", "b__c"}, {"a__b", "c"}},
-		"a___b":                {{"a", "_b"}, {"a_", "b"}},
+		"github__create_issue": {{Server: "github", Name: "create_issue"}},
+		"a__b__c":              {{Server: "a", Name: "b__c"}, {Server: "a__b", Name: "c"}},
+		"a___b":                {{Server: "a", Name: "_b"}, {Server: "a_", Name: "b"}},
 		"create_issue":         nil,
-		"ab__" + long:          {{"ab", long}},
+		"ab__" + long:          {{Server: "ab", Name: long}},
 	} {
 		ids, cut := tool.ParseDirect(name)
 		if !slices.Equal(ids, want) || cut != (len(name) == 64) {

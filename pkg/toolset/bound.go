@@ -18,9 +18,10 @@ type Bound struct {
 	byID      map[tool.ID]int
 	byName    map[string][]int // bare name → tools, in order
 	byServer  map[string]int
-	own       [][]int  // server → its tools
-	allLoaded bool     // every server is
-	readOnly  tool.Set // tools that are read-only
+	own       [][]int                // server → its tools and other items
+	kinds     map[tool.Kind]tool.Set // everything there is, by kind
+	allLoaded bool                   // every server is
+	readOnly  tool.Set               // tools that are read-only, and every other item
 
 	groups map[string]*group // by folded name
 	sorted []*group          // by name, without whole
@@ -34,8 +35,8 @@ type Bound struct {
 // A group is one toolset, or what several add up to.
 type group struct {
 	name    string
-	tools   tool.Set
-	pattern pattern // which tools that are not known yet would be in it
+	tools   tool.Set // and prompts and resources
+	pattern pattern  // which tools that are not known yet would be in it
 }
 
 func (g *group) join(other *group) {
@@ -85,6 +86,10 @@ func newBound(u Universe) *Bound {
 		byID: make(map[tool.ID]int, len(u.Tools)), byName: make(map[string][]int, len(u.Tools)), byServer: map[string]int{},
 		own: make([][]int, len(u.Servers)), readOnly: tool.NewSet(len(u.Tools)),
 	}
+	b.kinds = map[tool.Kind]tool.Set{}
+	for _, k := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
+		b.kinds[k] = tool.NewSet(len(u.Tools))
+	}
 	b.whole = b.newGroup(all)
 	b.whole.pattern.everything = true
 	b.groups = map[string]*group{all: b.whole}
@@ -100,7 +105,12 @@ func newBound(u Universe) *Bound {
 		b.own[server] = append(b.own[server], i)
 		b.whole.tools.Add(i)
 		b.byID[t.ID] = i
-		b.byName[t.ID.Name] = append(b.byName[t.ID.Name], i)
+		if set := b.kinds[t.ID.Kind]; set != nil {
+			set.Add(i)
+		}
+		if t.ID.Kind == tool.Tool {
+			b.byName[t.ID.Name] = append(b.byName[t.ID.Name], i)
+		}
 		if t.ReadOnly {
 			b.readOnly.Add(i)
 		}
@@ -134,6 +144,7 @@ func (b *Bound) addGroups(cfg *config.Config) {
 	slices.SortFunc(b.sorted, func(x, y *group) int { return strings.Compare(x.name, y.name) })
 }
 
+// addServer adds everything of a server.
 func (b *Bound) addServer(g *group, server int) {
 	g.pattern.servers = append(g.pattern.servers, server)
 	for _, i := range b.own[server] {
@@ -141,9 +152,22 @@ func (b *Bound) addServer(g *group, server int) {
 	}
 }
 
-// addEntry adds what "server:tool", "server:*" or a bare name of the config means to g. The
-// problem is what is wrong with it: "Unknown" or, for a bare name of several tools, which then
-// stands for none, "Ambiguous".
+// addGlob adds the items of a server that are of id's kind and match its name, and reports whether
+// there are any.
+func (b *Bound) addGlob(g *group, server int, id tool.ID) (found bool) {
+	g.pattern.servers = append(g.pattern.servers, server) // what else would match is not known
+	for _, i := range b.own[server] {
+		if own := b.tools[i].ID; own.Kind == id.Kind && tool.MatchGlob(id.Name, own.Name) {
+			g.tools.Add(i)
+			found = true
+		}
+	}
+	return found
+}
+
+// addEntry adds what "server:tool", "server:*" or a bare name of the config means to g, or the name
+// or glob of prompts or resources. The problem is what is wrong with it: "Unknown" or, for a bare
+// name of several tools, which then stands for none, "Ambiguous".
 func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	id, err := tool.ParseID(entry)
 	if err != nil {
@@ -163,15 +187,17 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	if !ok {
 		return "Unknown"
 	}
-	if id.Name == "*" {
-		b.addServer(g, server)
+	if id.IsGlob() {
+		if !b.addGlob(g, server, id) && id.Name != "*" && b.servers[server].Loaded {
+			return "Unknown"
+		}
 		return ""
 	}
 	if i, ok := b.byID[id]; ok {
 		g.tools.Add(i)
 		return ""
 	}
-	g.pattern.addNames(server, id.Name)
+	g.pattern.addNames(server, id.Key())
 	if b.servers[server].Loaded {
 		return "Unknown"
 	}

@@ -11,11 +11,12 @@ import (
 type pattern struct {
 	everything bool
 	servers    []int            // of which it means every tool
-	names      map[int][]string // bare names, by server
+	names      map[int][]string // [tool.ID.Key], by server
 	bare       []string         // bare names on any server
 }
 
-// matches reports whether p means the tool of that name, if the server should come to have it.
+// matches reports whether p means the tool of that name, or the item of that key, if the server should
+// come to have it.
 func (p pattern) matches(server int, name string) bool {
 	names, limited := p.limited(server)
 	return !limited || slices.Contains(names, name)
@@ -60,5 +61,10 @@ func matchAll(server int, name string, patterns []pattern) bool {
 	return !slices.ContainsFunc(patterns, func(p pattern) bool { return !p.matches(server, name) })
 }
 
-// possible reports whether a server can have a tool of that name.
-func possible(name string) bool { return tool.ValidName(name) == nil }
+// possible reports whether a server can have an item of that name.
+func possible(id tool.ID) bool {
+	if id.Kind == tool.Resource {
+		return tool.ValidURI(id.Name) == nil
+	}
+	return tool.ValidName(id.Name) == nil
+}

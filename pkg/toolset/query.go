@@ -108,19 +108,19 @@ func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 	b := q.bound
 	id, err := tool.ParseID(name)
 	if err != nil {
-		if !possible(name) {
+		if !possible(tool.ID{Name: name}) {
 			return nil, -1, ""
 		}
 		return b.byName[name], -1, name
 	}
 	server, ok := b.byServer[id.Server]
-	if !ok || !possible(id.Name) {
+	if !ok || !possible(id) {
 		return nil, -1, ""
 	}
 	if n, ok := b.byID[id]; ok {
-		return []int{n}, server, id.Name
+		return []int{n}, server, id.Key()
 	}
-	return nil, server, id.Name
+	return nil, server, id.Key()
 }
 
 // unresolved reports whether a tool of that name may show up once its server has loaded, on
@@ -205,7 +205,7 @@ func (q *query) existingToolsets() string {
 }
 
 func (q *query) existingTools() string {
-	names := q.ids(slices.Collect(q.view.visible.All()))
+	names := q.ids(slices.Collect(q.view.visible.Intersect(q.bound.kinds[tool.Tool]).All()))
 	if len(names) == 0 {
 		return "No tool exists"
 	}

@@ -14,10 +14,13 @@ const noToolsLeft = "No tools left"
 // retryAfter is when to ask again for servers that did not say.
 const retryAfter = 30 * time.Second
 
-// A Selection is the set of tools that one request is offered. Those that the operator
-// denies are in it: they are shown as locked.
+// A Selection is what one request is offered. What the operator denies is in it: it is shown as
+// locked.
 type Selection struct {
-	Tools   tool.Set // by their numbers in the universe
+	Tools     tool.Set // by their numbers in the universe
+	Prompts   tool.Set
+	Resources tool.Set // with templates
+
 	Ignored []string // names that Prefer: handling=lenient dropped, sorted
 
 	bound    *Bound
@@ -25,12 +28,15 @@ type Selection struct {
 	patterns []pattern // what a tool must match to be offered
 }
 
-// HasServer reports whether a server exists for this request: one of its tools is
-// offered, or one could be as soon as its tools are known.
+// HasServer reports whether a server exists for this request: one of its tools, prompts or resources
+// is offered, or one could be as soon as they are known.
 func (s Selection) HasServer(name string) bool {
 	server, ok := s.server(name)
-	return ok && (slices.ContainsFunc(s.bound.own[server], s.Tools.Has) || s.bound.incomplete(server) && overlap(server, s.patterns))
+	return ok && (slices.ContainsFunc(s.bound.own[server], s.has) || s.bound.incomplete(server) && overlap(server, s.patterns))
 }
+
+// has reports whether item i is offered.
+func (s Selection) has(i int) bool { return s.Tools.Has(i) || s.Prompts.Has(i) || s.Resources.Has(i) }
 
 // ServerToolsets returns the toolsets that a server belongs to, sorted, as far as they exist
 // for the agent, whatever the request selects.
@@ -77,7 +83,8 @@ func (b *Bound) Select(req Request, agent identity.Agent) (Selection, error) {
 	}
 	slices.Sort(q.ignored)
 	s := Selection{
-		Tools: asked.tools, Ignored: slices.Compact(q.ignored), bound: b, view: q.view,
+		Tools: asked.tools.Intersect(b.kinds[tool.Tool]), Ignored: slices.Compact(q.ignored), bound: b, view: q.view,
+		Prompts: asked.tools.Intersect(b.kinds[tool.Prompt]), Resources: asked.tools.Intersect(b.kinds[tool.Resource]),
 		patterns: append(slices.Clone(q.view.patterns), within.pattern, asked.pattern),
 	}
 	if asked.tools.Len() == 0 && req.narrows() {
@@ -122,7 +129,7 @@ func (s Selection) nothing() *Error {
 // A view is what exists for one agent.
 type view struct {
 	scope    []bool    // servers that it may see
-	known    tool.Set  // tools of those, inside the agent's own toolsets
+	known    tool.Set  // tools and other items of those, inside the agent's own toolsets
 	visible  tool.Set  // of these, what the operator offers
 	patterns []pattern // what a tool must match to become visible; the operator's first
 }

@@ -22,14 +22,14 @@ const (
 	standard = "default"
 )
 
-// A Universe is every tool of the catalog and every server of the config.
-// A tool's number is its index in Tools.
+// A Universe is every tool of the catalog, with prompts and resources, and every server of the config.
+// The number of each is its index in Tools.
 type Universe struct {
 	Tools   []Tool
 	Servers []Server
 }
 
-// A Tool is what selection needs to know of a tool.
+// A Tool is what selection needs to know of a tool, a prompt or a resource.
 type Tool struct {
 	ID       tool.ID
 	ReadOnly bool // by its effective annotations

@@ -102,7 +102,7 @@ func (m *Mem) Records(ctx context.Context, server string) ([]approval.Record, er
 			all = append(all, clone(r))
 		}
 	}
-	slices.SortFunc(all, func(a, b approval.Record) int { return strings.Compare(a.Tool, b.Tool) })
+	slices.SortFunc(all, func(a, b approval.Record) int { return a.ID().Compare(b.ID()) })
 	return all, nil
 }
 
