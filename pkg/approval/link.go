@@ -6,11 +6,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Link returns the address of the page where a person decides about a tool, below the
-// gateway's own address; "" if base is.
+// Link returns the address of the page where a person decides about an item, below the
+// gateway's own address; "" if base is. The page of a resource is named by the SHA-256 of its URI.
 func Link(base string, id tool.ID) string {
 	if base == "" {
 		return ""
 	}
-	return base + "/admin/tools/" + url.PathEscape(id.Server) + "/" + url.PathEscape(id.Name)
+	name := id.Name
+	if id.Kind == tool.Resource {
+		name = id.Sum()
+	}
+	return base + "/admin/" + id.Kind.String() + "s/" + url.PathEscape(id.Server) + "/" + url.PathEscape(name)
 }
