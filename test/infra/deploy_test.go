@@ -79,6 +79,7 @@ func TestDeployedStack(t *testing.T) {
 	if text, refused := s.call(again, "call_tool_write", call); refused || text != "send_mail" {
 		t.Errorf("after a second deploy the call answers %s", text)
 	}
+	s.checkStreaming(parameters+"MemorySize=512", call)
 	var audit struct {
 		Entries []struct{ Action, Actor string }
 	}
@@ -104,6 +105,29 @@ func (s *stack) describe() string {
 		s.t.Fatalf("DescribeStacks: %d %s (%v)", answer.StatusCode, body, err)
 	}
 	return string(body)
+}
+
+// checkStreaming moves the gateway to a Function URL.
+func (s *stack) checkStreaming(parameters string, call map[string]any) {
+	s.t.Helper()
+	api := s.outputs["AdminUrl"]
+	s.deploy(parameters + " Streaming=url")
+	url := s.outputs["McpUrl"]
+	if !strings.Contains(url, ".lambda-url.") || !strings.Contains(s.outputs["ClientConfig"], url) || s.outputs["AdminUrl"] != api {
+		s.t.Fatalf("with Streaming=url the outputs are %v", s.outputs)
+	}
+	agent := s.client(s.t.Context())
+	defer agent.Close()
+	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
+		s.t.Errorf("through the Function URL the call answers %s", text)
+	}
+	read := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
+	if text, refused := s.call(agent, "call_tool_read", read); !refused || !strings.Contains(text, api+"/tools/mail/read_mail") {
+		s.t.Errorf("the link does not lead to the API: %s", text)
+	}
+	if a := s.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); a.Status != http.StatusNotFound {
+		s.t.Errorf("the API still answers /mcp: %d %s", a.Status, a.Body)
+	}
 }
 
 // checkPath checks the address that `make local-deploy` prints, for clients that set no host.

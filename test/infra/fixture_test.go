@@ -96,11 +96,11 @@ func (s *stack) deploy(parameters string) {
 	s.Client = agenttest.Client{T: s.t, URL: strings.TrimSuffix(s.outputs["AdminUrl"], "/admin"), Transport: s, Admin: adminToken.Reveal()}
 }
 
-// RoundTrip implements [http.RoundTripper]: an emulated API is told by its host, whose
-// name not every machine resolves.
+// RoundTrip implements [http.RoundTripper]: an emulated API or Function URL is told by its host,
+// whose name not every machine resolves.
 func (s *stack) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Host = strings.TrimPrefix(strings.TrimSuffix(s.outputs["McpUrl"], "/mcp"), "http://")
+	r.Host = r.URL.Host
 	r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(s.endpoint, "http://")
 	return http.DefaultTransport.RoundTrip(r)
 }

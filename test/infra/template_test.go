@@ -14,12 +14,24 @@ import (
 
 // A template is CloudFormation as the SAM translator makes it of template.yaml.
 type template struct {
-	Resources map[string]resource
+	Parameters map[string]struct{ Default any }
+	Conditions map[string]any
+	Resources  map[string]resource
+	Outputs    map[string]struct{ Value any }
 }
 
 type resource struct {
 	Type       string
+	Condition  string
 	Properties map[string]any
+}
+
+// only says under which condition the resource is made, if there is one.
+func (r resource) only() string {
+	if r.Condition == "" {
+		return ""
+	}
+	return "only if " + r.Condition + ", "
 }
 
 func expand(t *testing.T) template {
@@ -48,7 +60,7 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 	var b strings.Builder
 	for _, name := range x.of("AWS::Lambda::Function") {
 		p := x.Resources[name].Properties
-		fmt.Fprintf(&b, "function %s: %s, %v s, at most %s, role %s\n", name, p["Runtime"], p["Timeout"], text(p["ReservedConcurrentExecutions"]), text(p["Role"]))
+		fmt.Fprintf(&b, "function %s: %s, %s s, at most %s, role %s\n", name, p["Runtime"], text(p["Timeout"]), text(p["ReservedConcurrentExecutions"]), text(p["Role"]))
 	}
 	for _, name := range x.of("AWS::IAM::Role") {
 		fmt.Fprintf(&b, "\nrole %s, for %s\n", name, principal(x.Resources[name]))
@@ -64,7 +76,7 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 			auth = "NONE"
 		}
 		target := strings.TrimSuffix(strings.TrimPrefix(text(p["Target"]), "integrations/${"), "}")
-		fmt.Fprintf(&b, "route %s: %s, authorization %s\n", p["RouteKey"], text(x.Resources[target].Properties["IntegrationUri"]), text(auth))
+		fmt.Fprintf(&b, "%sroute %s: %s, authorization %s\n", x.Resources[name].only(), p["RouteKey"], text(x.Resources[target].Properties["IntegrationUri"]), text(auth))
 	}
 	for _, name := range x.of("AWS::Events::Rule") {
 		p := x.Resources[name].Properties
@@ -72,7 +84,7 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 	}
 	for _, name := range x.of("AWS::Lambda::Permission") {
 		p := x.Resources[name].Properties
-		fmt.Fprintf(&b, "permission %s: %s on %s from %s\n", text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
+		fmt.Fprintf(&b, "%spermission %s: %s on %s from %s\n", x.Resources[name].only(), text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
 	}
 	golden.Check(t, "testdata/template.txt", b.String())
 }
@@ -158,6 +170,8 @@ func text(v any) string {
 		return ""
 	case string:
 		return v
+	case float64:
+		return fmt.Sprint(v)
 	case []any:
 		parts := make([]string, len(v))
 		for i, e := range v {

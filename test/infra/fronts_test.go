@@ -1,0 +1,108 @@
+package infra
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/golden"
+)
+
+// What is made, and which addresses everybody is told, pinned for each front.
+func TestFronts(t *testing.T) {
+	x := expand(t)
+	var b strings.Builder
+	for _, values := range []map[string]string{
+		{"AuthMode": "token"},
+		{"AuthMode": "jwt", "BaseUrl": "https://own"},
+		{"AuthMode": "jwt", "Streaming": "url"},
+		{"AuthMode": "jwt", "Streaming": "url", "BaseUrl": "https://own", "AdminUrl": "https://desk"},
+		{"AuthMode": "jwt,token", "Streaming": "url", "Audience": "api://gate", "ReserveConcurrency": "false"},
+		{"AuthMode": "iam", "Streaming": "url", "StreamConcurrency": "7"},
+	} {
+		d := x.deployed(t, values)
+		for i, name := range slices.Sorted(maps.Keys(values)) {
+			b.WriteString(map[bool]string{true: "## ", false: " "}[i == 0] + name + "=" + values[name])
+		}
+		b.WriteString("\n")
+		for _, name := range slices.Sorted(maps.Keys(x.Resources)) {
+			if x.Resources[name].Condition != "" && d.has(name) {
+				fmt.Fprintf(&b, "made: %s\n", name)
+			}
+		}
+		mcp := x.Resources["McpFunction"].Properties
+		fmt.Fprintf(&b, "mcp: %s s, reserved %q\n", d.text(mcp["Timeout"]), d.text(mcp["ReservedConcurrentExecutions"]))
+		if d.has("McpFunctionUrl") {
+			url := x.Resources["McpFunctionUrl"].Properties
+			fmt.Fprintf(&b, "url: %s of %s, signed by %s\n", d.text(url["InvokeMode"]), d.text(url["TargetFunctionArn"]), d.text(url["AuthType"]))
+		}
+		for _, function := range []string{"McpFunction", "SyncFunction", "AdminFunction"} {
+			env := x.Resources[function].Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+			for _, name := range []string{"STREAMING", "BASE_URL", "ADMIN_URL", "AUDIENCE", "SEAL_KEY"} {
+				if v, ok := env["PORTCULLIS_"+name]; ok {
+					fmt.Fprintf(&b, "%s: %s = %s\n", function, name, d.text(v))
+				}
+			}
+		}
+		for _, name := range []string{"McpUrl", "AdminUrl", "ClientConfig"} {
+			fmt.Fprintf(&b, "output %s: %s\n", name, d.text(x.Outputs[name].Value))
+		}
+		nested := x.Resources["Observability"].Properties["Parameters"].(map[string]any)
+		fmt.Fprintf(&b, "alarms: streaming %s, slow at %s ms\n\n", d.text(nested["Streaming"]), d.text(nested["LatencyLimit"]))
+	}
+	golden.Check(t, "testdata/fronts.txt", b.String())
+}
+
+// CloudFormation refuses resources that need each other, as a function would that had its own URL
+// in its environment.
+func TestNoCircle(t *testing.T) {
+	x := expand(t)
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var visit func(name string, path []string)
+	visit = func(name string, path []string) {
+		path = append(path, name)
+		switch state[name] {
+		case visiting:
+			t.Fatalf("a circle: %s", strings.Join(path, " → "))
+		case done:
+			return
+		}
+		state[name] = visiting
+		for next := range x.needs(x.Resources[name].Properties) {
+			visit(next, path)
+		}
+		state[name] = done
+	}
+	for name := range x.Resources {
+		visit(name, nil)
+	}
+	if len(x.needs(x.Resources["AdminFunction"].Properties)) < 4 {
+		t.Error("next to nothing is found that a function needs: the search is broken")
+	}
+}
+
+// A Function URL that asks for no signature lets everybody in only together with both permissions,
+// and the second must not let anybody in by another way.
+func TestUrlPermissions(t *testing.T) {
+	x := expand(t)
+	for name, want := range map[string]string{
+		"McpUrlPermission":       "lambda:InvokeFunctionUrl by *, auth NONE, by way of the URL ",
+		"McpUrlInvokePermission": "lambda:InvokeFunction by *, auth , by way of the URL true",
+	} {
+		p := x.Resources[name].Properties
+		if got := fmt.Sprintf("%s by %s, auth %s, by way of the URL %s", p["Action"], p["Principal"], text(p["FunctionUrlAuthType"]), x.deployed(t, nil).text(p["InvokedViaFunctionUrl"])); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		for mode, made := range map[string]bool{"token": true, "none": true, "iam": false} {
+			if d := x.deployed(t, map[string]string{"AuthMode": mode, "Streaming": "url"}); d.has(name) != made {
+				t.Errorf("%s: with AuthMode=%s it is made: %v", name, mode, !made)
+			}
+			if x.deployed(t, map[string]string{"AuthMode": mode}).has(name) {
+				t.Errorf("%s is made without a URL", name)
+			}
+		}
+	}
+}
