@@ -33,6 +33,7 @@ func (r Record) Check() error {
 		c.text(r.Kind.String(), r.Tool, 1, MaxName)
 	case tool.Resource:
 		c.text("URI", r.Tool, 1, tool.MaxURI)
+		c.text("URI, as JSON has it,", escaped(r.Tool), 1, tool.MaxURI*3/2)
 	default:
 		c = append(c, fmt.Errorf("kind %q is not known", r.Kind))
 	}

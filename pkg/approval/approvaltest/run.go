@@ -53,6 +53,9 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"audit goes on after a place", auditPages},
 		{"audit carries the line whole, with its rev", auditWhole},
 		{"audit is written with the record or not at all", auditAtomic},
+		{"prompts and resources have records of their own", items},
+		{"prompts and resources have audit lines of their own", itemLines},
+		{"a feed tells prompts and resources from tools", itemFeed},
 		{"an ended context stores nothing", endedContext},
 		{"a baseline is remembered by identity and kind", baseline},
 	} {
@@ -80,7 +83,7 @@ func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext f
 					t.Fatalf("Put whose answer was lost: %v", err)
 				}
 				want.Rev++
-				want.Format, want.UpdatedAt = approval.Format, got.UpdatedAt
+				want.Format, want.UpdatedAt = 2, got.UpdatedAt
 				same(t, "Put", got, want)
 				same(t, "Get", get(t, s, id), want)
 			}
@@ -107,7 +110,7 @@ var start = time.Date(2026, 3, 14, 15, 9, 26, 535897932, time.UTC)
 // record returns a record with every field set, not stored yet.
 func record(id tool.ID) approval.Record {
 	return approval.Record{
-		Server: id.Server, Tool: id.Name, URL: "https://mcp.example.com/mcp",
+		Server: id.Server, Tool: id.Name, Kind: id.Kind, URL: "https://mcp.example.com/mcp",
 		State: approval.Changed, Disabled: true,
 		ApprovedHash: "aa11", CurrentHash: "bb22",
 		Approved: json.RawMessage(`{"name":"a"}`), Current: json.RawMessage(`{"name":"a","description":"b"}`),
@@ -134,7 +137,7 @@ func record(id tool.ID) approval.Record {
 
 func entry(r approval.Record, action string) *approval.Entry {
 	return &approval.Entry{
-		Server: r.Server, Tool: r.Tool, Actor: "ada", Action: action,
+		Server: r.Server, Tool: r.Tool, Kind: r.Kind, Actor: "ada", Action: action,
 		Hash: r.CurrentHash, Note: "seen in review", At: start,
 	}
 }
@@ -275,6 +278,8 @@ func oddNames(t *testing.T, s approval.Store) {
 		{Server: "a", Name: "b"}, {Server: "a", Name: "B"}, {Server: "a", Name: "b:c"}, {Server: "a", Name: "a:b"},
 		{Server: "a", Name: "BASELINE"}, {Server: "a#b", Name: "c"}, {Server: "a", Name: "#b"}, {Server: "SRV#a", Name: "TOOL#b"},
 		{Server: "a/b", Name: "../c"}, {Server: " ", Name: " "}, {Server: "a", Name: "b "}, {Server: "été", Name: "工具"},
+		{Server: "a", Name: "b", Kind: tool.Prompt}, {Server: "a", Name: "b", Kind: tool.Resource}, {Server: "a", Name: "TOOL#b", Kind: tool.Prompt},
+		{Server: "a#b", Name: "c", Kind: tool.Resource}, {Server: "été", Name: "x:/\x00工具#", Kind: tool.Resource}, {Server: "🏰", Name: "\x00", Kind: tool.Prompt},
 		{Server: "e\u0301te\u0301", Name: "工具"}, {Server: "🏰", Name: "\x00"}, {Server: "a", Name: "\x00b"}, {Server: "a%2F", Name: "*?[]\"'\\"},
 	}
 	for _, id := range ids {
@@ -292,7 +297,7 @@ func oddNames(t *testing.T, s approval.Store) {
 		}
 		found := false
 		for _, e := range lines {
-			found = found || e.Tool == id.Name
+			found = found || e.ID() == id
 			if e.Server != id.Server {
 				t.Errorf("Audit(%q) has a line of %q", id.Server, e.Server)
 			}

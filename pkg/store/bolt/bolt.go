@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -42,6 +43,11 @@ var _ approval.Store = (*Store)(nil)
 var (
 	records   = []byte("records")   // "server:tool" → stored
 	decisions = []byte("decisions") // DecidedAt, 8 bytes of nanoseconds, and "server:tool" → nothing
+
+	// The same of prompts and resources, by their ids, apart from what earlier programs read.
+	itemRecords   = []byte("item_records")
+	itemDecisions = []byte("item_decisions")
+
 	audit     = []byte("audit")     // server → 8 bytes of nanoseconds, tool → Entry
 	baselines = []byte("baselines") // server → Baseline, of an earlier version
 	firsts    = []byte("firsts")    // approval.BaselineKey → Baseline
@@ -75,7 +81,7 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 		return nil, err
 	}
 	err = s.update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{records, decisions, audit, baselines, firsts, tokens, tokenUses, logins} {
+		for _, name := range [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}
@@ -99,7 +105,7 @@ func (s *Store) Close() error { return s.close() }
 func (s *Store) Get(ctx context.Context, id tool.ID) (r approval.Record, err error) {
 	defer store.Wrap(&err, "get approval %q", id)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		r, err = get(tx, id.String())
+		r, err = get(tx, id)
 		return err
 	})
 	return r, err
@@ -113,16 +119,19 @@ func (s *Store) Records(ctx context.Context, server string) (all []approval.Reco
 	defer store.Wrap(&err, "approvals of %q", server)
 	prefix := []byte(tool.ID{Server: server}.String())
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		c := tx.Bucket(records).Cursor()
-		for id, data := c.Seek(prefix); bytes.HasPrefix(id, prefix); id, data = c.Next() {
-			r, err := decode(data)
-			if err != nil {
-				return fmt.Errorf("%q: %w", id, err)
+		for _, bucket := range [][]byte{records, itemRecords} {
+			c := tx.Bucket(bucket).Cursor()
+			for id, data := c.Seek(prefix); bytes.HasPrefix(id, prefix); id, data = c.Next() {
+				r, err := decode(data)
+				if err != nil {
+					return fmt.Errorf("%q: %w", id, err)
+				}
+				all = append(all, r)
 			}
-			all = append(all, r)
 		}
 		return nil
 	})
+	slices.SortFunc(all, func(a, b approval.Record) int { return a.ID().Compare(b.ID()) })
 	return all, err
 }
 
@@ -133,17 +142,19 @@ func (s *Store) Changes(ctx context.Context, since time.Time, after string) (dec
 		return nil, "", fmt.Errorf("no page after %q", after)
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		c := tx.Bucket(decisions).Cursor()
-		for key, _ := c.Seek(timeKey(since)); key != nil; key, _ = c.Next() {
-			id := string(key[timeSize:])
-			r, err := get(tx, id)
-			if err != nil {
-				return fmt.Errorf("%q: %w", id, err)
+		for _, of := range [][2][]byte{{decisions, records}, {itemDecisions, itemRecords}} {
+			c, held := tx.Bucket(of[0]).Cursor(), tx.Bucket(of[1])
+			for key, _ := c.Seek(timeKey(since)); key != nil; key, _ = c.Next() {
+				r, err := find(held, key[timeSize:])
+				if err != nil {
+					return fmt.Errorf("%q: %w", key[timeSize:], err)
+				}
+				decided = append(decided, r.Decision())
 			}
-			decided = append(decided, r.Decision())
 		}
 		return nil
 	})
+	slices.SortStableFunc(decided, func(a, b approval.Decision) int { return a.DecidedAt.Compare(b.DecidedAt) })
 	return decided, "", err
 }
 
@@ -154,7 +165,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		return next, err
 	}
 	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
-		held, err := get(tx, r.ID().String())
+		held, err := get(tx, r.ID())
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {
 			return err
 		}
@@ -195,7 +206,7 @@ func put(tx *bbolt.Tx, r approval.Record) error {
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(records).Put([]byte(r.ID().String()), data)
+	return recordsOf(tx, r.Kind).Put([]byte(r.ID().String()), data)
 }
 
 // move updates the entry of the record among the decisions.
@@ -204,6 +215,9 @@ func move(tx *bbolt.Tx, before, now approval.Record) error {
 		return nil
 	}
 	b := tx.Bucket(decisions)
+	if now.Kind != tool.Tool {
+		b = tx.Bucket(itemDecisions)
+	}
 	if !before.DecidedAt.IsZero() {
 		if err := b.Delete(decisionKey(before)); err != nil {
 			return err
@@ -216,8 +230,21 @@ func move(tx *bbolt.Tx, before, now approval.Record) error {
 }
 
 // get returns the record with the id, or [approval.ErrNotFound].
-func get(tx *bbolt.Tx, id string) (approval.Record, error) {
-	data := tx.Bucket(records).Get([]byte(id))
+func get(tx *bbolt.Tx, id tool.ID) (approval.Record, error) {
+	return find(recordsOf(tx, id.Kind), []byte(id.String()))
+}
+
+// recordsOf returns the bucket of the records of a kind.
+func recordsOf(tx *bbolt.Tx, k tool.Kind) *bbolt.Bucket {
+	if k == tool.Tool {
+		return tx.Bucket(records)
+	}
+	return tx.Bucket(itemRecords)
+}
+
+// find returns the record with the key, or [approval.ErrNotFound].
+func find(b *bbolt.Bucket, id []byte) (approval.Record, error) {
+	data := b.Get(id)
 	if data == nil {
 		return approval.Record{}, approval.ErrNotFound
 	}

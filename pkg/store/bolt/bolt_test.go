@@ -110,6 +110,37 @@ func TestReopen(t *testing.T) {
 	}
 }
 
+// An earlier program reads the buckets of tools alone, and would take whatever is in them for tools.
+func TestItemsApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	s := open(t, path, nil)
+	for _, kind := range []tool.Kind{tool.Prompt, tool.Resource} {
+		r := approval.Record{Server: "s", Tool: "t", Kind: kind, State: approval.Approved, DecidedAt: time.Now()}
+		if _, err := s.Put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bbolt.Tx) error {
+		for name, want := range map[string]int{"records": 0, "decisions": 0, "item_records": 2, "item_decisions": 2} {
+			if n := tx.Bucket([]byte(name)).Stats().KeyN; n != want {
+				t.Errorf("%s has %d keys, want %d", name, n, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestOpenLockedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "approvals.db")
 	holder := exec.CommandContext(t.Context(), os.Args[0])

@@ -2,6 +2,8 @@
 //
 //	PK              SK                       what
 //	SRV#<server>    TOOL#<tool>              a record; a decided one also in the index "decisions"
+//	SRV#<server>    PROMPT#<prompt>          the same of a prompt
+//	SRV#<server>    RES#<SHA-256 of the URI> the same of a resource, or a template
 //	BASE#<hash>     <kind>                   when the first list of a server was taken, by its identity
 //	SRV#<server>    BASELINE                 the same by its name, of an earlier version
 //	AUDIT#<server>  <time>#<tool>            who did what
@@ -81,11 +83,14 @@ func (s *Store) Peek(ctx context.Context, id tool.ID) (r approval.Record, err er
 // Records implements [approval.Store].
 func (s *Store) Records(ctx context.Context, server string) (all []approval.Record, err error) {
 	defer store.Wrap(&err, "approvals of %q", server)
-	return query(ctx, s, &dynamodb.QueryInput{
-		KeyConditionExpression:    aws.String("PK = :pk AND begins_with(SK, :tool)"),
-		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":tool": text(recordSK)},
+	// One query reads all kinds: from the first key of a prompt to just after the last of a tool.
+	all, err = query(ctx, s, &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("PK = :pk AND SK BETWEEN :from AND :to"),
+		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":from": text(promptSK), ":to": text("TOOL$")},
 		ConsistentRead:            aws.Bool(true),
 	}, decode)
+	slices.SortFunc(all, func(a, b approval.Record) int { return a.ID().Compare(b.ID()) })
+	return all, err
 }
 
 // Changes implements [approval.Store].

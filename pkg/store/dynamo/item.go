@@ -19,10 +19,15 @@ import (
 
 // The keys of a record, and the one partition of the decisions. That is named as in the index
 // "feed" of earlier programs, so that one which still runs during a deploy sees new decisions too.
+//
+// Prompts and resources have sort keys of their own, which such a program does not ask for. If it
+// meets one among the decisions it reads none of them, and what it holds runs out.
 const (
-	recordPK = "SRV#"
-	recordSK = "TOOL#"
-	feedKey  = "records"
+	recordPK   = "SRV#"
+	recordSK   = "TOOL#"
+	promptSK   = "PROMPT#"
+	resourceSK = "RES#" // and the SHA-256 of the URI, which may be longer than a key
+	feedKey    = "records"
 )
 
 // encode returns the write of a record. It sets attributes one by one: those of a newer program
@@ -104,22 +109,40 @@ func decode(it item) (r approval.Record, err error) {
 
 // decodeDecision returns the decision of an item of the index.
 func decodeDecision(it item) (approval.Decision, error) {
-	server, isRecord := strings.CutPrefix(textOf(it["PK"]), recordPK)
-	name, isTool := strings.CutPrefix(textOf(it["SK"]), recordSK)
+	id, isRecord := idOf(it)
 	at, timeErr := time.Parse(timeLayout, textOf(it["decided_at"]))
 	rev, revErr := numberOf(it["rev"])
 	disabled, isBool := it["disabled"].(*types.AttributeValueMemberBOOL)
-	if err := errors.Join(timeErr, revErr); err != nil || !isRecord || !isTool || !isBool {
+	if err := errors.Join(timeErr, revErr); err != nil || !isRecord || !isBool {
 		return approval.Decision{}, broken(it, errors.Join(errors.New("it is no decision"), err))
 	}
 	d := approval.Decision{
-		ID: tool.ID{Server: server, Name: name}, Rev: rev, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
+		ID: id, Rev: rev, State: approval.State(textOf(it["state"])), Disabled: disabled.Value,
 		ApprovedHash: tool.Hash(textOf(it["approved_hash"])), CurrentHash: tool.Hash(textOf(it["current_hash"])), DecidedAt: at,
 	}
 	if !decodeVerdicts(it["blocked"], &d) {
 		return approval.Decision{}, broken(it, errors.New("what is blocked cannot be read"))
 	}
 	return d, nil
+}
+
+// idOf returns the id of the record in an item of the index; ok is false if it is none.
+func idOf(it item) (id tool.ID, ok bool) {
+	if id.Server, ok = strings.CutPrefix(textOf(it["PK"]), recordPK); !ok {
+		return tool.ID{}, false
+	}
+	sk := textOf(it["SK"])
+	if id.Name, ok = strings.CutPrefix(sk, recordSK); ok {
+		return id, true
+	}
+	if id.Name, ok = strings.CutPrefix(sk, promptSK); ok {
+		id.Kind = tool.Prompt
+		return id, true
+	}
+	if verdicts, isMap := it["blocked"].(*types.AttributeValueMemberM); isMap {
+		id.Name, id.Kind = textOf(verdicts.Value["uri"]), tool.Resource
+	}
+	return id, sk == resourceSK+id.Sum()
 }
 
 // decodeVerdicts reads what encodeVerdicts wrote; nil is the attribute of an item that has none.
@@ -155,6 +178,9 @@ func encodeVerdicts(d approval.Decision) types.AttributeValue {
 	}
 	if d.Endorsed != "" {
 		verdicts["endorsed"] = text(string(d.Endorsed))
+	}
+	if d.ID.Kind == tool.Resource { // of which the key has the hash alone
+		verdicts["uri"] = text(d.ID.Name)
 	}
 	if len(verdicts) == 0 {
 		return nil
@@ -210,7 +236,14 @@ func decodeMark(mark string) (item, error) {
 }
 
 func recordKey(id tool.ID) item {
-	return item{"PK": text(recordPK + id.Server), "SK": text(recordSK + id.Name)}
+	sk := recordSK + id.Name
+	switch id.Kind {
+	case tool.Prompt:
+		sk = promptSK + id.Name
+	case tool.Resource:
+		sk = resourceSK + id.Sum()
+	}
+	return item{"PK": text(recordPK + id.Server), "SK": text(sk)}
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

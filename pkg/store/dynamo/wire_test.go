@@ -411,17 +411,36 @@ func TestLargestItem(t *testing.T) {
 		w.answer = func(string, request) (int, string) { return http.StatusOK, `{}` }
 		return w.RoundTrip(r)
 	})), "approvals", nil)
-	if _, err := s.Put(t.Context(), longest, nil); err != nil {
-		t.Fatal(err)
-	}
-	if size < 2*tool.MaxDefinition || size > limit {
-		t.Errorf("the item has %d bytes, want at most %d", size, limit)
+	resource := longest
+	resource.Tool, resource.Kind = strings.Repeat("u", tool.MaxURI*9/10)+strings.Repeat("&", tool.MaxURI/10), tool.Resource
+	for _, r := range []approval.Record{longest, resource} {
+		size = 0
+		if _, err := s.Put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		if size < 2*tool.MaxDefinition || size > limit {
+			t.Errorf("the item of a %v has %d bytes, want at most %d", r.Kind, size, limit)
+		}
 	}
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A decision is of the resource whose URI has the hash of its key, or of none; and of what this
+// program does not know it is not taken for a tool's.
+func TestBrokenItemKeys(t *testing.T) {
+	for _, sk := range []string{"RES#" + (tool.ID{Name: "a://other"}).Sum(), "RES#", "SKILL#a", "PROMPT"} {
+		w := &wire{answer: func(string, request) (int, string) {
+			return http.StatusOK, `{"Items":[{"PK":{"S":"SRV#s"},"SK":{"S":"` + sk + `"},"rev":{"N":"1"},"disabled":{"BOOL":false},
+				"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"},"blocked":{"M":{"uri":{"S":"a://b"}}}}]}`
+		}}
+		if ds, err := approvaltest.AllChanges(t.Context(), w.store(), time.Time{}); err == nil || !strings.Contains(err.Error(), sk) {
+			t.Errorf("Changes = %+v, %v; want an error that names %s", ds, err, sk)
+		}
+	}
+}
 
 // What is blocked is never taken for nothing.
 func TestBrokenVerdicts(t *testing.T) {
