@@ -149,6 +149,9 @@ func (p *Program) Start() {
 	}
 }
 
+// PID returns the id of the process.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
 // Stop ends the program as SIGTERM does; it must end well.
 func (p *Program) Stop() {
 	p.T.Helper()

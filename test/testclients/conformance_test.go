@@ -3,8 +3,10 @@ package testclients
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -13,34 +15,40 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(programtest.Main(m.Run)) }
 
-// behindTheGate returns a config with the everything-server alone.
-func behindTheGate(t *testing.T) string {
+// behindTheGate returns a config with the everything-server alone, in the era of a requirement set:
+// in the stateless one its tools of 2025-11-25 cannot ask what that set wants them to ask.
+func behindTheGate(t *testing.T, requirements string) string {
 	t.Helper()
-	return fmt.Sprintf(
-		`{"mcpServers": {"everything": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct", "prefix": false}}`, Everything(t))
+	entry, stateless := "", "-stateless=true"
+	if requirements == mcp.VersionLegacy {
+		entry, stateless = `, "protocol": "2025-11-25"`, "-stateless=false"
+	}
+	return fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "approval": "off"%s}}, "gateway": {"mode": "direct", "prefix": false}}`,
+		Everything(t, stateless), entry)
 }
 
 // The whole gateway stands in front of the everything-server.
 func TestConformance(t *testing.T) {
 	findNode(t)
-	dir := t.TempDir()
-	programtest.WriteConfig(t, dir, behindTheGate(t))
-	p := programtest.Start(t, dir)
 	for _, set := range Requirements {
-		t.Run(set, func(t *testing.T) { Conformance(t, p.URL+"/mcp", "serve", set) })
+		t.Run(set, func(t *testing.T) {
+			dir := t.TempDir()
+			programtest.WriteConfig(t, dir, behindTheGate(t, set))
+			Conformance(t, programtest.Start(t, dir).URL+"/mcp", "serve", set)
+		})
 	}
 }
 
 // The same as Lambda functions, by the front that streams and by the one that does not.
 func TestConformanceLambda(t *testing.T) {
 	findNode(t)
-	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{"PORTCULLIS_AUTH": "none"})
-	stack.Configure(behindTheGate(t))
-	stack.Sync(t)
-	for front, streaming := range map[string]string{"streaming": "url", "buffered": "none"} {
-		server := frontOf(t, stack, streaming)
-		for _, set := range Requirements {
-			t.Run(front+"/"+set, func(t *testing.T) { Conformance(t, server.URL+"/mcp", front, set) })
+	endpoint, programs := emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync")
+	for _, set := range Requirements {
+		stack := lambdatest.NewStack(t, endpoint, programs, map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_SEAL_KEY": strings.Repeat("0f", 32)})
+		stack.Configure(behindTheGate(t, set))
+		stack.Sync(t)
+		for front, streaming := range map[string]string{"streaming": "url", "buffered": "none"} {
+			t.Run(front+"/"+set, func(t *testing.T) { Conformance(t, frontOf(t, stack, streaming).URL+"/mcp", front, set) })
 		}
 	}
 }
