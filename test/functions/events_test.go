@@ -33,6 +33,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("stores fail before the start", g.failBeforeStart)
 	t.Run("stores fail during requests", g.failDuringRequests)
 	t.Run("strangers are refused", g.refusesStrangers)
+	t.Run("fronts answer alike", g.frontsAnswerAlike)
 }
 
 func (g suite) syncTakesEvents(t *testing.T) {

@@ -137,7 +137,7 @@ func waitFor(ctx context.Context) {
 	}
 }
 
-// Set makes a service ("s3", "dynamodb", "ssm", "lambda") fail, or work again.
+// Set makes a service ("s3", "dynamodb", "ssm", "secretsmanager", "lambda") fail, or work again.
 func (p *Proxy) Set(service string, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

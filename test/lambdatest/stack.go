@@ -1,6 +1,7 @@
 package lambdatest
 
 import (
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
@@ -22,7 +24,8 @@ import (
 // BaseURL is where the functions of a [Stack] are reached.
 const BaseURL = "https://gate.example.com"
 
-// A Stack is a bucket and a table of infra/data.yaml on an emulator, and functions on them.
+// A Stack is a bucket and a table of infra/data.yaml and a seal key on an emulator, and functions
+// on them.
 type Stack struct {
 	Endpoint string // of the emulator
 	Programs string // folder of the built functions
@@ -30,7 +33,8 @@ type Stack struct {
 	Env      map[string]string // of each function
 	Admin    string            // credentials for /admin
 
-	t testing.TB
+	t       testing.TB
+	sealKey string // ARN
 }
 
 // NewStack makes a stack. env is added to what the functions need.
@@ -41,8 +45,32 @@ func NewStack(t testing.TB, endpoint, programs string, env map[string]string) *S
 		"AWS_ENDPOINT_URL": endpoint, "PORTCULLIS_BUCKET": outputs["BucketName"], "PORTCULLIS_TABLE": outputs["TableName"],
 		"PORTCULLIS_BASE_URL": BaseURL, "PORTCULLIS_ALLOW_NETS": "127.0.0.0/8", "PORTCULLIS_SYNC_FUNCTION": "portcullis-sync",
 	}}
+	s.sealKey = s.secret()
+	s.Env["PORTCULLIS_SEAL_KEY"] = "secretsmanager:" + s.sealKey
 	maps.Copy(s.Env, env)
 	return s
+}
+
+// secrets returns a client of the place where the seal key is.
+func (s *Stack) secrets() *secretsmanager.Client {
+	return secretsmanager.NewFromConfig(emulator.Config(s.Endpoint))
+}
+
+// secret makes the seal key, as the template does, and returns its ARN.
+func (s *Stack) secret() string {
+	s.t.Helper()
+	name, value := "seal-"+s.Bucket, rand.Text()+rand.Text()
+	out, err := s.secrets().CreateSecret(s.t.Context(), &secretsmanager.CreateSecretInput{Name: &name, SecretString: &value})
+	require.OK(s.t, err)
+	return *out.ARN
+}
+
+// ReplaceSealKey gives the seal key a new value; the one before is kept as such.
+func (s *Stack) ReplaceSealKey() {
+	s.t.Helper()
+	value := rand.Text() + rand.Text()
+	_, err := s.secrets().PutSecretValue(s.t.Context(), &secretsmanager.PutSecretValueInput{SecretId: &s.sealKey, SecretString: &value})
+	require.OK(s.t, err)
 }
 
 // Configure stores a config.

@@ -1,0 +1,51 @@
+package functions_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// What there is to say in one piece is the same by both fronts, to the byte.
+func (g suite) frontsAnswerAlike(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	whole, streaming := w.Start(t, "mcp"), w.Start(t, "mcp", "PORTCULLIS_STREAMING", "url")
+	files, err := filepath.Glob(filepath.Join(events, "http", "*.json"))
+	if err != nil || len(files) < 9 {
+		t.Fatalf("%d events, %v", len(files), err)
+	}
+	type answer struct {
+		StatusCode int
+		Headers    map[string]string
+		Body       string
+	}
+	for _, file := range files {
+		payload, err := os.ReadFile(file)
+		require.OK(t, err)
+		want := require.JSON[answer](t, whole.Invoke(payload).Payload)
+		a := streaming.Invoke(payload)
+		if a.Stream == nil {
+			t.Fatalf("%s: the answer does not stream: %s", file, a.Payload)
+		}
+		got := answer{a.Stream.Status, map[string]string{}, string(a.Payload)}
+		for name, values := range a.Stream.Header {
+			got.Headers[name] = strings.Join(values, ",")
+		}
+		for _, h := range []map[string]string{want.Headers, got.Headers} {
+			delete(h, "Content-Length") // a stream has none
+			for name, value := range h {
+				h[name] = strings.ReplaceAll(value, ", ", ",")
+			}
+			delete(h, "Mcp-Session-Id") // no two are alike
+		}
+		if d := cmp.Diff(want, got); d != "" || a.Failed {
+			t.Errorf("%s (-whole +streaming):\n%s", file, d)
+		}
+	}
+}
