@@ -109,10 +109,9 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 // pushed to AWS is read there.
 func (c *checkup) unset(getenv func(string) string) (warnings config.Faults) {
 	for _, s := range c.cfg.Servers {
-		for _, v := range s.Headers.Variables() {
+		for _, v := range s.Variables() {
 			if getenv(v.Name) == "" {
-				path := config.JoinPath(config.JoinPath(config.JoinPath("mcpServers", s.Name), "headers"), v.Header)
-				warnings = append(warnings, config.Fault{Path: path, Message: fmt.Sprintf(
+				warnings = append(warnings, config.Fault{Path: v.Path, Message: fmt.Sprintf(
 					"the variable %s is not set here; without it in the gateway's environment the server %q does not load", v.Name, s.Name)})
 			}
 		}

@@ -72,8 +72,12 @@ func push(ctx context.Context, objects object.Store, c *checkup, expect string, 
 		}
 	}
 	for _, s := range c.cfg.Servers { // the functions have only the variables that the template sets
-		for _, v := range s.Headers.Variables() {
-			fmt.Fprintf(out, "warning: server %q, header %s: ${env:%s} is read from the environment of the functions, which the template must set; ${secretsmanager:…} and ${ssm:…} need no deploy\n", s.Name, v.Header, v.Name)
+		if s.Command != nil {
+			fmt.Fprintf(out, "warning: server %q is a program, which is never started on AWS: it is shown as unavailable; serve it over HTTP and write its url\n", s.Name)
+			continue
+		}
+		for _, v := range s.Variables() {
+			fmt.Fprintf(out, "warning: %s: ${env:%s} is read from the environment of the functions, which the template must set; ${secretsmanager:…} and ${ssm:…} need no deploy\n", v.Path, v.Name)
 		}
 	}
 	if c.policy == nil {

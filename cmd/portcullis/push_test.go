@@ -57,7 +57,7 @@ func TestPush(t *testing.T) {
 func TestPushVariables(t *testing.T) {
 	dir := configFolder(t, map[string]string{"mcp_config.json": `{"mcpServers":{"fs":{"url":"https://fs.example.com/mcp","headers":{"Authorization":"Bearer ${env:FS_TOKEN}"}}}}`})
 	out, err := do(t, &objecttest.Mem{}, "--dir", dir)
-	if err != nil || !strings.Contains(out, `warning: server "fs", header Authorization: ${env:FS_TOKEN} is read from the environment of the functions`) {
+	if err != nil || !strings.Contains(out, `warning: mcpServers.fs.headers.Authorization: ${env:FS_TOKEN} is read from the environment of the functions`) {
 		t.Errorf("push said %q, %v", out, err)
 	}
 }

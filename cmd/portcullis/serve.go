@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
@@ -19,13 +20,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
 // A serveCmd is portcullis serve.
 type serveCmd struct {
 	folder
-	Addr string `default:"127.0.0.1:8080" help:"Address to listen on."`
-	Demo bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
+	Addr          string `default:"127.0.0.1:8080" help:"Address to listen on."`
+	AllowCommands bool   `help:"Start the servers of the config that have a command. They run as you do: allow it only for a config whose commands you know."`
+	Demo          bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
 }
 
 // Run answers requests and syncs until ctx ends.
@@ -66,7 +69,7 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 		defer servers.Close()
 	}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
-		Log: log, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
+		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
 	})
 	browsers := bootadmin.Browsers{Store: approvals.Logins()}
 	if owner != nil {
@@ -127,10 +130,20 @@ func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, li
 	cancel()
 	<-synced
 	stop(context.WithoutCancel(ctx), server, patience, endRequests, p.Log)
-	ending, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer done()
-	p.Upstream.EndSessions(ending)
+	endServers(context.WithoutCancel(ctx), p.Upstream)
 	return err
+}
+
+// endServers ends the servers that are programs, and the sessions with the others.
+func endServers(ctx context.Context, up *upstream.Client) {
+	sessions, done := context.WithTimeout(ctx, time.Second)
+	defer done()
+	programs, done := context.WithTimeout(ctx, 2*time.Second)
+	defer done()
+	var wg sync.WaitGroup
+	wg.Go(func() { up.EndSessions(sessions) })
+	wg.Go(func() { up.EndPrograms(programs) })
+	wg.Wait()
 }
 
 // How long the program waits for a client that sends slowly, or nothing.

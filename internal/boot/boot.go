@@ -37,6 +37,7 @@ type Options struct {
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
 	Now       func() time.Time             // nil: time.Now
+	Commands  bool                         // servers that are programs are started here: the config comes from the machine's own disk
 	Owner     *Owner                       // nil: no key of a folder opens /admin
 	Front     Front                        // zero: that of the functions
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
@@ -102,7 +103,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Upstream = upstream.New(&upstream.Options{
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
-		Concurrency: s.Concurrency, CallTime: p.Front.Call, Holds: p.Front.Holds,
+		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})
 	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Recorder: p.Metrics, Log: p.Log, Now: p.now})

@@ -118,9 +118,13 @@ func inOrder(lists []*list) (out []*list, failing int) {
 
 // Target returns how the server is reached. last is how its last load ended.
 func Target(s config.Server, last outcome.Outcome) upstream.Target {
-	return upstream.Target{
+	t := upstream.Target{
 		Memory: last.Memory,
 		ID:     s.Name, URL: s.URL, Headers: s.Headers.Plain(), Timeout: s.Timeout, BehindProxy: s.BehindProxy, Shared: s.Session == "shared",
 		Handshake: s.Protocol == mcp.VersionLegacy, Asks: upstream.Asks(s.Elicitation),
 	}
+	if c := s.Command; c != nil {
+		t.Command = &upstream.Command{Path: c.Path, Args: c.Args, Env: c.Env.Plain(), Dir: c.Dir}
+	}
+	return t
 }

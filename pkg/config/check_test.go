@@ -10,19 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const stdio = "stdio servers cannot run here; serve it over streamable HTTP and write its url"
-
 func TestParseRefusesWhatItCannotUse(t *testing.T) {
 	for _, tt := range []struct {
 		name, src string
 		want      []string
 	}{
-		{"a stdio server is one fault", `{"mcpServers": {"s": {"command": "npx", "args": ["-y", "x"], "env": {"A": "b"}, "type": "stdio"}}}`, []string{"mcpServers.s.command: " + stdio}},
-		{"the type stdio", withServer(`"type": "stdio"`), []string{"mcpServers.s.type: " + stdio}},
-		{"the type sse", withServer(`"type": "sse"`), []string{`mcpServers.s.type: the sse transport is not spoken here; use the server's streamable HTTP url and "type": "http"`}},
-		{"another type", withServer(`"type": "ws"`), []string{`mcpServers.s.type: "ws" is not a transport; want http or streamable-http`}},
-
-		{"no url", `{"mcpServers": {"s": {}}}`, []string{"mcpServers.s.url: is missing"}},
+		{"neither url nor command", `{"mcpServers": {"s": {}}}`, []string{"mcpServers.s.url: is missing, and so is command"}},
 		{"an empty url", withURL(""), []string{"mcpServers.s.url: begins with neither https:// nor http://"}},
 		{"another scheme", withURL("file:///etc/passwd"), []string{"mcpServers.s.url: begins with neither https:// nor http://"}},
 		{"a relative url", withURL("//s.example/mcp"), []string{"mcpServers.s.url: begins with neither https:// nor http://"}},

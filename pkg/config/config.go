@@ -32,8 +32,9 @@ type Config struct {
 // A Server is one upstream MCP server.
 type Server struct {
 	Name          string
-	URL           string
-	Headers       Headers       // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
+	URL           string        // of its MCP endpoint; of a program "cmd:" and a hash of how it is started, which identifies it
+	Command       *Command      // how it is started, if it is a program; nil: it has a URL
+	Headers       Values        // values may hold ${secretsmanager:…}, ${ssm:…}, ${env:…}; they cannot be printed
 	Enabled       bool          // default true
 	EnabledTools  []string      // globs over bare names; empty: all
 	DisabledTools []string      // globs over bare names
@@ -88,6 +89,17 @@ func (s Server) ApprovalOf(k tool.Kind) string {
 		return s.Approval
 	}
 	return s.Resources
+}
+
+// Variables returns the variables of the gateway's environment that the server's headers and
+// environment refer to, each with the JSON path where it does.
+func (s Server) Variables() []Variable {
+	path := JoinPath("mcpServers", s.Name)
+	out := s.Headers.variables(path + ".headers")
+	if s.Command != nil {
+		out = append(out, s.Command.Env.variables(path+".env")...)
+	}
+	return out
 }
 
 // Server returns the named server.

@@ -134,7 +134,7 @@ func TestHeadersDoNotPrint(t *testing.T) {
 	if got := headers.Plain()["Authorization"]; got != "Bearer hunter2" {
 		t.Errorf("Plain() gives %q, want the value", got)
 	}
-	if got := (Headers{}).Plain(); got != nil {
+	if got := (Values{}).Plain(); got != nil {
 		t.Errorf("Plain() of no headers = %v, want nil", got)
 	}
 }

@@ -102,11 +102,15 @@ func (c *checker) want(n *node, path string, kind jsontext.Kind) bool {
 
 func (c *checker) decodeStruct(n *node, path string, v reflect.Value) {
 	fields := c.fieldsOf(v.Type())
-	stdio := v.Type() == reflect.TypeFor[fileServer]() && n.member("command") != nil
+	server := v.Type() == reflect.TypeFor[fileServer]()
 	for _, m := range c.unique(n, path) {
 		if i, ok := fields[m.name]; ok {
 			c.decode(m.value, JoinPath(path, m.name), v.Field(i))
-		} else if !stdio { // a stdio server is one fault, not one for each of its keys
+		} else if note, known := othersKey(m.name); server && known {
+			if note != "" {
+				c.warn(m.value, JoinPath(path, m.name), note)
+			}
+		} else {
 			c.faultAt(m.offset, JoinPath(path, m.name), "unknown key%s", hint(m.name, fields))
 		}
 	}
@@ -169,17 +173,15 @@ func hint(name string, fields map[string]int) string {
 			return "; write " + field
 		}
 	}
-	to, note := "", ""
+	to := ""
 	switch name {
 	case "servers":
 		to = "mcpServers"
 	case "serverUrl", "httpUrl", "endpoint":
 		to = "url"
-	case "disabled":
-		to, note = "enabled", " with the opposite value"
 	}
 	if _, ok := fields[to]; !ok {
 		return ""
 	}
-	return "; write " + to + note
+	return "; write " + to
 }

@@ -10,11 +10,11 @@ func ExampleParse() {
 	_, err := config.Parse([]byte(`{
   "mcpServers": {
     "github": {"url": "https://mcp.example.com/github", "approvals": "manual"},
-    "files": {"command": "npx", "args": ["-y", "server-files"]}
+    "files": {"command": "npx", "args": "-y server-files"}
   }
 }`))
 	fmt.Println(err)
 	// Output:
 	// 3:57: mcpServers.github.approvals: unknown key
-	// 4:26: mcpServers.files.command: stdio servers cannot run here; serve it over streamable HTTP and write its url
+	// 4:41: mcpServers.files.args: want an array, found a string
 }

@@ -16,10 +16,17 @@ type file struct {
 
 // A fileServer is one member of mcpServers.
 type fileServer struct {
-	Type          *string              `json:"type,omitempty" jsonschema:"enum=http,enum=streamable-http" jsonschema_description:"The transport, as client configs name it. Both values mean streamable HTTP, the only transport there is here."`
-	URL           *string              `json:"url" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
+	Type          *string              `json:"type,omitempty" jsonschema:"enum=http,enum=streamable-http,enum=sse,enum=stdio" jsonschema_description:"The transport, as client configs name it: http or streamable-http of a server with a url, where sse is taken for them, stdio of one with a command."`
+	Transport     *string              `json:"transport,omitempty" jsonschema_description:"The same as type, as some programs name it."`
+	TransportType *string              `json:"transportType,omitempty" jsonschema_description:"The same as type, as some programs name it."`
+	URL           *string              `json:"url,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
+	Command       *string              `json:"command,omitempty" jsonschema:"minLength=1" jsonschema_description:"The program that is the server, in the place of a url. It is started by portcullis serve --allow-commands alone, never on AWS."`
+	Args          []string             `json:"args,omitempty" jsonschema_description:"Its arguments. They reach it as they are: nothing is replaced."`
+	Env           map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment beside PATH, HOME, LANG and TMPDIR, which is all that it has of the gateway's. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	Cwd           *string              `json:"cwd,omitempty" jsonschema_description:"Its working directory; without it that of the gateway."`
 	Headers       map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
 	Enabled       *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the server is not asked, and its tools are shown as server_disabled."`
+	Disabled      *bool                `json:"disabled,omitempty" jsonschema_description:"The opposite of enabled, as some programs write it."`
 	EnabledTools  []string             `json:"enabled_tools,omitempty" jsonschema_description:"Only these tools are callable, as globs over names without the server; empty: all."`
 	DisabledTools []string             `json:"disabled_tools,omitempty" jsonschema_description:"These tools are denied, as globs over names without the server."`
 	Approval      *string              `json:"approval,omitempty" jsonschema:"enum=manual,enum=on_change,enum=off,default=on_change" jsonschema_description:"manual: every tool waits for a person. on_change: the first list is the baseline, changes wait. off: nothing waits."`

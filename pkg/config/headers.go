@@ -10,32 +10,39 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Headers are the HTTP headers that go to a server, by canonical name.
-type Headers map[string]secret.Text
+// Values are what a server is given by name and may be secret: HTTP headers, by canonical name, or
+// variables of a program's environment.
+type Values map[string]secret.Text
 
-// Plain returns the headers with their values in clear, references such as
-// ${env:NAME} not yet replaced; nil if there are none.
-func (h Headers) Plain() map[string]string {
-	if len(h) == 0 {
+// Plain returns the values in clear, references such as ${env:NAME} not yet replaced; nil if there
+// are none.
+func (v Values) Plain() map[string]string {
+	if len(v) == 0 {
 		return nil
 	}
-	plain := make(map[string]string, len(h))
-	for name, value := range h {
+	plain := make(map[string]string, len(v))
+	for name, value := range v {
 		plain[name] = value.Reveal()
 	}
 	return plain
 }
 
-// Variables returns the variables of the environment that the headers name, each with the
-// first header that does, in the order of the headers' names.
-func (h Headers) Variables() []Variable {
+// A Variable is one of the gateway's environment that a config refers to: ${env:NAME}.
+type Variable struct {
+	Name string
+	Path string // JSON path of the value that refers to it
+}
+
+// variables returns the variables that the values refer to, each with the first of them that does,
+// in the order of their names.
+func (v Values) variables(path string) []Variable {
 	var out []Variable
 	seen := map[string]bool{}
-	for _, header := range slices.Sorted(maps.Keys(h)) {
-		_, _ = secret.Expand(h[header].Reveal(), func(ref string) (string, error) {
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		_, _ = secret.Expand(v[key].Reveal(), func(ref string) (string, error) {
 			if name, ok := strings.CutPrefix(ref, "env:"); ok && !seen[name] {
 				seen[name] = true
-				out = append(out, Variable{name, header})
+				out = append(out, Variable{name, JoinPath(path, key)})
 			}
 			return "", nil
 		})
@@ -43,15 +50,12 @@ func (h Headers) Variables() []Variable {
 	return out
 }
 
-// A Variable is one of the environment that a header names: ${env:NAME}.
-type Variable struct{ Name, Header string }
-
 // headers checks a server's headers. No message repeats a value.
-func (c *checker) headers(n *node, path string) Headers {
+func (c *checker) headers(n *node, path string) Values {
 	if n == nil || len(n.members) == 0 {
 		return nil
 	}
-	out := Headers{}
+	out := Values{}
 	for _, m := range n.members {
 		at, path := &node{offset: m.offset}, JoinPath(path, m.name)
 		name := http.CanonicalHeaderKey(m.name)
@@ -72,12 +76,17 @@ func (c *checker) headers(n *node, path string) Headers {
 	return out
 }
 
-// headerValue checks what is sent, and the ${…} references in it.
+// headerValue checks what is sent.
 func (c *checker) headerValue(n *node, path, name string) {
 	if strings.ContainsFunc(n.text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 		c.fault(n, path, "holds a control character")
 		return
 	}
+	c.value(n, path, name)
+}
+
+// value checks the ${…} references in a value that goes by name.
+func (c *checker) value(n *node, path, name string) {
 	found := false
 	_, err := secret.Expand(n.text, func(ref string) (string, error) {
 		found = true

@@ -31,7 +31,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Protocol: "auto", Elicitation: "off",
 		}, {
 			Name: "github", URL: "https://mcp.example.com:8443/github/mcp?region=eu",
-			Headers: Headers{
+			Headers: Values{
 				"Authorization": secret.New("Bearer ${secretsmanager:portcullis/github}"),
 				"X-Api-Key":     secret.New("${ssm:/portcullis/key}-${env:SUFFIX_2}"),
 				"X-Region":      secret.New("eu"),
@@ -98,6 +98,9 @@ func withServer(keys string) string {
 	return `{"mcpServers": {"s": {"url": "https://s.example/mcp", ` + keys + `}}}`
 }
 
+// withCommand returns a config whose one server "s" has those keys alone.
+func withCommand(keys string) string { return `{"mcpServers": {"s": {` + keys + `}}}` }
+
 // withURL returns a config whose one server has that URL.
 func withURL(url string) string { return fmt.Sprintf(`{"mcpServers": {"s": {"url": %q}}}`, url) }
 
@@ -157,7 +160,6 @@ func TestParseRefusesAWrongShape(t *testing.T) {
 		{"a server as text", `{"mcpServers": {"s": "https://s.example"}}`, []string{"mcpServers.s: want an object, found a string"}},
 		{"an unknown key", withServer(`"colour": 1`), []string{"mcpServers.s.colour: unknown key"}},
 		{"a key of another spelling", withServer(`"disabledTools": []`), []string{"mcpServers.s.disabledTools: unknown key; write disabled_tools"}},
-		{"another program's key", withServer(`"disabled": true`), []string{"mcpServers.s.disabled: unknown key; write enabled with the opposite value"}},
 		{"another program's top key", `{"mcpServers": {}, "servers": {}}`, []string{"servers: unknown key; write mcpServers"}},
 		{"a key with a dot", `{"mcpServers": {}, "a.b": 1}`, []string{`["a.b"]: unknown key`}},
 		{"a duplicate key", `{"mcpServers": {}, "tools": {}, "tools": {"read_only": true}}`, []string{"tools: duplicate key"}},

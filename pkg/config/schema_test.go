@@ -49,6 +49,7 @@ func (fileServer) JSONSchemaExtend(s *jsonschema.Schema) {
 			p.Items.Pattern = glob
 		}
 	}
+	s.OneOf = []*jsonschema.Schema{{Required: []string{"url"}}, {Required: []string{"command"}}}
 	if p, ok := s.Properties.Get("annotations"); ok {
 		p.PropertyNames = &jsonschema.Schema{Pattern: glob}
 	}

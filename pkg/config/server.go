@@ -26,7 +26,8 @@ func (c *checker) server(name string, f *fileServer, n *node, path string) Serve
 	s := Server{
 		Name:          name,
 		URL:           c.url(f.URL, n, path),
-		Enabled:       f.Enabled == nil || *f.Enabled,
+		Command:       c.command(f, n, path),
+		Enabled:       c.enabled(f, n, path),
 		EnabledTools:  c.globs(f.EnabledTools, n, path, "enabled_tools"),
 		DisabledTools: c.globs(f.DisabledTools, n, path, "disabled_tools"),
 		Approval:      c.oneOf(f.Approval, n, path, "approval", "on_change", "manual", "off"),
@@ -39,30 +40,11 @@ func (c *checker) server(name string, f *fileServer, n *node, path string) Serve
 		Annotations:   c.overrides(f.Annotations, n.member("annotations"), path+".annotations"),
 	}
 	s.Headers = c.headers(n.member("headers"), path+".headers")
-	c.transport(f.Type, n, path)
+	c.transport(f, n, path)
+	if s.Command != nil {
+		s.URL = s.Command.identity()
+	}
 	return s
-}
-
-// transport refuses what this gateway cannot speak.
-func (c *checker) transport(kind *string, n *node, path string) {
-	if command := n.member("command"); command != nil {
-		c.fault(command, JoinPath(path, "command"),
-			"stdio servers cannot run here; serve it over streamable HTTP and write its url")
-		return
-	}
-	at := n.member("type")
-	if kind == nil || at.bad {
-		return
-	}
-	switch *kind {
-	case "http", "streamable-http":
-	case "sse":
-		c.fault(at, JoinPath(path, "type"), `the sse transport is not spoken here; use the server's streamable HTTP url and "type": "http"`)
-	case "stdio":
-		c.fault(at, JoinPath(path, "type"), "stdio servers cannot run here; serve it over streamable HTTP and write its url")
-	default:
-		c.fault(at, JoinPath(path, "type"), "%q is not a transport; want http or streamable-http", clip(*kind))
-	}
 }
 
 // url checks a server's URL. No message repeats it: people write credentials there.
@@ -72,7 +54,7 @@ func (c *checker) url(text *string, n *node, path string) string {
 	case n.member("command") != nil || n.bad:
 		return ""
 	case text == nil:
-		c.faultAt(n.offset, path, "is missing")
+		c.faultAt(n.offset, path, "is missing, and so is command")
 		return ""
 	case at.bad:
 		return ""

@@ -71,7 +71,7 @@ var deeds = map[string]string{
 	approval.ActionObserve:  "seen for the first time; it waits",
 	approval.ActionChange:   "the definition changed",
 	approval.ActionRestore:  "the definition is the approved one again",
-	approval.ActionMove:     "the server is at another address; what was approved there does not count here",
+	approval.ActionMove:     "the server is at another address, or another program; what was approved before does not count here",
 	approval.ActionRename:   "the server has another name; what was decided under the old one holds",
 	approval.ActionRecover:  "the store had lost the record; it is back from the catalog",
 	approval.ActionRemember: "approved again, as a person approved this definition earlier",

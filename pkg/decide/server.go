@@ -20,7 +20,10 @@ type ServerDetail struct {
 // Settings are what the config in use says of a server, but for what may be secret: the values of
 // headers, and the path and query of its URL.
 type Settings struct {
-	Host          string   `json:"host" doc:"scheme and host of its URL; path and query may hold a credential and are not shown"`
+	Host          string   `json:"host,omitempty" doc:"scheme and host of its URL; path and query may hold a credential and are not shown"`
+	Command       string   `json:"command,omitempty" doc:"the command line of a server that is a program, without what may be a credential"`
+	Cwd           string   `json:"cwd,omitempty" doc:"the program's working directory"`
+	Env           []string `json:"env,omitempty" doc:"names of the variables that the program is given"`
 	Headers       []string `json:"headers,omitempty" doc:"names of the headers that go to it"`
 	EnabledTools  []string `json:"enabled_tools,omitempty" doc:"none: all are"`
 	DisabledTools []string `json:"disabled_tools,omitempty"`
@@ -49,7 +52,9 @@ func settingsOf(c config.Server) Settings {
 		Headers: slices.Sorted(maps.Keys(c.Headers)), EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools,
 		Timeout: c.Timeout.String(), BehindProxy: c.BehindProxy, Session: c.Session,
 	}
-	if u, err := url.Parse(c.URL); err == nil {
+	if p := c.Command; p != nil {
+		out.Command, out.Cwd, out.Env = p.Shown(), p.Dir, slices.Sorted(maps.Keys(p.Env))
+	} else if u, err := url.Parse(c.URL); err == nil {
 		out.Host = u.Scheme + "://" + u.Host
 	}
 	for _, o := range c.Annotations {
