@@ -1,5 +1,6 @@
-// Package finding reads a tool's definition for what a reviewer should see before approving it:
-// characters that hide, text that gives the model orders, places where keys lie, tools of others.
+// Package finding reads the definition of a tool, a prompt or a resource for what a reviewer should
+// see before approving it: characters that hide, text that gives the model orders, places where keys
+// lie, tools of others.
 //
 // A finding is a pointer to a place in a text and no verdict: words can be put in more ways than
 // rules can name, and most definitions that shout are honest. Only what an honest definition has no
@@ -135,7 +136,7 @@ func Severe(list []Finding) bool {
 // is the definition that was approved last, nil if there is none; names are the tools of all servers,
 // as the server of d sees them.
 func Of(d tool.Definition, before *tool.Definition, names Names) []Finding {
-	s := newScanner(d.Name, names)
+	s := newScanner(d, names)
 	s.place = "name"
 	s.spoken(d.Name)
 	s.read(d.Raw)

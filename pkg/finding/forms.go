@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const (
@@ -60,6 +62,10 @@ func (r *reader) url(from int) {
 	to := r.at + len(strings.TrimRight(r.str[r.at:end], ".;:!?*"))
 	scheme := strings.ToLower(r.str[from:r.at])
 	host := r.str[r.at+len("://") : max(to, r.at+len("://"))]
+	if r.isURI() { // which is read on: a path may lead to keys
+		r.at += len("://")
+		return
+	}
 	r.at = max(to, r.at+len("://"))
 	if i := strings.IndexAny(host, "/?#"); i >= 0 {
 		host = host[:i]
@@ -71,6 +77,15 @@ func (r *reader) url(from int) {
 		return
 	}
 	r.add(link, from, to, show(r.str[from:to]))
+}
+
+// isURI reports whether the text is the URI of a resource. That it is one says nothing.
+func (s *scanner) isURI() bool {
+	if s.kind != tool.Resource || s.dec == nil {
+		return false
+	}
+	at := s.where()
+	return at == "uri" || at == "uriTemplate"
 }
 
 // addressed notes an address at a host.

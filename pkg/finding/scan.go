@@ -11,11 +11,13 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A scanner reads the texts of one definition.
 type scanner struct {
 	*lexicon
+	kind  tool.Kind
 	own   string // the name of the tool
 	names Names
 
@@ -31,11 +33,12 @@ type scanner struct {
 	sentences []set // the classes in each of its sentences
 }
 
-func newScanner(own string, names Names) *scanner {
-	return &scanner{lexicon: theLexicon(), own: own, names: names}
+func newScanner(d tool.Definition, names Names) *scanner {
+	return &scanner{lexicon: theLexicon(), kind: d.Kind, own: d.Name, names: names}
 }
 
-// read reads every string of a definition, names of members included, but for the tool's name.
+// read reads every string of a definition, names of members included, but for the name of a tool or
+// a prompt. That of a resource is any text.
 func (s *scanner) read(raw []byte) {
 	s.each(raw, s.text)
 }
@@ -60,7 +63,7 @@ func (s *scanner) each(raw []byte, do func(string)) {
 				continue
 			}
 			str := unquote(value)
-			toolName = s.isName && depth == 1 && str == "name"
+			toolName = s.isName && depth == 1 && str == "name" && s.kind != tool.Resource
 			s.bytes += len(str)
 			do(str)
 		case 0:
@@ -213,7 +216,7 @@ const (
 
 // compare finds what is unlike the approved definition.
 func (s *scanner) compare(before []byte) {
-	old := &scanner{}
+	old := &scanner{kind: s.kind}
 	old.each(before, func(str string) { old.scripts.add(str) })
 	if s.bytes > old.bytes*sizeFactor && s.bytes > old.bytes+sizeLeast {
 		s.add(size, 0, 0, fmt.Sprintf("%d → %d bytes of text", old.bytes, s.bytes))

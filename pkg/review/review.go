@@ -1,5 +1,5 @@
-// Package review says what has changed from one definition of a tool to the next, so that a person
-// reads the change and not the whole: a computed summary, a word diff of texts, a line diff of JSON.
+// Package review says what has changed from one definition of a tool, a prompt or a resource to the
+// next, so that a person reads the change and not the whole: a computed summary, a word diff of texts, a line diff of JSON.
 //
 // It decides nothing and leaves nothing out: whatever differs is marked, if need be more coarsely
 // than it could be. Definitions are written by servers that may be hostile, so the work is bounded by

@@ -2,6 +2,7 @@ package review
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -21,8 +22,8 @@ type Change struct {
 // An Item is one difference. Its texts are data of the server, clipped to one line.
 type Item struct {
 	Op   string // "+", "-" or "~": added, removed, another one
-	What string // parameter, result, required, type, enum, default, bounds, description, tier, …
-	Path string // of the parameter or result, such as "filter.tags[].name"; "": of the tool itself
+	What string // parameter, result, argument, required, type, enum, default, bounds, description, tier, …
+	Path string // of the parameter, result or argument, such as "filter.tags[].name"; "": of the whole
 	Text string // what it was and is, or what is new
 	Risk string // how it gives the tool, or who calls it, more power; "": it does not
 }
@@ -66,6 +67,7 @@ func Summarize(before, now tool.Definition) Change {
 			w.input = false
 		case key == "outputSchema":
 			w.top(key, p)
+		case key == "arguments" && cmp.Or(now.Kind, before.Kind) == tool.Prompt && w.arguments(p):
 		case key == "description" && w.words(key, "", p):
 		case key == "annotations" && p.a.Object() && p.b.Object():
 			w.each(p, w.annotation)
@@ -73,7 +75,7 @@ func Summarize(before, now tool.Definition) Change {
 			w.value(key, "", p, "")
 		}
 	}
-	first := []string{"inputSchema", "description", "title", "annotations"} // then the rest, by name
+	first := []string{"inputSchema", "arguments", "description", "title", "annotations"} // then the rest, by name
 	for _, key := range first {
 		if member := (pair{p.a.Get(key), p.b.Get(key)}); member.differ() {
 			do(key, member)
@@ -85,12 +87,6 @@ func Summarize(before, now tool.Definition) Change {
 		}
 	})
 	return w.change()
-}
-
-// Outline returns what a tool that is new takes, in few words: "1 parameter".
-func Outline(now tool.Definition) string {
-	n, _ := rawjson.Parse(now.InputSchema)
-	return text.Count(len(n.Get("properties").Members()), "parameter")
 }
 
 // Line returns the change as one short line: "+parameter run_as, description +1 word".
