@@ -1,5 +1,5 @@
-// Package admin is the JSON API under /admin: it shows every tool with its lock, carries out what
-// people decide about it, runs syncs, keeps agent tokens, and says who did what.
+// Package admin is the JSON API under /admin: it shows every tool, prompt and resource with its lock,
+// carries out what people decide about it, runs syncs, keeps agent tokens, and says who did what.
 //
 // What stands before it says who sends a request: see decide.WithActor. A browser could be made to
 // send requests by another site: what changes something must come as JSON, which no form sends.

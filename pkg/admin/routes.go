@@ -8,12 +8,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // description is that of the OpenAPI document.
-const description = `People decide here which tools agents may call.
+const description = `People decide here which tools agents may call, and which prompts and resources they may read.
+
+What holds of tools holds of prompts and resources, below /admin/prompts and /admin/resources; the
+address of a resource ends in the SHA-256 of its URI.
 
 An approval names the hash of the definition that was seen. What an operator's rule denies (status
 disabled_by_config) cannot be approved or enabled here. A decision may name the revision (rev) of the
@@ -32,31 +35,16 @@ func (a *api) register(mux *http.ServeMux) {
 	cfg.RejectUnknownQueryParameters = true // a filter that there is not would look as if it had been applied
 	h := humago.New(mux, cfg)
 
-	get := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: []int{http.StatusNotFound}}
-	}
-	post := func(id, path, summary string) huma.Operation {
-		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Errors: []int{http.StatusNotFound, http.StatusConflict}}
-	}
 	serve(a, h, get("list-servers", "/admin/servers", "Every configured server: how it loaded, and its tools by status"), a.listServers)
 	serve(a, h, get("get-server", "/admin/servers/{server}", "One server: how it loaded, its tools by status, and how the config says that it is used"), a.getServer)
 	serve(a, h, get("get-config", "/admin/config", "What is in use of the operator's files, what is wrong with those that are stored, and what each rule denies"), a.config)
-	list := get("list-tools", "/admin/tools", "Tools by status, server, tier, state and words")
+	list := get("list-tools", "/admin/tools", "Tools, prompts and resources by kind, status, server, tier, state and words")
 	list.SkipValidateParams, list.Errors = true, []int{http.StatusUnprocessableEntity}
 	serve(a, h, list, a.listTools)
-	serve(a, h, get("get-tool", "/admin/tools/{server}/{tool}", "One tool: its lock, its record, and both definitions if it changed"), a.getTool)
-	serve(a, h, get("get-history", "/admin/tools/{server}/{tool}/history", "What was done about one tool, newest first"), a.history)
-	for _, hash := range []struct{ action, summary string }{
-		{approval.ActionApprove, "Approve the definition with this hash"},
-		{approval.ActionBlock, "Refuse the definition with this hash for good; another definition waits as usual"},
-		{approval.ActionUnblock, "Take back a block; it approves nothing"},
-	} {
-		serve(a, h, post(hash.action+"-tool", "/admin/tools/{server}/{tool}/"+hash.action, hash.summary), a.decideHash(hash.action))
+	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
+		a.registerKind(h, kind)
 	}
-	serve(a, h, post("disable-tool", "/admin/tools/{server}/{tool}/disable", "Lock a tool until somebody enables it"), a.decideTool(approval.ActionDisable))
-	serve(a, h, post("enable-tool", "/admin/tools/{server}/{tool}/enable", "Take back a disabling; it approves nothing"), a.decideTool(approval.ActionEnable))
-	serve(a, h, post("undo-decision", "/admin/tools/{server}/{tool}/undo", "Take back the last decision, for 10 minutes"), a.undo)
-	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, each as it was seen"), a.decideAll)
+	serve(a, h, post("decide-all", "/admin/tools", "Decide about many tools, prompts and resources, each as it was seen"), a.decideAll)
 	sync := post("sync", "/admin/sync", "Load every server now")
 	sync.Responses = map[string]*huma.Response{"202": {Description: "Started elsewhere; the body says pending"}}
 	sync.Errors = []int{http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable}
@@ -88,6 +76,14 @@ func (a *api) register(mux *http.ServeMux) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		decide.WriteProblem(w, http.StatusNotFound, "there is nothing here")
 	})
+}
+
+func get(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Errors: []int{http.StatusNotFound}}
+}
+
+func post(id, path, summary string) huma.Operation {
+	return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Summary: summary, Errors: []int{http.StatusNotFound, http.StatusConflict}}
 }
 
 type syncOutput struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// toolsInput is the query of a list of tools. The desk reads it, for the pages as well, so that a
-// value which no tool can have is refused in the same words.
+// toolsInput is the query of a list of tools, prompts and resources. The desk reads it, for the pages as well, so that a
+// value which nothing can have is refused in the same words.
 type toolsInput struct {
 	decide.Paging
 	decide.Filter
@@ -36,7 +36,7 @@ func (a *api) listTools(ctx context.Context, in *toolsInput) (decide.Page, error
 	return a.desk.List(ctx, f, p)
 }
 
-// defaultLimit is how many tools a page has if the request does not say.
+// defaultLimit is how many items a page has if the request does not say.
 const defaultLimit = 50
 
 type serversOutputBody struct {
@@ -69,7 +69,7 @@ func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 
 type auditInput struct {
 	decide.Paging
-	Server string `query:"server" doc:"only entries about tools of this server; it need not be configured any more"`
+	Server string `query:"server" doc:"only entries about this server; it need not be configured any more"`
 }
 
 type auditOutputBody struct {
@@ -82,84 +82,6 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, e
 	return out, err
 }
 
-// A ToolPath names the tool that a request is about. It is exported because huma does not read the
-// parameters of an unexported embedded struct.
-type ToolPath struct {
-	Server string `path:"server"`
-	Tool   string `path:"tool"`
-}
-
-func (in ToolPath) id() tool.ID { return tool.ID{Server: in.Server, Name: in.Tool} }
-
-func (a *api) getTool(ctx context.Context, in *ToolPath) (decide.Tool, error) {
-	return a.desk.Tool(ctx, in.id())
-}
-
-type historyInput struct {
-	ToolPath
-	decide.Paging
-}
-
-func (a *api) history(ctx context.Context, in *historyInput) (decide.History, error) {
-	return a.desk.History(ctx, in.id(), in.Paging)
-}
-
-// Seen is what a person saw before deciding, and what they say. A decision about a record that is
-// another by now is not carried out.
-type Seen struct {
-	Rev  int64  `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided. Without it the decision is taken whatever others decided meanwhile"`
-	Note string `json:"note,omitempty" maxLength:"4096" doc:"why; to approve a definition with a severe finding it is required"`
-	Tell bool   `json:"tell,omitempty" doc:"agents may be told the note, as what you said"`
-}
-
-func (s Seen) decision(action string, hash tool.Hash) decide.Decision {
-	return decide.Decision{Action: action, Hash: hash, Rev: s.Rev, Note: s.Note, Tell: s.Tell}
-}
-
-type hashInput struct {
-	ToolPath
-	Body struct {
-		Seen
-		Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
-	}
-}
-
-// decideHash returns the operation that decides about one definition of a tool.
-func (a *api) decideHash(action string) func(context.Context, *hashInput) (decide.Tool, error) {
-	return func(ctx context.Context, in *hashInput) (decide.Tool, error) {
-		return a.desk.Decide(ctx, in.id(), in.Body.decision(action, in.Body.Hash))
-	}
-}
-
-type toolInput struct {
-	ToolPath
-	Body *struct {
-		Seen
-		Hash tool.Hash `json:"hash,omitempty" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen; if it is another by now, nothing is decided"`
-	}
-}
-
-// decideTool returns the operation that decides about a tool whatever its definition is.
-func (a *api) decideTool(action string) func(context.Context, *toolInput) (decide.Tool, error) {
-	return func(ctx context.Context, in *toolInput) (decide.Tool, error) {
-		if in.Body == nil {
-			return a.desk.Decide(ctx, in.id(), decide.Decision{Action: action})
-		}
-		return a.desk.Decide(ctx, in.id(), in.Body.decision(action, in.Body.Hash))
-	}
-}
-
-type undoInput struct {
-	ToolPath
-	Body struct {
-		Rev int64 `json:"rev" minimum:"1" doc:"that the decision made"`
-	}
-}
-
-func (a *api) undo(ctx context.Context, in *undoInput) (decide.Tool, error) {
-	return a.desk.Decide(ctx, in.id(), decide.Decision{Action: approval.ActionUndo, Rev: in.Body.Rev})
-}
-
 type bulkInput struct {
 	Body struct {
 		Action string     `json:"action" enum:"approve,block,disable,enable"`
@@ -169,18 +91,18 @@ type bulkInput struct {
 	}
 }
 
-// A BulkItem is one of many tools, as it was seen.
+// A BulkItem is one of many tools, prompts or resources, as it was seen.
 type BulkItem struct {
-	ID   string    `json:"id" doc:"server:tool"`
+	ID   string    `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Hash tool.Hash `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"of the definition that was seen"`
-	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided about this tool"`
+	Rev  int64     `json:"rev,omitempty" minimum:"1" doc:"of the record that was seen; if it is another by now, nothing is decided about this one"`
 }
 
-// A BulkResult is what became of one of many tools.
+// A BulkResult is what became of one of many.
 type BulkResult struct {
 	ID     string `json:"id"`
 	Result string `json:"result" enum:"done,refused,failed"`
-	Status string `json:"status,omitempty" doc:"of the tool after it"`
+	Status string `json:"status,omitempty" doc:"of the item after it"`
 	Rev    int64  `json:"rev,omitempty" doc:"of the record after it; an undo names it"`
 	Detail string `json:"detail,omitempty" doc:"why nothing was decided about it"`
 }
@@ -190,13 +112,13 @@ type bulkOutputBody struct {
 	Count int          `json:"done" doc:"about how many it was decided"`
 }
 
-// decideAll decides about each tool by itself: one that changed meanwhile does not stop the others.
+// decideAll decides about each item by itself: one that changed meanwhile does not stop the others.
 func (a *api) decideAll(ctx context.Context, in *bulkInput) (out bulkOutputBody, err error) {
 	items := make([]decide.Item, len(in.Body.Items))
 	for n, t := range in.Body.Items {
 		id, err := tool.ParseID(t.ID)
 		if err != nil {
-			return out, problem(http.StatusUnprocessableEntity, "item "+strconv.Itoa(n+1)+" does not name a tool as server:tool, and nothing was decided")
+			return out, problem(http.StatusUnprocessableEntity, "item "+strconv.Itoa(n+1)+" does not name a tool as server:tool, a prompt as server:prompt:name or a resource as server:resource:uri, and nothing was decided")
 		}
 		items[n] = decide.Item{ID: id, Hash: t.Hash, Rev: t.Rev}
 	}

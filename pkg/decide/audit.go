@@ -40,7 +40,7 @@ func (d *Desk) Audit(ctx context.Context, server string, p Paging) (entries []ap
 	}
 	all := append([]approval.Entry{}, slices.Concat(lists...)...)
 	slices.SortFunc(all, func(x, y approval.Entry) int {
-		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.Tool, x.Tool))
+		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.ID().Key(), x.ID().Key()))
 	})
 	if len(all) > p.Limit {
 		e := all[p.Limit-1]

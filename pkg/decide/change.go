@@ -16,10 +16,10 @@ type Change struct {
 // A ChangeItem is one difference.
 type ChangeItem struct {
 	Op   string `json:"op" enum:"+,-,~" doc:"added, removed, another one"`
-	What string `json:"what" doc:"parameter, required, type, enum, default, bounds, description, tier, …"`
-	Path string `json:"path,omitempty" doc:"of the parameter or result; absent: of the tool itself"`
+	What string `json:"what" doc:"parameter, argument, required, type, enum, default, bounds, description, tier, …"`
+	Path string `json:"path,omitempty" doc:"of the parameter, argument or result; absent: of the whole"`
 	Text string `json:"text,omitempty" doc:"what it was and is, or what is new"`
-	Risk string `json:"risk,omitempty" doc:"how it gives the tool, or who calls it, more power"`
+	Risk string `json:"risk,omitempty" doc:"how it gives the item, or who uses it, more power"`
 }
 
 // ChangeOf returns what differs from one definition to another.

@@ -22,10 +22,10 @@ import (
 // maxWriters is how many records one request reads or writes at once.
 const maxWriters = 8
 
-// MaxItems is how many tools can be decided about together.
+// MaxItems is how many items can be decided about together.
 const MaxItems = 500
 
-// A Decision is what a person decided about a tool.
+// A Decision is what a person decided about a tool, a prompt or a resource.
 type Decision struct {
 	Action string    // one of [Actions]
 	Hash   tool.Hash // of the definition that was seen; to approve, block and unblock it has to be named
@@ -34,19 +34,19 @@ type Decision struct {
 	Tell   bool // agents may be told the note
 }
 
-// Actions returns what a person can do about a tool.
+// Actions returns what a person can do about an item.
 func Actions() []string {
 	return []string{
 		approval.ActionApprove, approval.ActionBlock, approval.ActionUnblock, approval.ActionDisable, approval.ActionEnable, approval.ActionUndo,
 	}
 }
 
-// BulkActions returns those of [Actions] that can be taken on many tools together.
+// BulkActions returns those of [Actions] that can be taken on many items together.
 func BulkActions() []string {
 	return []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable, approval.ActionEnable}
 }
 
-// opens reports whether the decision could make a tool callable. Undo is not among them: it gives
+// opens reports whether the decision could make an item callable. Undo is not among them: it gives
 // back what there was.
 func (d Decision) opens() bool {
 	return d.Action == approval.ActionApprove || d.Action == approval.ActionEnable || d.Action == approval.ActionUnblock
@@ -57,15 +57,15 @@ func (d Decision) namesHash() bool {
 	return d.Action == approval.ActionApprove || d.Action == approval.ActionBlock || d.Action == approval.ActionUnblock
 }
 
-// check refuses a decision that no tool can be decided about by.
-func (d Decision) check() error {
+// check refuses a decision that nothing of the kind can be decided about by.
+func (d Decision) check(kind tool.Kind) error {
 	switch {
 	case !slices.Contains(Actions(), d.Action):
 		return unfit("the request does not say what to do, and nothing was decided: it takes %s", strings.Join(Actions(), ", "))
 	case d.namesHash() && d.Hash == "":
-		return unfit("the request does not name the hash of the definition that was seen, and nothing was decided: read the tool, and decide about the hash that is shown")
+		return unfit("the request does not name the hash of the definition that was seen, and nothing was decided: read the %v, and decide about the hash that is shown", kind)
 	case d.Action == approval.ActionUndo && d.Rev == 0:
-		return unfit("the request does not name the revision that the decision made, and nothing was undone: read the tool, and name the rev that is shown")
+		return unfit("the request does not name the revision that the decision made, and nothing was undone: read the %v, and name the rev that is shown", kind)
 	case !utf8.ValidString(d.Note):
 		return unfit("the note is not UTF-8 text, and nothing was decided: write it anew")
 	case len(d.Note) > approval.MaxNote:
@@ -94,21 +94,21 @@ func (d Decision) apply(r approval.Record, actor string, now time.Time) (approva
 	return approval.Enable(r, said, now)
 }
 
-// decide carries out dec on the tool's record, and returns the record as it is then.
+// decide carries out dec on the item's record, and returns the record as it is then.
 func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decision) (*approval.Record, error) {
-	if err := dec.check(); err != nil {
+	if err := dec.check(id.Kind); err != nil {
 		return nil, err
 	}
 	i, listed := v.Find(id)
 	if listed && dec.opens() && v.Verdict(i).Denied == lock.Yes {
-		return nil, errDenied()
+		return nil, errDenied(id.Kind)
 	}
 	r, err := d.stored(ctx, id)
 	switch {
 	case errors.Is(err, approval.ErrNotFound) && listed:
-		return nil, errNoRecord()
+		return nil, errNoRecord(id.Kind)
 	case errors.Is(err, approval.ErrNotFound):
-		return nil, errNoTool()
+		return nil, errNone(id.Kind)
 	case err != nil:
 		return nil, err
 	case dec.Hash != "" && dec.Hash != r.CurrentHash && dec.Action != approval.ActionUnblock:
@@ -126,12 +126,12 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 		next, err = d.approvals.Put(ctx, next, &entry)
 	}
 	if err != nil {
-		return nil, refusal(err)
+		return nil, refusal(id.Kind, err)
 	}
 	return &next, nil
 }
 
-// stored returns the tool's record in the store. One that the store lost is restored first, so that
+// stored returns the item's record in the store. One that the store lost is restored first, so that
 // no decision is lost by the next one.
 func (d *Desk) stored(ctx context.Context, id tool.ID) (*approval.Record, error) {
 	r, err := d.approvals.Get(ctx, id)
@@ -150,7 +150,7 @@ func (d *Desk) stored(ctx context.Context, id tool.ID) (*approval.Record, error)
 }
 
 // Decide carries out dec in the name of the request's actor, lets requests of this process see it at
-// once, and returns the tool as it is then.
+// once, and returns the item as it is then.
 func (d *Desk) Decide(ctx context.Context, id tool.ID, dec Decision) (Tool, error) {
 	r, err := d.decide(ctx, d.View(ctx), id, dec)
 	if err != nil {
@@ -159,14 +159,14 @@ func (d *Desk) Decide(ctx context.Context, id tool.ID, dec Decision) (Tool, erro
 	return d.show(d.states.Refresh(ctx).View(d.o.Agent), id, r), nil
 }
 
-// An Item is one tool of several that are decided about together.
+// An Item is one of several that are decided about together.
 type Item struct {
 	ID   tool.ID
 	Hash tool.Hash
 	Rev  int64
 }
 
-// A Result is what became of one [Item]: the tool as it is then, or why nothing was decided.
+// A Result is what became of one [Item]: it as it is then, or why nothing was decided.
 type Result struct {
 	Tool Tool
 	Err  *Error // nil: it was decided
@@ -178,11 +178,11 @@ type Result struct {
 func (d *Desk) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Result, error) {
 	switch {
 	case !slices.Contains(BulkActions(), dec.Action):
-		return nil, unfit("this cannot be done to many tools together, and nothing was decided: a request for many takes %s", strings.Join(BulkActions(), ", "))
+		return nil, unfit("this cannot be done to many together, and nothing was decided: a request for many takes %s", strings.Join(BulkActions(), ", "))
 	case len(items) == 0:
-		return nil, unfit("the request names no tool, and nothing was decided: choose some")
+		return nil, unfit("the request names nothing, and nothing was decided: choose some")
 	case len(items) > MaxItems:
-		return nil, unfit("the request names %d tools, and nothing was decided: choose at most %d", len(items), MaxItems)
+		return nil, unfit("the request names %d items, and nothing was decided: choose at most %d", len(items), MaxItems)
 	}
 	v, named := d.View(ctx), map[tool.ID]bool{}
 	records, out := make([]*approval.Record, len(items)), make([]Result, len(items))
@@ -190,7 +190,7 @@ func (d *Desk) DecideAll(ctx context.Context, dec Decision, items []Item) ([]Res
 	g.SetLimit(maxWriters)
 	for n, t := range items {
 		if named[t.ID] {
-			out[n].Err = d.Explain(ctx, "decide-all", unfit("the request names the tool more than once: what became of it stands where it is named first"))
+			out[n].Err = d.Explain(ctx, "decide-all", unfit("the request names the %v more than once: what became of it stands where it is named first", t.ID.Kind))
 			continue
 		}
 		named[t.ID] = true

@@ -1,6 +1,6 @@
-// Package decide is what people see of the tools and what they decide about them, for the pages and
-// the API of /admin alike: lists with filters, one tool with its record, and decisions that name
-// what was seen.
+// Package decide is what people see of tools, prompts and resources and what they decide about them,
+// for the pages and the API of /admin alike: lists with filters, one item with its record, and
+// decisions that name what was seen.
 //
 // A decision names the hash of the definition that the person saw, so that nothing can be exchanged
 // between looking and deciding. What an operator's rule denies cannot be enabled here.
@@ -33,7 +33,7 @@ type Options struct {
 	Log     *slog.Logger     // nil: none
 }
 
-// A Desk shows tools and carries out decisions. It is safe for concurrent use.
+// A Desk shows tools, prompts and resources, and carries out decisions. It is safe for concurrent use.
 type Desk struct {
 	states    *state.Loader
 	approvals approval.Store

@@ -14,14 +14,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A Filter chooses tools and says in which order they are listed. The zero Filter chooses all.
+// A Filter chooses items (tools, prompts, resources) and says in which order they are listed. The zero
+// Filter chooses all.
 type Filter struct {
-	Status  string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only tools with this status"`
-	State   string `query:"state" enum:"new,changed,approved,blocked" doc:"only tools whose current definition is in this state"`
-	Server  string `query:"server" doc:"only tools of this server"`
-	Tier    string `query:"tier" enum:"read,write,destructive" doc:"only tools of this tier"`
-	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only tools in whose definition this was found"`
-	Q       string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter"`
+	Kind    string `query:"kind" enum:"tool,prompt,resource" doc:"only items of this kind; templates of resources are resources"`
+	Status  string `query:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown" doc:"only items with this status"`
+	State   string `query:"state" enum:"new,changed,approved,blocked" doc:"only items whose current definition is in this state"`
+	Server  string `query:"server" doc:"only items of this server"`
+	Tier    string `query:"tier" enum:"read,write,destructive" doc:"only items of this tier; that of prompts and resources is read"`
+	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items in whose definition this was found"`
+	Q       string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter or argument"`
 	Sort    string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
 }
 
@@ -33,9 +35,9 @@ const (
 	ByOldest = "oldest"
 )
 
-// What a list calls the state of a tool's current definition.
+// What a list calls the state of an item's current definition.
 const (
-	StateNew      = "new"     // no definition of the tool is approved
+	StateNew      = "new"     // no definition of the item is approved
 	StateChanged  = "changed" // another one is
 	StateApproved = "approved"
 	StateBlocked  = "blocked"
@@ -54,6 +56,11 @@ func Statuses() []string {
 	}
 }
 
+// Kinds returns what [Filter.Kind] can be.
+func Kinds() []string {
+	return []string{tool.Tool.String(), tool.Prompt.String(), tool.Resource.String()}
+}
+
 // States returns what [Filter.State] can be.
 func States() []string { return []string{StateChanged, StateNew, StateBlocked, StateApproved} }
 
@@ -68,7 +75,7 @@ func Sorts() []string { return []string{ByRisk, ByID, ByNewest, ByOldest} }
 // parameters returns the fields of f by the names of their query parameters.
 func (f *Filter) parameters() map[string]*string {
 	return map[string]*string{
-		"status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "finding": &f.Finding, "q": &f.Q, "sort": &f.Sort,
+		"kind": &f.Kind, "status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "finding": &f.Finding, "q": &f.Q, "sort": &f.Sort,
 	}
 }
 
@@ -120,6 +127,7 @@ func (f Filter) check(servers []state.Server) error {
 		name, value string
 		takes       []string
 	}{
+		{"kind", f.Kind, Kinds()},
 		{"status", f.Status, Statuses()},
 		{"state", f.State, States()},
 		{"tier", f.Tier, Tiers()},

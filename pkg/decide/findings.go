@@ -30,7 +30,7 @@ func Findings() []string {
 	return append([]string{FindingSevere, FindingAny, FindingNone}, finding.Codes()...)
 }
 
-// found is which findings a tool has: one bit for each code, then these.
+// found is which findings an item has: one bit for each code, then these.
 type found uint64
 
 const (
@@ -39,7 +39,7 @@ const (
 	foundNone   found = 1 << 61
 )
 
-// has reports whether a tool is one of those that a filter's value chooses.
+// has reports whether an item is one of those that a filter's value chooses.
 func (f found) has(bit found) bool { return bit == 0 || f&bit != 0 }
 
 // count returns of how many kinds the findings are.
@@ -62,7 +62,7 @@ func bitOf(value string) found {
 	return 1 << slices.Index(finding.Codes(), value)
 }
 
-// foundOf returns which findings tool i has.
+// foundOf returns which findings item i has.
 func foundOf(v *state.View, i int, codes []string) found {
 	list := v.Findings(i)
 	if len(list) == 0 {
@@ -83,6 +83,7 @@ func foundOf(v *state.View, i int, codes []string) found {
 // findingsOf returns what a reviewer should see in the record's current definition. The catalog knows
 // it, unless the definition is newer or no longer listed.
 func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
+	kind := r.Kind
 	if i, ok := v.Find(r.ID()); ok && v.Tool(i).Definition.Hash == r.CurrentHash {
 		return v.Findings(i)
 	}
@@ -95,10 +96,10 @@ func findingsOf(v *state.View, r *approval.Record) []finding.Finding {
 	})
 	var before *tool.Definition
 	if len(r.Approved) > 0 && r.ApprovedHash != r.CurrentHash {
-		d := tool.KeptDefinition(r.Approved)
+		d := tool.KeptItem(kind, r.Approved)
 		before = &d
 	}
-	return finding.Of(tool.KeptDefinition(r.Current), before, names.For(r.Server))
+	return finding.Of(tool.KeptItem(kind, r.Current), before, names.For(r.Server))
 }
 
 // shownFindings returns findings with what a person reads of each.

@@ -10,15 +10,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A History is a page of what was done about one tool, the newest first.
+// A History is a page of what was done about one tool, prompt or resource, the newest first.
 type History struct {
-	ID      string  `json:"id" doc:"server:tool"`
+	ID      string  `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	Events  []Event `json:"events" nullable:"false"`
-	Partial bool    `json:"partial,omitempty" doc:"the audit is kept by server, and other tools of this one filled what a request reads: next goes on there"`
+	Partial bool    `json:"partial,omitempty" doc:"the audit is kept by server, and other items of this one filled what a request reads: next goes on there"`
 	Next
 }
 
-// An Event is a line of the audit about one tool.
+// An Event is a line of the audit about one item.
 type Event struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"actor" doc:"sync: nobody, a definition was seen"`
@@ -36,7 +36,7 @@ const (
 	auditReads = 5
 )
 
-// History returns a page of what was done about the tool, which need not be listed any more.
+// History returns a page of what was done about the item, which need not be listed any more.
 func (d *Desk) History(ctx context.Context, id tool.ID, p Paging) (History, error) {
 	out := History{ID: id.String(), Events: []Event{}}
 	if err := p.check(); err != nil {
@@ -55,7 +55,7 @@ func (d *Desk) History(ctx context.Context, id tool.ID, p Paging) (History, erro
 		}
 		end = len(page) < auditLines
 		for _, e := range page {
-			if at = e.Cursor(); e.Tool == id.Name {
+			if at = e.Cursor(); e.ID() == id {
 				lines = append(lines, e)
 			}
 		}
@@ -63,7 +63,7 @@ func (d *Desk) History(ctx context.Context, id tool.ID, p Paging) (History, erro
 	if len(lines) == 0 && end && p.After == "" {
 		if _, listed := d.View(ctx).Find(id); !listed {
 			if _, err := d.approvals.Get(ctx, id); errors.Is(err, approval.ErrNotFound) {
-				return out, errNoTool()
+				return out, errNone(id.Kind)
 			}
 		}
 	}

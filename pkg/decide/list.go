@@ -14,20 +14,18 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A Row is one tool in a list.
+// A Row is one tool, prompt or resource in a list.
 type Row struct {
-	ID       string    `json:"id" doc:"server:tool"`
-	Server   string    `json:"server"`
-	Name     string    `json:"name"`
+	Named
 	Status   string    `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown"`
 	State    string    `json:"state" enum:"new,changed,approved,blocked" doc:"of the definition that the catalog holds"`
 	Tier     tool.Tier `json:"tier" enum:"read,write,destructive"`
 	Hash     tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
 	Rev      int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
-	Since    time.Time `json:"since,omitzero" doc:"since when the tool is as it is; of one that waits, since when it does"`
-	Title    string    `json:"title,omitempty"`
+	Since    time.Time `json:"since,omitzero" doc:"since when the item is as it is; of one that waits, since when it does"`
+	Title    string    `json:"title,omitempty" doc:"of a resource without one, its own name"`
 	Summary  string    `json:"summary,omitempty" doc:"first sentence of the description"`
-	Change   string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes"`
+	Change   string    `json:"change,omitempty" doc:"of a definition that changed, what did, in one line; of a new one, what it takes, or the type of a resource"`
 	Findings int       `json:"findings,omitempty" doc:"how many things in the definition a reviewer should look at"`
 	Severe   []string  `json:"severe,omitempty" doc:"codes of those that are severe: approving such a definition needs a note"`
 	By       string    `json:"by,omitempty" doc:"who decided last"`
@@ -38,28 +36,32 @@ type Row struct {
 
 // A Page is a part of the list that a [Filter] chooses.
 type Page struct {
-	Tools  []Row  `json:"tools" nullable:"false"`
+	Tools  []Row  `json:"tools" nullable:"false" doc:"and prompts and resources, unless kind says otherwise"`
 	Total  int    `json:"total" doc:"how many there are on all pages"`
-	Facets Facets `json:"facets" doc:"how many tools there would be with each value of a filter, the other filters being as they are"`
+	Facets Facets `json:"facets" doc:"how many items there would be with each value of a filter, the other filters being as they are"`
 	Next
+
+	// Mixed says that there are prompts or resources, chosen or not.
+	Mixed bool `json:"-"`
 }
 
-// Facets are the values of each filter that some tool has, in the order in which people choose them.
+// Facets are the values of each filter that some item has, in the order in which people choose them.
 type Facets struct {
+	Kind    []Facet `json:"kind" nullable:"false"`
 	Status  []Facet `json:"status" nullable:"false"`
 	State   []Facet `json:"state" nullable:"false"`
 	Server  []Facet `json:"server" nullable:"false"`
 	Tier    []Facet `json:"tier" nullable:"false"`
-	Finding []Facet `json:"finding" nullable:"false" doc:"a tool counts for each of its findings"`
+	Finding []Facet `json:"finding" nullable:"false" doc:"an item counts for each of its findings"`
 }
 
-// A Facet is how many tools have a value.
+// A Facet is how many items have a value.
 type Facet struct {
 	Value string `json:"value"`
-	Tools int    `json:"tools"`
+	Tools int    `json:"tools" doc:"and prompts and resources"`
 }
 
-// List returns a page of the tools that f chooses.
+// List returns a page of the items that f chooses.
 func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	st := d.states.Load(ctx)
 	v := st.View(d.o.Agent)
@@ -70,6 +72,7 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 		return Page{}, err
 	}
 	t := d.table(st, v)
+	out := Page{Mixed: t.mixed}
 	name := f.order()
 	o := t.order(name, v)
 	start, err := o.start(name, p, v.ID)
@@ -77,7 +80,7 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 		return Page{}, err
 	}
 	chosen, from, values := t.choose(f, v, o.list, start)
-	out := Page{Total: len(chosen), Facets: values}
+	out.Total, out.Facets = len(chosen), values
 	page := chosen[from:]
 	if len(page) > p.Limit {
 		page = page[:p.Limit]
@@ -88,16 +91,17 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	return out, nil
 }
 
-// facets are the filters of which a tool has one value.
+// facets are the filters of which an item has one value.
 const (
-	byStatus = iota
+	byKind = iota
+	byStatus
 	byState
 	byServer
 	byTier
 	facets
 )
 
-// A tally counts tools by the values of each filter.
+// A tally counts items by the values of each filter.
 type tally struct {
 	by    [facets]map[string]int
 	found map[found]int
@@ -106,7 +110,7 @@ type tally struct {
 // choose returns those of list that f chooses, how many of them come before the place start of
 // list, and the facets.
 func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
-	want, bit := [facets]string{f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
+	want, bit := [facets]string{f.Kind, f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
 	counts := tally{found: map[found]int{}}
 	for i := range counts.by {
 		counts.by[i] = map[string]int{}
@@ -120,7 +124,8 @@ func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen [
 		if len(words) > 0 && !containsAll(text[i], words) {
 			continue
 		}
-		has := [facets]string{StatusText(v.Status(i)), stateText(v.ApprovalState(i)), v.ID(i).Server, v.Tier(i).String()}
+		id := v.ID(i)
+		has := [facets]string{id.Kind.String(), StatusText(v.Status(i)), stateText(v.ApprovalState(i)), id.Server, v.Tier(i).String()}
 		misses, missed := 0, 0 // and the last of those that miss
 		for n := range has {
 			if want[n] != "" && want[n] != has[n] {
@@ -162,13 +167,13 @@ func (c tally) facets(f Filter, v *state.View) Facets {
 		}
 	}
 	return Facets{
-		Status: facetsOf(Statuses(), c.by[byStatus], f.Status), State: facetsOf(States(), c.by[byState], f.State),
+		Kind: facetsOf(Kinds(), c.by[byKind], f.Kind), Status: facetsOf(Statuses(), c.by[byStatus], f.Status), State: facetsOf(States(), c.by[byState], f.State),
 		Server: facetsOf(servers, c.by[byServer], f.Server), Tier: facetsOf(Tiers(), c.by[byTier], f.Tier),
 		Finding: facetsOf(Findings(), finds, f.Finding),
 	}
 }
 
-// facetsOf returns the values that some tool has, and the chosen one.
+// facetsOf returns the values that some item has, and the chosen one.
 func facetsOf(values []string, tally map[string]int, chosen string) []Facet {
 	out := []Facet{}
 	for _, value := range values {
@@ -183,7 +188,7 @@ func containsAll(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// Rows returns those of the tools that the catalog has, in the order of ids.
+// Rows returns those of the items that the catalog has, in the order of ids.
 func (d *Desk) Rows(ctx context.Context, ids []tool.ID) []Row {
 	st := d.states.Load(ctx)
 	v := st.View(d.o.Agent)
@@ -196,7 +201,7 @@ func (d *Desk) Rows(ctx context.Context, ids []tool.ID) []Row {
 	return d.rows(ctx, st, v, listed)
 }
 
-// rows returns the rows of the tools. A record is read only where the catalog cannot say all of it: a
+// rows returns the rows of the items. A record is read only where the catalog cannot say all of it: a
 // decision is newer, or records were lost.
 func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []int) []Row {
 	out := make([]Row, len(page))
@@ -222,12 +227,12 @@ func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []
 	return out
 }
 
-// rowOf returns the row of tool i, whose record is r; nil: there is none.
+// rowOf returns the row of item i, whose record is r; nil: there is none.
 func rowOf(v *state.View, i int, r *approval.Record) Row {
 	t := v.Tool(i)
 	row := Row{
-		ID: t.ID.String(), Server: t.ID.Server, Name: t.ID.Name, Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
-		Title: t.Definition.Title, Summary: tool.FirstSentence(t.Definition.Description),
+		Named: namedOf(t.ID, t.Definition), Status: StatusText(v.Status(i)), State: StateNew, Tier: v.Tier(i), Hash: t.Definition.Hash,
+		Title: titleOf(t.Definition), Summary: tool.FirstSentence(t.Definition.Description),
 	}
 	if r != nil {
 		row.State, row.Rev, row.Since, row.Lost = stateText(r.State), r.Rev, r.UpdatedAt, r.Lost != nil
@@ -244,18 +249,18 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 	case row.State == StateNew:
 		row.Change = review.Outline(t.Definition)
 	case row.State == StateChanged && len(t.ApprovedRaw) > 0:
-		row.Change = review.Summarize(tool.KeptDefinition(t.ApprovedRaw), t.Definition).Line()
+		row.Change = review.Summarize(tool.KeptItem(t.ID.Kind, t.ApprovedRaw), t.Definition).Line()
 	}
 	return row
 }
 
-// Neighbours are the place of a tool in a list, and the tools beside it.
+// Neighbours are the place of an item in a list, and the items beside it.
 type Neighbours struct {
 	Place, Total   int // from 1; Place is 0 if the list does not have the tool
 	Previous, Next tool.ID
 }
 
-// Neighbours returns where the tool stands in the list that f chooses. If a decision took the tool
+// Neighbours returns where the item stands in the list that f chooses. If a decision took it
 // off the list, its neighbours are those that it had. The zero ID: there is none.
 func (d *Desk) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbours, err error) {
 	st := d.states.Load(ctx)
@@ -271,7 +276,7 @@ func (d *Desk) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbou
 	o := t.order(f.order(), v)
 	chosen, before, _ := t.choose(f, v, o.list, o.after(o.keys[i], id.String(), v.ID))
 	n.Total = len(chosen)
-	// before counts the tool itself if the list has it.
+	// before counts the item itself if the list has it.
 	if before > 0 && chosen[before-1] == i {
 		n.Place = before
 		before--

@@ -26,7 +26,7 @@ type Error struct {
 // A Cause is one of several things that kept a request from being carried out.
 type Cause struct{ Where, What string }
 
-// A Changed is a tool that is not as the person saw it.
+// A Changed is an item that is not as the person saw it.
 type Changed struct {
 	Tool   Tool            // as it is now
 	Seen   json.RawMessage // the definition that the person saw; nil: it is not known any more
@@ -44,32 +44,41 @@ func unfit(format string, args ...any) error {
 	return Refuse(http.StatusUnprocessableEntity, fmt.Sprintf(format, args...))
 }
 
-func errDenied() error {
-	return Refuse(http.StatusConflict, "an operator's rule denies this tool, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar")
+func errDenied(kind tool.Kind) error {
+	return conflict("an operator's rule denies this %v, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar", kind)
 }
 
-func errNoRecord() error {
-	return Refuse(http.StatusConflict, "the tool has no approval record yet, and nothing was decided: the next sync makes one, after which you can decide")
+func errNoRecord(kind tool.Kind) error {
+	return conflict("the %v has no approval record yet, and nothing was decided: the next sync makes one, after which you can decide", kind)
 }
 
-func errNoTool() error {
-	return Refuse(http.StatusNotFound, "no tool of this name is known; the list of tools has every one that is")
+// errNone says that there is no item of an address.
+func errNone(kind tool.Kind) error {
+	if kind == tool.Resource {
+		return Refuse(http.StatusNotFound, "no resource of this address is known, which ends in the SHA-256 of its URI; the list has every one that is")
+	}
+	return Refuse(http.StatusNotFound, fmt.Sprintf("no %v of this name is known; the list of tools has every one that is", kind))
 }
 
-// refusal returns what a person is told of err, if it is theirs to know.
-func refusal(err error) error {
+// conflict refuses what goes against how an item stands.
+func conflict(format string, args ...any) error {
+	return Refuse(http.StatusConflict, fmt.Sprintf(format, args...))
+}
+
+// refusal returns what a person is told of err about an item, if it is theirs to know.
+func refusal(kind tool.Kind, err error) error {
 	for _, known := range []struct {
 		is     error
 		detail string
 	}{
-		{approval.ErrStale, "the definition changed at this moment, and nothing was decided: read the tool again, and decide about what it is now"},
-		{approval.ErrConflict, "somebody else decided about the tool at this moment, and nothing of yours was decided: read it again, and decide again if it is still wanted"},
-		{approval.ErrNotBlocked, "this definition is not blocked, and nothing was decided: read the tool again, somebody may have unblocked it"},
-		{approval.ErrBlocks, "50 definitions of this tool are blocked, which is all that is kept, and nothing was decided: disable the tool, or unblock one of them"},
-		{approval.ErrNoUndo, "the decision cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
+		{approval.ErrStale, "the definition changed at this moment, and nothing was decided: read the %[1]v again, and decide about what it is now"},
+		{approval.ErrConflict, "somebody else decided about the %[1]v at this moment, and nothing of yours was decided: read it again, and decide again if it is still wanted"},
+		{approval.ErrNotBlocked, "this definition is not blocked, and nothing was decided: read the %[1]v again, somebody may have unblocked it"},
+		{approval.ErrBlocks, "50 definitions of this %[1]v are blocked, which is all that is kept, and nothing was decided: disable the %[1]v, or unblock one of them"},
+		{approval.ErrNoUndo, "the decision about the %[1]v cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
 	} {
 		if errors.Is(err, known.is) {
-			return Refuse(http.StatusConflict, known.detail)
+			return conflict(known.detail, kind)
 		}
 	}
 	return err
@@ -90,7 +99,7 @@ func (d *Desk) errDecided(v *state.View, r *approval.Record, dec Decision) error
 		last = fmt.Sprintf("the last decision is by %s, at %s", r.By, r.At.UTC().Format(time.DateTime+" UTC"))
 	}
 	e := &Error{Status: http.StatusConflict, Detail: fmt.Sprintf(
-		"the tool was decided about or changed since it was shown, and nothing was decided now: %s; %s; decide again if it is still wanted", standing(r), last)}
+		"the %v was decided about or changed since it was shown, and nothing was decided now: %s; %s; decide again if it is still wanted", r.Kind, standing(r), last)}
 	e.Changed = d.changed(v, r, dec)
 	return e
 }
@@ -108,11 +117,11 @@ func standing(r *approval.Record) string {
 	return "its definition waits for approval"
 }
 
-// changed returns the tool as it is now, and what changed since the person looked.
+// changed returns the item as it is now, and what changed since the person looked.
 func (d *Desk) changed(v *state.View, r *approval.Record, dec Decision) *Changed {
 	c := &Changed{Tool: d.show(v, r.ID(), r)}
 	if c.Seen = definitionOf(v, r, dec.Hash); c.Seen != nil {
-		c.Change = ChangeOf(tool.KeptDefinition(c.Seen), tool.KeptDefinition(r.Current))
+		c.Change = ChangeOf(tool.KeptItem(r.Kind, c.Seen), tool.KeptItem(r.Kind, r.Current))
 	}
 	return c
 }

@@ -26,13 +26,14 @@ type Config struct {
 type Rule struct {
 	Rule   string   `json:"rule" doc:"where it stands: a path of mcp_config.json, or policy.cedar with line and @id"`
 	Allow  bool     `json:"allow,omitempty" doc:"it lets through what it matches; else it denies"`
-	Always int      `json:"always" doc:"tools that it matches for every agent"`
-	Some   int      `json:"some,omitempty" doc:"tools that it matches for some agents, or of which that is not known without one"`
-	Server string   `json:"server,omitempty" doc:"if all of these tools are of one server"`
+	Always int      `json:"always" doc:"tools, prompts and resources that it matches for every agent"`
+	Some   int      `json:"some,omitempty" doc:"those that it matches for some agents, or of which that is not known without one"`
+	Kind   string   `json:"kind,omitempty" enum:"tool,prompt,resource" doc:"if all of these are of one kind"`
+	Server string   `json:"server,omitempty" doc:"if all of these are of one server"`
 	Tools  []string `json:"tools,omitempty" doc:"the first of them"`
 }
 
-// maxRuleTools is how many tools of a rule are named.
+// maxRuleTools is how many of the items that a rule matches are named.
 const maxRuleTools = 20
 
 // rules are what the operator's rules do, worked out for one config, policy and catalog.
@@ -81,6 +82,9 @@ func ruleOf(m policy.Match) Rule {
 	all := slices.Concat(m.Always, m.Some)
 	if len(all) > 0 && !slices.ContainsFunc(all, func(id tool.ID) bool { return id.Server != all[0].Server }) {
 		out.Server = all[0].Server
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(id tool.ID) bool { return id.Kind != all[0].Kind }) {
+		out.Kind = all[0].Kind.String()
 	}
 	for _, id := range all[:min(len(all), maxRuleTools)] {
 		out.Tools = append(out.Tools, id.String())

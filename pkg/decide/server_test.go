@@ -56,8 +56,8 @@ func TestConfig(t *testing.T) {
 	f := newFixture(t)
 	got := f.desk.Config(f.ctx)
 	want := []decide.Rule{
-		{Rule: "mcpServers.fs.disabled_tools[0]", Always: 1, Server: "fs", Tools: []string{"fs:format_disk"}},
-		{Rule: "policy.cedar:1 no-drafts", Always: 1, Server: "mail", Tools: []string{"mail:read_drafts"}},
+		{Rule: "mcpServers.fs.disabled_tools[0]", Always: 1, Kind: "tool", Server: "fs", Tools: []string{"fs:format_disk"}},
+		{Rule: "policy.cedar:1 no-drafts", Always: 1, Kind: "tool", Server: "mail", Tools: []string{"mail:read_drafts"}},
 	}
 	if diff := cmp.Diff(want, got.Rules); diff != "" || got.Status != "ok" || len(got.Exposed) != 0 || got.State.Config.Stored != "" {
 		t.Errorf("%+v (-want +got):\n%s", got, diff)

@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // An Outcome is how the last attempt to load a server ended.
@@ -23,17 +24,19 @@ type Outcome struct {
 	DurationMS   int64             `json:"duration_ms"`
 	CheckedAt    time.Time         `json:"checked_at,omitzero"`
 	LoadedAt     time.Time         `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
-	Refused      []outcome.Refusal `json:"refused,omitempty" doc:"listed tools that the gateway does not take"`
+	Refused      []outcome.Refusal `json:"refused,omitempty" doc:"what the server lists and the gateway does not take"`
 }
 
 // A Server is one configured server.
 type Server struct {
-	Name     string      `json:"name"`
-	Enabled  bool        `json:"enabled"`
-	Required bool        `json:"required"`
-	Approval string      `json:"approval" enum:"manual,on_change,off"`
-	Outcome  Outcome     `json:"outcome"`
-	Tools    lock.Counts `json:"tools"`
+	Name      string       `json:"name"`
+	Enabled   bool         `json:"enabled"`
+	Required  bool         `json:"required"`
+	Approval  string       `json:"approval" enum:"manual,on_change,off"`
+	Outcome   Outcome      `json:"outcome"`
+	Tools     lock.Counts  `json:"tools"`
+	Prompts   *lock.Counts `json:"prompts,omitempty" doc:"absent: it has none"`
+	Resources *lock.Counts `json:"resources,omitempty" doc:"and templates of resources; absent: it has none"`
 }
 
 // A Part is one part of what requests read, and how fresh it is.
@@ -56,7 +59,8 @@ type Freshness struct {
 	Warnings  []string  `json:"warnings,omitempty" doc:"what is allowed and looks wrong"`
 }
 
-// Servers returns a page of the servers, with how many of their tools have which status.
+// Servers returns a page of the servers, with how many of their tools, prompts and resources have which
+// status.
 func (d *Desk) Servers(ctx context.Context, p Paging) ([]Server, Next, error) {
 	v := d.View(ctx)
 	page, next, err := Cut(p, "servers", v.Servers(), func(s state.Server) string { return s.Config.Name })
@@ -72,6 +76,16 @@ func serverOf(v *state.View, s state.Server) Server {
 	out := Server{Name: c.Name, Enabled: c.Enabled, Required: c.Required, Approval: c.Approval, Outcome: OutcomeOf(c.Name, s.Outcome)}
 	for i := s.First; i < s.First+s.Tools; i++ {
 		out.Tools.Add(v.Status(i))
+	}
+	for i := s.FirstItem; i < s.FirstItem+s.Items; i++ {
+		counts := &out.Resources
+		if v.ID(i).Kind == tool.Prompt {
+			counts = &out.Prompts
+		}
+		if *counts == nil {
+			*counts = new(lock.Counts)
+		}
+		(*counts).Add(v.Status(i))
 	}
 	return out
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// maxSettled is how many settled tools an answer names.
+// maxSettled is how many settled items an answer names.
 const maxSettled = 1000
 
 // A Settlement says what became of the records that the store lost.
@@ -20,9 +20,9 @@ type Settlement struct {
 	Count int       `json:"settled" doc:"how many records were"`
 }
 
-// A Settled is a tool whose record was settled.
+// A Settled is an item whose record was settled.
 type Settled struct {
-	ID       string `json:"id" doc:"server:tool"`
+	ID       string `json:"id" doc:"server:tool, server:prompt:name or server:resource:uri"`
 	State    string `json:"state" enum:"approved,pending,changed,blocked"`
 	Disabled bool   `json:"disabled"`
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Callable is the status of a tool that is not locked.
+// Callable is the status of a tool, a prompt or a resource that is not locked.
 const Callable = "callable"
 
-// StatusText returns the name of a status, also of that of a tool that is not locked.
+// StatusText returns the name of a status, also of that of what is not locked.
 func StatusText(s lock.Status) string {
 	if s == lock.None {
 		return Callable
@@ -25,7 +25,7 @@ func StatusText(s lock.Status) string {
 	return string(s)
 }
 
-// CountOf returns how many tools have the named status.
+// CountOf returns how many items have the named status.
 func CountOf(c lock.Counts, status string) int {
 	switch status {
 	case Callable:
@@ -42,16 +42,14 @@ func CountOf(c lock.Counts, status string) int {
 	return c.DisabledUnknown
 }
 
-// A Tool is everything that is known of one tool.
+// A Tool is everything that is known of one tool, prompt or resource.
 type Tool struct {
-	ID          string           `json:"id" doc:"server:tool"`
-	Server      string           `json:"server"`
-	Name        string           `json:"name"`
+	Named
 	Status      string           `json:"status" enum:"callable,server_disabled,disabled_by_config,disabled_by_user,pending_approval,disabled_unknown,not_listed" doc:"not_listed: the catalog does not have it, only its record is left"`
 	Remediation string           `json:"remediation,omitempty" doc:"what agents are told"`
 	Denial      *Denial          `json:"denial,omitempty" doc:"the operator's rule that denies it, or may"`
 	Tier        tool.Tier        `json:"tier" enum:"read,write,destructive"`
-	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them"`
+	Annotations tool.Annotations `json:"annotations" doc:"the server's, with the operator's over them; of a prompt or a resource, what it counts as"`
 	Signature   string           `json:"signature,omitempty"`
 	Record      *Record          `json:"record,omitempty"`
 	Hash        tool.Hash        `json:"hash,omitempty" doc:"of the definition; an approval names it"`
@@ -62,14 +60,14 @@ type Tool struct {
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
 }
 
-// A Denial is what an operator's rule says of a tool.
+// A Denial is what an operator's rule says of an item.
 type Denial struct {
 	policy.Denial
 	Rules   []string `json:"rules,omitempty" doc:"where the rules stand"`
 	Unknown bool     `json:"unknown,omitempty" doc:"the rules could not be evaluated"`
 }
 
-// A Record is what was decided about a tool.
+// A Record is what was decided about an item.
 type Record struct {
 	State        approval.State `json:"state" enum:"approved,pending,changed,blocked"`
 	Disabled     bool           `json:"disabled"`
@@ -85,7 +83,7 @@ type Record struct {
 	Lost    *approval.Lost `json:"lost,omitempty" doc:"the store had lost the record, or had an older one; the stricter of the two versions holds until somebody settles it"`
 	Earlier *Earlier       `json:"approved_earlier,omitempty" doc:"the current definition waits, and was approved once: another was approved since"`
 
-	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the tool, the newest first"`
+	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the item, the newest first"`
 	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"what a person approved last"`
 	UndoUntil time.Time `json:"undo_until,omitzero" doc:"until when the last decision can be undone; absent: it cannot"`
 	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would take back"`
@@ -100,7 +98,7 @@ type Verdict struct {
 	Note    string    `json:"note,omitempty" doc:"of a block: how it begins"`
 }
 
-// verdictsOf returns what is remembered of the definitions of a tool.
+// verdictsOf returns what is remembered of the definitions of an item.
 func verdictsOf(r *approval.Record) (out []Verdict) {
 	for _, m := range r.Blocked {
 		out = append(out, verdictOf(m, StateBlocked))
@@ -122,7 +120,7 @@ type Earlier struct {
 	At time.Time `json:"at,omitzero"`
 }
 
-// Tool reads the tool's record from the store and shows it beside the catalog's.
+// Tool reads the item's record from the store and shows it beside the catalog's.
 func (d *Desk) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 	v := d.View(ctx)
 	_, listed := v.Find(id)
@@ -133,19 +131,19 @@ func (d *Desk) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 	case !errors.Is(err, approval.ErrNotFound):
 		return Tool{}, err
 	case !listed:
-		return Tool{}, errNoTool()
+		return Tool{}, errNone(id.Kind)
 	}
 	return d.show(v, id, nil), nil
 }
 
-// show combines the catalog and the record of a tool; one of the two may be missing.
+// show combines the catalog and the record of an item; one of the two may be missing.
 func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
-	out := Tool{ID: id.String(), Server: id.Server, Name: id.Name, Status: "not_listed", Actions: []string{}}
+	out := Tool{Status: "not_listed", Actions: []string{}}
 	if i, ok := v.Find(id); ok {
 		t := v.Tool(i)
 		status := lock.Classify(v.FactsAt(i, r))
 		out.Status = StatusText(status)
-		out.Remediation = lock.Remediation(status, approval.Link(d.o.BaseURL, id))
+		out.Remediation = lock.RemediationOf(id.Kind.String(), status, approval.Link(d.o.BaseURL, id))
 		if rule := v.Verdict(i); rule.Denied != lock.No {
 			out.Denial = &Denial{rule.Denial, rule.Rules, rule.Denied == lock.Unknown}
 		}
@@ -153,6 +151,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 		out.Hash, out.Definition = t.Definition.Hash, t.Definition.Raw
 	}
 	if r == nil {
+		out.Named = namedOf(id, tool.KeptItem(id.Kind, out.Definition))
 		return out
 	}
 	out.Record = &Record{
@@ -178,15 +177,16 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	if r.ApprovedHash != "" && r.ApprovedHash != r.CurrentHash {
 		out.Approved = r.Approved
 	}
-	if len(out.Approved) > 0 {
-		out.Change = ChangeOf(tool.KeptDefinition(out.Approved), tool.KeptDefinition(out.Definition))
+	now := tool.KeptItem(id.Kind, out.Definition)
+	if out.Named = namedOf(id, now); len(out.Approved) > 0 {
+		out.Change = ChangeOf(tool.KeptItem(id.Kind, out.Approved), now)
 	}
 	out.Findings = shownFindings(findingsOf(v, r))
 	out.Actions = out.actions()
 	return out
 }
 
-// actions returns what can be decided about a tool that has a record.
+// actions returns what can be decided about an item that has a record.
 func (t Tool) actions() []string {
 	r, denied := t.Record, t.Denial != nil && !t.Denial.Unknown
 	can := map[string]bool{

@@ -30,10 +30,12 @@ func Tool(name, description, more string) string {
 
 // A Server is what a server behind a [Gateway] lists and answers.
 type Server struct {
-	Tools   []string                                 // definitions; a word is the name of one
-	Outcome outcome.Outcome                          // of loads; without a Status it is available
-	Answer  func(call Sent) (json.RawMessage, error) // nil: a text that names the tool
-	URL     string                                   // in the config; "": one of its name
+	Tools     []string                                 // definitions; a word is the name of one
+	Prompts   []string                                 // definitions
+	Resources []string                                 // definitions, also of templates
+	Outcome   outcome.Outcome                          // of loads; without a Status it is available
+	Answer    func(call Sent) (json.RawMessage, error) // nil: a text that names the tool
+	URL       string                                   // in the config; "": one of its name
 }
 
 // A Sent call is one that reached a server.
@@ -66,7 +68,7 @@ func (s *Servers) Server(name string) *Server {
 	return s.ByName[name]
 }
 
-// Serve makes a server list these definitions from now on.
+// Serve makes a server list these tools from now on.
 func (s *Servers) Serve(name string, definitions ...string) *Server {
 	s.Server(name).Tools = definitions
 	return s.Server(name)
@@ -118,17 +120,22 @@ func (s *Servers) load(name string) outcome.Outcome {
 		return o
 	}
 	o.Status, o.HTTPStatus = outcome.Available, 200
-	for _, raw := range server.Tools {
-		if !strings.HasPrefix(raw, "{") {
-			raw = fmt.Sprintf(`{"name":%q}`, raw)
+	list := func(kind tool.Kind, definitions []string) {
+		for _, raw := range definitions {
+			if !strings.HasPrefix(raw, "{") {
+				raw = fmt.Sprintf(`{"name":%q}`, raw)
+			}
+			d, err := tool.ParseItem(kind, []byte(raw))
+			if err != nil {
+				o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Reason: err.Error()})
+				continue
+			}
+			o.Tools = append(o.Tools, d)
 		}
-		d, err := tool.ParseDefinition([]byte(raw))
-		if err != nil {
-			o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Reason: err.Error()})
-			continue
-		}
-		o.Tools = append(o.Tools, d)
 	}
+	list(tool.Tool, server.Tools)
+	list(tool.Prompt, server.Prompts)
+	list(tool.Resource, server.Resources)
 	return o
 }
 
