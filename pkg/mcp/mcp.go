@@ -35,6 +35,8 @@ const (
 	MethodReadResource  = "resources/read"
 	MethodComplete      = "completion/complete"
 
+	MethodSetLevel = "logging/setLevel"
+
 	MethodElicit    = "elicitation/create" // what a server asks its client
 	MethodSample    = "sampling/createMessage"
 	MethodListRoots = "roots/list"
@@ -43,7 +45,8 @@ const (
 	NotificationInitialized  = NotificationPrefix + "initialized"
 	NotificationCancelled    = NotificationPrefix + "cancelled"
 	NotificationProgress     = NotificationPrefix + "progress"
-	NotificationMessage      = NotificationPrefix + "message" // a log line
+	NotificationMessage      = NotificationPrefix + "message"              // a log line
+	NotificationElicited     = NotificationPrefix + "elicitation/complete" // what was asked for by URL
 	NotificationAcknowledged = NotificationPrefix + "subscriptions/acknowledged"
 )
 

@@ -13,8 +13,11 @@ import (
 // MaxResult is the longest result of a call that is taken, in bytes.
 const MaxResult = 4 << 20
 
-// AskedNote is added to a failure of a tool whose request to its client was refused.
-const AskedNote = "Note: the tool asks for input, which this client cannot give."
+// What is added to a failure of a tool that asked its client for something.
+const (
+	AskedNote      = "Note: the tool asks for input, which this client cannot give."
+	UnansweredNote = "Note: the tool asked for input, and nobody gave it in time."
+)
 
 // An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
 // for the secrets that it may quote.
@@ -39,10 +42,10 @@ type CallError struct {
 	// CallError after something was sent must set it.
 	Delivered bool
 
-	Repeatable bool // the tool is read-only or idempotent: calling it twice does no harm
-	Session    bool // the last request bore the id of a session that the server had opened
-	Asked      bool // the tool asked its client for something, and was told no
-	Limit      int  // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
+	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm
+	Session    bool   // the last request bore the id of a session that the server had opened
+	Note       string // on what the tool asked its client for; "": none
+	Limit      int    // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
 }
 
 func (e *CallError) Error() string {
@@ -52,8 +55,8 @@ func (e *CallError) Error() string {
 // Message returns what an agent may read about the failed call: what happened, whether
 // the call may have taken effect, and what to do next. Nothing that the server sent is in it.
 func (e *CallError) Message(serverID string) string {
-	if e.Asked {
-		return e.message(serverID) + " " + AskedNote
+	if e.Note != "" {
+		return e.message(serverID) + " " + e.Note
 	}
 	return e.message(serverID)
 }

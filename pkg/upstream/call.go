@@ -29,11 +29,15 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	start := c.o.Now()
 	o := c.newOperation(t, false, call.Owner)
 	defer o.release()
+	if t.Asks == AsksOff {
+		call = unasked(call)
+	}
+	o.client = call.Client
 	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
 		return nil, &outcome.CallError{Outcome: c.ended(ctx, "call", t, start, out)}
 	}
-	own, cancel := c.within(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
+	own, cancel := o.time(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
 	out = c.ended(ctx, "call", t, start, out)
@@ -44,19 +48,29 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	}
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && out.Status == outcome.Available {
 		rpc = o.redacted(rpc)
-		if o.refused {
-			rpc.Message += ". " + outcome.AskedNote
+		if note := o.questions.note(); note != "" {
+			rpc.Message += ". " + note
 		}
 		return nil, rpc
 	}
 	if err != nil {
-		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.last != nil && o.last.session, Asked: o.refused}
+		return nil, &outcome.CallError{Outcome: out, Delivered: o.delivered, Repeatable: call.Retry, Session: o.last != nil && o.last.session, Note: o.questions.note()}
 	}
 	result = o.scrubbed(result)
-	if o.refused {
-		result = withNote(result)
+	if note := o.questions.note(); note != "" {
+		result = withNote(result, note)
 	}
 	return result, nil
+}
+
+// time returns the context of a call, which ends after limit.
+func (o *operation) time(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if o.client.Ask == nil {
+		return o.c.within(ctx, limit)
+	}
+	var stop context.CancelFunc
+	o.clock, stop = o.c.newClock(ctx, limit)
+	return o.clock, stop
 }
 
 func (o *operation) callWithRetry(caller, own context.Context, call Call) (result json.RawMessage, out outcome.Outcome, err error) {
@@ -90,7 +104,12 @@ func (o *operation) sentCall() bool { return o.session != nil && o.last != nil &
 // callMessage builds the request for session s.
 func (c *Client) callMessage(s mcpSession, call Call) (message, error) {
 	p := forwardMeta(call)
-	m := message{method: cmp.Or(call.Method, mcp.MethodCallTool), params: c.callParams(s, call, p), name: call.Name, header: http.Header{}}
+	m := message{method: cmp.Or(call.Method, mcp.MethodCallTool), name: call.Name, header: http.Header{}}
+	if call.Client.Progress && call.Client.Notify != nil {
+		m.id = c.nextID.Add(1) // the request's own, and so no other call's
+		p.progress = m.id
+	}
+	m.params = c.callParams(s, call, p)
 	if p.traceparent != "" {
 		m.header.Set("Traceparent", p.traceparent)
 	}

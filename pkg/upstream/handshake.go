@@ -27,7 +27,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 		}
 	}
 	o.askedModern = o.c.o.Now()
-	s := mcpSession{modern: true, version: mcp.VersionModern}
+	s := mcpSession{modern: true, version: mcp.VersionModern, declared: o.t.declared()}
 	result, err := o.discover(ctx, s)
 	if slices.Contains(versionsIn(err), s.version) { // refused, and named as one to use: instances of two ages answer
 		result, err = o.discover(ctx, s)
@@ -120,7 +120,7 @@ func (o *operation) fallBack(ctx context.Context, supported []string) (*mcpSessi
 func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	params := rawjson.Object{
 		{Name: "protocolVersion", Value: rawjson.Quote(mcp.VersionLegacy)},
-		{Name: "capabilities", Value: json.RawMessage("{}")},
+		{Name: "capabilities", Value: o.declares()},
 		{Name: "clientInfo", Value: o.c.info},
 	}
 	result, err := o.send(ctx, mcpSession{}, message{method: mcp.MethodInitialize, params: params})
@@ -142,6 +142,9 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 		return nil, brokenProtocol("initialize: the session id is not one")
 	}
 	_, s.tools = r.Capabilities["tools"]
+	if _, ok := r.Capabilities["logging"]; ok {
+		s.logs = new(logSetting)
+	}
 	if err := o.notify(ctx, s, mcp.NotificationInitialized, nil); err != nil {
 		if s.id != "" {
 			o.c.endLater(o.t, &s) // or it would stay open, and the next attempt opens another

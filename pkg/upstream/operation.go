@@ -38,8 +38,10 @@ type operation struct {
 	limit   time.Duration // of each step, a handshake or a request; 0: none of its own
 	expired bool          // the last step took longer
 
-	answered int  // requests of the server's own that were answered
-	refused  bool // one of them asked for more than a sign of life
+	client    mcp.Client // whom the server may tell and ask something; the zero value in a load
+	clock     *clock     // that a question stops; nil: there is none
+	questions *questions // nil: the server has asked nothing
+
 	outlived bool // the last attempt of a call ended by our own deadline, on a live connection
 }
 
@@ -87,7 +89,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 		return nil, err
 	}
 	if d := o.ambiguous; d != nil {
-		if o.ambiguous = nil; *s == d.session { // the era was right, so the answer meant something else
+		if o.ambiguous = nil; s.equal(d.session) { // the era was right, so the answer meant something else
 			o.session, o.last = s, d.exchange
 			return nil, d.err
 		}
@@ -97,6 +99,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 		return nil, err
 	}
 	o.session = s
+	o.setLevel(ctx, s)
 	before := o.delivered
 	o.delivered = true // a panic from here on proves nothing
 	step, end = o.step(ctx)

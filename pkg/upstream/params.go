@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -14,12 +15,21 @@ type forwardedMeta struct {
 	capabilities json.RawMessage // nil: the caller declared none
 	traceparent  string
 	tracestate   string
+
+	progress int64  // token of ours; 0: nobody wants to know how far the call has come
+	logLevel string // least level of log messages that is wanted; "": none
 }
 
 // forwardMeta reads the caller's _meta. What is addressed to the gateway itself stays here:
-// the protocol's own fields, and the progress token, since no progress is passed back.
+// the protocol's own fields, and the progress token, for which we have one of our own.
 func forwardMeta(call Call) forwardedMeta {
 	p := forwardedMeta{traceparent: call.Traceparent}
+	if c := call.Client; c.Notify != nil {
+		p.logLevel = c.LogLevel
+	}
+	if call.Client.Ask != nil { // in whatever era it said what it can do
+		p.capabilities = call.Client.Capabilities
+	}
 	for _, m := range call.Meta {
 		switch {
 		case m.Name == mcp.MetaClientCapabilities:
@@ -66,6 +76,12 @@ func (c *Client) meta(s mcpSession, p forwardedMeta) rawjson.Object {
 		o.Add(mcp.MetaVersion, rawjson.Quote(s.version))
 		o.Add(mcp.MetaClientInfo, c.info)
 		o.Add(mcp.MetaClientCapabilities, narrow(p.capabilities))
+		if p.logLevel != "" {
+			o.Add(mcp.MetaLogLevel, rawjson.Quote(p.logLevel))
+		}
+	}
+	if p.progress != 0 {
+		o.Add("progressToken", strconv.AppendInt(nil, p.progress, 10))
 	}
 	if p.traceparent != "" {
 		o.Add("traceparent", rawjson.Quote(p.traceparent))
@@ -124,5 +140,5 @@ func (c *Client) listParams(s mcpSession, cursor json.RawMessage) rawjson.Object
 	if cursor != nil {
 		o.Add("cursor", cursor)
 	}
-	return append(o, c.meta(s, forwardedMeta{})...)
+	return append(o, c.meta(s, forwardedMeta{capabilities: json.RawMessage(s.declared)})...)
 }

@@ -21,6 +21,14 @@ type mcpSession struct {
 	version string // "" before a handshake is through
 	id      string // Mcp-Session-Id; "" if the server gave none
 	tools   bool   // the server declares the tools capability
+
+	declared string      // capabilities that the gateway has where no caller's count, in the stateless era
+	logs     *logSetting // nil: there is nothing to say to the server of its log
+}
+
+// equal reports whether two sessions are one.
+func (s *mcpSession) equal(to mcpSession) bool {
+	return s.modern == to.modern && s.version == to.version && s.id == to.id && s.tools == to.tools
 }
 
 // maxMemory is how long a server that did not know the stateless era is not asked for it again.

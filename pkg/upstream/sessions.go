@@ -115,7 +115,7 @@ func (o *operation) fetch(ctx context.Context) *mcpSession {
 
 // adopt makes a kept session the entry's; nil if it is not one.
 func (o *operation) adopt(kept session.Session) *mcpSession {
-	s := &mcpSession{version: kept.Version, id: kept.ID.Reveal()}
+	s := &mcpSession{version: kept.Version, id: kept.ID.Reveal(), logs: new(logSetting)} // whether it has logs is not kept
 	if s.id == "" || !validSession(s.id) || !slices.Contains(legacyVersions(), s.version) {
 		return nil
 	}

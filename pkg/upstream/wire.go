@@ -22,6 +22,7 @@ const maxResponse = outcome.MaxResult
 
 // A message is what is sent in one exchange.
 type message struct {
+	id     int64 // of the request; 0: any
 	method string
 	params rawjson.Object
 	name   string      // of the tool, for Mcp-Name; "": none
@@ -31,7 +32,9 @@ type message struct {
 // send sends one request and returns the result object of its reply. An error is an
 // [*outcome.RPCError], one of this package's faults, or the transport's own.
 func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.RawMessage, error) {
-	o.requestID = o.c.nextID.Add(1)
+	if o.requestID = m.id; m.id == 0 {
+		o.requestID = o.c.nextID.Add(1)
+	}
 	resp, err := o.post(ctx, s, m, request(o.requestID, m.method, m.params))
 	if err != nil {
 		return nil, err
@@ -44,7 +47,8 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 	case media == "application/json":
 		return jsonReply(resp, o.requestID)
 	case media == "text/event-stream":
-		return streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.answer(ctx, s, resp, data) })
+		defer func() { o.questions.over() }()
+		return streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.heard(ctx, s, resp, data) })
 	case resp.StatusCode == http.StatusAccepted, resp.StatusCode == http.StatusNoContent:
 		return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
 	}
@@ -67,11 +71,15 @@ func (o *operation) notify(ctx context.Context, s mcpSession, method string, par
 
 // post sends one HTTP request. No configured header replaces one of the protocol's.
 func (o *operation) post(ctx context.Context, s mcpSession, m message, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(recorded(ctx, &o.last), http.MethodPost, o.ep.url.String(), bytes.NewReader(body))
+	return o.c.post(recorded(ctx, &o.last), o.ep, s, m, body)
+}
+
+func (c *Client) post(ctx context.Context, ep *endpoint, s mcpSession, m message, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ep.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, &configError{msg: "the URL makes no request"}
 	}
-	o.c.address(req, o.ep, s)
+	c.address(req, ep, s)
 	for name, values := range m.header {
 		req.Header[name] = values
 	}
@@ -83,7 +91,7 @@ func (o *operation) post(ctx context.Context, s mcpSession, m message, body []by
 			req.Header.Set(mcp.HeaderName, tool.EncodeHeader(m.name))
 		}
 	}
-	return o.ep.transport.Do(req)
+	return ep.transport.Do(req)
 }
 
 // address sets the headers that every request to a server bears.
@@ -164,20 +172,34 @@ func jsonReply(resp *http.Response, id int64) (json.RawMessage, error) {
 	return replyTo(id, body)
 }
 
+// maxStream is how many bytes a server may say before its reply. The limit of the reply itself
+// counts anew after each event.
+const maxStream = 64 << 20
+
+var errFlood = brokenProtocol("the server said more than %d bytes before its answer", maxStream)
+
 // streamReply reads events up to the reply. Messages of the server's own, requests and
 // notifications, go to other.
 func streamReply(resp *http.Response, id int64, rest time.Duration, other func(data []byte)) (result json.RawMessage, err error) {
-	limited := &io.LimitedReader{R: resp.Body, N: maxResponse + 1}
+	const most = maxResponse + 1
+	limited := &io.LimitedReader{R: resp.Body, N: most}
+	said := int64(0)
 	err = events(limited, func(data []byte) (bool, error) {
+		if len(data) > maxResponse {
+			return true, errTooLong
+		}
 		result, err = replyTo(id, data)
 		switch {
 		case errors.Is(err, errNotReply):
 			other(data)
-			return false, nil
-		case errors.Is(err, errOtherReply):
-			return false, nil
+		case !errors.Is(err, errOtherReply):
+			return true, err
 		}
-		return true, err
+		if said += most - limited.N; said > maxStream {
+			return true, errFlood
+		}
+		limited.N = most
+		return false, nil
 	})
 	if limited.N == 0 {
 		return nil, errTooLong

@@ -1,8 +1,10 @@
 package upstreamtest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -34,6 +36,28 @@ func Ask(method, result string) Fault {
 		case <-s.closed:
 		case <-r.Context().Done():
 		}
+	}
+}
+
+// Says makes a server answer a call with an event stream of the messages, then the result; "": none.
+// A %token% in a message stands for the request's own progress token, a %id% for its id.
+func Says(result string, messages ...string) Fault {
+	return func(s *Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		req, ok := r.Context().Value(requestKey{}).(*Request)
+		if !ok {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fill := strings.NewReplacer("%token%", cmp.Or(string(req.meta.Get("progressToken")), "0"), "%id%", string(req.ID))
+		for _, m := range messages {
+			fmt.Fprintf(w, "data: %s\n\n", fill.Replace(m))
+		}
+		if result != "" {
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", req.ID, result)
+			return
+		}
+		_ = http.NewResponseController(w).Flush() // a client that is gone reads nothing
+		s.wait(r, nil)
 	}
 }
 

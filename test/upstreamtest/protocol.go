@@ -114,6 +114,9 @@ func (s *Server) capabilities() string {
 	if s.o.NoTools {
 		return `{}`
 	}
+	if s.o.Logging {
+		return `{"logging":{},"tools":{}}`
+	}
 	return `{"tools":{}}`
 }
 
@@ -144,6 +147,8 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 		s.listTools(w, req, false)
 	case req.Method == "tools/call":
 		s.callTool(w, r, req, false)
+	case req.Method == mcp.MethodSetLevel && s.o.Logging:
+		s.result(w, req, json.RawMessage("{}"))
 	default:
 		writeError(w, http.StatusOK, req.ID, &RPCError{Code: -32601, Message: "method not found"})
 	}

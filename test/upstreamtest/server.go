@@ -40,6 +40,7 @@ const (
 type Options struct {
 	Tools        []json.RawMessage // definitions, served byte for byte
 	Era          Era
+	Logging      bool     // handshake era: declare logs, and take logging/setLevel
 	Sessions     bool     // handshake era: give out session ids, insist on them, and end those that are deleted
 	SSE          bool     // answer with event streams
 	PageSize     int      // tools on one page of tools/list; 0: all on one

@@ -92,24 +92,6 @@ func TestServerRequestBeforeAnError(t *testing.T) {
 	}
 }
 
-func TestServerRequest(t *testing.T) {
-	for data, want := range map[string]string{
-		`{"jsonrpc":"2.0","id":1,"method":"ping"}`:               `1 ping`,
-		`{"jsonrpc":"2.0","id":"a\u00e9","method":"x/y"}`:        `"a\u00e9" x/y`,
-		`{"jsonrpc":"2.0","method":"notifications/message"}`:     ` `,
-		`{"jsonrpc":"2.0","id":null,"method":"ping"}`:            ` `,
-		`{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}`:         ` `,
-		`{"jsonrpc":"2.0","id":1,"result":{}}`:                   ` `,
-		`{"id":"` + strings.Repeat("x", 300) + `","method":"p"}`: ` `,
-		`not JSON`: ` `,
-	} {
-		id, method := serverRequest([]byte(data))
-		if got := string(id) + " " + method; got != want {
-			t.Errorf("serverRequest(%s) = %q, want %q", data, got, want)
-		}
-	}
-}
-
 // A server of the official SDK that asks its client whatever it can is not waited for.
 func TestOfficialServersThatAsk(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
