@@ -61,6 +61,10 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
+	sealer, err := c.sealer(settings)
+	if err != nil {
+		return fmt.Errorf("--dir %q: %w", c.Dir, err)
+	}
 	var servers *demo.Servers
 	if c.Demo {
 		if servers, err = demo.Start(ctx, objects); err != nil {
@@ -70,6 +74,7 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
 		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
+		Sealer: sealer, Ending: ctx.Done(),
 	})
 	browsers := bootadmin.Browsers{Store: approvals.Logins()}
 	if owner != nil {

@@ -40,6 +40,7 @@ type Options struct {
 	Commands  bool                         // servers that are programs are started here: the config comes from the machine's own disk
 	Owner     *Owner                       // nil: no key of a folder opens /admin
 	Front     Front                        // zero: that of the functions
+	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
 }
 
@@ -66,6 +67,7 @@ type Program struct {
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	requestID func(context.Context) string
+	ending    <-chan struct{}
 	now       func() time.Time
 	secrets   secret.Source
 
@@ -79,7 +81,7 @@ type Program struct {
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer, ending: o.Ending}
 	if p.Front == (Front{}) {
 		p.Front = s.Front()
 	}
@@ -123,6 +125,7 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	return mcphttp.New(backend{p.Gateway}, auth, &mcphttp.Options{
 		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Front.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
+		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ending: p.ending,
 	})
 }
 

@@ -12,7 +12,8 @@ import (
 type Front struct {
 	Call    time.Duration // of one upstream call: the most that a server's `timeout` may say
 	Request time.Duration // of one request's work
-	Holds   bool          // a call can wait for its client's answer: the process goes on between requests
+	Streams bool          // what is written reaches the client before the answer is whole
+	Holds   bool          // a call can wait for its client's answer: the process goes on between requests, and has them all
 }
 
 const (
@@ -27,10 +28,12 @@ const (
 func Buffered() Front { return Front{Call: 20 * time.Second, Request: 25 * time.Second} }
 
 // Streamed is a Function URL that streams. Its function ends after 900 s, the most there is.
-func Streamed() Front { return Front{Call: longCall, Request: 885 * time.Second} }
+func Streamed() Front { return Front{Call: longCall, Request: 885 * time.Second, Streams: true} }
 
 // Local is a process of one's own, such as `portcullis serve`.
-func Local() Front { return Front{Call: longCall, Request: longCall + answers, Holds: true} }
+func Local() Front {
+	return Front{Call: longCall, Request: longCall + answers, Streams: true, Holds: true}
+}
 
 // Front returns what stands before the functions that have these settings.
 func (s Settings) Front() Front {

@@ -34,6 +34,8 @@ func (gate) Instructions() string { return "Behind this gate: github." }
 
 func (gate) DeclaresOutput(string) bool { return false }
 
+func (gate) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
+
 func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
 }

@@ -45,7 +45,8 @@ const (
 	NotificationInitialized  = NotificationPrefix + "initialized"
 	NotificationCancelled    = NotificationPrefix + "cancelled"
 	NotificationProgress     = NotificationPrefix + "progress"
-	NotificationMessage      = NotificationPrefix + "message"              // a log line
+	NotificationMessage      = NotificationPrefix + "message" // a log line
+	NotificationToolsChanged = NotificationPrefix + "tools/list_changed"
 	NotificationElicited     = NotificationPrefix + "elicitation/complete" // what was asked for by URL
 	NotificationAcknowledged = NotificationPrefix + "subscriptions/acknowledged"
 )
@@ -67,6 +68,7 @@ const (
 	MetaServerInfo         = MetaPrefix + "serverInfo"
 	MetaSubscriptionID     = MetaPrefix + "subscriptionId"
 	MetaLogLevel           = MetaPrefix + "logLevel"
+	MetaProgressToken      = "progressToken"
 )
 
 // Values of resultType.

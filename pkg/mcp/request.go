@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -15,6 +16,7 @@ import (
 type Request struct {
 	ID     json.RawMessage // a string or an integer; nil: a notification, or a client's answer
 	Method string          // "": a client's answer
+	Answer *Answer         // what a client answered to a request that was made to it; nil: this is no answer
 
 	Params    bool            // there is a params object; its members are the fields below
 	Name      string          // of tools/call and prompts/get, and of the prompt that completion/complete is about
@@ -25,6 +27,12 @@ type Request struct {
 	Ref       json.RawMessage // of completion/complete: the object that Name or URI stands in
 	Meta      rawjson.Object  // the members of _meta
 	Rest      rawjson.Object  // all others, such as requestState
+}
+
+// An Answer is what a client answered to a request that was made to it.
+type Answer struct {
+	Result json.RawMessage // nil: it refused
+	Err    *Error          // its refusal; nil: there is a result
 }
 
 // IsNotification reports whether the message wants no answer.
@@ -84,9 +92,10 @@ func Parse(body []byte) (Request, *Error) {
 }
 
 func (r Request) read(envelope rawjson.Object) (Request, *Error) {
-	var version, method, answer bool
+	var version, method bool
 	var badID, badParams bool
 	var params rawjson.Object
+	var result, refusal json.RawMessage
 	for _, m := range envelope {
 		switch m.Name {
 		case "jsonrpc":
@@ -101,10 +110,13 @@ func (r Request) read(envelope rawjson.Object) (Request, *Error) {
 		case "params":
 			r.Params, params = m.Value[0] == '{', m.Members
 			badParams = !r.Params && string(m.Value) != "null"
-		case "result", "error":
-			answer = true
+		case "result":
+			result = m.Value
+		case "error":
+			refusal = m.Value
 		}
 	}
+	answer := result != nil || refusal != nil
 	switch {
 	case badID:
 		return r, refuse(CodeInvalidRequest, "id must be a string or an integer")
@@ -114,12 +126,31 @@ func (r Request) read(envelope rawjson.Object) (Request, *Error) {
 		return r, refuse(CodeInvalidRequest, "not a request and not a response")
 	case answer && r.ID == nil:
 		return r, refuse(CodeInvalidRequest, "a response without an id")
+	case result != nil && refusal != nil:
+		return r, refuse(CodeInvalidRequest, "a response with a result and an error")
 	case answer:
-		return Request{}, nil
+		return r.readAnswer(result, refusal)
 	case badParams:
 		return r, refuse(CodeInvalidParams, "params must be an object")
 	}
 	return r.readParams(params)
+}
+
+// readAnswer reads what a client answered; one of the two is nil.
+func (r Request) readAnswer(result, refusal json.RawMessage) (Request, *Error) {
+	if refusal == nil {
+		if result[0] != '{' {
+			return r, refuse(CodeInvalidRequest, "result must be an object")
+		}
+		return Request{ID: r.ID, Answer: &Answer{Result: result}}, nil
+	}
+	members, err := rawjson.Split(refusal, rawjson.Lenient) // it was split strictly before
+	code, notInt := strconv.Atoi(string(members.Get("code")))
+	message := members.Get("message")
+	if err != nil || notInt != nil || message == nil || message[0] != '"' {
+		return r, refuse(CodeInvalidRequest, "error must be an object with code and message")
+	}
+	return Request{ID: r.ID, Answer: &Answer{Err: &Error{Code: code, Message: rawjson.Text(message), Data: members.Get("data")}}}, nil
 }
 
 func refuse(code int, message string) *Error {

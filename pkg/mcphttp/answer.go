@@ -20,22 +20,25 @@ import (
 type method struct {
 	answer  func(h *handler, ctx context.Context, q *request) (json.RawMessage, error) // nil: see listen
 	session bool                                                                       // it needs the caller's view
+	works   bool                                                                       // it may take long, and can be cancelled
+	talks   bool                                                                       // a server may tell and ask the client something meanwhile
 }
 
 var methods = map[string]method{
-	mcp.MethodInitialize: {(*handler).initialize, true},
-	mcp.MethodDiscover:   {(*handler).discover, true},
-	mcp.MethodListTools:  {(*handler).tools, true},
-	mcp.MethodCallTool:   {(*handler).tools, true},
-	mcp.MethodPing:       {(*handler).ping, false},
-	mcp.MethodListen:     {nil, false},
+	mcp.MethodInitialize: {answer: (*handler).initialize, session: true},
+	mcp.MethodDiscover:   {answer: (*handler).discover, session: true},
+	mcp.MethodListTools:  {answer: (*handler).tools, session: true, works: true},
+	mcp.MethodCallTool:   {answer: (*handler).tools, session: true, works: true, talks: true},
+	mcp.MethodSetLevel:   {answer: (*handler).setLevel},
+	mcp.MethodPing:       {answer: (*handler).ping},
+	mcp.MethodListen:     {},
 
-	mcp.NotificationInitialized: {nil, false},
-	mcp.NotificationCancelled:   {nil, false},
+	mcp.NotificationInitialized: {},
+	mcp.NotificationCancelled:   {},
 }
 
 // admit refuses what is not served before anything is asked of the backend.
-func admit(m mcp.Request, modern bool) *mcp.Error {
+func (h *handler) admit(m mcp.Request, modern bool) *mcp.Error {
 	isNote := strings.HasPrefix(m.Method, mcp.NotificationPrefix)
 	switch {
 	case m.IsNotification() != isNote:
@@ -46,7 +49,14 @@ func admit(m mcp.Request, modern bool) *mcp.Error {
 	case isNote:
 		return nil
 	}
-	if _, ok := methods[m.Method]; !ok || m.Method == mcp.MethodListen && !modern {
+	_, ok := methods[m.Method]
+	switch m.Method {
+	case mcp.MethodListen:
+		ok = modern
+	case mcp.MethodSetLevel: // which is kept in a session
+		ok = !modern && h.keepsSessions()
+	}
+	if !ok {
 		return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
 	}
 	if m.Method == mcp.MethodCallTool && m.Name == "" {
@@ -63,13 +73,27 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 		}
 	}
 	if q.msg.Method == mcp.MethodListen {
-		return h.listen(w, q)
+		return h.listen(w, r, q)
 	}
-	result, err := methods[q.msg.Method].answer(h, r.Context(), q)
-	if err != nil {
+	ctx, m := r.Context(), methods[q.msg.Method]
+	if m.works {
+		var done func()
+		ctx, done = h.work(w, r, q)
+		defer done()
+	}
+	result, err := m.answer(h, ctx, q)
+	switch {
+	case q.abandoned.Load():
+		return q.endUnanswered(w)
+	case err != nil:
 		return visible(err)
+	case q.begins != nil:
+		h.begin(ctx, w.Header(), *q.begins)
 	}
-	writeJSON(w, http.StatusOK, envelope(q.msg.ID, "result"), result, closing)
+	head := envelope(q.msg.ID, "result")
+	if !q.stream.end(head, result, closing) {
+		writeJSON(w, http.StatusOK, head, result, closing)
+	}
 	return nil
 }
 
@@ -85,8 +109,18 @@ func (h *handler) ping(_ context.Context, q *request) (json.RawMessage, error) {
 	return json.RawMessage("{}"), q.inEra(false)
 }
 
-// No listChanged: nothing runs between requests that could tell of a change.
-const capabilities = `{"tools":{}}`
+// capabilities are what is declared. Where nothing runs between requests, nothing could tell of a
+// change, and no log level could be kept.
+func (h *handler) capabilities(modern bool) json.RawMessage {
+	logging, tools := "", "{}"
+	if modern && h.opts.Stream || h.keepsSessions() {
+		logging = `"logging":{},`
+	}
+	if h.live != nil {
+		tools = `{"listChanged":true}`
+	}
+	return json.RawMessage(`{` + logging + `"tools":` + tools + `}`)
+}
 
 // initialize answers the handshake. A client that asks for a version that is not offered is
 // answered with the newest of its era.
@@ -102,12 +136,14 @@ func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, er
 	if version >= mcp.VersionModern || !slices.Contains(offered, version) {
 		version = mcp.VersionLegacy
 	}
+	begins := newSession(q.agent, version, params.Get("capabilities"))
+	q.begins = &begins
 	return rawjson.Encode(struct {
 		Capabilities    json.RawMessage `json:"capabilities"`
 		Instructions    string          `json:"instructions,omitempty"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
-	}{json.RawMessage(capabilities), q.session.Instructions(), version, h.serverInfo})
+	}{h.capabilities(false), q.session.Instructions(), version, h.serverInfo})
 }
 
 // discover answers what a client of the stateless protocol may ask before all else.
@@ -125,45 +161,12 @@ func (h *handler) discover(_ context.Context, q *request) (json.RawMessage, erro
 		Instructions string                     `json:"instructions,omitempty"`
 	}{
 		mcp.ResultComplete, map[string]json.RawMessage{mcp.MetaServerInfo: h.serverInfo}, 0, "private", offered,
-		json.RawMessage(capabilities), q.session.Instructions(),
+		h.capabilities(true), q.session.Instructions(),
 	})
-}
-
-// listen answers a subscription, which ends at once and in good order: nothing runs between
-// requests that could tell of a change.
-func (h *handler) listen(w http.ResponseWriter, q *request) *mcp.Error {
-	wanted := q.msg.Rest.Get("notifications")
-	switch {
-	case !subscriptions.fits(wanted):
-		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params"}
-	case !given(wanted):
-		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params: missing required 'notifications' field"}
-	}
-	subscription := rawjson.Member{Name: mcp.MetaSubscriptionID, Value: q.msg.ID}
-	acknowledged := rawjson.Object{
-		{Name: "jsonrpc", Value: json.RawMessage(`"2.0"`)},
-		{Name: "method", Value: rawjson.Quote(mcp.NotificationAcknowledged)},
-		{Name: "params", Value: rawjson.Object{
-			{Name: "_meta", Value: rawjson.Object{subscription}.Bytes()}, {Name: "notifications", Value: json.RawMessage("{}")},
-		}.Bytes()},
-	}
-	result := rawjson.Object{
-		{Name: "resultType", Value: json.RawMessage(resultComplete)},
-		{Name: "_meta", Value: rawjson.Object{{Name: mcp.MetaServerInfo, Value: h.serverInfo}, subscription}.Bytes()},
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, "event: message\ndata: %s\n\nevent: message\ndata: %s%s}\n\n", // a client that is gone reads nothing
-		acknowledged.Bytes(), envelope(q.msg.ID, "result"), result.Bytes())
-	return nil
 }
 
 // tools asks the backend.
 func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error) {
-	if !q.modern { // in the handshake protocols a client that disconnects has not cancelled
-		ctx = context.WithoutCancel(ctx)
-	}
-	ctx, cancel := context.WithDeadline(ctx, q.deadline)
-	defer cancel()
 	d := decorator{list: q.msg.Method == mcp.MethodListTools, modern: q.modern, serverInfo: h.serverInfo, meta: q.msg.Meta}
 	d.checked = !d.list && !q.modern && q.session.DeclaresOutput(q.msg.Name)
 	var raw json.RawMessage
@@ -171,7 +174,7 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	if d.list {
 		raw, err = q.session.ListTools(ctx, q.msg.Cursor)
 	} else {
-		raw, err = q.session.CallTool(ctx, q.msg, mcp.Client{Capabilities: q.msg.Meta.Get(mcp.MetaClientCapabilities)})
+		raw, err = q.session.CallTool(ctx, q.msg, h.client(q))
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
 	if _, refused := errors.AsType[*mcp.Error](err); late && !refused && !d.list { // how far it got is not known
@@ -185,7 +188,7 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	if raw, err = d.decorate(raw); err != nil {
 		return nil, err
 	}
-	limit := exceeded(raw, h.opts.MaxResponse)
+	limit := exceeded(raw, h.opts.MaxResponse, !h.opts.Stream)
 	if limit == 0 {
 		return raw, nil
 	}

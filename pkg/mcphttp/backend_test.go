@@ -29,6 +29,7 @@ type backend struct {
 	openErr      error
 	listErr      error
 	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
+	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // in the place of call
 
 	mu      sync.Mutex
 	callers []gateway.Caller
@@ -48,6 +49,8 @@ func (b *backend) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, er
 	return b, nil
 }
 
+func (b *backend) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
+
 func (b *backend) DeclaresOutput(string) bool { return b.outputs }
 
 func (b *backend) Instructions() string { return b.instructions }
@@ -62,11 +65,14 @@ func (b *backend) ListTools(_ context.Context, cursor string) (json.RawMessage, 
 	return json.RawMessage(b.tools), b.listErr
 }
 
-func (b *backend) CallTool(ctx context.Context, r mcp.Request, _ mcp.Client) (json.RawMessage, error) {
+func (b *backend) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	params := paramsOf(r)
 	b.mu.Lock()
 	b.params = append(b.params, params)
 	b.mu.Unlock()
+	if b.talk != nil {
+		return b.talk(ctx, r, c)
+	}
 	if b.call != nil {
 		return b.call(ctx, r)
 	}

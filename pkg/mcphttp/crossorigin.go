@@ -53,6 +53,9 @@ func (h *handler) checkOrigin(w http.ResponseWriter, r *http.Request) *mcp.Error
 	}
 	w.Header().Set("Access-Control-Allow-Origin", values[0])
 	w.Header().Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	if h.opts.Seal != nil {
+		w.Header().Add("Access-Control-Expose-Headers", mcp.HeaderSession)
+	}
 	return nil
 }
 
@@ -78,9 +81,10 @@ func (h *handler) preflight(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	w.Header().Set("Allow", "POST, OPTIONS")
+	methods := h.allowed() + ", OPTIONS"
+	w.Header().Set("Allow", methods)
 	if w.Header().Get("Access-Control-Allow-Origin") != "" {
-		w.Header().Set("Access-Control-Allow-Methods", "POST, OPTIONS")
+		w.Header().Set("Access-Control-Allow-Methods", methods)
 		w.Header().Set("Access-Control-Allow-Headers", strings.Join(allow, ", "))
 		w.Header().Set("Access-Control-Max-Age", "7200")
 		w.Header().Add("Vary", "Access-Control-Request-Headers")

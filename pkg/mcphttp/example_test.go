@@ -22,6 +22,8 @@ func (clock) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { re
 
 func (clock) DeclaresOutput(string) bool { return false }
 
+func (clock) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
+
 func (clock) Instructions() string { return "One tool, which tells the time." }
 
 func (clock) ListTools(context.Context, string) (json.RawMessage, error) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
@@ -24,6 +25,8 @@ type handler struct {
 	opts       Options
 	origins    origins
 	bodies     budget
+	live       *live           // nil: other processes may answer requests of the same client
+	holder     holder          // of streams
 	serverInfo json.RawMessage // as it stands in _meta
 	proxied    bool            // clients reach this process by another name than the loopback's
 }
@@ -34,10 +37,17 @@ type request struct {
 	msg      mcp.Request
 	read     bool // the body was
 	modern   bool // of the stateless protocol
-	agent    string
+	agent    identity.Agent
 	session  Session
+	token    *sessionToken // of the client's session; nil: it has none
+	begins   *sessionToken // of the session that begins with the answer; nil: none does
 	start    time.Time
 	deadline time.Time // of the work on it
+
+	cancel    context.CancelFunc // ends the work
+	abandoned atomic.Bool        // its client has cancelled it
+	stream    *stream            // nil: the answer is one JSON object
+	begun     bool               // something of the answer was written, outside of stream
 }
 
 const endpointPrefix = "/mcp"
@@ -70,6 +80,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.serve(w, r, q)
 	if err != nil {
 		code = status(err, q.modern)
+		if q.begun || q.stream.end(errorParts(q.msg.ID, err)...) {
+			h.record(r.Context(), q, err, http.StatusOK)
+			return
+		}
 		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
 			h.setChallenge(w, q.path, lacking) // the call of a tool asks for more than coming in does
 		}
@@ -102,19 +116,25 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 		h.preflight(w, r)
 		return nil
 	case http.MethodPost:
+		if err := checkMedia(r.Header); err != nil {
+			return err
+		}
+	case http.MethodGet, http.MethodDelete:
+		if h.live == nil || r.Header.Get(mcp.HeaderSession) == "" {
+			return h.notAllowed(w)
+		}
 	default:
-		w.Header().Set("Allow", "POST")
-		return refuse(http.StatusMethodNotAllowed, "method not allowed")
-	}
-	if err := checkMedia(r.Header); err != nil {
-		return err
+		return h.notAllowed(w)
 	}
 	agent, denied := h.auth.Authenticate(r) // before the body, which costs memory and time
 	if denied != nil {
 		q.msg.ID = peekID(w, r)
 		return h.challenge(w, q.path, denied)
 	}
-	q.agent = agent.ID
+	q.agent = agent
+	if r.Method != http.MethodPost {
+		return h.serveSession(w, r, q)
+	}
 	body, err := h.read(w, r)
 	if err != nil {
 		return err
@@ -123,21 +143,27 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 	if q.msg, err = mcp.Parse(body); err != nil {
 		return err
 	}
-	return h.serveMessage(w, r, q, agent)
+	return h.serveMessage(w, r, q)
 }
 
 // serveMessage answers an authenticated caller's message.
-func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *request, agent identity.Agent) *mcp.Error {
+func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
 	headers, err := readHeaders(r.Header)
 	if err != nil {
 		return err
 	}
 	q.modern = headers.version >= mcp.VersionModern
-	if q.msg.Method == "" { // a client's answer to a request that was never made
+	if !q.modern && q.msg.Method != mcp.MethodInitialize {
+		if q.token, err = h.readSession(r, q.agent); err != nil {
+			return err
+		}
+	}
+	if q.msg.Answer != nil {
+		h.live.answered(q.token, q.msg.ID, *q.msg.Answer)
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
-	if err := admit(q.msg, q.modern); err != nil {
+	if err := h.admit(q.msg, q.modern); err != nil {
 		return err
 	}
 	method, known := methods[q.msg.Method]
@@ -145,11 +171,11 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
-	if q.msg.Method == mcp.MethodListen && !accepts(r.Header, "text/event-stream") {
+	if q.msg.Method == mcp.MethodListen && !accepts(r.Header, eventStream) {
 		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
 	}
 	if method.session {
-		if err := h.open(r, q, agent); err != nil {
+		if err := h.open(r, q); err != nil {
 			return err
 		}
 	}
@@ -157,6 +183,9 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 		return err
 	}
 	if q.msg.IsNotification() {
+		if q.msg.Method == mcp.NotificationCancelled {
+			h.live.cancel(q.token, q.msg.Rest.Get("requestId"))
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -164,16 +193,20 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 }
 
 // open asks the backend for the caller's view.
-func (h *handler) open(r *http.Request, q *request, agent identity.Agent) *mcp.Error {
+func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	ctx, cancel := context.WithDeadline(r.Context(), q.deadline)
 	defer cancel()
-	s, err := h.backend.Open(ctx, gateway.Caller{
-		Agent:       agent,
+	caller := gateway.Caller{
+		Agent:       q.agent,
 		Path:        q.path,
 		Header:      callerHeaders(r.Header),
 		Modern:      q.modern,
 		Traceparent: r.Header.Get("Traceparent"),
-	})
+	}
+	if q.token != nil {
+		caller.Session = q.token.id
+	}
+	s, err := h.backend.Open(ctx, caller)
 	if err != nil {
 		return visible(err)
 	}
@@ -187,13 +220,16 @@ func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code i
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),
 		slog.String("tool", clip(q.msg.Name)),
-		slog.String("agent", q.agent),
+		slog.String("agent", q.agent.ID),
 		slog.Bool("modern", q.modern),
 		slog.Duration("took", took),
 		slog.String("request_id", id),
 	}
 	level, failed := slog.LevelInfo, false
 	switch {
+	case q.abandoned.Load():
+		level = slog.LevelDebug
+		attrs = append(attrs, slog.String("refusal", "the client has cancelled it"))
 	case err == nil:
 	case q.gone(ctx, err): // nobody reads what became of it, and nothing failed
 		level = slog.LevelDebug
@@ -204,7 +240,7 @@ func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code i
 			attrs = append(attrs, slog.Any("error", err.Err))
 		}
 		_, tools := errors.AsType[*outcome.RPCError](err.Err) // the tool's own answer: nothing failed here
-		switch failed = code >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools; {
+		switch failed = max(code, err.Status) >= http.StatusInternalServerError || err.Code == mcp.CodeInternal && !tools; {
 		case failed:
 			level = slog.LevelError
 		case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
@@ -222,7 +258,7 @@ func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code i
 // gone reports whether a request came to nothing because its client went away: while it was
 // served, or before it was sent whole.
 func (q *request) gone(ctx context.Context, err *mcp.Error) bool {
-	return errors.Is(ctx.Err(), context.Canceled) && errors.Is(err.Err, context.Canceled) ||
+	return (errors.Is(ctx.Err(), context.Canceled) || q.stream.broken()) && errors.Is(err.Err, context.Canceled) ||
 		!q.read && errors.Is(err.Err, io.ErrUnexpectedEOF)
 }
 

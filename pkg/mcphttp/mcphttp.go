@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/seal"
 )
 
 // A Backend knows the tools. It is safe for concurrent use.
@@ -53,6 +54,10 @@ type Session interface {
 	// DeclaresOutput reports whether the definition that ListTools gives of the tool of
 	// this name has an output schema.
 	DeclaresOutput(name string) bool
+
+	// Lists returns what tells the lists of this session from those of another one of the same caller;
+	// last is what an earlier one returned, or zero.
+	Lists(last gateway.Lists) gateway.Lists
 }
 
 // Options are the knobs of a handler. The zero value of each field is usable.
@@ -78,6 +83,17 @@ type Options struct {
 	MaxResponse int           // bytes of an answer; 0: 5 MiB
 	Timeout     time.Duration // of one request's work; 0: 25 s
 
+	// Stream says that what is written reaches the client before the answer is whole. Then a call can
+	// tell its client something before its result.
+	Stream bool
+
+	// Alone says that this process answers every request that there is, and lives on between them. Then
+	// requests can be cancelled, clients can be asked, and streams are held open. It goes with Stream.
+	Alone bool
+
+	Seal   *seal.Sealer    // makes and opens session ids; nil: there are no sessions
+	Ending <-chan struct{} // closed when the program is about to end, and with it the streams that are held open; nil: never
+
 	RequestID func(context.Context) string // the platform's id of a request, for log and metrics; nil: none
 	Metrics   *metrics.Meter               // nil: none
 	Log       *slog.Logger                 // nil: discard
@@ -101,6 +117,9 @@ func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, erro
 		h.opts = *o
 	}
 	h.fill()
+	if h.opts.Alone {
+		h.live = &live{}
+	}
 	if b == nil || auth == nil {
 		return nil, errors.New("mcphttp: no backend or no authenticator")
 	}

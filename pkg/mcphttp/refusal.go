@@ -76,6 +76,11 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status 
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
+	writeJSON(w, status, errorParts(id, e)...)
+}
+
+// errorParts returns the answer that a refusal is, in parts. id may be nil.
+func errorParts(id json.RawMessage, e *mcp.Error) [][]byte {
 	if id == nil {
 		id = json.RawMessage("null")
 	}
@@ -83,7 +88,7 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status 
 	if err != nil { // Data is no JSON
 		text, _ = rawjson.Encode(wireError{Code: e.Code, Message: e.Message}) // strings alone cannot fail
 	}
-	writeJSON(w, status, envelope(id, "error"), text, closing)
+	return [][]byte{envelope(id, "error"), text, closing}
 }
 
 // envelope returns what stands before a raw result or error, and closing what stands after it.

@@ -122,14 +122,14 @@ func textContent(text string) []byte {
 var errTooLong = errors.New("answer is over the limit")
 
 // exceeded returns the limit, in bytes, that an answer with this result would exceed: limit
-// itself, or that of the answer as a string; 0 if it can be sent.
-func exceeded(result json.RawMessage, limit int) int {
+// itself, or that of the answer as a string, if it is quoted on its way; 0 if it can be sent.
+func exceeded(result json.RawMessage, limit int, quoted bool) int {
 	const around = mcp.MaxID + 64 // the envelope
 	if len(result)+around > limit {
 		return limit
 	}
 	const widest = 6 // one byte as \u00XX
-	if len(result)*widest+around <= maxQuoted || quotedLen(result)+around <= maxQuoted {
+	if !quoted || len(result)*widest+around <= maxQuoted || quotedLen(result)+around <= maxQuoted {
 		return 0
 	}
 	return maxQuoted

@@ -1,0 +1,289 @@
+package mcphttp
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// Bounds on streams that are held open, and how often one is looked after.
+const (
+	maxHeldByAgent   = 64
+	maxHeldInAll     = 256
+	maxHeldBySession = 4
+
+	lookEvery    = 2 * time.Second  // at whether a list has changed
+	confirmEvery = 30 * time.Second // that the credential is still good
+	fullTime     = 5 * time.Second  // after which one that was too many may come again
+)
+
+// A held is a stream that is open until its client goes: it tells of changes.
+type held struct {
+	out          eventWriter
+	subscription json.RawMessage // the id of the request that asks for it; nil: it is a session's
+	wanted       []change        // what is told
+	lists        gateway.Lists   // as they were told last
+
+	once  sync.Once
+	ended chan struct{}
+}
+
+// end makes the stream end.
+func (s *held) end() { s.once.Do(func() { close(s.ended) }) }
+
+// A change is of a list.
+type change struct {
+	wanted string // in the filter of subscriptions/listen
+	method string // of the notification
+	list   func(gateway.Lists) string
+}
+
+// changes are those that are declared.
+var changes = []change{
+	{"toolsListChanged", mcp.NotificationToolsChanged, func(l gateway.Lists) string { return l.Tools }},
+}
+
+// A holder counts the streams that are held open.
+type holder struct {
+	mu      sync.Mutex
+	inAll   int
+	byAgent map[string]int
+}
+
+// take reports whether one more may be held for the agent; give gives it back.
+func (h *holder) take(agent string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inAll >= maxHeldInAll || h.byAgent[agent] >= maxHeldByAgent {
+		return false
+	}
+	if h.byAgent == nil {
+		h.byAgent = map[string]int{}
+	}
+	h.inAll++
+	h.byAgent[agent]++
+	return true
+}
+
+func (h *holder) give(agent string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inAll--
+	if h.byAgent[agent]--; h.byAgent[agent] == 0 {
+		delete(h.byAgent, agent)
+	}
+}
+
+// hold tells a client of changes until it goes, its credential is taken no more, or the program ends.
+// It refuses before it writes.
+func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *held) *mcp.Error {
+	if !h.holder.take(q.agent.Way + " " + q.agent.ID) {
+		refused := refuse(http.StatusTooManyRequests, "too many streams are held open")
+		refused.RetryAfter = fullTime
+		return refused
+	}
+	defer h.holder.give(q.agent.Way + " " + q.agent.ID)
+	if err := h.open(r, q); err != nil {
+		return err
+	}
+	s.lists, s.ended, s.out.w = q.session.Lists(s.lists), make(chan struct{}), w
+	defer h.live.hold(q.token, s)()
+	q.begun = true
+	s.out.begin()
+	if s.subscription != nil {
+		s.out.event(s.acknowledged())
+	}
+	h.watch(r, q, s)
+	if s.subscription != nil {
+		s.out.event(envelope(s.subscription, "result"), h.listened(s.subscription), closing)
+	}
+	s.out.finish(nil)
+	return nil
+}
+
+// watch tells of changes until the stream ends.
+func (h *handler) watch(r *http.Request, q *request, s *held) {
+	look, confirm := time.NewTicker(lookEvery), time.NewTicker(confirmEvery)
+	defer look.Stop()
+	defer confirm.Stop()
+	for s.out.err == nil {
+		if s.out.idle() >= keepAlive {
+			s.out.comment()
+		}
+		s.out.flush()
+		select {
+		case <-r.Context().Done():
+			return
+		case <-h.opts.Ending:
+			return
+		case <-s.ended:
+			return
+		case <-confirm.C:
+			if !h.confirmed(r, q) {
+				return
+			}
+		case <-look.C:
+			q.deadline = time.Now().Add(lookEvery)
+			if h.open(r, q) == nil && h.live.tells(q.token, s) {
+				s.tell(q.session.Lists(s.lists))
+			}
+		}
+	}
+}
+
+// confirmed reports whether the sender of the request would still be let in as the same agent, and its
+// session goes on.
+func (h *handler) confirmed(r *http.Request, q *request) bool {
+	now, err := h.auth.Authenticate(r)
+	if err != nil || owner(now) != owner(q.agent) {
+		h.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "a stream ends with its credential", slog.String("agent", q.agent.ID))
+		return false
+	}
+	return q.token == nil || time.Now().Before(q.token.expires)
+}
+
+// tell tells what has changed since it was told last.
+func (s *held) tell(now gateway.Lists) {
+	for _, c := range s.wanted {
+		if c.list(s.lists) != c.list(now) {
+			s.out.event(notification(c.method, s.meta()))
+		}
+	}
+	s.lists = now
+}
+
+// meta returns params that name the subscription, if there is one.
+func (s *held) meta() rawjson.Object {
+	if s.subscription == nil {
+		return rawjson.Object{}
+	}
+	id := rawjson.Object{{Name: mcp.MetaSubscriptionID, Value: s.subscription}}
+	return rawjson.Object{{Name: "_meta", Value: id.Bytes()}}
+}
+
+// acknowledged returns the first event of a subscription, which says what will be told.
+func (s *held) acknowledged() []byte {
+	filter := rawjson.Object{}
+	for _, c := range s.wanted {
+		filter.Add(c.wanted, json.RawMessage("true"))
+	}
+	return notification(mcp.NotificationAcknowledged, append(s.meta(), rawjson.Member{Name: "notifications", Value: filter.Bytes()}))
+}
+
+// listened returns the result of a subscription, which is its end.
+func (h *handler) listened(subscription json.RawMessage) json.RawMessage {
+	return rawjson.Object{
+		{Name: "resultType", Value: json.RawMessage(resultComplete)},
+		{Name: "_meta", Value: rawjson.Object{
+			{Name: mcp.MetaServerInfo, Value: h.serverInfo}, {Name: mcp.MetaSubscriptionID, Value: subscription},
+		}.Bytes()},
+	}.Bytes()
+}
+
+// listen answers a subscription. Where nothing runs between requests that could tell of a change,
+// it ends at once and in good order.
+func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
+	wanted := q.msg.Rest.Get("notifications")
+	switch {
+	case !subscriptions.fits(wanted):
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params"}
+	case !given(wanted):
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "invalid params: missing required 'notifications' field"}
+	}
+	s := &held{subscription: q.msg.ID, out: eventWriter{w: w}}
+	if h.live == nil {
+		q.begun = true
+		s.out.begin()
+		s.out.event(s.acknowledged())
+		s.out.event(envelope(s.subscription, "result"), h.listened(s.subscription), closing)
+		s.out.finish(nil)
+		return nil
+	}
+	for _, c := range changes {
+		if string(rawjson.Get(wanted, c.wanted)) == "true" {
+			s.wanted = append(s.wanted, c)
+		}
+	}
+	return h.hold(w, r, q, s)
+}
+
+// serveSession answers GET, which opens a stream for the session, and DELETE, which ends it. Both
+// are for clients of the handshake era, where one process answers all of a session's requests.
+func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *request) *mcp.Error {
+	headers, err := readHeaders(r.Header)
+	if err == nil {
+		err = h.checkHost(r)
+	}
+	if err == nil {
+		q.token, err = h.readSession(r, q.agent)
+	}
+	switch {
+	case err != nil:
+		return err
+	case q.token == nil || headers.version >= mcp.VersionModern: // which has neither
+		return h.notAllowed(w)
+	case r.Method == http.MethodDelete:
+		h.live.end(q.token)
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	case !accepts(r.Header, eventStream):
+		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
+	}
+	return h.hold(w, r, q, &held{wanted: changes})
+}
+
+// notAllowed refuses a request's HTTP method.
+func (h *handler) notAllowed(w http.ResponseWriter) *mcp.Error {
+	w.Header().Set("Allow", h.allowed())
+	return refuse(http.StatusMethodNotAllowed, "method not allowed")
+}
+
+// allowed returns the HTTP methods that the endpoint has, but for OPTIONS.
+func (h *handler) allowed() string {
+	if h.live == nil {
+		return http.MethodPost
+	}
+	return "POST, GET, DELETE"
+}
+
+// hold notes a stream of a session, and returns what ends that. Of more than maxHeldBySession
+// the oldest ends: its connection may be dead, and its client has come again.
+func (l *live) hold(t *sessionToken, s *held) (leave func()) {
+	if t == nil {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.of(t)
+	if known.held = append(known.held, s); len(known.held) > maxHeldBySession {
+		known.held[0].end()
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i, other := range known.held {
+			if other == s {
+				known.held = append(known.held[:i:i], known.held[i+1:]...)
+				break
+			}
+		}
+		l.settle(t.id)
+	}
+}
+
+// tells reports whether a stream is the one of its session's that tells of changes: each is told once.
+func (l *live) tells(t *sessionToken, s *held) bool {
+	if t == nil {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.of(t).held
+	return known[len(known)-1] == s
+}

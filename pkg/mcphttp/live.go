@@ -1,0 +1,249 @@
+package mcphttp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// Bounds on what is remembered of sessions.
+const (
+	maxRemembered = 10_000 // sessions of which something is remembered while none of their requests is open
+	maxQuestions  = 16     // to one session that are open at once
+)
+
+var errTooManyQuestions = errors.New("too many questions to this client are open")
+
+// live is what one process knows of the sessions of its clients, where it answers all of their
+// requests: which of them are open, what the client was asked, which log messages it wants. A nil
+// *live is that of a function, whose next instance would know nothing of it.
+type live struct {
+	mu       sync.Mutex
+	sessions map[string]*remembered // by id
+}
+
+// remembered is what is known of one session.
+type remembered struct {
+	expires time.Time
+	ended   bool     // by the client
+	level   logLevel // of log messages that it wants; 0: it has not said
+
+	calls     map[string]*request          // open ones, by the key of their id
+	questions map[string]chan<- mcp.Answer // open ones, by our id
+	held      []*held                      // streams that are held open, the newest last
+}
+
+// idle reports whether nothing of the session is open.
+func (s *remembered) idle() bool {
+	return len(s.calls) == 0 && len(s.questions) == 0 && len(s.held) == 0
+}
+
+// of returns what is known of a session. The lock is held.
+func (l *live) of(t *sessionToken) *remembered {
+	if s := l.sessions[t.id]; s != nil {
+		return s
+	}
+	if l.sessions == nil {
+		l.sessions = map[string]*remembered{}
+	}
+	if len(l.sessions) >= maxRemembered {
+		l.forgetOne()
+	}
+	s := &remembered{expires: t.expires, calls: map[string]*request{}, questions: map[string]chan<- mcp.Answer{}}
+	l.sessions[t.id] = s
+	return s
+}
+
+// forgetOne makes room: of those that are idle it is one that has expired, if a few looks find one.
+func (l *live) forgetOne() {
+	const looks = 32
+	n, found := 0, ""
+	for id, s := range l.sessions {
+		if !s.idle() {
+			continue
+		}
+		found = id
+		if n++; n == looks || s.expires.Before(time.Now()) {
+			break
+		}
+	}
+	delete(l.sessions, found)
+}
+
+// settle forgets a session of which nothing is left to know. The lock is held.
+func (l *live) settle(id string) {
+	if s := l.sessions[id]; s != nil && s.idle() && !s.ended && s.level == 0 {
+		delete(l.sessions, id)
+	}
+}
+
+// enter notes that a request of a session is open, and returns what ends that.
+func (l *live) enter(q *request) (leave func()) {
+	if l == nil || q.token == nil {
+		return func() {}
+	}
+	key := idKey(q.msg.ID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(q.token).calls[key] = q
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s := l.sessions[q.token.id]; s != nil && s.calls[key] == q {
+			delete(s.calls, key)
+			l.settle(q.token.id)
+		}
+	}
+}
+
+// idKey returns what two writings of one request id have in common.
+func idKey(id json.RawMessage) string {
+	if len(id) > 0 && id[0] == '"' {
+		return `"` + rawjson.Text(id)
+	}
+	return string(id)
+}
+
+// cancel ends the call of a session that has this request id, if it is open.
+func (l *live) cancel(t *sessionToken, requestID json.RawMessage) {
+	if l == nil || t == nil || len(requestID) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.sessions[t.id]; s != nil && s.calls[idKey(requestID)] != nil {
+		s.calls[idKey(requestID)].abandon()
+	}
+}
+
+// setLevel notes which log messages a session wants.
+func (l *live) setLevel(t *sessionToken, level logLevel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(t).level = level
+}
+
+// level returns which log messages a session wants.
+func (l *live) level(t *sessionToken) logLevel {
+	if l != nil && t != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s := l.sessions[t.id]; s != nil && s.level != 0 {
+			return s.level
+		}
+	}
+	return parseLevel("info")
+}
+
+// end ends a session: what is open of it is abandoned, and its id is taken no more.
+func (l *live) end(t *sessionToken) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of(t)
+	s.ended = true
+	for _, q := range s.calls {
+		q.abandon()
+	}
+	for _, h := range s.held {
+		h.end()
+	}
+}
+
+// hasEnded reports whether a client has ended the session.
+func (l *live) hasEnded(id string) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sessions[id]
+	return s != nil && s.ended
+}
+
+// question opens a question to a session. Its answer comes once, if ever; done closes the question.
+func (l *live) question(t *sessionToken) (id string, answer <-chan mcp.Answer, done func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of(t)
+	if len(s.questions) >= maxQuestions {
+		return "", nil, nil, errTooManyQuestions
+	}
+	id = rand.Text() // nobody else can answer it
+	c := make(chan mcp.Answer, 1)
+	s.questions[id] = c
+	return id, c, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(s.questions, id)
+		l.settle(t.id)
+	}, nil
+}
+
+// answered hands a client's answer to whoever waits for it. Of one to which nobody asked, or
+// that was answered before, nothing becomes.
+func (l *live) answered(t *sessionToken, id json.RawMessage, a mcp.Answer) {
+	if l == nil || t == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.sessions[t.id]
+	if s == nil || id[0] != '"' {
+		return
+	}
+	key := rawjson.Text(id)
+	if c := s.questions[key]; c != nil {
+		delete(s.questions, key)
+		c <- a // it has room for one
+	}
+}
+
+// abandon ends the work on a request whose answer its client does not want any more.
+func (q *request) abandon() {
+	q.abandoned.Store(true)
+	q.cancel()
+}
+
+// ask asks the client of a call, on the stream that its answer will come on; see [mcp.Client].
+func (q *request) ask(ctx context.Context, l *live, method string, params json.RawMessage) (json.RawMessage, error) {
+	question := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
+	if params != nil {
+		question.Add("params", params)
+	}
+	asked := rawjson.Object{{Name: "question", Value: question.Bytes()}}
+	if refused := mcp.Undeclared(asked.Bytes(), q.token.capabilities.bytes()); refused != nil {
+		return nil, refused
+	}
+	id, answer, done, err := l.question(q.token)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	message := append(rawjson.Object{
+		{Name: "jsonrpc", Value: json.RawMessage(`"2.0"`)}, {Name: "id", Value: rawjson.Quote(id)},
+	}, question...)
+	if !q.stream.ask(message.Bytes()) {
+		return nil, errors.New("the question cannot be sent to the client")
+	}
+	ctx, cancel := context.WithTimeout(ctx, AskTime)
+	defer cancel()
+	select {
+	case a := <-answer:
+		if a.Err != nil {
+			return nil, a.Err
+		}
+		return a.Result, nil
+	case <-ctx.Done():
+		q.stream.withdraw(id)
+		return nil, ctx.Err()
+	}
+}
+
+// AskTime is how long a client is given to answer a question, which may be up to a person.
+const AskTime = 5 * time.Minute
