@@ -275,3 +275,22 @@ func TestStreamIsWhatLambdaTakes(t *testing.T) {
 		t.Errorf("an event that is no request: %v", err)
 	}
 }
+
+// Who signed a request to a Function URL stands where an HTTP API has it.
+func TestStreamSigner(t *testing.T) {
+	const arn = "arn:aws:sts::123456789012:assumed-role/ci/run"
+	for signer, authorizer := range map[string]string{
+		arn: `"authorizer":{"iam":{"accessKey":"AKIA","accountId":"123456789012","callerId":"A:run","cognitoIdentity":null,"principalOrgId":null,"userArn":"` + arn + `","userId":"A:run"}},`,
+		"":  "",
+	} {
+		a := stream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, apigw.Signer(r.Context())) }, nil, []byte(`{
+			"version":"2.0","routeKey":"$default","rawPath":"/mcp","rawQueryString":"","headers":{"host":"x.lambda-url.eu-west-1.on.aws"},
+			"requestContext":{"accountId":"123456789012","apiId":"x",`+authorizer+`"domainName":"x.lambda-url.eu-west-1.on.aws","domainPrefix":"x",
+			"http":{"method":"POST","path":"/mcp","protocol":"HTTP/1.1","sourceIp":"203.0.113.7","userAgent":"curl"},
+			"requestId":"1","routeKey":"$default","stage":"$default","time":"22/Nov/2026:08:00:00 +0000","timeEpoch":1795420800000},
+			"body":"{}","isBase64Encoded":false}`))
+		if got := rest(t, a); got != signer {
+			t.Errorf("signed by %q, want %q", got, signer)
+		}
+	}
+}
