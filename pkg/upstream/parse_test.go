@@ -34,7 +34,7 @@ func TestEventStreams(t *testing.T) {
 		{"colon in the data", "data: {\"a\":1}\n\n", []string{`{"a":1}`}},
 	} {
 		for name, wrap := range map[string]func(io.Reader) io.Reader{
-			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
+			"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "all with its end": iotest.DataErrReader,
 		} {
 			t.Run(tt.name+", "+name, func(t *testing.T) {
 				var got []string

@@ -56,23 +56,24 @@ func events(r io.Reader, f func(data []byte) (done bool, err error)) error {
 }
 
 // lines splits at LF, CR and CRLF. It does not wait for the byte after a CR, which may come
-// with the next event only.
+// with the next event only; and it skips an LF together with what follows, since a scanner that
+// has reached the end of its input asks no more after a step without a line.
 func lines() bufio.SplitFunc {
 	afterCR := false // an LF now belongs to the line before
 	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
 		if afterCR && len(data) > 0 {
 			if afterCR = false; data[0] == '\n' {
-				return 1, nil, nil
+				advance, data = 1, data[1:]
 			}
 		}
 		end := bytes.IndexAny(data, "\r\n")
 		switch {
 		case end >= 0:
 			afterCR = data[end] == '\r'
-			return end + 1, data[:end:end], nil
+			return advance + end + 1, data[:end:end], nil
 		case atEOF && len(data) > 0:
-			return len(data), data, nil
+			return advance + len(data), data, nil
 		}
-		return 0, nil, nil
+		return advance, nil, nil
 	}
 }
