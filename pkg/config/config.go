@@ -51,6 +51,7 @@ type Server struct {
 	Resources         string   // as Approval, which is the default
 	DisabledPrompts   []string // globs over names
 	DisabledResources []string // globs over URIs
+	UnlistedResources bool     // what no list names can be read where the server is asked alone
 }
 
 // An Override sets annotations of the tools whose bare name matches Glob.

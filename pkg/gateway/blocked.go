@@ -8,7 +8,15 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
+
+// maxLogged is how many characters of a name go into the log: URIs may be long.
+const maxLogged = 300
 
 // A lockInfo says why a tool is locked and what unlocks it. It is the
 // _meta["dev.portcullis/lock"] of a blocked call.
@@ -26,29 +34,54 @@ func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
 	if status == lock.DisabledByUser || status == lock.PendingApproval {
 		l.Link = approval.Link(s.g.o.BaseURL, id)
 	}
-	l.Remediation = lock.Remediation(status, l.Link)
+	l.Remediation = lock.RemediationOf(id.Kind.String(), status, l.Link)
 	return l
+}
+
+// text says of a locked item of a kind all that there is to say.
+func (l lockInfo) text(kind tool.Kind) string {
+	text := map[tool.Kind]string{tool.Tool: "Tool", tool.Prompt: "Prompt", tool.Resource: "Resource"}[kind] + " " + strconv.Quote(l.Name) + " is locked: " + string(l.Status) + ".\n" + l.Remediation
+	if l.Note != "" {
+		text += "\nNote: " + l.Note
+	}
+	return text
+}
+
+// refusal returns what the request for a locked prompt or resource is answered with.
+func (l lockInfo) refusal(kind tool.Kind) error {
+	data, err := rawjson.Encode(l)
+	if err != nil {
+		return err
+	}
+	return &mcp.Error{Code: mcp.CodeLocked, Message: l.text(kind), Data: data}
 }
 
 // blocked answers the call of a locked tool. Nothing went upstream. said is what a person lets
 // agents know about the lock.
 func (s *Session) blocked(ctx context.Context, i int, status lock.Status, said string) (json.RawMessage, error) {
 	l := s.lockInfo(i, status, said)
-	s.g.o.Recorder.Blocked(ctx, l.Name, string(status))
-	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
-		slog.String("agent", s.caller.Agent.ID), slog.String("tool", l.Name), slog.String("status", string(status)),
-		slog.Any("rules", s.view.Verdict(i).Rules))
-	text := "Tool " + strconv.Quote(l.Name) + " is locked: " + string(status) + ".\n" + l.Remediation
-	if l.Note != "" {
-		text += "\nNote: " + l.Note
-	}
+	s.countLocked(ctx, l, s.view.Verdict(i))
+	text := l.text(tool.Tool)
 	if !s.direct {
 		text += "\nretrieve_tools include_disabled:true shows locked tools and why."
 	}
+	return s.lockedResult(text, l)
+}
+
+// lockedResult returns the result of a call that a lock refuses.
+func (s *Session) lockedResult(text string, l any) (json.RawMessage, error) {
 	meta := s.meta()
 	if meta == nil {
 		meta = map[string]any{}
 	}
 	meta["dev.portcullis/lock"] = l
 	return result(text, s.st.Config.Gateway.Locked != "result", meta)
+}
+
+// countLocked counts and logs that something locked was asked for.
+func (s *Session) countLocked(ctx context.Context, l lockInfo, verdict policy.Verdict) {
+	s.g.o.Recorder.Blocked(ctx, l.Name, string(l.Status))
+	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
+		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(l.Name, maxLogged)), slog.String("status", string(l.Status)),
+		slog.Any("rules", verdict.Rules))
 }

@@ -43,7 +43,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 	raw, err := s.callTool(ctx, r)
 	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
 		// What was sent upstream has an answer of its own by now.
-		return s.refuse("The gateway ran out of time before it had an answer. Nothing was sent to a server: call again.")
+		return s.refuse(ranOut)
 	}
 	return raw, err
 }
@@ -53,7 +53,7 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 		return s.refuse(downText(s.st.Health))
 	}
 	if s.direct {
-		i, ok := s.findDirect(r.Name)
+		i, ok := s.findDirect(tool.Tool, r.Name)
 		if !ok {
 			return nil, unknownTool(r.Name)
 		}
@@ -69,6 +69,10 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 		return s.describe(r)
 	case upstreamServers:
 		return s.listServers(r)
+	case readResource:
+		if s.Offers().Resources { // locked ones say why
+			return s.callReadResource(ctx, r)
+		}
 	}
 	return nil, unknownTool(r.Name)
 }
@@ -117,7 +121,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		return nil, fault
 	}
 	server := s.view.Server(i).Config
-	if o, ok := s.remembered(i); ok {
+	if o, ok := s.remembered(s.view.Server(i)); ok {
 		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta())
 	}
 	s.g.o.Recorder.Call(ctx, id.String(), tier.String())

@@ -9,12 +9,13 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
-// remembered returns how the tool's server failed to load, if that was so short a
+// remembered returns how a server failed to load, if that was so short a
 // time ago that asking it again is of no use.
-func (s *Session) remembered(i int) (outcome.Outcome, bool) {
-	o, now := s.view.Server(i).Outcome, s.g.o.Now()
+func (s *Session) remembered(server state.Server) (outcome.Outcome, bool) {
+	o, now := server.Outcome, s.g.o.Now()
 	if !o.Recorded() || o.Status == outcome.Available || o.Stale(now) {
 		return outcome.Outcome{}, false
 	}
@@ -26,6 +27,16 @@ func (s *Session) remembered(i int) (outcome.Outcome, bool) {
 
 // failed renders a call that the tool did not answer.
 func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
+	failure, err := s.failure(ctx, server, err)
+	if err != nil {
+		return nil, err
+	}
+	return Failed(server, failure, s.meta())
+}
+
+// failure returns what is to be told of a request that a server did not answer, or the error to
+// answer with.
+func (s *Session) failure(ctx context.Context, server string, err error) (*outcome.CallError, error) {
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
 	}
@@ -45,21 +56,30 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 		late.Outcome.Status, late.Outcome.Reason = outcome.Transient, outcome.ReasonTimeout
 		call = &late
 	}
-	return Failed(server, call, s.meta())
+	return call, nil
 }
 
 // Failed returns the result for a call that failed: the text of [outcome.CallError.Message], and
 // the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
 // call may have taken effect; without it, it did not. meta holds further members and may be nil.
 func Failed(server string, e *outcome.CallError, meta map[string]any) (json.RawMessage, error) {
-	type details struct {
-		Server     string         `json:"server,omitempty"`
-		Status     outcome.Status `json:"status"`
-		Reason     string         `json:"reason"`
-		Delivered  bool           `json:"delivered,omitempty"`
-		RetryAfter int            `json:"retry_after,omitempty"` // seconds
-	}
-	all := map[string]any{"dev.portcullis/upstream": details{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}}
+	all := map[string]any{upstreamKey: detailsOf(server, e)}
 	maps.Copy(all, meta)
 	return result(e.Message(server), true, all)
+}
+
+// upstreamKey is the member of _meta that says for programs how a server failed.
+const upstreamKey = "dev.portcullis/upstream"
+
+// details are what programs read of a call that failed.
+type details struct {
+	Server     string         `json:"server,omitempty"`
+	Status     outcome.Status `json:"status"`
+	Reason     string         `json:"reason"`
+	Delivered  bool           `json:"delivered,omitempty"`
+	RetryAfter int            `json:"retry_after,omitempty"` // seconds
+}
+
+func detailsOf(server string, e *outcome.CallError) details {
+	return details{server, e.Outcome.Status, e.Outcome.Reason, e.Delivered, e.RetryAfter()}
 }

@@ -3,11 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
-	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
@@ -64,29 +61,32 @@ func menu() []string {
 	}
 }
 
+// readResourceDefinition is listed after the six where there is something to read.
+const readResourceDefinition = `{"name":"read_resource","description":"Read a resource of a server.",` +
+	`"inputSchema":{"type":"object","properties":{"server":{"type":"string"},"uri":{"type":"string"}},` +
+	`"required":["server","uri"],"additionalProperties":false},` +
+	`"annotations":{"readOnlyHint":true},"_meta":{"anthropic/alwaysLoad":true}}`
+
 // ListTools returns the result of tools/list: in search mode the six tools, in
 // direct mode the callable ones themselves. cursor is what the page before
 // gave as nextCursor. An error is an [*mcp.Error].
 func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage, error) {
 	if s.st.Config == nil || s.down && s.direct {
-		return nil, &mcp.Error{
-			Code: http.StatusServiceUnavailable, Message: downText(s.st.Health),
-			Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
-		}
+		return nil, unready(s.st.Health)
 	}
 	if s.direct {
 		return s.listDirect(cursor)
 	}
 	if cursor != "" {
-		return nil, badCursor()
+		return nil, badCursor("tools")
+	}
+	tools, ttl := menu(), menuTTL
+	if s.readable() {
+		tools, ttl = append(tools, readResourceDefinition), directTTL
 	}
 	return rawjson.Encode(struct {
 		Tools json.RawMessage `json:"tools"`
 		TTL   int             `json:"ttlMs"`
 		Meta  map[string]any  `json:"_meta,omitempty"`
-	}{json.RawMessage("[" + strings.Join(menu(), ",") + "]"), menuTTL, s.meta()})
-}
-
-func badCursor() *mcp.Error {
-	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Invalid cursor: list the tools from the start."}
+	}{json.RawMessage("[" + strings.Join(tools, ",") + "]"), ttl, s.meta()})
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -140,13 +139,7 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 		}
 		links[status] = link
 	}
-	var texts rawjson.Object
-	for _, status := range lock.Statuses() {
-		if link, ok := links[status]; ok {
-			texts.Add(string(status), rawjson.Quote(lock.Remediation(status, link)))
-		}
-	}
-	return out, texts.Bytes()
+	return out, remediations(tool.Tool, links)
 }
 
 // note returns what the operator says about denying a tool, or a person about another lock.

@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A serverEntry is one server in the answer of upstream_servers.
@@ -19,6 +20,10 @@ type serverEntry struct {
 	Message  string       `json:"message,omitempty"`
 	Tools    *lock.Counts `json:"tools,omitempty"` // only if one of its tools is locked
 	Toolsets []string     `json:"toolsets,omitempty"`
+
+	// Of operation get, if the server has any.
+	Prompts   *kindEntry `json:"prompts,omitempty"`
+	Resources *kindEntry `json:"resources,omitempty"`
 }
 
 // maxListed is how many servers one answer lists: a thousand of them would be some
@@ -54,7 +59,7 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	out := serverPage{Total: len(servers)}
 	switch {
 	case operation == "get" && !found:
-		return s.refuse("Server " + quote(name) + " was not found. upstream_servers with operation list names all there are.")
+		return s.refuse(unknownServer(name))
 	case operation == "get":
 		servers, out.Total = servers[at:at+1], 1
 	case found:
@@ -69,8 +74,16 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	out.Servers = make([]serverEntry, len(servers))
 	for i, srv := range servers {
 		out.Servers[i] = s.serverEntry(srv)
+		if operation == "get" {
+			out.Servers[i].Prompts = s.kindEntry(srv, tool.Prompt, s.sel.Prompts)
+			out.Servers[i].Resources = s.kindEntry(srv, tool.Resource, s.sel.Resources)
+		}
 	}
 	return s.answer(out)
+}
+
+func unknownServer(name string) string {
+	return "Server " + quote(name) + " was not found. upstream_servers with operation list names all there are."
 }
 
 // servers returns the servers that exist for this request, by name.

@@ -26,6 +26,8 @@ type Session struct {
 	direct bool
 	bare   bool // direct mode without prefix
 	down   bool // there is nothing to answer from
+
+	pages map[string]map[string][]int // of apps, by server
 }
 
 // Open resolves the state and the selection of one request. The error is an [*mcp.Error].

@@ -89,6 +89,12 @@ const (
 	CodeVersion           = -32022 // the protocol version is not supported
 )
 
+// Error codes of this gateway, which lie outside the range that JSON-RPC keeps for itself.
+const (
+	CodeLocked   = 4030 // a prompt or a resource is locked; data says why
+	CodeUpstream = 5020 // the server of a prompt or a resource gave no answer; data says what is known
+)
+
 // An Error is a refusal that the caller may read. Code, Message and Data make
 // the JSON-RPC error; Err is for the log alone.
 type Error struct {

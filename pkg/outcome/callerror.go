@@ -46,6 +46,7 @@ type CallError struct {
 	Session    bool   // the last request bore the id of a session that the server had opened
 	Note       string // on what the tool asked its client for; "": none
 	Limit      int    // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
+	Item       string // what was asked for, "prompt" or "resource"; "": a tool was called
 }
 
 func (e *CallError) Error() string {
@@ -62,14 +63,12 @@ func (e *CallError) Message(serverID string) string {
 }
 
 func (e *CallError) message(serverID string) string {
+	if text := e.itemMessage(serverID); text != "" {
+		return text
+	}
 	switch {
 	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
-		limit := e.Limit
-		if limit == 0 {
-			limit = MaxResult
-		}
-		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.",
-			float64(limit)/(1<<20))
+		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.", e.limit())
 	case e.Delivered && e.Repeatable:
 		return e.happened(serverID) + " The call was sent; by its description this tool can be called again without harm."
 	case e.Delivered:

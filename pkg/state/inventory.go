@@ -1,6 +1,9 @@
 package state
 
 import (
+	"strings"
+	"sync"
+
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -27,7 +30,8 @@ type inventory struct {
 	snap *catalog.Snapshot // outcomes of it are not used
 	rows []row             // one an item of the catalog
 
-	readOnly tool.Set // of tools alone
+	readOnly  tool.Set     // of tools alone
+	templates func() []int // of resources; worked out when they are first asked for
 }
 
 // A row is what is known of one tool, or another item, apart from people's decisions.
@@ -55,7 +59,19 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 			inv.rows[i] = row{server: n, hints: itemHints, tier: tool.Read}
 		}
 	}
+	inv.templates = sync.OnceValue(inv.findTemplates)
 	return inv
+}
+
+// findTemplates returns the numbers of the configured templates of resources.
+func (inv *inventory) findTemplates() (out []int) {
+	for i := inv.snap.Len(); i < len(inv.rows); i++ {
+		// Every template that stands for more than itself has an expression.
+		if id := inv.snap.ID(i); inv.rows[i].server >= 0 && id.Kind == tool.Resource && strings.Contains(id.Name, "{") && inv.snap.Tool(i).Definition.Template {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // itemHints are the hints of every prompt and resource: to get or to read one changes nothing,

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -40,8 +41,9 @@ type Server struct {
 
 // A Sent call is one that reached a server.
 type Sent struct {
-	Server, URL, Tool, Params, Meta string
+	Server, URL, Tool, Params, Meta string // the URI of a resource stands in Tool
 	Retry                           bool
+	Method                          string // "": tools/call
 }
 
 // Servers are an [Upstream] of servers that a test describes. A server that it does not
@@ -66,6 +68,20 @@ func (s *Servers) Server(name string) *Server {
 		s.ByName[name] = &Server{}
 	}
 	return s.ByName[name]
+}
+
+// Prompt returns the definition of a prompt that takes one argument.
+func Prompt(name, description string) string {
+	return fmt.Sprintf(`{"name":%q,"description":%q,"arguments":[{"name":"about"}]}`, name, description)
+}
+
+// Resource returns the definition of a resource, or with a brace in the URI that of a template.
+func Resource(uri, description string) string {
+	member := "uri"
+	if strings.Contains(uri, "{") {
+		member = "uriTemplate"
+	}
+	return fmt.Sprintf(`{%q:%q,"name":"a resource","description":%q}`, member, uri, description)
 }
 
 // Serve makes a server list these tools from now on.
@@ -149,13 +165,21 @@ func (s *Servers) Call(_ context.Context, t upstream.Target, c upstream.Call) (j
 	if c.Meta != nil {
 		meta = c.Meta.Bytes()
 	}
-	call := Sent{t.ID, t.URL, c.Name, string(params.Bytes()), string(meta), c.Retry}
+	call := Sent{t.ID, t.URL, c.Name, string(params.Bytes()), string(meta), c.Retry, c.Method}
 	s.mu.Lock()
 	s.sent = append(s.sent, call)
 	server := s.ByName[t.ID]
 	s.mu.Unlock()
 	if server != nil && server.Answer != nil {
 		return server.Answer(call)
+	}
+	switch c.Method {
+	case mcp.MethodGetPrompt:
+		return json.RawMessage(fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":"%s"}}]}`, c.Name)), nil
+	case mcp.MethodReadResource:
+		return json.RawMessage(fmt.Sprintf(`{"contents":[{"uri":%q,"text":"read"}]}`, c.Name)), nil
+	case mcp.MethodComplete:
+		return json.RawMessage(`{"completion":{"values":["one"]}}`), nil
 	}
 	return json.RawMessage(fmt.Sprintf(`{"content":[{"type":"text","text":"%s did it"}]}`, c.Name)), nil
 }

@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Offers says what exists for a request besides tools.
+type Offers struct {
+	Prompts, Resources bool
+	Completions        bool // of the arguments of prompts and of templates
+}
+
+// Offers returns what exists for this request besides tools, locked or not: a lock can be lifted
+// while a client that asked once goes on.
+func (s *Session) Offers() Offers {
+	o := Offers{Prompts: s.sel.Prompts.Len() > 0, Resources: s.sel.Resources.Len() > 0 || s.unlisted() != nil}
+	o.Completions = o.Prompts
+	for i := range s.sel.Resources.All() {
+		if o.Completions {
+			break
+		}
+		o.Completions = strings.Contains(s.view.ID(i).Name, "{")
+	}
+	return o
+}
+
+// offered refuses a method about what does not exist for this request.
+func (s *Session) offered(method string) *mcp.Error {
+	if s.down {
+		return unready(s.st.Health)
+	}
+	o := s.Offers()
+	there := false
+	switch method {
+	case mcp.MethodListPrompts, mcp.MethodGetPrompt:
+		there = o.Prompts
+	case mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodReadResource:
+		there = o.Resources
+	case mcp.MethodComplete:
+		there = o.Completions
+	}
+	if !there {
+		return methodNotFound()
+	}
+	return nil
+}
+
+// ListItems returns one page, as the result of the method: prompts/list, resources/list or
+// resources/templates/list. It has the callable ones alone: hosts offer what is listed to people.
+// An error is an [*mcp.Error].
+func (s *Session) ListItems(_ context.Context, method, cursor string) (json.RawMessage, error) {
+	if refused := s.offered(method); refused != nil {
+		return nil, refused
+	}
+	l := listing{name: func(id tool.ID) string { return id.Name }}
+	l.entry = func(i int, _ string) json.RawMessage { return s.view.Tool(i).Definition.Raw }
+	switch method {
+	case mcp.MethodListPrompts:
+		l.kind, l.member, l.items, l.name = "prompts", "prompts", s.callable(s.sel.Prompts), s.directName
+		l.entry = func(i int, name string) json.RawMessage {
+			return present(s.view.Tool(i).Definition, name, tool.Annotations{})
+		}
+	case mcp.MethodListResources:
+		l.kind, l.member, l.items = "resources", "resources", s.resources(false)
+	case mcp.MethodListTemplates:
+		l.kind, l.member, l.items = "resource templates", "resourceTemplates", s.resources(true)
+	}
+	return s.page(l, cursor)
+}
+
+// callable yields those of the prompts or resources that are not locked.
+func (s *Session) callable(items tool.Set) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range items.All() {
+			if s.itemStatus(i) == lock.None && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// resources yields the callable resources, or the callable templates of resources.
+func (s *Session) resources(templates bool) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range s.callable(s.sel.Resources) {
+			if s.view.Tool(i).Definition.Template == templates && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// GetItem answers prompts/get, resources/read and completion/complete; r is as [mcp.Parse] has
+// checked it, and c whom the server may tell and ask something meanwhile. The server's result is returned
+// as it was sent. An error is an [*mcp.Error], or says that ctx ended.
+func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	s.client = c
+	if refused := s.offered(r.Method); refused != nil {
+		return nil, refused
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.g.o.CallTime+approvalTime)
+	defer cancel()
+	raw, err := s.getItem(ctx, r)
+	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
+		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: ranOut, Err: err}
+	}
+	return raw, err
+}
+
+// ranOut is said when a request was given up before anything was sent; what was sent upstream
+// has an answer of its own by then.
+const ranOut = "The gateway ran out of time before it had an answer. Nothing was sent to a server: call again."
+
+func (s *Session) getItem(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	switch r.Method {
+	case mcp.MethodGetPrompt:
+		i, ok := s.findDirect(tool.Prompt, r.Name)
+		if !ok {
+			return nil, unknownPrompt(r.Name)
+		}
+		return s.get(ctx, i, s.view.ID(i).Name, r)
+	case mcp.MethodReadResource:
+		return s.read(ctx, "", r)
+	case mcp.MethodComplete:
+		return s.complete(ctx, r)
+	}
+	return nil, methodNotFound()
+}
+
+func methodNotFound() *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
+func unknownPrompt(name string) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown prompt: " + quote(name)}
+}
+
+// unready refuses a request that cannot be answered until the gateway has read what it needs.
+func unready(h state.Health) *mcp.Error {
+	return &mcp.Error{
+		Code: http.StatusServiceUnavailable, Message: downText(h),
+		Status: http.StatusServiceUnavailable, RetryAfter: 5 * time.Second,
+	}
+}

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxPage is the size in bytes after which a page of a list ends. Lambda takes
+// 6 MB, and a JSON body that is put into a string can grow to twice its size.
+const maxPage = 5 << 19
+
+// A listing is a list that is given in pages.
+type listing struct {
+	kind   string                                   // of what it lists, in plural
+	member string                                   // of the result: the list
+	items  iter.Seq[int]                            // in the order of their ids
+	name   func(tool.ID) string                     // that clients know an item by
+	entry  func(i int, name string) json.RawMessage // its definition, as it is listed
+}
+
+// page returns a page of a list. Two ids can have one name; only the first is listed, which
+// of tools and prompts is the one that the name reaches.
+func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
+	after, ok := readCursor(cursor)
+	if !ok {
+		return nil, badCursor(l.kind)
+	}
+	var page bytes.Buffer
+	page.WriteString(`{"` + l.member + `":[`)
+	named := map[string]bool{}
+	last, next, n := "", "", 0
+	for i := range l.items {
+		id := s.view.ID(i)
+		name := l.name(id)
+		if named[name] {
+			continue
+		}
+		named[name] = true
+		if id.String() <= after {
+			continue
+		}
+		definition := l.entry(i, name)
+		if n > 0 && page.Len()+len(definition) > maxPage {
+			next = writeCursor(last)
+			break
+		}
+		if n > 0 {
+			page.WriteByte(',')
+		}
+		page.Write(definition)
+		last = id.String()
+		n++
+	}
+	page.WriteByte(']')
+	rest, err := rawjson.Encode(struct {
+		NextCursor string         `json:"nextCursor,omitempty"`
+		TTL        int            `json:"ttlMs"`
+		Meta       map[string]any `json:"_meta,omitempty"`
+	}{next, directTTL, s.meta()})
+	if err != nil {
+		return nil, err
+	}
+	page.WriteByte(',')
+	page.Write(rest[1:])
+	return page.Bytes(), nil
+}
+
+func badCursor(kind string) *mcp.Error {
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Invalid cursor: list the " + kind + " from the start."}
+}
+
+// A cursor is the id after which the next page begins, so that it stays right
+// when items come and go.
+const cursorMark = "after:"
+
+func writeCursor(id string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + id))
+}
+
+func readCursor(cursor string) (after string, ok bool) {
+	if cursor == "" {
+		return "", true
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(raw), cursorMark)
+}

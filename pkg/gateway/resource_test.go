@@ -1,0 +1,218 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// reading returns a gateway whose servers have these resources and templates.
+func reading(t testing.TB, settings map[string]string, items map[string][]string) *fixture {
+	gw := newFixture(t)
+	for server, uris := range items {
+		gw.Serve(server, def("act", "Act.", readOnly))
+		for _, uri := range uris {
+			also(gw.ByName[server], resource(uri, "Of "+server+"."))
+		}
+	}
+	gw.Configure(settings)
+	gw.Sync()
+	return gw
+}
+
+// sentTo returns to which servers what was read was sent.
+func (gw *fixture) sentTo() string {
+	var out []string
+	for _, c := range gw.Sent() {
+		out = append(out, c.Server+" "+c.Tool)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestReadRouting(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{
+		"a":   {"both:it", "a:it", "a:t/1", "shared:{+x}"},
+		"b":   {"both:it", "a:t/{x}", "shared:{+x}", "{+anything}"},
+		"off": {"a:it"},
+	})
+	gw.Agent.Servers = []string{"a", "b"}
+	for uri, want := range map[string]string{
+		"a:it":          "a",
+		"a:t/1":         "a", // listed: the template of another server does not matter
+		"a:t/2":         "b",
+		"x:y":           "b", // by the template that matches everything
+		"a:t/{x}":       "b", // a template is not read itself, it matches its own text
+		"both:it":       "",
+		"shared:z":      "",
+		"{+anything}":   "b",
+		"http://x/?y#z": "b",
+	} {
+		params := fmt.Sprintf(`{"uri":%q}`, uri)
+		if want != "" {
+			if raw, err := gw.ask("resources/read", params); err != nil {
+				t.Errorf("%s: %s, %v", uri, raw, err)
+			}
+			if got := gw.sentTo(); got != want+" "+uri {
+				t.Errorf("%s was sent to %s, want %s", uri, got, want)
+			}
+			continue
+		}
+		e := gw.refused("resources/read", params)
+		if e.Code != -32602 || string(e.Data) != `{"uri":"`+uri+`"}` || !strings.Contains(e.Message, `More than one server has "`+uri+`": "a", "b".`) || !strings.Contains(e.Message, "/mcp/x/{server}") {
+			t.Errorf("%s: %+v", uri, e)
+		}
+		gw.sentNothing()
+		for _, server := range []string{"a", "b"} {
+			gw.Path = "/x/" + server
+			if raw, err := gw.ask("resources/read", params); err != nil || gw.sentTo() != server+" "+uri {
+				t.Errorf("%s at %s: %s, %v", uri, server, raw, err)
+			}
+		}
+		gw.Path = ""
+	}
+	if got := strings.Count(gw.lists(), "both:it"); got != 1 {
+		t.Errorf("a URI of two servers is listed %d times", got)
+	}
+}
+
+// Whoever's lock it is, a URI of two servers is refused: else the lock of the one would hand its readers
+// to the other.
+func TestReadClaimedByLocked(t *testing.T) {
+	gw := reading(t, map[string]string{"b": `"approval":"manual"`}, map[string][]string{"a": {"u:it"}, "b": {"u:it"}})
+	if e := gw.refused("resources/read", `{"uri":"u:it"}`); e.Code != -32602 || !strings.Contains(e.Message, "More than one server") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Each template of its server that a URI matches has to be open.
+func TestReadTemplatesOfOneServer(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{"s": {"f:{+path}", "f:secret/{x}"}})
+	gw.Decide("s:resource:f:secret/{x}", "disable")
+	if raw, err := gw.ask("resources/read", `{"uri":"f:public/a"}`); err != nil {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if e := gw.refused("resources/read", `{"uri":"f:secret/a"}`); e.Code != 4030 || !strings.Contains(e.Message, `"s:resource:f:secret/{x}" is locked`) {
+		t.Errorf("%+v", e)
+	}
+	if got := gw.sentTo(); got != "s f:public/a" {
+		t.Error(got)
+	}
+}
+
+// A rule about URIs counts for those that a template stands for.
+func TestReadDeniedURI(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{"s": {"f:{+path}"}})
+	gw.Forbid(`@id("private") @reason("Private") forbid (principal, action, resource) when { resource.name like "f:private/*" };
+@id("odd") forbid (principal, action, resource) when { resource.name like "f:odd/*" && principal.floor > 2 };`)
+	gw.Clock.Wait(time.Minute)
+	if raw, err := gw.ask("resources/read", `{"uri":"f:public"}`); err != nil {
+		t.Errorf("%s, %v", raw, err)
+	}
+	gw.Sent()
+	for uri, status := range map[string]string{"f:private/a": "disabled_by_config", "f:odd/a": "disabled_unknown"} {
+		e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
+		l := require.JSON[struct{ Name, Status, Remediation, Note, Link string }](t, e.Data)
+		if e.Code != 4030 || l.Name != "s:resource:"+uri || l.Status != status || l.Link != "" || (l.Note != "") != (status == "disabled_by_config") {
+			t.Errorf("%s: %+v", uri, e)
+		}
+	}
+	gw.sentNothing()
+}
+
+// So many templates that it would take long to tell whose a URI is are not all tried.
+func TestReadTooManyTemplates(t *testing.T) {
+	items := map[string][]string{}
+	for i := range 20 {
+		items["many"] = append(items["many"], fmt.Sprintf("u:{+x%d}", i))
+	}
+	for i := range 200 {
+		items["slow"] = append(items["slow"], fmt.Sprintf("v:%s%d", strings.Repeat("{+x}a", 32), i))
+	}
+	gw := reading(t, nil, items)
+	for _, uri := range []string{"u:it", "v:" + strings.Repeat("a", 2000)} {
+		start := time.Now()
+		e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
+		if e.Code != -32602 {
+			t.Errorf("%+v", e)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v to tell", took)
+		}
+	}
+	if e := gw.refused("resources/read", `{"uri":"u:it"}`); !strings.Contains(e.Message, "Too many resource templates") || len(gw.Sent()) != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+const page = `"inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"ui":{"resourceUri":"ui://s/page"}}`
+
+// A page of an MCP App stands under the lock of its tool, whether its server lists it or not.
+func TestReadPageOfTool(t *testing.T) {
+	for _, listed := range []bool{true, false} {
+		gw := newFixture(t)
+		also(gw.Serve("s", def("shown", "Show.", page), def("plain", "Plain.", "")), resource("other:it", "Other."))
+		if listed {
+			also(gw.ByName["s"], resource("ui://s/page", "A page."))
+		}
+		gw.Configure(nil)
+		gw.Sync()
+		if raw, err := gw.ask("resources/read", `{"uri":"ui://s/page"}`); err != nil || gw.sentTo() != "s ui://s/page" {
+			t.Errorf("listed %v: %s, %v", listed, raw, err)
+		}
+		if e := gw.refused("resources/read", `{"uri":"ui://s/nothing"}`); e.Code != -32602 {
+			t.Errorf("%+v", e)
+		}
+		gw.Decide("s:shown", "disable")
+		if e := gw.refused("resources/read", `{"uri":"ui://s/page"}`); e.Code != 4030 || !strings.HasPrefix(e.Message, `Tool "s:shown" is locked: disabled_by_user.`) {
+			t.Errorf("listed %v: %+v", listed, e)
+		}
+		gw.Clock.Wait(time.Minute)
+		if got := gw.lists(); got != "other:it" {
+			t.Errorf("listed %v: with its tool locked: %s", listed, got)
+		}
+		gw.sentNothing()
+	}
+}
+
+// An answer may not pass off as another server's what is not, nor hold what is locked.
+func TestReadContentsOfOthers(t *testing.T) {
+	gw := reading(t, nil, map[string][]string{"a": {"a:dir", "a:dir/1", "a:dir/2"}, "b": {"b:it"}})
+	gw.Decide("a:resource:a:dir/2", "disable")
+	gw.Clock.Wait(time.Minute)
+	answer := ""
+	gw.ByName["a"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
+	for _, tt := range []struct {
+		answer string
+		code   int // 0: it passes, byte for byte
+	}{
+		{`{"contents":[{"uri":"a:dir","text":"x"},{"uri":"a:dir/1","blob":"eA==" , "n":9007199254740993},{"uri":"a:new"},{"text":"y"}]}`, 0},
+		{` {"resultType":"input_required","inputRequests":{}} `, 0},
+		{`{"contents":7}`, 0},
+		{`{"contents":[{"uri":"b:it","text":"not b's"}]}`, 5020},
+		{`{"contents":[{"uri":"a:dir","text":"x"},{"uri":"a:dir/2","text":"locked"}]}`, 4030},
+		{`{"contents":[` + strings.Repeat(`{"uri":"u:x"},`, 1000) + `{"uri":"u:x"}]}`, 5020},
+	} {
+		answer = tt.answer
+		raw, err := gw.ask("resources/read", `{"uri":"a:dir"}`)
+		e, _ := errors.AsType[*mcp.Error](err)
+		switch {
+		case tt.code == 0 && (err != nil || raw != tt.answer):
+			t.Errorf("%.80s: %s, %v", tt.answer, raw, err)
+		case tt.code != 0 && (e == nil || e.Code != tt.code || strings.Contains(e.Message, "not b's")):
+			t.Errorf("%.80s: %v", tt.answer, err)
+		}
+	}
+	gw.Agent.Servers = []string{"a"} // what is out of scope leaves no trace
+	if answer = `{"contents":[{"uri":"b:it","text":"x"}]}`; true {
+		if raw, err := gw.ask("resources/read", `{"uri":"a:dir"}`); err != nil || raw != answer {
+			t.Errorf("%s, %v", raw, err)
+		}
+	}
+}

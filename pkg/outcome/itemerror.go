@@ -1,0 +1,23 @@
+package outcome
+
+import "fmt"
+
+// itemMessage is [CallError.Message] where a prompt was asked for, or a resource was read, and what is
+// said of tools does not hold; "": it holds.
+func (e *CallError) itemMessage(serverID string) string {
+	switch {
+	case e.Item == "" || !e.Delivered:
+		return ""
+	case e.Outcome.Reason == ReasonTooLarge:
+		return fmt.Sprintf("The %s is too large to pass on (over %.3g MiB). Nothing of it was passed on.", e.Item, e.limit())
+	}
+	return e.happened(serverID) + " The request was sent; to ask for a " + e.Item + " again does no harm."
+}
+
+// limit returns how many MiB a result may have.
+func (e *CallError) limit() float64 {
+	if e.Limit == 0 {
+		return MaxResult / float64(1<<20)
+	}
+	return float64(e.Limit) / (1 << 20)
+}

@@ -1,0 +1,46 @@
+package state
+
+import (
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// maxSteps bounds the work on one URI, whatever templates servers list: some ten milliseconds.
+const maxSteps = 8 << 20
+
+// Claims returns the numbers of those of the offered resources that a URI is read from: those that have
+// it, or else the templates that it matches, in order. Offered resources are visible ones. It reports
+// false if there are so many templates that could match that it did not look at all of them.
+func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
+	for _, s := range v.servers {
+		if i, ok := v.Find(tool.ID{Server: s.Config.Name, Name: uri, Kind: tool.Resource}); ok && offered.Has(i) && !v.Tool(i).Definition.Template {
+			numbers = append(numbers, i)
+		}
+	}
+	if v.r == nil || len(numbers) > 0 {
+		return numbers, true
+	}
+	spent := 0
+	for _, i := range v.r.inventory.templates() {
+		if !offered.Has(i) {
+			continue
+		}
+		if spent > maxSteps {
+			return numbers, false
+		}
+		matches, steps := tool.MatchTemplate(v.ID(i).Name, uri)
+		if spent += steps; matches {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers, true
+}
+
+// VerdictOn returns what the operator's rules say of a resource of a visible server that the server
+// did not list itself: one that a template stands for, or a link in a result.
+func (v *View) VerdictOn(id tool.ID) policy.Verdict {
+	if v.r == nil {
+		return policy.Verdict{}
+	}
+	return v.r.policy.Verdicts(v.r.cfg, v.agent, []policy.Tool{{ID: id, Annotations: itemHints, Tier: tool.Read}})[0]
+}
