@@ -1,0 +1,85 @@
+package functions_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+)
+
+const (
+	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	keyRead    = "secretsmanager GetSecretValue"
+)
+
+// session begins a session and returns its id, "" if it gets none.
+func session(t *testing.T, f *lambdatest.Function) string {
+	t.Helper()
+	a := f.Send("/mcp", initialize)
+	if a.Status != http.StatusOK {
+		t.Fatalf("initialize: %d %s", a.Status, a.Body)
+	}
+	return a.Header.Get(mcp.HeaderSession)
+}
+
+// list asks for the tools in a session.
+func list(f *lambdatest.Function, id string) agenttest.Answer {
+	return f.Send("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, "MCP-Protocol-Version: 2025-11-25", mcp.HeaderSession+": "+id)
+}
+
+// Sessions are sealed with a secret that is read when the first begins. It can be replaced while
+// they last, and where it cannot be read nobody loses one.
+func (g suite) sealsSessions(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	w.proxy.Calls()
+	f := w.Start(t, "mcp")
+	f.Call("retrieve_tools", `{"query":"issues"}`)
+	if n := w.proxy.Calls()[keyRead]; n != 0 {
+		t.Errorf("a start and a search read the key %d times", n)
+	}
+	id := session(t, f)
+	if n := w.proxy.Calls()[keyRead]; id == "" || n != 2 { // its two versions
+		t.Fatalf("session %q, and the key was read %d times", id, n)
+	}
+	for _, instance := range []*lambdatest.Function{f, w.Start(t, "mcp")} {
+		if a := list(instance, id); a.Status != http.StatusOK {
+			t.Errorf("in the session: %d %s", a.Status, a.Body)
+		}
+	}
+	forged := id[:len(id)-2] + "AA"
+	if a := list(f, forged); a.Status != http.StatusNotFound {
+		t.Errorf("a session that was made up: %d %s", a.Status, a.Body)
+	}
+
+	w.ReplaceSealKey()
+	if a := list(w.Start(t, "mcp"), id); a.Status != http.StatusOK {
+		t.Errorf("after the key was replaced: %d %s", a.Status, a.Body)
+	}
+
+	w.proxy.Set("secretsmanager", lambdatest.Gone)
+	blind := w.Start(t, "mcp")
+	if none := session(t, blind); none != "" || !strings.Contains(blind.Output(), "no session begins") {
+		t.Errorf("without the key there is the session %q, and the log is %s", none, blind.Output())
+	}
+	a := list(blind, id)
+	w.wantQuiet(t, a.Body)
+	if a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+		t.Errorf("a session that cannot be read: %d %v %s", a.Status, a.Header, a.Body)
+	}
+	if r := blind.Call("retrieve_tools", `{"query":"issues"}`); r.IsError {
+		t.Errorf("a client without a session: %s", r.Text)
+	}
+	w.proxy.Set("secretsmanager", lambdatest.None)
+	if a := list(blind, id); a.Status != http.StatusOK {
+		t.Errorf("when the key can be read again: %d %s", a.Status, a.Body)
+	}
+
+	w.ReplaceSealKey()
+	if a := list(w.Start(t, "mcp"), id); a.Status != http.StatusNotFound {
+		t.Errorf("after the key was replaced twice: %d %s", a.Status, a.Body)
+	}
+}
