@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -26,7 +27,8 @@ const (
 type bulkPage struct {
 	Page
 	Action    string
-	Filter    decide.Filter // by which the tools were chosen
+	Noun      string        // of what is on the sheet
+	Filter    decide.Filter // by which the items were chosen
 	Items     []toolRow
 	Out       []leftOut
 	OutMore   int      // are left out too, and not named
@@ -38,15 +40,15 @@ type bulkPage struct {
 	Back      string
 }
 
-// A leftOut is a tool that the sheet does not decide about.
+// A leftOut is an item that the sheet does not decide about.
 type leftOut struct{ ID, Link, Why string }
 
-// about returns a line about a tool, with what is to be said of it.
+// about returns a line about an item, with what is to be said of it.
 func about(root string, id tool.ID, why string) leftOut {
-	return leftOut{id.String(), toolLink(root, id, queueOf(decide.Filter{})), why}
+	return leftOut{shownID(id), toolLink(root, id, queueOf(decide.Filter{})), why}
 }
 
-// itemOf returns what a form says of a tool: its id, and the definition and the revision of the
+// itemOf returns what a form says of an item: its id, and the definition and the revision of the
 // record that the page shows.
 func itemOf(row decide.Row) string {
 	return row.ID + " " + string(row.Hash) + " " + strconv.FormatInt(row.Rev, 10)
@@ -56,17 +58,17 @@ func itemOf(row decide.Row) string {
 func parseItem(s string) (decide.Item, error) {
 	parts := strings.Split(s, " ")
 	if len(parts) != 3 {
-		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
 	}
 	id, err := tool.ParseID(parts[0])
 	rev, number := strconv.ParseInt(parts[2], 10, 64)
 	if err != nil || number != nil || rev < 0 {
-		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names a tool in a way that cannot be read")
+		return decide.Item{}, decide.Refuse(http.StatusBadRequest, "the form names an item in a way that cannot be read")
 	}
 	return decide.Item{ID: id, Hash: tool.Hash(parts[1]), Rev: rev}, nil
 }
 
-// bulkForm is what both forms about several tools hold.
+// bulkForm is what both forms about several items hold.
 type bulkForm struct {
 	action string
 	filter decide.Filter
@@ -100,7 +102,7 @@ func readBulk(form url.Values) (b bulkForm, err error) {
 	return b, nil
 }
 
-// bulkActions are what can be decided about several tools together.
+// bulkActions are what can be decided about several items together.
 var bulkActions = []string{approval.ActionApprove, approval.ActionBlock}
 
 // sheetPath is where the sheet is shown of what is sent to it.
@@ -132,14 +134,14 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 		c.failed(w, r, "bulk", err)
 		return
 	}
-	p := &bulkPage{Page: Page{Title: verb(b.action) + " several tools", Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: cutNote(b.note), Tell: b.tell}
+	p := &bulkPage{Page: Page{Here: "tools", Problem: problem}, Action: b.action, Filter: b.filter, Note: cutNote(b.note), Tell: b.tell}
 	root, opened, kept := rootOf(r), c.opened(r), map[string][]decide.Row{}
 	used, out := 0, 0
 	for n, row := range rows {
 		line := rowFor(root, row, b.filter)
 		if why := whyNot(b.action, row, opened); why != "" {
-			left := leftOut{row.ID, line.Link, why}
-			if out += len(row.ID) + len(line.Link) + len(why) + 100; out > maxOut {
+			left := leftOut{clipped(row.ID), line.Link, why}
+			if out += htmlLen(left.ID) + len(line.Link) + len(why) + 100; out > maxOut {
 				p.OutMore++
 				continue
 			}
@@ -159,13 +161,15 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 		p.Groups = append(p.Groups, groupOf(server, kept[server]))
 	}
 	p.Back = withQuery(root+"admin/tools", b.filter.Values())
+	p.Noun = nounOf(cmp.Or(kindOf(p.Items), b.filter.Kind))
+	p.Title = verb(b.action) + " several " + p.Noun + "s"
 	c.render(w, r, status, "bulk", p)
 }
 
-// maxChosen is how many tools a sheet looks at.
+// maxChosen is how many items a sheet looks at.
 const maxChosen = 200
 
-// chosen returns the tools that a form is about as they are now, and how many more it is about.
+// chosen returns the items that a form is about as they are now, and how many more it is about.
 func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest int, err error) {
 	if b.all {
 		list, err := c.o.Desk.List(r.Context(), b.filter, decide.Paging{Limit: maxChosen})
@@ -179,7 +183,7 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 	return rows, max(0, len(ids)-maxChosen), nil
 }
 
-// whyNot returns why a tool cannot be decided about without a look at it; "": it can.
+// whyNot returns why an item cannot be decided about without a look at it; "": it can.
 func whyNot(action string, row decide.Row, opened map[string]bool) string {
 	switch {
 	case row.Rev == 0:
@@ -198,17 +202,25 @@ func whyNot(action string, row decide.Row, opened map[string]bool) string {
 	return ""
 }
 
-// groupOf says how many tools of which tier a server has on the sheet.
+// groupOf says how many tools of which tier a server has on the sheet, and how many prompts and resources.
 func groupOf(server string, rows []decide.Row) string {
-	counts, found := map[tool.Tier]int{}, 0
+	counts, others, found := map[tool.Tier]int{}, map[string]int{}, 0
 	for _, row := range rows {
-		counts[row.Tier]++
-		found += row.Findings
+		if found += row.Findings; row.Kind == tool.Tool.String() {
+			counts[row.Tier]++
+		} else {
+			others[row.Kind]++
+		}
 	}
 	var parts []string
 	for _, tier := range []tool.Tier{tool.Read, tool.Write, tool.Destructive} {
 		if n := counts[tier]; n > 0 {
 			parts = append(parts, strconv.Itoa(n)+" "+tier.String())
+		}
+	}
+	for _, kind := range []tool.Kind{tool.Prompt, tool.Resource} {
+		if n := others[string(kind)]; n > 0 {
+			parts = append(parts, text.Count(n, string(kind)))
 		}
 	}
 	return server + ": " + strings.Join(append(parts, text.Count(found, "finding")), ", ")
@@ -226,7 +238,7 @@ type donePage struct {
 	Back   string
 }
 
-// decideAll carries out a sheet. Sent again it decides nothing: each tool is at another revision
+// decideAll carries out a sheet. Sent again it decides nothing: each item is at another revision
 // then.
 func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	b, err := readBulk(r.PostForm)
@@ -237,10 +249,10 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 	items, failed, unexplained := c.ready(r, b)
 	switch {
 	case len(b.items) == 0:
-		c.sheet(w, r, http.StatusUnprocessableEntity, b, "The form names no tool, so nothing was decided.")
+		c.sheet(w, r, http.StatusUnprocessableEntity, b, "The form names nothing, so nothing was decided.")
 		return
 	case unexplained:
-		c.sheet(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: a tool here has a severe finding. To approve it all the same, say why in the note, or leave it out.")
+		c.sheet(w, r, http.StatusUnprocessableEntity, b, "Nothing was decided: one of these has a severe finding. To approve it all the same, say why in the note, or leave it out.")
 		return
 	}
 	p := &donePage{Page: Page{Title: "Result", Here: "tools"}, Action: b.action, Failed: failed}
@@ -253,7 +265,13 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	kind := ""
 	for i, result := range results {
+		if k := items[i].ID.Kind.String(); i == 0 {
+			kind = k
+		} else if k != kind {
+			kind = ""
+		}
 		if result.Err != nil {
 			p.Failed = append(p.Failed, about(root, items[i].ID, result.Err.Detail))
 		} else {
@@ -265,7 +283,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusConflict
 		p.Problem = "Nothing was decided."
 	} else {
-		p.Message = past(b.action) + " " + text.Count(len(p.Done), "tool") + "."
+		p.Message = past(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
 	}
 	c.render(w, r, status, "done", p)
 }

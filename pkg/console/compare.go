@@ -11,13 +11,13 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A comparePage shows two definitions of a tool, which an entry of its history names by their
+// A comparePage shows two definitions of an item, which an entry of its history names by their
 // hashes. The text is kept of the definition of now and of the one approved last; of others only
 // what was decided about them.
 type comparePage struct {
 	Page
 	Tool     decide.Tool
-	Link     string // to the page about the tool
+	Link     string // to the page about it
 	Sides    [2]side
 	Line     string
 	Blocks   []block
@@ -34,29 +34,28 @@ type side struct {
 // keptApproved says that a definition is kept because it is the one approved last.
 const keptApproved = "approved last"
 
-// compares reports whether an address asks for two definitions of a tool.
+// compares reports whether an address asks for two definitions of an item.
 func compares(query url.Values) bool { return query.Has("from") && query.Has("to") }
 
 // compare shows what changed from one definition to another, as far as both are kept.
-func (c *Console) compare(w http.ResponseWriter, r *http.Request) {
-	id := idOf(r)
+func (c *Console) compare(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	t, err := c.o.Desk.Tool(r.Context(), id)
 	if err != nil {
 		c.failed(w, r, "compare", err)
 		return
 	}
-	p := &comparePage{Page: Page{Title: "Two definitions of " + id.String(), Here: "tools"}, Tool: t, Link: toolLink(rootOf(r), id, nil)}
+	p := &comparePage{Page: Page{Title: "Two definitions of " + shownID(id), Here: "tools"}, Tool: t, Link: toolLink(rootOf(r), id, nil)}
 	var raw [2]json.RawMessage
 	for i, name := range []string{"from", "to"} {
 		hash := tool.Hash(r.URL.Query().Get(name))
 		if _, ok := hash.Sum(); !ok {
-			c.problem(w, r, http.StatusUnprocessableEntity, name+" is no hash of a definition; it takes 64 hex digits, as the history of the tool has them.")
+			c.problem(w, r, http.StatusUnprocessableEntity, name+" is no hash of a definition; it takes 64 hex digits, as the history has them.")
 			return
 		}
 		p.Sides[i], raw[i] = sideOf(t, name, hash)
 	}
 	if p.Complete = raw[0] != nil && raw[1] != nil; p.Complete {
-		before, now := tool.KeptDefinition(raw[0]), tool.KeptDefinition(raw[1])
+		before, now := tool.KeptItem(id.Kind, raw[0]), tool.KeptItem(id.Kind, raw[1])
 		p.Line = review.Summarize(before, now).Line()
 		room := newRooms(false)
 		for _, x := range textsOf("raw", before, now) {

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // How much of each part the page of the config shows.
@@ -44,7 +46,8 @@ type filePart struct {
 // A ruleRow is one rule.
 type ruleRow struct {
 	decide.Rule
-	Link  string // to the tools that are denied
+	Link  string // to what is denied
+	Noun  string // of what it matches
 	Names string
 }
 
@@ -60,12 +63,15 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, failed erro
 	p.Warnings = s.Warnings[:min(len(s.Warnings), maxWarnings)]
 	p.More.Warnings, p.More.Rules = len(s.Warnings)-len(p.Warnings), max(0, len(p.Rules)-maxRules)
 	for _, rule := range p.Rules[:min(len(p.Rules), maxRules)] {
-		row := ruleRow{Rule: rule, Names: text.List(rule.Tools, maxRuleTools)}
+		row := ruleRow{Rule: rule, Noun: nounOf(rule.Kind), Names: text.List(rule.Tools, maxRuleTools)}
+		if rule.Always+rule.Some == 0 {
+			row.Noun = tool.Tool.String()
+		}
 		if n := rule.Always + rule.Some; n > len(rule.Tools) {
 			row.Names = text.List(rule.Tools[:min(len(rule.Tools), maxRuleTools)], maxRuleTools) + " and " + strconv.Itoa(n-min(len(rule.Tools), maxRuleTools)) + " more"
 		}
 		if !rule.Allow && rule.Always+rule.Some > 0 {
-			row.Link = withQuery(root+"admin/tools", url.Values{}, "status", string(lock.DisabledByConfig), "server", rule.Server)
+			row.Link = withQuery(root+"admin/tools", url.Values{}, "status", string(lock.DisabledByConfig), "server", rule.Server, "kind", strings.TrimPrefix(rule.Kind, tool.Tool.String()))
 		}
 		p.Rows = append(p.Rows, row)
 	}

@@ -15,9 +15,8 @@ import (
 // maxForm is the longest form that is read, in bytes.
 const maxForm = 64 << 10
 
-// decided carries out the form of the page about a tool, and leads on to the next one in the queue.
-func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
-	id := idOf(r)
+// decided carries out the form of the page about an item, and leads on to the next one in the queue.
+func (c *Console) decided(w http.ResponseWriter, r *http.Request, id tool.ID, verb string) {
 	f, err := queueQuery(r)
 	if err != nil {
 		c.failed(w, r, "form", err)
@@ -25,7 +24,7 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
 	}
 	d, err := readDecision(r.PostForm, verb)
 	if err != nil {
-		c.review(w, r, err)
+		c.review(w, r, id, err)
 		return
 	}
 	beside, err := c.o.Desk.Neighbours(r.Context(), f, id) // the decision may take the tool off the list
@@ -35,11 +34,11 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
 	}
 	t, err := c.o.Desk.Decide(r.Context(), id, d)
 	if err != nil {
-		c.review(w, r, err)
+		c.review(w, r, id, err)
 		return
 	}
 	// Sent again by a reload, a form would decide again.
-	did := url.Values{"did": {verb}, "tool": {t.ID}, "rev": {strconv.FormatInt(t.Record.Rev, 10)}}
+	did := url.Values{"did": {verb}, "tool": {inAddress(id)}, "rev": {strconv.FormatInt(t.Record.Rev, 10)}}
 	query, root := queueOf(f), rootOf(r)
 	for name, value := range did {
 		query[name] = value
@@ -57,11 +56,11 @@ func (c *Console) decided(w http.ResponseWriter, r *http.Request, verb string) {
 
 // keepNote shows the page again with what was typed. It is what the Enter key does in the note, and
 // decides nothing.
-func (c *Console) keepNote(w http.ResponseWriter, r *http.Request) {
-	c.review(w, r, nil)
+func (c *Console) keepNote(w http.ResponseWriter, r *http.Request, id tool.ID) {
+	c.review(w, r, id, nil)
 }
 
-// queueQuery returns the queue in which a page about a tool stands: by default, that of what waits.
+// queueQuery returns the queue in which a page about an item stands: by default, that of what waits.
 // Whatever else the address says is no matter here: a link to the page may have gone through others'
 // hands.
 func queueQuery(r *http.Request) (decide.Filter, error) {
@@ -76,11 +75,11 @@ func queueQuery(r *http.Request) (decide.Filter, error) {
 
 // queueParameters are those that choose a queue, flashParameters those that say what was decided.
 var (
-	queueParameters = []string{"status", "state", "server", "tier", "finding", "q", "sort"}
+	queueParameters = []string{"kind", "status", "state", "server", "tier", "finding", "q", "sort"}
 	flashParameters = []string{"did", "tool", "rev"}
 )
 
-// readDecision returns what a form says, which is about one tool.
+// readDecision returns what a form says, which is about one item.
 func readDecision(form url.Values, verb string) (d decide.Decision, err error) {
 	rev, err := strconv.ParseInt(form.Get("rev"), 10, 64)
 	if err != nil || rev < 1 {
@@ -117,7 +116,7 @@ func fromHere(r *http.Request) bool {
 func (c *Console) flash(r *http.Request) *flash {
 	query := r.URL.Query()
 	did := query.Get("did")
-	id, err := tool.ParseID(query.Get("tool"))
+	id, err := c.addressed(r, query.Get("tool"))
 	if err != nil || !slices.Contains(decide.Actions(), did) {
 		return nil
 	}
@@ -134,12 +133,30 @@ func (c *Console) flash(r *http.Request) *flash {
 	if last := t.Record.Undoes; !is[did] || last != "" && last != did || !fromHere(r) {
 		return nil
 	}
-	out := &flash{Text: past(did) + " " + t.ID + ".", Rev: t.Record.Rev}
+	out := &flash{Text: past(did) + " " + shownID(id) + ".", Rev: t.Record.Rev}
 	if !t.Record.UndoUntil.IsZero() {
 		maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
 		out.Undo = withQuery(toolLink(rootOf(r), id, nil)+"/"+approval.ActionUndo, query)
 	}
 	return out
+}
+
+// inAddress returns the id of an item as addresses have it: that of a resource, whose URI may be long,
+// has the hash of it.
+func inAddress(id tool.ID) string {
+	if id.Kind == tool.Resource {
+		id.Name = id.Sum()
+	}
+	return id.String()
+}
+
+// addressed reads what [inAddress] returned.
+func (c *Console) addressed(r *http.Request, s string) (tool.ID, error) {
+	id, err := tool.ParseID(s)
+	if err != nil {
+		return id, err
+	}
+	return c.o.Desk.Find(r.Context(), id.Kind, id.Server, id.Name)
 }
 
 // past returns what an action has done, as a sentence begins with it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A pointer is a finding with where it leads.
@@ -19,33 +20,47 @@ type pointer struct {
 }
 
 // textIn returns the text of a definition in which a finding is, and the view that shows it.
-func textIn(f decide.Finding) (text, view string) {
-	top, _, _ := strings.Cut(f.Where, ".")
-	switch top {
-	case "description":
+func textIn(kind string, f decide.Finding) (text, view string) {
+	top := f.Where
+	if i := strings.IndexAny(top, ".["); i >= 0 {
+		top = top[:i]
+	}
+	switch {
+	case top == "description":
 		return top, "summary"
-	case "title", "annotations":
+	case top == "title" || top == "annotations":
 		return top, "description"
-	case "inputSchema":
+	case kind == tool.Tool.String() && top == "inputSchema":
 		return "input", "input"
-	case "outputSchema":
+	case kind == tool.Tool.String() && top == "outputSchema":
 		return "output", "output"
+	case kind == string(tool.Prompt) && top == "arguments":
+		return top, top
+	case kind == string(tool.Resource) && (top == "uri" || top == "uriTemplate"):
+		return "uri", "summary"
+	case kind == string(tool.Resource) && (top == "name" || top == "mimeType"):
+		return top, "description"
 	}
 	return "raw", "raw"
+}
+
+// isPlain reports whether a text is shown as it is, and not as JSON.
+func isPlain(text string) bool {
+	return slices.Contains([]string{"title", "description", "uri", "name", "mimeType"}, text)
 }
 
 // anchor returns the id of the place of a finding on a page.
 func anchor(n int) string { return fmt.Sprintf("finding-%d", n+1) }
 
 // placesIn returns where findings are in a text that a page shows.
-func placesIn(name, shown string, list []decide.Finding) (out []place) {
+func placesIn(kind, name, shown string, list []decide.Finding) (out []place) {
 	for n, f := range list {
-		text, _ := textIn(f)
+		text, _ := textIn(kind, f)
 		if text != name && name != "raw" || f.Code == finding.More {
 			continue
 		}
 		from, to := f.From, f.To
-		if name != "description" && name != "title" || f.Name { // the text is a part of what is shown, as JSON
+		if !isPlain(name) || f.Name { // the text is a part of what is shown, as JSON
 			from = strings.Index(shown, strings.TrimSuffix(f.Text, "…"))
 			to = from + len(strings.TrimSuffix(f.Text, "…"))
 		}

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // How many bytes of HTML a page makes of a note beside others, and of somebody's name.
@@ -43,6 +45,17 @@ func fit(s string, room int) string {
 
 // name returns who did something, as a line shows it.
 func name(actor string) string { return fit(actor, nameHTML) }
+
+// How much of an id or a URI stands in a line: characters, and bytes of HTML.
+const (
+	idLength = 200
+	idHTML   = 480
+)
+
+// clipped returns an id, or a part of one, as a line shows it.
+func clipped(s string) string { return fit(text.Clip(review.Readable(s), idLength), idHTML) }
+
+func shownID(id tool.ID) string { return clipped(id.String()) }
 
 // A noteLine is a note as a line shows it.
 type noteLine struct {

@@ -8,34 +8,34 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // historyLines is how many lines a page of a history has.
 const historyLines = 30
 
-// A historyPage shows what was done about one tool.
+// A historyPage shows what was done about one item.
 type historyPage struct {
 	Page
 	History decide.History
-	Tool    string // address of the page about the tool
+	Tool    string // address of the page about it
 	First   string // address of the newest events; "": these are they
 	More    string // address of older ones; "": there are none
 }
 
-// history shows one page of what was done about a tool.
-func (c *Console) history(w http.ResponseWriter, r *http.Request) {
+// history shows one page of what was done about an item.
+func (c *Console) history(w http.ResponseWriter, r *http.Request, id tool.ID) {
 	query, err := onlyAfter(r)
 	if err != nil {
 		c.failed(w, r, "history", err)
 		return
 	}
-	id := idOf(r)
 	h, err := c.o.Desk.History(r.Context(), id, decide.Paging{Limit: historyLines, After: query})
 	if err != nil {
 		c.failed(w, r, "history", err)
 		return
 	}
-	p := &historyPage{Page: Page{Title: "History of " + id.String(), Here: "tools"}, History: h}
+	p := &historyPage{Page: Page{Title: "History of " + shownID(id), Here: "tools"}, History: h}
 	p.Tool = toolLink(rootOf(r), id, nil)
 	if query != "" {
 		p.First = p.Tool + "/history"

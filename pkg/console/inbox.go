@@ -19,8 +19,8 @@ import (
 
 // How much of each part the inbox shows.
 const (
-	maxChanged   = 12 // tools that changed
-	maxGroups    = 20 // servers with new tools
+	maxChanged   = 12 // items that changed
+	maxGroups    = 20 // servers with new items
 	maxTroubles  = 10 // servers in trouble
 	maxDecisions = 8  // last decisions
 )
@@ -43,17 +43,18 @@ type inbox struct {
 	New       []group
 	NewN      int
 	NewAt     string
-	NewRest   int // servers with new tools that are not shown
+	NewRest   int // servers with new items that are not shown
 	Servers   int // that are enabled
 	Up        int
 	Troubles  []trouble
 	MoreDown  int
 	Reasons   []state.Reason
-	Counts    lock.Counts
-	first     tool.ID // of the queue: what changed comes first in it
+	Counts    lock.Counts // of tools
+	Noun      string      // of what waits
+	first     string      // address of the first of the queue: what changed comes first in it
 }
 
-// A group is how many new tools a server has.
+// A group is how many new items a server has.
 type group struct {
 	Server, Link string
 	Tools        int
@@ -68,7 +69,8 @@ type trouble struct {
 // A decision is a line of the audit.
 type decision struct {
 	approval.Entry
-	Link string
+	Short string // id of the item, clipped
+	Link  string
 }
 
 // inbox shows what waits. A poll that names what it has already is answered 204.
@@ -90,8 +92,8 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	}
 	root := rootOf(r)
 	p.Queue = withQuery(root+"admin/tools", pending().Values())
-	if in.first != (tool.ID{}) {
-		p.First = toolLink(root, in.first, pending().Values())
+	if in.first != "" {
+		p.First = withQuery(root[:len(root)-1]+in.first, pending().Values())
 	}
 	lines, _, err := c.o.Desk.Audit(r.Context(), "", decide.Paging{Limit: 4 * maxDecisions})
 	if err != nil {
@@ -100,7 +102,7 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, e := range lines {
 		if isDeed(e) && len(p.Last) < maxDecisions {
-			p.Last = append(p.Last, decision{e, toolLink(root, tool.ID{Server: e.Server, Name: e.Tool}, url.Values{"sort": {decide.ByID}})})
+			p.Last = append(p.Last, decision{e, shownID(e.ID()), toolLink(root, e.ID(), url.Values{"sort": {decide.ByID}})})
 		}
 	}
 	c.render(w, r, http.StatusOK, "inbox", p)
@@ -131,7 +133,11 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 		return in, err
 	}
 	if first := slices.Concat(list.Tools, news.Tools); len(first) > 0 {
-		in.first = tool.ID{Server: first[0].Server, Name: first[0].Name}
+		in.first = first[0].Address
+	}
+	in.Noun = tool.Tool.String()
+	if list.Mixed {
+		in.Noun = nounOf("")
 	}
 	in.NewN, in.NewAt = news.Total, withQuery(root+"admin/tools", fresh.Values())
 	for _, s := range news.Facets.Server {

@@ -22,20 +22,9 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.HandleFunc("POST /admin/login", c.submitLogin)
 	mux.HandleFunc("POST /admin/logout", c.signOut)
 	mux.HandleFunc("GET /admin/assets/{name}", serveAsset)
-	show := func(w http.ResponseWriter, r *http.Request) {
-		if compares(r.URL.Query()) {
-			c.compare(w, r)
-			return
-		}
-		c.review(w, r, nil)
+	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
+		c.itemPages(mux, next, kind)
 	}
-	mux.Handle("GET /admin/tools/{server}/{tool}", c.pageOr(next, show))
-	mux.Handle("POST /admin/tools/{server}/{tool}", formOr(next, c.keepNote))
-	mux.HandleFunc("GET /admin/tools/{server}/{tool}/text", c.text)
-	for _, verb := range decide.Actions() {
-		mux.Handle("POST /admin/tools/{server}/{tool}/"+verb, formOr(next, func(w http.ResponseWriter, r *http.Request) { c.decided(w, r, verb) }))
-	}
-	mux.Handle("GET /admin/tools/{server}/{tool}/history", c.pageOr(next, c.history))
 	mux.Handle("GET /admin/servers", c.pageOr(next, c.servers))
 	mux.Handle("GET /admin/servers/{server}", c.pageOr(next, c.server))
 	mux.Handle("POST /admin/sync", formOr(next, c.sync))
@@ -45,6 +34,35 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	c.ownPages(mux, next)
 	mux.Handle("/", c.problemPages(next))
 	return mux
+}
+
+// itemPages adds the pages about items of a kind.
+func (c *Console) itemPages(mux *http.ServeMux, next http.Handler, kind tool.Kind) {
+	list := "/admin/" + kind.String() + "s"
+	at := list + "/{server}/{name}"
+	// about is a handler of what is about one item.
+	about := func(handle func(http.ResponseWriter, *http.Request, tool.ID)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			id, err := c.o.Desk.Find(r.Context(), kind, r.PathValue("server"), r.PathValue("name"))
+			if err != nil {
+				c.failed(w, r, "page", err)
+				return
+			}
+			handle(w, r, id)
+		}
+	}
+	mux.Handle("GET "+at, c.pageOr(next, about(c.show)))
+	mux.Handle("POST "+at, formOr(next, about(c.keepNote)))
+	mux.HandleFunc("GET "+at+"/text", about(c.text))
+	for _, verb := range decide.Actions() {
+		mux.Handle("POST "+at+"/"+verb, formOr(next, about(func(w http.ResponseWriter, r *http.Request, id tool.ID) { c.decided(w, r, id, verb) })))
+	}
+	mux.Handle("GET "+at+"/history", c.pageOr(next, about(c.history)))
+	if kind != tool.Tool { // who cuts an address short finds the list
+		mux.Handle("GET "+list, c.pageOr(next, func(w http.ResponseWriter, _ *http.Request) {
+			leadTo(w, http.StatusSeeOther, "./tools?kind="+kind.String())
+		}))
+	}
 }
 
 // pageOr answers a browser with a page, and a program with next.
@@ -74,11 +92,6 @@ func formOr(next http.Handler, page http.HandlerFunc) http.Handler {
 func wantsHTML(accept string) bool {
 	html, json := strings.Index(accept, "text/html"), strings.Index(accept, "application/json")
 	return html >= 0 && (json < 0 || html < json)
-}
-
-// idOf returns the tool that a page is about.
-func idOf(r *http.Request) tool.ID {
-	return tool.ID{Server: r.PathValue("server"), Name: r.PathValue("tool")}
 }
 
 // isForm reports whether the body of r is what a form sends.

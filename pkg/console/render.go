@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Every page is a file of templates, named as [Console.render] is told, that defines "main". It
@@ -38,7 +39,7 @@ import (
 // In a template every address begins with {{.Root}}, which leads to where /admin lies whatever
 // precedes it; every form that changes something has {{template "csrf" $}}; a time is
 // {{template "time" ($.Time .At)}}, a status {{template "status" .Status}}. Text of a server is
-// written as {{readable .}}, never as it is.
+// written as {{readable .}}, never as it is; a name, which may be a URI, as {{clipped .}}.
 
 //go:embed templates
 var templateFiles embed.FS
@@ -61,7 +62,7 @@ type Page struct {
 	SignOut bool   // the browser is signed in
 	CSRF    string // proof that a form is ours
 	Keys    bool   // single keys are commands
-	Waiting int    // tools that wait for a decision
+	Waiting int    // tools, prompts and resources that wait for a decision
 	Banner  []notice
 	now     time.Time
 	tokens  bool // there are agent tokens
@@ -124,9 +125,11 @@ func (c *Console) fill(p *Page, r *http.Request) {
 		p.Problem = cmp.Or(p.Problem, typedAgain)
 	}
 	v := c.o.Desk.View(r.Context())
-	for i := range v.Tools().All() {
-		if v.Status(i) == lock.PendingApproval {
-			p.Waiting++
+	for _, kind := range []tool.Set{v.Tools(), v.Items()} {
+		for i := range kind.All() {
+			if v.Status(i) == lock.PendingApproval {
+				p.Waiting++
+			}
 		}
 	}
 	p.Banner = bannerOf(c.o.Desk.Freshness(r.Context()))
@@ -184,7 +187,7 @@ func sentence(detail string) string {
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb}
+	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped}
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

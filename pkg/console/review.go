@@ -9,14 +9,14 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A reviewPage shows one tool as a person has to see it who decides about it.
+// A reviewPage shows one tool, prompt or resource as a person has to see it who decides about it.
 type reviewPage struct {
 	Page
+	kind     tool.Kind
 	Tool     decide.Tool
 	Beside   decide.Neighbours
 	Queue    string // its name
@@ -25,7 +25,7 @@ type reviewPage struct {
 	Next     string
 	Query    string // of the queue, with a "?"; "": none
 
-	Old       bool // Items are from the approved definition to that of now; else they are what a new tool has
+	Old       bool // Items are from the approved definition to that of now; else they are what a new one has
 	Items     []decide.ChangeItem
 	MoreItem  int
 	Again     *changedAgain // since the person looked; nil: it did not
@@ -61,8 +61,10 @@ type link struct {
 type viewLink struct{ View, Name, Address string }
 
 // views are the tabs of the page.
-var views = []viewLink{
-	{"summary", "Summary", ""}, {"description", "Description", ""}, {"input", "Input", ""}, {"output", "Output", ""}, {"raw", "Raw", ""},
+var views = map[tool.Kind][]viewLink{
+	tool.Tool:     {{"summary", "Summary", ""}, {"description", "Description", ""}, {"input", "Input", ""}, {"output", "Output", ""}, {"raw", "Raw", ""}},
+	tool.Prompt:   {{"summary", "Summary", ""}, {"description", "Description", ""}, {"arguments", "Arguments", ""}, {"raw", "Raw", ""}},
+	tool.Resource: {{"summary", "Summary", ""}, {"description", "Description", ""}, {"raw", "Raw", ""}},
 }
 
 // How many differences the page lists, and how many verdicts, and for how many bytes of HTML.
@@ -72,9 +74,17 @@ const (
 	maxVerdicts = 6
 )
 
-// review shows a tool; after a form that was refused, why, with what was typed.
-func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) {
-	id := idOf(r)
+// show shows an item, or what changed from one of its definitions to another.
+func (c *Console) show(w http.ResponseWriter, r *http.Request, id tool.ID) {
+	if compares(r.URL.Query()) {
+		c.compare(w, r, id)
+		return
+	}
+	c.review(w, r, id, nil)
+}
+
+// review shows an item; after a form that was refused, why, with what was typed.
+func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, refusal error) {
 	f, err := queueQuery(r)
 	if err != nil {
 		c.failed(w, r, "page", err)
@@ -85,13 +95,13 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		c.failed(w, r, "page", err)
 		return
 	}
-	p, status := &reviewPage{Page: Page{Title: id.String(), Here: "tools"}, Tool: t, View: r.URL.Query().Get("view")}, http.StatusOK
+	p, status := &reviewPage{kind: id.Kind, Page: Page{Title: shownID(id), Here: "tools"}, Tool: t, View: r.URL.Query().Get("view")}, http.StatusOK
 	if refusal != nil {
 		e := c.o.Desk.Explain(r.Context(), "form", refusal)
 		status, p.Problem = e.Status, sentence(e.Detail)
 		seen := tool.Hash(r.PostForm.Get("hash"))
 		if e.Status == http.StatusConflict && seen != t.Hash {
-			p.Again = againOf(toolLink(rootOf(r), id, nil), c.read(seen, e), t.Definition)
+			p.Again = againOf(id.Kind, toolLink(rootOf(r), id, nil), c.read(seen, e), t.Definition)
 		}
 	}
 	if typed := typedOf(r); typed != nil {
@@ -101,7 +111,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 		p.Kept = refusal == nil
 	}
 	p.Note = cutNote(p.Note)
-	if !slices.ContainsFunc(views, func(v viewLink) bool { return v.View == p.View }) {
+	if !slices.ContainsFunc(views[id.Kind], func(v viewLink) bool { return v.View == p.View }) {
 		p.View = "summary"
 	}
 	if err := c.place(p, r, f, id); err != nil {
@@ -112,7 +122,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 	c.tell(&p.Page, r)
 	for _, action := range t.Actions {
 		if action == approval.ActionUndo {
-			p.CanUndo = r.URL.Query().Get("tool") != t.ID // else the message has it
+			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // else the message has it
 			continue
 		}
 		p.Actions = append(p.Actions, action)
@@ -122,7 +132,7 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, refusal error) 
 	c.render(w, r, status, "review", p)
 }
 
-// Verdicts returns what was decided about other definitions of the tool, the newest first.
+// Verdicts returns what was decided about other definitions of the item, the newest first.
 func (p *reviewPage) Verdicts() (out []decide.Verdict) {
 	for _, v := range p.Tool.Record.Verdicts {
 		if v.Hash != p.Tool.Hash && len(out) < maxVerdicts {
@@ -135,7 +145,7 @@ func (p *reviewPage) Verdicts() (out []decide.Verdict) {
 // Short returns how a hash begins.
 func (p *reviewPage) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
 
-// place says where in the queue the tool stands.
+// place says where in the queue the item stands.
 func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool.ID) (err error) {
 	root, query := rootOf(r), queueOf(f)
 	if p.Beside, err = c.o.Desk.Neighbours(r.Context(), f, id); err != nil {
@@ -153,17 +163,17 @@ func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool
 	return nil
 }
 
-// nameOf says in few words which tools f chooses.
+// nameOf says in few words which items f chooses.
 func nameOf(f decide.Filter) string {
 	var parts []string
-	for _, part := range []string{words(f.Status), f.State, f.Tier} {
+	for _, part := range []string{words(f.Status), f.State, f.Tier, f.Kind} {
 		if part != "" {
 			parts = append(parts, part)
 		}
 	}
 	name := strings.Join(parts, ", ")
 	if name == "" {
-		name = "all tools"
+		name = "everything"
 	}
 	if f.Server != "" {
 		name += " of " + f.Server
@@ -177,7 +187,7 @@ func nameOf(f decide.Filter) string {
 // lay fills in what the chosen view shows.
 func (p *reviewPage) lay(query url.Values) {
 	t := p.Tool
-	now, before := tool.KeptDefinition(t.Definition), tool.KeptDefinition(t.Approved)
+	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
 	p.Old = t.Change != nil
 	p.items(now)
 	side, only := query.Get("diff") == "side" && p.Old, query.Get("only") != "" && p.Old
@@ -193,7 +203,7 @@ func (p *reviewPage) lay(query url.Values) {
 		}
 		return withQuery(p.Here, q)
 	}
-	for _, v := range views {
+	for _, v := range views[p.kind] {
 		v.Address = to("view", v.View)
 		p.Views = append(p.Views, v)
 	}
@@ -220,7 +230,7 @@ func (p *reviewPage) lay(query url.Values) {
 		if !p.Old {
 			was = x.now
 		}
-		b := blockOf(room, x.title, x.diff(was, x.now), placesIn(x.name, x.now, t.Findings), side && was != x.now, only)
+		b := blockOf(room, x.title, x.diff(was, x.now), placesIn(t.Kind, x.name, x.now, t.Findings), side && was != x.now, only)
 		b.Rest = p.Here + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
 	}
@@ -230,7 +240,7 @@ func (p *reviewPage) lay(query url.Values) {
 func (p *reviewPage) point(to func(name, value string) string) {
 	severe := false
 	for n, f := range p.Tool.Findings {
-		_, view := textIn(f)
+		_, view := textIn(p.Tool.Kind, f)
 		link := "#" + anchor(n)
 		if view != p.View && (view != "summary" || p.View != "description") {
 			link = to("view", view) + link
@@ -246,9 +256,14 @@ func (p *reviewPage) point(to func(name, value string) string) {
 // items fills in what differs, as far as there is room.
 func (p *reviewPage) items(now tool.Definition) {
 	change := p.Tool.Change
-	if !p.Old { // of a new tool, what it takes and gives; its texts stand below
-		change = decide.ChangeOf(tool.Definition{}, now)
-		change.Items = slices.DeleteFunc(change.Items, func(i decide.ChangeItem) bool { return i.Path == "" })
+	if !p.Old { // of what is new, what it takes and gives; its texts stand below
+		change = decide.ChangeOf(tool.Definition{Kind: p.kind}, now)
+		change.Items = slices.DeleteFunc(change.Items, func(i decide.ChangeItem) bool {
+			if p.kind == tool.Resource {
+				return slices.Contains([]string{"uri", "uriTemplate", "name", "title", "description"}, i.What)
+			}
+			return i.Path == ""
+		})
 		for i := range change.Items {
 			change.Items[i].Risk = "" // all of it is new
 		}
@@ -265,42 +280,6 @@ func (p *reviewPage) items(now tool.Definition) {
 	p.MoreItem += change.More
 }
 
-// A textPair is one text of a definition, before and now.
-type textPair struct {
-	name, title string
-	before, now string
-	diff        func(before, now string) []review.Run
-}
-
-// textsOf returns what a view shows.
-func textsOf(view string, before, now tool.Definition) []textPair {
-	lines := func(name, title string, before, now json.RawMessage) textPair {
-		return textPair{name, title, indented(before), indented(now), review.Lines}
-	}
-	switch view {
-	case "input":
-		return []textPair{lines("input", "Input schema", before.InputSchema, now.InputSchema)}
-	case "output":
-		return []textPair{lines("output", "Output schema", before.OutputSchema, now.OutputSchema)}
-	case "raw":
-		return []textPair{lines("raw", "Whole definition, in canonical form", before.Raw, now.Raw)}
-	case "description":
-		return []textPair{
-			{"title", "Title", before.Title, now.Title, review.Words},
-			{"description", "Description", before.Description, now.Description, review.Words},
-			lines("annotations", "Annotations", rawjson.Get(before.Raw, "annotations"), rawjson.Get(now.Raw, "annotations")),
-		}
-	}
-	return []textPair{{"description", "Description", before.Description, now.Description, review.Words}}
-}
-
-func indented(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	return review.Indent(raw)
-}
-
 // read returns the definition that a person read before a decision that was refused; nil: it is not
 // known any more. Another process may have shown it, and then the desk may know it.
 func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
@@ -311,14 +290,14 @@ func (c *Console) read(seen tool.Hash, refusal *decide.Error) json.RawMessage {
 }
 
 // againOf returns what changed while a person read; nil if what was read is not known any more.
-func againOf(here string, read, present json.RawMessage) *changedAgain {
+func againOf(kind tool.Kind, here string, read, present json.RawMessage) *changedAgain {
 	if read == nil {
 		return nil
 	}
-	seen, now := tool.KeptDefinition(read), tool.KeptDefinition(present)
+	seen, now := tool.KeptItem(kind, read), tool.KeptItem(kind, present)
 	again := &changedAgain{Line: review.Summarize(seen, now).Line()}
 	few := rooms{now: &room{maxText / 4, maxHTML / 6}}
-	for _, x := range append(textsOf("summary", seen, now), textsOf("input", seen, now)...) {
+	for _, x := range textsOf("again", seen, now) {
 		if x.before != x.now {
 			b := blockOf(few, x.title, x.diff(x.before, x.now), nil, false, true)
 			b.Rest = here + "/text?of=" + x.name
@@ -326,32 +305,4 @@ func againOf(here string, read, present json.RawMessage) *changedAgain {
 		}
 	}
 	return again
-}
-
-// text answers with one text of a definition, whole and as it is read: no page, and nothing that a
-// browser would run.
-func (c *Console) text(w http.ResponseWriter, r *http.Request) {
-	t, err := c.o.Desk.Tool(r.Context(), idOf(r))
-	if err != nil {
-		c.failed(w, r, "text", err)
-		return
-	}
-	of := r.URL.Query().Get("of")
-	raw := t.Definition
-	if r.URL.Query().Get("from") == "approved" && t.Approved != nil {
-		raw = t.Approved
-	}
-	d := tool.KeptDefinition(raw)
-	for _, view := range []string{"description", "input", "output", "raw"} {
-		for _, x := range textsOf(view, tool.Definition{}, d) {
-			if x.name == of {
-				h := w.Header()
-				h.Set("Content-Type", "text/plain; charset=utf-8")
-				h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-				_, _ = w.Write([]byte(review.Readable(x.now))) // the caller has gone if this fails
-				return
-			}
-		}
-	}
-	c.problem(w, r, http.StatusNotFound, "A definition has no such text: of takes title, description, annotations, input, output or raw.")
 }

@@ -3,11 +3,14 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // maxSyncParts is how many servers a failed sync names.
@@ -28,11 +31,19 @@ type serversPage struct {
 // A serverRow is one server of the list.
 type serverRow struct {
 	decide.Server
-	Link  string
-	Tools []statusCount
+	Link   string
+	Tools  []statusCount
+	Others []kindCounts
 }
 
-// A statusCount leads to the tools of a server with one status.
+// kindCounts are how many prompts or resources of a server have which status.
+type kindCounts struct {
+	Kind, Link string
+	Total      int
+	Counts     []statusCount
+}
+
+// A statusCount leads to the items of a server with one status.
 type statusCount struct {
 	Status, Link string
 	Tools        int
@@ -44,6 +55,7 @@ type serverPage struct {
 	decide.ServerDetail
 	All     string // address of its tools
 	Counts  []statusCount
+	Others  []kindCounts
 	CanSync bool
 }
 
@@ -65,7 +77,7 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 		return
 	}
 	for _, s := range list {
-		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), countsOf(root, s.Name, s.Tools)})
+		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), countsOf(root, s.Name, toolKind(s), s.Tools), othersOf(root, s)})
 	}
 	if after != "" {
 		p.First = root + "admin/servers"
@@ -92,11 +104,12 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request) {
 	root := rootOf(r)
 	c.render(w, r, http.StatusOK, "server", &serverPage{
 		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r)}, ServerDetail: s, CanSync: c.o.Desk.CanSync(),
-		All: withQuery(root+"admin/tools", url.Values{}, "server", s.Name), Counts: countsOf(root, s.Name, s.Tools),
+		All:    withQuery(root+"admin/tools", url.Values{}, "server", s.Name, "kind", toolKind(s.Server)),
+		Counts: countsOf(root, s.Name, toolKind(s.Server), s.Tools), Others: othersOf(root, s.Server),
 	})
 }
 
-// sync asks every server for its tools now, or has that started.
+// sync asks every server for what it lists now, or has that started.
 func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 	report, err := c.o.Desk.Sync(r.Context())
 	switch {
@@ -121,16 +134,36 @@ func syncMessage(r *http.Request) string {
 	case "done":
 		fresh, _ := strconv.Atoi(query.Get("new"))
 		changed, _ := strconv.Atoi(query.Get("changed"))
-		return "Every enabled server was asked: " + text.Count(fresh, "new tool") + ", " + text.Count(changed, "changed one") + "."
+		return "Every enabled server was asked: " + text.Count(fresh, "new item") + ", " + text.Count(changed, "changed one") + "."
 	}
 	return ""
 }
 
-// countsOf returns how many of a server's tools have which status, those that wait first.
-func countsOf(root, server string, counts lock.Counts) (out []statusCount) {
+// toolKind returns by which kind a list of the server's tools has to be narrowed; "": it has nothing else.
+func toolKind(s decide.Server) string {
+	if s.Prompts == nil && s.Resources == nil {
+		return ""
+	}
+	return tool.Tool.String()
+}
+
+// othersOf returns what a server has beside tools.
+func othersOf(root string, s decide.Server) (out []kindCounts) {
+	for kind, counts := range map[tool.Kind]*lock.Counts{tool.Prompt: s.Prompts, tool.Resource: s.Resources} {
+		if counts != nil {
+			link := withQuery(root+"admin/tools", url.Values{}, "server", s.Name, "kind", string(kind))
+			out = append(out, kindCounts{string(kind), link, counts.Callable + counts.Locked(), countsOf(root, s.Name, string(kind), *counts)})
+		}
+	}
+	slices.SortFunc(out, func(a, b kindCounts) int { return strings.Compare(a.Kind, b.Kind) })
+	return out
+}
+
+// countsOf returns how many of a server's items of a kind have which status, those that wait first.
+func countsOf(root, server, kind string, counts lock.Counts) (out []statusCount) {
 	for _, status := range decide.Statuses() {
 		if n := decide.CountOf(counts, status); n > 0 {
-			out = append(out, statusCount{status, withQuery(root+"admin/tools", url.Values{}, "server", server, "status", status), n})
+			out = append(out, statusCount{status, withQuery(root+"admin/tools", url.Values{}, "server", server, "status", status, "kind", kind), n})
 		}
 	}
 	return out

@@ -23,7 +23,7 @@ func TestServers(t *testing.T) {
 	h.Sync()
 	says(t, h.Page(http.StatusOK, "/admin/servers"),
 		`href="../admin/servers/fs"><b>fs</b></a>`, `href="../admin/tools?server=fs&amp;status=callable" class="chip callable">callable 1</a>`,
-		`<span class="chip denied">denied</span>`, "was denied", "1 refused tool", `<span class="chip">off</span>`, "Sync now", `action="../admin/sync"`)
+		`<span class="chip denied">denied</span>`, "was denied", "1 refused definition", `<span class="chip">off</span>`, "Sync now", `action="../admin/sync"`)
 	says(t, h.Page(http.StatusOK, "/admin/servers/mail"),
 		"403 from &lt;the&gt; mail host", "<dt>Reason<dd>forbidden", "<dt>HTTP status<dd>403", "<dt>Host<dd>https://mail.example.com", "<dt>Approval<dd>manual", "<dt>Last good<dd><time")
 	page := h.Page(http.StatusOK, "/admin/servers/fs")
@@ -70,7 +70,7 @@ func TestSync(t *testing.T) {
 		if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./servers?changed=0&new=1&sync=done" {
 			t.Fatalf("%d to %q: %s", w.Status, w.Header.Get("Location"), w.Body)
 		}
-		says(t, h.Page(http.StatusOK, "/admin/servers?changed=0&new=1&sync=done"), "1 new tool, 0 changed ones")
+		says(t, h.Page(http.StatusOK, "/admin/servers?changed=0&new=1&sync=done"), "1 new item, 0 changed ones")
 		says(t, h.Page(http.StatusOK, "/admin/servers/mail"), "pending approval 2")
 	})
 	t.Run("elsewhere", func(t *testing.T) {

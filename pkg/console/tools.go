@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,9 +36,11 @@ const (
 	optionHTML = 30
 )
 
-// A toolsPage is the table of every tool, and the queue of those that wait.
+// A toolsPage is the table of every tool, prompt and resource, and the queue of those that wait.
 type toolsPage struct {
 	Page
+	Heading string
+	Noun    string // of what is listed
 	Filter  decide.Filter
 	List    decide.Page
 	Choices []choice
@@ -57,12 +60,24 @@ type choice struct {
 
 type option struct{ Value, Text string }
 
-// A toolRow is one tool of the table.
+// A toolRow is one item of the table.
 type toolRow struct {
 	decide.Row
-	Link string
-	Item string // what a form says of it
-	Line string // of what a person wants to know first
+	Link  string
+	Item  string // what a form says of it
+	Short string // its name, clipped
+	Line  string // of what a person wants to know first
+}
+
+// nounOf returns what items are called together that are all of the kind, or of several: "".
+func nounOf(kind string) string { return cmp.Or(kind, "item") }
+
+// kindOf returns the kind of all rows; "": there are several.
+func kindOf(rows []toolRow) string {
+	if len(rows) == 0 || slices.ContainsFunc(rows, func(r toolRow) bool { return r.Kind != rows[0].Kind }) {
+		return ""
+	}
+	return rows[0].Kind
 }
 
 // tools shows one page of the table.
@@ -79,7 +94,13 @@ func (c *Console) tools(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := &toolsPage{Page: Page{Title: "Tools", Here: "tools"}, Filter: f, Ticked: query.Get("tick") == "page"}
-	p.Choices = choices(f, list.Facets)
+	p.Heading, p.Noun = "Tools", nounOf(f.Kind)
+	if list.Mixed {
+		p.Heading = "Tools, prompts and resources"
+	} else if f.Kind == "" {
+		p.Noun = tool.Tool.String()
+	}
+	p.Choices = choices(f, list.Facets, list.Mixed)
 	root := rootOf(r)
 	if p.Rows = rowsOf(root, list.Tools, f, maxRows-sizeOf(p.Choices)); len(p.Rows) < len(list.Tools) {
 		paging.Limit = len(p.Rows) // so that the next page begins with the first that is left out
@@ -117,7 +138,7 @@ func withQuery(address string, values url.Values, pairs ...string) string {
 }
 
 // queueOf returns the query that leads through what f chooses. That of the zero filter says so: a
-// page about a tool without any query stands in the queue of what waits.
+// page about an item without any query stands in the queue of what waits.
 func queueOf(f decide.Filter) url.Values {
 	values := f.Values()
 	if len(values) == 0 {
@@ -126,22 +147,21 @@ func queueOf(f decide.Filter) url.Values {
 	return values
 }
 
-// toolLink returns the address of the page about a tool.
+// toolLink returns the address of the page about an item.
 func toolLink(root string, id tool.ID, query url.Values) string {
 	return withQuery(approval.Link(root[:len(root)-1], id), query)
 }
 
 func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
-	id := tool.ID{Server: row.Server, Name: row.Name}
-	return toolRow{Row: row, Link: toolLink(root, id, queueOf(f)), Item: itemOf(row), Line: lineOf(row)}
+	return toolRow{Row: row, Link: withQuery(root[:len(root)-1]+row.Address, queueOf(f)), Item: itemOf(row), Short: clipped(row.Name), Line: lineOf(row)}
 }
 
-// rowsOf returns the rows of the first tools, as many as there is room for, in bytes of HTML. Their
+// rowsOf returns the rows of the first items, as many as there is room for, in bytes of HTML. Their
 // lines share what the rest leaves.
 func rowsOf(root string, tools []decide.Row, f decide.Filter, room int) (rows []toolRow) {
 	for _, t := range tools {
 		row := rowFor(root, t, f)
-		size := htmlLen(row.Item+row.ID+row.Link+row.Server+row.Name) + rowHTML + shortLine
+		size := htmlLen(row.Item+row.Link) + 2*htmlLen(row.Server+row.Short) + rowHTML + shortLine
 		if room -= size; room < 0 && len(rows) > 0 {
 			room += size
 			break
@@ -164,9 +184,12 @@ func sizeOf(choices []choice) (n int) {
 	return n
 }
 
-// lineOf returns what changed about a tool, or how it begins what it says of itself.
+// lineOf returns what changed about an item, or how it begins what it says of itself.
 func lineOf(row decide.Row) string {
 	s := cmp.Or(row.Summary, row.Title)
+	if row.Kind == string(tool.Resource) && row.Summary != "" { // its URI says little to people
+		s = row.Title + ": " + s
+	}
 	switch row.State {
 	case decide.StateChanged:
 		s = cmp.Or(row.Change, s)
@@ -176,8 +199,9 @@ func lineOf(row decide.Row) string {
 	return fit(text.Clip(review.Readable(s), lineLength), lineBytes)
 }
 
-// choices returns the filters, each value with how many tools it would leave.
-func choices(f decide.Filter, facets decide.Facets) []choice {
+// choices returns the filters, each value with how many items it would leave. Where all are tools, nobody
+// has to choose a kind.
+func choices(f decide.Filter, facets decide.Facets, mixed bool) (out []choice) {
 	counted := func(name, label, chosen string, values []decide.Facet) choice {
 		c := choice{Name: name, Label: label, Value: chosen, Options: []option{{"", "any"}}}
 		if len(values) > maxServers {
@@ -193,14 +217,17 @@ func choices(f decide.Filter, facets decide.Facets) []choice {
 	for i := range servers.Options[min(1, len(servers.Options)):] {
 		servers.Options[i+1].Text = facets.Server[i].Value + " (" + strconv.Itoa(facets.Server[i].Tools) + ")" // a name stays as it is
 	}
-	return []choice{
+	if mixed || f.Kind != "" {
+		out = append(out, counted("kind", "Kind", f.Kind, facets.Kind))
+	}
+	return append(out,
 		counted("status", "Status", f.Status, facets.Status),
 		counted("state", "Definition", f.State, facets.State),
 		servers,
 		counted("tier", "Tier", f.Tier, facets.Tier),
 		counted("finding", "Finding", f.Finding, facets.Finding),
-		{Name: "sort", Label: "Sort", Value: f.Sort, Options: []option{
+		choice{Name: "sort", Label: "Sort", Value: f.Sort, Options: []option{
 			{"", "usual"}, {decide.ByRisk, "closest look first"}, {decide.ByID, "name"}, {decide.ByNewest, "newest first"}, {decide.ByOldest, "oldest first"},
 		}},
-	}
+	)
 }
