@@ -35,6 +35,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("strangers are refused", g.refusesStrangers)
 	t.Run("fronts answer alike", g.frontsAnswerAlike)
 	t.Run("sessions are sealed", g.sealsSessions)
+	t.Run("progress streams", g.streamsProgress)
 }
 
 func (g suite) syncTakesEvents(t *testing.T) {

@@ -1,0 +1,134 @@
+package functions_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A worker is a call upstream that goes on step by step. A step has been taken when it is sent.
+type worker struct {
+	steps chan int      // how far it is; closed: it is done
+	ended chan struct{} // closed when it has ended; it was not cancelled then
+}
+
+// slowly makes the next call of a server a worker's.
+func slowly(t *testing.T, s *upstreamtest.Server) worker {
+	t.Helper()
+	k := worker{make(chan int), make(chan struct{})}
+	s.FailOn("tools/call", 1, func(s *upstreamtest.Server, w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		calls := s.Calls()
+		call := calls[len(calls)-1]
+		params := require.JSON[struct {
+			Meta struct{ ProgressToken json.RawMessage } `json:"_meta"`
+		}](t, call.Params)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			select {
+			case n, more := <-k.steps:
+				if !more {
+					_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"found\"}]}}\n\n", call.ID)
+					close(k.ended)
+					return
+				}
+				_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":%d}}\n\n", params.Meta.ProgressToken, n)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	return k
+}
+
+// step has the worker say how far it is.
+func (k worker) step(t *testing.T, n int) {
+	t.Helper()
+	select {
+	case k.steps <- n:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("step %d is not taken", n)
+	}
+}
+
+// searching calls a tool through the front and returns the answer when its head has come.
+func searching(ctx context.Context, t *testing.T, front *lambdatest.Front) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL+"/mcp", strings.NewReader(
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"github:search_issues","args":{"query":"x"}},"_meta":{"progressToken":"mine"}}}`))
+	require.OK(t, err)
+	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"} {
+		r.Header.Set(name, value)
+	}
+	a, err := http.DefaultClient.Do(r)
+	require.OK(t, err)
+	t.Cleanup(func() { _ = a.Body.Close() })
+	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/event-stream" {
+		body, _ := io.ReadAll(a.Body)
+		t.Fatalf("%d %v %s", a.StatusCode, a.Header, body)
+	}
+	return a
+}
+
+// event returns the next event's data; "" at the end.
+func event(t *testing.T, events *bufio.Scanner) string {
+	t.Helper()
+	for events.Scan() {
+		if data, ok := strings.CutPrefix(events.Text(), "data: "); ok {
+			return data
+		}
+	}
+	require.OK(t, events.Err())
+	return ""
+}
+
+// What a server says while it works reaches the client while it works on.
+func (g suite) streamsProgress(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	front := w.Front(t, "PORTCULLIS_STREAMING", "url")
+
+	k := slowly(t, w.github)
+	go func() { k.steps <- 1 }()
+	events := bufio.NewScanner(searching(t.Context(), t, front).Body)
+	for n := 1; ; n++ {
+		if got, want := event(t, events), fmt.Sprintf(`"progress":%d`, n); !strings.Contains(got, want) || !strings.Contains(got, `"mine"`) {
+			t.Errorf("event %d is %s", n, got)
+		}
+		if n == 3 {
+			break
+		}
+		k.step(t, n+1) // the one before has been read
+	}
+	close(k.steps)
+	if last := event(t, events); !strings.Contains(last, `"found"`) || !strings.Contains(last, `"id":7`) {
+		t.Errorf("the last event is %s", last)
+	}
+	if more := event(t, events); more != "" {
+		t.Errorf("after the result comes %s", more)
+	}
+
+	k = slowly(t, w.github)
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { k.steps <- 1 }()
+	events = bufio.NewScanner(searching(ctx, t, front).Body)
+	event(t, events)
+	leave()
+	k.step(t, 2) // nobody told the function, so the server works on
+	close(k.steps)
+	select {
+	case <-k.ended:
+	case <-time.After(20 * time.Second):
+		t.Error("the call did not come to its end")
+	}
+}
