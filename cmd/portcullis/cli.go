@@ -17,6 +17,7 @@ import (
 // A cli is the command line.
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
+	Stdio     stdioCmd     `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
 	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
 	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
 	Approvals approvalsCmd `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
@@ -41,6 +42,7 @@ func (f folder) Validate() error {
 // An environment is what a command works with beside its flags.
 type environment struct {
 	getenv         func(string) string
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	bucket         func(ctx context.Context, name string) (object.Store, error)
 }

@@ -26,7 +26,7 @@ func code() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:], &environment{
-		getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr,
+		getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		bucket: func(ctx context.Context, name string) (object.Store, error) { return boot.Bucket(ctx, name) },
 	})
 	if err == nil {

@@ -33,10 +33,23 @@ type serveCmd struct {
 
 // Run answers requests and syncs until ctx ends.
 func (c serveCmd) Run(ctx context.Context, env *environment) error {
+	listener, err := c.listen(ctx)
+	if err != nil {
+		return err
+	}
+	return c.on(ctx, listener, env)
+}
+
+func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
 	if err != nil {
-		return fmt.Errorf("--addr %q: %w", c.Addr, err)
+		return nil, fmt.Errorf("--addr %q: %w", c.Addr, err)
 	}
+	return listener, nil
+}
+
+// on answers requests that come to listener, and syncs, until ctx ends. It closes listener.
+func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environment) error {
 	defer listener.Close()
 	addr := listener.Addr().(*net.TCPAddr) // as all of "tcp" are
 	settings, err := localSettings(env.getenv, addr)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/lines"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -28,14 +29,14 @@ func sh(script string) child.Program {
 // A run is a program whose lines are collected.
 type run struct {
 	*child.Process
-	lines chan child.Line
+	lines chan lines.Line
 }
 
 func start(t *testing.T, script string, o child.Options) run {
 	t.Helper()
 	h := child.NewHost(1)
-	r := run{lines: make(chan child.Line, 100)}
-	o.Line = func(l child.Line) {
+	r := run{lines: make(chan lines.Line, 100)}
+	o.Line = func(l lines.Line) {
 		l.Data, l.Tail = bytes.Clone(l.Data), bytes.Clone(l.Tail)
 		r.lines <- l
 	}
@@ -119,7 +120,7 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := child.NewHost(1)
-			p, err := h.Start(sh(script), child.Options{Line: func(child.Line) {}})
+			p, err := h.Start(sh(script), child.Options{Line: func(lines.Line) {}})
 			require.OK(t, err)
 			begun := time.Now()
 			p.Stop(t.Context(), 100*time.Millisecond)
@@ -180,7 +181,7 @@ const parentOf = "CHILD_TEST_PARENT_OF"
 
 func TestMain(m *testing.M) {
 	if script := os.Getenv(parentOf); script != "" {
-		if _, err := child.NewHost(1).Start(sh(script), child.Options{Line: func(l child.Line) { fmt.Println(string(l.Data)) }}); err != nil {
+		if _, err := child.NewHost(1).Start(sh(script), child.Options{Line: func(l lines.Line) { fmt.Println(string(l.Data)) }}); err != nil {
 			panic(err)
 		}
 		select {}
@@ -251,7 +252,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestHost(t *testing.T) {
 	h := child.NewHost(2)
-	o := child.Options{Line: func(child.Line) {}}
+	o := child.Options{Line: func(lines.Line) {}}
 	for range 2 {
 		_, err := h.Start(sh("cat"), o)
 		require.OK(t, err)
@@ -291,7 +292,7 @@ func TestNothingLeft(t *testing.T) {
 	one := func() {
 		h := child.NewHost(8)
 		for _, script := range []string{"cat", "yes", "exit 1", "sleep 100 & exit 0", `trap "" TERM; while :; do sleep 0.01; done`} {
-			_, err := h.Start(sh(script), child.Options{Line: func(child.Line) {}})
+			_, err := h.Start(sh(script), child.Options{Line: func(lines.Line) {}})
 			require.OK(t, err)
 		}
 		_, _ = h.Start(child.Program{Path: "/no/such/program"}, child.Options{}) // it fails

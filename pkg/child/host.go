@@ -14,6 +14,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lines"
 )
 
 // What a caller may have to tell apart.
@@ -34,7 +36,7 @@ type Program struct {
 type Options struct {
 	// Line takes each line of standard output, without its end. A line that is longer than
 	// MaxLine comes cut, as its beginning and its end. Line must not block, nor keep the bytes.
-	Line func(line Line)
+	Line func(line lines.Line)
 
 	MaxLine int                      // bytes; 0: 4 MiB
 	Log     *slog.Logger             // for the lines of standard error; nil: slog.DiscardHandler

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lines"
 )
 
 const (
@@ -116,10 +118,10 @@ func (p *Process) start(gone func()) (err error) {
 func (p *Process) run(gone func()) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		readLines(p.stdout, p.o.MaxLine, p.o.Line)
+		lines.Read(p.stdout, p.o.MaxLine, p.o.Line)
 		go p.Stop(context.Background(), unhurried) // what says no more is of no use, if it has not ended
 	})
-	reading.Go(func() { readLines(p.stderr, maxStderrLine, p.said.line) })
+	reading.Go(func() { lines.Read(p.stderr, maxStderrLine, p.said.line) })
 	var writing sync.WaitGroup
 	writing.Go(p.write)
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/lines"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -32,7 +33,7 @@ type stderrLog struct {
 	count int       // of lines in it
 }
 
-func (s *stderrLog) line(l Line) {
+func (s *stderrLog) line(l lines.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

@@ -1,10 +1,10 @@
 package upstream
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/sse"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -64,4 +64,4 @@ type panicError struct{ value any }
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // errStreamEnded is an event stream without the reply that it was opened for.
-var errStreamEnded = errors.New("event stream ended without the reply")
+var errStreamEnded = sse.ErrEnded

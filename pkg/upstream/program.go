@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/lines"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
@@ -159,7 +160,7 @@ func (p *program) drop(s *programStream) {
 }
 
 // line takes one line that the program wrote.
-func (p *program) line(l child.Line) {
+func (p *program) line(l lines.Line) {
 	if l.Long {
 		p.tooLong(l)
 		return
@@ -268,7 +269,7 @@ var (
 )
 
 // tooLong takes a line that is too long to be passed on.
-func (p *program) tooLong(l child.Line) {
+func (p *program) tooLong(l lines.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sole()
@@ -291,9 +292,12 @@ func (p *program) tooLong(l child.Line) {
 const maxGarbage = 10
 
 // noJSON takes a line that is no message. Programs print banners and warnings to the wrong stream.
-func (p *program) noJSON(l child.Line) {
+func (p *program) noJSON(l lines.Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(bytes.TrimSpace(l.Data)) == 0 {
+		return
+	}
 	if p.garbage++; p.garbage <= maxGarbage {
 		p.log.LogAttrs(context.Background(), slog.LevelWarn, "program wrote a line to its standard output that is no JSON-RPC message",
 			slog.String("line", text.Quote(p.clean(string(l.Data[:min(len(l.Data), 512)])), 200)))

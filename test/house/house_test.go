@@ -39,10 +39,10 @@ var floors = [][]string{
 	{"pkg/gateway", "pkg/decide"},
 	{"pkg/state"},
 	{"pkg/catalog"},
-	{"pkg/upstream", "pkg/toolset", "pkg/policy", "pkg/store"},
+	{"pkg/upstream", "pkg/relay", "pkg/toolset", "pkg/policy", "pkg/store"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome", "pkg/finding", "pkg/review"},
 	{"pkg/lock", "pkg/mcp", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress", "pkg/child"},
-	{"pkg/rawjson", "pkg/seal", "pkg/secret", "pkg/text"},
+	{"pkg/rawjson", "pkg/lines", "pkg/seal", "pkg/secret", "pkg/sse", "pkg/text"},
 }
 
 // awsRooms are the only packages that may import AWS modules.

@@ -1,4 +1,5 @@
-package child
+// Package lines reads lines in bounded memory, however long they are.
+package lines
 
 import (
 	"bufio"
@@ -10,7 +11,7 @@ import (
 // tail is how much is kept of the end of a line that is too long.
 const tail = 512
 
-// A Line is one line that a program wrote.
+// A Line is one line of a stream. Its bytes are valid until the next one comes.
 type Line struct {
 	Data []byte // without its end; of a line that is too long its beginning
 	Tail []byte // the end of a line that is too long
@@ -18,9 +19,9 @@ type Line struct {
 	Long bool   // it is too long, and what lies between Data and Tail is lost
 }
 
-// readLines calls f with each line of r until that ends, in bounded memory whatever comes. What
+// Read calls f with each line of r until that ends, in bounded memory whatever comes. What
 // follows the last line end is a line, too.
-func readLines(r io.Reader, limit int, f func(Line)) {
+func Read(r io.Reader, limit int, f func(Line)) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var l Line
 	for {

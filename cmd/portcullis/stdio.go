@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/relay"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// tokenVariable holds the credential for a gateway: a flag would show it to every process.
+const tokenVariable = "PORTCULLIS_TOKEN"
+
+// A stdioCmd is portcullis stdio.
+type stdioCmd struct {
+	URL           string   `placeholder:"URL" xor:"gateway" required:"" help:"Gateway to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
+	Dir           string   `placeholder:"DIR" xor:"gateway" required:"" help:"Folder whose gateway runs in this process, as portcullis serve runs it."`
+	Addr          string   `default:"127.0.0.1:8080" help:"With --dir: address for /admin."`
+	AllowCommands bool     `help:"With --dir: start the servers of the config that have a command."`
+	Actor         string   `default:"${user}" help:"With --dir: who the audit names for decisions made with the admin key."`
+	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github. May be given several times."`
+}
+
+// Help implements kong's longer help.
+func (stdioCmd) Help() string {
+	return `For clients that can only start a command. In their config:
+
+  {"mcpServers": {"portcullis": {"command": "portcullis", "args": ["stdio", "--url", "http://127.0.0.1:8080"]}}}
+
+Messages go over standard input and output; everything else goes to standard error.`
+}
+
+// Run passes messages on until the client closes standard input.
+func (c stdioCmd) Run(ctx context.Context, env *environment) error {
+	header, err := headerFlags(c.Header)
+	if err != nil {
+		return err
+	}
+	o := relay.Options{Header: header, Token: secret.New(env.getenv(tokenVariable))}
+	if c.Dir != "" {
+		return c.own(ctx, env, o)
+	}
+	level := slog.LevelInfo
+	if text := env.getenv("PORTCULLIS_LOG_LEVEL"); text != "" && level.UnmarshalText([]byte(text)) != nil {
+		return fmt.Errorf("PORTCULLIS_LOG_LEVEL %q: want DEBUG, INFO, WARN or ERROR", text)
+	}
+	o.Log = slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level}))
+	if o.URL, err = endpoint(c.URL); err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	if strings.HasPrefix(o.URL, "http://") && o.Token.Reveal() != "" && !toLoopback(o.URL) {
+		o.Log.LogAttrs(ctx, slog.LevelWarn, "the credential goes over the network in clear: the URL begins with http://")
+	}
+	return relay.Run(ctx, env.stdin, env.stdout, o)
+}
+
+// own runs the gateway of a folder and passes messages on to it.
+func (c stdioCmd) own(ctx context.Context, env *environment, o relay.Options) error {
+	gateway := serveCmd{folder: folder{Dir: c.Dir, Actor: c.Actor}, Addr: c.Addr, AllowCommands: c.AllowCommands}
+	listener, err := gateway.listen(ctx)
+	if err != nil {
+		return fmt.Errorf("%w; if a gateway runs there, start this command with --url", err)
+	}
+	o.URL = "http://" + listener.Addr().String() + "/mcp"
+	o.Log = slog.New(slog.NewTextHandler(env.stderr, nil))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel() // nobody answers any more
+		ended <- gateway.on(ctx, listener, &environment{getenv: env.getenv, stdout: env.stderr, stderr: env.stderr})
+	}()
+	err = relay.Run(ctx, env.stdin, env.stdout, o)
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// endpoint returns the URL of MCP at a gateway, whose path may be left out.
+func endpoint(gateway string) (string, error) {
+	u, err := url.Parse(gateway)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
+		return "", errors.New("want a URL such as https://gateway.example.com") // the text may hold a credential
+	case u.User != nil:
+		return "", errors.New("holds a user or password; a credential is read from " + tokenVariable)
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/mcp"
+	}
+	u.Fragment = ""
+	return u.String(), nil
+}
+
+// toLoopback reports whether a URL leads to this machine.
+func toLoopback(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// headerFlags reads what --header gives.
+func headerFlags(lines []string) (http.Header, error) {
+	h := http.Header{"User-Agent": {"portcullis/" + cmp.Or(boot.Version, "dev")}}
+	for _, line := range lines {
+		name, value, found := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found || !tool.IsHeaderName(name) || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return nil, errors.New("--header: want NAME:VALUE") // it may hold a credential
+		}
+		h.Add(name, value)
+	}
+	return h, nil
+}
