@@ -1,8 +1,9 @@
-// Package apigw stands between API Gateway and an http.Handler: it turns a Lambda
-// event into a request and the answer into an event.
+// Package apigw stands between API Gateway or a Function URL and an http.Handler: it turns
+// a Lambda event into a request and the answer into an event, or into a stream.
 //
 // It takes payload 2.0 (HTTP API, Function URL) and 1.0 (REST API), told apart by
-// the event itself. The conversion is done by aws-lambda-go-api-proxy, which
+// the event itself. Which of the two answers a function gives, whole or as a stream, is
+// settled where it is deployed: no event says it. The conversion is done by aws-lambda-go-api-proxy, which
 // is archived; what it gets wrong is mended here, and it is used nowhere else.
 package apigw
 
