@@ -38,7 +38,9 @@ func textIn(kind string, f decide.Finding) (text, view string) {
 		return top, top
 	case kind == string(tool.Resource) && (top == "uri" || top == "uriTemplate"):
 		return "uri", "summary"
-	case kind == string(tool.Resource) && (top == "name" || top == "mimeType"):
+	case kind == string(tool.Resource) && top == "name":
+		return top, "summary"
+	case kind == string(tool.Resource) && top == "mimeType":
 		return top, "description"
 	}
 	return "raw", "raw"

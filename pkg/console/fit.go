@@ -46,10 +46,12 @@ func fit(s string, room int) string {
 // name returns who did something, as a line shows it.
 func name(actor string) string { return fit(actor, nameHTML) }
 
-// How much of an id or a URI stands in a line: characters, and bytes of HTML.
+// How much of an id stands in a line, and of a name beside that of its server: characters, and bytes of
+// HTML. The name of a tool fits, a URI may not.
 const (
-	idLength = 200
-	idHTML   = 480
+	idLength   = 200
+	nameLength = 130
+	idHTML     = 480
 )
 
 // clipped returns an id, or a part of one, as a line shows it.

@@ -114,7 +114,7 @@ func TestQueueOfKinds(t *testing.T) {
 	inbox := h.Page(http.StatusOK, "/admin")
 	says(t, inbox, "Review all 4", `data-say="4 items waiting"`, `mail <b>4</b>`)
 	list := h.Page(http.StatusOK, "/admin/tools?status=pending_approval")
-	says(t, list, "<h1>Tools, prompts and resources</h1>", "4 items", `<th scope="col">Kind</th>`, "<td>prompt</td>", "<td>resource</td>", "<td>template</td>", "<td>tool</td>", "mail:<b>mail://inbox</b>", "Inbox: What came in.", "2 arguments · Answers a mail.", `<option value="prompt">prompt (1)</option>`)
+	says(t, list, "<h1>Tools, prompts and resources</h1>", "4 items", `<th scope="col">Kind</th>`, `<span class="tier">prompt</span>`, `<span class="tier">resource</span>`, `<span class="tier">template</span>`, `<span class="tier">tool</span>`, "mail:<b>mail://inbox</b>", "Inbox: What came in.", "2 arguments · Answers a mail.", `<option value="prompt">prompt (1)</option>`)
 	says(t, h.Page(http.StatusOK, "/admin/tools?kind=prompt"), "<b>1 prompt</b>", `<option value="prompt" selected>`)
 	says(t, h.Page(http.StatusOK, "/admin/tools?kind=prompt&q=nothing+of+this"), "No prompt is like this")
 	if a := h.Send("/admin/resources", "", browser); a.Status != http.StatusSeeOther || a.Header.Get("Location") != "./tools?kind=resource" {

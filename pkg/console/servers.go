@@ -3,9 +3,7 @@ package console
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -32,11 +30,11 @@ type serversPage struct {
 type serverRow struct {
 	decide.Server
 	Link   string
-	Tools  []statusCount
+	All    kindCounts // of tools
 	Others []kindCounts
 }
 
-// kindCounts are how many prompts or resources of a server have which status.
+// kindCounts are how many items of a kind a server has, and how many have which status.
 type kindCounts struct {
 	Kind, Link string
 	Total      int
@@ -53,8 +51,7 @@ type statusCount struct {
 type serverPage struct {
 	Page
 	decide.ServerDetail
-	All     string // address of its tools
-	Counts  []statusCount
+	All     kindCounts // of tools
 	Others  []kindCounts
 	CanSync bool
 }
@@ -77,7 +74,7 @@ func (c *Console) serverList(w http.ResponseWriter, r *http.Request, failed erro
 		return
 	}
 	for _, s := range list {
-		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), countsOf(root, s.Name, toolKind(s), s.Tools), othersOf(root, s)})
+		p.Servers = append(p.Servers, serverRow{s, root + "admin/servers/" + url.PathEscape(s.Name), toolsOf(root, s), othersOf(root, s)})
 	}
 	if after != "" {
 		p.First = root + "admin/servers"
@@ -104,8 +101,7 @@ func (c *Console) server(w http.ResponseWriter, r *http.Request) {
 	root := rootOf(r)
 	c.render(w, r, http.StatusOK, "server", &serverPage{
 		Page: Page{Title: s.Name, Here: "servers", Message: syncMessage(r)}, ServerDetail: s, CanSync: c.o.Desk.CanSync(),
-		All:    withQuery(root+"admin/tools", url.Values{}, "server", s.Name, "kind", toolKind(s.Server)),
-		Counts: countsOf(root, s.Name, toolKind(s.Server), s.Tools), Others: othersOf(root, s.Server),
+		All: toolsOf(root, s.Server), Others: othersOf(root, s.Server),
 	})
 }
 
@@ -139,31 +135,32 @@ func syncMessage(r *http.Request) string {
 	return ""
 }
 
-// toolKind returns by which kind a list of the server's tools has to be narrowed; "": it has nothing else.
-func toolKind(s decide.Server) string {
+// toolsOf returns the tools of a server. Their list is narrowed by kind only if it has anything else.
+func toolsOf(root string, s decide.Server) kindCounts {
 	if s.Prompts == nil && s.Resources == nil {
-		return ""
+		return countsOf(root, s.Name, "", s.Tools)
 	}
-	return tool.Tool.String()
+	return countsOf(root, s.Name, tool.Tool.String(), s.Tools)
 }
 
 // othersOf returns what a server has beside tools.
 func othersOf(root string, s decide.Server) (out []kindCounts) {
-	for kind, counts := range map[tool.Kind]*lock.Counts{tool.Prompt: s.Prompts, tool.Resource: s.Resources} {
-		if counts != nil {
-			link := withQuery(root+"admin/tools", url.Values{}, "server", s.Name, "kind", string(kind))
-			out = append(out, kindCounts{string(kind), link, counts.Callable + counts.Locked(), countsOf(root, s.Name, string(kind), *counts)})
-		}
+	if s.Prompts != nil {
+		out = append(out, countsOf(root, s.Name, string(tool.Prompt), *s.Prompts))
 	}
-	slices.SortFunc(out, func(a, b kindCounts) int { return strings.Compare(a.Kind, b.Kind) })
+	if s.Resources != nil {
+		out = append(out, countsOf(root, s.Name, string(tool.Resource), *s.Resources))
+	}
 	return out
 }
 
-// countsOf returns how many of a server's items of a kind have which status, those that wait first.
-func countsOf(root, server, kind string, counts lock.Counts) (out []statusCount) {
+// countsOf returns how many of a server's items of a kind have which status, those that wait first; ""
+// is any kind.
+func countsOf(root, server, kind string, counts lock.Counts) kindCounts {
+	out := kindCounts{Kind: kind, Total: counts.Callable + counts.Locked(), Link: withQuery(root+"admin/tools", url.Values{}, "server", server, "kind", kind)}
 	for _, status := range decide.Statuses() {
 		if n := decide.CountOf(counts, status); n > 0 {
-			out = append(out, statusCount{status, withQuery(root+"admin/tools", url.Values{}, "server", server, "status", status, "kind", kind), n})
+			out.Counts = append(out.Counts, statusCount{status, withQuery(root+"admin/tools", url.Values{}, "server", server, "status", status, "kind", kind), n})
 		}
 	}
 	return out

@@ -29,7 +29,7 @@ var textNames = map[tool.Kind]map[string][]string{
 		"arguments": {"arguments"}, "raw": {"raw"}, "again": {"description", "arguments"},
 	},
 	tool.Resource: {
-		"summary": {"uri", "description"}, "description": {"uri", "name", "title", "description", "mimeType", "annotations"},
+		"summary": {"uri", "name", "description"}, "description": {"uri", "name", "title", "description", "mimeType", "annotations"},
 		"raw": {"raw"}, "again": {"name", "description", "mimeType"},
 	},
 }

@@ -153,7 +153,7 @@ func toolLink(root string, id tool.ID, query url.Values) string {
 }
 
 func rowFor(root string, row decide.Row, f decide.Filter) toolRow {
-	return toolRow{Row: row, Link: withQuery(root[:len(root)-1]+row.Address, queueOf(f)), Item: itemOf(row), Short: clipped(row.Name), Line: lineOf(row)}
+	return toolRow{Row: row, Link: withQuery(root[:len(root)-1]+row.Address, queueOf(f)), Item: itemOf(row), Short: text.Clip(clipped(row.Name), nameLength), Line: lineOf(row)}
 }
 
 // rowsOf returns the rows of the first items, as many as there is room for, in bytes of HTML. Their
@@ -194,7 +194,7 @@ func lineOf(row decide.Row) string {
 	case decide.StateChanged:
 		s = cmp.Or(row.Change, s)
 	case decide.StateNew:
-		s = strings.TrimPrefix(row.Change+" · "+s, " · ")
+		s = strings.Join(slices.DeleteFunc([]string{row.Change, s}, text.Blank), " · ")
 	}
 	return fit(text.Clip(review.Readable(s), lineLength), lineBytes)
 }
