@@ -36,6 +36,16 @@ func (gate) DeclaresOutput(string) bool { return false }
 
 func (gate) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
 
+func (gate) Offers() gateway.Offers { return gateway.Offers{} }
+
+func (gate) ListItems(context.Context, string, string) (json.RawMessage, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
+func (gate) GetItem(context.Context, mcp.Request, mcp.Client) (json.RawMessage, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
 func (gate) ListTools(context.Context, string) (json.RawMessage, error) {
 	return json.RawMessage(`{"tools":[{"name":"retrieve_tools","inputSchema":{"type":"object"}}]}`), nil
 }

@@ -19,12 +19,12 @@ func (s *Session) directName(id tool.ID) string {
 // listDirect returns a page of the callable tools themselves.
 func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	callable, _ := s.split()
-	return s.page(listing{
-		kind: "tools", member: "tools", items: callable.All(), name: s.directName,
-		entry: func(i int, name string) json.RawMessage {
-			return present(s.view.Tool(i).Definition, name, s.view.Hints(i))
-		},
-	}, cursor)
+	return s.page(listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.presentTool}, cursor)
+}
+
+// presentTool returns tool i as it is listed.
+func (s *Session) presentTool(i int, name string) json.RawMessage {
+	return present(s.view.Tool(i).Definition, name, s.view.Hints(i))
 }
 
 // DeclaresOutput reports whether the definition that tools/list gives of a tool has an output

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,20 +64,28 @@ func (s *Session) ListItems(_ context.Context, method, cursor string) (json.RawM
 	if refused := s.offered(method); refused != nil {
 		return nil, refused
 	}
-	l := listing{name: func(id tool.ID) string { return id.Name }}
-	l.entry = func(i int, _ string) json.RawMessage { return s.view.Tool(i).Definition.Raw }
+	l := listing{name: func(id tool.ID) string { return id.Name }, entry: s.presentResource}
 	switch method {
 	case mcp.MethodListPrompts:
 		l.kind, l.member, l.items, l.name = "prompts", "prompts", s.callable(s.sel.Prompts), s.directName
-		l.entry = func(i int, name string) json.RawMessage {
-			return present(s.view.Tool(i).Definition, name, tool.Annotations{})
-		}
+		l.entry = s.presentPrompt
 	case mcp.MethodListResources:
 		l.kind, l.member, l.items = "resources", "resources", s.resources(false)
 	case mcp.MethodListTemplates:
 		l.kind, l.member, l.items = "resource templates", "resourceTemplates", s.resources(true)
 	}
 	return s.page(l, cursor)
+}
+
+// presentPrompt returns prompt i as it is listed.
+func (s *Session) presentPrompt(i int, name string) json.RawMessage {
+	return present(s.view.Tool(i).Definition, name, tool.Annotations{})
+}
+
+// presentResource returns resource i as it is listed, which is as its server sent it: links in
+// results name it by its URI.
+func (s *Session) presentResource(i int, _ string) json.RawMessage {
+	return s.view.Tool(i).Definition.Raw
 }
 
 // callable yields those of the prompts or resources that are not locked.
@@ -106,7 +115,7 @@ func (s *Session) resources(templates bool) iter.Seq[int] {
 // as it was sent. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
-	if refused := s.offered(r.Method); refused != nil {
+	if refused := cmp.Or(s.offered(r.Method), lacking(r)); refused != nil {
 		return nil, refused
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.g.o.CallTime+approvalTime)
@@ -116,6 +125,22 @@ func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (jso
 		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: ranOut, Err: err}
 	}
 	return raw, err
+}
+
+// lacking refuses a request that lacks what its method must have; nil: it lacks nothing.
+func lacking(m mcp.Request) *mcp.Error {
+	var missing string
+	switch subject, member := m.Subject(); {
+	case member != "" && subject == "":
+		missing = member
+	case m.Method == mcp.MethodComplete && m.Ref == nil:
+		missing = "ref"
+	case m.Method == mcp.MethodComplete && m.Rest.Get("argument") == nil:
+		missing = "argument"
+	default:
+		return nil
+	}
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params." + missing + " is required"}
 }
 
 // ranOut is said when a request was given up before anything was sent; what was sent upstream

@@ -3,13 +3,15 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"iter"
 
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 )
 
 // Lists tell one version of what a caller is listed from another: what has changed is what differs.
 type Lists struct {
-	Tools string
+	Tools, Prompts, Resources string // "": there are none to be listed
 
 	view *state.View // that they were made of
 }
@@ -20,18 +22,34 @@ func (s *Session) Lists(last Lists) Lists {
 	if s.down || last.view == s.view {
 		return last
 	}
-	return Lists{Tools: s.toolsVersion(), view: s.view}
+	out := Lists{Tools: s.toolsVersion(), view: s.view}
+	offers := s.Offers()
+	if offers.Prompts {
+		out.Prompts = s.version(s.callable(s.sel.Prompts), s.presentPrompt)
+	}
+	if offers.Resources {
+		out.Resources = s.version(s.callable(s.sel.Resources), s.presentResource)
+	}
+	return out
 }
 
-// toolsVersion returns a hash of what tools/list tells.
+// toolsVersion returns what tells one version of tools/list from another.
 func (s *Session) toolsVersion() string {
-	if !s.direct {
-		return "search"
+	switch {
+	case s.direct:
+		callable, _ := s.split()
+		return s.version(callable.All(), s.presentTool)
+	case s.readable():
+		return "search and " + readResource
 	}
+	return "search"
+}
+
+// version returns a hash of what is listed.
+func (s *Session) version(items iter.Seq[int], entry func(i int, name string) json.RawMessage) string {
 	sum := sha256.New()
-	callable, _ := s.split()
-	for i := range callable.All() {
-		sum.Write(present(s.view.Tool(i).Definition, s.directName(s.view.ID(i)), s.view.Hints(i)))
+	for i := range items {
+		sum.Write(entry(i, s.directName(s.view.ID(i))))
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -41,14 +41,16 @@ const (
 	MethodSample    = "sampling/createMessage"
 	MethodListRoots = "roots/list"
 
-	NotificationPrefix       = "notifications/"
-	NotificationInitialized  = NotificationPrefix + "initialized"
-	NotificationCancelled    = NotificationPrefix + "cancelled"
-	NotificationProgress     = NotificationPrefix + "progress"
-	NotificationMessage      = NotificationPrefix + "message" // a log line
-	NotificationToolsChanged = NotificationPrefix + "tools/list_changed"
-	NotificationElicited     = NotificationPrefix + "elicitation/complete" // what was asked for by URL
-	NotificationAcknowledged = NotificationPrefix + "subscriptions/acknowledged"
+	NotificationPrefix           = "notifications/"
+	NotificationInitialized      = NotificationPrefix + "initialized"
+	NotificationCancelled        = NotificationPrefix + "cancelled"
+	NotificationProgress         = NotificationPrefix + "progress"
+	NotificationMessage          = NotificationPrefix + "message" // a log line
+	NotificationToolsChanged     = NotificationPrefix + "tools/list_changed"
+	NotificationPromptsChanged   = NotificationPrefix + "prompts/list_changed"
+	NotificationResourcesChanged = NotificationPrefix + "resources/list_changed"
+	NotificationElicited         = NotificationPrefix + "elicitation/complete" // what was asked for by URL
+	NotificationAcknowledged     = NotificationPrefix + "subscriptions/acknowledged"
 )
 
 // Header names, in canonical form.

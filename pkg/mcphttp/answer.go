@@ -29,9 +29,17 @@ var methods = map[string]method{
 	mcp.MethodDiscover:   {answer: (*handler).discover, session: true},
 	mcp.MethodListTools:  {answer: (*handler).tools, session: true, works: true},
 	mcp.MethodCallTool:   {answer: (*handler).tools, session: true, works: true, talks: true},
-	mcp.MethodSetLevel:   {answer: (*handler).setLevel},
-	mcp.MethodPing:       {answer: (*handler).ping},
-	mcp.MethodListen:     {},
+
+	mcp.MethodListPrompts:   {answer: (*handler).listItems, session: true, works: true},
+	mcp.MethodListResources: {answer: (*handler).listItems, session: true, works: true},
+	mcp.MethodListTemplates: {answer: (*handler).listItems, session: true, works: true},
+	mcp.MethodGetPrompt:     {answer: (*handler).getItem, session: true, works: true, talks: true},
+	mcp.MethodReadResource:  {answer: (*handler).getItem, session: true, works: true, talks: true},
+	mcp.MethodComplete:      {answer: (*handler).getItem, session: true, works: true, talks: true},
+
+	mcp.MethodSetLevel: {answer: (*handler).setLevel},
+	mcp.MethodPing:     {answer: (*handler).ping},
+	mcp.MethodListen:   {},
 
 	mcp.NotificationInitialized: {},
 	mcp.NotificationCancelled:   {},
@@ -110,16 +118,24 @@ func (h *handler) ping(_ context.Context, q *request) (json.RawMessage, error) {
 }
 
 // capabilities are what is declared. Where nothing runs between requests, nothing could tell of a
-// change, and no log level could be kept.
-func (h *handler) capabilities(modern bool) json.RawMessage {
-	logging, tools := "", "{}"
-	if modern && h.opts.Stream || h.keepsSessions() {
-		logging = `"logging":{},`
-	}
+// change, and no log level could be kept. What no server of the caller's selection has is not declared.
+func (h *handler) capabilities(q *request) json.RawMessage {
+	list, offers := json.RawMessage("{}"), q.session.Offers()
 	if h.live != nil {
-		tools = `{"listChanged":true}`
+		list = json.RawMessage(`{"listChanged":true}`)
 	}
-	return json.RawMessage(`{` + logging + `"tools":` + tools + `}`)
+	var out rawjson.Object
+	add := func(name string, declared bool, value json.RawMessage) {
+		if declared {
+			out.Add(name, value)
+		}
+	}
+	add("completions", offers.Completions, json.RawMessage("{}"))
+	add("logging", q.modern && h.opts.Stream || h.keepsSessions(), json.RawMessage("{}"))
+	add("prompts", offers.Prompts, list)
+	add("resources", offers.Resources, list)
+	add("tools", true, list)
+	return out.Bytes()
 }
 
 // initialize answers the handshake. A client that asks for a version that is not offered is
@@ -143,7 +159,7 @@ func (h *handler) initialize(_ context.Context, q *request) (json.RawMessage, er
 		Instructions    string          `json:"instructions,omitempty"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		ServerInfo      json.RawMessage `json:"serverInfo"`
-	}{h.capabilities(false), q.session.Instructions(), version, h.serverInfo})
+	}{h.capabilities(q), q.session.Instructions(), version, h.serverInfo})
 }
 
 // discover answers what a client of the stateless protocol may ask before all else.
@@ -161,13 +177,13 @@ func (h *handler) discover(_ context.Context, q *request) (json.RawMessage, erro
 		Instructions string                     `json:"instructions,omitempty"`
 	}{
 		mcp.ResultComplete, map[string]json.RawMessage{mcp.MetaServerInfo: h.serverInfo}, 0, "private", offered,
-		h.capabilities(true), q.session.Instructions(),
+		h.capabilities(q), q.session.Instructions(),
 	})
 }
 
 // tools asks the backend.
 func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error) {
-	d := decorator{list: q.msg.Method == mcp.MethodListTools, modern: q.modern, serverInfo: h.serverInfo, meta: q.msg.Meta}
+	d := h.decorator(q, q.msg.Method == mcp.MethodListTools)
 	d.checked = !d.list && !q.modern && q.session.DeclaresOutput(q.msg.Name)
 	var raw json.RawMessage
 	var err error

@@ -29,6 +29,8 @@ type backend struct {
 	openErr      error
 	listErr      error
 	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
+	offers       gateway.Offers
+	items        string                                                                          // the result of every other list, "": none; a prompt or a resource is what call says
 	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // in the place of call
 
 	mu      sync.Mutex
@@ -63,6 +65,25 @@ func (b *backend) ListTools(_ context.Context, cursor string) (json.RawMessage, 
 		return json.RawMessage(twoTools), b.listErr
 	}
 	return json.RawMessage(b.tools), b.listErr
+}
+
+func (b *backend) Offers() gateway.Offers { return b.offers }
+
+func (b *backend) ListItems(_ context.Context, method, cursor string) (json.RawMessage, error) {
+	if b.items == "" {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cursors = append(b.cursors, method+" "+cursor)
+	return json.RawMessage(b.items), b.listErr
+}
+
+func (b *backend) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
+	if b.items == "" {
+		return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+	}
+	return b.CallTool(ctx, r, c)
 }
 
 func (b *backend) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {

@@ -63,7 +63,9 @@ func (q *request) nesting() int {
 	for _, m := range q.msg.Meta {
 		deepest = max(deepest, 3+nesting(m.Value))
 	}
-	if q.msg.Method != mcp.MethodCallTool && q.msg.Method != mcp.MethodListTools {
+	switch q.msg.Method {
+	case mcp.MethodCallTool, mcp.MethodListTools, mcp.MethodGetPrompt, mcp.MethodReadResource:
+	default:
 		for _, m := range q.msg.Rest {
 			deepest = max(deepest, 2+nesting(m.Value))
 		}

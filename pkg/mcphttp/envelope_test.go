@@ -94,8 +94,7 @@ func TestUnknownMembers(t *testing.T) {
 
 func TestUndeclaredMethods(t *testing.T) {
 	for _, method := range []string{
-		"prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list", "resources/subscribe",
-		"resources/unsubscribe", "completion/complete", "logging/setLevel", "roots/list", "sampling/createMessage", "tasks/get",
+		"resources/subscribe", "resources/unsubscribe", "logging/setLevel", "roots/list", "sampling/createMessage", "tasks/get",
 		"tools/List", "rpc.discover", "no/such", "../tools/list",
 	} {
 		inEachEra(t, func(t *testing.T, e era) {

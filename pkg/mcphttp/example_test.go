@@ -24,6 +24,16 @@ func (clock) DeclaresOutput(string) bool { return false }
 
 func (clock) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }
 
+func (clock) Offers() gateway.Offers { return gateway.Offers{} }
+
+func (clock) ListItems(context.Context, string, string) (json.RawMessage, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
+func (clock) GetItem(context.Context, mcp.Request, mcp.Client) (json.RawMessage, error) {
+	return nil, &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
+}
+
 func (clock) Instructions() string { return "One tool, which tells the time." }
 
 func (clock) ListTools(context.Context, string) (json.RawMessage, error) {

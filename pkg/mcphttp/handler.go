@@ -225,6 +225,9 @@ func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code i
 		slog.Duration("took", took),
 		slog.String("request_id", id),
 	}
+	if q.msg.URI != "" {
+		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
+	}
 	level, failed := slog.LevelInfo, false
 	switch {
 	case q.abandoned.Load():

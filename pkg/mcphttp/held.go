@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,9 +45,18 @@ type change struct {
 	list   func(gateway.Lists) string
 }
 
-// changes are those that are declared.
+// changes are those that can be told.
 var changes = []change{
 	{"toolsListChanged", mcp.NotificationToolsChanged, func(l gateway.Lists) string { return l.Tools }},
+	{"promptsListChanged", mcp.NotificationPromptsChanged, func(l gateway.Lists) string { return l.Prompts }},
+	{"resourcesListChanged", mcp.NotificationResourcesChanged, func(l gateway.Lists) string { return l.Resources }},
+}
+
+// offeredOf returns those of the changes that are declared to the caller of a session.
+func offeredOf(all []change, offers gateway.Offers) []change {
+	return slices.DeleteFunc(slices.Clone(all), func(c change) bool {
+		return c.method == mcp.NotificationPromptsChanged && !offers.Prompts || c.method == mcp.NotificationResourcesChanged && !offers.Resources
+	})
 }
 
 // A holder counts the streams that are held open.
@@ -93,6 +103,7 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *he
 		return err
 	}
 	s.lists, s.ended, s.out.w = q.session.Lists(s.lists), make(chan struct{}), w
+	s.wanted = offeredOf(s.wanted, q.session.Offers())
 	defer h.live.hold(q.token, s)()
 	q.begun = true
 	s.out.begin()

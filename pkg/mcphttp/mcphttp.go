@@ -39,6 +39,8 @@ type Backend interface {
 
 // A Session is one caller's view, for one request.
 type Session interface {
+	Items
+
 	// Instructions says in few words what can be found here.
 	Instructions() string
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // maxQuoted bounds an answer as a JSON string, which is how a Lambda function hands
@@ -24,11 +25,19 @@ const (
 
 // A decorator adds to a result what the protocol wants beside what the backend gave.
 type decorator struct {
-	list       bool           // of tools, which a client may keep
+	list       bool           // of tools, or of other items
+	kept       bool           // the client may keep it, for a time
+	item       tool.Kind      // of what is not a tool's
+	plain      bool           // it never asks for input
 	modern     bool           // of the stateless protocol
 	checked    bool           // the client holds structuredContent against the tool's output schema
 	serverInfo []byte         // who answers; only in the stateless protocol
 	meta       rawjson.Object // of the request
+}
+
+// decorator returns the decorator of what answers a request.
+func (h *handler) decorator(q *request, list bool) decorator {
+	return decorator{list: list, kept: list, modern: q.modern, serverInfo: h.serverInfo, meta: q.msg.Meta}
 }
 
 // decorate adds the members that the protocol wants to a result, and takes away what no
@@ -40,27 +49,27 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result of the backend: %w", err)
 	}
-	changed := false
-	if d.list {
-		// Another caller must never be given this list out of a cache.
+	asks := false
+	if !d.list {
+		switch t := string(o.Get("resultType")); {
+		case t == "", t == resultComplete:
+		case t != resultAsks, d.plain:
+			return d.unusable(answersOddly)
+		case !d.modern:
+			return d.unusable(asksOldClient)
+		default:
+			if refused := mcp.Undeclared(o.Get("inputRequests"), d.meta.Get(mcp.MetaClientCapabilities)); refused != nil {
+				return nil, d.undeclared(refused)
+			}
+			asks = true
+		}
+	}
+	changed := d.checked && string(o.Get("isError")) == "true" && moveStructured(&o)
+	if d.kept && !asks {
+		// Another caller must never be given this out of a cache.
 		changed = o.Set("cacheScope", []byte(`"private"`))
 		if o.Get("ttlMs") == nil {
 			changed = o.Set("ttlMs", []byte(`0`))
-		}
-	} else {
-		switch t := string(o.Get("resultType")); {
-		case t == "", t == resultComplete:
-		case t != resultAsks:
-			return d.decorate(toolError(answersOddly))
-		case !d.modern:
-			return d.decorate(toolError(asksOldClient))
-		default:
-			if refused := mcp.Undeclared(o.Get("inputRequests"), d.meta.Get(mcp.MetaClientCapabilities)); refused != nil {
-				return nil, refused
-			}
-		}
-		if d.checked && string(o.Get("isError")) == "true" {
-			changed = moveStructured(&o)
 		}
 	}
 	signed, err := d.sign(&o)
