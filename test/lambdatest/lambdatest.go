@@ -192,14 +192,15 @@ func (f *Function) invoke(payload []byte) (Answer, error) {
 	answer := make(chan Answer, 1)
 	f.waiting[id] = answer
 	f.mu.Unlock()
-	limit := time.NewTimer(max(invokeLimit, f.timeout))
+	patience := max(invokeLimit, f.timeout)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case f.events <- event{id, payload}:
 	case <-f.ended:
 		return Answer{}, fmt.Errorf("the function ended: %w", f.err)
 	case <-limit.C:
-		return Answer{}, fmt.Errorf("nobody asked for the event within %v", max(invokeLimit, f.timeout))
+		return Answer{}, fmt.Errorf("nobody asked for the event within %v", patience)
 	}
 	select {
 	case a := <-answer:
@@ -207,7 +208,7 @@ func (f *Function) invoke(payload []byte) (Answer, error) {
 	case <-f.ended:
 		return Answer{}, fmt.Errorf("the function ended with the event: %w", f.err)
 	case <-limit.C:
-		return Answer{}, fmt.Errorf("no answer within %v", max(invokeLimit, f.timeout))
+		return Answer{}, fmt.Errorf("no answer within %v", patience)
 	}
 }
 
