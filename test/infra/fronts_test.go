@@ -3,11 +3,13 @@ package infra
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // What is made, and which addresses everybody is told, pinned for each front.
@@ -103,6 +105,28 @@ func TestUrlPermissions(t *testing.T) {
 			if x.deployed(t, map[string]string{"AuthMode": mode}).has(name) {
 				t.Errorf("%s is made without a URL", name)
 			}
+		}
+	}
+}
+
+// Whichever front agents come by, an alarm counts their 5xx.
+func TestAlarmsOfFronts(t *testing.T) {
+	python := filepath.Join(filepath.Dir(sam(t)), "python")
+	const print = "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)"
+	x := require.JSON[template](t, command(t, nil, python, "-c", print, "infra/observability.yaml"))
+	for front, want := range map[string]string{
+		"none": "ServerErrors: AWS/ApiGateway 5xx",
+		"url":  "ServerErrors: AWS/ApiGateway 5xx, UrlErrors: AWS/Lambda Url5xxCount", // of /admin, and of /mcp
+	} {
+		d := x.deployed(t, map[string]string{"Streaming": front})
+		var got []string
+		for _, name := range x.of("AWS::CloudWatch::Alarm") {
+			if p := x.Resources[name].Properties; d.has(name) && strings.Contains(strings.ToLower(d.text(p["MetricName"])), "5xx") {
+				got = append(got, fmt.Sprintf("%s: %s %s", name, d.text(p["Namespace"]), d.text(p["MetricName"])))
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: alarms on 5xx are %q, want %q", front, got, want)
 		}
 	}
 }
