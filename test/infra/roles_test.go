@@ -14,6 +14,7 @@ func TestRolesKeepToTheirItems(t *testing.T) {
 	item := func(action, key string, attributes ...string) roletest.Request {
 		return roletest.Request{Action: action, Resource: roletest.Table, LeadingKeys: []string{key}, Attributes: attributes}
 	}
+	key := roletest.Request{Action: "secretsmanager:GetSecretValue", Resource: "SealKey"}
 	for _, test := range []struct {
 		name, role string
 		request    roletest.Request
@@ -44,6 +45,10 @@ func TestRolesKeepToTheirItems(t *testing.T) {
 		{"mcp reads without a key", "mcp", roletest.Request{Action: get, Resource: roletest.Table}, false},
 		{"mcp deletes a record", "mcp", item(remove, "SRV#github"), false},
 		{"mcp writes the catalog", "mcp", roletest.Request{Action: "s3:PutObject", Resource: roletest.Object("catalog/current.json")}, false},
+
+		{"mcp reads the key of sessions", "mcp", key, true},
+		{"sync reads the key of sessions", "sync", key, false},
+		{"admin reads the key of sessions", "admin", key, false},
 
 		{"sync writes a record", "sync", item(update, "SRV#github", "PK", "SK", "record", "rev"), true},
 		{"sync writes the audit", "sync", item(put, "AUDIT#github"), true},
