@@ -213,7 +213,7 @@ func (q *request) abandon() {
 // ask asks the client of a call, on the stream that its answer will come on; see [mcp.Client].
 func (q *request) ask(ctx context.Context, l *live, method string, params json.RawMessage) (json.RawMessage, error) {
 	question := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
-	if params != nil {
+	if len(params) > 0 {
 		question.Add("params", params)
 	}
 	asked := rawjson.Object{{Name: "question", Value: question.Bytes()}}
@@ -231,7 +231,7 @@ func (q *request) ask(ctx context.Context, l *live, method string, params json.R
 	if !q.stream.ask(message.Bytes()) {
 		return nil, errors.New("the question cannot be sent to the client")
 	}
-	ctx, cancel := context.WithTimeout(ctx, AskTime)
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	select {
 	case a := <-answer:
@@ -245,5 +245,5 @@ func (q *request) ask(ctx context.Context, l *live, method string, params json.R
 	}
 }
 
-// AskTime is how long a client is given to answer a question, which may be up to a person.
-const AskTime = 5 * time.Minute
+// askTime is how long a client is given to answer a question, which may be up to a person.
+const askTime = 5 * time.Minute
