@@ -1,0 +1,294 @@
+package mcphttp_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// changing is a backend whose list of tools can change.
+type changing struct {
+	*backend
+	version atomic.Pointer[string]
+}
+
+func newChanging() *changing {
+	c := &changing{backend: &backend{}}
+	c.change("1")
+	return c
+}
+
+func (c *changing) change(version string) { c.version.Store(&version) }
+
+func (c *changing) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return c, nil }
+
+func (c *changing) Lists(gateway.Lists) gateway.Lists {
+	return gateway.Lists{Tools: *c.version.Load()}
+}
+
+// get opens a session's stream.
+func get(t testing.TB, session string) *http.Request {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/mcp", nil)
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	return in(session, r)
+}
+
+func listening(t testing.TB, filter string) *http.Request {
+	return modern.request(t, "subscriptions/listen", `"notifications":{`+filter+`}`)
+}
+
+// ended is a call's end, for the tests of what ends a stream.
+func (c *openCall) ended(t *testing.T) {
+	t.Helper()
+	if got := c.next(); got != "" {
+		t.Errorf("it goes on: %s", got)
+	}
+}
+
+func TestListen(t *testing.T) {
+	const id = `"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
+	synctest.Test(t, func(t *testing.T) {
+		b, ending := newChanging(), make(chan struct{})
+		o := laptop()
+		o.Ending = ending
+		h := newHandler(t, b, o)
+		tools := call(t, h, listening(t, `"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["a:b"]`))
+		none := call(t, h, listening(t, `"toolsListChanged":false`))
+		if got := tools.next(); got != `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+id+`,"notifications":{"toolsListChanged":true}}}` {
+			t.Errorf("acknowledged %s", got)
+		}
+		if got := none.next(); !strings.Contains(got, `"notifications":{}`) {
+			t.Errorf("acknowledged %s", got)
+		}
+		for range 3 {
+			time.Sleep(time.Minute)
+			b.change(*b.version.Load() + "x")
+			start := time.Now()
+			if got := tools.next(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+id+`}}` || time.Since(start) > 3*time.Second {
+				t.Errorf("after %v: %s", time.Since(start), got)
+			}
+		}
+		close(ending)
+		for _, c := range []*openCall{tools, none} {
+			if got := c.next(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",`) {
+				t.Errorf("at the end: %s", got)
+			}
+			c.ended(t)
+		}
+		synctest.Wait()
+		if n := mcphttp.HeldOpen(h); n != 0 {
+			t.Errorf("%d streams are held open", n)
+		}
+	})
+}
+
+func TestGetStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newChanging()
+		h := newHandler(t, b, laptop())
+		id := begin(t, h, ``)
+		var streams []*openCall
+		for range 4 {
+			streams = append(streams, call(t, h, get(t, id)))
+			synctest.Wait()
+		}
+		newest := streams[3]
+		b.change("2")
+		if got := newest.next(); got != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}` {
+			t.Errorf("it is told %s", got)
+		}
+		another := call(t, h, get(t, id))
+		synctest.Wait()
+		streams[0].ended(t) // the oldest made room, and no change was told twice
+		_ = another
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)
+		if got := send(h, in(id, r)); got.status != http.StatusNoContent {
+			t.Errorf("DELETE = %d", got.status)
+		}
+		for _, s := range append(streams[1:], another) {
+			s.ended(t)
+		}
+		send(h, get(t, id)).wantError(t, 404, -32001, "")
+	})
+}
+
+func TestGetRefused(t *testing.T) {
+	h := newHandler(t, newChanging(), laptop())
+	id := begin(t, h, ``)
+	jsonOnly := get(t, id)
+	jsonOnly.Header.Set("Accept", "application/json")
+	send(h, jsonOnly).wantError(t, 406, 406, "")
+	stateless := get(t, id)
+	stateless.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	send(h, stateless).wantError(t, 405, 405, "")
+	none := get(t, id)
+	none.Header.Del("Mcp-Session-Id")
+	send(h, none).wantError(t, 405, 405, "")
+	page := get(t, id)
+	page.Header.Set("Origin", "https://evil.example.com")
+	send(h, page).wantError(t, 403, 403, "")
+	function := laptop()
+	function.Alone = false
+	send(newHandler(t, newChanging(), function), get(t, id)).wantError(t, 405, 405, "")
+	put := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/mcp", nil)
+	send(h, in(id, put)).wantError(t, 405, 405, "")
+}
+
+// A stream that is held open says now and then that it is, and ends with its session, its
+// credential or its client.
+func TestHeldEnds(t *testing.T) {
+	t.Run("with the session", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(t, newChanging(), laptop())
+			start := time.Now()
+			w := &timed{ResponseRecorder: httptest.NewRecorder(), start: start}
+			h.ServeHTTP(w, get(t, begin(t, h, ``)))
+			if took := time.Since(start); took < 24*time.Hour || took > 24*time.Hour+time.Minute {
+				t.Errorf("it ended after %v", took)
+			}
+			if n := len(w.comments); n < 5000 || n > 6000 { // every 15 s, as of 2 s
+				t.Errorf("%d comments", n)
+			}
+		})
+	})
+	t.Run("with the credential", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var revoked atomic.Bool
+			h, err := mcphttp.New(newChanging(), authenticator(func() (identity.Agent, error) {
+				if revoked.Load() {
+					return identity.Agent{}, &identity.Error{Kind: identity.Invalid}
+				}
+				return identity.Agent{ID: "ann"}, nil
+			}), laptop())
+			require.OK(t, err)
+			c := call(t, h, listening(t, `"toolsListChanged":true`))
+			c.next()
+			time.Sleep(time.Hour)
+			revoked.Store(true)
+			start := time.Now()
+			if got := c.next(); !strings.Contains(got, `"result"`) || time.Since(start) > time.Minute {
+				t.Errorf("after %v: %s", time.Since(start), got)
+			}
+		})
+	})
+	t.Run("with the client", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(t, newChanging(), laptop())
+			ctx, cancel := context.WithCancel(t.Context())
+			c := call(t, h, listening(t, ``).WithContext(ctx))
+			c.next()
+			cancel()
+			c.next() // the result, which nobody waits for
+			synctest.Wait()
+			if n := mcphttp.HeldOpen(h); n != 0 {
+				t.Errorf("%d streams are held open", n)
+			}
+		})
+	})
+	t.Run("with a client that does not read", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(t, newChanging(), laptop())
+			write(t, serve(t, h), get(t, begin(t, h, ``)))
+			synctest.Wait()
+			if n := mcphttp.HeldOpen(h); n != 1 {
+				t.Errorf("%d streams are held open", n)
+			}
+			time.Sleep(time.Minute)
+			if n := mcphttp.HeldOpen(h); n != 0 {
+				t.Errorf("%d streams are held open", n)
+			}
+		})
+	})
+}
+
+type authenticator func() (identity.Agent, error)
+
+func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
+
+func TestHeldIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending := make(chan struct{})
+		o := laptop()
+		o.Ending = ending
+		h, err := mcphttp.New(newChanging(), sayers{}, o)
+		require.OK(t, err)
+		as := func(who string) *http.Request {
+			r := listening(t, ``)
+			r.Header.Set("Authorization", who)
+			return r
+		}
+		var wg sync.WaitGroup
+		full := map[string]int{}
+		for _, who := range []string{"jwt a", "jwt b", "jwt c", "iam a", "jwt d"} {
+			for range 70 {
+				r, w := as(who), httptest.NewRecorder()
+				served := make(chan struct{})
+				wg.Go(func() {
+					h.ServeHTTP(w, r)
+					close(served)
+				})
+				synctest.Wait()
+				select {
+				case <-served:
+					if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+						t.Errorf("%s: %d %s", who, w.Code, w.Body)
+					}
+					full[who]++
+				default:
+				}
+			}
+		}
+		if full["jwt a"] != 6 || full["jwt b"] != 6 || full["iam a"] != 6 || full["jwt d"] != 70 || mcphttp.HeldOpen(h) != 256 {
+			t.Errorf("refused: %v, open %d", full, mcphttp.HeldOpen(h))
+		}
+		close(ending)
+		wg.Wait()
+	})
+}
+
+// The official client is told that the list has changed, in both eras.
+func TestGoClientIsToldOfChanges(t *testing.T) {
+	b := newChanging()
+	ending := make(chan struct{})
+	o := laptop()
+	o.Ending = ending
+	srv := httptest.NewServer(newHandler(t, b, o))
+	defer srv.Close()
+	defer close(ending)
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			changed := make(chan struct{}, 10)
+			c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
+				ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
+			})
+			s, err := c.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: srv.URL + "/mcp"}, &sdk.ClientSessionOptions{ProtocolVersion: version})
+			require.OK(t, err)
+			defer s.Close()
+			for i := 0; ; i++ {
+				b.change(version + strings.Repeat("x", i))
+				select {
+				case <-changed:
+					return
+				case <-time.After(3 * time.Second):
+					if i == 3 {
+						t.Fatal("it was not told")
+					}
+				}
+			}
+		})
+	}
+}
