@@ -85,9 +85,8 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 	}
 	ctx, m := r.Context(), methods[q.msg.Method]
 	if m.works {
-		var done func()
-		ctx, done = h.work(w, r, q)
-		defer done()
+		ctx = h.work(w, r, q)
+		defer h.rest(q)
 	}
 	result, err := m.answer(h, ctx, q)
 	switch {

@@ -271,7 +271,7 @@ func TestGoClientIsTold(t *testing.T) {
 			progress, logs := make(chan float64, 10), make(chan any, 10)
 			c := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, &sdk.ClientOptions{
 				ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
-				LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { logs <- r.Params.Data },
+				LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { logs <- r.Params.Data }, //nolint:staticcheck // SA1019: as long as clients have it
 				ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 					return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
 				},
@@ -281,7 +281,7 @@ func TestGoClientIsTold(t *testing.T) {
 			defer s.Close()
 			params := &sdk.CallToolParams{Name: "echo"}
 			if version != "2026-07-28" {
-				require.OK(t, s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug"}))
+				require.OK(t, s.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug"})) //nolint:staticcheck // SA1019: as long as clients have it
 			} else {
 				params.Meta = sdk.Meta{"io.modelcontextprotocol/logLevel": "debug"}
 			}

@@ -61,7 +61,9 @@ func BenchmarkHandler(b *testing.B) {
 	for i := range 100 {
 		tools = append(tools, fmt.Sprintf(`{"name":"server__tool_%d","description":%q,"inputSchema":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}`, i, strings.Repeat("word ", 30)))
 	}
-	still := newHandler(b, quiet{&backend{tools: `{"tools":[` + strings.Join(tools, ",") + `]}`, call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}, nil)
+	nothing := quiet{&backend{tools: `{"tools":[` + strings.Join(tools, ",") + `]}`, call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}
+	still := newHandler(b, nothing, nil)
+	canStream := func(b *testing.B) http.Handler { return newHandler(b, nothing, laptop()) }
 	for _, bb := range []struct {
 		name    string
 		h       func(*testing.B) http.Handler
@@ -71,6 +73,8 @@ func BenchmarkHandler(b *testing.B) {
 		{"list", nil, legacy.request(b, "tools/list", ``)},
 		{"call_1KiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"call_1MiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
+		{"streaming_call_1KiB", canStream, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"streaming_modern_call_1KiB", canStream, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"modern_discover", nil, modern.request(b, "server/discover", ``)},
 		{"modern_list", nil, modern.request(b, "tools/list", ``)},
 		{"modern_call_1KiB", nil, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},

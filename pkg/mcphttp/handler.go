@@ -62,14 +62,21 @@ func endpoint(path string) (string, bool) {
 	return rest, ok && ok2 && name != "" && !strings.Contains(name, "/")
 }
 
+// Values of headers that each answer has. They are never changed, and so need no memory of their own.
+var (
+	nosniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
+	isJSON  = []string{"application/json"}
+)
+
 // ServeHTTP answers one request, and always writes.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header()["X-Content-Type-Options"] = nosniff
 	if path, ok := strings.CutPrefix(r.URL.Path, metadataPath); ok {
 		h.serveMetadata(w, r, path)
 		return
 	}
-	w.Header().Set("Cache-Control", "no-store")
+	w.Header()["Cache-Control"] = noStore
 	r = r.WithContext(h.opts.Metrics.Begin(r.Context()))
 	q := &request{start: time.Now()}
 	q.deadline = q.start.Add(h.opts.Timeout)

@@ -23,7 +23,11 @@ const silentVersion = mcp.Version20250326
 // checkMedia holds the request to JSON in and out. A browser sends other content
 // types without asking first, so this too keeps pages of other sites out.
 func checkMedia(h http.Header) *mcp.Error {
-	media, _, err := mime.ParseMediaType(strings.Join(h.Values("Content-Type"), ", "))
+	media := strings.Join(h.Values("Content-Type"), ", ")
+	var err error
+	if media != "application/json" { // what most clients send needs no parser
+		media, _, err = mime.ParseMediaType(media)
+	}
 	if err != nil || media != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "content type must be application/json")
 	}

@@ -83,22 +83,26 @@ func (l *live) settle(id string) {
 	}
 }
 
-// enter notes that a request of a session is open, and returns what ends that.
-func (l *live) enter(q *request) (leave func()) {
+// enter notes that a request of a session is open, and leave that it is not any more.
+func (l *live) enter(q *request) {
 	if l == nil || q.token == nil {
-		return func() {}
+		return
 	}
-	key := idKey(q.msg.ID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(q.token).calls[key] = q
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if s := l.sessions[q.token.id]; s != nil && s.calls[key] == q {
-			delete(s.calls, key)
-			l.settle(q.token.id)
-		}
+	l.of(q.token).calls[idKey(q.msg.ID)] = q
+}
+
+func (l *live) leave(q *request) {
+	if l == nil || q.token == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := idKey(q.msg.ID)
+	if s := l.sessions[q.token.id]; s != nil && s.calls[key] == q { // else another request has its id
+		delete(s.calls, key)
+		l.settle(q.token.id)
 	}
 }
 

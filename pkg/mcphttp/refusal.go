@@ -106,7 +106,7 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	for _, p := range parts {
 		n += len(p)
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header()["Content-Type"] = isJSON
 	w.Header().Set("Content-Length", strconv.Itoa(n))
 	w.WriteHeader(status)
 	for _, p := range parts {

@@ -84,7 +84,12 @@ func (d decorator) decorate(result json.RawMessage) (json.RawMessage, error) {
 
 // sign says of a result what kind it is and who answers, and reports whether it changed it.
 func (d decorator) sign(o *rawjson.Object) (bool, error) {
-	meta, err := rawjson.Split(o.Get("_meta"), rawjson.Lenient)
+	var meta rawjson.Object
+	var err error
+	given := o.Get("_meta")
+	if given != nil {
+		meta, err = rawjson.Split(given, rawjson.Lenient)
+	}
 	if !d.modern {
 		changed := o.Delete("resultType")
 		if err != nil || !meta.Delete(mcp.MetaServerInfo) {
@@ -96,7 +101,7 @@ func (d decorator) sign(o *rawjson.Object) (bool, error) {
 		return true, nil
 	}
 	changed := (d.list || string(o.Get("resultType")) != resultAsks) && o.Set("resultType", []byte(resultComplete))
-	if v := o.Get("_meta"); err != nil && v != nil && string(v) != "null" {
+	if err != nil && string(given) != "null" {
 		return false, fmt.Errorf("_meta of a result: %w", err)
 	}
 	if meta.Set(mcp.MetaServerInfo, d.serverInfo) {

@@ -46,9 +46,10 @@ const (
 	over // the last event is known, or the client is gone: nothing more is told
 )
 
-// newStream returns the stream of a request whose client takes one. call ends the request's work.
-func newStream(w http.ResponseWriter, r *http.Request, call context.CancelFunc) *stream {
-	s := &stream{out: eventWriter{w: w}, conn: r.Context(), call: call}
+// newStream returns the stream of a request whose client takes one and wants what queue takes. call
+// ends the request's work.
+func newStream(w http.ResponseWriter, r *http.Request, wanted queue, call context.CancelFunc) *stream {
+	s := &stream{out: eventWriter{w: w}, conn: r.Context(), call: call, queue: wanted}
 	s.quiet = time.AfterFunc(silence, s.comment)
 	return s
 }

@@ -9,24 +9,26 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
-// work begins the work on a request: it can be cancelled by its client, and has a deadline. done
-// ends it.
-func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) (ctx context.Context, done func()) {
-	ctx = r.Context()
+// work begins the work on a request: it can be cancelled by its client, and has a deadline. It ends
+// with [handler.rest].
+func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) context.Context {
+	ctx := r.Context()
 	if !q.modern { // in the handshake protocols a client that disconnects has not cancelled
 		ctx = context.WithoutCancel(ctx)
 	}
 	talks := h.opts.Stream && methods[q.msg.Method].talks && accepts(r.Header, eventStream)
 	ctx, q.cancel = context.WithDeadline(ctx, q.deadline)
 	if talks {
-		q.stream = newStream(w, r, q.cancel)
-		q.stream.queue = h.wants(q)
+		q.stream = newStream(w, r, h.wants(q), q.cancel)
 	}
-	leave := h.live.enter(q)
-	return ctx, func() {
-		leave()
-		q.cancel()
-	}
+	h.live.enter(q)
+	return ctx
+}
+
+// rest ends the work on a request.
+func (h *handler) rest(q *request) {
+	h.live.leave(q)
+	q.cancel()
 }
 
 // wants returns a queue for what the client wants to be told in the course of its request.
