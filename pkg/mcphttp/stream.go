@@ -50,7 +50,9 @@ const (
 // ends the request's work.
 func newStream(w http.ResponseWriter, r *http.Request, wanted queue, call context.CancelFunc) *stream {
 	s := &stream{out: eventWriter{w: w}, conn: r.Context(), call: call, queue: wanted}
+	s.mu.Lock() // which comment takes
 	s.quiet = time.AfterFunc(silence, s.comment)
+	s.mu.Unlock()
 	return s
 }
 
