@@ -18,6 +18,25 @@ func TestMenuSize(t *testing.T) {
 	}
 }
 
+// One more tool where there are resources: 66 tokens in cl100k and 69 in o200k, 4.5 bytes a token.
+func TestReadResourceSize(t *testing.T) {
+	if n := len(readResourceDefinition); n > 70*9/2 {
+		t.Errorf("read_resource has %d bytes, want <= %d", n, 70*9/2)
+	}
+	d := require.JSON[struct {
+		Name        string
+		InputSchema struct {
+			Properties           map[string]json.RawMessage
+			AdditionalProperties *bool
+		}
+		Annotations map[string]bool
+		Meta        map[string]bool `json:"_meta"`
+	}](t, readResourceDefinition)
+	if d.Name != readResource || len(d.InputSchema.Properties) != 2 || d.InputSchema.AdditionalProperties == nil || !d.Annotations["readOnlyHint"] || !d.Meta["anthropic/alwaysLoad"] {
+		t.Errorf("%s", readResourceDefinition)
+	}
+}
+
 func TestMenu(t *testing.T) {
 	type definition struct {
 		Name        string
