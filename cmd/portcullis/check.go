@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
@@ -177,7 +178,7 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 		if len(m.Always)+len(m.Some) > 0 {
 			c.printf("%s %s", c.where(m.Rule), effect(m))
 		} else if !warned[m.Rule] {
-			c.printf("warning: %s matches no tool of the catalog", c.where(m.Rule))
+			c.printf("warning: %s matches no %s of the catalog", c.where(m.Rule), listed(m.Rule))
 		}
 	}
 	for _, name := range policy.Exposed(c.cfg, tools, matches) {
@@ -198,6 +199,17 @@ func (c *checkup) where(rule string) string {
 	return c.configPath + ":" + strings.TrimSpace(place.String())
 }
 
+// listed returns what the rule at a path could match.
+func listed(rule string) string {
+	switch {
+	case strings.Contains(rule, ".disabled_prompts["):
+		return "prompt"
+	case strings.Contains(rule, ".disabled_resources["):
+		return "resource"
+	}
+	return "tool"
+}
+
 // effect returns what a rule does in the catalog.
 func effect(m policy.Match) string {
 	verb := "denies"
@@ -205,15 +217,21 @@ func effect(m policy.Match) string {
 		verb = "lets through"
 	}
 	names := make([]string, 0, len(m.Always)+len(m.Some))
+	kinds := map[tool.Kind]int{}
 	for _, id := range m.Always {
 		names = append(names, id.String())
+		kinds[id.Kind]++
 	}
 	for _, id := range m.Some {
 		names = append(names, id.String()+" (for some agents)")
+		kinds[id.Kind]++
 	}
-	n, more := len(names), ""
+	n, of, more := len(names), "", ""
+	if kinds[tool.Tool] < n {
+		of = " (" + text.Count(kinds[tool.Tool], "tool") + ", " + text.Count(kinds[tool.Prompt], "prompt") + ", " + text.Count(kinds[tool.Resource], "resource") + ")"
+	}
 	if n > shown {
 		names, more = names[:shown], fmt.Sprintf(" and %d more", n-shown)
 	}
-	return fmt.Sprintf("%s %d: %s%s", verb, n, strings.Join(names, ", "), more)
+	return fmt.Sprintf("%s %d%s: %s%s", verb, n, of, strings.Join(names, ", "), more)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -53,28 +54,41 @@ func (r *run) readTaken(ctx context.Context) error {
 	return nil
 }
 
-// firstList reports whether l's tools are approved in mode on_change, and returns the baseline to
-// store afterwards; nil: it is stored already. A second name of a server, a name that belonged to
-// another server and a server whose baseline was lost have had their first list.
-func (r *run) firstList(ctx context.Context, l *list) (first bool, due *approval.Baseline, err error) {
-	if len(l.tools) == 0 {
-		return false, nil, nil
+// kinds are those of the lists of which the first one is taken for itself.
+var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
+
+// firstLists returns the kinds whose items are approved in mode on_change, and the baselines to store
+// afterwards. A second name of a server, a name that belonged to another server and a server whose
+// baseline was lost have had their first list; an empty one is none.
+func (r *run) firstLists(ctx context.Context, l *list) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
+	has := map[approval.Kind]bool{}
+	for _, t := range l.tools {
+		has[approval.KindOf(t.Definition.Kind)] = true
 	}
-	has, err := r.hasBaseline(ctx, l.identity)
-	if err != nil {
-		return false, nil, err
+	first = map[approval.Kind]bool{}
+	for _, kind := range kinds {
+		if !has[kind] {
+			continue
+		}
+		key := approval.BaselineKey(l.identity, kind)
+		stored, err := r.hasBaseline(ctx, l.identity, kind)
+		if err != nil {
+			return nil, nil, err
+		}
+		taken := r.taken[key]
+		if r.taken[key] = true; stored {
+			continue
+		}
+		first[kind] = !taken && !r.reused(l)
+		due = append(due, approval.Baseline{Identity: l.identity, Kind: kind, URL: l.server.URL, Server: l.server.Name, At: r.began})
 	}
-	taken := r.taken[l.key]
-	if r.taken[l.key] = true; has {
-		return false, nil, nil
-	}
-	return !taken && !r.reused(l), &approval.Baseline{Identity: l.identity, Kind: approval.Tools, URL: l.server.URL, Server: l.server.Name, At: r.began}, nil
+	return first, due, nil
 }
 
-// reused reports whether l's name belonged to another server that listed tools.
+// reused reports whether l's name belonged to another server that listed something.
 func (r *run) reused(l *list) bool {
 	for _, k := range r.prev.Servers {
-		if k.Name == l.server.Name && k.Identity != l.key && r.taken[k.Identity] {
+		if k.Name == l.server.Name && k.Identity != l.key && slices.ContainsFunc(k.baselines(), func(key string) bool { return r.taken[key] }) {
 			return true
 		}
 	}
@@ -86,19 +100,30 @@ func (r *run) reused(l *list) bool {
 	return false
 }
 
+// baselines returns the keys of all first lists that the server can have had.
+func (k Known) baselines() []string {
+	hash, _, _ := strings.Cut(k.Identity, "#")
+	keys := make([]string, len(kinds))
+	for i, kind := range kinds {
+		keys[i] = hash + "#" + string(kind)
+	}
+	return keys
+}
+
 // hasBaseline reports whether the first list of a server was taken.
-func (s *Syncer) hasBaseline(ctx context.Context, identity string) (bool, error) {
-	if s.baselines[identity] {
+func (s *Syncer) hasBaseline(ctx context.Context, identity string, kind approval.Kind) (bool, error) {
+	key := approval.BaselineKey(identity, kind)
+	if s.baselines[key] {
 		return true, nil
 	}
-	_, err := s.approvals.Baseline(ctx, identity, approval.Tools)
+	_, err := s.approvals.Baseline(ctx, identity, kind)
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read baseline of %q: %w", identity, err)
 	}
-	s.baselines[identity] = true
+	s.baselines[key] = true
 	return true, nil
 }
 
@@ -207,8 +232,10 @@ func (r *run) describe(cur *Current) {
 			k.From = from[k.Name]
 		}
 		cur.Servers = append(cur.Servers, k)
-		if r.taken[k.Identity] {
-			keys[k.Identity] = true
+		for _, key := range k.baselines() {
+			if r.taken[key] {
+				keys[key] = true
+			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.taken)) {

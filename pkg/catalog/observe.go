@@ -32,14 +32,14 @@ const (
 	recordSize  = 1 << 10
 )
 
-// take notes how the server's load ended, and its tools, of which no two have one name.
+// take notes how the server's load ended, and its tools and other items, of which no two have one id.
 func (l *list) take(o outcome.Outcome) {
 	loaded := l.outcome.LoadedAt
 	if l.outcome.Status == outcome.Available { // of a version that did not keep it
 		loaded = l.outcome.CheckedAt
 	}
 	l.outcome = o
-	l.outcome.Tools = nil
+	l.outcome.Tools, l.outcome.Items = nil, nil
 	if l.outcome.LoadedAt = loaded; o.Status == outcome.Available {
 		l.outcome.LoadedAt = o.CheckedAt
 	}
@@ -48,16 +48,19 @@ func (l *list) take(o outcome.Outcome) {
 		return
 	}
 	l.loaded = true
-	for _, d := range o.Tools {
-		l.tools = append(l.tools, ToolInput{Definition: d})
+	l.tools = make([]ToolInput, 0, len(o.Tools)+len(o.Items))
+	for _, list := range [][]tool.Definition{o.Tools, o.Items} {
+		for _, d := range list {
+			l.tools = append(l.tools, ToolInput{Definition: d})
+		}
 	}
 	if n := len(l.outcome.Refused) - maxRefused; n > 0 {
 		l.outcome.Refused = append(l.outcome.Refused[:maxRefused], outcome.Refusal{Reason: fmt.Sprintf("and %d more", n)})
 	}
 }
 
-func (l *list) refuse(name, reason string) {
-	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(name), Reason: reason})
+func (l *list) refuse(id tool.ID, reason string) {
+	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(id.Name), Kind: id.Kind, Reason: reason})
 }
 
 // readApprovals reads the records of the configured servers, also under the names that they had
@@ -109,7 +112,7 @@ func (r *run) remember(held *approval.Record) {
 	r.records[held.ID()] = held
 }
 
-// An observation is a tool whose record has to be written.
+// An observation is a tool, or another item, whose record has to be written.
 type observation struct {
 	list *list
 	held *approval.Record // as it was read or written last; nil: none
@@ -134,13 +137,11 @@ func (r *run) observe(ctx context.Context) error {
 		if !l.loaded {
 			continue
 		}
-		first, baseline, err := r.firstList(ctx, l)
+		first, taken, err := r.firstLists(ctx, l)
 		if err != nil {
 			return err
 		}
-		if baseline != nil {
-			baselines = append(baselines, *baseline)
-		}
+		baselines = append(baselines, taken...)
 		due = append(due, r.observations(l, first, before[l.server.Name], maxRecorded-recorded[l.server.Name])...)
 		due = append(due, r.unlisted(l, before[l.server.Name])...)
 	}
@@ -151,15 +152,15 @@ func (r *run) observe(ctx context.Context) error {
 		if err := r.approvals.PutBaseline(ctx, b); err != nil {
 			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
 		}
-		r.baselines[b.Identity] = true
+		r.baselines[b.Key()] = true
 	}
 	return nil
 }
 
-// observations returns the tools of l whose records change, and refuses those that no store would
-// take. from is the name that the server had before, if any; room is for the records of new tools,
+// observations returns the tools, and other items, of l whose records change, and refuses those that
+// no store would take. first has the kinds of which this is the first list. from is the name that the server had before, if any; room is for the records of new tools,
 // in bytes.
-func (r *run) observations(l *list, first bool, from string, room int) (due []observation) {
+func (r *run) observations(l *list, first map[approval.Kind]bool, from string, room int) (due []observation) {
 	full := false
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		id := t.Definition.ID(l.server.Name)
@@ -169,9 +170,9 @@ func (r *run) observations(l *list, first bool, from string, room int) (due []ob
 			URL:        l.server.URL,
 			Definition: t.Definition.Raw,
 			Hash:       t.Definition.Hash,
-			Mode:       approval.Mode(l.server.Approval),
+			Mode:       approval.Mode(l.server.ApprovalOf(id.Kind)),
 			Remember:   r.from.Value.Review.Remember == "auto",
-			Baseline:   first,
+			Baseline:   first[approval.KindOf(id.Kind)],
 			From:       r.recordBefore(from, id),
 			Disabled:   disabled,
 			Blocked:    blocked,
@@ -183,13 +184,13 @@ func (r *run) observations(l *list, first bool, from string, room int) (due []ob
 			return false
 		}
 		if err := next.Check(); err != nil {
-			l.refuse(t.Definition.Name, err.Error())
+			l.refuse(id, err.Error())
 			return true
 		}
 		if held == nil {
 			if room -= len(next.Current) + recordSize; room < 0 {
 				if !full {
-					l.refuse(t.Definition.Name, "its server has listed too many different tools by now; no new one is taken")
+					l.refuse(id, "its server has listed too many different tools by now; no new one is taken")
 				}
 				full = true
 				return true
@@ -219,11 +220,16 @@ func (r *run) recordAll(ctx context.Context, due []observation) error {
 		r.remember(after)
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		c := &d.list.counts
+		fresh, changed := &c.New, &c.Changed
+		if after.Kind != tool.Tool {
+			fresh, changed = &c.NewItems, &c.ChangedItems
+		}
 		switch {
 		case before == nil:
-			d.list.counts.New++
+			*fresh++
 		case before.CurrentHash != after.CurrentHash:
-			d.list.counts.Changed++
+			*changed++
 		}
 		return nil
 	})

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // storeAgain is how old the object of an unchanged snapshot may get before it is written again, so
@@ -80,7 +82,9 @@ func (r *run) input() Input {
 	for _, l := range r.lists {
 		s := ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Tools: l.tools}
 		if kept := r.kept(l.server.Name); l.loaded {
-			l.counts.Gone = gone(kept, l.tools)
+			var unread []ToolInput
+			l.counts.Gone, l.counts.GoneItems, unread = l.compare(kept)
+			s.Tools = slices.Concat(l.tools, unread)
 		} else {
 			s.Tools = kept
 		}
@@ -102,25 +106,32 @@ func (r *run) kept(server string) []ToolInput {
 		return r.fromStore[server]
 	}
 	s, _ := r.base.Server(server)
-	tools := make([]ToolInput, s.Tools)
-	for i := range tools {
-		tools[i] = ToolInput{Definition: r.base.Tool(s.First + i).Definition}
+	tools := make([]ToolInput, 0, s.Tools+s.Items)
+	for i := range s.Numbers() {
+		tools = append(tools, ToolInput{Definition: r.base.Tool(i).Definition})
 	}
 	return tools
 }
 
-// gone counts the tools of before that are not in now.
-func gone(before, now []ToolInput) (n int) {
-	names := make(map[string]bool, len(now))
-	for _, t := range now {
-		names[t.Definition.Name] = true
+// compare counts the tools, and the other items, that l's server listed before and does not list now,
+// and returns those of lists that could not be read: they stay.
+func (l *list) compare(before []ToolInput) (gone, goneItems int, unread []ToolInput) {
+	now := make(map[tool.ID]bool, len(l.tools))
+	for _, t := range l.tools {
+		now[t.Definition.ID(l.server.Name)] = true
 	}
 	for _, t := range before {
-		if !names[t.Definition.Name] {
-			n++
+		switch {
+		case now[t.Definition.ID(l.server.Name)]:
+		case !l.outcome.Read(t.Definition):
+			unread = append(unread, t)
+		case t.Definition.Kind != tool.Tool:
+			goneItems++
+		default:
+			gone++
 		}
 	}
-	return n
+	return gone, goneItems, unread
 }
 
 func (r *run) current() Current {

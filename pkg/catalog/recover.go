@@ -128,12 +128,13 @@ func (r *run) restoredRecords() int {
 	return n
 }
 
-// fromRecords returns the definitions of every server that did not load, from the approval records.
-// A tool that a server had ceased to list may be among them: nothing tells it apart.
+// fromRecords returns the definitions of every server that did not load, or not all of its lists, from
+// the approval records. A tool that a server had ceased to list may be among them: nothing tells it
+// apart.
 func (r *run) fromRecords() map[string][]ToolInput {
 	urls := map[string]string{}
 	for _, l := range r.lists {
-		if !l.loaded {
+		if !l.loaded || len(l.outcome.Unread) > 0 {
 			urls[l.server.Name] = l.server.URL
 		}
 	}

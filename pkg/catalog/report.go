@@ -23,12 +23,15 @@ type Report struct {
 
 // Totals are the numbers of a [Report] that everybody may read.
 type Totals struct {
-	Tools      int    `json:"tools"`
-	New        int    `json:"new" doc:"tools that no record knew"`
-	Changed    int    `json:"changed" doc:"tools whose definition is not the one last seen"`
-	Snapshot   string `json:"snapshot" doc:"SHA-256 of the catalog"`
-	Stored     bool   `json:"stored" doc:"the catalog's object was written"`
-	Superseded bool   `json:"superseded" doc:"a sync that began later finished first; its catalog stays"`
+	Tools        int    `json:"tools"`
+	New          int    `json:"new" doc:"tools that no record knew"`
+	Changed      int    `json:"changed" doc:"tools whose definition is not the one last seen"`
+	Snapshot     string `json:"snapshot" doc:"SHA-256 of the catalog"`
+	Stored       bool   `json:"stored" doc:"the catalog's object was written"`
+	Items        int    `json:"items,omitempty" doc:"prompts and resources; the other numbers of them are new_items and changed_items"`
+	NewItems     int    `json:"new_items,omitempty"`
+	ChangedItems int    `json:"changed_items,omitempty"`
+	Superseded   bool   `json:"superseded" doc:"a sync that began later finished first; its catalog stays"`
 }
 
 // A ServerReport is one server's part of a [Report].
@@ -48,6 +51,12 @@ type ServerTotals struct {
 	New     int  `json:"new"`
 	Changed int  `json:"changed"`
 	Gone    int  `json:"gone"` // listed before, and not now
+
+	// The same of prompts and resources.
+	Items        int `json:"items,omitempty" doc:"prompts and resources; the other numbers of them are new_items, changed_items and gone_items"`
+	NewItems     int `json:"new_items,omitempty"`
+	ChangedItems int `json:"changed_items,omitempty"`
+	GoneItems    int `json:"gone_items,omitempty"`
 }
 
 // Missing returns the required servers that did not load.

@@ -31,10 +31,10 @@ type run struct {
 	base      *Snapshot                    // the catalog before; nil: none that can be used
 	prev      Current                      // its current.json, also if what that points to cannot be used
 	ifMatch   string                       // its ETag
-	taken     map[string]bool              // servers that had their first list, by [approval.BaselineKey]
+	taken     map[string]bool              // first lists that were taken, by [approval.BaselineKey]
 	lists     []*list                      // one each server of the config
 	records   map[tool.ID]*approval.Record // as they were read or written last
-	fromStore map[string][]ToolInput       // tools of servers that did not load, if base cannot tell them
+	fromStore map[string][]ToolInput       // tools and other items of servers that did not load, or not all of them, if base cannot tell them
 	report    Report
 
 	mu sync.Mutex // guards records and the counts of lists while records are read or written
@@ -44,9 +44,9 @@ type run struct {
 type list struct {
 	server        config.Server
 	identity, key string          // [approval.Identity] and, of its tools, [approval.BaselineKey]
-	outcome       outcome.Outcome // without Tools; of this run or, if the server was not asked, of an earlier one
-	loaded        bool            // tools is what the server says now
-	tools         []ToolInput     // without records
+	outcome       outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
+	loaded        bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
+	tools         []ToolInput     // and other items; without records
 	counts        ServerReport    // New, Changed and Gone
 }
 
@@ -146,14 +146,16 @@ func (r *run) finish(ctx context.Context, err error) {
 		c.Name, c.Enabled, c.Required, c.Outcome, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, !l.loaded
 		if r.snap != nil {
 			s, _ := r.snap.Server(c.Name)
-			c.Tools = s.Tools
+			c.Tools, c.Items = s.Tools, s.Items
 		}
 		rep.Servers = append(rep.Servers, c)
 		rep.New += c.New
 		rep.Changed += c.Changed
+		rep.NewItems += c.NewItems
+		rep.ChangedItems += c.ChangedItems
 	}
 	if r.snap != nil {
-		rep.Tools, rep.Snapshot, rep.Size = r.snap.Len(), r.snap.sha256, len(r.snap.blob)
+		rep.Tools, rep.Items, rep.Snapshot, rep.Size = r.snap.Len(), r.snap.Items()-r.snap.Len(), r.snap.sha256, len(r.snap.blob)
 	}
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))
@@ -162,6 +164,7 @@ func (r *run) finish(ctx context.Context, err error) {
 	}
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",
 		slog.Int("servers", len(rep.Servers)), slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
+		slog.Int("items", rep.Items), slog.Int("new_items", rep.NewItems), slog.Int("changed_items", rep.ChangedItems),
 		slog.Bool("stored", rep.Stored), slog.Bool("superseded", rep.Superseded),
 		slog.String("snapshot", rep.Snapshot), slog.Duration("duration", rep.Duration))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// A Loader asks servers for their tools; *upstream.Client is one.
+// A Loader asks servers for their tools and other items; *upstream.Client is one.
 type Loader interface {
 	// LoadAll asks every target and returns one outcome each, in their order.
 	// each is called as each ends, one call at a time.
@@ -61,7 +61,7 @@ type Syncer struct {
 	built     string    // SHA-256 of the catalog that this process built last
 	from      object.Source[config.Config]
 	rules     object.Source[policy.Policy]
-	baselines map[string]bool // identities of servers whose list was taken
+	baselines map[string]bool // [approval.BaselineKey] of lists that were taken
 }
 
 // A result is that of a run whose caller did not go away.

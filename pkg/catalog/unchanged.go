@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // unchanged reports whether a catalog built now would equal the last one: the same servers with the
@@ -16,20 +18,48 @@ func (r *run) unchanged() bool {
 	}
 	for i, l := range r.lists { // both are by name
 		s := r.base.servers[i]
-		if s.Name != l.server.Name || s.Enabled != l.server.Enabled || l.loaded && s.Tools != len(l.tools) {
+		if s.Name != l.server.Name || s.Enabled != l.server.Enabled || l.loaded && s.Tools+s.Items != len(l.tools)+r.unread(l, s) {
 			return false
 		}
-		for n := s.First; n < s.First+s.Tools; n++ {
+		for n := range s.Numbers() {
 			if !r.base.recorded(n, r.records[r.base.ID(n)]) {
 				return false
 			}
 		}
 		for _, t := range l.tools {
 			n, ok := r.base.Find(t.Definition.ID(s.Name))
-			if !ok || r.base.string(r.base.row(n)[atHash:]) != string(t.Definition.Hash) {
+			if !ok || !r.base.same(n, t.Definition) {
 				return false
 			}
 		}
+	}
+	return true
+}
+
+// unread returns how many items of s the catalog has from lists of l that could not be read.
+func (r *run) unread(l *list, s Server) (n int) {
+	if len(l.outcome.Unread) == 0 {
+		return 0
+	}
+	for i := range s.Numbers() {
+		if !l.outcome.Read(r.base.Tool(i).Definition) {
+			n++
+		}
+	}
+	return n
+}
+
+// same reports whether d is the definition of item i, whatever its spelling. Of a resource the hash
+// does not cover all that clients read: its size and when it was modified count here as well.
+func (s *Snapshot) same(i int, d tool.Definition) bool {
+	row := s.row(i)
+	if s.string(row[atHash:]) != string(d.Hash) {
+		return false
+	}
+	if held := s.bytes(row[atRaw:]); d.Kind == tool.Resource && !bytes.Equal(held, d.Raw) {
+		before, err := tool.Canonical(held)
+		now, bad := tool.Canonical(d.Raw)
+		return err == nil && bad == nil && bytes.Equal(before, now)
 	}
 	return true
 }

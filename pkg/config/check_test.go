@@ -62,7 +62,7 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 		{"bad globs", withServer(`"enabled_tools": ["", "get file"], "disabled_tools": ["s:delete_*", "[a-z]"], "annotations": {"a?": {}}`), []string{
 			`mcpServers.s.enabled_tools[0]: "" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 			`mcpServers.s.enabled_tools[1]: "get file" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
-			`mcpServers.s.disabled_tools[0]: "s:delete_*" names a server; here stand bare tool names, as globs`,
+			`mcpServers.s.disabled_tools[0]: "s:delete_*" names a server; here stand bare names, as globs`,
 			`mcpServers.s.disabled_tools[1]: "[a-z]" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 			`mcpServers.s.annotations["a?"]: "a?" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
 		}},
@@ -137,13 +137,16 @@ func TestParseRefusesBadNames(t *testing.T) {
 			`mcpServers.b_: clashes with the server "b": in direct mode tools are named server__tool`,
 		}},
 
-		{"toolsets", withServers(`, "toolsets": {"bad name": ["fs:a"], "FS": ["fs:a"], "t": ["fs:*", "a", "fs:", "x:y", "fs:a*"], "T": []}`, "fs"), []string{
+		{"toolsets", withServers(`, "toolsets": {"bad name": ["fs:a"], "FS": ["fs:a"], "t": ["fs:*", "a", "fs:", "x:y", "fs:a*", "fs:prompt:", "fs:prompt:a b", "fs:prompt:a*", "fs:resource:a b", "fs:resource:a://{b}*"], "T": []}`, "fs"), []string{
 			`toolsets["bad name"]: the name of a toolset is 1 to 128 of A-Z a-z 0-9 _ . -`,
 			`toolsets.FS: clashes with the server of that name, which is a toolset already`,
-			`toolsets.t[1]: "a" is neither server:tool nor server:*`,
-			`toolsets.t[2]: "fs:" is neither server:tool nor server:*`,
+			`toolsets.t[1]: "a" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
+			`toolsets.t[2]: "fs:" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
 			`toolsets.t[3]: "x:y" names a server that is not in mcpServers`,
-			`toolsets.t[4]: "fs:a*" is neither server:tool nor server:*`,
+			`toolsets.t[4]: "fs:a*" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
+			`toolsets.t[5]: "fs:prompt:" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
+			`toolsets.t[6]: "fs:prompt:a b" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
+			`toolsets.t[8]: "fs:resource:a b" is none of server:tool, server:*, server:prompt:name and server:resource:uri`,
 			`toolsets.T: clashes with another toolset: names fold case`,
 		}},
 		{"tools", withServers(`, "tools": {"toolsets": ["ALL", "fs", "nope", "zap", "default"], "enabled": ["a", "fs:a", "fs:*", "x:y"], "disabled": ["*", "fs:a*", "", "x:z"]}`, "fs"), []string{
@@ -151,10 +154,17 @@ func TestParseRefusesBadNames(t *testing.T) {
 			`tools.toolsets[3]: Unknown toolset: zap`,
 			`tools.toolsets[4]: Unknown toolset: default`,
 			`tools.enabled[3]: Unknown enabled tool: x:y: there is no such server`,
-			`tools.disabled[0]: "*" is neither server:tool, server:* nor the bare name of a tool`,
-			`tools.disabled[1]: "fs:a*" is neither server:tool, server:* nor the bare name of a tool`,
-			`tools.disabled[2]: "" is neither server:tool, server:* nor the bare name of a tool`,
+			`tools.disabled[0]: "*" is none of server:tool, server:*, server:prompt:name, server:resource:uri and the bare name of a tool`,
+			`tools.disabled[1]: "fs:a*" is none of server:tool, server:*, server:prompt:name, server:resource:uri and the bare name of a tool`,
+			`tools.disabled[2]: "" is none of server:tool, server:*, server:prompt:name, server:resource:uri and the bare name of a tool`,
 			`tools.disabled[3]: Unknown disabled tool: x:z: there is no such server`,
+		}},
+		{"prompts and resources", withServer(`"resources": "never", "disabled_prompts": ["a:b", "a b", "c*"], "disabled_resources": ["", "a b", "a://*"], "unlisted_resources": false`), []string{
+			`mcpServers.s.resources: "never" is not one of on_change, manual, off`,
+			`mcpServers.s.disabled_prompts[0]: "a:b" names a server; here stand bare names, as globs`,
+			`mcpServers.s.disabled_prompts[1]: "a b" is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *`,
+			`mcpServers.s.disabled_resources[0]: "" is not a glob over URIs: 1 to 2048 bytes without white space; write %20 for a blank`,
+			`mcpServers.s.disabled_resources[1]: "a b" is not a glob over URIs: 1 to 2048 bytes without white space; write %20 for a blank`,
 		}},
 		{"nothing offered", withServers(`, "tools": {"toolsets": []}`, "fs"), []string{"tools: No tools left: toolsets is empty and so is enabled"}},
 	} {

@@ -19,7 +19,7 @@ const Key = "config/mcp_config.json"
 // It is immutable.
 type Config struct {
 	Servers  []Server            // by name
-	Toolsets map[string][]string // lower-case name → patterns "server:tool" or "server:*"
+	Toolsets map[string][]string // lower-case name → patterns "server:tool", "server:*", "server:prompt:glob" or "server:resource:glob"
 	Tools    Tools
 	Review   Review
 	Gateway  Gateway
@@ -48,10 +48,10 @@ type Server struct {
 	Annotations   []Override    // in the file's order; a later one wins
 
 	// Of prompts and resources.
-	Resources         string   // as Approval, which is the default
+	Resources         string   // as Approval; "": what that says
 	DisabledPrompts   []string // globs over names
-	DisabledResources []string // globs over URIs
-	UnlistedResources bool     // what no list names can be read where the server is asked alone
+	DisabledResources []string // globs over URIs and URI templates
+	UnlistedResources bool     // at the server's own endpoint what it never listed can be read
 }
 
 // An Override sets annotations of the tools whose bare name matches Glob.
@@ -64,7 +64,7 @@ type Override struct {
 // and tools are offered at all, and which are denied.
 type Tools struct {
 	Toolsets []string // default ["all"]; an explicit [] is none
-	Enabled  []string // "server:tool", "server:*" or a bare name
+	Enabled  []string // as those of a toolset, or a tool's bare name
 	Disabled []string
 	ReadOnly bool
 }

@@ -8,7 +8,7 @@ package config
 type file struct {
 	Schema   string                 `json:"$schema,omitempty" jsonschema_description:"The JSON Schema of this file, for editors. The gateway does not read it."`
 	Servers  map[string]*fileServer `json:"mcpServers" jsonschema_description:"The upstream MCP servers by name. A name is 1 to 128 of A-Z a-z 0-9 _ . - and is also a toolset."`
-	Toolsets map[string][]string    `json:"toolsets,omitempty" jsonschema_description:"Named groups of tools: each a list of server:tool or server:*. Names fold case and may not be a server's name."`
+	Toolsets map[string][]string    `json:"toolsets,omitempty" jsonschema_description:"Named groups: each a list of server:tool or server:* (tools), server:prompt:name and server:resource:uri, the last two also as globs. Names fold case and may not be a server's name."`
 	Tools    *fileTools             `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
 	Review   *fileReview            `json:"review,omitempty" jsonschema_description:"What counts beside people's decisions of now."`
 	Gateway  *fileGateway           `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
@@ -16,27 +16,31 @@ type file struct {
 
 // A fileServer is one member of mcpServers.
 type fileServer struct {
-	Type          *string              `json:"type,omitempty" jsonschema:"enum=http,enum=streamable-http,enum=sse,enum=stdio" jsonschema_description:"The transport, as client configs name it: http or streamable-http of a server with a url, where sse is taken for them, stdio of one with a command."`
-	Transport     *string              `json:"transport,omitempty" jsonschema_description:"The same as type, as some programs name it."`
-	TransportType *string              `json:"transportType,omitempty" jsonschema_description:"The same as type, as some programs name it."`
-	URL           *string              `json:"url,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
-	Command       *string              `json:"command,omitempty" jsonschema:"minLength=1" jsonschema_description:"The program that is the server, in the place of a url. It is started by portcullis serve --allow-commands alone, never on AWS."`
-	Args          []string             `json:"args,omitempty" jsonschema_description:"Its arguments. They reach it as they are: nothing is replaced."`
-	Env           map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment beside PATH, HOME, LANG and TMPDIR, which is all that it has of the gateway's. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
-	Cwd           *string              `json:"cwd,omitempty" jsonschema_description:"Its working directory; without it that of the gateway."`
-	Headers       map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
-	Enabled       *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the server is not asked, and its tools are shown as server_disabled."`
-	Disabled      *bool                `json:"disabled,omitempty" jsonschema_description:"The opposite of enabled, as some programs write it."`
-	EnabledTools  []string             `json:"enabled_tools,omitempty" jsonschema_description:"Only these tools are callable, as globs over names without the server; empty: all."`
-	DisabledTools []string             `json:"disabled_tools,omitempty" jsonschema_description:"These tools are denied, as globs over names without the server."`
-	Approval      *string              `json:"approval,omitempty" jsonschema:"enum=manual,enum=on_change,enum=off,default=on_change" jsonschema_description:"manual: every tool waits for a person. on_change: the first list is the baseline, changes wait. off: nothing waits."`
-	Timeout       *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms, 20s or 5m; at most 10m, and at most 20s where the gateway cannot stream its answers."`
-	Required      *bool                `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a sync in which this server did not load fails, and the old catalog stays."`
-	BehindProxy   *string              `json:"behind_proxy,omitempty" jsonschema:"enum=envoy" jsonschema_description:"The proxy in front of the server, whose headers then tell an authorization outage from a denial."`
-	Session       *string              `json:"session,omitempty" jsonschema:"enum=agent,enum=shared,default=agent" jsonschema_description:"Where the server keeps sessions: agent: each agent has one of its own. shared: all agents have one together, and each meets what the others left there."`
-	Protocol      *string              `json:"protocol,omitempty" jsonschema:"enum=auto,enum=2025-11-25,default=auto" jsonschema_description:"auto: the newest protocol that the server speaks. 2025-11-25: a protocol with a handshake, that one or older, also if the server speaks a newer one."`
-	Elicitation   *string              `json:"elicitation,omitempty" jsonschema:"enum=relay,enum=replay,enum=off,default=relay" jsonschema_description:"What the server may ask the client while a tool runs: relay: what the gateway can pass on. replay: also where no call can be held open; a tool that is read-only or idempotent is then called again with the answer. off: nothing."`
-	Annotations   map[string]fileHints `json:"annotations,omitempty" jsonschema_description:"Hints that replace the server's own, by glob over names without the server. Every match applies, a later one wins."`
+	Type              *string              `json:"type,omitempty" jsonschema:"enum=http,enum=streamable-http,enum=sse,enum=stdio" jsonschema_description:"The transport, as client configs name it: http or streamable-http of a server with a url, where sse is taken for them, stdio of one with a command."`
+	Transport         *string              `json:"transport,omitempty" jsonschema_description:"The same as type, as some programs name it."`
+	TransportType     *string              `json:"transportType,omitempty" jsonschema_description:"The same as type, as some programs name it."`
+	URL               *string              `json:"url,omitempty" jsonschema:"pattern=^https?://" jsonschema_description:"The server's MCP endpoint: http or https, without user and password."`
+	Command           *string              `json:"command,omitempty" jsonschema:"minLength=1" jsonschema_description:"The program that is the server, in the place of a url. It is started by portcullis serve --allow-commands alone, never on AWS."`
+	Args              []string             `json:"args,omitempty" jsonschema_description:"Its arguments. They reach it as they are: nothing is replaced."`
+	Env               map[string]string    `json:"env,omitempty" jsonschema_description:"Its environment beside PATH, HOME, LANG and TMPDIR, which is all that it has of the gateway's. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	Cwd               *string              `json:"cwd,omitempty" jsonschema_description:"Its working directory; without it that of the gateway."`
+	Headers           map[string]string    `json:"headers,omitempty" jsonschema_description:"HTTP headers of each request to the server. A value may hold ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}."`
+	Enabled           *bool                `json:"enabled,omitempty" jsonschema:"default=true" jsonschema_description:"false: the server is not asked, and its tools are shown as server_disabled."`
+	Disabled          *bool                `json:"disabled,omitempty" jsonschema_description:"The opposite of enabled, as some programs write it."`
+	EnabledTools      []string             `json:"enabled_tools,omitempty" jsonschema_description:"Only these tools are callable, as globs over names without the server; empty: all."`
+	DisabledTools     []string             `json:"disabled_tools,omitempty" jsonschema_description:"These tools are denied, as globs over names without the server."`
+	Approval          *string              `json:"approval,omitempty" jsonschema:"enum=manual,enum=on_change,enum=off,default=on_change" jsonschema_description:"manual: every tool waits for a person. on_change: the first list is the baseline, changes wait. off: nothing waits."`
+	Resources         *string              `json:"resources,omitempty" jsonschema:"enum=manual,enum=on_change,enum=off" jsonschema_description:"What approval says, of prompts and resources; if it is missing, approval counts for them too."`
+	DisabledPrompts   []string             `json:"disabled_prompts,omitempty" jsonschema_description:"These prompts are denied, as globs over names without the server."`
+	DisabledResources []string             `json:"disabled_resources,omitempty" jsonschema_description:"These resources and templates are denied, as globs over URIs and URI templates."`
+	UnlistedResources *bool                `json:"unlisted_resources,omitempty" jsonschema:"default=false" jsonschema_description:"true: at the server's own endpoint, /mcp/x/{server}, URIs can be read that the server never listed, such as links in its results."`
+	Timeout           *string              `json:"timeout,omitempty" jsonschema:"default=20s" jsonschema_description:"The longest that one call may take, as a duration such as 1500ms, 20s or 5m; at most 10m, and at most 20s where the gateway cannot stream its answers."`
+	Required          *bool                `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a sync in which this server did not load fails, and the old catalog stays."`
+	BehindProxy       *string              `json:"behind_proxy,omitempty" jsonschema:"enum=envoy" jsonschema_description:"The proxy in front of the server, whose headers then tell an authorization outage from a denial."`
+	Session           *string              `json:"session,omitempty" jsonschema:"enum=agent,enum=shared,default=agent" jsonschema_description:"Where the server keeps sessions: agent: each agent has one of its own. shared: all agents have one together, and each meets what the others left there."`
+	Protocol          *string              `json:"protocol,omitempty" jsonschema:"enum=auto,enum=2025-11-25,default=auto" jsonschema_description:"auto: the newest protocol that the server speaks. 2025-11-25: a protocol with a handshake, that one or older, also if the server speaks a newer one."`
+	Elicitation       *string              `json:"elicitation,omitempty" jsonschema:"enum=relay,enum=replay,enum=off,default=relay" jsonschema_description:"What the server may ask the client while a tool runs: relay: what the gateway can pass on. replay: also where no call can be held open; a tool that is read-only or idempotent is then called again with the answer. off: nothing."`
+	Annotations       map[string]fileHints `json:"annotations,omitempty" jsonschema_description:"Hints that replace the server's own, by glob over names without the server. Every match applies, a later one wins."`
 }
 
 // fileHints are the annotations that an operator may set.
@@ -51,8 +55,8 @@ type fileHints struct {
 // fileTools is the member tools.
 type fileTools struct {
 	Toolsets []string `json:"toolsets,omitempty" jsonschema:"default=all" jsonschema_description:"The toolsets that are offered: all, a toolset's name or a server's name; [] is none."`
-	Enabled  []string `json:"enabled,omitempty" jsonschema_description:"Tools that are offered besides: server:tool, server:* or a name that only one server has."`
-	Disabled []string `json:"disabled,omitempty" jsonschema_description:"Tools that are denied: server:tool, server:* or a name, which then is denied on every server."`
+	Enabled  []string `json:"enabled,omitempty" jsonschema_description:"Tools that are offered besides: server:tool, server:* or a name that only one server has; also server:prompt:name and server:resource:uri, both also as globs."`
+	Disabled []string `json:"disabled,omitempty" jsonschema_description:"Tools that are denied: server:tool, server:* or a name, which then is denied on every server; also server:prompt:name and server:resource:uri, both also as globs."`
 	ReadOnly *bool    `json:"read_only,omitempty" jsonschema:"default=false" jsonschema_description:"true: only tools that are read-only are offered."`
 }
 

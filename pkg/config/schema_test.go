@@ -28,6 +28,12 @@ func schema() []byte {
 	return append(b, '\n')
 }
 
+// What stands for URIs, and what names something of a server.
+const (
+	uriPattern = `\S+`
+	idPattern  = `[A-Za-z0-9_.-]{1,128}:([A-Za-z0-9_.-]{1,128}|\*|prompt:[A-Za-z0-9_.*-]{1,128}|resource:` + uriPattern + `)`
+)
+
 // JSONSchemaExtend states what the file's maps take as names.
 func (file) JSONSchemaExtend(s *jsonschema.Schema) {
 	names := &jsonschema.Schema{Pattern: `^[A-Za-z0-9_.-]{1,128}$`}
@@ -37,14 +43,17 @@ func (file) JSONSchemaExtend(s *jsonschema.Schema) {
 		}
 	}
 	if p, ok := s.Properties.Get("toolsets"); ok {
-		p.AdditionalProperties.Items.Pattern = `^[A-Za-z0-9_.-]{1,128}:([A-Za-z0-9_.-]{1,128}|\*)$`
+		p.AdditionalProperties.Items.Pattern = "^" + idPattern + "$"
 	}
 }
 
 // JSONSchemaExtend states what a glob is.
 func (fileServer) JSONSchemaExtend(s *jsonschema.Schema) {
 	const glob = `^[A-Za-z0-9_.*-]{1,128}$`
-	for _, key := range []string{"enabled_tools", "disabled_tools"} {
+	if p, ok := s.Properties.Get("disabled_resources"); ok {
+		p.Items.Pattern = "^" + uriPattern + "$"
+	}
+	for _, key := range []string{"enabled_tools", "disabled_tools", "disabled_prompts"} {
 		if p, ok := s.Properties.Get(key); ok {
 			p.Items.Pattern = glob
 		}
@@ -59,7 +68,7 @@ func (fileServer) JSONSchemaExtend(s *jsonschema.Schema) {
 func (fileTools) JSONSchemaExtend(s *jsonschema.Schema) {
 	for _, key := range []string{"enabled", "disabled"} {
 		if p, ok := s.Properties.Get(key); ok {
-			p.Items.Pattern = `^([A-Za-z0-9_.-]{1,128}:)?[A-Za-z0-9_.-]{1,128}$|^[A-Za-z0-9_.-]{1,128}:\*$`
+			p.Items.Pattern = "^" + idPattern + "$|^[A-Za-z0-9_.-]{1,128}$"
 		}
 	}
 }

@@ -38,6 +38,11 @@ func (c *checker) server(name string, f *fileServer, n *node, path string) Serve
 		Protocol:      c.oneOf(f.Protocol, n, path, "protocol", "auto", mcp.VersionLegacy),
 		Elicitation:   c.oneOf(f.Elicitation, n, path, "elicitation", "relay", "replay", "off"),
 		Annotations:   c.overrides(f.Annotations, n.member("annotations"), path+".annotations"),
+
+		Resources:         c.oneOf(f.Resources, n, path, "resources", "", "on_change", "manual", "off"),
+		DisabledPrompts:   c.globs(f.DisabledPrompts, n, path, "disabled_prompts"),
+		DisabledResources: c.uriGlobs(f.DisabledResources, n, path, "disabled_resources"),
+		UnlistedResources: f.UnlistedResources != nil && *f.UnlistedResources,
 	}
 	s.Headers = c.headers(n.member("headers"), path+".headers")
 	c.transport(f, n, path)
@@ -144,7 +149,7 @@ func (c *checker) oneOf(text *string, n *node, path, key, standard string, other
 	return *text
 }
 
-// globs checks a list of globs over bare tool names.
+// globs checks a list of globs over bare names of tools or prompts.
 func (c *checker) globs(list []string, n *node, path, key string) []string {
 	at := n.member(key)
 	for i, glob := range list {
@@ -153,9 +158,20 @@ func (c *checker) globs(list []string, n *node, path, key string) []string {
 	return list
 }
 
+// uriGlobs checks a list of globs over URIs.
+func (c *checker) uriGlobs(list []string, n *node, path, key string) []string {
+	at := n.member(key)
+	for i, glob := range list {
+		if err := tool.ValidURI(glob); err != nil {
+			c.fault(at.elems[i], index(path+"."+key, i), "%q is not a glob over URIs: 1 to %d bytes without white space; write %%20 for a blank", clip(glob), tool.MaxURI)
+		}
+	}
+	return list
+}
+
 func (c *checker) glob(glob string, at *node, path string) {
 	if strings.Contains(glob, ":") {
-		c.fault(at, path, "%q names a server; here stand bare tool names, as globs", clip(glob))
+		c.fault(at, path, "%q names a server; here stand bare names, as globs", clip(glob))
 	} else if tool.ValidGlob(glob) != nil {
 		c.fault(at, path, "%q is not a glob: 1 to 128 of A-Z a-z 0-9 _ . - and *", clip(glob))
 	}

@@ -31,10 +31,22 @@ func (c *checker) toolsets(cfg *Config, sets map[string][]string, n *node, serve
 func (c *checker) toolsetEntry(pattern string, at *node, path string, servers names) {
 	id, err := tool.ParseID(pattern)
 	switch {
-	case err != nil || id.Name != "*" && tool.ValidName(id.Name) != nil:
-		c.fault(at, path, "%q is neither server:tool nor server:*", clip(pattern))
+	case err != nil || !validEntry(id):
+		c.fault(at, path, "%q is none of server:tool, server:*, server:prompt:name and server:resource:uri", clip(pattern))
 	case !servers.has(id.Server):
 		c.fault(at, path, "%q names a server that is not in mcpServers", clip(pattern))
+	}
+}
+
+// validEntry reports whether a list can have the entry. Globs stand for prompts and resources alone.
+func validEntry(id tool.ID) bool {
+	switch id.Kind {
+	case tool.Tool:
+		return id.IsGlob() || tool.ValidName(id.Name) == nil
+	case tool.Prompt:
+		return tool.ValidGlob(id.Name) == nil
+	default:
+		return tool.ValidURI(id.Name) == nil
 	}
 }
 
@@ -62,15 +74,15 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
 	c.toolEntries(f.Disabled, n.member("disabled"), "disabled", servers)
 }
 
-// toolEntries checks a list of server:tool, server:* and bare names.
+// toolEntries checks a list of entries of toolsets and bare names.
 func (c *checker) toolEntries(list []string, n *node, key string, servers names) {
 	for i, entry := range list {
 		at, path := n.elems[i], index(JoinPath("tools", key), i)
 		id, err := tool.ParseID(entry)
 		switch {
 		case err != nil && tool.ValidName(entry) == nil: // a bare name
-		case err != nil, id.Name != "*" && tool.ValidName(id.Name) != nil:
-			c.fault(at, path, "%q is neither server:tool, server:* nor the bare name of a tool", clip(entry))
+		case err != nil, !validEntry(id):
+			c.fault(at, path, "%q is none of server:tool, server:*, server:prompt:name, server:resource:uri and the bare name of a tool", clip(entry))
 		case !servers.has(id.Server):
 			c.fault(at, path, "Unknown %s tool: %s: there is no such server", key, clip(entry))
 		}

@@ -6,6 +6,7 @@
 package outcome
 
 import (
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -24,12 +25,15 @@ const (
 	Denied    Status = "denied"    // we may not: retrying will not help
 )
 
-// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools.
+// An Outcome is how a load or a call of one server ended. The catalog stores it without Tools and
+// Items.
 type Outcome struct {
 	ServerID   string            `json:"server"`
 	Status     Status            `json:"status"`
 	Tools      []tool.Definition `json:"-"`
-	Refused    []Refusal         `json:"refused,omitempty"` // tools of an available server that were not taken, 100 at most
+	Items      []tool.Definition `json:"-"`                 // prompts, resources and templates of resources
+	Unread     []Unread          `json:"unread,omitempty"`  // lists of an available server that could not be read
+	Refused    []Refusal         `json:"refused,omitempty"` // what an available server lists and was not taken, 100 at most
 	Error      string            `json:"error,omitempty"`   // for the log and the admin API: redacted, never for an agent
 	Attempts   int               `json:"attempts"`          // 0 for a config fault: nothing was sent
 	Reason     string            `json:"reason,omitempty"`  // stable code, one of [Reasons]
@@ -65,10 +69,43 @@ func (s Status) TTL() time.Duration {
 	return 0
 }
 
-// A Refusal is a listed tool that the gateway does not take, and why.
+// A Refusal is a listed tool, or another item, that the gateway does not take, and why.
 type Refusal struct {
-	Name   string `json:"name"` // quoted and cut to 100 characters
-	Reason string `json:"reason"`
+	Name   string    `json:"name"`           // or URI; quoted and cut to 100 characters
+	Kind   tool.Kind `json:"kind,omitempty"` // "": a tool
+	Reason string    `json:"reason"`
+}
+
+// The lists that a server may have beside that of its tools.
+const (
+	ListPrompts   = "prompts"
+	ListResources = "resources"
+	ListTemplates = "templates"
+)
+
+// An Unread is a list that could not be read, though the server is available. What was in it the
+// last time is still known.
+type Unread struct {
+	List   string `json:"list"`            // [ListPrompts], [ListResources] or [ListTemplates]
+	Reason string `json:"reason"`          // one of [Reasons]
+	Error  string `json:"error,omitempty"` // as that of an [Outcome]
+}
+
+// Read reports whether the list was read in which the server lists what d defines.
+func (o Outcome) Read(d tool.Definition) bool {
+	if o.Status != Available {
+		return false
+	}
+	list := ""
+	switch {
+	case d.Kind == tool.Prompt:
+		list = ListPrompts
+	case d.Kind == tool.Resource && d.Template:
+		list = ListTemplates
+	case d.Kind == tool.Resource:
+		list = ListResources
+	}
+	return !slices.ContainsFunc(o.Unread, func(u Unread) bool { return u.List == list })
 }
 
 // A Memory is what a handshake found out about a server, so that the next one, in whichever

@@ -63,7 +63,7 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 	claims := claimsOf(policy, c.schema.Entities[agentType].Shape)
 	types, problems := c.claimTypes(policy, claims)
 	for _, problem := range problems {
-		if len(problems) > 1 && strings.HasPrefix(problem, "unable to find an applicable action") {
+		if len(problems) > 1 && isEcho(problem) {
 			continue // an echo of the other problem
 		}
 		if strings.HasPrefix(problem, "unrecognized action") {
@@ -148,14 +148,17 @@ func (l *literals) node(n ast.IsNode) {
 }
 
 func (l *literals) entity(uid cedar.EntityUID) {
-	if _, err := tool.ParseID(string(uid.ID)); uid.Type == toolType && err != nil {
-		l.fault(string(uid.ID), "a tool is written Tool::\"server:tool\", not Tool::%q", uid.ID)
+	id, err := tool.ParseID(string(uid.ID))
+	for kind, form := range map[tool.Kind]string{tool.Tool: "tool", tool.Prompt: "prompt:name", tool.Resource: "resource:uri"} {
+		if t, _ := typeOf(kind); uid.Type == t && (err != nil || id.Kind != kind) {
+			l.fault(string(uid.ID), "a %v is written %s::\"server:%s\", not %s::%q", kind, t, form, t, uid.ID)
+		}
 	}
 }
 
 func (l *literals) kind(t cedar.EntityType) {
 	if _, ok := l.c.schema.Entities[t]; !ok {
-		l.fault(string(t), "there is no entity type %s, only Agent and Tool", t)
+		l.fault(string(t), "there is no entity type %s, only Agent, Tool, Prompt and Resource", t)
 	}
 }
 

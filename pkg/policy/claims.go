@@ -2,6 +2,7 @@ package policy
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // claimTypes returns types of the claims with which the policy is valid, or what is wrong with it.
@@ -32,23 +35,88 @@ func (c *checker) claimTypes(policy *ast.Policy, claims [][]string) (types []res
 }
 
 // validate runs Cedar's validator with the claims added to the schema. It
-// returns what is wrong.
+// returns what is wrong: for the tools, prompts or resources that the rule can be about.
+//
+// A condition such as resource == Tool::"a:b" is wrong of a prompt, by the types, and false when the
+// rule is evaluated. So that a rule about tools need not say so in its scope, it has to be right for one
+// of the three only in what it compares.
 func (c *checker) validate(policy *ast.Policy, claims [][]string, types []resolved.IsType, optional bool) []string {
-	s := *c.schema
-	agent := s.Entities[agentType]
+	agent := c.schema.Entities[agentType]
 	agent.Shape = maps.Clone(agent.Shape)
 	for i, claim := range claims {
 		declare(agent.Shape, claim, types[i], optional)
 	}
-	s.Entities = maps.Clone(s.Entities)
-	s.Entities[agentType] = agent
-	err := validate.New(&s).Policy("", policy)
+	entities := maps.Clone(c.schema.Entities)
+	entities[agentType] = agent
+	var problems, compared, unmet []string
+	seen := map[string]bool{}
+	met, fits := false, false
+	for _, kind := range kinds {
+		s := *c.schema
+		s.Entities, s.Actions = entities, c.actionsOn(kind)
+		found := problemsOf(validate.New(&s).Policy("", policy))
+		if slices.ContainsFunc(found, isEcho) {
+			unmet = append(unmet, found...)
+			continue
+		}
+		met = true
+		before := len(compared)
+		for _, problem := range found {
+			switch same := anyKind(problem); {
+			case incompatible.MatchString(problem):
+				compared = append(compared, problem)
+			case !seen[same]:
+				seen[same] = true
+				problems = append(problems, problem)
+			}
+		}
+		fits = fits || len(compared) == before
+	}
+	switch {
+	case !met:
+		problems = unmet
+	case !fits:
+		problems = append(problems, compared...)
+	}
+	slices.Sort(problems)
+	return slices.Compact(problems)
+}
+
+var (
+	kinds = []tool.Kind{tool.Tool, tool.Prompt, tool.Resource}
+
+	// incompatible is how the validator says that entities of two types are compared.
+	incompatible = regexp.MustCompile("^the types (Tool|Prompt|Resource) and (Tool|Prompt|Resource) are not compatible$")
+)
+
+// isEcho reports whether a problem says no more than that no action is left.
+func isEcho(problem string) bool {
+	return strings.HasPrefix(problem, "unable to find an applicable action")
+}
+
+// anyKind returns a problem in the words of that about a tool.
+func anyKind(problem string) string {
+	return strings.NewReplacer("`Prompt`", "`Tool`", "`Resource`", "`Tool`", `"get"`, `"call"`, `"read"`, `"call"`).Replace(problem)
+}
+
+// actionsOn returns the actions of which only the one on items of the kind applies to anything.
+func (c *checker) actionsOn(kind tool.Kind) map[cedar.EntityUID]resolved.Action {
+	_, only := typeOf(kind)
+	actions := maps.Clone(c.schema.Actions)
+	for uid, action := range actions {
+		if uid != only {
+			action.AppliesTo = nil
+			actions[uid] = action
+		}
+	}
+	return actions
+}
+
+func problemsOf(err error) []string {
 	if err == nil {
 		return nil
 	}
-	problems := strings.Split(err.Error(), "\n")
-	slices.Sort(problems)
-	return slices.Compact(problems)
+	return strings.Split(err.Error(), "\n")
 }
 
 // declare adds the attribute at path, with the records that it is in.

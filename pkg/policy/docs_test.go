@@ -13,8 +13,8 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```cedar\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
-	if len(blocks) != 12 {
-		t.Errorf("docs/policy.md has %d Cedar blocks, want 2 and the ten policies", len(blocks))
+	if len(blocks) != 13 {
+		t.Errorf("docs/policy.md has %d Cedar blocks, want 3 and the ten policies", len(blocks))
 	}
 	for _, b := range blocks {
 		if _, err := Parse([]byte(b[1])); err != nil {

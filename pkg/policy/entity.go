@@ -10,17 +10,31 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// The entity types of schema.cedarschema, and its one action.
+// The entity types of schema.cedarschema.
 const (
-	agentType  = cedar.EntityType("Agent")
-	toolType   = cedar.EntityType("Tool")
-	actionType = cedar.EntityType("Action")
-	actionCall = "call"
+	agentType    = cedar.EntityType("Agent")
+	toolType     = cedar.EntityType("Tool")
+	promptType   = cedar.EntityType("Prompt")
+	resourceType = cedar.EntityType("Resource")
+	actionType   = cedar.EntityType("Action")
 )
 
-// entities are the agent and the one tool that a verdict is about.
+// typeOf returns the type of the entities of a kind, and what is done with one.
+func typeOf(k tool.Kind) (t cedar.EntityType, action cedar.EntityUID) {
+	name := cedar.String("call")
+	switch t = toolType; k {
+	case tool.Prompt:
+		t, name = promptType, "get"
+	case tool.Resource:
+		t, name = resourceType, "read"
+	}
+	return t, cedar.NewEntityUID(actionType, name)
+}
+
+// entities are the agent and the one tool, or other item, that a verdict is about.
 type entities struct {
 	agent, tool cedar.Entity
 }
@@ -63,6 +77,7 @@ func toolEntity(t Tool, reads map[cedar.String]bool) cedar.Entity {
 		}
 	}
 	readOnly := is(t.Annotations.ReadOnlyHint, false)
+	entityType, _ := typeOf(t.ID.Kind)
 	set("server", cedar.String(t.ID.Server))
 	set("name", cedar.String(t.ID.Name))
 	set("tier", cedar.String(t.Tier.String()))
@@ -71,7 +86,7 @@ func toolEntity(t Tool, reads map[cedar.String]bool) cedar.Entity {
 	set("idempotent", cedar.Boolean(is(t.Annotations.IdempotentHint, false)))
 	set("openWorld", cedar.Boolean(is(t.Annotations.OpenWorldHint, true)))
 	return cedar.Entity{
-		UID:        cedar.NewEntityUID(toolType, cedar.String(t.ID.String())),
+		UID:        cedar.NewEntityUID(entityType, cedar.String(t.ID.String())),
 		Attributes: cedar.NewRecord(attrs),
 	}
 }

@@ -22,7 +22,7 @@ type Match struct {
 	Some   []tool.ID // matched for some agents, or not known without one
 }
 
-// Matches returns what each rule matches among tools, in the order of the files: each server's
+// Matches returns what each rule matches among tools, and other items, in the order of the files: each server's
 // lists, the global list, then Cedar's forbids. It is for people, before a deployment; p may be
 // nil.
 func (p *Policy) Matches(cfg *config.Config, tools []Tool) []Match {
@@ -59,12 +59,12 @@ func Exposed(cfg *config.Config, tools []Tool, matches []Match) []string {
 	denied := map[string]bool{}
 	for _, m := range matches {
 		for _, id := range slices.Concat(m.Always, m.Some) {
-			denied[id.Server] = denied[id.Server] || !m.Allow
+			denied[id.Server] = denied[id.Server] || !m.Allow && id.Kind == tool.Tool
 		}
 	}
 	var names []string
 	for _, s := range cfg.Servers {
-		listed := slices.ContainsFunc(tools, func(t Tool) bool { return t.ID.Server == s.Name })
+		listed := slices.ContainsFunc(tools, func(t Tool) bool { return t.ID.Server == s.Name && t.ID.Kind == tool.Tool })
 		if s.Enabled && listed && !denied[s.Name] {
 			names = append(names, s.Name)
 		}
@@ -108,12 +108,12 @@ func (r rule) match(tools []Tool) Match {
 	body := eval.PolicyToNode((*ast.Policy)(r.policy.AST())).AsIsNode()
 	env := eval.Env{
 		Principal: cedar.NewEntityUID(agentType, ""), // only its type is ever asked for
-		Action:    cedar.NewEntityUID(actionType, actionCall),
 		Context:   cedar.NewRecord(nil),
 	}
 	for _, t := range tools {
 		entity := toolEntity(t, nil)
-		env.Resource, env.Entities = entity.UID, &entities{tool: entity}
+		_, action := typeOf(t.ID.Kind)
+		env.Action, env.Resource, env.Entities = action, entity.UID, &entities{tool: entity}
 		switch evaluatePartly(body, env) {
 		case lock.Yes:
 			m.Always = append(m.Always, t.ID)

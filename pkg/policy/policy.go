@@ -85,7 +85,7 @@ func entityOf(scope any) (cedar.EntityUID, bool) {
 	return cedar.EntityUID{}, false
 }
 
-// A Tool is what a rule can know of a tool. Annotations and Tier are the effective ones, after the
+// A Tool is what a rule can know of a tool, or of another item. Annotations and Tier are the effective ones, after the
 // operator's overrides.
 type Tool struct {
 	ID          tool.ID

@@ -65,7 +65,7 @@ func TestEntitiesMatchTheSchema(t *testing.T) {
 	if err := v.Entities(cedar.EntityMap{tl.UID: tl, agent.UID: agent}); err != nil {
 		t.Error(err)
 	}
-	request := cedar.Request{Principal: agent.UID, Action: cedar.NewEntityUID(actionType, actionCall), Resource: tl.UID}
+	request := cedar.Request{Principal: agent.UID, Action: cedar.NewEntityUID(actionType, "call"), Resource: tl.UID}
 	if err := v.Request(request); err != nil {
 		t.Error(err)
 	}

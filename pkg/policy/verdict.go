@@ -18,7 +18,8 @@ import (
 const maxDenials = 3
 
 // Verdicts returns the verdict on each tool for one agent; verdicts[i] is that of tools[i]. The
-// lists come first, then Cedar: only a tool that no list denies costs an evaluation. With a nil
+// lists come first, then Cedar: only a tool that no list denies costs an evaluation. Prompts and
+// resources are tools here, with an action of their own. With a nil
 // Policy the verdict is unknown where the lists do not deny, and so is that of a tool whose server
 // is not in cfg.
 //
@@ -58,7 +59,6 @@ func (p *Policy) judge(agent identity.Agent) *judge {
 	}
 	j.request = cedar.Request{
 		Principal: j.entities.agent.UID,
-		Action:    cedar.NewEntityUID(actionType, actionCall),
 		Context:   cedar.NewRecord(nil),
 	}
 	return j
@@ -72,6 +72,7 @@ func (j *judge) verdict(t Tool) Verdict {
 		return Verdict{Denied: lock.No}
 	}
 	j.entities.tool = toolEntity(t, j.policy.reads)
+	_, j.request.Action = typeOf(t.ID.Kind)
 	j.request.Resource = j.entities.tool.UID
 	_, found := cedar.Authorize(j.rules, &j.entities, j.request)
 	switch {

@@ -65,7 +65,7 @@ func Compile(cfg *config.Config, u Universe) *Bound {
 	}
 	for i, entry := range cfg.Tools.Enabled {
 		if problem := b.addEntry(b.offered, entry); problem != "" {
-			b.warn(problem+" enabled tool: "+entry, "tools.enabled", i)
+			b.warn(problem+" enabled "+kindOf(entry)+": "+entry, "tools.enabled", i)
 		}
 	}
 	b.disable(cfg.Tools.Disabled)
@@ -78,6 +78,12 @@ func (b *Bound) Warnings() config.Faults { return slices.Clone(b.warnings) }
 
 func (b *Bound) warn(message, path string, i int) {
 	b.warnings = append(b.warnings, config.Fault{Path: fmt.Sprintf("%s[%d]", path, i), Message: message})
+}
+
+// kindOf returns what an entry of the config names.
+func kindOf(entry string) string {
+	id, _ := tool.ParseID(entry) // a bare name is that of a tool
+	return id.Kind.String()
 }
 
 func newBound(u Universe) *Bound {
@@ -137,7 +143,7 @@ func (b *Bound) addGroups(cfg *config.Config) {
 		g := named(name)
 		for i, entry := range cfg.Toolsets[name] {
 			if problem := b.addEntry(g, entry); problem != "" {
-				b.warn(problem+" tool: "+entry, config.JoinPath("toolsets", name), i)
+				b.warn(problem+" "+kindOf(entry)+": "+entry, config.JoinPath("toolsets", name), i)
 			}
 		}
 	}
@@ -210,7 +216,7 @@ func (b *Bound) disable(entries []string) {
 	denied := b.newGroup("")
 	for i, entry := range entries {
 		if b.addEntry(denied, entry) == "Unknown" {
-			b.warn("Unknown disabled tool: "+entry, "tools.disabled", i)
+			b.warn("Unknown disabled "+kindOf(entry)+": "+entry, "tools.disabled", i)
 		}
 		for _, n := range b.byName[entry] { // a bare name denies every tool of that name
 			denied.tools.Add(n)

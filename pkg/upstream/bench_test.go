@@ -63,12 +63,12 @@ func BenchmarkCall(b *testing.B) {
 // BenchmarkTake takes 527 real definitions into a listing; and looks for references alone.
 func BenchmarkTake(b *testing.B) {
 	catalog := local.Tools(b)
-	listings := map[string]*listing{}
+	listings := map[string]*pages{}
 	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for name, list := range catalog {
-				listings[name] = &listing{}
+				listings[name] = &pages{of: listOfTools, before: &listing{}}
 				for _, raw := range list {
 					listings[name].take(raw)
 				}
@@ -79,7 +79,7 @@ func BenchmarkTake(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for _, l := range listings {
-				for _, d := range l.tools {
+				for _, d := range l.own.taken {
 					require.OK(b, checkReferences(d))
 				}
 			}

@@ -253,7 +253,7 @@ func (c *Client) ended(ctx context.Context, name string, t Target, start time.Ti
 	c.o.Log.LogAttrs(ctx, level, "upstream operation", slog.String("op", name),
 		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
 		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
-		slog.Int("tools", len(o.Tools)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
+		slog.Int("tools", len(o.Tools)), slog.Int("items", len(o.Items)), slog.Int("unread", len(o.Unread)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
 	if c.o.Observe != nil {
 		c.o.Observe(ctx, Event{name, o.ServerID, o.Status, o.Reason, o.HTTPStatus, o.Attempts, o.Duration})
 	}

@@ -51,7 +51,7 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	if !slices.Contains(d.Supported, mcp.VersionModern) {
 		return o.fallBack(ctx, d.Supported)
 	}
-	_, s.tools = d.Capabilities["tools"]
+	s.note(d.Capabilities, o.c.o.Now())
 	return &s, nil
 }
 
@@ -141,7 +141,7 @@ func (o *operation) initialize(ctx context.Context) (*mcpSession, error) {
 	if !validSession(s.id) {
 		return nil, brokenProtocol("initialize: the session id is not one")
 	}
-	_, s.tools = r.Capabilities["tools"]
+	s.note(r.Capabilities, o.c.o.Now())
 	if _, ok := r.Capabilities["logging"]; ok {
 		s.logs = new(logSetting)
 	}

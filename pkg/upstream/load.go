@@ -5,30 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const (
-	maxPages   = 64       // of one tools/list
+	maxPages   = 64       // of one list
 	maxListing = 16 << 20 // bytes of all its pages
-	maxTools   = 10_000   // that all its pages list
+	maxListed  = 10_000   // tools, or other items, that all its pages list
 	maxRefused = 100      // refusals that are listed
 )
 
-// Load lists the tools of one server, with retries: at most 3 attempts, in 10 s until a first
+// Load lists the tools of one server, and what else it declares, with retries: at most 3 attempts, in 10 s until a first
 // page has come and in 60 s altogether, and never past the caller's deadline less 500 ms. In
 // each attempt the handshake has 5 s, and so has every page. Only a transient failure is tried
 // again. Whatever happens inside, Load returns.
+//
+// A list of prompts or resources that cannot be read is named in the outcome and fails no load.
 func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 	return c.load(ctx, t, func(outcome.Outcome) {})
 }
@@ -92,9 +91,11 @@ func (l *load) wait() (out outcome.Outcome, ended bool) {
 
 func (l *load) run() outcome.Outcome {
 	defer l.release()
+	l.server.refresh(l.c.o.Now())
 	transient := func(out outcome.Outcome) bool { return out.Status == outcome.Transient && !l.t.Once }
+	var found listing
 	out, _ := l.retry(l.first, transient, func() (outcome.Outcome, error) {
-		var found listing
+		found = listing{}
 		out, err := l.attempt(l.caller, l.whole, func() error {
 			ctx, end := l.step(l.first)
 			err := l.begin(ctx)
@@ -102,121 +103,58 @@ func (l *load) run() outcome.Outcome {
 			if err != nil {
 				return err
 			}
-			found, err = l.list()
-			return err
+			return l.list(listOfTools, &found)
 		})
-		out.Tools, out.Refused = found.tools, found.refused
 		l.met(out)
 		return out, err
 	})
 	if out.Status == outcome.Available {
+		out.Tools = found.taken
+		l.others(&out, &found)
 		l.server.breaker.report(l.c.o.Now(), out)
 	}
+	out.Refused = found.refused
 	return out
 }
 
-// list reads all pages of tools/list.
-func (l *load) list() (listing, error) {
-	var found listing
+// list adds all pages of one list to what was found.
+func (l *load) list(of listOf, found *listing) error {
 	ctx := l.first
+	if l.paged.Load() {
+		ctx = l.whole
+	}
+	all := &pages{of: of, before: found}
 	var cursor json.RawMessage
 	var began *mcpSession
 	for page := 1; page <= maxPages; page++ {
 		result, err := l.do(ctx, func(on mcpSession) (message, error) {
-			return message{method: mcp.MethodListTools, params: l.c.listParams(on, cursor)}, nil
+			return message{method: of.method, params: l.c.listParams(on, cursor)}, nil
 		})
 		if page == 1 {
 			began = l.session
 		} else if l.session != nil && l.session != began {
 			// A new session was opened half-way, and the cursor belonged to the old
 			// one. A second chance is had once only, so this ends.
-			found, cursor, page = listing{}, nil, 0
+			all, cursor, page = &pages{of: of, before: found}, nil, 0
 			continue
 		}
-		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && !l.session.tools {
-			return listing{}, nil // the server offers no tools, and said so
+		if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && rpc.Code == mcp.CodeMethodNotFound && page == 1 && l.session != nil && of.absent(l.session) {
+			return nil
 		}
 		if err != nil {
-			return listing{}, err
+			return err
 		}
 		l.paged.Store(true)
 		ctx = l.whole
-		if cursor, err = found.add(result); err != nil {
-			return listing{}, err
+		if cursor, err = all.add(result); err != nil {
+			return err
 		}
 		if cursor == nil {
-			return found, nil
+			found.join(all)
+			return nil
 		}
 	}
-	return listing{}, brokenProtocol("tools/list has more than %d pages", maxPages)
-}
-
-// A listing is what the pages of one tools/list add up to.
-type listing struct {
-	tools   []tool.Definition
-	refused []outcome.Refusal
-	names   map[string]bool
-	cursors []string
-	size    int
-	listed  int // tools, taken or refused
-}
-
-// add takes one page and returns the cursor of the next, nil if it was the last.
-func (l *listing) add(result json.RawMessage) (json.RawMessage, error) {
-	if l.size += len(result); l.size > maxListing {
-		return nil, brokenProtocol("tools/list is longer than %d bytes", maxListing)
-	}
-	page, err := rawjson.Split(result, rawjson.Lenient)
-	tools, next := page.Get("tools"), page.Get("nextCursor")
-	list, bad := rawjson.Elements(tools)
-	if err != nil || bad != nil {
-		return nil, brokenProtocol("tools/list: the result has no list of tools")
-	}
-	if l.listed += len(list); l.listed > maxTools { // each costs a record, for good
-		return nil, brokenProtocol("tools/list has more than %d tools", maxTools)
-	}
-	for _, raw := range list {
-		l.take(raw)
-	}
-	switch {
-	case next == nil, string(next) == "null", string(next) == `""`:
-		return nil, nil
-	case next[0] != '"':
-		return nil, brokenProtocol("tools/list: the cursor is not a string")
-	case slices.Contains(l.cursors, string(next)):
-		return nil, brokenProtocol("tools/list: a cursor came twice")
-	}
-	l.cursors = append(l.cursors, string(next))
-	return next, nil
-}
-
-// take adds one definition, or the reason why it is not taken. One bad tool
-// does not fail its server.
-func (l *listing) take(raw json.RawMessage) {
-	d, err := tool.ParseDefinition(raw)
-	if err == nil {
-		_, err = tool.HeaderParams(d.InputSchema)
-	}
-	if err == nil {
-		err = checkReferences(d)
-	}
-	if err == nil && l.names[d.Name] {
-		err = errors.New("the server lists another tool of that name before it")
-	}
-	if err != nil {
-		if len(l.refused) < maxRefused {
-			l.refused = append(l.refused, outcome.Refusal{
-				Name:   text.Quote(rawjson.Text(rawjson.Get(raw, "name")), 100), // what does not read has no name
-				Reason: text.Clip(err.Error(), 240),
-			})
-		}
-		return
-	}
-	if l.names == nil {
-		l.names = map[string]bool{}
-	}
-	l.names[d.Name] = true
-	l.tools = append(l.tools, d)
+	return brokenProtocol("%s has more than %d pages", of.method, maxPages)
 }
 
 // checkReferences refuses a definition of which a part lies elsewhere.

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ type mcpSession struct {
 	id      string // Mcp-Session-Id; "" if the server gave none
 	tools   bool   // the server declares the tools capability
 
+	prompts, resources bool      // it declares these
+	at                 time.Time // when it declared them
+
 	declared string      // capabilities that the gateway has where no caller's count, in the stateless era
 	logs     *logSetting // nil: there is nothing to say to the server of its log
 }
@@ -30,6 +34,18 @@ type mcpSession struct {
 func (s *mcpSession) equal(to mcpSession) bool {
 	return s.modern == to.modern && s.version == to.version && s.id == to.id && s.tools == to.tools
 }
+
+// note notes what the server declares.
+func (s *mcpSession) note(capabilities map[string]json.RawMessage, now time.Time) {
+	_, s.tools = capabilities["tools"]
+	_, s.prompts = capabilities["prompts"]
+	_, s.resources = capabilities["resources"]
+	s.at = now
+}
+
+// maxDeclared is how long a load relies on what a server without sessions once declared. One with
+// sessions says so anew whenever it has forgotten them.
+const maxDeclared = time.Hour
 
 // maxMemory is how long a server that did not know the stateless era is not asked for it again.
 const maxMemory = 24 * time.Hour
@@ -51,6 +67,15 @@ func (s *serverState) known() *mcpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shared
+}
+
+// refresh drops how everybody speaks to the server if that was found out long ago.
+func (s *serverState) refresh(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared != nil && now.Sub(s.shared.at) >= maxDeclared {
+		s.shared = nil
+	}
 }
 
 // remembered returns what handshakes found out, for this process and the next.

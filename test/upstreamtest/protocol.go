@@ -65,11 +65,13 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, req *Request, ve
 		versions, _ := json.Marshal(s.supported()) // strings always marshal
 		s.result(w, req, fmt.Appendf(nil, `{"resultType":"complete","supportedVersions":%s,"capabilities":%s,"instructions":%s,"ttlMs":0,"cacheScope":"private"}`,
 			versions, s.capabilities(), rawjson.Quote(s.o.Instructions)))
-	case "tools/list":
-		s.listTools(w, req, true)
 	case "tools/call":
 		s.callTool(w, r, req, true)
 	default:
+		if member, list, ok := s.list(req.Method); ok {
+			s.answerList(w, req, member, list, true)
+			return
+		}
 		writeError(w, http.StatusNotFound, req.ID, &RPCError{Code: -32601, Message: "method not found"})
 	}
 }
@@ -110,14 +112,33 @@ func (s *Server) supported() []string {
 	return append([]string{mcp.VersionModern}, s.o.Versions...)
 }
 
-func (s *Server) capabilities() string {
-	if s.o.NoTools {
-		return `{}`
+func (s *Server) capabilities() []byte {
+	var o rawjson.Object
+	for name, has := range map[string]bool{
+		"tools": !s.o.NoTools, "prompts": s.o.Prompts != nil, "resources": s.o.Resources != nil || s.o.Templates != nil, "logging": s.o.Logging,
+	} {
+		if has {
+			o.Add(name, []byte("{}"))
+		}
 	}
-	if s.o.Logging {
-		return `{"logging":{},"tools":{}}`
+	return o.Bytes()
+}
+
+// list returns what a list method lists, under which name; ok is false if there is no such method.
+func (s *Server) list(method string) (member string, list []json.RawMessage, ok bool) {
+	switch method {
+	case "tools/list":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return "tools", s.tools, !s.o.NoTools
+	case "prompts/list":
+		return "prompts", s.o.Prompts, s.o.Prompts != nil
+	case "resources/list":
+		return "resources", s.o.Resources, s.o.Resources != nil
+	case "resources/templates/list":
+		return "resourceTemplates", s.o.Templates, s.o.Templates != nil
 	}
-	return `{"tools":{}}`
+	return "", nil, false
 }
 
 // legacy serves a request of the handshake era.
@@ -143,13 +164,15 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, req *Request) {
 	switch {
 	case req.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
-	case req.Method == "tools/list" && !s.o.NoTools:
-		s.listTools(w, req, false)
 	case req.Method == "tools/call":
 		s.callTool(w, r, req, false)
 	case req.Method == mcp.MethodSetLevel && s.o.Logging:
 		s.result(w, req, json.RawMessage("{}"))
 	default:
+		if member, list, ok := s.list(req.Method); ok {
+			s.answerList(w, req, member, list, false)
+			return
+		}
 		writeError(w, http.StatusOK, req.ID, &RPCError{Code: -32601, Message: "method not found"})
 	}
 }
@@ -189,37 +212,30 @@ func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// listTools serves one page; a cursor is the number of its first tool.
-func (s *Server) listTools(w http.ResponseWriter, req *Request, modern bool) {
-	if s.o.NoTools {
-		writeError(w, http.StatusNotFound, req.ID, &RPCError{Code: -32601, Message: "method not found"})
-		return
-	}
+// answerList serves one page; a cursor is the number of its first item.
+func (s *Server) answerList(w http.ResponseWriter, req *Request, member string, list []json.RawMessage, modern bool) {
 	cursor := rawjson.Text(req.params.Get("cursor")) // "": the first page
-	s.mu.Lock()
-	tools := s.tools
-	s.mu.Unlock()
 	from := 0
 	if cursor != "" {
 		var err error
-		if from, err = strconv.Atoi(strings.TrimPrefix(cursor, "at ")); err != nil || from < 0 || from > len(tools) {
+		if from, err = strconv.Atoi(strings.TrimPrefix(cursor, "at ")); err != nil || from < 0 || from > len(list) {
 			writeError(w, http.StatusOK, req.ID, &RPCError{Code: -32602, Message: "invalid cursor"})
 			return
 		}
 	}
-	to := len(tools)
+	to := len(list)
 	if s.o.PageSize > 0 {
 		to = min(to, from+s.o.PageSize)
 	}
-	b := []byte(`{"tools":[`)
-	for i, tool := range tools[from:to] {
+	b := fmt.Appendf(nil, "{%q:[", member)
+	for i, item := range list[from:to] {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, tool...)
+		b = append(b, item...)
 	}
 	b = append(b, ']')
-	if to < len(tools) {
+	if to < len(list) {
 		b = fmt.Appendf(b, `,"nextCursor":"at %d"`, to)
 	}
 	if modern {

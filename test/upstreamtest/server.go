@@ -39,11 +39,14 @@ const (
 // server of both eras with no tools.
 type Options struct {
 	Tools        []json.RawMessage // definitions, served byte for byte
+	Prompts      []json.RawMessage // the same; nil: no prompts capability, and no prompts/list
+	Resources    []json.RawMessage // the same
+	Templates    []json.RawMessage // the same; the resources capability is declared if either is not nil
 	Era          Era
 	Logging      bool     // handshake era: declare logs, and take logging/setLevel
 	Sessions     bool     // handshake era: give out session ids, insist on them, and end those that are deleted
 	SSE          bool     // answer with event streams
-	PageSize     int      // tools on one page of tools/list; 0: all on one
+	PageSize     int      // how many one page of a list has; 0: all on one
 	NoTools      bool     // no tools capability, and no tools/list
 	Versions     []string // handshake era: versions to agree to, the first is the default; nil: 2025-11-25, 2025-06-18, 2025-03-26
 	Instructions string

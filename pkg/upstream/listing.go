@@ -1,0 +1,183 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A listOf is one of the lists that a server may have.
+type listOf struct {
+	name     string // of the outcome's lists; "": the tools
+	method   string
+	member   string // of the result
+	kind     tool.Kind
+	template bool
+}
+
+var (
+	listOfTools = listOf{"", mcp.MethodListTools, "tools", tool.Tool, false}
+	otherLists  = []listOf{
+		{outcome.ListPrompts, mcp.MethodListPrompts, "prompts", tool.Prompt, false},
+		{outcome.ListResources, mcp.MethodListResources, "resources", tool.Resource, false},
+		{outcome.ListTemplates, mcp.MethodListTemplates, "resourceTemplates", tool.Resource, true},
+	}
+)
+
+// declared reports whether the server says that it has the list.
+func (of listOf) declared(s *mcpSession) bool {
+	switch of.kind {
+	case tool.Prompt:
+		return s.prompts
+	case tool.Resource:
+		return s.resources
+	default:
+		return s.tools
+	}
+}
+
+// absent reports whether a server that does not know the method has none of what it lists. Many
+// declare resources and know no templates, or declare whatever their library can do.
+func (of listOf) absent(s *mcpSession) bool { return of.kind != tool.Tool || !of.declared(s) }
+
+// others reads the lists that the server declares beside its tools. One that cannot be read fails
+// nothing else: its error is noted.
+func (l *load) others(out *outcome.Outcome, found *listing) {
+	declared := l.session
+	for _, of := range otherLists {
+		if declared == nil || !of.declared(declared) {
+			continue
+		}
+		before := len(found.taken)
+		ended, err := l.attempt(l.caller, l.whole, func() error { return l.list(of, found) })
+		if err != nil {
+			out.Unread = append(out.Unread, outcome.Unread{List: of.name, Reason: ended.Reason, Error: l.text(err)})
+			continue
+		}
+		out.Items = append(out.Items, found.taken[before:]...)
+	}
+}
+
+// A listing is what the lists of a server add up to, so far.
+type listing struct {
+	taken   []tool.Definition
+	refused []outcome.Refusal
+	ids     map[tool.ID]bool // of what was taken
+}
+
+// join adds all that one list has.
+func (l *listing) join(p *pages) {
+	if l.ids == nil {
+		l.ids = p.own.ids
+	} else {
+		maps.Copy(l.ids, p.own.ids)
+	}
+	l.taken = append(l.taken, p.own.taken...)
+	l.refused = append(l.refused, p.own.refused[:min(len(p.own.refused), maxRefused-len(l.refused))]...)
+}
+
+// Pages are what the pages of one list add up to.
+type pages struct {
+	of      listOf
+	before  *listing // what the lists before it have
+	own     listing
+	cursors []string
+	size    int
+	listed  int // taken or refused
+}
+
+// add takes one page and returns the cursor of the next, nil if it was the last.
+func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
+	if p.size += len(result); p.size > maxListing {
+		return nil, brokenProtocol("%s is longer than %d bytes", p.of.method, maxListing)
+	}
+	page, err := rawjson.Split(result, rawjson.Lenient)
+	items, next := page.Get(p.of.member), page.Get("nextCursor")
+	list, bad := rawjson.Elements(items)
+	if err != nil || bad != nil {
+		return nil, brokenProtocol("%s: the result has no list of %s", p.of.method, p.of.member)
+	}
+	if p.listed += len(list); p.listed > maxListed { // each costs a record, for good
+		return nil, brokenProtocol("%s has more than %d %s", p.of.method, maxListed, p.of.member)
+	}
+	for _, raw := range list {
+		p.take(raw)
+	}
+	switch {
+	case next == nil, string(next) == "null", string(next) == `""`:
+		return nil, nil
+	case next[0] != '"':
+		return nil, brokenProtocol("%s: the cursor is not a string", p.of.method)
+	case slices.Contains(p.cursors, string(next)):
+		return nil, brokenProtocol("%s: a cursor came twice", p.of.method)
+	}
+	p.cursors = append(p.cursors, string(next))
+	return next, nil
+}
+
+// take adds one definition, or the reason why it is not taken. One bad item
+// does not fail its server.
+func (p *pages) take(raw json.RawMessage) {
+	d, err := tool.ParseItem(p.of.kind, raw)
+	if err == nil {
+		err = p.check(d)
+	}
+	if err != nil {
+		if len(p.own.refused) < maxRefused {
+			p.own.refused = append(p.own.refused, outcome.Refusal{
+				Name:   text.Quote(nameIn(p.of, raw), 100), // what does not read has no name
+				Kind:   p.of.kind,
+				Reason: text.Clip(err.Error(), 240),
+			})
+		}
+		return
+	}
+	if p.own.ids == nil {
+		p.own.ids = map[tool.ID]bool{}
+	}
+	p.own.ids[d.ID("")] = true
+	p.own.taken = append(p.own.taken, d)
+}
+
+// nameIn returns what identifies an item in its list.
+func nameIn(of listOf, raw json.RawMessage) string {
+	key := "name"
+	if of.kind == tool.Resource {
+		key = "uri"
+	}
+	if of.template {
+		key = "uriTemplate"
+	}
+	return rawjson.Text(rawjson.Get(raw, key))
+}
+
+// check refuses what a definition alone does not show to be wrong.
+func (p *pages) check(d tool.Definition) error {
+	switch {
+	case d.Kind == tool.Tool:
+		if _, err := tool.HeaderParams(d.InputSchema); err != nil {
+			return err
+		}
+		if err := checkReferences(d); err != nil {
+			return err
+		}
+	case d.Template && !p.of.template:
+		return errors.New("a template is listed among the resources")
+	case !d.Template && p.of.template:
+		return errors.New("a resource is listed among the templates")
+	}
+	if id := d.ID(""); !p.own.ids[id] && !p.before.ids[id] {
+		return nil
+	}
+	if d.Kind == tool.Resource {
+		return errors.New("the server lists another resource or template of that URI before it")
+	}
+	return errors.New("the server lists another " + d.Kind.String() + " of that name before it")
+}
