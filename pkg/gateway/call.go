@@ -38,7 +38,11 @@ func tierOf(name string) (tool.Tier, bool) {
 // server sent it. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
-	ctx, cancel := context.WithTimeout(ctx, s.g.o.CallTime+approvalTime)
+	limit := s.g.o.CallTime + approvalTime
+	if c.Ask != nil { // what a person needs to answer does not count; the call bounds how often and how long
+		limit += maxRequests * answerTime
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
 	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
@@ -104,6 +108,10 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if r.Rest.Get(requestState) != nil {
+			t, c := s.outgoing(i, r)
+			s.drop(ctx, t, c)
+		}
 		return s.blocked(ctx, i, status, said)
 	}
 	tier := s.view.Tier(i)
@@ -121,26 +129,31 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		return nil, fault
 	}
 	server := s.view.Server(i).Config
-	if o, ok := s.remembered(s.view.Server(i)); ok {
+	if o, ok := s.remembered(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
 		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta())
 	}
-	s.g.o.Recorder.Call(ctx, id.String(), tier.String())
-	hints := s.view.Hints(i)
-	raw, err := s.g.up.Call(ctx, catalog.Target(server, s.view.Server(i).Outcome), upstream.Call{
+	t, c := s.outgoing(i, r)
+	raw, err := s.exchange(ctx, t, c, func() { s.g.o.Recorder.Call(ctx, id.String(), tier.String()) })
+	if err != nil {
+		return s.failed(ctx, server.Name, err)
+	}
+	return raw, nil
+}
+
+// outgoing returns the call of a tool as it goes to its server.
+func (s *Session) outgoing(i int, r mcp.Request) (upstream.Target, upstream.Call) {
+	server, hints := s.view.Server(i), s.view.Hints(i)
+	return catalog.Target(server.Config, server.Outcome), upstream.Call{
 		Owner:       s.owner(),
 		Client:      s.client,
-		Name:        id.Name,
+		Name:        s.view.ID(i).Name,
 		Arguments:   r.Arguments,
 		Rest:        r.Rest,
 		Meta:        r.Meta,
 		Traceparent: s.caller.Traceparent,
 		Schema:      s.view.Tool(i).Definition.InputSchema,
 		Retry:       isTrue(hints.ReadOnlyHint) || isTrue(hints.IdempotentHint),
-	})
-	if err != nil {
-		return s.failed(ctx, server.Name, err)
 	}
-	return raw, nil
 }
 
 // owner is whom a session with a server belongs to.

@@ -201,13 +201,13 @@ func TestCallBytes(t *testing.T) {
 	gw := everyStatus(t)
 	gw.ByName["docs"].Answer = func(gatewaytest.Sent) (json.RawMessage, error) { return json.RawMessage(answer), nil }
 	raw, err := gw.Open().CallTool(t.Context(), parse(t,
-		`{"_meta":{"progressToken":1},"requestState":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"inputResponses":{"q1":{"n":9007199254740993}}}`), mcp.Client{})
+		`{"_meta":{"progressToken":1},"later":"opaque \u00e9","name":"call_tool_read","arguments":{"args":`+args+`,"name":"docs:read_document"},"more":{"q1":{"n":9007199254740993}}}`), mcp.Client{})
 	if err != nil || string(raw) != answer {
 		t.Errorf("got %s, %v; want the server's bytes", raw, err)
 	}
 	want := []gatewaytest.Sent{{
 		Server: "docs", URL: "https://docs.example.com/mcp", Tool: "read_document", Retry: true,
-		Params: `{"arguments":` + args + `,"requestState":"opaque \u00e9","inputResponses":{"q1":{"n":9007199254740993}}}`, Meta: `{"progressToken":1}`,
+		Params: `{"arguments":` + args + `,"later":"opaque \u00e9","more":{"q1":{"n":9007199254740993}}}`, Meta: `{"progressToken":1}`,
 	}}
 	if diff := cmp.Diff(want, gw.Sent()); diff != "" {
 		t.Error(diff)

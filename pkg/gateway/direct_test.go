@@ -77,7 +77,7 @@ func TestListDirect(t *testing.T) {
 		t.Errorf("%q has %d bytes", longName, len(longName))
 	}
 
-	const params = `{"name":"s__odd","arguments":{"n":9007199254740993},"requestState":"r","_meta":{"k":1}}`
+	const params = `{"name":"s__odd","arguments":{"n":9007199254740993},"later":"r","_meta":{"k":1}}`
 	if _, err := gw.Try(params); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestListDirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	sentNow := gw.Sent()
-	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != `{"arguments":{"n":9007199254740993},"requestState":"r"}` || sentNow[0].Meta != `{"k":1}` || sentNow[1].Tool != long {
+	if len(sentNow) != 2 || sentNow[0].Tool != "odd" || sentNow[0].Params != `{"arguments":{"n":9007199254740993},"later":"r"}` || sentNow[0].Meta != `{"k":1}` || sentNow[1].Tool != long {
 		t.Errorf("sent %+v", sentNow)
 	}
 	for name, status := range map[string]string{"s__locked": "disabled_by_config", "w__waits": "pending_approval"} {

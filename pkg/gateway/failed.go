@@ -40,6 +40,9 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok {
 		return nil, &mcp.Error{Code: int(rpc.Code), Message: rpc.Message, Data: rpc.Data, Err: err}
 	}
+	if _, own := errors.AsType[*mcp.Error](err); own {
+		return nil, err // the gateway's
+	}
 	if errors.Is(ctx.Err(), context.Canceled) { // the caller went away: nobody reads how it ended
 		return nil, ctx.Err()
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
@@ -50,6 +51,8 @@ type Recorder interface {
 type Options struct {
 	BaseURL  string           // of the page where people decide, without a trailing slash; "": no links
 	CallTime time.Duration    // the longest that a call of a server may take; 0: 20 s
+	Holds    bool             // a call can wait for its client to come back: the process goes on between requests
+	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
 	Recorder Recorder         // nil: nothing is counted
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
@@ -68,12 +71,13 @@ type Gateway struct {
 	states    *state.Loader
 	approvals Approvals
 	up        Upstream
+	lot       *lot
 	o         Options
 }
 
 // New returns a Gateway. It makes no call.
 func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Gateway {
-	g := &Gateway{states: states, approvals: approvals, up: up}
+	g := &Gateway{states: states, approvals: approvals, up: up, lot: newLot()}
 	if o != nil {
 		g.o = *o
 	}

@@ -142,22 +142,25 @@ func TestLiveEraIsRemembered(t *testing.T) {
 }
 
 func TestLiveInputRequired(t *testing.T) {
-	const ask = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"n":9007199254740993}}},"requestState":"s\u00e9"}`
-	const reply = `"inputResponses":{"q":{"action":"accept","content":{"n":9007199254740993}}},"requestState":"s\u00e9"`
+	const ask = `{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"n":9007199254740993}}},"requestState":`
+	const reply = `"inputResponses":{"q":{"action":"accept","content":{"n":9007199254740993}}},"requestState":`
 	gw, _ := live(t, "s", upstreamtest.Options{
 		Era: upstreamtest.Modern, Tools: definitions(def("act", "Act.", "")),
 		Call: func(_ context.Context, c upstreamtest.Call) (json.RawMessage, error) {
-			if strings.Contains(string(c.Params), reply) {
+			if strings.Contains(string(c.Params), reply+`"s\u00e9"`) {
 				return json.RawMessage(`{"content":[],"resultType":"complete"}`), nil
 			}
-			return json.RawMessage(ask), nil
+			return json.RawMessage(ask + `"s\u00e9"}`), nil
 		},
 	})
+	gw.Options.Sealer, gw.Modern = sealer(1), true
+	gw.Restart()
 	raw, err := gw.Try(`{"name":"call_tool_destructive","arguments":{"name":"s:act"}}`)
-	if err != nil || string(raw) != ask {
+	state, ours := strings.CutPrefix(string(raw), ask)
+	if err != nil || !ours || strings.Contains(state, "s\\u00e9") {
 		t.Fatalf("got %s, %v", raw, err)
 	}
-	raw, err = gw.Try(`{"name":"call_tool_destructive","arguments":{"name":"s:act"},` + reply + `}`)
+	raw, err = gw.Try(`{"name":"call_tool_destructive","arguments":{"name":"s:act"},` + reply + state)
 	if err != nil || string(raw) != `{"content":[],"resultType":"complete"}` {
 		t.Errorf("got %s, %v", raw, err)
 	}

@@ -62,6 +62,9 @@ func (o *operation) asked(ctx context.Context, s mcpSession, resp *http.Response
 		s.id = resp.Header.Get(mcp.HeaderSession)
 	}
 	c, ep, client, clock := o.c, o.ep, o.caller(), o.clock
+	if len(q.params) > 0 {
+		q.params = o.scrubbed(q.params)
+	}
 	refused := x.admit(client, q) // at once: the call's answer may come next
 	go func() {
 		body := rawjson.Object{{Name: "jsonrpc", Value: rawjson.Quote("2.0")}, {Name: "id", Value: q.id}}

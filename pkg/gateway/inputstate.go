@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A stateless client that is asked for input gets a result that says so, and makes its request again
+// with the answers and the state that the result had (multi round-trip requests). The state is
+// ours, whatever the server's was: it is sealed, and says of which request it is. So nobody can
+// make one up, lend it, or use it for another tool or other arguments.
+
+const (
+	stateTime = time.Hour // how long a client may take to come back
+	maxState  = 40 << 10  // bytes of what is sealed; a sealed text may be half as long again
+)
+
+// The members of params that come with answers.
+const (
+	inputResponses = "inputResponses"
+	requestState   = "requestState"
+)
+
+// An inputState is what stands in the state that a client gets.
+type inputState struct {
+	Bound   []byte `json:"b"` // the hash of whose request it is, and of which
+	Expires int64  `json:"e"` // Unix time
+
+	Upstream json.RawMessage `json:"u,omitempty"` // the server's own state, a JSON string; nil: it gave none
+
+	Parked  string `json:"p,omitempty"` // id of the call that waits
+	Process string `json:"i,omitempty"` // in which process
+	Round   int    `json:"r,omitempty"` // how often it has asked, or was made again
+
+	Replay  bool                       `json:"y,omitempty"` // the call is made again, with the answers
+	Answers map[string]json.RawMessage `json:"a,omitempty"` // that were given before, by question
+	Asked   []string                   `json:"q,omitempty"` // questions that were asked last
+}
+
+// bound returns the hash of whose request a call is, and of which. The request has to be the same when it
+// comes again, but for how its JSON is written.
+func bound(t upstream.Target, c upstream.Call) []byte {
+	arguments, err := tool.Canonical(c.Arguments)
+	if err != nil { // what is not canonical has to be the same bytes
+		arguments = c.Arguments
+	}
+	h := sha256.New()
+	for _, part := range []string{t.ID, t.URL, c.Method, c.Name, string(arguments), c.Owner.Way, c.Owner.Agent, c.Owner.Client} {
+		h.Write(binary.AppendUvarint(nil, uint64(len(part)))) // "a", "bc" is not "ab", "c"
+		h.Write([]byte(part))
+	}
+	return h.Sum(nil)
+}
+
+// What an agent is told whose request comes again and cannot go on.
+const (
+	stateExpired = "The question that this answers is too old. Nothing was sent to the server now, and what the tool did before it asked is not known: check before calling it anew, without the answer."
+	stateNoKey   = "The gateway cannot read the key of the question that this answers. Nothing was sent to the server: send the same answer again shortly."
+	askNoKey     = "The tool asks for input, and this gateway has no key to pass the question on safely: its operator has to set PORTCULLIS_SEAL_KEY. What the tool did before it asked is not known; check before calling it again."
+	askTooLong   = "The tool asks for input in a way that is too long to pass on. What it did before it asked is not known; check before calling it again."
+	askOff       = "The tool asks for input, and the operator of this gateway has switched off that its server may ask. What it did before it asked is not known; check before calling it again."
+	askTooOften  = "The tool asked for input again and again, and was given up. What it did is not known; check before calling it again."
+)
+
+// errForeignState refuses a state that was not given for this request.
+var errForeignState = &mcp.Error{
+	Code: mcp.CodeInvalidParams,
+	Message: "requestState is not one that this gateway gave for this request: it goes with the same tool, the same arguments and the same agent, unchanged. " +
+		"Nothing was sent to the server.",
+}
+
+// sealState returns the state for a client, as a JSON string. The message is for the agent, if it cannot be made.
+func (s *Session) sealState(ctx context.Context, st inputState) (state json.RawMessage, message string) {
+	if s.g.o.Sealer == nil {
+		return nil, askNoKey
+	}
+	st.Expires = s.g.o.Now().Add(stateTime).Unix()
+	plain, err := json.Marshal(st)
+	if err != nil || len(plain) > maxState {
+		return nil, askTooLong
+	}
+	sealed, err := s.g.o.Sealer.Seal(ctx, seal.State, plain)
+	if err != nil {
+		s.g.logNoKey(ctx, err)
+		return nil, askNoKey
+	}
+	return rawjson.Quote(sealed), ""
+}
+
+// openState reads the state that a client sent with a request that is bound. The error refuses the
+// request, and the message is for the agent, which may do better.
+func (s *Session) openState(ctx context.Context, state json.RawMessage, bound []byte) (st inputState, message string, err error) {
+	sealed := rawjson.Text(state)
+	if s.g.o.Sealer == nil || sealed == "" {
+		return st, "", errForeignState
+	}
+	plain, err := s.g.o.Sealer.Open(ctx, seal.State, sealed)
+	if errors.Is(err, seal.ErrNoKey) {
+		s.g.logNoKey(ctx, err)
+		return st, stateNoKey, nil
+	}
+	if err != nil || json.Unmarshal(plain, &st) != nil || string(st.Bound) != string(bound) {
+		return st, "", errForeignState
+	}
+	if s.g.o.Now().Unix() > st.Expires {
+		return st, stateExpired, nil
+	}
+	return st, "", nil
+}
+
+// asksInput reports whether a result asks for input instead of being one. Most are not looked at closely.
+func asksInput(raw json.RawMessage) bool {
+	return containsText(raw, mcp.ResultInputRequired) && rawjson.Text(rawjson.Get(raw, "resultType")) == mcp.ResultInputRequired
+}
+
+// inputRequired makes a result that asks for input.
+func inputRequired(requests rawjson.Object, state json.RawMessage) json.RawMessage {
+	return rawjson.Object{
+		{Name: "resultType", Value: rawjson.Quote(mcp.ResultInputRequired)},
+		{Name: "inputRequests", Value: requests.Bytes()},
+		{Name: requestState, Value: state},
+	}.Bytes()
+}
+
+// inputRequest makes one question of such a result.
+func inputRequest(method string, params json.RawMessage) json.RawMessage {
+	o := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
+	if params != nil {
+		o.Add("params", params)
+	}
+	return o.Bytes()
+}
+
+// undeclared refuses one question to a client that has not declared that it can answer it.
+func undeclared(method string, params, capabilities json.RawMessage) *mcp.Error {
+	return mcp.Undeclared(rawjson.Object{{Name: "question", Value: inputRequest(method, params)}}.Bytes(), capabilities)
+}
+
+// answersOf returns those of a client's answers that are results, by question.
+func answersOf(responses json.RawMessage) map[string]json.RawMessage {
+	o, _ := rawjson.Split(responses, rawjson.Lenient) // what is no object has none
+	out := map[string]json.RawMessage{}
+	for _, m := range o {
+		if m.Value[0] == '{' {
+			out[m.Name] = m.Value
+		}
+	}
+	return out
+}
+
+// canBeAsked reports whether a client has declared that it can be asked anything.
+func canBeAsked(capabilities json.RawMessage) bool {
+	for _, name := range []string{"elicitation", "sampling", "roots"} {
+		if v := rawjson.Get(capabilities, name); len(v) > 0 && v[0] == '{' {
+			return true
+		}
+	}
+	return false
+}
+
+// agentKey names whose parked calls are counted together.
+func agentKey(o session.Owner) string { return o.Way + "\x00" + o.Agent }

@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"sync"
+)
+
+// Bounds on what waits for clients.
+const (
+	maxParked      = 128      // calls
+	maxParkedAgent = 16       // of one agent
+	maxParkedBytes = 32 << 20 // of their questions, and of results that nobody has fetched
+	maxEnded       = 1024     // calls that are over, of which it is known how they ended
+)
+
+// A lot holds the calls that wait for their client to come back with an answer.
+type lot struct {
+	process string // of this process, as chance named it: another one's calls are gone with it
+
+	mu    sync.Mutex
+	calls map[string]*parked
+	agent map[string]int // calls by agent
+	bytes int
+	ended map[string]string // what is said of calls that are over, by id
+	order []string          // their ids, the oldest first
+}
+
+func newLot() *lot {
+	return &lot{process: rand.Text(), calls: map[string]*parked{}, agent: map[string]int{}, ended: map[string]string{}}
+}
+
+// add takes a call in, and reports whether there was room.
+func (l *lot) add(p *parked) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.calls) >= maxParked || l.agent[p.agent] >= maxParkedAgent {
+		return false
+	}
+	l.calls[p.id] = p
+	l.agent[p.agent]++
+	return true
+}
+
+// remove takes a call out. said is what whoever comes back later is told.
+func (l *lot) remove(p *parked, said string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls[p.id] != p {
+		return
+	}
+	delete(l.calls, p.id)
+	if l.agent[p.agent]--; l.agent[p.agent] == 0 {
+		delete(l.agent, p.agent)
+	}
+	l.ended[p.id] = said
+	if l.order = append(l.order, p.id); len(l.order) > maxEnded {
+		delete(l.ended, l.order[0])
+		l.order = l.order[1:]
+	}
+}
+
+// find returns a call that waits, or what is said of one that does not.
+func (l *lot) find(id, process string) (p *parked, said string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case process != l.process:
+		return nil, parkedElsewhere
+	case l.calls[id] != nil:
+		return l.calls[id], ""
+	case l.ended[id] != "":
+		return nil, l.ended[id]
+	}
+	return nil, parkedExpired
+}
+
+// reserve takes n bytes of what may be kept, and reports whether they were there.
+func (l *lot) reserve(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes+n > maxParkedBytes {
+		return false
+	}
+	l.bytes += n
+	return true
+}
+
+func (l *lot) free(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bytes -= n
+}
+
+// What an agent is told whose answer comes to a call that does not wait for it.
+const (
+	parkedExpired = "The call that this answers is over: nobody came back with the answer within 5 minutes, and it was cancelled. Nothing was sent to the server now. " +
+		"What the tool did before it asked is not known; check before calling it anew, without the answer."
+	parkedElsewhere = "The call that this answers is gone: the gateway was restarted after the tool had asked. Nothing was sent to the server now. " +
+		"What the tool did before it asked is not known; check before calling it anew, without the answer."
+	parkedAnswered = "This question was answered before, and the call went on with that answer. Nothing was sent to the server now. " +
+		"The call may have taken effect: do not repeat a write, and look for its result where the first answer was given."
+	parkedUnfetched = "The call that this answers went on without the answer and ended, and its result was kept for 5 minutes only. Nothing was sent to the server now. " +
+		"The call may have taken effect; check before calling again."
+	parkedLocked = "The call that this answers was cancelled, because its tool is locked now. Nothing was sent to the server now. What the tool did before it asked is not known."
+)

@@ -1,0 +1,326 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// A parked call is one of a stateless client to a server of the handshake era, which asks in the middle of
+// it. The request is answered with the question, the call stays open, and the request that comes
+// back with the answer waits for what comes next.
+type parked struct {
+	g      *Gateway
+	id     string
+	agent  string // whose it is, to count them
+	target upstream.Target
+	call   upstream.Call
+	cancel context.CancelFunc
+	news   chan struct{} // holds a token after a question or the end
+	timer  *time.Timer   // ends the call to which nobody comes back
+
+	mu       sync.Mutex
+	client   mcp.Client // of the request that waits now, or did last
+	attended bool       // a request waits
+	gone     bool       // it is over, for whoever comes back
+	listed   bool       // it has asked, and is in the lot
+	round    int        // how often it has asked
+	asked    int        // questions that were numbered
+	open     []*asking  // in the order in which they came
+	done     bool
+	result   json.RawMessage
+	err      error
+	kept     int // bytes that are reserved for it
+}
+
+// An asking is a question that waits for its answer.
+type asking struct {
+	key     string
+	request json.RawMessage
+	answer  chan json.RawMessage
+}
+
+// park makes a call that can wait for its client, and returns its result or its first questions.
+func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &parked{
+		g: s.g, id: rand.Text(), agent: agentKey(c.Owner), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
+	}
+	c.Client.Ask = p.ask
+	if c.Client.Notify != nil {
+		c.Client.Notify = p.notify
+	}
+	go func() {
+		defer cancel()
+		p.end(s.g.up.Call(own, t, c))
+	}()
+	return s.await(ctx, p)
+}
+
+// resume brings a parked call the answers of its client, and returns its result or its next questions.
+func (s *Session) resume(ctx context.Context, st inputState, answers map[string]json.RawMessage, c upstream.Call) (json.RawMessage, error) {
+	p, said := s.g.lot.find(st.Parked, st.Process)
+	if p == nil {
+		return s.refuse(said)
+	}
+	if said = p.take(st.Round, c.Client, answers); said != "" {
+		return s.refuse(said)
+	}
+	return s.await(ctx, p)
+}
+
+// take gives the call to a request that comes back with the answers to what was asked last. If another
+// request has it, or had, it returns what is said of that.
+func (p *parked) take(round int, c mcp.Client, answers map[string]json.RawMessage) (said string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.attended || p.round != round:
+		return parkedAnswered
+	case !p.timer.Stop():
+		return parkedExpired
+	}
+	p.attended, p.client = true, c
+	left := p.open[:0]
+	for _, q := range p.open {
+		if a := answers[q.key]; a != nil {
+			q.answer <- a // it has room for one
+			p.unreserve(len(q.request))
+		} else {
+			left = append(left, q)
+		}
+	}
+	clear(p.open[len(left):])
+	p.open = left
+	if len(left) > 0 {
+		p.tell() // what is missing is asked again
+	}
+	return ""
+}
+
+// await waits for what comes next: the result, a question, or the end of the request, which
+// ends the call.
+func (s *Session) await(ctx context.Context, p *parked) (json.RawMessage, error) {
+	for {
+		select {
+		case <-p.news:
+		case <-ctx.Done():
+			p.abandon(parkedAnswered)
+			return nil, interrupted(ctx, p.target, p.call)
+		}
+		p.mu.Lock()
+		if p.done {
+			raw, err := p.result, p.err
+			p.mu.Unlock()
+			p.forget(parkedAnswered)
+			if err != nil {
+				return nil, err
+			}
+			return s.sealed(ctx, p.target, p.call, raw)
+		}
+		round, requests := p.round+1, p.questions()
+		p.mu.Unlock()
+		if len(requests) == 0 {
+			continue
+		}
+		state, message := s.sealState(ctx, inputState{Bound: bound(p.target, p.call), Parked: p.id, Process: s.g.lot.process, Round: round})
+		switch {
+		case message == "" && round > maxParkedRounds:
+			message = askTooOften
+		case message == "" && !p.leave():
+			message = askTooMany
+		}
+		if message != "" {
+			p.abandon(askTooMany)
+			return s.refuse(message)
+		}
+		return inputRequired(requests, state), nil
+	}
+}
+
+const (
+	// maxParkedRounds is how often a call may ask before it is given up.
+	maxParkedRounds = 2 * maxRequests
+
+	askTooMany = "The tool asks for input, and too many calls wait for theirs already. It was cancelled. What it did before it asked is not known; check before calling it again."
+)
+
+// questions returns what is to be asked. The lock is held.
+func (p *parked) questions() (requests rawjson.Object) {
+	for _, q := range p.open {
+		requests.Add(q.key, q.request)
+	}
+	return requests
+}
+
+// leave leaves the call to wait for its client. It reports whether there was room for it.
+func (p *parked) leave() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.listed && !p.g.lot.add(p) {
+		return false
+	}
+	p.listed, p.attended = true, false
+	p.round++
+	if p.timer == nil {
+		p.timer = time.AfterFunc(answerTime, p.expire)
+	} else {
+		p.timer.Reset(answerTime)
+	}
+	if p.done {
+		p.tell() // it ended just now: whoever comes back finds it
+	}
+	return true
+}
+
+// expire ends a call to which nobody came back.
+func (p *parked) expire() {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	if done {
+		p.forget(parkedUnfetched)
+		return
+	}
+	p.abandon(parkedExpired)
+}
+
+// ask is the [mcp.Client]'s: it asks whoever waits, or comes back, and waits for the answer.
+func (p *parked) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	request := inputRequest(method, params)
+	p.mu.Lock()
+	if refused := undeclared(method, params, p.client.Capabilities); refused != nil {
+		p.mu.Unlock()
+		return nil, refused
+	}
+	if p.gone || !p.reserve(len(request)) {
+		p.mu.Unlock()
+		return nil, errors.New("too much is asked of clients that do not answer")
+	}
+	p.asked++
+	q := &asking{key: "question-" + strconv.Itoa(p.asked), request: request, answer: make(chan json.RawMessage, 1)}
+	p.open = append(p.open, q)
+	p.tell()
+	p.mu.Unlock()
+	select {
+	case a := <-q.answer:
+		return a, nil
+	case <-ctx.Done():
+		p.withdraw(q)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			p.unattended()
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// withdraw forgets a question that needs no answer any more.
+func (p *parked) withdraw(q *asking) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, o := range p.open {
+		if o == q {
+			p.open = append(p.open[:i], p.open[i+1:]...)
+			p.unreserve(len(q.request))
+			return
+		}
+	}
+}
+
+// unattended ends the call if nobody waits for it: its question was not answered, and is not from now on.
+func (p *parked) unattended() {
+	p.mu.Lock()
+	waits := p.attended
+	p.mu.Unlock()
+	if !waits {
+		p.abandon(parkedExpired)
+	}
+}
+
+// notify is the [mcp.Client]'s: what is said while nobody waits is lost, as with a client that is gone.
+func (p *parked) notify(method string, params rawjson.Object) {
+	p.mu.Lock() // so that nothing is told to a request that has its answer
+	defer p.mu.Unlock()
+	if p.attended && p.client.Notify != nil {
+		p.client.Notify(method, params)
+	}
+}
+
+// end takes how the call ended. The result is kept for whoever comes back, if there is room.
+func (p *parked) end(raw json.RawMessage, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.attended && !p.reserve(len(raw)) {
+		raw, err = nil, &outcome.CallError{Delivered: true, Limit: maxParkedBytes, Outcome: outcome.Outcome{
+			ServerID: p.target.ID, Status: outcome.Available, Reason: outcome.ReasonTooLarge,
+		}}
+	}
+	p.done, p.result, p.err = true, raw, err
+	p.tell()
+}
+
+// abandon cancels the call, whose server is told.
+func (p *parked) abandon(said string) {
+	p.cancel()
+	p.forget(said)
+}
+
+// forget takes the call out of the lot.
+func (p *parked) forget(said string) {
+	p.mu.Lock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.gone, p.attended = true, true // by nobody: what comes now is not kept
+	p.client = mcp.Client{}
+	p.unreserve(p.kept)
+	p.mu.Unlock()
+	p.g.lot.remove(p, said)
+}
+
+// tell says that there is news. The lock is held.
+func (p *parked) tell() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// reserve makes room for n bytes more. The lock is held.
+func (p *parked) reserve(n int) bool {
+	if !p.g.lot.reserve(n) {
+		return false
+	}
+	p.kept += n
+	return true
+}
+
+func (p *parked) unreserve(n int) {
+	n = min(n, p.kept)
+	p.g.lot.free(n)
+	p.kept -= n
+}
+
+// drop cancels the parked call that a request comes back to, because its tool is locked now.
+func (s *Session) drop(ctx context.Context, t upstream.Target, c upstream.Call) {
+	state := c.Rest.Get(requestState)
+	if state == nil || !s.caller.Modern {
+		return
+	}
+	st, _, err := s.openState(ctx, state, bound(t, c))
+	if err != nil || st.Parked == "" {
+		return
+	}
+	if p, _ := s.g.lot.find(st.Parked, st.Process); p != nil {
+		p.abandon(parkedLocked)
+	}
+}
