@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -38,11 +39,7 @@ func tierOf(name string) (tool.Tier, bool) {
 // server sent it. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
-	limit := s.g.o.CallTime + approvalTime
-	if c.Ask != nil { // what a person needs to answer does not count; the call bounds how often and how long
-		limit += maxRequests * answerTime
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
 	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {
@@ -50,6 +47,15 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 		return s.refuse(ranOut)
 	}
 	return raw, err
+}
+
+// requestTime returns how long the request may take.
+func (s *Session) requestTime() time.Duration {
+	limit := s.g.o.CallTime + approvalTime
+	if s.client.Ask != nil { // what a person needs to answer does not count; the call bounds how often and how long
+		limit += maxRequests * answerTime
+	}
+	return limit
 }
 
 func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage, error) {

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -30,8 +32,8 @@ const (
 //	handshake   handshake   the client is asked on its open request
 //	handshake   stateless   the client is asked on its open request, and the server again
 //
-// An error is one of the call, for [Session.failed], or an [*mcp.Error]. sent is told that a request
-// goes out.
+// An error is one of the call, for [Session.failed], an [*mcp.Error] or a [*notAsked]. sent is told that a
+// request goes out.
 func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Call, sent func()) (json.RawMessage, error) {
 	state, responses := c.Rest.Get(requestState), c.Rest.Get(inputResponses)
 	if state != nil || responses != nil { // answers count with the state of their question alone
@@ -55,11 +57,11 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 	if state != nil {
 		st, message, err := s.openState(ctx, state, bound(t, c))
 		if err != nil || message != "" {
-			return s.refuseOr(message, err)
+			return nil, refusal(message, err)
 		}
 		return s.again(ctx, t, c, st, responses, sent)
 	}
-	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && canBeAsked(c.Client.Capabilities) {
+	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && canBeAsked(c.Client.Capabilities) {
 		switch {
 		case s.g.o.Holds:
 			sent()
@@ -80,7 +82,7 @@ func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call,
 		c.Rest = withAnswers(c.Rest, responses, st.Upstream)
 		return s.once(ctx, t, c, sent)
 	case t.Asks != upstream.AsksReplay || !c.Retry: // the config has changed since
-		return s.refuse(askOff)
+		return nil, &notAsked{askOff}
 	}
 	return s.replay(ctx, t, c, st, answersOf(responses), sent)
 }
@@ -95,12 +97,26 @@ func (s *Session) once(ctx context.Context, t upstream.Target, c upstream.Call, 
 	return s.sealed(ctx, t, c, raw)
 }
 
-// refuseOr returns a result with the message, or the error.
-func (s *Session) refuseOr(message string, err error) (json.RawMessage, error) {
-	if err != nil {
-		return nil, err
+// A notAsked is the end of a request whose server asks what cannot be asked, or whose client comes back
+// with an answer that is to nothing. Its text is for the agent.
+type notAsked struct{ text string }
+
+func (e *notAsked) Error() string { return e.text }
+
+// about returns the text for a request about a prompt or a resource.
+func (e *notAsked) about(kind tool.Kind) string {
+	if kind == tool.Tool {
+		return e.text
 	}
-	return s.refuse(message)
+	return strings.NewReplacer("The tool", "The server", "the tool", "the server", "its tool", "it").Replace(e.text)
+}
+
+// refusal returns the error that ends a request: err, or one with the message.
+func refusal(message string, err error) error {
+	if err != nil {
+		return err
+	}
+	return &notAsked{message}
 }
 
 // declaredOnly returns the client's Ask, but for what it has not declared.
@@ -132,7 +148,7 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 		return raw, nil
 	}
 	if t.Asks == upstream.AsksOff {
-		return s.refuse(askOff)
+		return nil, &notAsked{askOff}
 	}
 	o, err := rawjson.Split(raw, rawjson.Lenient)
 	if err != nil {
@@ -144,7 +160,7 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 	}
 	state, message := s.sealState(ctx, inputState{Bound: bound(t, c), Upstream: own})
 	if message != "" {
-		return s.refuse(message)
+		return nil, &notAsked{message}
 	}
 	o.Delete(requestState)
 	o.Add(requestState, state)
@@ -156,7 +172,7 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call, raw json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case t.Asks == upstream.AsksOff:
-		return s.refuse(askOff)
+		return nil, &notAsked{askOff}
 	case c.Client.Ask == nil:
 		return raw, nil // what becomes of it is a matter of the client's protocol
 	}
@@ -168,14 +184,14 @@ func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call,
 		}
 		responses, message, err := askAll(ctx, t, c, o.Get("inputRequests"))
 		if message != "" || err != nil {
-			return s.refuseOr(message, err)
+			return nil, refusal(message, err)
 		}
 		c.Rest = withAnswers(rest, responses, o.Get(requestState))
 		if raw, err = s.g.up.Call(ctx, t, c); err != nil || !asksInput(raw) {
 			return raw, err
 		}
 	}
-	return s.refuse(askTooOften)
+	return nil, &notAsked{askTooOften}
 }
 
 // askAll asks a client everything that a result wants to know, and returns the answers. A message is for

@@ -27,6 +27,9 @@ func (s *Session) remembered(server state.Server) (outcome.Outcome, bool) {
 
 // failed renders a call that the tool did not answer.
 func (s *Session) failed(ctx context.Context, server string, err error) (json.RawMessage, error) {
+	if refused, ok := errors.AsType[*notAsked](err); ok {
+		return s.refuse(refused.text)
+	}
 	failure, err := s.failure(ctx, server, err)
 	if err != nil {
 		return nil, err

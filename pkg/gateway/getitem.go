@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -55,11 +56,10 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tool.Read.String()}},
 		}
 	}
-	if o, ok := s.remembered(server); ok {
+	if o, ok := s.remembered(server); ok && r.Rest.Get(requestState) == nil {
 		return nil, FailedItem(server.Config.Name, id.Kind, &outcome.CallError{Outcome: o})
 	}
-	s.g.o.Recorder.Call(ctx, id.String(), tool.Read.String())
-	raw, err := s.g.up.Call(ctx, catalog.Target(server.Config, server.Outcome), upstream.Call{
+	raw, err := s.exchange(ctx, catalog.Target(server.Config, server.Outcome), upstream.Call{
 		Owner:       s.owner(),
 		Client:      s.client,
 		Method:      r.Method,
@@ -69,7 +69,10 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 		Meta:        r.Meta,
 		Traceparent: s.caller.Traceparent,
 		Retry:       true,
-	})
+	}, func() { s.g.o.Recorder.Call(ctx, id.String(), tool.Read.String()) })
+	if refused, ok := errors.AsType[*notAsked](err); ok {
+		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: refused.about(id.Kind)}
+	}
 	if err != nil {
 		failure, err := s.failure(ctx, server.Config.Name, err)
 		if err != nil {

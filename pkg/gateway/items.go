@@ -118,7 +118,7 @@ func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (jso
 	if refused := cmp.Or(s.offered(r.Method), lacking(r)); refused != nil {
 		return nil, refused
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.g.o.CallTime+approvalTime)
+	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
 	raw, err := s.getItem(ctx, r)
 	if _, told := errors.AsType[*mcp.Error](err); !told && errors.Is(err, context.DeadlineExceeded) {

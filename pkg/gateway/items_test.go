@@ -190,7 +190,7 @@ func TestGetItem(t *testing.T) {
 	gw := everyItem(t)
 	for _, tt := range []struct{ method, params, name, sent, answer string }{
 		{"prompts/get", `{"name":"open__ask","arguments":{"about":"b\u00e9"}}`, "ask", `{"arguments":{"about":"b\u00e9"}}`, `{"messages":[{"role":"user","content":{"type":"text","text":"ask"}}]}`},
-		{"resources/read", `{"uri":"open:///it","requestState":"s"}`, "open:///it", `{"requestState":"s"}`, `{"contents":[{"uri":"open:///it","text":"read"}]}`},
+		{"resources/read", `{"uri":"open:///it","later":"s"}`, "open:///it", `{"later":"s"}`, `{"contents":[{"uri":"open:///it","text":"read"}]}`},
 		{"resources/read", `{"uri":"open:///t/1"}`, "open:///t/1", `{}`, `{"contents":[{"uri":"open:///t/1","text":"read"}]}`},
 		{"completion/complete", `{"argument":{"name":"about","value":""},"ref":{"type":"ref/prompt","name":"open__ask","x":1}}`, "",
 			`{"ref":{"type":"ref/prompt","name":"ask","x":1},"argument":{"name":"about","value":""}}`, `{"completion":{"values":["one"]}}`},

@@ -70,10 +70,10 @@ func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) 
 func (s *Session) resume(ctx context.Context, st inputState, answers map[string]json.RawMessage, c upstream.Call) (json.RawMessage, error) {
 	p, said := s.g.lot.find(st.Parked, st.Process)
 	if p == nil {
-		return s.refuse(said)
+		return nil, &notAsked{said}
 	}
 	if said = p.take(st.Round, c.Client, answers); said != "" {
-		return s.refuse(said)
+		return nil, &notAsked{said}
 	}
 	return s.await(ctx, p)
 }
@@ -141,7 +141,7 @@ func (s *Session) await(ctx context.Context, p *parked) (json.RawMessage, error)
 		}
 		if message != "" {
 			p.abandon(askTooMany)
-			return s.refuse(message)
+			return nil, &notAsked{message}
 		}
 		return inputRequired(requests, state), nil
 	}

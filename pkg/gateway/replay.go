@@ -29,7 +29,7 @@ type replay struct {
 // replay makes a call with the answers that are known, and returns its result or its next question.
 func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call, st inputState, answers map[string]json.RawMessage, sent func()) (json.RawMessage, error) {
 	if st.Round >= maxRounds {
-		return s.refuse(askTooOften)
+		return nil, &notAsked{askTooOften}
 	}
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -56,7 +56,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 	}
 	state, message := s.sealState(ctx, next)
 	if message != "" {
-		return s.refuse(message)
+		return nil, &notAsked{message}
 	}
 	return inputRequired(questions, state), nil
 }
