@@ -303,7 +303,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 
 		// What is asked takes memory, and is refused where there is none left.
-		size = 12 << 20
+		size = 15 << 20
 		a.asked(a.act(""))
 		a.asked(a.act(""))
 		if raw, err := a.act(""); err != nil || string(raw) != `{"content":[],"got":error}` {

@@ -75,11 +75,11 @@ func TestReadResource(t *testing.T) {
 		{"a question", `{"resultType":"input_required","inputRequests":{}}`, `{"resultType":"input_required","inputRequests":{}}`},
 	} {
 		answer = tt.answer
-		raw, err := gw.Try(`{"name":"read_resource","arguments":{"server":"open","uri":"open:///it"},"requestState":"s"}`)
+		raw, err := gw.Try(`{"name":"read_resource","arguments":{"server":"open","uri":"open:///it"},"later":"s"}`)
 		if err != nil || string(raw) != tt.want {
 			t.Errorf("%s: %s, %v, want %s", tt.name, raw, err, tt.want)
 		}
-		if sent := gw.Sent(); len(sent) != 1 || sent[0].Method != "resources/read" || sent[0].Tool != "open:///it" || sent[0].Params != `{"requestState":"s"}` {
+		if sent := gw.Sent(); len(sent) != 1 || sent[0].Method != "resources/read" || sent[0].Tool != "open:///it" || sent[0].Params != `{"later":"s"}` {
 			t.Errorf("%s: sent %+v", tt.name, sent)
 		}
 	}
