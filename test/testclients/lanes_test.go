@@ -26,15 +26,19 @@ type deed struct {
 	fails    string   // a text of the error, or of the result that is one; "": it works
 	progress int      // events
 	unlisted bool     // it is about something that is not listed
+	asks     bool     // it needs an answer of the client
 }
 
 func call(name, args string) Step {
 	return Step{Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))}
 }
 
+func told(s Step) Step { s.Progress = true; return s }
+
 var deeds = []deed{
-	{name: "tools", step: Step{Method: "tools/list"}, holds: []string{`"lanes__count"`, `"lanes__sign"`}},
+	{name: "tools", step: Step{Method: "tools/list"}, holds: []string{`"lanes__count"`, `"lanes__sign"`}, lacks: `"lanes__die"`},
 	{name: "call", step: call("lanes__count", `{"steps":3,"every":0}`), holds: []string{"counted to 3"}},
+	{name: "call with progress", step: told(call("lanes__count", `{"steps":3,"every":0.1}`)), holds: []string{"counted to 3"}, progress: 3},
 	{name: "locked call", step: call("lanes__die", `{}`), fails: "disabled_by_config", unlisted: true},
 }
 
@@ -42,6 +46,7 @@ var deeds = []deed{
 func TestClients(t *testing.T) {
 	findNode(t)
 	server := HTTP(t)["lanes"]
+	server.Entry["protocol"] = "2025-11-25" // in the stateless one this server asks nothing
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, Config(t, map[string]Server{"lanes": server}, `{"mode": "direct"}`))
 	p := programtest.Start(t, folder)
@@ -50,13 +55,19 @@ func TestClients(t *testing.T) {
 		clients = Clients[:1]
 	}
 	for _, c := range clients {
-		t.Run(c.Name, func(t *testing.T) { c.does(t, Endpoint{URL: p.URL + "/mcp"}, deeds) })
+		t.Run(c.Name+", HTTP", func(t *testing.T) { c.does(t, Endpoint{URL: p.URL + "/mcp"}, deeds) })
+		t.Run(c.Name+", stdio", func(t *testing.T) {
+			c.does(t, Endpoint{Command: []string{programtest.Build(t), "stdio", "--url", p.URL + "/mcp"}}, deeds)
+		})
 	}
 }
 
 func (c Client) does(t *testing.T, at Endpoint, deeds []deed) {
 	t.Helper()
 	var steps []Step
+	if c.Plain {
+		deeds = slices.DeleteFunc(slices.Clone(deeds), func(d deed) bool { return d.asks })
+	}
 	for _, d := range deeds {
 		steps = append(steps, d.step)
 	}
@@ -90,11 +101,16 @@ func (c Client) does(t *testing.T, at Endpoint, deeds []deed) {
 
 // The servers of others work behind the gateway as they do without it.
 func TestServers(t *testing.T) {
-	servers := HTTP(t)
-	if lanes == "" {
-		delete(servers, "lanes")
+	t.Run("HTTP", func(t *testing.T) { tryServers(t, few(HTTP(t), "everything")) })
+	t.Run("stdio", func(t *testing.T) { tryServers(t, few(Stdio(t), "files"), "--allow-commands") })
+}
+
+// few leaves one of many, where not everything is run.
+func few(servers map[string]Server, name string) map[string]Server {
+	if lanes != "" {
+		return servers
 	}
-	tryServers(t, servers)
+	return map[string]Server{name: servers[name]}
 }
 
 // tryServers calls tools of servers behind one gateway, and one locked tool of each.
@@ -120,16 +136,25 @@ func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		for _, try := range servers[name].Calls {
-			if text := callAny(t, p, name+":"+try.Name, try.Args); !strings.Contains(text, try.Holds) {
-				t.Errorf("%s:%s answers %s, want %q", name, try.Name, text, try.Holds)
-			}
+		tryOn(t, p, name, servers[name])
+	}
+}
+
+// tryOn tries all that is to be tried on one server.
+func tryOn(t *testing.T, p *programtest.Program, name string, s Server) {
+	t.Helper()
+	wants := func(what, answer, holds string) {
+		t.Helper()
+		if !strings.Contains(answer, holds) {
+			t.Errorf("%s of %s answers %s, want %q", what, name, answer, holds)
 		}
-		if lock := servers[name].Lock; lock != "" {
-			if text := callAny(t, p, name+":"+lock, `{}`); !strings.Contains(text, "disabled_by_config") {
-				t.Errorf("%s:%s answers %s, want disabled_by_config", name, lock, text)
-			}
-		}
+	}
+	for _, try := range s.Calls {
+		wants(try.Name, callAny(t, p, name+":"+try.Name, try.Args), try.Holds)
+	}
+	const locked = "disabled_by_config"
+	if s.Lock != "" {
+		wants(s.Lock, callAny(t, p, name+":"+s.Lock, `{}`), locked)
 	}
 }
 
@@ -141,7 +166,7 @@ func callAny(t *testing.T, p *programtest.Program, name, args string) string {
 	for _, with := range []string{"call_tool_read", "call_tool_write", "call_tool_destructive"} {
 		raw := p.RPC("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"name":%q,"args":%s}}`, with, name, args))
 		result = string(raw)
-		if !strings.Contains(result, "call_with") {
+		if !strings.Contains(result, "Nothing was called") {
 			break
 		}
 	}

@@ -62,7 +62,7 @@ def picture(size: int) -> Image:
     return Image(data=os.urandom(size), format="png")
 
 
-@mcp.tool(annotations=READ)
+@mcp.tool(annotations=ToolAnnotations(readOnlyHint=False, destructiveHint=False))
 def die() -> str:
     """End the server in the middle of the call."""
     os._exit(3)

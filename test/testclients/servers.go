@@ -19,10 +19,13 @@ import (
 
 // A Server is a server of others with what is tried on it.
 type Server struct {
-	Entry map[string]any // of mcp_config.json
-	Tools int            // that it lists at least
-	Calls []Try
-	Lock  string // a tool that is locked by its name
+	Entry     map[string]any // of mcp_config.json
+	Tools     int            // that it lists at least
+	Calls     []Try          // of tools
+	Prompts   []Try          // that are got
+	Resources []Try          // that are read, by their URI
+
+	Lock, LockPrompt, LockResource string // a tool, a prompt and a resource that are locked; "": none
 }
 
 // A Try is a request whose answer holds a text.
@@ -34,6 +37,8 @@ type Try struct {
 func entry(command string, args ...string) map[string]any {
 	return map[string]any{"command": command, "args": args, "approval": "off"}
 }
+
+const everythingDoc = "demo://resource/static/document/"
 
 // Stdio returns the real servers that speak on stdin and stdout, by their names in the config.
 func Stdio(t testing.TB) map[string]Server {
@@ -50,7 +55,10 @@ func Stdio(t testing.TB) map[string]Server {
 	return map[string]Server{
 		"everything": {
 			Entry: entry(node, module("server-everything"), "stdio"), Tools: 13, Lock: "get-sum",
-			Calls: []Try{{"echo", `{"message":"hello"}`, "Echo: hello"}},
+			Calls:      []Try{{"echo", `{"message":"hello"}`, "Echo: hello"}},
+			Prompts:    []Try{{"args-prompt", `{"city":"Paris"}`, "Paris"}},
+			Resources:  []Try{{everythingDoc + "features.md", "", "Everything Server"}, {"demo://resource/dynamic/text/7", "", "Resource 7"}},
+			LockPrompt: "simple-prompt", LockResource: everythingDoc + "startup.md",
 		},
 		"files": {
 			Entry: entry(node, module("server-filesystem"), folder), Tools: 10, Lock: "write_file",
@@ -65,7 +73,7 @@ func Stdio(t testing.TB) map[string]Server {
 		},
 		"thinking": {
 			Entry: entry(node, module("server-sequential-thinking")), Tools: 1,
-			Calls: []Try{{"sequentialthinking", `{"thought":"plants need water","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, `"thoughtHistoryLength": 1`}},
+			Calls: []Try{{"sequentialthinking", `{"thought":"plants need water","nextThoughtNeeded":false,"thoughtNumber":1,"totalThoughts":1}`, "thoughtHistoryLength"}},
 		},
 		"time": {
 			Entry: entry(python, "-m", "mcp_server_time", "--local-timezone", "UTC"), Tools: 2, Lock: "convert_time",
@@ -77,11 +85,15 @@ func Stdio(t testing.TB) map[string]Server {
 		},
 		"fetch": {
 			Entry: entry(python, "-m", "mcp_server_fetch", "--ignore-robots-txt"), Tools: 1,
-			Calls: []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
+			Calls:   []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
+			Prompts: []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
 		},
 		"lanes": {
 			Entry: entry(python, filepath.Join(dir(), "server.py")), Tools: 8, Lock: "die",
-			Calls: []Try{{"count", `{"steps":3,"every":0}`, "counted to 3"}},
+			Calls:      []Try{{"count", `{"steps":3,"every":0}`, "counted to 3"}},
+			Prompts:    []Try{{"summarize", `{"topic":"Go"}`, "Summarize Go in one sentence."}},
+			Resources:  []Try{{"notes://today", "", "Water the plants."}, {"notes://day/monday", "", "On monday: nothing."}},
+			LockPrompt: "shout", LockResource: "notes://secret",
 		},
 	}
 }
@@ -100,14 +112,16 @@ func HTTP(t testing.TB) map[string]Server {
 	return remote
 }
 
-// Config returns a config with servers, each with its lock, and the members of "gateway".
+// Config returns a config with servers, each with its locks, and the members of "gateway".
 func Config(t testing.TB, servers map[string]Server, gateway string) string {
 	t.Helper()
 	entries := map[string]any{}
 	for name, s := range servers {
 		e := maps.Clone(s.Entry)
-		if s.Lock != "" {
-			e["disabled_tools"] = []string{s.Lock}
+		for key, lock := range map[string]string{"disabled_tools": s.Lock} {
+			if lock != "" {
+				e[key] = []string{lock}
+			}
 		}
 		entries[name] = e
 	}

@@ -1,0 +1,142 @@
+package testclients
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// usage is what a process holds, as Linux tells it.
+type usage struct {
+	descriptors, children, megabytes int // megabytes of memory, at its highest
+}
+
+func usageOf(t *testing.T, pid int) (u usage) {
+	t.Helper()
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		local.Missing(t, fmt.Sprintf("what a process holds is told by /proc alone: %v", err))
+	}
+	u.descriptors = len(fds)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.OK(t, err)
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kilobytes, err := strconv.Atoi(strings.Fields(value)[0])
+			require.OK(t, err)
+			u.megabytes = kilobytes >> 10
+		}
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.OK(t, err)
+	for _, path := range processes {
+		stat, err := os.ReadFile(path) // of one that has ended since: not there
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); err == nil && fields[1] == strconv.Itoa(pid) {
+			u.children++
+		}
+	}
+	return u
+}
+
+// maxMegabytes is what the gateway may take for one answer at a time, whatever servers send.
+const maxMegabytes = 150
+
+// Whatever a server sends too much of, or does not send, the call ends with what happened, the
+// gateway goes on, and nothing is left behind.
+func TestTooMuch(t *testing.T) {
+	u := newUpstream(t)
+	folder := t.TempDir()
+	programtest.WriteConfig(t, folder, fmt.Sprintf(`{"mcpServers": {
+		"modern": {"url": %q, "approval": "off"},
+		"handshake": {"url": %[1]q, "approval": "off", "protocol": "2025-11-25"},
+		"mortal": {"url": %q, "approval": "off", "protocol": "2025-11-25"},
+		"child": {"command": %q, "args": [%q], "approval": "off"}}, "gateway": {"mode": "direct"}}`,
+		u.URL, Lanes(t), findPython(t), filepath.Join(dir(), "server.py")))
+	gate := programtest.Start(t, folder, "--allow-commands")
+	tryAll := func(t *testing.T, big int) {
+		t.Helper()
+		for _, modern := range []bool{true, false} {
+			for _, server := range []string{"modern", "handshake"} {
+				w := newWire(t, gate.URL+"/mcp", "", modern, `{"elicitation":{}}`)
+				t.Run(fmt.Sprintf("modern client is %t, server %s, %d", modern, server, big), func(t *testing.T) { w.tooMuch(t, server, big) })
+			}
+		}
+		w := newWire(t, gate.URL+"/mcp", "", true, `{}`)
+		const sent = "ended before its answer was complete. The call was sent and may have taken effect; check before calling again."
+		w.wants(t, "child__die", map[string]any{}, "The program of MCP server 'child' "+sent, `"isError":true`)
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	}
+	newWire(t, gate.URL+"/mcp", "", true, `{}`).wants(t, "mortal__die", map[string]any{},
+		"The connection to MCP server 'mortal' broke before its answer was complete. The call was sent and may have taken effect; check before calling again.", `"isError":true`)
+	tryAll(t, 1)
+	before := usageOf(t, gate.PID())
+	tryAll(t, 100)
+	var after usage
+	local.Until(t, fmt.Sprintf("nothing more is held than before: %+v", before), func() bool {
+		after = usageOf(t, gate.PID())
+		return after.descriptors <= before.descriptors && after.children <= before.children
+	})
+	if after.megabytes > maxMegabytes {
+		t.Errorf("the gateway took %d MB, want at most %d", after.megabytes, maxMegabytes)
+	}
+	t.Logf("before %+v, after %+v", before, after)
+}
+
+// tooMuch makes calls with hundredths of what is too much.
+func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
+	t.Helper()
+	size := hundredths * 50 << 10 // of an image: 5 MB
+	if end, _ := last(w.call(t.Context(), server+"__picture", map[string]any{"bytes": size})); size < 3<<20 {
+		if len(end.Result) < size*4/3 || strings.Contains(end.text(), `"isError":true`) {
+			t.Errorf("an image of %d bytes: %.300s", size, end.text())
+		}
+	} else if !strings.Contains(end.text(), "too large to pass on") {
+		t.Errorf("an image of %d bytes: %.300s", size, end.text())
+	}
+	end, before := last(w.call(t.Context(), server+"__count", map[string]any{"steps": hundredths * 1000, "every": 0}))
+	if !strings.Contains(end.text(), fmt.Sprintf("counted to %d", hundredths*1000)) || before == 0 {
+		t.Errorf("%d events, and then %.300s", before, end.text())
+	}
+}
+
+// wants makes a call whose answer holds texts.
+func (w *wire) wants(t *testing.T, tool string, arguments map[string]any, holds ...string) {
+	t.Helper()
+	end, _ := last(w.call(t.Context(), tool, arguments))
+	for _, text := range holds {
+		if !strings.Contains(end.text(), text) {
+			t.Errorf("%s answers %.600s, want %q", tool, end.text(), text)
+		}
+	}
+}
+
+// A client that says it can be asked, and then does not answer, is told that nobody answered.
+func TestUnanswered(t *testing.T) {
+	if lanes != "full" {
+		t.Skip("it takes five minutes: make lanes runs it")
+	}
+	u := newUpstream(t)
+	folder := t.TempDir()
+	programtest.WriteConfig(t, folder, fmt.Sprintf(
+		`{"mcpServers": {"s": {"url": %q, "approval": "off", "protocol": "2025-11-25"}}, "gateway": {"mode": "direct"}}`, u.URL))
+	gate := programtest.Start(t, folder)
+	w := newWire(t, gate.URL+"/mcp", "", false, `{"elicitation":{}}`)
+	asked := false
+	var end message
+	for m := range w.call(t.Context(), "s__sign", map[string]any{}) {
+		asked = asked || m.Method == "elicitation/create"
+		end = m
+	}
+	if !asked || !strings.Contains(end.text(), "nobody answered within 5 minutes") {
+		t.Errorf("asked is %t, and then %s", asked, end.text())
+	}
+}

@@ -1,0 +1,139 @@
+package testclients
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+)
+
+// A pace is how long a long call is: its steps, and after how many of them its client leaves.
+type pace struct {
+	steps, leave int
+	every        time.Duration
+}
+
+// thePace is 90 seconds with a step each second; a few of them in small lanes, and short ones in every test.
+func thePace() pace {
+	switch lanes {
+	case "full":
+		return pace{90, 30, time.Second}
+	case "small":
+		return pace{12, 4, time.Second}
+	}
+	return pace{5, 2, 200 * time.Millisecond}
+}
+
+func (p pace) arguments() map[string]any {
+	return map[string]any{"steps": p.steps, "every": p.every.Seconds()}
+}
+
+// longCalls are the configs of the servers that long calls are made on: one of each era.
+func longCalls(u *upstream) string {
+	return fmt.Sprintf(`{"mcpServers": {
+		"modern": {"url": %q, "approval": "off", "timeout": "10m"},
+		"handshake": {"url": %[1]q, "approval": "off", "timeout": "10m", "protocol": "2025-11-25"}}, "gateway": {"mode": "direct"}}`, u.URL)
+}
+
+// eachEra runs a test for clients and servers of both eras.
+func eachEra(t *testing.T, url string, f func(t *testing.T, w *wire, server string)) {
+	t.Helper()
+	for _, modern := range []bool{true, false} {
+		for _, server := range []string{"modern", "handshake"} {
+			t.Run(fmt.Sprintf("modern client is %t, server %s", modern, server), func(t *testing.T) {
+				t.Parallel()
+				f(t, newWire(t, url, "", modern, `{}`), server)
+			})
+		}
+	}
+}
+
+// A long call tells how far it is, as it goes, and ends when its client leaves.
+func TestLongCall(t *testing.T) {
+	u, p := newUpstream(t), thePace()
+	folder := t.TempDir()
+	programtest.WriteConfig(t, folder, longCalls(u))
+	gate := programtest.Start(t, folder)
+	t.Run("to its end", func(t *testing.T) {
+		eachEra(t, gate.URL+"/mcp", func(t *testing.T, w *wire, server string) { w.runsLong(server+"__count", p) })
+	})
+	drain(u.ended)
+	for _, modern := range []bool{true, false} {
+		for _, server := range []string{"modern", "handshake"} {
+			t.Run(fmt.Sprintf("its client leaves, modern is %t, server %s", modern, server), func(t *testing.T) {
+				w := newWire(t, gate.URL+"/mcp", "", modern, `{}`)
+				left := w.leaves(server+"__count", p)
+				select {
+				case e := <-u.ended:
+					if took := e.at.Sub(left); took > time.Second || !e.cancelled {
+						t.Errorf("the call ended %v after its client had left, cancelled is %t", took, e.cancelled)
+					}
+				case <-time.After(5 * time.Second):
+					t.Error("the call goes on 5 s after its client has left")
+				}
+			})
+		}
+	}
+}
+
+// The same through Lambda functions that stream. Nobody tells them that a client has left.
+func TestLongCallLambda(t *testing.T) {
+	u := newUpstream(t)
+	stack := lambdatest.NewStack(t, emulator.Start(t), lambdatest.Build(t, repo.Path(""), "mcp", "sync"), map[string]string{"PORTCULLIS_AUTH": "none"})
+	stack.Configure(longCalls(u))
+	stack.Sync(t)
+	front := frontOf(t, stack, "url")
+	eachEra(t, front.URL+"/mcp", func(t *testing.T, w *wire, server string) { w.runsLong(server+"__count", thePace()) })
+}
+
+// runsLong makes a call that has to tell each of its steps as it goes.
+func (w *wire) runsLong(tool string, p pace) {
+	w.t.Helper()
+	began := time.Now()
+	want := 1.0
+	var end message
+	for m := range w.call(w.t.Context(), tool, p.arguments()) {
+		end = m
+		if m.Method != "notifications/progress" {
+			continue
+		}
+		if due := time.Duration(want-1) * p.every; m.Params.Progress != want || time.Since(began) < due || time.Since(began) > due+5*time.Second {
+			w.t.Errorf("step %v came %v after the beginning, want step %v after %v", m.Params.Progress, time.Since(began), want, due)
+		}
+		if token := fmt.Sprintf("%q", fmt.Sprintf("token-%d", w.sent)); string(m.Params.ProgressToken) != token {
+			w.t.Errorf("progress of %s, want of %s", m.Params.ProgressToken, token)
+		}
+		want++
+	}
+	if int(want-1) != p.steps || end.Error != nil || !strings.Contains(end.text(), fmt.Sprintf("counted to %d", p.steps)) {
+		w.t.Errorf("%v steps of %d, and then: %s", want-1, p.steps, end.text())
+	}
+}
+
+// leaves makes a call and leaves in the middle of it. It returns when.
+func (w *wire) leaves(tool string, p pace) time.Time {
+	w.t.Helper()
+	ctx, leave := context.WithCancel(w.t.Context())
+	defer leave()
+	for m := range w.call(ctx, tool, p.arguments()) {
+		if m.Params.Progress == float64(p.leave) {
+			left := time.Now()
+			leave()
+			return left
+		}
+	}
+	w.t.Fatal("the call ended before its client left")
+	return time.Time{}
+}
+
+func drain(ended chan ending) {
+	for len(ended) > 0 {
+		<-ended
+	}
+}
