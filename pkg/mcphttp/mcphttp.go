@@ -1,11 +1,17 @@
-// Package mcphttp serves MCP over HTTP: one POST, one JSON answer, no session.
+// Package mcphttp serves MCP over HTTP: a POST is answered with one JSON object or, if there is something
+// to say before the result, with a stream of events.
 //
 // Clients of two eras speak to it. The stateless protocol describes itself in
-// every request; the handshake protocols open with initialize, and are served
-// without a session as well. What a client sent reaches the [Backend] as the
+// every request. The handshake protocols open with initialize, and get a session id that is
+// all there is of the session: it says under seal what the gateway would have to remember, so that
+// each process which has the key can read it. What a client sent reaches the [Backend] as the
 // bytes that it sent, and what the Backend answers reaches the client as the
 // bytes that it gave: a gateway that decodes rounds large integers and drops
 // fields that it does not know.
+//
+// A process that answers every request ([Options].Alone) can do more than one of many: cancel a call that
+// another request names, ask a client and take the answer from its next request, keep a log level, and
+// hold streams open that tell of changes.
 package mcphttp
 
 import (

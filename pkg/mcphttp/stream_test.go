@@ -39,7 +39,9 @@ func object(t testing.TB, text string) rawjson.Object {
 // streaming returns a handler whose answers can be streams.
 func streaming(t testing.TB, f talk) http.Handler {
 	t.Helper()
-	return newHandler(t, &backend{talk: f}, &mcphttp.Options{Name: "gate", Version: "1", Stream: true})
+	o := laptop()
+	o.Timeout = 0
+	return newHandler(t, &backend{talk: f}, o)
 }
 
 // telling makes a call in the era that asks for progress and for log messages.
@@ -382,7 +384,7 @@ func TestStreamClientStalls(t *testing.T) {
 			}
 			result <- time.Since(start)
 			return nil, ctx.Err()
-		}}, &mcphttp.Options{Stream: true, Timeout: time.Hour})
+		}}, laptop())
 		write(t, serve(t, h), legacy.request(t, "tools/call", `"name":"echo"`))
 		if took := <-result; took > 30*time.Second {
 			t.Errorf("the call was held for %v", took)

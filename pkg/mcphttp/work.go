@@ -37,9 +37,10 @@ func (h *handler) wants(q *request) (out queue) {
 	if given(token) && len(token) <= mcp.MaxID && token[0] != '{' && token[0] != '[' {
 		out.token = token
 	}
-	if q.modern {
+	switch {
+	case q.modern:
 		out.level = parseLevel(rawjson.Text(q.msg.Meta.Get(mcp.MetaLogLevel)))
-	} else {
+	case h.keepsSessions(): // else it is not declared that there are log messages
 		out.level = h.live.level(q.token)
 	}
 	return out
