@@ -11,9 +11,20 @@ const maxSteps = 8 << 20
 // Claims returns the numbers of those of the offered resources that a URI is read from: those that have
 // it, or else the templates that it matches, in order. Offered resources are visible ones. It reports
 // false if there are so many templates that could match that it did not look at all of them.
+//
+// What a server lists itself is under its own lock alone, also if it is not offered: a request that
+// selects nothing but a template does not get past the lock of a resource.
 func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
+	var listed map[string]bool // servers that have it
 	for _, s := range v.servers {
-		if i, ok := v.Find(tool.ID{Server: s.Config.Name, Name: uri, Kind: tool.Resource}); ok && offered.Has(i) && !v.Tool(i).Definition.Template {
+		i, ok := v.Find(tool.ID{Server: s.Config.Name, Name: uri, Kind: tool.Resource})
+		if !ok || v.Tool(i).Definition.Template {
+			continue
+		}
+		if listed == nil {
+			listed = map[string]bool{}
+		}
+		if listed[s.Config.Name] = true; offered.Has(i) {
 			numbers = append(numbers, i)
 		}
 	}
@@ -22,7 +33,7 @@ func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
 	}
 	spent := 0
 	for _, i := range v.r.inventory.templates() {
-		if !offered.Has(i) {
+		if !offered.Has(i) || listed != nil && listed[v.ID(i).Server] {
 			continue
 		}
 		if spent > maxSteps {

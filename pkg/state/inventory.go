@@ -1,7 +1,6 @@
 package state
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -66,8 +65,7 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 // findTemplates returns the numbers of the configured templates of resources.
 func (inv *inventory) findTemplates() (out []int) {
 	for i := inv.snap.Len(); i < len(inv.rows); i++ {
-		// Every template that stands for more than itself has an expression.
-		if id := inv.snap.ID(i); inv.rows[i].server >= 0 && id.Kind == tool.Resource && strings.Contains(id.Name, "{") && inv.snap.Tool(i).Definition.Template {
+		if inv.rows[i].server >= 0 && inv.snap.Tool(i).Definition.Template {
 			out = append(out, i)
 		}
 	}

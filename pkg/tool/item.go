@@ -103,7 +103,10 @@ func (d *Definition) readResource(o rawjson.Object) error {
 	if err := ValidURI(d.URI); err != nil {
 		return err
 	}
-	if scheme, _, ok := strings.Cut(d.URI, ":"); !d.Template && (!ok || !isScheme(scheme)) {
+	if d.Template {
+		return ValidTemplate(d.URI)
+	}
+	if scheme, _, ok := strings.Cut(d.URI, ":"); !ok || !isScheme(scheme) {
 		return fmt.Errorf("URI %s has no scheme", text.Quote(d.URI, 64))
 	}
 	return nil

@@ -1,6 +1,11 @@
 package tool
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+)
 
 // maxExpressions is how many expressions a URI template may have to match anything.
 const maxExpressions = 32
@@ -26,9 +31,8 @@ func MatchTemplate(template, uri string) (matches bool, steps int) {
 	at[0] = true
 	for n := 0; template != ""; n++ {
 		literal, rest, ok := strings.Cut(template, "{")
-		afterLiteral(at, next, uri, literal)
+		steps += len(at) + afterLiteral(at, next, uri, literal)
 		at, next = next, at
-		steps += len(at)
 		if !ok {
 			break
 		}
@@ -45,13 +49,44 @@ func MatchTemplate(template, uri string) (matches bool, steps int) {
 	return at[len(uri)], steps
 }
 
-// afterLiteral sets the places of next that follow the literal at one of the places in at.
-func afterLiteral(at, next []bool, uri, literal string) {
+// compared is how many bytes are compared in the time of about one step.
+const compared = 16
+
+// afterLiteral sets the places of next that follow the literal at one of the places in at, and returns
+// how many steps it took to compare them.
+func afterLiteral(at, next []bool, uri, literal string) (steps int) {
 	clear(next)
 	for i, here := range at {
-		if here && strings.HasPrefix(uri[i:], literal) {
-			next[i+len(literal)] = true
+		if !here {
+			continue
 		}
+		if steps++; strings.HasPrefix(uri[i:], literal) {
+			next[i+len(literal)] = true
+			steps += len(literal) / compared
+		}
+	}
+	return steps
+}
+
+// ValidTemplate returns an error if s is no URI template that [MatchTemplate] can match.
+func ValidTemplate(s string) error {
+	rest, n := s, 0
+	for {
+		literal, after, ok := strings.Cut(rest, "{")
+		if strings.Contains(literal, "}") {
+			return fmt.Errorf("URI template %s has a } without a {", text.Quote(s, 64))
+		}
+		if !ok {
+			return nil
+		}
+		inside, after, closed := strings.Cut(after, "}")
+		if _, valid := readExpression(inside); !closed || !valid {
+			return fmt.Errorf("URI template %s has an expression that is none", text.Quote(s, 64))
+		}
+		if n++; n > maxExpressions {
+			return fmt.Errorf("URI template %s has more than %d expressions", text.Quote(s, 64), maxExpressions)
+		}
+		rest = after
 	}
 }
 

@@ -143,10 +143,14 @@ func (s *Servers) load(name string) outcome.Outcome {
 			}
 			d, err := tool.ParseItem(kind, []byte(raw))
 			if err != nil {
-				o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Reason: err.Error()})
+				o.Refused = append(o.Refused, outcome.Refusal{Name: raw, Kind: kind, Reason: err.Error()})
 				continue
 			}
-			o.Tools = append(o.Tools, d)
+			if kind == tool.Tool {
+				o.Tools = append(o.Tools, d)
+			} else if o.Read(d) {
+				o.Items = append(o.Items, d)
+			}
 		}
 	}
 	list(tool.Tool, server.Tools)
