@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
@@ -21,15 +22,20 @@ import (
 const (
 	syncEvery = time.Minute
 	lookEvery = 2 * time.Second // at whether config or policy changed
+
+	// A server that is starting up is asked again sooner, so many times in a row: a program that is
+	// fetched before it runs, say.
+	soon     = 10 * time.Second
+	soonMost = 5
 )
 
 // syncLoop syncs at once, every minute, and when config or policy change.
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	syncOnce(ctx, p)
+	starting := syncOnce(ctx, p)
 	if servers != nil {
-		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
+		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
 		}
 	}
@@ -39,15 +45,19 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 	b.show(p.States.Load(ctx))
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	last := time.Now()
+	last, early := time.Now(), 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-look.C:
 		}
-		if w.changed(ctx) || time.Since(last) >= syncEvery {
-			syncOnce(ctx, p)
+		due := time.Since(last) >= syncEvery
+		if again := starting && early < soonMost && time.Since(last) >= soon; w.changed(ctx) || due || again {
+			if early++; due {
+				early = 0
+			}
+			starting = syncOnce(ctx, p)
 			b.show(p.States.Load(ctx))
 			last = time.Now()
 		}
@@ -55,17 +65,19 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 }
 
 // syncOnce runs a sync, which logs how it and each server ended, and logs the tools that it
-// refused. On AWS the admin API shows those.
-func syncOnce(ctx context.Context, p *boot.Program) {
+// refused. On AWS the admin API shows those. It reports whether a server is starting up.
+func syncOnce(ctx context.Context, p *boot.Program) (starting bool) {
 	r, err := p.Sync(ctx)
 	if err != nil {
-		return
+		return false
 	}
 	for _, s := range r.Servers {
+		starting = starting || s.Outcome.Status == outcome.Transient
 		for _, x := range s.Outcome.Refused {
 			p.Log.LogAttrs(ctx, slog.LevelWarn, "tool refused", slog.String("server", s.Name), slog.String("tool", x.Name), slog.String("reason", x.Reason))
 		}
 	}
+	return starting
 }
 
 // A watcher notices when the operator's files have changed.

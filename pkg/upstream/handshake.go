@@ -35,8 +35,15 @@ func (o *operation) handshake(ctx context.Context, legacy bool) (*mcpSession, er
 	if rpc, ok := errors.AsType[*outcome.RPCError](err); ok && (rpc.Code == mcp.CodeVersion || !modernCode(rpc.Code)) {
 		return o.fallBack(ctx, versionsIn(err))
 	}
-	if unknownMethod(err) || o.silent(ctx, err) {
+	if unknownMethod(err) {
 		return o.fallBack(ctx, nil)
+	}
+	if o.silent(ctx, err) {
+		legacy, refused := o.fallBack(ctx, nil)
+		if _, own := errors.AsType[*outcome.RPCError](refused); !own {
+			return legacy, refused
+		}
+		result, err = o.discover(ctx, s) // it was slow to start, and not silent
 	}
 	if err != nil {
 		return nil, err

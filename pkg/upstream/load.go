@@ -37,7 +37,10 @@ func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) 
 	start := c.o.Now()
 	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
 	first := c.limits.load
-	if l.limit = c.limits.attempt; t.Command != nil {
+	if l.limit = c.limits.attempt; t.Command != nil && c.programs != nil {
+		if out, ok := c.programs.asleep(l.key, t.Command); ok {
+			return out
+		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
 	}
 	var cancel context.CancelFunc
@@ -53,7 +56,11 @@ func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) 
 		out.Attempts, out.Error = 1, "load did not stop at its deadline"
 	}
 	out.Memory = l.server.remembered()
-	return c.ended(ctx, "load", t, start, out)
+	out = c.ended(ctx, "load", t, start, out)
+	if t.Command != nil && c.programs != nil {
+		c.programs.heard(l.key, t.Command, out)
+	}
+	return out
 }
 
 // A load is an operation that lists tools.

@@ -22,10 +22,15 @@ const (
 // a burst is what makes a cold authorization service fail. Each round of servers that load makes
 // room for one more, until one meets such a service that is overloaded.
 //
+// The targets are all that there are: a program of another server is ended.
+//
 // When ctx ends LoadAll returns what it has. A server that was not asked, or not to the end,
 // has the zero Status then. each, if not nil, is called with every outcome as it comes, one
 // at a time.
 func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
+	if c.programs != nil {
+		c.programs.keep(targets)
+	}
 	if each == nil {
 		each = func(outcome.Outcome) {}
 	}

@@ -69,14 +69,14 @@ func (p *program) use(load bool) {
 	}
 }
 
-// idleIn returns in how long the program is idle for good, unless it is used until then.
-func (p *program) idleIn() time.Duration {
+// unused returns for how long nobody has called the program.
+func (p *program) unused() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.streams) > 0 {
-		return time.Minute
+		return 0
 	}
-	return idleProgram - time.Since(p.used)
+	return time.Since(p.used)
 }
 
 func (p *program) stop() { p.process.Load().Stop(context.Background(), stopPatience) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/child"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 const (
@@ -19,6 +20,7 @@ const (
 	idleProgram  = 10 * time.Minute // without a call; then a program is ended
 	muteProgram  = time.Minute      // after which a program that has never said anything is replaced before another handshake
 	wellProgram  = time.Minute      // a program that lived so long did not end because it was started
+	maxSleep     = time.Hour        // that a server goes by what it listed last, while its program does not run
 	maxBackoff   = time.Minute      // between two starts of one that ends by itself
 	maxTelling   = 8                // messages to one program at once that nobody waits for
 	exitPatience = time.Second      // the same, when this process ends
@@ -30,13 +32,14 @@ const (
 type programs struct {
 	host *child.Host
 	log  *slog.Logger
+	idle time.Duration // without a call; then a program is ended
 
 	mu    sync.Mutex
 	slots map[entryKey]*slot
 }
 
 func newPrograms(log *slog.Logger) *programs {
-	return &programs{host: child.NewHost(maxPrograms), log: log, slots: map[entryKey]*slot{}}
+	return &programs{host: child.NewHost(maxPrograms), log: log, idle: idleProgram, slots: map[entryKey]*slot{}}
 }
 
 // A slot is where the program of one owner runs. It is guarded by the lock of all.
@@ -44,9 +47,14 @@ type slot struct {
 	spec    child.Program // of the program that runs here or ran last
 	running *program      // nil: none
 
+	begun time.Time // when the last one was started
+
 	ends  int        // of programs that ended by themselves, without one between that was well
 	last  *exitError // how the last of them ended
 	after time.Time  // no program is started before
+
+	listed  outcome.Outcome // of the last load here that went well
+	listing *Command        // that it was made with; nil: there was none
 }
 
 // errGone is a session whose program has ended.
@@ -87,7 +95,7 @@ func (t programTransport) find(session string, opens bool) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.running = p
+	s.running, s.begun = p, time.Now()
 	go ps.watch(s, p)
 	return p, nil
 }
@@ -95,7 +103,7 @@ func (t programTransport) find(session string, opens bool) (*program, error) {
 // forgetOld drops the slots that say nothing any more.
 func (ps *programs) forgetOld() {
 	for k, s := range ps.slots {
-		if s.running == nil && time.Since(s.after) > maxBackoff {
+		if s.running == nil && time.Since(s.after) > maxBackoff && time.Since(s.listed.CheckedAt) > maxSleep {
 			delete(ps.slots, k)
 		}
 	}
@@ -122,13 +130,13 @@ func (t programTransport) start() (*program, error) {
 func (ps *programs) watch(s *slot, p *program) {
 	process := p.process.Load()
 	for ended := false; !ended; {
-		idle := time.NewTimer(p.idleIn())
+		idle := time.NewTimer(ps.idle - p.unused())
 		select {
 		case <-process.Done():
 			ended = true
 		case <-idle.C:
 			ps.mu.Lock()
-			over := p.idleIn() <= 0
+			over := p.unused() >= ps.idle
 			if over && s.running == p {
 				s.running = nil // or it would be given to somebody
 			}

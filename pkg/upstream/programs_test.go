@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 )
@@ -166,13 +169,13 @@ func TestProgramFaults(t *testing.T) {
 }
 
 func TestProgramSilent(t *testing.T) {
-	for kind, status := range map[string]outcome.Status{stdiotest.Silent: outcome.Available, stdiotest.Mute: outcome.Transient, stdiotest.Deaf: outcome.Transient} {
+	for kind, status := range map[string]outcome.Status{stdiotest.Silent: outcome.Available, stdiotest.Slow: outcome.Available, stdiotest.Mute: outcome.Transient, stdiotest.Deaf: outcome.Transient} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			c, target := withProgram(t, Options{}, kind)
 			c.limits.discover, c.limits.program, c.limits.load, c.limits.attempts = 200*time.Millisecond, 700*time.Millisecond, time.Second, 1
-			if kind == stdiotest.Silent {
-				c.limits.program = 10 * time.Second
+			if status == outcome.Available {
+				c.limits.program, c.limits.load = 10*time.Second, 10*time.Second
 			}
 			if out := c.Load(t.Context(), target); out.Status != status || out.Reason != map[bool]string{true: outcome.ReasonTimeout}[status == outcome.Transient] {
 				t.Errorf("Load = %+v", out)
@@ -231,4 +234,46 @@ func TestProgramOutput(t *testing.T) {
 	if _, err := c.Call(t.Context(), target, Call{Name: "none"}); err == nil || errors.As(err, new(*outcome.CallError)) {
 		t.Errorf("an unknown tool: %v, want the server's own error", err)
 	}
+}
+
+func TestProgramTellsAndAsks(t *testing.T) {
+	for _, kind := range []string{stdiotest.Legacy, stdiotest.Modern} {
+		c, target := withProgram(t, Options{}, kind)
+		target.Asks = AsksRelay
+		var wg sync.WaitGroup
+		for i := range 4 { // at once: each hears of its own call
+			wg.Go(func() {
+				var heard []string
+				client := mcp.Client{Progress: true, Notify: func(method string, params rawjson.Object) {
+					heard = append(heard, string(params.Get("progress")))
+				}}
+				n := 3 + i
+				told(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)), Client: client})
+				if len(heard) != n || heard[n-1] != strconv.Itoa(n-1) {
+					t.Errorf("%s, call of %d: heard %v", kind, n, heard)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	target.Asks = AsksRelay
+	client := mcp.Client{Capabilities: json.RawMessage(`{"elicitation":{}}`), Ask: func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"action":"accept","content":{"to":"` + method + `"}}`), nil
+	}}
+	got := told(t, c, target, Call{Name: "ask", Arguments: json.RawMessage(`{"text":"elicitation/create"}`), Client: client})
+	if !strings.Contains(got, `"content":{"to":"elicitation/create"}`) {
+		t.Errorf("the answer to its question: %s", got)
+	}
+}
+
+func TestProgramFloodsProgress(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	heard := 0
+	client := mcp.Client{Progress: true, Notify: func(string, rawjson.Object) { heard++ }}
+	got := told(t, c, target, Call{Name: "progress", Arguments: json.RawMessage(`{"n":20000}`), Client: client})
+	if got != "done" || heard == 0 {
+		t.Errorf("%q after %d events", got, heard)
+	}
+	t.Logf("%d of 20,000 events", heard)
 }

@@ -226,7 +226,7 @@ func (c *Client) sweep() {
 // them is killed; it returns when nothing is left.
 func (c *Client) EndPrograms(ctx context.Context) {
 	if c.programs != nil {
-		c.programs.host.Close(ctx, exitPatience)
+		c.programs.end(ctx)
 	}
 }
 

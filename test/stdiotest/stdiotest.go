@@ -29,6 +29,7 @@ const variable = "STDIOTEST_SERVER"
 const (
 	Legacy   = "legacy"   // of the handshake era; refuses server/discover
 	Modern   = "modern"   // of the stateless era; refuses initialize
+	Slow     = "slow"     // of the stateless era; a second goes by before it reads
 	Silent   = "silent"   // of the handshake era; does not answer what it does not know
 	Strict   = "strict"   // of the handshake era; ends if the first request is not initialize
 	Mute     = "mute"     // answers nothing
@@ -58,6 +59,9 @@ func Main() {
 	case Broken:
 		fmt.Fprintln(os.Stderr, "Error: API_KEY is required")
 		os.Exit(3)
+	case Slow:
+		time.Sleep(time.Second)
+		s.kind = Modern
 	case Deaf:
 		select {}
 	case Stubborn:
