@@ -40,6 +40,7 @@ var deeds = []deed{
 	{name: "call", step: call("lanes__count", `{"steps":3,"every":0}`), holds: []string{"counted to 3"}},
 	{name: "call with progress", step: told(call("lanes__count", `{"steps":3,"every":0.1}`)), holds: []string{"counted to 3"}, progress: 3},
 	{name: "locked call", step: call("lanes__die", `{}`), fails: "disabled_by_config", unlisted: true},
+	{name: "question", step: call("lanes__sign", `{}`), holds: []string{"accept: Ada"}, asks: true},
 }
 
 // Each client does at the gateway what its users do.
@@ -55,9 +56,28 @@ func TestClients(t *testing.T) {
 		clients = Clients[:1]
 	}
 	for _, c := range clients {
-		t.Run(c.Name+", HTTP", func(t *testing.T) { c.does(t, Endpoint{URL: p.URL + "/mcp"}, deeds) })
+		t.Run(c.Name+", HTTP", func(t *testing.T) {
+			t.Parallel()
+			c.does(t, Endpoint{URL: p.URL + "/mcp"}, deeds)
+		})
 		t.Run(c.Name+", stdio", func(t *testing.T) {
+			t.Parallel()
 			c.does(t, Endpoint{Command: []string{programtest.Build(t), "stdio", "--url", p.URL + "/mcp"}}, deeds)
+		})
+	}
+}
+
+// A client of either era answers the question of a server of the stateless one.
+func TestQuestionOfStatelessServer(t *testing.T) {
+	folder := t.TempDir()
+	programtest.WriteConfig(t, folder, fmt.Sprintf(`{"mcpServers": {"s": {"url": %q, "approval": "off"}}, "gateway": {"mode": "direct"}}`, Everything(t)))
+	p := programtest.Start(t, folder)
+	for _, c := range Clients[:3] {
+		t.Run(c.Name, func(t *testing.T) {
+			told := c.Take(t, Endpoint{URL: p.URL + "/mcp"}, `{"name":"Ada"}`, call("s__test_input_required_result_elicitation", `{}`))
+			if a := told.Answers[0]; a.Error != nil || !strings.Contains(string(a.Result), "Ada") || len(told.Asked) != 1 {
+				t.Errorf("asked %q, and then %+v %s", told.Asked, a.Error, a.Result)
+			}
 		})
 	}
 }
