@@ -12,6 +12,10 @@ const (
 	// that was used least lately goes.
 	maxSessions = 1024
 
+	// maxClientSessions bounds those of one agent with one server that belong to single clients of its,
+	// so that one that opens clients without end takes nobody else's.
+	maxClientSessions = 16
+
 	// A session that nobody used for idleSession is ended. Looking for such every
 	// sweepEvery is soon enough.
 	idleSession = 30 * time.Minute
@@ -23,6 +27,12 @@ const (
 type entryKey struct {
 	session.Key
 	load bool
+}
+
+// ofClient returns the key of the same agent with another client.
+func (k entryKey) ofClient(client string) entryKey {
+	k.Owner.Client = client
+	return k
 }
 
 // A sessionEntry holds the session of one owner with one server. Its callers share it, and
@@ -94,6 +104,15 @@ func (e *sessionEntry) over(now time.Time) bool {
 	return e.session == nil || !now.Before(end)
 }
 
+// touch notes that the session is in use up to now: a call may take long.
+func (e *sessionEntry) touch(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.session != nil {
+		e.used = now
+	}
+}
+
 // take empties the entry and returns what was in it.
 func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
 	e.mu.Lock()
@@ -123,8 +142,8 @@ func (c *sessionCache) acquire(k entryKey, now time.Time) (e, out *sessionEntry)
 		e, out = nil, e
 	}
 	if e == nil {
-		if len(c.byKey) >= c.max {
-			if out = c.idlest(); out != nil {
+		if out == nil {
+			if out = c.surplus(k); out != nil {
 				delete(c.byKey, out.key)
 			}
 		}
@@ -151,10 +170,32 @@ func (c *sessionCache) release(e *sessionEntry) {
 	}
 }
 
-// idlest returns the entry that was used least lately and is not in use; nil if all are.
-func (c *sessionCache) idlest() (found *sessionEntry) {
+// surplus returns the entry that has to go for a new one, of k: the one that was used least lately of
+// all, or of the agent's, if there are too many. It is nil if there are not, or all are in use.
+func (c *sessionCache) surplus(k entryKey) *sessionEntry {
+	ofAgent := func(e *sessionEntry) bool { return e.key.Owner.Client != "" && e.key.ofClient("") == k.ofClient("") }
+	if k.Owner.Client != "" {
+		n := 0
+		for _, e := range c.byKey {
+			if ofAgent(e) {
+				n++
+			}
+		}
+		if n >= maxClientSessions {
+			return c.idlest(ofAgent)
+		}
+	}
+	if len(c.byKey) < c.max {
+		return nil
+	}
+	return c.idlest(func(*sessionEntry) bool { return true })
+}
+
+// idlest returns the entry that was used least lately of those that match and are not in use; nil if there
+// is none.
+func (c *sessionCache) idlest(match func(*sessionEntry) bool) (found *sessionEntry) {
 	for _, e := range c.byKey {
-		if e.users == 0 && (found == nil || e.last < found.last) {
+		if e.users == 0 && match(e) && (found == nil || e.last < found.last) {
 			found = e
 		}
 	}

@@ -85,6 +85,7 @@ func (o *operation) currentSession(ctx context.Context) *mcpSession {
 
 func (o *operation) release() {
 	if o.entry != nil {
+		o.entry.touch(o.c.o.Now())
 		o.c.sessions.release(o.entry)
 		o.entry = nil
 	}
