@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -218,4 +220,20 @@ func TestHostileURIs(t *testing.T) {
 	if len(w.Body) > maxPage {
 		t.Errorf("the sheet has %d bytes", len(w.Body))
 	}
+}
+
+// The page about a server says which of its lists could not be read, what of them is not taken, and
+// what the config says of them.
+func TestServerOfItems(t *testing.T) {
+	h := withItems(t)
+	h.Put(config.Key, strings.Replace(admintest.Config, `"approval": "manual"`,
+		`"approval": "manual", "resources": "on_change", "disabled_prompts": ["re*"], "disabled_resources": ["mail://folders/*"], "unlisted_resources": true`, 1))
+	mail := h.Server("mail")
+	mail.Prompts = append(mail.Prompts, `{"name":"no name"}`)
+	mail.Outcome.Unread = []outcome.Unread{{List: outcome.ListTemplates, Reason: "timeout", Error: "no answer in 5s"}}
+	h.Sync()
+	page := h.Page(http.StatusOK, "/admin/servers/mail")
+	says(t, page, "its templates, which stay as they were: timeout", "no answer in 5s", "prompt <b>", "manual; of prompts and resources on change",
+		"Not these prompts<dd><code>re*</code>", "Not these resources<dd><code>mail://folders/*</code>", "Unlisted resources<dd>are read")
+	says(t, page, "disabled by config 1") // the template is still there
 }

@@ -114,7 +114,7 @@ func (c *Console) sync(w http.ResponseWriter, r *http.Request) {
 	case report.Pending:
 		leadTo(w, http.StatusSeeOther, "./servers?sync=started")
 	default:
-		leadTo(w, http.StatusSeeOther, withQuery("./servers", url.Values{}, "sync", "done", "new", strconv.Itoa(report.New), "changed", strconv.Itoa(report.Changed)))
+		leadTo(w, http.StatusSeeOther, withQuery("./servers", url.Values{}, "sync", "done", "new", strconv.Itoa(report.New+report.NewItems), "changed", strconv.Itoa(report.Changed+report.ChangedItems)))
 	}
 }
 

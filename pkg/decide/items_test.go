@@ -30,7 +30,7 @@ func newMixed(t testing.TB) *fixture {
 	wiki.Prompts = []string{`{"name":"greet","description":"Says hello."}`, `{"name":"sum_up","description":"Sums a page up.","arguments":[{"name":"page","required":true}]}`}
 	wiki.Resources = []string{`{"uri":"file:///readme.md","name":"Read me","mimeType":"text/plain"}`, `{"uri":"file:///a","name":"A"}`}
 	f.Put(config.Key, `{"mcpServers": {
-		"wiki": {"url": "https://wiki.example.com/mcp"}, "vault": {"url": "https://vault.example.com/mcp", "approval": "manual"}
+		"wiki": {"url": "https://wiki.example.com/mcp", "disabled_resources": ["file:///a"]}, "vault": {"url": "https://vault.example.com/mcp", "approval": "manual"}
 	}}`)
 	f.Forbid("")
 	f.Sync()
@@ -55,7 +55,7 @@ func TestListKinds(t *testing.T) {
 		"kind=resource":                         "wiki:resource:file:///a " + readme + " wiki:resource:file:///{path}",
 		"kind=prompt&status=pending_approval":   "vault:prompt:greet wiki:prompt:sum_up",
 		"kind=resource&status=pending_approval": readme + " wiki:resource:file:///{path}",
-		"kind=resource&status=callable":         "wiki:resource:file:///a",
+		"status=disabled_by_config":             "wiki:resource:file:///a",
 		"finding=severe":                        "vault:prompt:greet",
 		"q=greet&server=wiki":                   "wiki:prompt:greet",
 		"q=read+me":                             readme,
@@ -118,7 +118,7 @@ func TestListRowsOfKinds(t *testing.T) {
 	server, err := f.desk.Server(f.ctx, "wiki")
 	require.OK(t, err)
 	counts := []lock.Counts{server.Tools, *server.Prompts, *server.Resources}
-	if diff := cmp.Diff([]lock.Counts{{Callable: 1}, {Callable: 1, PendingApproval: 1}, {Callable: 1, PendingApproval: 2}}, counts); diff != "" {
+	if diff := cmp.Diff([]lock.Counts{{Callable: 1}, {Callable: 1, PendingApproval: 1}, {PendingApproval: 2, DisabledByConfig: 1}}, counts); diff != "" {
 		t.Errorf("counts -want +got:\n%s", diff)
 	}
 }
@@ -168,6 +168,14 @@ func TestDecideItems(t *testing.T) {
 		r := f.Record("vault:prompt:greet")
 		if e := f.refused("vault:prompt:greet", decide.Decision{Action: approval.ActionApprove, Hash: r.CurrentHash}); e.Status != http.StatusUnprocessableEntity {
 			t.Errorf("without a note: %+v", e)
+		}
+	})
+	t.Run("denied by config", func(t *testing.T) {
+		const id = "wiki:resource:file:///a"
+		f.decided(id, decide.Decision{Action: approval.ActionDisable})
+		e := f.refused(id, decide.Decision{Action: approval.ActionEnable})
+		if !strings.Contains(e.Detail, "denies this resource") {
+			t.Errorf("detail %s", e.Detail)
 		}
 	})
 	t.Run("of all kinds together", func(t *testing.T) {
@@ -223,5 +231,15 @@ func TestFind(t *testing.T) {
 	}
 	if got, err := f.desk.Find(f.ctx, tool.Prompt, "wiki", "greet"); err != nil || got != (tool.ID{Server: "wiki", Name: "greet", Kind: tool.Prompt}) {
 		t.Errorf("prompt: %v, %v", got, err)
+	}
+}
+
+// What each rule matches is told by kind.
+func TestRulesOfItems(t *testing.T) {
+	f := newMixed(t)
+	for _, r := range f.desk.Config(f.ctx).Rules {
+		if r.Always != 1 || r.Kind != "resource" || r.Server != "wiki" || len(r.Tools) != 1 || r.Tools[0] != "wiki:resource:file:///a" {
+			t.Errorf("%+v", r)
+		}
 	}
 }

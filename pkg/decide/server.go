@@ -27,10 +27,16 @@ type Settings struct {
 	Headers       []string `json:"headers,omitempty" doc:"names of the headers that go to it"`
 	EnabledTools  []string `json:"enabled_tools,omitempty" doc:"none: all are"`
 	DisabledTools []string `json:"disabled_tools,omitempty"`
-	Timeout       string   `json:"timeout" doc:"of one call"`
-	BehindProxy   string   `json:"behind_proxy,omitempty"`
-	Session       string   `json:"session" doc:"agent: each agent has its own with the server; shared: all have one"`
-	Annotations   []string `json:"annotations,omitempty" doc:"globs of the tools whose annotations the operator sets"`
+
+	Resources         string   `json:"resources,omitempty" enum:"manual,on_change,off" doc:"approval of prompts and resources, if the config says it apart from that of tools"`
+	DisabledPrompts   []string `json:"disabled_prompts,omitempty"`
+	DisabledResources []string `json:"disabled_resources,omitempty"`
+	UnlistedResources bool     `json:"unlisted_resources,omitempty" doc:"at the server's own endpoint agents read what it never listed"`
+
+	Timeout     string   `json:"timeout" doc:"of one call"`
+	BehindProxy string   `json:"behind_proxy,omitempty"`
+	Session     string   `json:"session" doc:"agent: each agent has its own with the server; shared: all have one"`
+	Annotations []string `json:"annotations,omitempty" doc:"globs of the tools whose annotations the operator sets"`
 }
 
 // Server returns the named server.
@@ -50,6 +56,7 @@ func (d *Desk) CanSync() bool { return d.o.Syncer != nil }
 func settingsOf(c config.Server) Settings {
 	out := Settings{
 		Headers: slices.Sorted(maps.Keys(c.Headers)), EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools,
+		Resources: c.Resources, DisabledPrompts: c.DisabledPrompts, DisabledResources: c.DisabledResources, UnlistedResources: c.UnlistedResources,
 		Timeout: c.Timeout.String(), BehindProxy: c.BehindProxy, Session: c.Session,
 	}
 	if p := c.Command; p != nil {

@@ -24,6 +24,7 @@ type Outcome struct {
 	DurationMS   int64             `json:"duration_ms"`
 	CheckedAt    time.Time         `json:"checked_at,omitzero"`
 	LoadedAt     time.Time         `json:"loaded_at,omitzero" doc:"when it last loaded; absent: that is not known"`
+	Unread       []outcome.Unread  `json:"unread,omitempty" doc:"lists of an available server that could not be read; what was in them the last time is still known"`
 	Refused      []outcome.Refusal `json:"refused,omitempty" doc:"what the server lists and the gateway does not take"`
 }
 
@@ -99,7 +100,7 @@ func OutcomeOf(server string, o outcome.Outcome) Outcome {
 		Status: string(o.Status), Message: o.Message(server), Reason: o.Reason, Error: o.Error,
 		HTTPStatus: o.HTTPStatus, Attempts: o.Attempts,
 		RetryAfterMS: o.RetryAfter.Milliseconds(), DurationMS: o.Duration.Milliseconds(),
-		CheckedAt: o.CheckedAt, LoadedAt: o.LoadedAt, Refused: o.Refused,
+		CheckedAt: o.CheckedAt, LoadedAt: o.LoadedAt, Unread: o.Unread, Refused: o.Refused,
 	}
 	if o.Status == "" {
 		out.Status = "unknown"

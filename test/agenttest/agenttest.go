@@ -126,6 +126,23 @@ func (c *Client) RPC(method string, params any, headers ...string) json.RawMessa
 	return a.Result
 }
 
+// Refused sends a JSON-RPC request, which must be answered with an error, and returns its message with
+// its data.
+func (c *Client) Refused(method string, params any, headers ...string) string {
+	c.T.Helper()
+	var a struct {
+		Error *struct {
+			Message string
+			Data    json.RawMessage
+		}
+	}
+	c.Ask(http.StatusOK, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+asJSON(c.T, params)+`}`, &a, headers...)
+	if a.Error == nil {
+		c.T.Fatalf("%s %s is not refused", method, asJSON(c.T, params))
+	}
+	return a.Error.Message + "\n" + string(a.Error.Data)
+}
+
 // Call calls one of the gateway's tools.
 func (c *Client) Call(name string, arguments any, headers ...string) Result {
 	c.T.Helper()

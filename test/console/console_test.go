@@ -9,9 +9,10 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 type desk struct {
 	*programtest.Program
 	fleet *fleettest.Fleet
+	items fleettest.Items // if it was opened with them
 	tab   *browsertest.Tab
 }
 
@@ -39,9 +41,25 @@ func open(t *testing.T, c fleettest.Catalog) *desk {
 	t.Parallel()
 	d := &desk{}
 	d.fleet, d.Program = fleettest.Run(t, c, "--actor", "kim")
+	d.begin(t)
+	return d
+}
+
+// openItems is open with prompts and resources at two of the servers.
+func openItems(t *testing.T) *desk {
+	t.Helper()
+	t.Parallel()
+	d := &desk{}
+	d.fleet, d.items, d.Program = fleettest.RunItems(t, programtest.Access{}, small(), "--actor", "kim")
+	d.begin(t)
+	return d
+}
+
+// begin opens a browser and signs in.
+func (d *desk) begin(t *testing.T) {
+	t.Helper()
 	d.tab = browsertest.Open(t, d.URL)
 	d.signIn(d.tab)
-	return d
 }
 
 // signIn opens the link that the program printed, and presses its one button.
@@ -85,14 +103,20 @@ func withCatalogs(t *testing.T, test func(t *testing.T, d *desk)) {
 	t.Run("real", func(t *testing.T) { test(t, open(t, local.Tools(t))) })
 }
 
-// page returns the path of the page of a tool.
-func page(id string) string { return "/admin/tools/" + strings.Replace(id, ":", "/", 1) }
+// page returns the path of the page of a tool, a prompt or a resource.
+func page(id string) string {
+	parsed, _ := tool.ParseID(id) // an id of a test
+	return approval.Link("/", parsed)[1:]
+}
 
 // An entry is what the audit has of a decision.
-type entry struct{ Action, Server, Tool, Actor, Note string }
+type entry struct {
+	Action, Server, Tool, Actor, Note string
+	Kind                              tool.Kind
+}
 
-// id returns the id of the tool.
-func (e entry) id() string { return e.Server + ":" + e.Tool }
+// id returns the id of what it is about.
+func (e entry) id() string { return tool.ID{Server: e.Server, Name: e.Tool, Kind: e.Kind}.String() }
 
 // decided returns what people decided so far, the newest first.
 func (d *desk) decided() []entry {

@@ -44,12 +44,13 @@ func resolve(t *testing.T, page, link string) string {
 // maxAlike is how many addresses are opened that differ in their values alone.
 const maxAlike = 8
 
-// kindOf returns an address without the names of tools and servers, and without most values.
+// kindOf returns an address without the names of items and servers, and without most values.
 func kindOf(address string) string {
 	path, query, _ := strings.Cut(address, "?")
 	parts := strings.Split(path, "/")
+	lists := []string{"tools", "prompts", "resources"}
 	for i := range parts {
-		if i > 0 && (parts[i-1] == "servers" || i > 1 && parts[i-2] == "tools" || parts[i-1] == "tools") {
+		if i > 0 && (parts[i-1] == "servers" || i > 1 && slices.Contains(lists, parts[i-2]) || slices.Contains(lists, parts[i-1])) {
 			parts[i] = "*"
 		}
 	}
@@ -116,7 +117,7 @@ func (c *crawler) crawl(t *testing.T, from, at string) {
 
 // Every link of every page leads somewhere, and every form.
 func TestLinks(t *testing.T) {
-	d := open(t, small())
+	d := openItems(t)
 	c := &crawler{d, map[string]int{}, map[string]bool{}, map[string]string{}}
 	c.crawl(t, "the start", d.URL+"/admin")
 	if len(c.seen) < 150 || len(c.posts) < 8 {

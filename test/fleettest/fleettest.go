@@ -168,6 +168,15 @@ func Start(t testing.TB, c Catalog) *Fleet {
 	return f
 }
 
+// RunItems is [Run] with prompts and resources at two servers, which then change.
+func RunItems(t testing.TB, a programtest.Access, c Catalog, args ...string) (*Fleet, Items, *programtest.Program) {
+	t.Helper()
+	f := Start(t, c)
+	items := f.ListItems()
+	p := f.run(t, a, f.ChangeItems, args...)
+	return f, items, p
+}
+
 // Run starts the servers and the program with their config, and updates them.
 func Run(t testing.TB, c Catalog, args ...string) (*Fleet, *programtest.Program) {
 	t.Helper()
@@ -177,12 +186,20 @@ func Run(t testing.TB, c Catalog, args ...string) (*Fleet, *programtest.Program)
 // RunWith is [Run] with another access.
 func RunWith(t testing.TB, a programtest.Access, c Catalog, args ...string) (*Fleet, *programtest.Program) {
 	t.Helper()
-	f, dir := Start(t, c), t.TempDir()
+	f := Start(t, c)
+	return f, f.run(t, a, func() {}, args...)
+}
+
+// run starts the program before the servers, and updates them.
+func (f *Fleet) run(t testing.TB, a programtest.Access, update func(), args ...string) *programtest.Program {
+	t.Helper()
+	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, f.Config(""))
 	p := programtest.StartWith(t, a, dir, args...)
 	f.Apply()
+	update()
 	p.Sync()
-	return f, p
+	return p
 }
 
 // Apply updates the servers: they list what is new and what has changed; one refuses its

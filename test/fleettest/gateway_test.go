@@ -53,3 +53,16 @@ func ids(p *programtest.Program, filter string) (all []string) {
 	}
 	return slices.Sorted(slices.Values(all))
 }
+
+// Prompts and resources that change or come later wait beside the tools.
+func TestRunItems(t *testing.T) {
+	fleet, items, p := fleettest.RunItems(t, programtest.Access{}, fleettest.MadeUp(12, 140))
+	want := slices.Sorted(slices.Values(slices.Concat(fleet.Waiting(), items.Waiting())))
+	if got := ids(p, "status=pending_approval"); !slices.Equal(got, want) {
+		t.Errorf("wait\n%q, want\n%q", got, want)
+	}
+	approved := slices.Sorted(slices.Values(append(slices.Concat(items.Prompts, items.Resources), items.Off, items.Server+":resource:handbook://people/{name}")))
+	if got := slices.Sorted(slices.Values(append(ids(p, "status=callable&kind=prompt"), ids(p, "status=callable&kind=resource")...))); !slices.Equal(got, approved) {
+		t.Errorf("approved are\n%q, want\n%q", got, approved)
+	}
+}

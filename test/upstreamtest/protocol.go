@@ -114,8 +114,9 @@ func (s *Server) supported() []string {
 
 func (s *Server) capabilities() []byte {
 	var o rawjson.Object
+	items := s.listed()
 	for name, has := range map[string]bool{
-		"tools": !s.o.NoTools, "prompts": s.o.Prompts != nil, "resources": s.o.Resources != nil || s.o.Templates != nil, "logging": s.o.Logging,
+		"tools": !s.o.NoTools, "prompts": items.Prompts != nil, "resources": items.Resources != nil || items.Templates != nil, "logging": s.o.Logging,
 	} {
 		if has {
 			o.Add(name, []byte("{}"))
@@ -126,17 +127,18 @@ func (s *Server) capabilities() []byte {
 
 // list returns what a list method lists, under which name; ok is false if there is no such method.
 func (s *Server) list(method string) (member string, list []json.RawMessage, ok bool) {
+	items := s.listed()
 	switch method {
 	case "tools/list":
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return "tools", s.tools, !s.o.NoTools
 	case "prompts/list":
-		return "prompts", s.o.Prompts, s.o.Prompts != nil
+		return "prompts", items.Prompts, items.Prompts != nil
 	case "resources/list":
-		return "resources", s.o.Resources, s.o.Resources != nil
+		return "resources", items.Resources, items.Resources != nil
 	case "resources/templates/list":
-		return "resourceTemplates", s.o.Templates, s.o.Templates != nil
+		return "resourceTemplates", items.Templates, items.Templates != nil
 	}
 	return "", nil, false
 }

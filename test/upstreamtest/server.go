@@ -98,6 +98,7 @@ type Server struct {
 	mu        sync.Mutex
 	http      *http.Server
 	tools     []json.RawMessage
+	items     Items
 	token     string
 	requests  []Request
 	total     int
@@ -123,7 +124,7 @@ func New(t TB, o Options) *Server {
 
 // Start starts a server; the caller closes it.
 func Start(o Options) (*Server, error) {
-	s := &Server{o: o, tools: o.Tools, token: o.Token, sessions: map[string]bool{}, asked: map[string]chan []byte{}, closed: make(chan struct{})}
+	s := &Server{o: o, tools: o.Tools, items: Items{o.Prompts, o.Resources, o.Templates}, token: o.Token, sessions: map[string]bool{}, asked: map[string]chan []byte{}, closed: make(chan struct{})}
 	if len(s.o.Versions) == 0 {
 		s.o.Versions = []string{"2025-11-25", "2025-06-18", "2025-03-26"}
 	}
@@ -205,6 +206,25 @@ func (s *Server) SetTools(tools []json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools = tools
+}
+
+// Items are what a server lists beside tools. It declares what is not nil.
+type Items struct {
+	Prompts, Resources, Templates []json.RawMessage
+}
+
+// SetItems replaces what the server lists beside tools. What it did not have when a client met it,
+// that client does not ask for.
+func (s *Server) SetItems(items Items) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items = items
+}
+
+func (s *Server) listed() Items {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.items
 }
 
 // SetToken replaces the token that requests must bear.

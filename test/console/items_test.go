@@ -1,0 +1,142 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/fleettest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+)
+
+// lockItems puts prompts and resources into each state in which agents may not use them.
+func lockItems(t *testing.T, fleet *fleettest.Fleet, i fleettest.Items, p *programtest.Program) []lockedTool {
+	t.Helper()
+	disabled, unknown, blocked, denied := i.Prompts[0], i.Prompts[1], i.Resources[0], i.Resources[1]
+	p.Ask(http.StatusOK, page(disabled)+"/disable", map[string]any{"note": "not today"}, nil)
+	var now struct{ Hash string }
+	p.Ask(http.StatusOK, page(blocked), nil, &now)
+	p.Ask(http.StatusOK, page(blocked)+"/block", map[string]any{"hash": now.Hash, "note": "it says too much"}, nil)
+	programtest.WritePolicy(t, p.Dir, fmt.Sprintf("@id(\"broken\")\nforbid (principal, action, resource == Prompt::%q) when { principal.level > 1 };\n", unknown))
+	p.Configure(strings.Replace(fleet.Config(fmt.Sprintf(`, "tools": {"disabled": [%q]}`, denied)),
+		fmt.Sprintf(`%q: {`, i.OffServer), fmt.Sprintf(`%q: {"enabled": false, `, i.OffServer), 1))
+	return []lockedTool{
+		{"disabled", disabled, "disabled_by_user", "Enable"},
+		{"blocked", blocked, "disabled_by_user", "Unblock"},
+		{"changed-prompt", i.ChangedPrompt, "pending_approval", "Approve"},
+		{"changed-resource", i.ChangedResource, "pending_approval", "Approve"},
+		{"new-prompt", i.NewPrompt, "pending_approval", "Approve"},
+		{"new-template", i.NewTemplate, "pending_approval", "Approve"},
+		{"unknown", unknown, "disabled_unknown", ""},
+		{"denied", denied, "disabled_by_config", ""},
+		{"off", i.Off, "server_disabled", ""},
+	}
+}
+
+// The pages about prompts and resources fit and are accessible, in each state of a lock, and so are the
+// lists that have them.
+func TestPagesOfItems(t *testing.T) {
+	d := openItems(t)
+	d.look([]place{
+		{"items-inbox", "/admin"}, {"items-tools", "/admin/tools"}, {"items-queue", "/admin/tools?status=pending_approval&kind=resource"},
+		{"items-prompt-arguments", page(d.items.ChangedPrompt) + "?view=arguments"},
+		{"items-resource-side", page(d.items.ChangedResource) + "?view=description&diff=side"},
+		{"items-template-raw", page(d.items.NewTemplate) + "?view=raw"},
+	})
+	var places []place
+	for _, l := range lockItems(t, d.fleet, d.items, d.Program) {
+		places = append(places, place{"items-" + l.name, page(l.id)})
+	}
+	d.look(append(places,
+		place{"items-history", page(d.items.Resources[0]) + "/history"}, place{"items-decided", "/admin"},
+		place{"items-servers", "/admin/servers"}, place{"items-server", "/admin/servers/" + d.items.Server}, place{"items-config", "/admin/config"}))
+}
+
+// Every address that an agent is given about a locked prompt or resource opens a page with the button
+// that lifts the lock.
+func TestRemediesOfItems(t *testing.T) {
+	t.Run("laptop", func(t *testing.T) {
+		t.Parallel()
+		fleet, items, p := fleettest.RunItems(t, programtest.Access{}, small())
+		remediesOfItems(t, fleet, items, p, p.Admin)
+	})
+	t.Run("tokens", func(t *testing.T) {
+		t.Parallel()
+		fleet, items, p := fleettest.RunItems(t, programtest.Tokens(), small())
+		remediesOfItems(t, fleet, items, p, p.Token("kim", true), "Authorization: Bearer "+p.Token("agent", false))
+	})
+}
+
+func remediesOfItems(t *testing.T, fleet *fleettest.Fleet, items fleettest.Items, p *programtest.Program, key string, agent ...string) {
+	t.Helper()
+	locked := lockItems(t, fleet, items, p)
+	opened(t, p, key, 6, func(yield func(lockedTool, []remedy) bool) {
+		for _, l := range locked {
+			id, err := tool.ParseID(l.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			method, params := "prompts/get", map[string]any{"name": id.Direct()}
+			if id.Kind == tool.Resource {
+				method, params = "resources/read", map[string]any{"uri": id.Name}
+			}
+			if l.id == items.NewTemplate {
+				params["uri"] = fleettest.URI
+			}
+			said := p.Refused(method, params, agent...)
+			if !strings.Contains(said, l.status) {
+				t.Errorf("%s is %s, and an agent is told %s", l.id, l.status, said)
+			}
+			if id.Kind == tool.Resource {
+				said = strings.ReplaceAll(said, id.Name, "") // which may be a URL
+			}
+			if !yield(l, []remedy{{l.button, said}}) {
+				return
+			}
+		}
+	})
+}
+
+// All that waits is decided about with keys alone, whatever kind it is of.
+func TestDecideItemsByKeys(t *testing.T) {
+	d := openItems(t)
+	waiting := slices.Concat(d.fleet.Waiting(), d.items.Waiting())
+	tab := d.tab
+	tab.Goto("/admin")
+	tab.Presses()
+	for !browsertest.Eval[bool](tab, fmt.Sprintf(`document.activeElement.matches('a') && document.activeElement.innerText.includes('Review all %d')`, len(waiting))) {
+		tab.Press("Tab")
+	}
+	tab.Loads("Enter", func() { tab.Press("Enter") })
+	for n := 0; tab.Has(note); n++ {
+		if n == len(waiting) {
+			t.Fatalf("after %d decisions there is still a form, on %s", n, tab.Path())
+		}
+		if d.needsNote() {
+			tab.Press("a")
+			tab.Until("the note has the focus", `document.activeElement.name === 'note'`)
+			tab.Type("ok")
+			tab.Press("Escape")
+		}
+		tab.Loads("a", func() { tab.Press("a") })
+	}
+	if presses := tab.Presses(); len(presses) > maxPresses {
+		t.Errorf("it took %d key presses, want at most %d: %q", len(presses), maxPresses, presses)
+	}
+	var done []string
+	for _, e := range d.decided() {
+		if e.Action == "approve" {
+			done = append(done, e.id())
+		}
+	}
+	slices.Sort(done)
+	slices.Sort(waiting)
+	if left := agenttest.Pages[struct{ ID string }](&d.Client, "tools", "tools", "status=pending_approval"); len(left) > 0 || !slices.Equal(done, waiting) {
+		t.Errorf("%v still wait; approved are\n%q, want\n%q", left, done, waiting)
+	}
+}
