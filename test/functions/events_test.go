@@ -26,6 +26,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("people sign in", g.peopleSignIn)
 	t.Run("agents reach no sign-in", g.linksNoSignIn)
 	t.Run("agents keep apart", g.agentsKeepApart)
+	t.Run("starts no program", g.startsNoProgram)
 	t.Run("an admin function syncs by itself", g.adminSyncs)
 	t.Run("a start needs settings", g.startNeedsSettings)
 	t.Run("two syncs at once", g.twoSyncs)

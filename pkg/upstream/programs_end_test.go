@@ -1,0 +1,98 @@
+//go:build unix
+
+package upstream
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
+)
+
+// gone reports whether no process has that number, or one that only waits to be forgotten.
+func gone(pid string) bool {
+	out, _ := exec.Command("ps", "-o", "stat=", "-p", pid).Output() // it fails if there is none
+	state := strings.TrimSpace(string(out))
+	return state == "" || state[0] == 'Z'
+}
+
+// TestProgramLeavesNothing ends programs in every way, with what they have started.
+func TestProgramLeavesNothing(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, c *Client, target Target){
+		"the client ends":    func(t *testing.T, c *Client, _ Target) { c.EndPrograms(t.Context()) },
+		"the session ends":   func(t *testing.T, c *Client, _ Target) { c.EndSessions(t.Context()) },
+		"the server is gone": func(t *testing.T, c *Client, _ Target) { c.LoadAll(t.Context(), nil, nil) },
+		"it dies in a call": func(t *testing.T, c *Client, target Target) {
+			_, err := c.Call(t.Context(), target, Call{Name: "die"})
+			if failed := callError(t, err); failed.Outcome.Reason != outcome.ReasonExited || !failed.Delivered {
+				t.Errorf("Call = %+v", failed)
+			}
+		},
+	} {
+		for _, kind := range []string{stdiotest.Legacy, stdiotest.Stubborn} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				c, target := withProgram(t, Options{}, kind)
+				_, program, _ := strings.Cut(told(t, c, target, Call{Name: "count"}), " of ")
+				grandchild := told(t, c, target, Call{Name: "fork"})
+				end(t, c, target)
+				local.Until(t, "the program is gone", func() bool { return gone(program) })
+				local.Until(t, "what it started is gone", func() bool { return gone(grandchild) })
+			})
+		}
+	}
+}
+
+// TestProgramsLeaveNoDescriptor counts the descriptors of this process before and after.
+func TestProgramsLeaveNoDescriptor(t *testing.T) {
+	count := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("no /proc here")
+		}
+		return len(all)
+	}
+	round := func() {
+		c := New(&Options{Commands: true})
+		path, env := stdiotest.Program(t, stdiotest.Legacy)
+		for _, agent := range []string{"a", "b", "c"} {
+			target := Target{ID: agent, URL: "cmd:" + agent, Command: &Command{Path: path, Env: env}}
+			told(t, c, target, Call{Name: "count", Owner: session.Owner{Agent: agent}})
+			_, _ = c.Call(t.Context(), target, Call{Name: "die", Owner: session.Owner{Agent: agent}}) // it ends
+		}
+		c.EndPrograms(t.Context())
+		c.Close()
+	}
+	round()
+	before := count()
+	for range 5 {
+		round()
+	}
+	if after := count(); after > before+1 {
+		t.Errorf("%d descriptors, before %d", after, before)
+	}
+}
+
+// TestProgramsAreBounded starts more than may run.
+func TestProgramsAreBounded(t *testing.T) {
+	c, target := withProgram(t, Options{}, stdiotest.Legacy)
+	c.programs.host = child.NewHost(3)
+	for _, target.ID = range []string{"a", "b", "c"} {
+		told(t, c, target, Call{Name: "count"})
+	}
+	target.ID = "one more"
+	_, err := c.Call(within(t, 3*time.Second), target, Call{Name: "echo", Arguments: json.RawMessage(`{}`)})
+	failed := callError(t, err)
+	want := "MCP server 'one more' takes no more calls for the moment. The call was not carried out and the gateway does not repeat it: call again shortly."
+	if failed.Message("one more") != want {
+		t.Errorf("Call = %s (%s)", failed.Message("one more"), failed.Outcome.Error)
+	}
+}
