@@ -79,7 +79,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		ctx, leave := context.WithCancel(t.Context())
-		events := bufio.NewScanner(slow(t, ctx, p, version))
+		events := bufio.NewScanner(slow(ctx, t, p, version))
 		told := 0
 		for told < 3 && events.Scan() {
 			if strings.Contains(events.Text(), `"progressToken":"mine"`) {
@@ -118,7 +118,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 // slow calls the tool that does not end, and returns the body of the answer.
-func slow(t *testing.T, ctx context.Context, p *program, version string) *bodyOf {
+func slow(ctx context.Context, t *testing.T, p *program, version string) *bodyOf {
 	t.Helper()
 	meta := `"progressToken":"mine"`
 	if version == "2026-07-28" {
