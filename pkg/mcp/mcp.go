@@ -35,7 +35,9 @@ const (
 	MethodReadResource  = "resources/read"
 	MethodComplete      = "completion/complete"
 
-	MethodSetLevel = "logging/setLevel"
+	MethodSubscribe   = "resources/subscribe" // of the handshake era, as the next two
+	MethodUnsubscribe = "resources/unsubscribe"
+	MethodSetLevel    = "logging/setLevel"
 
 	MethodElicit    = "elicitation/create" // what a server asks its client
 	MethodSample    = "sampling/createMessage"
@@ -49,6 +51,7 @@ const (
 	NotificationToolsChanged     = NotificationPrefix + "tools/list_changed"
 	NotificationPromptsChanged   = NotificationPrefix + "prompts/list_changed"
 	NotificationResourcesChanged = NotificationPrefix + "resources/list_changed"
+	NotificationResourceUpdated  = NotificationPrefix + "resources/updated"
 	NotificationElicited         = NotificationPrefix + "elicitation/complete" // what was asked for by URL
 	NotificationAcknowledged     = NotificationPrefix + "subscriptions/acknowledged"
 )

@@ -37,9 +37,11 @@ var methods = map[string]method{
 	mcp.MethodReadResource:  {answer: (*handler).getItem, session: true, works: true, talks: true},
 	mcp.MethodComplete:      {answer: (*handler).getItem, session: true, works: true, talks: true},
 
-	mcp.MethodSetLevel: {answer: (*handler).setLevel},
-	mcp.MethodPing:     {answer: (*handler).ping},
-	mcp.MethodListen:   {},
+	mcp.MethodSubscribe:   {answer: (*handler).subscribe, session: true, works: true},
+	mcp.MethodUnsubscribe: {answer: (*handler).subscribe, session: true},
+	mcp.MethodSetLevel:    {answer: (*handler).setLevel},
+	mcp.MethodPing:        {answer: (*handler).ping},
+	mcp.MethodListen:      {},
 
 	mcp.NotificationInitialized: {},
 	mcp.NotificationCancelled:   {},
@@ -61,7 +63,7 @@ func (h *handler) admit(m mcp.Request, modern bool) *mcp.Error {
 	switch m.Method {
 	case mcp.MethodListen:
 		ok = modern
-	case mcp.MethodSetLevel: // which is kept in a session
+	case mcp.MethodSetLevel, mcp.MethodSubscribe, mcp.MethodUnsubscribe: // which are kept in a session
 		ok = !modern && h.keepsSessions()
 	}
 	if !ok {
@@ -132,7 +134,11 @@ func (h *handler) capabilities(q *request) json.RawMessage {
 	add("completions", offers.Completions, json.RawMessage("{}"))
 	add("logging", q.modern && h.opts.Stream || h.keepsSessions(), json.RawMessage("{}"))
 	add("prompts", offers.Prompts, list)
-	add("resources", offers.Resources, list)
+	if h.live != nil && (q.modern || h.keepsSessions()) {
+		add("resources", offers.Resources, json.RawMessage(`{"listChanged":true,"subscribe":true}`))
+	} else {
+		add("resources", offers.Resources, list)
+	}
 	add("tools", true, list)
 	return out.Bytes()
 }

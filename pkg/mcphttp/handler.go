@@ -203,6 +203,16 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	ctx, cancel := context.WithDeadline(r.Context(), q.deadline)
 	defer cancel()
+	s, err := h.session(ctx, r, q)
+	if err != nil {
+		return visible(err)
+	}
+	q.session = s
+	return nil
+}
+
+// session returns the caller's view as it is now.
+func (h *handler) session(ctx context.Context, r *http.Request, q *request) (Session, error) {
 	caller := gateway.Caller{
 		Agent:       q.agent,
 		Path:        q.path,
@@ -213,12 +223,7 @@ func (h *handler) open(r *http.Request, q *request) *mcp.Error {
 	if q.token != nil {
 		caller.Session = q.token.id
 	}
-	s, err := h.backend.Open(ctx, caller)
-	if err != nil {
-		return visible(err)
-	}
-	q.session = s
-	return nil
+	return h.backend.Open(ctx, caller)
 }
 
 // record leaves one line, with what was counted. It holds no arguments and no results.

@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -30,6 +31,8 @@ type held struct {
 	subscription json.RawMessage // the id of the request that asks for it; nil: it is a session's
 	wanted       []change        // what is told
 	lists        gateway.Lists   // as they were told last
+	asked        []string        // resources that a subscription asks for
+	watched      watched         // those of them that it is told of
 
 	once  sync.Once
 	ended chan struct{}
@@ -104,6 +107,9 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *he
 	}
 	s.lists, s.ended, s.out.w = q.session.Lists(s.lists), make(chan struct{}), w
 	s.wanted = offeredOf(s.wanted, q.session.Offers())
+	if len(s.asked) > 0 && q.session.Offers().Resources {
+		s.watched = h.readAll(r.Context(), r, q, s.asked)
+	}
 	defer h.live.hold(q.token, s)()
 	q.begun = true
 	s.out.begin()
@@ -120,9 +126,13 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *he
 
 // watch tells of changes until the stream ends.
 func (h *handler) watch(r *http.Request, q *request, s *held) {
-	look, confirm := time.NewTicker(lookEvery), time.NewTicker(confirmEvery)
+	look, confirm, again := time.NewTicker(lookEvery), time.NewTicker(confirmEvery), time.NewTicker(readEvery)
 	defer look.Stop()
 	defer confirm.Stop()
+	defer again.Stop()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	var reading chan watched // nil: nothing is being read
 	for s.out.err == nil {
 		if s.out.idle() >= keepAlive {
 			s.out.comment()
@@ -139,6 +149,14 @@ func (h *handler) watch(r *http.Request, q *request, s *held) {
 			if !h.confirmed(r, q) {
 				return
 			}
+		case <-again.C:
+			if uris := h.watched(q, s); reading == nil && len(uris) > 0 && h.live.tells(q.token, s) {
+				reading = make(chan watched, 1)
+				go func(done chan<- watched) { done <- h.readAll(ctx, r, q, uris) }(reading)
+			}
+		case now := <-reading:
+			reading = nil
+			h.update(q, s, now)
 		case <-look.C:
 			q.deadline = time.Now().Add(lookEvery)
 			if h.open(r, q) == nil && h.live.tells(q.token, s) {
@@ -184,6 +202,10 @@ func (s *held) acknowledged() []byte {
 	for _, c := range s.wanted {
 		filter.Add(c.wanted, json.RawMessage("true"))
 	}
+	if uris := slices.DeleteFunc(slices.Clone(s.asked), func(uri string) bool { _, ok := s.watched[uri]; return !ok }); len(uris) > 0 {
+		list, _ := rawjson.Encode(uris) // texts cannot fail
+		filter.Add("resourceSubscriptions", list)
+	}
 	return notification(mcp.NotificationAcknowledged, append(s.meta(), rawjson.Member{Name: "notifications", Value: filter.Bytes()}))
 }
 
@@ -220,6 +242,10 @@ func (h *handler) listen(w http.ResponseWriter, r *http.Request, q *request) *mc
 		if string(rawjson.Get(wanted, c.wanted)) == "true" {
 			s.wanted = append(s.wanted, c)
 		}
+	}
+	list, _ := rawjson.Elements(rawjson.Get(wanted, "resourceSubscriptions")) // it was checked
+	for _, uri := range list[:min(len(list), maxWatched)] {
+		s.asked = append(s.asked, rawjson.Text(uri))
 	}
 	return h.hold(w, r, q, s)
 }

@@ -33,6 +33,7 @@ type remembered struct {
 	expires time.Time
 	ended   bool     // by the client
 	level   logLevel // of log messages that it wants; 0: it has not said
+	watched watched  // resources that it wants to be told of
 
 	calls     map[string]*request          // open ones, by the key of their id
 	questions map[string]chan<- mcp.Answer // open ones, by our id
@@ -78,7 +79,7 @@ func (l *live) forgetOne() {
 
 // settle forgets a session of which nothing is left to know. The lock is held.
 func (l *live) settle(id string) {
-	if s := l.sessions[id]; s != nil && s.idle() && !s.ended && s.level == 0 {
+	if s := l.sessions[id]; s != nil && s.idle() && !s.ended && s.level == 0 && len(s.watched) == 0 {
 		delete(l.sessions, id)
 	}
 }

@@ -97,7 +97,7 @@ func (h *handler) setLevel(_ context.Context, q *request) (json.RawMessage, erro
 	case level == 0:
 		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.level is none of debug, info, notice, warning, error, critical, alert, emergency"}
 	case q.token == nil:
-		return nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "a level is kept in the session that initialize begins: send its id in the header " + mcp.HeaderSession}
+		return nil, needsSession("a level")
 	}
 	h.live.setLevel(q.token, level)
 	return json.RawMessage("{}"), nil
