@@ -32,7 +32,7 @@ var (
 // template, which are all locked for the same reason.
 var itemStatuses = map[string]string{
 	"open": "", "denied": "disabled_by_config", "user": "disabled_by_user", "waiting": "pending_approval",
-	"broken": "disabled_unknown",
+	"off": "server_disabled", "broken": "disabled_unknown",
 }
 
 // everyItem returns a gateway with items of every status.
@@ -377,6 +377,14 @@ func TestItemFailed(t *testing.T) {
 			t.Errorf("%v: %d %q %s", tt.err, e.Code, e.Message, e.Data)
 		}
 	}
+	// A server that just failed to load is not asked.
+	gw.ByName["open"].Outcome = outcome.Outcome{Status: outcome.Permanent, Reason: outcome.ReasonRefused}
+	gw.Sync()
+	gw.Sent()
+	if e := gw.refused("prompts/get", `{"name":"open__ask"}`); e.Code != 5020 || !strings.Contains(e.Message, "refuses connections") {
+		t.Errorf("%+v", e)
+	}
+	gw.sentNothing()
 }
 
 func TestItemsNotReady(t *testing.T) {

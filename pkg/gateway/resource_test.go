@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // reading returns a gateway whose servers have these resources and templates.
@@ -214,5 +217,77 @@ func TestReadContentsOfOthers(t *testing.T) {
 		if raw, err := gw.ask("resources/read", `{"uri":"a:dir"}`); err != nil || raw != answer {
 			t.Errorf("%s, %v", raw, err)
 		}
+	}
+}
+
+// What a server never listed is read where it alone is asked, if the operator lets it be, and no rule
+// is against it.
+func TestReadUnlisted(t *testing.T) {
+	gw := reading(t, map[string]string{"s": `"unlisted_resources": true, "disabled_resources": ["u:secret/*"]`}, map[string][]string{"s": {"u:listed"}, "other": {"v:it"}})
+	gw.Decide("s:resource:u:listed", "disable")
+	for path, want := range map[string]string{"": "", "/readonly": "", "/x/other": "", "/x/s": "s u:link", "/x/S": "s u:link"} {
+		gw.Path = path
+		_, err := gw.ask("resources/read", `{"uri":"u:link"}`)
+		if e, ok := errors.AsType[*mcp.Error](err); want == "" && (!ok || e.Code != -32602 || e.Message != `Unknown resource: "u:link"`) || want != "" && err != nil {
+			t.Errorf("%q: %v", path, err)
+		}
+		if got := gw.sentTo(); got != want {
+			t.Errorf("%q: sent to %q, want %q", path, got, want)
+		}
+	}
+	gw.Path = "/x/s"
+	gw.counts.take()
+	if r := gw.Call("read_resource", `{"server":"s","uri":"u:another"}`); r.IsError || gw.sentTo() != "s u:another" {
+		t.Errorf("%s", r.Raw)
+	}
+	if got := gw.counts.take(); len(got) != 1 || got[0] != "call s:resource:unlisted read" {
+		t.Errorf("agents choose the URI, and it was counted: %q", got)
+	}
+	for uri, want := range map[string]string{"u:listed": "disabled_by_user", "u:secret/x": "disabled_by_config"} {
+		if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != 4030 || !strings.Contains(e.Message, want) {
+			t.Errorf("%s: %+v", uri, e)
+		}
+	}
+	for _, uri := range []string{"v:it ", "u:\u200b", "no scheme", "ui://s/page", strings.Repeat("u", 3000)} {
+		if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); e.Code != -32602 || len(e.Message)+len(e.Data) > 5000 {
+			t.Errorf("%.20s: %+v", uri, e)
+		}
+	}
+	gw.sentNothing()
+	gw.Configure(map[string]string{"s": `"unlisted_resources": true, "enabled": false`})
+	gw.Clock.Wait(time.Minute)
+	if e := gw.refused("resources/read", `{"uri":"u:link"}`); e.Code != 4030 || !strings.Contains(e.Message, "server_disabled") {
+		t.Errorf("of a server that is off: %+v", e)
+	}
+}
+
+// A resource that is far too large ends with a text that says so, and the server is well.
+func TestReadHuge(t *testing.T) {
+	gw, _ := live(t, "s", upstreamtest.Options{
+		Tools: definitions(def("act", "Act.", "")), Resources: definitions(resource("u:huge", "Huge.")),
+		Front: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Mcp-Method") != "resources/read" {
+					next.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"u:huge","text":"`)
+				for range 50 {
+					if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+						return
+					}
+				}
+			})
+		},
+	})
+	r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"u:huge"}}`))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	_, err := gw.Open().GetItem(t.Context(), r, mcp.Client{})
+	e, ok := errors.AsType[*mcp.Error](err)
+	if !ok || e.Code != 5020 || e.Message != "The resource is too large to pass on (over 4 MiB). Nothing of it was passed on." || !strings.Contains(string(e.Data), `"status":"available"`) {
+		t.Errorf("%v", err)
 	}
 }
