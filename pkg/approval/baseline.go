@@ -25,7 +25,16 @@ const (
 )
 
 // KindOf returns what list an item is in.
-func KindOf(k tool.Kind) Kind { return Kind(k.String() + "s") }
+func KindOf(k tool.Kind) Kind {
+	switch k {
+	case tool.Prompt:
+		return Prompts
+	case tool.Resource:
+		return Resources
+	default:
+		return Tools
+	}
+}
 
 // A Baseline remembers that the first list of a server was taken, so that no later one is. It
 // belongs to the server's identity and not to its name in the config: a server under a second or a

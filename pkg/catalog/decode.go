@@ -169,11 +169,11 @@ type rowChecker struct {
 }
 
 func (c *rowChecker) row(i int) error {
-	row := c.Snapshot.row(i)
+	row, text, json := c.Snapshot.row(i), len(c.text), len(c.json)
 	for at := 0; at < endOfSpans; at += spanSize {
-		size := len(c.text)
+		size := text
 		if at >= atRaw && at <= atApproved {
-			size = len(c.json)
+			size = json
 		}
 		if err := checkSpan(row[at:], size); err != nil {
 			return err

@@ -69,7 +69,7 @@ func (l *load) others(out *outcome.Outcome, found *listing) {
 type listing struct {
 	taken   []tool.Definition
 	refused []outcome.Refusal
-	ids     map[tool.ID]bool // of what was taken
+	ids     map[string]bool // [tool.ID.Key] of what was taken
 }
 
 // join adds all that one list has.
@@ -140,9 +140,9 @@ func (p *pages) take(raw json.RawMessage) {
 		return
 	}
 	if p.own.ids == nil {
-		p.own.ids = map[tool.ID]bool{}
+		p.own.ids = map[string]bool{}
 	}
-	p.own.ids[d.ID("")] = true
+	p.own.ids[d.ID("").Key()] = true
 	p.own.taken = append(p.own.taken, d)
 }
 
@@ -173,7 +173,7 @@ func (p *pages) check(d tool.Definition) error {
 	case !d.Template && p.of.template:
 		return errors.New("a resource is listed among the templates")
 	}
-	if id := d.ID(""); !p.own.ids[id] && !p.before.ids[id] {
+	if key := d.ID("").Key(); !p.own.ids[key] && !p.before.ids[key] {
 		return nil
 	}
 	if d.Kind == tool.Resource {
