@@ -42,7 +42,7 @@ var scenarios = map[string]func(*agent) error{
 	"elicitation-sep1034-client-defaults": func(a *agent) error { return a.call("test_client_elicitation_defaults", `{}`) },
 	"json-schema-2020-12-preservation":    echoSchema,
 	"http-custom-headers":                 callsOfContext,
-	"http-standard-headers":               callAll,
+	"http-standard-headers":               everyMethod,
 	"http-invalid-tool-headers":           callAll,
 	"sep-2322-client-request-state":       callAll,
 }
@@ -136,6 +136,19 @@ func callAll(a *agent) error {
 		}
 	}
 	return nil
+}
+
+// everyMethod sends one request of each method whose name stands in a header.
+func everyMethod(a *agent) error {
+	for _, c := range []upstream.Call{
+		{Method: mcp.MethodReadResource, Name: "file:///path/to/file%20name.txt"},
+		{Method: mcp.MethodGetPrompt, Name: "test_prompt"},
+	} {
+		if _, err := a.client.Call(a.ctx, a.target, c); err != nil {
+			return fmt.Errorf("%s: %w", c.Method, err)
+		}
+	}
+	return callAll(a)
 }
 
 // callsOfContext makes the calls that the suite asks for.
