@@ -40,18 +40,31 @@ func checkMedia(h http.Header) *mcp.Error {
 	return nil
 }
 
-// accepts reports whether the client takes media. No Accept header takes all.
+// accepts reports whether the client takes media. No Accept header takes all, and of several ranges
+// that media is in the narrowest counts (RFC 9110, section 12.5.1).
 func accepts(h http.Header, media string) bool {
 	values := h.Values("Accept")
 	if len(values) == 0 {
 		return true
 	}
 	group, _, _ := strings.Cut(media, "/")
+	narrowest, taken := -1, false
 	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		name, _, _ := strings.Cut(part, ";")
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case media, group + "/*", "*/*":
-			return true
+		name, parameters, _ := strings.Cut(part, ";")
+		width := slices.Index([]string{"*/*", group + "/*", media}, strings.ToLower(strings.TrimSpace(name)))
+		if width > narrowest || width >= 0 && width == narrowest && !taken {
+			narrowest, taken = width, !refuses(parameters)
+		}
+	}
+	return taken
+}
+
+// refuses reports whether the parameters of a range in Accept give it the weight 0.
+func refuses(parameters string) bool {
+	for p := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if weight := strings.TrimSpace(value); strings.EqualFold(strings.TrimSpace(name), "q") && weight != "" {
+			return strings.Trim(weight, "0.") == ""
 		}
 	}
 	return false

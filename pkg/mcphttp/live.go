@@ -35,7 +35,7 @@ type remembered struct {
 	level   logLevel // of log messages that it wants; 0: it has not said
 	watched watched  // resources that it wants to be told of
 
-	calls     map[string]*request          // open ones, by the key of their id
+	calls     map[*request]struct{}        // open ones; a careless client gives several one id
 	questions map[string]chan<- mcp.Answer // open ones, by our id
 	held      []*held                      // streams that are held open, the newest last
 }
@@ -56,7 +56,7 @@ func (l *live) of(t *sessionToken) *remembered {
 	if len(l.sessions) >= maxRemembered {
 		l.forgetOne()
 	}
-	s := &remembered{expires: t.expires, calls: map[string]*request{}, questions: map[string]chan<- mcp.Answer{}}
+	s := &remembered{expires: t.expires, calls: map[*request]struct{}{}, questions: map[string]chan<- mcp.Answer{}}
 	l.sessions[t.id] = s
 	return s
 }
@@ -91,7 +91,11 @@ func (l *live) enter(q *request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.of(q.token).calls[idKey(q.msg.ID)] = q
+	s := l.of(q.token)
+	s.calls[q] = struct{}{}
+	if s.ended { // since its id was read
+		q.abandon()
+	}
 }
 
 func (l *live) leave(q *request) {
@@ -100,9 +104,8 @@ func (l *live) leave(q *request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := idKey(q.msg.ID)
-	if s := l.sessions[q.token.id]; s != nil && s.calls[key] == q { // else another request has its id
-		delete(s.calls, key)
+	if s := l.sessions[q.token.id]; s != nil {
+		delete(s.calls, q)
 		l.settle(q.token.id)
 	}
 }
@@ -115,15 +118,22 @@ func idKey(id json.RawMessage) string {
 	return string(id)
 }
 
-// cancel ends the call of a session that has this request id, if it is open.
+// cancel ends what is open of a session under this request id.
 func (l *live) cancel(t *sessionToken, requestID json.RawMessage) {
 	if l == nil || t == nil || len(requestID) == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.sessions[t.id]; s != nil && s.calls[idKey(requestID)] != nil {
-		s.calls[idKey(requestID)].abandon()
+	s := l.sessions[t.id]
+	if s == nil {
+		return
+	}
+	key := idKey(requestID)
+	for q := range s.calls {
+		if idKey(q.msg.ID) == key {
+			q.abandon()
+		}
 	}
 }
 
@@ -152,7 +162,7 @@ func (l *live) end(t *sessionToken) {
 	defer l.mu.Unlock()
 	s := l.of(t)
 	s.ended = true
-	for _, q := range s.calls {
+	for q := range s.calls {
 		q.abandon()
 	}
 	for _, h := range s.held {

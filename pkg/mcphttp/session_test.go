@@ -210,7 +210,7 @@ func TestSessionDelete(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ended := make(chan time.Duration, 1)
+		ended := make(chan time.Duration, 2)
 		h := newHandler(t, &backend{talk: func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 			if string(r.Arguments) == "1" {
 				c.Notify("notifications/progress", object(t, `{"progress":1}`))
@@ -251,6 +251,18 @@ func TestCancelled(t *testing.T) {
 				t.Errorf("arguments %s: it was answered %s %s", arguments, kind, got.body)
 			}
 			cancel(id, `7`) // it is over
+		}
+		twice := make(chan reply)
+		for range 2 { // of one id
+			go func() { twice <- send(h, in(id, legacy.request(t, "tools/call", `"name":"echo"`))) }()
+			synctest.Wait()
+		}
+		cancel(id, `7`)
+		for range 2 {
+			if took := <-ended; took != 0 {
+				t.Errorf("of two calls of one id one ended after %v", took)
+			}
+			<-twice
 		}
 		jsonOnly := in(id, legacy.request(t, "tools/call", `"name":"echo"`))
 		jsonOnly.Header.Set("Accept", "application/json")

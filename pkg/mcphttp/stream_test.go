@@ -162,6 +162,7 @@ func TestNoStream(t *testing.T) {
 		}}
 		plain := send(newHandler(t, b, nil), e.telling(t, `"p"`, ""))
 		for name, change := range map[string]func(r *http.Request, o *mcphttp.Options){
+			"it takes no stream":         func(r *http.Request, o *mcphttp.Options) { r.Header.Set("Accept", "*/*, text/event-stream;q=0") },
 			"it takes JSON alone":        func(r *http.Request, o *mcphttp.Options) { r.Header.Set("Accept", "application/json") },
 			"answers are sent whole":     func(r *http.Request, o *mcphttp.Options) { o.Stream = false },
 			"neither is there a session": func(r *http.Request, o *mcphttp.Options) { o.Stream, o.Alone = false, true },

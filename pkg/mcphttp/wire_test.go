@@ -242,15 +242,24 @@ func TestLastEventID(t *testing.T) {
 
 func TestAccept(t *testing.T) {
 	for accept, ok := range map[string]bool{
-		"application/json":                    true,
-		"application/json; charset=utf-8":     true,
-		"application/*":                       true,
-		"*/*":                                 true,
-		"application/json, text/event-stream": true,
-		"text/event-stream, APPLICATION/JSON": true,
-		"-":                                   true,
-		"text/event-stream":                   false,
-		"text/html":                           false,
+		"application/json":                       true,
+		"application/json; charset=utf-8":        true,
+		"application/*":                          true,
+		"*/*":                                    true,
+		"application/json, text/event-stream":    true,
+		"text/event-stream, APPLICATION/JSON":    true,
+		"-":                                      true,
+		"text/event-stream":                      false,
+		"text/html":                              false,
+		"application/json;q=0":                   false,
+		"application/json; Q=0.000, text/*":      false,
+		"*/*, application/json;q=0":              false,
+		"application/json;q=0, */*":              false,
+		"application/json, */*;q=0":              true,
+		"*/*;q=0, application/*;q=0.001":         true,
+		"application/json;q=0.0;x=1":             false,
+		"application/json;x=0;q=":                true,
+		"application/json;q=0, application/json": true,
 	} {
 		inEachEra(t, func(t *testing.T, e era) {
 			r := e.request(t, "tools/list", ``)

@@ -177,6 +177,9 @@ func TestServersThatAskAndMisbehave(t *testing.T) {
 		{"it asks the same thing twice at once", unanswering, "", []string{elicit("1"), elicit("1")}, 1, "error 1"},
 		{"it asks too much at once", unanswering, "", []string{elicit("1"), elicit("2"), elicit("3"), elicit("4"), elicit("5")}, 4, "error 5, error 1, error 2, error 3, error 4"},
 		{"it asks too long a thing", answers(`{}`), "", []string{ask("1", mcp.MethodElicit, `{"message":"`+strings.Repeat("x", maxQuestion)+`"}`)}, 0, "error 1"},
+		{"it asks in no object", answers(`{}`), "", []string{ask("1", mcp.MethodElicit, `[1]`)}, 0, "error 1"},
+		{"it asks in null", answers(`{}`), "", []string{ask("1", mcp.MethodListRoots, `null`)}, 0, "error 1"},
+		{"it asks nothing", answers(`{}`), "", []string{`{"jsonrpc":"2.0","id":3,"method":"sampling/createMessage"}`}, 0, "error 3"},
 		{"it has no id for it", answers(`{}`), "", []string{ask("null", mcp.MethodElicit, `{}`), ask("{}", mcp.MethodElicit, `{}`)}, 0, ""},
 		{"it asks without an end", unanswering, done, many, 4, "-"},
 	} {

@@ -180,6 +180,9 @@ func (x *questions) admit(c mcp.Client, q question) error {
 	case !known || c.Ask == nil:
 		x.refused = true
 		return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "the client has no such method"}
+	case len(q.params) > 0 && q.params[0] != '{', len(q.params) == 0 && q.method != mcp.MethodListRoots:
+		x.refused = true
+		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params must be an object"}
 	case len(q.params) > maxQuestion:
 		x.refused = true
 		return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "the request is too long to pass on"}

@@ -57,23 +57,18 @@ func (o *operation) told(method string, params json.RawMessage) {
 	if c.Notify == nil || len(params) > maxTold && method != mcp.NotificationMessage {
 		return
 	}
+	size := len(params)
+	p, _ := rawjson.Split(o.scrubbed(params), rawjson.Lenient) // before it is cut, since half a secret would not be found
 	var tell bool
-	var p rawjson.Object
 	switch method {
 	case mcp.NotificationProgress:
-		p, _ = rawjson.Split(params, rawjson.Lenient) // what is no object has no token
 		tell = c.Progress && progress(&p, o.requestID)
 	case mcp.NotificationMessage:
-		p, _ = rawjson.Split(params, rawjson.Lenient)
-		tell = levelOf(rawjson.Text(p.Get("level"))) >= max(levelOf(c.LogLevel), 1) && c.LogLevel != "" && shorten(&p, len(params))
+		tell = levelOf(rawjson.Text(p.Get("level"))) >= max(levelOf(c.LogLevel), 1) && c.LogLevel != "" && shorten(&p, size)
 	case mcp.NotificationElicited:
-		p, _ = rawjson.Split(params, rawjson.Lenient)
 		tell = o.questions.elicited(rawjson.Text(p.Get("elicitationId")))
 	}
-	if !tell {
-		return
-	}
-	if p, _ = rawjson.Split(o.scrubbed(p.Bytes()), rawjson.Lenient); p != nil {
+	if tell {
 		c.Notify(method, p)
 	}
 }
