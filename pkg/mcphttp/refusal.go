@@ -100,7 +100,8 @@ func envelope(id json.RawMessage, member string) []byte {
 
 var closing = []byte("}")
 
-// writeJSON writes a body that is given in parts, so that a long result is not copied.
+// writeJSON writes a body that is given in parts, so that a long result is not copied. A client that does
+// not read a long one does not keep it in memory.
 func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	n := 0
 	for _, p := range parts {
@@ -109,6 +110,13 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 	w.Header()["Content-Type"] = isJSON
 	w.Header().Set("Content-Length", strconv.Itoa(n))
 	w.WriteHeader(status)
+	if n > writeChunk {
+		out := eventWriter{w: w, rc: http.NewResponseController(w)}
+		for _, p := range parts {
+			out.write(p)
+		}
+		return
+	}
 	for _, p := range parts {
 		_, _ = w.Write(p) // a client that is gone reads nothing
 	}

@@ -1,6 +1,7 @@
 package mcphttp_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/test/golden"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A talk is what a call of the test's backend does.
@@ -391,4 +393,35 @@ func TestStreamClientStalls(t *testing.T) {
 			t.Errorf("the call was held for %v", took)
 		}
 	})
+}
+
+// Nor does one that does not read a long answer that is no stream, and one that does gets it whole.
+func TestClientStallsAtJSON(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			result := `{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`
+			h := newHandler(t, &backend{call: answers(result)}, laptop())
+			ended := make(chan struct{})
+			c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				h.ServeHTTP(w, r)
+				close(ended)
+			}))
+			r, start := legacy.request(t, "tools/call", `"name":"echo"`), time.Now()
+			write(t, c, r)
+			if reads {
+				res, err := http.ReadResponse(bufio.NewReader(c), r)
+				require.OK(t, err)
+				body, err := io.ReadAll(res.Body)
+				require.OK(t, err)
+				require.OK(t, res.Body.Close())
+				if want := `{"jsonrpc":"2.0","id":7,"result":` + result + `}`; string(body) != want {
+					t.Errorf("it reads %d bytes, want %d", len(body), len(want))
+				}
+			}
+			<-ended
+			if took := time.Since(start); took > 15*time.Second {
+				t.Errorf("reads %v: the answer was held for %v", reads, took)
+			}
+		})
+	}
 }
