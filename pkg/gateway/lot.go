@@ -99,6 +99,10 @@ const (
 		"What the tool did before it asked is not known; check before calling it anew, without the answer."
 	parkedAnswered = "This question was answered before, and the call went on with that answer. Nothing was sent to the server now. " +
 		"The call may have taken effect: do not repeat a write, and look for its result where the first answer was given."
+	parkedAskedAnew = "This requestState came back before, and the gateway has asked again since: the call waits for what the latest result asks, and goes on with the requestState of that one alone. " +
+		"Nothing was sent to the server now. Answer the latest result; the call is cancelled if nobody does within 5 minutes of it."
+	parkedLeft = "This question was answered before, and the request that brought the answer ended before the result came, so the call was cancelled. Nothing was sent to the server now. " +
+		"What the tool did is not known; check before calling it anew, without the answer."
 	parkedUnfetched = "The call that this answers went on without the answer and ended, and its result was kept for 5 minutes only. Nothing was sent to the server now. " +
 		"The call may have taken effect; check before calling again."
 	parkedLocked = "The call that this answers was cancelled, because its tool is locked now. Nothing was sent to the server now. What the tool did before it asked is not known."

@@ -84,8 +84,10 @@ func (p *parked) take(round int, c mcp.Client, answers map[string]json.RawMessag
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.attended || p.round != round:
+	case p.attended:
 		return parkedAnswered
+	case p.round != round:
+		return parkedAskedAnew
 	case !p.timer.Stop():
 		return parkedExpired
 	}
@@ -114,7 +116,7 @@ func (s *Session) await(ctx context.Context, p *parked) (json.RawMessage, error)
 		select {
 		case <-p.news:
 		case <-ctx.Done():
-			p.abandon(parkedAnswered)
+			p.abandon(parkedLeft)
 			return nil, interrupted(ctx, p.target, p.call)
 		}
 		p.mu.Lock()

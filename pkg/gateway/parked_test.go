@@ -68,7 +68,9 @@ func TestParkedCall(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		two := a.asked(a.do(t.Context(), client("b"), "act", `{}`, one.back("question-1", `{"action":"accept"}`, "question-9", `{}`)))
 		time.Sleep(4 * time.Minute)
-		raw, err := a.do(t.Context(), client("c"), "act", `{}`, two.back("question-2", accept))
+		raw, err := a.do(t.Context(), able(), "act", `{}`, one.back("question-2", accept)) // it has asked again since
+		a.fails(raw, err, "Answer the latest result")
+		raw, err = a.do(t.Context(), client("c"), "act", `{}`, two.back("question-2", accept))
 		if err != nil || string(raw) != `{"content":[],"got":[{"action":"accept"},`+accept+`]}` {
 			t.Errorf("got %s, %v", raw, err)
 		}
@@ -252,6 +254,8 @@ func TestParkedCallIsLeft(t *testing.T) {
 			t.Errorf("got %s, %v", raw, err)
 		}
 		synctest.Wait()
+		raw, err = a.act(r.back("question-1", accept))
+		a.fails(raw, err, "ended before the result came, so the call was cancelled")
 		r = a.asked(a.act(""))
 		late, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
