@@ -58,6 +58,7 @@ func asker(t *testing.T, stateless bool) *httptest.Server {
 // Whatever protocol client and server speak: the client is asked, and is told how far it is.
 func TestQuestionsBetweenEras(t *testing.T) {
 	p := start(t, t.TempDir())
+	defer func() { _ = p.stop() }() // before the servers, which wait for their clients
 	for _, server := range []string{"stateless", "handshake"} {
 		srv := asker(t, server == "stateless")
 		p.configure(fmt.Sprintf(`{"mcpServers": {"travel": {"url": %q, "approval": "off"}}}`, srv.URL))

@@ -204,7 +204,7 @@ func New(o *Options) *Client {
 	return c
 }
 
-// Close closes idle connections, and looks for idle sessions no more until one is opened.
+// Close closes idle connections and the streams that sessions hold open, and looks for idle sessions no more until one is opened.
 // The client can go on being used.
 func (c *Client) Close() {
 	c.mu.Lock()
@@ -213,6 +213,7 @@ func (c *Client) Close() {
 		c.sweeper = nil
 	}
 	c.mu.Unlock()
+	c.sessions.each((*sessionEntry).closeHeld)
 	c.http.CloseIdleConnections()
 }
 

@@ -100,6 +100,7 @@ func (o *operation) once(ctx context.Context, build func(s mcpSession) (message,
 	}
 	o.session = s
 	o.setLevel(ctx, s)
+	defer o.listen(ctx, s, m.id)()
 	before := o.delivered
 	o.delivered = true // a panic from here on proves nothing
 	step, end = o.step(ctx)

@@ -47,11 +47,15 @@ type questions struct {
 	elicits    map[string]bool // ids of what it is asked for by URL
 }
 
+func newQuestions() *questions {
+	return &questions{open: map[string]context.CancelFunc{}, elicits: map[string]bool{}}
+}
+
 // asked takes a request of the server that came on the stream of resp. Its answer goes out on the
 // same session, and none once the call is over.
 func (o *operation) asked(ctx context.Context, s mcpSession, resp *http.Response, q question) {
 	if o.questions == nil {
-		o.questions = &questions{open: map[string]context.CancelFunc{}, elicits: map[string]bool{}}
+		o.questions = newQuestions()
 	}
 	x := o.questions
 	own, ok := x.opened(ctx, q)

@@ -47,6 +47,7 @@ type sessionEntry struct {
 	mu      sync.Mutex
 	session *mcpSession // nil: none is open
 	target  Target      // that it was opened with
+	held    *heldStream // that it has; nil: none was opened
 	lost    string      // id of the session before, which the server has forgotten
 	used    time.Time   // last
 	kept    time.Time   // until when the store keeps it unless it is prolonged; zero: it does not
@@ -72,6 +73,9 @@ func (e *sessionEntry) open(now time.Time) (s *mcpSession, tell bool) {
 func (e *sessionEntry) set(s *mcpSession, t Target, now, kept, prolong time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.session != s {
+		e.unhold()
+	}
 	e.session, e.target, e.used, e.kept, e.prolong, e.lost = s, t, now, kept, prolong, ""
 }
 
@@ -82,6 +86,7 @@ func (e *sessionEntry) forget(s *mcpSession) {
 	defer e.mu.Unlock()
 	if e.session == s {
 		e.session, e.lost = nil, s.id
+		e.unhold()
 	}
 }
 
@@ -119,6 +124,7 @@ func (e *sessionEntry) take() (s *mcpSession, t Target, kept time.Time) {
 	defer e.mu.Unlock()
 	s, t, kept = e.session, e.target, e.kept
 	e.session = nil
+	e.unhold()
 	return s, t, kept
 }
 
@@ -214,6 +220,15 @@ func (c *sessionCache) removeIf(match func(*sessionEntry) bool) []*sessionEntry 
 		}
 	}
 	return out
+}
+
+// each calls f with every entry.
+func (c *sessionCache) each(f func(*sessionEntry)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.byKey {
+		f(e)
+	}
 }
 
 func (c *sessionCache) len() int {

@@ -1,0 +1,207 @@
+package upstream
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// Many servers of the handshake era say what belongs to no request, and some what does, on a stream that
+// their client holds open beside its requests: log messages, and questions that a tool asks without
+// saying for which call. It is held while there are calls on the session that want to know.
+
+const (
+	heldWait = 500 * time.Millisecond // for the stream to be there, once a session: what is said before is lost
+	heldIdle = 10 * time.Second       // after the last call it is closed
+)
+
+// A heldStream is the stream of one session.
+type heldStream struct {
+	cancel context.CancelFunc
+	ready  chan struct{} // closed when the server has taken it or not
+
+	mu      sync.Mutex
+	calls   []*heldCall // that are open, the newest last
+	idle    *time.Timer
+	over    bool
+	refused bool // the server has none
+}
+
+// A heldCall is a call to which what comes on the stream may belong.
+type heldCall struct {
+	ctx context.Context
+	o   *operation // a copy for the stream's own goroutine; what is shared has locks
+}
+
+// listen holds the stream of session s while request id is under way, and returns what ends that. It waits for
+// the stream once.
+func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave func()) {
+	logs := o.client.LogLevel != "" && o.client.Notify != nil && s.logs != nil
+	if !o.c.o.Holds || s.modern || s.id == "" || o.t.Shared || o.t.Command != nil || o.entry == nil || o.client.Ask == nil && !logs {
+		return func() {}
+	}
+	h := o.entry.hold(s, func() *heldStream { return o.c.hold(o.ep, *s) })
+	if h == nil {
+		return func() {}
+	}
+	if o.questions == nil {
+		o.questions = newQuestions()
+	}
+	own := *o
+	own.requestID = id
+	call := &heldCall{ctx, &own}
+	h.join(call)
+	wait := time.NewTimer(heldWait)
+	defer wait.Stop()
+	select {
+	case <-h.ready:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return func() {
+		h.leave(call)
+		own.questions.over()
+	}
+}
+
+// hold opens the stream of a session, in a goroutine of its own.
+func (c *Client) hold(ep *endpoint, s mcpSession) *heldStream {
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &heldStream{cancel: cancel, ready: make(chan struct{})}
+	go func() {
+		defer cancel()
+		refused := c.readHeld(ctx, ep, s, h)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.over, h.refused = true, refused
+		if refused {
+			close(h.ready)
+		}
+	}()
+	return h
+}
+
+// readHeld reads the stream to its end, and reports whether the server has none.
+func (c *Client) readHeld(ctx context.Context, ep *endpoint, s mcpSession, h *heldStream) (refused bool) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ep.url.String(), nil)
+	if err != nil {
+		return true
+	}
+	c.address(req, ep, s)
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := ep.transport.Do(req)
+	if err != nil {
+		return true
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || media != "text/event-stream" {
+		return true
+	}
+	close(h.ready)
+	const most = maxTold + maxQuestion // of one event
+	limited := &io.LimitedReader{R: resp.Body, N: most}
+	_ = events(limited, func(data []byte) (bool, error) { // whatever ends it, the next call opens another
+		limited.N = most
+		h.take(s, data)
+		return false, nil
+	})
+	return false
+}
+
+// take hands a message to the calls that it may be about: a notification to each that it fits, a question or a
+// log message to the newest, since it does not say to which it belongs.
+func (h *heldStream) take(s mcpSession, data []byte) {
+	m, err := rawjson.Split(data, rawjson.Lenient)
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	calls := slices.Clone(h.calls)
+	h.mu.Unlock()
+	one := m.Get("id") != nil || rawjson.Text(m.Get("method")) == mcp.NotificationMessage
+	for _, call := range slices.Backward(calls) {
+		call.o.heard(call.ctx, s, nil, data)
+		if one {
+			return
+		}
+	}
+}
+
+func (h *heldStream) join(call *heldCall) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, call)
+	if h.idle != nil {
+		h.idle.Stop()
+	}
+}
+
+func (h *heldStream) leave(call *heldCall) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = slices.DeleteFunc(h.calls, func(c *heldCall) bool { return c == call })
+	if len(h.calls) == 0 && !h.over {
+		h.idle = time.AfterFunc(heldIdle, h.end)
+	}
+}
+
+// end closes the stream, if no call has come to it since. A nil stream is none.
+func (h *heldStream) end() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.calls) == 0 {
+		h.over = true
+		h.cancel()
+	}
+}
+
+// state reports whether the stream is at its end, and whether its server has none.
+func (h *heldStream) state() (over, refused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over, h.refused
+}
+
+// hold returns the stream of session s, which open opens if there is none; nil if the server has none, or the
+// session is not the entry's any more.
+func (e *sessionEntry) hold(s *mcpSession, open func() *heldStream) *heldStream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.session != s {
+		return nil
+	}
+	if e.held != nil {
+		switch over, refused := e.held.state(); {
+		case refused:
+			return nil
+		case !over:
+			return e.held
+		}
+	}
+	e.held = open()
+	return e.held
+}
+
+func (e *sessionEntry) closeHeld() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unhold()
+}
+
+// unhold closes the stream of a session that is over. The lock is held.
+func (e *sessionEntry) unhold() {
+	if e.held != nil {
+		e.held.cancel()
+		e.held = nil
+	}
+}
