@@ -410,3 +410,39 @@ func also(s *gatewaytest.Server, definitions ...string) {
 		}
 	}
 }
+
+// FuzzGetItem gives arbitrary params to every method about prompts and resources: there is an answer or
+// an error for each, and nothing that is locked is ever asked for.
+func FuzzGetItem(f *testing.F) {
+	methods := []string{mcp.MethodGetPrompt, mcp.MethodReadResource, mcp.MethodComplete}
+	for _, params := range []string{
+		`{"name":"open__ask","arguments":{"about":"x"}}`, `{"name":"waiting__ask"}`, `{"uri":"open:///it"}`, `{"uri":"denied:///t/1"}`, `{"uri":"open:///t/%00"}`,
+		`{"ref":{"type":"ref/prompt","name":"user__ask"},"argument":{"name":"about","value":""}}`, `{"ref":{"type":"ref/resource","uri":"off:///t/{x}"},"argument":{"name":"x","value":""}}`,
+		`{"uri":"open:///t/x","requestState":1,"inputResponses":[]}`, `{"name":""}`, `{"uri":"\u0000"}`, `{}`,
+	} {
+		for i := range methods {
+			f.Add(i, []byte(params))
+		}
+	}
+	gw := everyItem(f)
+	f.Fuzz(func(t *testing.T, i int, params []byte) {
+		r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + methods[uint(i)%3] + `","params":` + string(params) + `}`))
+		if refused != nil {
+			return
+		}
+		gw.T = t
+		raw, err := gw.Open().GetItem(t.Context(), r, mcp.Client{})
+		if err == nil && !json.Valid(raw) {
+			t.Errorf("%q: the result is no JSON: %q", params, raw)
+		}
+		if e, ok := errors.AsType[*mcp.Error](err); err != nil && (!ok || e.Message == "" || e.Data != nil && !json.Valid(e.Data)) {
+			t.Errorf("%q: %v", params, err)
+		}
+		for _, c := range gw.Sent() {
+			if c.Server != "open" || !json.Valid([]byte(c.Params)) {
+				t.Errorf("%q sent %+v", params, c)
+			}
+		}
+		gw.counts.take()
+	})
+}
