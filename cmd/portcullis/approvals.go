@@ -25,7 +25,7 @@ const approvalsFile = "approvals.db"
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
 	Restore settleCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`
-	Accept  settleCmd `cmd:"" help:"Keep what approvals.db has now; tools that it lacks wait for approval."`
+	Accept  settleCmd `cmd:"" help:"Keep what approvals.db has now; what it lacks waits for approval."`
 }
 
 // A settleCmd is one of the two.
@@ -44,7 +44,7 @@ func (c settleCmd) Run(ctx context.Context, command *kong.Context, env *environm
 	case errors.Is(err, object.ErrNotFound):
 		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, c.Dir)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: every tool waits for approval then", name, err, approvalsFile)
+		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: everything waits for approval then", name, err, approvalsFile)
 	case err != nil:
 		return err
 	}

@@ -3,10 +3,12 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -20,7 +22,8 @@ func openHostile(t *testing.T) (d *desk, tools []string) {
 	t.Parallel()
 	before, now := fleettest.Hostile()
 	server, dir := upstreamtest.New(t, upstreamtest.Options{Tools: before, Forget: true}), t.TempDir()
-	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"hostile": {"url": %q}}}`, server.URL))
+	server.SetItems(fleettest.HostileItems())
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"hostile": {"url": %q, "resources": "manual"}}}`, server.URL))
 	d = &desk{Program: programtest.Start(t, dir, "--actor", "kim")}
 	server.SetTools(now)
 	d.Sync()
@@ -50,6 +53,45 @@ func (d *desk) fitsEverywhere() {
 	d.tab.Look(browsertest.Looks[0])
 }
 
+// harmless checks the page about a tool, a prompt or a resource, of which the heading and the title have
+// the name.
+func (d *desk) harmless(t *testing.T, path, name string) {
+	t.Helper()
+	d.tab.Goto(path)
+	d.tab.SeeText("main h1", name)
+	d.fitsEverywhere()
+	if n := browsertest.Eval[int](d.tab, foreign); n > 0 {
+		t.Errorf("%d elements come out of the definition", n)
+	}
+	if found := browsertest.Eval[[]string](d.tab, unseen); len(found) > 0 {
+		t.Errorf("the page has characters that nobody sees: %q", found)
+	}
+	if title := browsertest.Eval[string](d.tab, `document.title`); !strings.Contains(title, name) || !strings.Contains(title, "Portcullis") {
+		t.Errorf("the title is %q", title)
+	}
+	d.tab.SeeText("main button", "Approve")
+	if a := d.get(path); len(a.Body) > maxPage {
+		t.Errorf("the page has %d bytes, want at most %d", len(a.Body), maxPage)
+	}
+}
+
+// The same of prompts and resources.
+func TestHostileItems(t *testing.T) {
+	d, _ := openHostile(t)
+	type listed struct{ ID, Name, Kind, Address string }
+	items := slices.Concat(agenttest.Pages[listed](&d.Client, "tools", "tools", "kind=prompt"), agenttest.Pages[listed](&d.Client, "tools", "tools", "kind=resource"))
+	if len(items) != 12 {
+		t.Errorf("the gateway took %d prompts and resources", len(items))
+	}
+	for n, x := range items {
+		d.tab.Run(x.Address, func(t *testing.T) {
+			begin := []rune(x.Name)
+			d.harmless(t, x.Address, string(begin[:min(len(begin), 60)]))
+			d.tab.Shot(fmt.Sprintf("hostile-%s-%d", x.Kind, n))
+		})
+	}
+}
+
 // A hostile definition is text on every page that shows it: no script runs, nothing is requested,
 // nothing is hidden, nothing reaches over the edge of the page, and the buttons are there.
 func TestHostileDefinitions(t *testing.T) {
@@ -59,26 +101,11 @@ func TestHostileDefinitions(t *testing.T) {
 			continue
 		}
 		d.tab.Run(name, func(t *testing.T) {
-			d.tab.Goto("/admin/tools/hostile/" + name)
-			d.tab.SeeText("main h1", name)
-			d.fitsEverywhere()
-			if n := browsertest.Eval[int](d.tab, foreign); n > 0 {
-				t.Errorf("%d elements come out of the definition", n)
-			}
-			if found := browsertest.Eval[[]string](d.tab, unseen); len(found) > 0 {
-				t.Errorf("the page has characters that nobody sees: %q", found)
-			}
-			if title := browsertest.Eval[string](d.tab, `document.title`); !strings.Contains(title, name) || !strings.Contains(title, "Portcullis") {
-				t.Errorf("the title is %q", title)
-			}
-			d.tab.SeeText("main button", "Approve")
-			if a := d.get("/admin/tools/hostile/" + name); len(a.Body) > maxPage {
-				t.Errorf("the page has %d bytes, want at most %d", len(a.Body), maxPage)
-			}
+			d.harmless(t, "/admin/tools/hostile/"+name, name)
 			d.tab.Shot("hostile-" + name[:min(len(name), 30)])
 		})
 	}
-	for _, path := range []string{"/admin", "/admin/tools", "/admin/tools?q=alert", "/admin/servers/hostile"} {
+	for _, path := range []string{"/admin", "/admin/tools", "/admin/tools?q=alert", "/admin/tools?kind=resource", "/admin/servers/hostile"} {
 		d.tab.Run(strings.ReplaceAll(path, "/", "_"), func(t *testing.T) {
 			d.tab.Goto(path)
 			d.tab.See("h1")
