@@ -29,6 +29,9 @@ type source struct {
 // read answers resources/read, of one server or, with "", of whichever has the URI.
 func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
 	from, err := s.source(server, r.URI)
+	if err == nil && !from.exact {
+		err = s.addAlike(&from, r.URI)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +60,14 @@ func (s *Session) lockedSource(ctx context.Context, from source, uri string) err
 	if from.exact {
 		return nil
 	}
-	// A rule may deny a URI that nothing but a template stands for.
+	// A rule may deny a URI that nothing but a template stands for, in whatever spelling.
 	id := tool.ID{Server: from.server.Config.Name, Name: uri, Kind: tool.Resource}
 	verdict := s.view.VerdictOn(id)
+	for _, plain := range tool.PlainURIs(uri) {
+		if verdict.Denied == lock.No {
+			verdict = s.view.VerdictOn(tool.ID{Server: id.Server, Name: plain, Kind: id.Kind})
+		}
+	}
 	status := lock.Classify(lock.Facts{
 		ServerEnabled: lock.FactOf(from.server.Config.Enabled), Denied: verdict.Denied, UserDisabled: lock.No, Approved: lock.Yes,
 	})
@@ -96,10 +104,7 @@ func (s *Session) source(server, uri string) (source, error) {
 	}
 	switch {
 	case !all, len(claims) > maxClaims:
-		return source{}, &mcp.Error{
-			Code: mcp.CodeInvalidParams, Data: uriData(uri),
-			Message: "Too many resource templates match " + quote(uri) + ", so that the gateway cannot tell whose it is. Nothing was sent to a server. " + readAlone,
-		}
+		return source{}, tooManyTemplates(uri)
 	case len(claims) == 0:
 		return s.unlistedSource(server, uri)
 	}
@@ -109,6 +114,31 @@ func (s *Session) source(server, uri string) (source, error) {
 		from.subjects = append(from.subjects, t)
 	}
 	return from, nil
+}
+
+// addAlike adds what its server may take a URI for that it has not listed itself: another spelling of
+// what is locked does not open it.
+func (s *Session) addAlike(from *source, uri string) error {
+	alike, all := s.view.Alike(from.server.Config.Name, uri)
+	for _, i := range alike {
+		switch {
+		case !s.sel.Resources.Has(i): // it does not exist for this request
+			return unknownURI(uri)
+		case !slices.Contains(from.subjects, i):
+			from.subjects = append(from.subjects, i)
+		}
+	}
+	if !all || len(from.subjects) > maxClaims {
+		return tooManyTemplates(uri)
+	}
+	return nil
+}
+
+func tooManyTemplates(uri string) *mcp.Error {
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Data: uriData(uri),
+		Message: "Too many resource templates match " + quote(uri) + ", so that the gateway cannot tell whose it is. Nothing was sent to a server. " + readAlone,
+	}
 }
 
 // resourcesOf returns the resources of a server that exist for this request, or with "" those of all.

@@ -129,6 +129,46 @@ func TestReadDeniedURI(t *testing.T) {
 	gw.sentNothing()
 }
 
+// Another spelling of what is locked or denied does not open it: servers resolve what the gateway
+// passes on as it is.
+func TestReadOtherSpellings(t *testing.T) {
+	gw := reading(t, map[string]string{"s": `"disabled_resources":["file:///denied/*"]`}, map[string][]string{
+		"s": {"{+any}", "file:///locked/a", "file:///open/a", "file:///waits/{name}"},
+	})
+	gw.Decide("s:resource:file:///locked/a", "disable")
+	gw.Decide("s:resource:file:///waits/{name}", "disable")
+	for uri, want := range map[string]string{
+		"file:///open/a":                "",
+		"FILE:///open/../open/a":        "",
+		"file:///locked/a":              "disabled_by_user",
+		"FILE:///locked/a":              "disabled_by_user",
+		"file:///%6cocked/a":            "disabled_by_user",
+		"file:///x/../locked/a":         "disabled_by_user",
+		"file:///locked/a?v=1":          "disabled_by_user",
+		"file:///locked%252Fa#b":        "disabled_by_user",
+		"file://localhost/locked/a":     "disabled_by_user",
+		"file:///denied/a":              "disabled_by_config",
+		"file:///x/%2e%2e/denied/a":     "disabled_by_config",
+		"file:///denied%2Fa":            "disabled_by_config",
+		"file:///x/../waits/a":          "disabled_by_user",
+		"file:///%77aits/a":             "disabled_by_user",
+		"file:///anything/else%20there": "",
+	} {
+		params := fmt.Sprintf(`{"uri":%q}`, uri)
+		if want == "" {
+			if raw, err := gw.ask("resources/read", params); err != nil || gw.sentTo() != "s "+uri {
+				t.Errorf("%s: %s, %v", uri, raw, err)
+			}
+			continue
+		}
+		e := gw.refused("resources/read", params)
+		if l := require.JSON[struct{ Status string }](t, e.Data); e.Code != 4030 || l.Status != want {
+			t.Errorf("%s: %+v, want %s", uri, e, want)
+		}
+		gw.sentNothing()
+	}
+}
+
 // So many templates that it would take long to tell whose a URI is are not all tried.
 func TestReadTooManyTemplates(t *testing.T) {
 	items := map[string][]string{}

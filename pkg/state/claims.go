@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -45,6 +47,37 @@ func (v *View) Claims(uri string, offered tool.Set) (numbers []int, all bool) {
 		}
 	}
 	return numbers, true
+}
+
+// Alike returns the numbers of what else a server may take a URI for that it has not listed itself: its
+// resources of which that is another spelling, and its templates that another spelling matches; see
+// [tool.PlainURIs]. What they are locked for counts for the URI. all is that of [View.Claims].
+func (v *View) Alike(server, uri string) (numbers []int, all bool) {
+	if v.r == nil {
+		return nil, true
+	}
+	spellings := tool.PlainURIs(uri)
+	for _, plain := range append(spellings, tool.PlainURI(uri)) {
+		numbers = append(numbers, v.r.inventory.plain()[tool.ID{Server: server, Name: plain, Kind: tool.Resource}]...)
+	}
+	spent := 0
+	for _, i := range v.r.inventory.templates() {
+		id := v.ID(i)
+		if id.Server != server {
+			continue
+		}
+		for _, plain := range spellings {
+			if spent > maxSteps {
+				return numbers, false
+			}
+			matches, steps := tool.MatchTemplate(id.Name, plain)
+			if spent += steps; matches {
+				numbers = append(numbers, i)
+			}
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), true
 }
 
 // VerdictOn returns what the operator's rules say of a resource of a visible server that the server

@@ -29,8 +29,9 @@ type inventory struct {
 	snap *catalog.Snapshot // outcomes of it are not used
 	rows []row             // one an item of the catalog
 
-	readOnly  tool.Set     // of tools alone
-	templates func() []int // of resources; worked out when they are first asked for
+	readOnly  tool.Set                 // of tools alone
+	templates func() []int             // of resources; worked out when they are first asked for
+	plain     func() map[tool.ID][]int // resources by the plain spelling of their URI, in the same way
 }
 
 // A row is what is known of one tool, or another item, apart from people's decisions.
@@ -58,7 +59,7 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 			inv.rows[i] = row{server: n, hints: itemHints, tier: tool.Read}
 		}
 	}
-	inv.templates = sync.OnceValue(inv.findTemplates)
+	inv.templates, inv.plain = sync.OnceValue(inv.findTemplates), sync.OnceValue(inv.findPlain)
 	return inv
 }
 
@@ -67,6 +68,18 @@ func (inv *inventory) findTemplates() (out []int) {
 	for i := inv.snap.Len(); i < len(inv.rows); i++ {
 		if inv.rows[i].server >= 0 && inv.snap.Tool(i).Definition.Template {
 			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// findPlain returns the numbers of the configured resources by the plain spelling of their URI.
+func (inv *inventory) findPlain() map[tool.ID][]int {
+	out := map[tool.ID][]int{}
+	for i := inv.snap.Len(); i < len(inv.rows); i++ {
+		if id := inv.snap.ID(i); id.Kind == tool.Resource && inv.rows[i].server >= 0 && !inv.snap.Tool(i).Definition.Template {
+			id.Name = tool.PlainURI(id.Name)
+			out[id] = append(out[id], i)
 		}
 	}
 	return out
