@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A Health is the facts about a State that its operator wants to know, for the
@@ -67,7 +69,10 @@ type Servers struct {
 	Tried      int      // enabled, and a sync has asked them
 	Available  int      // enabled, and loaded by the last sync
 	Tools      int      // of all that are configured
+	Items      int      // prompts and resources of all that are configured
 	Refused    []string // names of those that list what is not taken
+	Others     bool     // and some of that is no tool
+	Unread     []string // names of those of which a list could not be read
 }
 
 // countServers counts the servers.
@@ -75,6 +80,7 @@ func countServers(servers []Server) Servers {
 	c := Servers{Configured: len(servers)}
 	for _, s := range servers {
 		c.Tools += s.Tools
+		c.Items += s.Items
 		if !s.Config.Enabled {
 			continue
 		}
@@ -87,6 +93,10 @@ func countServers(servers []Server) Servers {
 		}
 		if len(s.Outcome.Refused) > 0 {
 			c.Refused = append(c.Refused, s.Config.Name)
+			c.Others = c.Others || slices.ContainsFunc(s.Outcome.Refused, func(r outcome.Refusal) bool { return r.Kind != tool.Tool })
+		}
+		if len(s.Outcome.Unread) > 0 {
+			c.Unread = append(c.Unread, s.Config.Name)
 		}
 	}
 	return c

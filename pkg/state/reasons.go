@@ -232,12 +232,21 @@ func (h Health) servers(rs *reasons) {
 			tools = "Their last known tools are found, but calls of them fail."
 		}
 		rs.add("servers_down", Degraded, "No server could be loaded ("+text.Count(s.Enabled, "server")+" enabled). "+tools, seeAdmin)
-	case s.Tools == 0:
+	case s.Tools == 0 && s.Items == 0:
 		rs.add("catalog_empty", Degraded, "The servers list no tool ("+text.Count(s.Available, "server")+" loaded).", "See /admin/servers, and check what the servers list.")
 	}
 	if refused := h.Servers.Refused; len(refused) > 0 {
+		what, each := "tools", "tool"
+		if h.Servers.Others {
+			what, each = "tools, prompts or resources", "one"
+		}
 		rs.add("tools_refused", Degraded,
-			text.Count(len(refused), "server")+" listed tools that the gateway does not take: "+text.List(refused, maxServersNamed)+".",
-			"/admin/servers names each tool and says why. The server's owner has to fix it.")
+			text.Count(len(refused), "server")+" listed "+what+" that the gateway does not take: "+text.List(refused, maxServersNamed)+".",
+			"/admin/servers names each "+each+" and says why. The server's owner has to fix it.")
+	}
+	if unread := h.Servers.Unread; len(unread) > 0 {
+		rs.add("lists_unread", Degraded,
+			"A list of prompts or resources could not be read of "+text.Count(len(unread), "server")+": "+text.List(unread, maxServersNamed)+". What it last held stays, and the next sync asks again.",
+			"/admin/servers names each list and says why.")
 	}
 }

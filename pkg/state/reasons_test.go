@@ -83,6 +83,8 @@ var troubles = []struct {
 	{"all down, loaded before", "servers_down", state.Degraded, func(h *state.Health) { h.Servers.Available = 0 }},
 	{"empty catalog", "catalog_empty", state.Degraded, func(h *state.Health) { h.Servers.Tools = 0 }},
 	{"tools refused", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = []string{"git"} }},
+	{"a prompt refused", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused, h.Servers.Others = []string{"git"}, true }},
+	{"lists unread", "lists_unread", state.Degraded, func(h *state.Health) { h.Servers.Unread = []string{"fs", "git"} }},
 	{"tools refused of many", "tools_refused", state.Degraded, func(h *state.Health) { h.Servers.Refused = strings.Fields("a b c d e f g") }},
 	{"several", "approvals_unread config_refused sync_failed servers_down", state.Failing, func(h *state.Health) {
 		failed(catalog.FailedDisk)(h)
