@@ -33,6 +33,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/stdiotest"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
@@ -40,6 +41,7 @@ import (
 const asProgram = "PORTCULLIS_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
+	stdiotest.Main()
 	if os.Getenv(asProgram) != "" {
 		os.Exit(code())
 	}
