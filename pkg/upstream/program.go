@@ -33,11 +33,10 @@ type program struct {
 	process atomic.Pointer[child.Process] // nil until it has started
 
 	mu      sync.Mutex
-	used    time.Time // last, by a call
-	opened  bool      // it has answered initialize
-	spoke   bool      // it has said something that is JSON-RPC
-	garbage int       // lines that were not
-	newest  *programStream
+	used    time.Time                 // last, by a call
+	opened  bool                      // it has answered initialize
+	spoke   bool                      // it has said something that is JSON-RPC
+	garbage int                       // lines that were not
 	streams map[int64]*programStream  // by the id of their request
 	tokens  map[string]*programStream // by their progress token
 }
@@ -89,7 +88,7 @@ func (p *program) over() *exitError {
 	for _, s := range p.streams {
 		s.end(exit)
 	}
-	p.streams, p.tokens, p.newest = nil, nil, nil
+	p.streams, p.tokens = nil, nil
 	return exit
 }
 
@@ -142,7 +141,6 @@ func (p *program) open(ctx context.Context, m outgoing) (*programStream, error) 
 	if m.token != "" {
 		p.tokens[m.token] = s
 	}
-	p.newest = s
 	return s, nil
 }
 
@@ -153,9 +151,6 @@ func (p *program) drop(s *programStream) {
 	delete(p.streams, s.id)
 	if p.tokens[s.token] == s {
 		delete(p.tokens, s.token)
-	}
-	if p.newest == s {
-		p.newest = nil
 	}
 }
 
@@ -220,10 +215,16 @@ func (p *program) sole() *programStream {
 // belongs: of several calls of one owner the newest. Calls of different owners are not told apart,
 // and what is asked of one is not shown to the other.
 func (p *program) asked() *programStream {
-	if s := p.sole(); s != nil || p.shared {
-		return s
+	if p.shared {
+		return p.sole()
 	}
-	return p.newest
+	var newest *programStream
+	for id, s := range p.streams {
+		if newest == nil || id > newest.id {
+			newest = s
+		}
+	}
+	return newest
 }
 
 // concerned returns the stream that a notification belongs to, nil if none is known.
@@ -249,6 +250,10 @@ func (p *program) refuse(id json.RawMessage, method string) {
 // tell sends a message that nobody waits for, if few are on their way. A program that does not read
 // them is bounded by the time of the call that it works on.
 func (p *program) tell(line []byte) {
+	process := p.process.Load()
+	if process == nil {
+		return // it speaks before it is known to have started
+	}
 	select {
 	case p.telling <- struct{}{}:
 	default:
@@ -258,7 +263,7 @@ func (p *program) tell(line []byte) {
 		defer func() { <-p.telling }()
 		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 		defer cancel()
-		_, _ = p.process.Load().Send(ctx, line) // best effort
+		_, _ = process.Send(ctx, line) // best effort
 	}()
 }
 

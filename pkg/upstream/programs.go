@@ -147,9 +147,9 @@ func (ps *programs) watch(s *slot, p *program) {
 		}
 		idle.Stop()
 	}
-	exit := p.over()
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	exit := p.over()    // whoever was given the program meanwhile asks for it again
 	if s.running != p { // it was to end
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "program ended", slog.String("how", exit.Error()))
 		return
@@ -172,7 +172,7 @@ func (t programTransport) end(session string) {
 	ps.mu.Lock()
 	var p *program
 	for _, s := range ps.slots {
-		if s.running != nil && s.running.sessionID() == session {
+		if session != "" && s.running != nil && s.running.sessionID() == session {
 			p, s.running = s.running, nil
 		}
 	}
@@ -214,12 +214,18 @@ func (t programTransport) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := t.find(session, m.opens())
+	var resp *http.Response
+	for range 2 { // a program may end between the two steps
+		var p *program
+		if p, err = t.find(session, m.opens()); err != nil {
+			break
+		}
+		if resp, err = p.exchange(req.Context(), x, m); !errors.Is(err, errGone) {
+			return resp, err
+		}
+	}
 	if errors.Is(err, errGone) {
 		return x.respond(http.StatusNotFound, nil, http.NoBody), nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p.exchange(req.Context(), x, m)
+	return nil, err
 }
