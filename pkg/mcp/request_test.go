@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{}}}`,
-		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no","data":[1.0]}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p","arguments":{"a":"b"}}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a\u00e9","requestState":"s"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"resources/templates/list","params":{"cursor":"c"}}`,
@@ -40,6 +41,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if m.Method == "" {
+			checkAnswer(t, body, m)
 			return
 		}
 		envelope := map[string]json.RawMessage{}
@@ -153,5 +155,55 @@ func TestParseRest(t *testing.T) {
 	r, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"context":{"n": 1e2},"ref":{"type":"ref/prompt","name":"p"},"argument":{"value":"","name":"a"},"x":[1]}}`))
 	if got := string(r.Rest.Bytes()); err != nil || got != `{"context":{"n": 1e2},"argument":{"value":"","name":"a"},"x":[1]}` {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// checkAnswer holds a client's answer against what encoding/json reads.
+func checkAnswer(t *testing.T, body []byte, m mcp.Request) {
+	t.Helper()
+	var want, refusal map[string]json.RawMessage // names count as they are written
+	if err := json.Unmarshal(body, &want); err != nil || m.Answer == nil || !bytes.Equal(m.ID, want["id"]) {
+		t.Errorf("answer %+v to %s, encoding/json reads %s, %v", m.Answer, m.ID, want, err)
+		return
+	}
+	e := m.Answer.Err
+	if e == nil {
+		if !bytes.Equal(m.Answer.Result, want["result"]) || m.Answer.Result[0] != '{' || want["error"] != nil {
+			t.Errorf("result %s, encoding/json reads %s", m.Answer.Result, want)
+		}
+		return
+	}
+	var code int
+	var message string
+	err := errors.Join(json.Unmarshal(want["error"], &refusal), json.Unmarshal(refusal["code"], &code), json.Unmarshal(refusal["message"], &message))
+	if err != nil || m.Answer.Result != nil || e.Code != code || e.Message != message || !bytes.Equal(e.Data, refusal["data"]) {
+		t.Errorf("error %+v, encoding/json reads %s, %v", e, refusal, err)
+	}
+}
+
+func TestParseAnswer(t *testing.T) {
+	for body, want := range map[string]int{
+		`{"jsonrpc":"2.0","id":"a","result":{"action":"accept"}}`:                         0,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`:                     0,
+		`{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}`:            mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"result":[]}`:                                            mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"result":null}`:                                          mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"error":{}}`:                                             mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"x"}}`:                     mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":5}}`:                         mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"error":"no"}`:                                           mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","result":{}}`:                                                   mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2}}`:                                 mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","result":{}}`:                      mcp.CodeInvalidRequest,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":99999999999999999999,"message":"long"}}`: mcp.CodeInvalidRequest,
+	} {
+		m, err := mcp.Parse([]byte(body))
+		got := 0
+		if err != nil {
+			got = err.Code
+		}
+		if got != want || (m.Answer != nil) != (want == 0) {
+			t.Errorf("%s: %d, %+v; want %d", body, got, m.Answer, want)
+		}
 	}
 }
