@@ -392,3 +392,31 @@ func TestReplay(t *testing.T) {
 }
 
 var _ gateway.Upstream = (*scripted)(nil)
+
+// Prompts and resources whose servers ask go the same way; what cannot be asked is an error of theirs.
+func TestItemsThatAsk(t *testing.T) {
+	a := &asker{fixture: everyItem(t)}
+	a.Clock.Set(time.Time{}, 0)
+	a.Upstream = &scripted{a.Servers, stateless}
+	a.Modern, a.Options.Sealer = true, sealer(1)
+	a.Restart()
+	read := func(more string) (json.RawMessage, error) {
+		r, refused := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"open:///it"` + more + `}}`))
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		return a.Open().GetItem(t.Context(), r, able())
+	}
+	asked := a.asked(read(""))
+	if raw, err := read(asked.back("q", accept)); err != nil || string(raw) != complete {
+		t.Errorf("got %s, %v", raw, err)
+	}
+	raw, err := read(`,"requestState":"its own"`)
+	a.fails(raw, err, "requestState is not one that this gateway gave for this request")
+	a.Options.Sealer = nil
+	a.Restart()
+	raw, err = read("")
+	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeUpstream || !strings.HasPrefix(e.Message, "The server asks for input, and this gateway has no key") {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
