@@ -61,7 +61,7 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 		}
 		return s.again(ctx, t, c, st, responses, sent)
 	}
-	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && canBeAsked(c.Client.Capabilities) {
+	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && mcp.Askable(c.Client.Capabilities) {
 		switch {
 		case s.g.o.Holds:
 			sent()

@@ -159,15 +159,5 @@ func answersOf(responses json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-// canBeAsked reports whether a client has declared that it can be asked anything.
-func canBeAsked(capabilities json.RawMessage) bool {
-	for _, name := range []string{"elicitation", "sampling", "roots"} {
-		if v := rawjson.Get(capabilities, name); len(v) > 0 && v[0] == '{' {
-			return true
-		}
-	}
-	return false
-}
-
 // agentKey names whose parked calls are counted together.
 func agentKey(o session.Owner) string { return o.Way + "\x00" + o.Agent }

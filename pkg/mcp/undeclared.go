@@ -65,6 +65,16 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	}
 }
 
+// Askable reports whether a client has declared, in its capabilities, that it can be asked anything.
+func Askable(capabilities json.RawMessage) bool {
+	for _, name := range []string{"elicitation", "sampling", "roots"} {
+		if v := rawjson.Get(capabilities, name); len(v) > 0 && v[0] == '{' {
+			return true
+		}
+	}
+	return false
+}
+
 // field returns the last value of a name in an object, nil if there is none or it is null.
 func field(object json.RawMessage, name string) json.RawMessage {
 	if v := rawjson.Get(object, name); string(v) != "null" {

@@ -44,7 +44,8 @@ type heldCall struct {
 // the stream once.
 func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave func()) {
 	logs := o.client.LogLevel != "" && o.client.Notify != nil && s.logs != nil
-	if !o.c.o.Holds || s.modern || s.id == "" || o.t.Shared || o.t.Command != nil || o.entry == nil || o.client.Ask == nil && !logs {
+	asks := o.client.Ask != nil && mcp.Askable(o.client.Capabilities)
+	if !o.c.o.Holds || s.modern || s.id == "" || o.t.Shared || o.t.Command != nil || o.entry == nil || !asks && !logs {
 		return func() {}
 	}
 	h := o.entry.hold(s, func() *heldStream { return o.c.hold(o.ep, *s) })

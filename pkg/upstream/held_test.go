@@ -88,7 +88,7 @@ func TestHeldStreams(t *testing.T) {
 		}})
 		call := func(agent string) {
 			t.Helper()
-			if _, err := f.call(Call{Owner: owner(agent), Name: "x", Client: mcp.Client{Ask: unanswering}}); err != nil {
+			if _, err := f.call(Call{Owner: owner(agent), Name: "x", Client: mcp.Client{Ask: unanswering, Capabilities: json.RawMessage(allOfThem)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
