@@ -69,6 +69,7 @@ vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
 SMALL ?=
 .PHONY: lanes
 lanes: setup ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within two minutes)
+	@echo "conformance by three fronts and of the client, $(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, agents kept apart, too much of everything"
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),20m,90m) ./test/testclients
 
 .PHONY: bench

@@ -106,6 +106,12 @@ func (w *wire) tooMuch(t *testing.T, server string, hundredths int) {
 	if !strings.Contains(end.text(), fmt.Sprintf("counted to %d", hundredths*1000)) || before == 0 {
 		t.Errorf("%d events, and then %.300s", before, end.text())
 	}
+	of := *w // both servers have it
+	of.url += "/x/" + server
+	end, _ = last(of.ask(t.Context(), "resources/read", map[string]any{"uri": "test://large"}))
+	if end.Error == nil || !strings.Contains(end.text(), "too large to pass on") {
+		t.Errorf("a resource of 50 MB: %.300s", end.text())
+	}
 }
 
 // wants makes a call whose answer holds texts.

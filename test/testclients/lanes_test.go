@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -33,6 +34,14 @@ func call(name, args string) Step {
 	return Step{Method: "tools/call", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))}
 }
 
+func get(name, args string) Step {
+	return Step{Method: "prompts/get", Params: json.RawMessage(fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args))}
+}
+
+func readURI(uri string) Step {
+	return Step{Method: "resources/read", Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))}
+}
+
 func told(s Step) Step { s.Progress = true; return s }
 
 var deeds = []deed{
@@ -40,6 +49,15 @@ var deeds = []deed{
 	{name: "call", step: call("lanes__count", `{"steps":3,"every":0}`), holds: []string{"counted to 3"}},
 	{name: "call with progress", step: told(call("lanes__count", `{"steps":3,"every":0.1}`)), holds: []string{"counted to 3"}, progress: 3},
 	{name: "locked call", step: call("lanes__die", `{}`), fails: "disabled_by_config", unlisted: true},
+	{name: "prompts", step: Step{Method: "prompts/list"}, holds: []string{`"lanes__summarize"`}, lacks: "shout"},
+	{name: "prompt", step: get("lanes__summarize", `{"topic":"Go"}`), holds: []string{"Summarize Go in one sentence."}},
+	{name: "locked prompt", step: get("lanes__shout", `{"topic":"Go"}`), fails: "disabled_by_config"},
+	{name: "resources", step: Step{Method: "resources/list"}, holds: []string{`"notes://today"`}, lacks: "notes://secret"},
+	{name: "templates", step: Step{Method: "resources/templates/list"}, holds: []string{`"notes://day/{day}"`}},
+	{name: "resource", step: readURI("notes://today"), holds: []string{"Water the plants."}},
+	{name: "resource of a template", step: readURI("notes://day/monday"), holds: []string{"On monday: nothing."}},
+	{name: "locked resource", step: readURI("notes://secret"), fails: "disabled_by_config"},
+	{name: "unknown resource", step: readURI("elsewhere://x"), fails: "elsewhere://x"},
 	{name: "question", step: call("lanes__sign", `{}`), holds: []string{"accept: Ada"}, asks: true},
 }
 
@@ -139,20 +157,9 @@ func tryServers(t *testing.T, servers map[string]Server, args ...string) {
 	folder := t.TempDir()
 	programtest.WriteConfig(t, folder, Config(t, servers, `{}`))
 	p := programtest.Start(t, folder, args...)
-	var list struct {
-		Servers []struct {
-			Name, Status, Reason string
-			Tools                map[string]int
-		}
-	}
-	p.CallJSON("upstream_servers", `{"operation":"list"}`, &list)
-	for _, s := range list.Servers {
-		n := 0
-		for _, count := range s.Tools {
-			n += count
-		}
-		if s.Status != "available" || n < servers[s.Name].Tools {
-			t.Errorf("%s is %s %s with %d tools, want %d at least", s.Name, s.Status, s.Reason, n, servers[s.Name].Tools)
+	for name, s := range known(p) {
+		if n := s.Tools.Callable + s.Tools.DisabledByConfig; s.Outcome.Status != string(outcome.Available) || n < servers[name].Tools {
+			t.Errorf("%s is %s %s with %d tools, want %d at least", name, s.Outcome.Status, s.Outcome.Reason, n, servers[name].Tools)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
@@ -169,12 +176,33 @@ func tryOn(t *testing.T, p *programtest.Program, name string, s Server) {
 			t.Errorf("%s of %s answers %s, want %q", what, name, answer, holds)
 		}
 	}
+	w := newWire(t, p.URL+"/mcp/x/"+name, "", true, "")
+	ask := func(method, key, value, args string) string {
+		params := map[string]any{key: value}
+		if args != "" {
+			params["arguments"] = json.RawMessage(args)
+		}
+		end, _ := last(w.ask(t.Context(), method, params))
+		return end.text()
+	}
 	for _, try := range s.Calls {
 		wants(try.Name, callAny(t, p, name+":"+try.Name, try.Args), try.Holds)
+	}
+	for _, try := range s.Prompts {
+		wants(try.Name, ask("prompts/get", "name", name+"__"+try.Name, try.Args), try.Holds)
+	}
+	for _, try := range s.Resources {
+		wants(try.Name, ask("resources/read", "uri", try.Name, ""), try.Holds)
 	}
 	const locked = "disabled_by_config"
 	if s.Lock != "" {
 		wants(s.Lock, callAny(t, p, name+":"+s.Lock, `{}`), locked)
+	}
+	if s.LockPrompt != "" {
+		wants(s.LockPrompt, ask("prompts/get", "name", name+"__"+s.LockPrompt, `{}`), locked)
+	}
+	if s.LockResource != "" {
+		wants(s.LockResource, ask("resources/read", "uri", s.LockResource, ""), locked)
 	}
 }
 

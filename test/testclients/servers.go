@@ -54,7 +54,7 @@ func Stdio(t testing.TB) map[string]Server {
 	t.Cleanup(page.Close)
 	return map[string]Server{
 		"everything": {
-			Entry: entry(node, module("server-everything"), "stdio"), Tools: 13, Lock: "get-sum",
+			Entry: entry(node, module("server-everything"), "stdio"), Tools: 16, Lock: "get-sum",
 			Calls:      []Try{{"echo", `{"message":"hello"}`, "Echo: hello"}},
 			Prompts:    []Try{{"args-prompt", `{"city":"Paris"}`, "Paris"}},
 			Resources:  []Try{{everythingDoc + "features.md", "", "Everything Server"}, {"demo://resource/dynamic/text/7", "", "Resource 7"}},
@@ -84,7 +84,7 @@ func Stdio(t testing.TB) map[string]Server {
 			Calls: []Try{{"git_log", `{"repo_path":` + quote(sources) + `}`, "the first commit"}},
 		},
 		"fetch": {
-			Entry: entry(python, "-m", "mcp_server_fetch", "--ignore-robots-txt"), Tools: 1,
+			Entry: entry(python, "-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"), Tools: 1,
 			Calls:   []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
 			Prompts: []Try{{"fetch", `{"url":` + quote(page.URL) + `}`, "A page about plants."}},
 		},
@@ -118,7 +118,7 @@ func Config(t testing.TB, servers map[string]Server, gateway string) string {
 	entries := map[string]any{}
 	for name, s := range servers {
 		e := maps.Clone(s.Entry)
-		for key, lock := range map[string]string{"disabled_tools": s.Lock} {
+		for key, lock := range map[string]string{"disabled_tools": s.Lock, "disabled_prompts": s.LockPrompt, "disabled_resources": s.LockResource} {
 			if lock != "" {
 				e[key] = []string{lock}
 			}
