@@ -97,7 +97,7 @@ func TestSyncFirstListOfAKind(t *testing.T) {
 
 	// A second name opens nothing, and neither does a name that was another server's.
 	w.ConfigureOnly(map[string]string{"fs": "", "same": ""})
-	w.Server("same").URL, w.Server("same").Prompts = "https://fs.example.com/mcp", append(prompts, gatewaytest.Prompt("more", "More."))
+	w.Server("same").URL, w.Server("same").Prompts = "https://fs.example.com/mcp", []string{prompts[0], gatewaytest.Prompt("more", "More.")}
 	w.ConfigureOnly(map[string]string{"fs": "", "same": ""})
 	w.sync()
 	if r := w.Record("same:prompt:more"); r.State != approval.Pending {
