@@ -36,10 +36,14 @@ const (
 // request goes out.
 func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Call, sent func()) (json.RawMessage, error) {
 	state, responses := c.Rest.Get(requestState), c.Rest.Get(inputResponses)
-	if state != nil || responses != nil { // answers count with the state of their question alone
+	if state != nil || responses != nil {
 		c.Rest = slices.Clone(c.Rest)
 		c.Rest.Delete(requestState)
-		c.Rest.Delete(inputResponses)
+		// A stateless client may answer before it is asked. What it says is for the server to judge, as
+		// arguments are; a state that is not ours says that it was asked.
+		if state != nil || !s.caller.Modern || t.Asks == upstream.AsksOff {
+			c.Rest.Delete(inputResponses)
+		}
 	}
 	if t.Asks == upstream.AsksOff {
 		c.Client.Ask = nil

@@ -126,7 +126,10 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 		o.Add("arguments", call.Arguments)
 	}
 	for _, m := range call.Rest {
-		if !strings.EqualFold(m.Name, "task") {
+		switch {
+		case strings.EqualFold(m.Name, "task"):
+		case m.Name == "inputResponses" && !s.modern: // answers of another protocol
+		default:
 			o.Add(m.Name, m.Value)
 		}
 	}

@@ -44,6 +44,8 @@ func TestCallParams(t *testing.T) {
 		{"trace of the metadata before it", legacy,
 			Call{Name: "t", Traceparent: strings.Replace(trace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}`)},
 			`{"name":"t","_meta":{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}}`},
+		{"answers, to a server that can have asked", modern, Call{Name: "t", Rest: split(`{"inputResponses":{}}`)}, `{"name":"t","inputResponses":{},"_meta":{` + own + `{}}}`},
+		{"answers, to one that cannot", legacy, Call{Name: "t", Rest: split(`{"inputResponses":{},"x":1}`)}, `{"name":"t","x":1}`},
 		{"a trace that is none", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: split(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
 		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: trace + "\r\nX: y"}, `{"name":"t"}`},
 	} {
