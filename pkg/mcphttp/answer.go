@@ -3,12 +3,10 @@ package mcphttp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -197,11 +195,8 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	} else {
 		raw, err = q.session.CallTool(ctx, q.msg, h.client(q))
 	}
-	late := errors.Is(err, context.DeadlineExceeded)
-	if _, refused := errors.AsType[*mcp.Error](err); late && !refused && !d.list { // how far it got is not known
-		raw, err = gateway.Failed("", &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{
-			Status: outcome.Transient, Reason: outcome.ReasonTimeout, Duration: time.Since(q.start),
-		}}, nil)
+	if lost := h.lost(q, err); lost != nil && !d.list {
+		raw, err = gateway.Failed("", lost, nil)
 	}
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package mcphttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -290,5 +292,42 @@ func TestGoClientIsToldOfChanges(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A call that the end of the program cuts short says so, in each era and whatever its client takes. A
+// client of the handshake era that leaves has not cancelled, and neither has one that the end has not reached.
+func TestCutShort(t *testing.T) {
+	const said = "No answer after 6 s. The call was sent and may have taken effect; check before calling again. Note: the gateway was told to stop, and did not wait any longer."
+	for _, e := range []era{legacy, modern} {
+		for _, accept := range []string{"application/json", "application/json, text/event-stream"} {
+			for _, method := range []string{"tools/call", "prompts/get"} {
+				synctest.Test(t, func(t *testing.T) {
+					ending := make(chan struct{})
+					o := laptop()
+					o.Ending = ending
+					h := newHandler(t, &backend{items: `{}`, call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}}, o)
+					requests, end := context.WithCancel(t.Context())
+					r := e.request(t, method, `"name":"echo"`).WithContext(requests)
+					r.Header.Set("Accept", accept)
+					r.Header.Set("Mcp-Name", "echo")
+					answered := make(chan reply)
+					go func() { answered <- send(h, r) }()
+					close(ending)
+					time.Sleep(6 * time.Second)
+					end()
+					want := said
+					if method == "prompts/get" {
+						want = "to ask for a prompt again does no harm. Note: the gateway was told to stop"
+					}
+					if got := <-answered; got.status != http.StatusOK || !strings.Contains(got.body, want) {
+						t.Errorf("%s %s, %s: %d %s", e.name, method, accept, got.status, got.body)
+					}
+				})
+			}
+		}
 	}
 }

@@ -3,10 +3,8 @@ package mcphttp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -51,10 +49,8 @@ func (h *handler) getItem(ctx context.Context, q *request) (json.RawMessage, err
 		d.item = tool.Resource
 	}
 	raw, err := q.session.GetItem(ctx, q.msg, h.client(q))
-	if _, refused := errors.AsType[*mcp.Error](err); !refused && errors.Is(err, context.DeadlineExceeded) { // how far it got is not known
-		return nil, gateway.FailedItem("", d.item, &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{
-			Status: outcome.Transient, Reason: outcome.ReasonTimeout, Duration: time.Since(q.start),
-		}})
+	if lost := h.lost(q, err); lost != nil {
+		return nil, gateway.FailedItem("", d.item, lost)
 	}
 	if err != nil {
 		return nil, err

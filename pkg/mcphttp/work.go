@@ -3,9 +3,12 @@ package mcphttp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
@@ -18,11 +21,52 @@ func (h *handler) work(w http.ResponseWriter, r *http.Request, q *request) conte
 	}
 	talks := h.opts.Stream && methods[q.msg.Method].talks && accepts(r.Header, eventStream)
 	ctx, q.cancel = context.WithDeadline(ctx, q.deadline)
+	if !q.modern && h.opts.Ending != nil { // but the end of the program has
+		end := q.cancel
+		leave := context.AfterFunc(r.Context(), func() {
+			if h.stopping() {
+				end()
+			}
+		})
+		q.cancel = func() {
+			leave()
+			end()
+		}
+	}
 	if talks {
 		q.stream = newStream(w, r, h.wants(q), q.cancel)
 	}
 	h.live.enter(q)
 	return ctx
+}
+
+// stopping reports whether the program is about to end.
+func (h *handler) stopping() bool {
+	select {
+	case <-h.opts.Ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// lost returns what is to be said of a request that was given up before its server had answered; nil if err
+// says something else. How far the server got is not known.
+func (h *handler) lost(q *request, err error) *outcome.CallError {
+	if _, refused := errors.AsType[*mcp.Error](err); refused {
+		return nil
+	}
+	e := &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{
+		Status: outcome.Transient, Reason: outcome.ReasonTimeout, Duration: time.Since(q.start),
+	}}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return e
+	case errors.Is(err, context.Canceled) && h.stopping():
+		e.Outcome.Reason, e.Note = outcome.ReasonAborted, outcome.StoppedNote
+		return e
+	}
+	return nil
 }
 
 // rest ends the work on a request.

@@ -13,10 +13,12 @@ import (
 // MaxResult is the longest result of a call that is taken, in bytes.
 const MaxResult = 4 << 20
 
-// What is added to a failure of a tool that asked its client for something.
+// What is added to a failure: of a tool that asked its client for something, or of a call that the end of
+// the gateway cut short.
 const (
 	AskedNote      = "Note: the tool asks for input, which this client cannot give."
 	UnansweredNote = "Note: the tool asked for input, and nobody gave it in time."
+	StoppedNote    = "Note: the gateway was told to stop, and did not wait any longer."
 )
 
 // An RPCError is an upstream server's own JSON-RPC error, for the caller as it is but
@@ -44,7 +46,7 @@ type CallError struct {
 
 	Repeatable bool   // the tool is read-only or idempotent: calling it twice does no harm
 	Session    bool   // the last request bore the id of a session that the server had opened
-	Note       string // on what the tool asked its client for; "": none
+	Note       string // one of those above; "": none
 	Limit      int    // of [ReasonTooLarge]: how many bytes a result may have; 0: 4 MiB
 	Item       string // what was asked for, "prompt" or "resource"; "": a tool was called
 }

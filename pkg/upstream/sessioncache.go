@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,7 +173,7 @@ func (c *sessionCache) release(e *sessionEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
-	if e.users == 0 && e.over(time.Time{}) { // no session was open at any time
+	if e.users == 0 && c.byKey[e.key] == e && e.over(time.Time{}) { // no session was open at any time
 		delete(c.byKey, e.key)
 	}
 }
@@ -229,6 +231,15 @@ func (c *sessionCache) each(f func(*sessionEntry)) {
 	for _, e := range c.byKey {
 		f(e)
 	}
+}
+
+// removeAll removes and returns all entries, those that are in use too.
+func (c *sessionCache) removeAll() []*sessionEntry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := slices.Collect(maps.Values(c.byKey))
+	c.byKey = nil
+	return out
 }
 
 func (c *sessionCache) len() int {

@@ -233,10 +233,11 @@ func (c *Client) EndPrograms(ctx context.Context) {
 
 // EndSessions tells every server that the sessions which this process has for itself are
 // over, and waits for that until ctx ends. Those that other instances may go on with
-// stay. The client can go on being used.
+// stay. A call that still runs on one ends with it: so its server hears that nobody waits for it
+// any more. The client can go on being used.
 func (c *Client) EndSessions(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, e := range c.sessions.removeIf(func(*sessionEntry) bool { return true }) {
+	for _, e := range c.sessions.removeAll() {
 		if end := c.ender(e); end != nil {
 			wg.Go(func() { c.inTurn(ctx, end) })
 		}

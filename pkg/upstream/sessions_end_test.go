@@ -1,12 +1,14 @@
 package upstream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -93,6 +95,29 @@ func TestSessionsEnd(t *testing.T) {
 		n.reads(n.Client, "a", "of a")
 		n.open(2)
 		n.reads(n.Client, "b", "") // it was used least lately
+	})
+}
+
+// A session ends with the program although a call still runs on it.
+func TestSessionInUseEnds(t *testing.T) {
+	withNotebook(t, "", func(t *testing.T, n *notebook) {
+		n.reads(n.Client, "a", "")
+		n.FailOn("tools/call", 1, upstreamtest.Hang())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := n.Call(ctx, n.target(), Call{Owner: owner("a"), Name: "read"})
+			ended <- err
+		}()
+		synctest.Wait()
+		n.Client.EndSessions(t.Context())
+		n.open(0)
+		n.reads(n.Client, "a", "") // on another one
+		cancel()
+		callError(t, <-ended)
+		n.open(1)
+		n.reads(n.Client, "a", "")
+		n.handshakes(2)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -184,7 +185,8 @@ func TestFloodOfProgress(t *testing.T) {
 		"more than 64 MiB": {slicesOf(log, 80), 64, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
+			f := newFixture(t, Options{CallTime: 5 * time.Minute}, upstreamtest.Options{Era: upstreamtest.Modern})
+			f.targets[0].Timeout = 5 * time.Minute // a busy machine needs long, with the race detector
 			f.servers[0].FailOn("tools/call", 1, upstreamtest.Says(done, tt.says...))
 			n := 0
 			_, err := f.call(Call{Name: "x", Client: mcp.Client{Progress: true, LogLevel: "debug", Notify: func(string, rawjson.Object) { n++ }}})
