@@ -290,7 +290,7 @@ func (h *handler) allowed() string {
 }
 
 // hold notes a stream of a session, and returns what ends that. Of more than maxHeldBySession
-// the oldest ends: its connection may be dead, and its client has come again.
+// the oldest end: their connections may be dead, and their client has come again.
 func (l *live) hold(t *sessionToken, s *held) (leave func()) {
 	if t == nil {
 		return func() {}
@@ -298,8 +298,12 @@ func (l *live) hold(t *sessionToken, s *held) (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.of(t)
-	if known.held = append(known.held, s); len(known.held) > maxHeldBySession {
-		known.held[0].end()
+	known.held = append(known.held, s)
+	for _, old := range known.held[:max(0, len(known.held)-maxHeldBySession)] {
+		old.end()
+	}
+	if known.ended { // since its id was read
+		s.end()
 	}
 	return func() {
 		l.mu.Lock()

@@ -331,3 +331,42 @@ func TestCutShort(t *testing.T) {
 		}
 	}
 }
+
+// A leaver is a backend before whose answers something happens.
+type leaver struct {
+	*backend
+	before func()
+}
+
+func (l leaver) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
+	l.before()
+	return l.backend.Open(ctx, c)
+}
+
+// What begins while its session ends, ends with it.
+func TestSessionEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h http.Handler
+		var id string
+		b := leaver{&backend{call: func(ctx context.Context, _ mcp.Request) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, func() {
+			if id != "" {
+				send(h, in(id, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)))
+			}
+		}}
+		h = newHandler(t, b, laptop())
+		for _, made := range []func() *http.Request{
+			func() *http.Request { return get(t, id) },
+			func() *http.Request { return legacy.request(t, "tools/call", `"name":"echo"`) },
+		} {
+			id = ""
+			id = begin(t, h, ``)
+			start := time.Now()
+			if got := send(h, in(id, made())); strings.Contains(got.body, `"result"`) || time.Since(start) != 0 {
+				t.Errorf("after %v: %d %s", time.Since(start), got.status, got.body)
+			}
+		}
+	})
+}
