@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -26,6 +27,7 @@ const (
 type heldStream struct {
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when the server has taken it or not
+	slow   atomic.Bool   // it did not say so in time, or had not in an earlier stream of the session
 
 	mu      sync.Mutex
 	calls   []*heldCall // that are open, the newest last
@@ -59,16 +61,26 @@ func (o *operation) listen(ctx context.Context, s *mcpSession, id int64) (leave 
 	own.requestID = id
 	call := &heldCall{ctx, &own}
 	h.join(call)
+	h.await(ctx)
+	return func() {
+		h.leave(call)
+		own.questions.over()
+	}
+}
+
+// await waits until the server has taken the stream or not. One that does not say so soon is not waited for
+// again: there are those that say nothing before the first message.
+func (h *heldStream) await(ctx context.Context) {
+	if h.slow.Load() {
+		return
+	}
 	wait := time.NewTimer(heldWait)
 	defer wait.Stop()
 	select {
 	case <-h.ready:
 	case <-wait.C:
+		h.slow.Store(true)
 	case <-ctx.Done():
-	}
-	return func() {
-		h.leave(call)
-		own.questions.over()
 	}
 }
 
@@ -81,7 +93,7 @@ func (c *Client) hold(ep *endpoint, s mcpSession) *heldStream {
 		refused := c.readHeld(ctx, ep, s, h)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.over, h.refused = true, refused
+		h.over, h.refused = true, refused && ctx.Err() == nil // else nobody wanted it any more
 		if refused {
 			close(h.ready)
 		}
@@ -189,7 +201,9 @@ func (e *sessionEntry) hold(s *mcpSession, open func() *heldStream) *heldStream 
 			return e.held
 		}
 	}
+	slow := e.held != nil && e.held.slow.Load()
 	e.held = open()
+	e.held.slow.Store(slow)
 	return e.held
 }
 

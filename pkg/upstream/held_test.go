@@ -125,3 +125,37 @@ func TestHeldStreams(t *testing.T) {
 		f.Close()
 	})
 }
+
+// A server that takes its time to say whether it has such a stream is waited for once in a session.
+func TestHeldStreamIsAwaitedOnce(t *testing.T) {
+	onFakeClock(t, "", func(t *testing.T) {
+		var gets atomic.Int32
+		f := newFixture(t, Options{Holds: true}, upstreamtest.Options{Era: upstreamtest.Legacy, Sessions: true, Front: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					gets.Add(1)
+					<-r.Context().Done()
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}})
+		start, slept := time.Now(), time.Duration(0)
+		for i := range 5 {
+			if _, err := f.call(Call{Owner: owner("a"), Name: "x", Client: mcp.Client{Ask: unanswering, Capabilities: json.RawMessage(allOfThem)}}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start) - slept; took != heldWait {
+				t.Errorf("the calls took %v", took)
+			}
+			if i > 2 { // by then it is closed, and opened anew
+				time.Sleep(time.Minute)
+				slept += time.Minute
+			}
+		}
+		if got := gets.Load(); got != 2 {
+			t.Errorf("%d streams were asked for", got)
+		}
+		f.Close()
+	})
+}
