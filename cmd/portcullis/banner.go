@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
 
@@ -139,30 +140,43 @@ func (b *banner) writeTools(w io.Writer, s *state.State) {
 	if err != nil {
 		return // one of the problems
 	}
-	words := []string{"callable"}
-	for _, s := range lock.Statuses() {
-		words = append(words, string(s))
-	}
-	n = map[string]int{}
-	for i := range sel.Tools.All() {
-		n[cmp.Or(string(view.Status(i)), words[0])]++
-	}
 	restriction := ""
 	if !b.program.Settings.Access.Open() {
 		restriction = "; for an agent that no rule names"
 	}
-	row(w, "tools", "%s%s", counted(n, words...), restriction)
-	b.writeNext(w, n[string(lock.PendingApproval)])
+	var waiting []string
+	for _, kind := range []struct {
+		name, one string
+		of        tool.Set
+	}{{"tools", "tool", sel.Tools}, {"prompts", "prompt", sel.Prompts}, {"resources", "resource", sel.Resources}} {
+		words, n := []string{"callable"}, map[string]int{}
+		if kind.name != "tools" {
+			words[0] = "open"
+		}
+		for _, s := range lock.Statuses() {
+			words = append(words, string(s))
+		}
+		for i := range kind.of.All() {
+			n[cmp.Or(string(view.Status(i)), words[0])]++
+		}
+		if len(n) > 0 || kind.name == "tools" {
+			row(w, kind.name, "%s%s", counted(n, words...), restriction)
+		}
+		if n := n[string(lock.PendingApproval)]; n > 0 {
+			waiting = append(waiting, text.Count(n, kind.one))
+		}
+	}
+	b.writeNext(w, strings.Join(waiting, ", "))
 }
 
-// writeNext writes what is to be done about tools that wait for a person.
-func (b *banner) writeNext(w io.Writer, waiting int) {
+// writeNext writes what is to be done about what waits for a person.
+func (b *banner) writeNext(w io.Writer, waiting string) {
 	switch {
-	case waiting == 0:
+	case waiting == "":
 	case b.closed != "":
-		row(w, "next", "open /admin: nobody can decide about %s pending approval while it is closed", text.Count(waiting, "tool"))
+		row(w, "next", "open /admin: nobody can decide about %s pending approval while it is closed", waiting)
 	default:
-		row(w, "next", "decide about %s pending approval: %s/admin", text.Count(waiting, "tool"), b.base)
+		row(w, "next", "decide about %s pending approval: %s/admin", waiting, b.base)
 	}
 }
 

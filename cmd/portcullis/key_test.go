@@ -183,7 +183,7 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 		var text strings.Builder
 		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}}, nil)
 		b.writeAddresses(&text, state.Health{})
-		b.writeNext(&text, 2)
+		b.writeNext(&text, "2 tools")
 		if says := strings.Contains(text.String(), "/admin is closed: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&
 			strings.Contains(text.String(), "while it is closed"); says != closed {
 			t.Errorf("%s: it says so %v, want %v:\n%s", auth, says, closed, text.String())

@@ -74,7 +74,7 @@ func syncOnce(ctx context.Context, p *boot.Program) (starting bool) {
 	for _, s := range r.Servers {
 		starting = starting || s.Outcome.Status == outcome.Transient
 		for _, x := range s.Outcome.Refused {
-			p.Log.LogAttrs(ctx, slog.LevelWarn, "tool refused", slog.String("server", s.Name), slog.String("tool", x.Name), slog.String("reason", x.Reason))
+			p.Log.LogAttrs(ctx, slog.LevelWarn, "definition refused", slog.String("server", s.Name), slog.String("name", x.Name), slog.String("reason", x.Reason))
 		}
 	}
 	return starting

@@ -82,7 +82,7 @@ func (c *checker) rule(r rule) (faults, warnings config.Faults) {
 		}
 		slices.Sort(names)
 		warnings = append(warnings, r.fault("reads "+strings.Join(slices.Compact(names), ", ")+
-			" without has; an agent without the claim finds every tool locked that the rule could match"))
+			" without has; an agent without the claim finds everything locked that the rule could match"))
 	}
 	return nil, warnings
 }

@@ -88,7 +88,7 @@ func TestParseAgainstTheSchema(t *testing.T) {
 }
 
 func TestParseWarnings(t *testing.T) {
-	const bare = " without has; an agent without the claim finds every tool locked that the rule could match"
+	const bare = " without has; an agent without the claim finds everything locked that the rule could match"
 	when := func(condition string) string {
 		return "forbid(principal, action, resource) when { " + condition + " };"
 	}
