@@ -171,14 +171,15 @@ func (c *checker) env(n *node, path string) Values {
 // transport checks the name of a transport against what the server is. Other programs write it under
 // several keys and in several spellings.
 func (c *checker) transport(f *fileServer, n *node, path string) {
-	kinds := map[string]*string{"type": f.Type, "transport": f.Transport, "transportType": f.TransportType}
-	for _, key := range []string{"type", "transport", "transportType"} {
-		at, where := n.member(key), JoinPath(path, key)
-		if kinds[key] == nil || at.bad {
+	command := n.member("command") != nil
+	for _, said := range [...]struct {
+		key  string
+		kind *string
+	}{{"type", f.Type}, {"transport", f.Transport}, {"transportType", f.TransportType}} {
+		if said.kind == nil || n.member(said.key).bad {
 			continue
 		}
-		kind := *kinds[key]
-		command := n.member("command") != nil
+		at, where, kind := n.member(said.key), JoinPath(path, said.key), *said.kind
 		switch {
 		case command && (kind == "stdio" || kind == "local"):
 		case command:

@@ -76,12 +76,12 @@ func cpu(t testing.TB, f func()) time.Duration {
 }
 
 // TestParseIsLinear holds what the largest file costs, whatever is in it: 300 ms of the
-// processor, or on a machine that is slow at this moment sixteen times what encoding/json takes.
+// processor, or on a machine that is slow at this moment eight times what encoding/json takes.
 func TestParseIsLinear(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			data := many(shape.before, shape.after, shape.part)
-			limit := max(300*time.Millisecond, 16*cpu(t, func() {
+			limit := max(300*time.Millisecond, 8*cpu(t, func() {
 				var v any
 				_ = json.Unmarshal(data, &v) // some of the files are broken
 			}))

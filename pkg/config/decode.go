@@ -110,8 +110,10 @@ func (c *checker) decodeStruct(n *node, path string, v reflect.Value) {
 			if note != "" {
 				c.warn(m.value, JoinPath(path, m.name), note)
 			}
-		} else {
+		} else if c.found < maxFaults {
 			c.faultAt(m.offset, JoinPath(path, m.name), "unknown key%s", hint(m.name, fields))
+		} else {
+			c.found++ // it is not told of, so nothing is looked for that could be said
 		}
 	}
 }
