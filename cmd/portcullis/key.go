@@ -25,7 +25,7 @@ func adminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newKey(dir, path)
+		return newKey(path)
 	case err != nil:
 		return secret.Text{}, err
 	case !info.Mode().IsRegular():
@@ -33,7 +33,7 @@ func adminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
 		log.LogAttrs(ctx, slog.LevelWarn, "the admin key could be read by other users of this machine, and was replaced by a new one",
 			slog.String("file", path), slog.String("mode", info.Mode().Perm().String()))
-		return newKey(dir, path)
+		return newKey(path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -48,19 +48,24 @@ func adminKey(ctx context.Context, dir string, log *slog.Logger) (secret.Text, e
 
 // newKey makes the key and its file, whole or not at all, in the place of one that is there.
 // Only one program at a time gets here: the approvals are open in it.
-func newKey(dir, path string) (secret.Text, error) {
-	f, err := os.CreateTemp(dir, ".tmp-"+keyFile+"-*") // mode 0600
-	if err != nil {
-		return secret.Text{}, err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is gone if all went well
+func newKey(path string) (secret.Text, error) {
 	key := token.NewAdmin()
-	_, err = f.WriteString(key.Reveal() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := writeKey(path, key.Reveal(), os.Rename); err != nil {
 		return secret.Text{}, fmt.Errorf("make the admin key: %w", err)
 	}
 	return key, nil
+}
+
+// writeKey writes a key's file, for its owner alone, and gives it its name by place when it is whole.
+func writeKey(path, key string, place func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is gone, or has a second name, if all went well
+	_, err = f.WriteString(key + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return place(f.Name(), path)
 }

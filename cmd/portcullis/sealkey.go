@@ -37,7 +37,7 @@ func sealKey(dir string) ([]byte, error) {
 	path := filepath.Join(dir, sealFile)
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeSealKey(dir, path); err == nil {
+		if err = makeSealKey(path); err == nil {
 			info, err = os.Lstat(path)
 		}
 	}
@@ -61,20 +61,12 @@ func sealKey(dir string) ([]byte, error) {
 	return key, nil
 }
 
-// makeSealKey makes the key's file, whole or not at all, unless there is one meanwhile.
-func makeSealKey(dir, path string) error {
-	f, err := os.CreateTemp(dir, ".tmp-"+sealFile+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // the file has a second name if all went well
+// makeSealKey makes the key's file, unless there is one meanwhile.
+func makeSealKey(path string) error {
 	key := make([]byte, seal.MinKey)
 	_, _ = rand.Read(key) // never fails
-	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Link(f.Name(), path) // it takes nothing away, as a rename would
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	// A link takes nothing away, as a rename would.
+	if err := writeKey(path, hex.EncodeToString(key), os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the key of sessions: %w", err)
 	}
 	return nil
