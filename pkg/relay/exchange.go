@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -63,8 +64,8 @@ var errSessionGone = &failure{message: "The gateway does not know the session an
 
 // send sends a message in a session and writes what comes for it.
 func (r *relay) send(ctx context.Context, m message, s session) error {
-	sent := false
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent = true }})
+	var sent atomic.Bool // which the connection sets, beside this goroutine
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.o.URL, bytes.NewReader(m.line))
 	if err != nil {
 		return &failure{"The gateway's URL is not one." + notSent, err}
@@ -80,7 +81,7 @@ func (r *relay) send(ctx context.Context, m message, s session) error {
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		if sent {
+		if sent.Load() {
 			return &failure{"The connection to the gateway broke before its answer came." + maybeTaken, err}
 		}
 		return &failure{"The gateway cannot be reached. Is it running, and is its URL right?" + notSent, err}
