@@ -62,7 +62,7 @@ func (s *Stream) Answer(ctx context.Context, raw Event) (*events.LambdaFunctionU
 	working, cancel := context.WithCancel(r.Context())
 	r = r.WithContext(working)
 	sent{header, body}.restore(r)
-	w := &streamWriter{header: http.Header{}, begun: make(chan *events.LambdaFunctionURLStreamingResponse, 1), cancel: cancel}
+	w := &streamWriter{buffer: buffer{header: http.Header{}}, begun: make(chan *events.LambdaFunctionURLStreamingResponse, 1), cancel: cancel}
 	go func() {
 		defer cancel()
 		w.end(serve(s.next, s.adapter.opts.Log, w, r))
@@ -79,29 +79,16 @@ func refused(status int) *events.LambdaFunctionURLStreamingResponse {
 
 // A streamWriter is the handler's side of one answer.
 type streamWriter struct {
-	header http.Header
-	status int
-	held   bytes.Buffer // written and not yet sent
+	buffer // of what is written and not yet sent
 	begun  chan *events.LambdaFunctionURLStreamingResponse
 	cancel context.CancelFunc
 	out    *io.PipeWriter // nil: nothing is sent yet
 }
 
-// Header implements [http.ResponseWriter].
-func (w *streamWriter) Header() http.Header { return w.header }
-
-// WriteHeader implements [http.ResponseWriter]. What is no final status is left out.
-func (w *streamWriter) WriteHeader(status int) {
-	if w.status == 0 && status >= 200 {
-		w.status = status
-	}
-}
-
 // Write implements [http.ResponseWriter].
 func (w *streamWriter) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.held.Len()+len(p) <= maxHeld {
-		return w.held.Write(p)
+	if w.body.Len()+len(p) <= maxHeld {
+		return w.buffer.Write(p)
 	}
 	if err := w.FlushError(); err != nil {
 		return 0, err
@@ -118,11 +105,11 @@ func (w *streamWriter) FlushError() error {
 		in, w.out = io.Pipe()
 		w.begun <- w.answer(streamBody{in, w.cancel})
 	}
-	if w.held.Len() == 0 {
+	if w.body.Len() == 0 {
 		return nil // a pipe would wait for somebody who reads the nothing
 	}
-	_, err := w.out.Write(w.held.Bytes())
-	w.held.Reset()
+	_, err := w.out.Write(w.body.Bytes())
+	w.body.Reset()
 	return err
 }
 
@@ -133,7 +120,7 @@ func (w *streamWriter) end(done bool) {
 		w.begun <- refused(http.StatusInternalServerError)
 	case w.out == nil:
 		w.WriteHeader(http.StatusOK)
-		w.begun <- w.answer(bytes.NewReader(w.held.Bytes()))
+		w.begun <- w.answer(bytes.NewReader(w.body.Bytes()))
 	case !done:
 		w.out.CloseWithError(errBroken)
 	default:
