@@ -53,7 +53,7 @@ func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (js
 func (s *Session) requestTime() time.Duration {
 	limit := s.g.o.CallTime + approvalTime
 	if s.client.Ask != nil { // what a person needs to answer does not count; the call bounds how often and how long
-		limit += maxRequests * answerTime
+		limit += maxRequests * mcp.AskTime
 	}
 	return limit
 }

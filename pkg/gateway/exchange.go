@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +18,8 @@ import (
 
 // Bounds on what one request asks its client.
 const (
-	maxRounds   = 8               // results that ask for input, until the request is given up
-	maxRequests = 16              // questions in one of them
-	answerTime  = 5 * time.Minute // for a client to answer one, on its open request or by coming back
+	maxRounds   = 8  // results that ask for input, until the request is given up
+	maxRequests = 16 // questions in one of them
 )
 
 // exchange sends a request upstream that may be called, and passes on what its server asks meanwhile:
@@ -126,7 +124,7 @@ func refusal(message string, err error) error {
 // declaredOnly returns the client's Ask, but for what it has not declared.
 func declaredOnly(c mcp.Client) func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-		if refused := undeclared(method, params, c.Capabilities); refused != nil {
+		if refused := mcp.UndeclaredQuestion(method, params, c.Capabilities); refused != nil {
 			return nil, refused
 		}
 		return c.Ask(ctx, method, params)
@@ -145,8 +143,8 @@ func withAnswers(rest rawjson.Object, responses, state json.RawMessage) rawjson.
 	return rest
 }
 
-// sealed replaces the server's state in a result that asks for input. It also has one if the server gave
-// none: answers that come without are not taken.
+// sealed replaces the server's state in a result that asks for input. It has one also if the server gave
+// none, so that the answers come back bound to this request.
 func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call, raw json.RawMessage) (json.RawMessage, error) {
 	if !asksInput(raw) {
 		return raw, nil
@@ -219,7 +217,7 @@ func askAll(ctx context.Context, t upstream.Target, c upstream.Call, requests js
 	}
 	var out rawjson.Object
 	for _, q := range questions {
-		own, cancel := context.WithTimeout(ctx, answerTime)
+		own, cancel := context.WithTimeout(ctx, mcp.AskTime)
 		result, err := c.Client.Ask(own, rawjson.Text(rawjson.Get(q.Value, "method")), rawjson.Get(q.Value, "params"))
 		cancel()
 		switch refused, ok := errors.AsType[*mcp.Error](err); {
@@ -246,8 +244,6 @@ func interrupted(ctx context.Context, t upstream.Target, c upstream.Call) error 
 		ServerID: t.ID, Status: outcome.Transient, Reason: outcome.ReasonTimeout,
 	}}
 }
-
-func containsText(raw json.RawMessage, text string) bool { return bytes.Contains(raw, []byte(text)) }
 
 // logNoKey says that the key of sealed texts cannot be read.
 func (g *Gateway) logNoKey(ctx context.Context, err error) {

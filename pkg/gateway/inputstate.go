@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -121,7 +122,7 @@ func (s *Session) openState(ctx context.Context, state json.RawMessage, bound []
 
 // asksInput reports whether a result asks for input instead of being one. Most are not looked at closely.
 func asksInput(raw json.RawMessage) bool {
-	return containsText(raw, mcp.ResultInputRequired) && rawjson.Text(rawjson.Get(raw, "resultType")) == mcp.ResultInputRequired
+	return bytes.Contains(raw, []byte(mcp.ResultInputRequired)) && rawjson.Text(rawjson.Get(raw, "resultType")) == mcp.ResultInputRequired
 }
 
 // inputRequired makes a result that asks for input.
@@ -131,20 +132,6 @@ func inputRequired(requests rawjson.Object, state json.RawMessage) json.RawMessa
 		{Name: "inputRequests", Value: requests.Bytes()},
 		{Name: requestState, Value: state},
 	}.Bytes()
-}
-
-// inputRequest makes one question of such a result.
-func inputRequest(method string, params json.RawMessage) json.RawMessage {
-	o := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
-	if params != nil {
-		o.Add("params", params)
-	}
-	return o.Bytes()
-}
-
-// undeclared refuses one question to a client that has not declared that it can answer it.
-func undeclared(method string, params, capabilities json.RawMessage) *mcp.Error {
-	return mcp.Undeclared(rawjson.Object{{Name: "question", Value: inputRequest(method, params)}}.Bytes(), capabilities)
 }
 
 // answersOf returns those of a client's answers that are results, by question.

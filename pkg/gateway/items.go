@@ -25,15 +25,24 @@ type Offers struct {
 // Offers returns what exists for this request besides tools, locked or not: a lock can be lifted
 // while a client that asked once goes on.
 func (s *Session) Offers() Offers {
-	o := Offers{Prompts: s.sel.Prompts.Len() > 0, Resources: s.sel.Resources.Len() > 0 || s.unlisted() != nil}
-	o.Completions = o.Prompts
-	for i := range s.sel.Resources.All() {
-		if o.Completions {
-			break
-		}
-		o.Completions = strings.Contains(s.view.ID(i).Name, "{")
+	return Offers{Prompts: s.offersPrompts(), Resources: s.offersResources(), Completions: s.offersCompletions()}
+}
+
+func (s *Session) offersPrompts() bool { return s.sel.Prompts.Len() > 0 }
+
+func (s *Session) offersResources() bool { return s.sel.Resources.Len() > 0 || s.unlisted() != nil }
+
+// offersCompletions looks for a template, which takes long if there are many resources and no prompt.
+func (s *Session) offersCompletions() bool {
+	if s.offersPrompts() {
+		return true
 	}
-	return o
+	for i := range s.sel.Resources.All() {
+		if strings.Contains(s.view.ID(i).Name, "{") {
+			return true
+		}
+	}
+	return false
 }
 
 // offered refuses a method about what does not exist for this request.
@@ -41,15 +50,14 @@ func (s *Session) offered(method string) *mcp.Error {
 	if s.down {
 		return unready(s.st.Health)
 	}
-	o := s.Offers()
 	there := false
 	switch method {
 	case mcp.MethodListPrompts, mcp.MethodGetPrompt:
-		there = o.Prompts
+		there = s.offersPrompts()
 	case mcp.MethodListResources, mcp.MethodListTemplates, mcp.MethodReadResource:
-		there = o.Resources
+		there = s.offersResources()
 	case mcp.MethodComplete:
-		there = o.Completions
+		there = s.offersCompletions()
 	}
 	if !there {
 		return methodNotFound()

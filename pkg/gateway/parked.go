@@ -174,9 +174,9 @@ func (p *parked) leave() bool {
 	p.listed, p.attended = true, false
 	p.round++
 	if p.timer == nil {
-		p.timer = time.AfterFunc(answerTime, p.expire)
+		p.timer = time.AfterFunc(mcp.AskTime, p.expire)
 	} else {
-		p.timer.Reset(answerTime)
+		p.timer.Reset(mcp.AskTime)
 	}
 	if p.done {
 		p.tell() // it ended just now: whoever comes back finds it
@@ -198,9 +198,9 @@ func (p *parked) expire() {
 
 // ask is the [mcp.Client]'s: it asks whoever waits, or comes back, and waits for the answer.
 func (p *parked) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	request := inputRequest(method, params)
+	request := mcp.InputRequest(method, params)
 	p.mu.Lock()
-	if refused := undeclared(method, params, p.client.Capabilities); refused != nil {
+	if refused := mcp.UndeclaredQuestion(method, params, p.client.Capabilities); refused != nil {
 		p.mu.Unlock()
 		return nil, refused
 	}

@@ -23,7 +23,7 @@ type replay struct {
 	answers map[string]json.RawMessage // by the key of their question
 
 	mu    sync.Mutex
-	asked rawjson.Object // what there is no answer to, as [inputRequest] makes it, by key
+	asked rawjson.Object // what there is no answer to, as [mcp.InputRequest] makes it, by key
 }
 
 // replay makes a call with the answers that are known, and returns its result or its next question.
@@ -67,11 +67,11 @@ func (x *replay) ask(ctx context.Context, method string, params json.RawMessage)
 	if a := x.answers[key]; a != nil {
 		return a, nil
 	}
-	if refused := undeclared(method, params, x.client.Capabilities); refused != nil {
+	if refused := mcp.UndeclaredQuestion(method, params, x.client.Capabilities); refused != nil {
 		return nil, refused
 	}
 	x.mu.Lock()
-	x.asked.Set(key, inputRequest(method, params))
+	x.asked.Set(key, mcp.InputRequest(method, params))
 	x.mu.Unlock()
 	x.cancel()
 	return nil, context.Canceled

@@ -3,9 +3,16 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
+
+// AskTime is how long a client is given to answer a question, which may be up to a person.
+const AskTime = 5 * time.Minute
+
+// Askables are the capabilities that say that a client can be asked something.
+func Askables() []string { return []string{"elicitation", "roots", "sampling"} }
 
 // A Client is who waits for the answer to a request: what it can be told and asked before the
 // answer comes. The zero Client can be told and asked nothing.

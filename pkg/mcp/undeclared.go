@@ -65,9 +65,23 @@ func Undeclared(inputRequests, capabilities json.RawMessage) *Error {
 	}
 }
 
+// UndeclaredQuestion is [Undeclared] for one question.
+func UndeclaredQuestion(method string, params, capabilities json.RawMessage) *Error {
+	return Undeclared(rawjson.Object{{Name: "question", Value: InputRequest(method, params)}}.Bytes(), capabilities)
+}
+
+// InputRequest returns one question as it stands among the inputRequests of a result. No params are nil.
+func InputRequest(method string, params json.RawMessage) json.RawMessage {
+	o := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
+	if len(params) > 0 {
+		o.Add("params", params)
+	}
+	return o.Bytes()
+}
+
 // Askable reports whether a client has declared, in its capabilities, that it can be asked anything.
 func Askable(capabilities json.RawMessage) bool {
-	for _, name := range []string{"elicitation", "sampling", "roots"} {
+	for _, name := range Askables() {
 		if v := rawjson.Get(capabilities, name); len(v) > 0 && v[0] == '{' {
 			return true
 		}

@@ -31,9 +31,9 @@ type live struct {
 // remembered is what is known of one session.
 type remembered struct {
 	expires time.Time
-	ended   bool     // by the client
-	level   logLevel // of log messages that it wants; 0: it has not said
-	watched watched  // resources that it wants to be told of
+	ended   bool         // by the client
+	level   mcp.LogLevel // of log messages that it wants; 0: it has not said
+	watched watched      // resources that it wants to be told of
 
 	calls     map[*request]struct{}        // open ones; a careless client gives several one id
 	questions map[string]chan<- mcp.Answer // open ones, by our id
@@ -138,14 +138,14 @@ func (l *live) cancel(t *sessionToken, requestID json.RawMessage) {
 }
 
 // setLevel notes which log messages a session wants.
-func (l *live) setLevel(t *sessionToken, level logLevel) {
+func (l *live) setLevel(t *sessionToken, level mcp.LogLevel) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of(t).level = level
 }
 
 // level returns which log messages a session wants.
-func (l *live) level(t *sessionToken) logLevel {
+func (l *live) level(t *sessionToken) mcp.LogLevel {
 	if l != nil && t != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -153,7 +153,7 @@ func (l *live) level(t *sessionToken) logLevel {
 			return s.level
 		}
 	}
-	return parseLevel("info")
+	return mcp.ParseLogLevel("info")
 }
 
 // end ends a session: what is open of it is abandoned, and its id is taken no more.
@@ -227,12 +227,7 @@ func (q *request) abandon() {
 
 // ask asks the client of a call, on the stream that its answer will come on; see [mcp.Client].
 func (q *request) ask(ctx context.Context, l *live, method string, params json.RawMessage) (json.RawMessage, error) {
-	question := rawjson.Object{{Name: "method", Value: rawjson.Quote(method)}}
-	if len(params) > 0 {
-		question.Add("params", params)
-	}
-	asked := rawjson.Object{{Name: "question", Value: question.Bytes()}}
-	if refused := mcp.Undeclared(asked.Bytes(), q.token.capabilities.bytes()); refused != nil {
+	if refused := mcp.UndeclaredQuestion(method, params, q.token.capabilities.bytes()); refused != nil {
 		return nil, refused
 	}
 	id, answer, done, err := l.question(q.token)
@@ -240,13 +235,16 @@ func (q *request) ask(ctx context.Context, l *live, method string, params json.R
 		return nil, err
 	}
 	defer done()
-	message := append(rawjson.Object{
-		{Name: "jsonrpc", Value: json.RawMessage(`"2.0"`)}, {Name: "id", Value: rawjson.Quote(id)},
-	}, question...)
+	message := rawjson.Object{
+		{Name: "jsonrpc", Value: json.RawMessage(`"2.0"`)}, {Name: "id", Value: rawjson.Quote(id)}, {Name: "method", Value: rawjson.Quote(method)},
+	}
+	if len(params) > 0 {
+		message.Add("params", params)
+	}
 	if !q.stream.ask(message.Bytes()) {
 		return nil, errors.New("the question cannot be sent to the client")
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, mcp.AskTime)
 	defer cancel()
 	select {
 	case a := <-answer:
@@ -259,6 +257,3 @@ func (q *request) ask(ctx context.Context, l *live, method string, params json.R
 		return nil, ctx.Err()
 	}
 }
-
-// askTime is how long a client is given to answer a question, which may be up to a person.
-const askTime = 5 * time.Minute

@@ -25,7 +25,7 @@ const (
 // A queue holds what a client is to be told, in order. Of progress it holds the newest.
 type queue struct {
 	token json.RawMessage // of the progress that is asked for; nil: none is
-	level logLevel        // the least of the log messages that are asked for
+	level mcp.LogLevel    // the least of the log messages that are asked for
 
 	events   []event
 	bytes    int
@@ -81,7 +81,7 @@ func (q *queue) addProgress(params rawjson.Object) bool {
 
 // addLog takes a log message that the client wants.
 func (q *queue) addLog(params rawjson.Object) bool {
-	level := parseLevel(rawjson.Text(params.Get("level")))
+	level := mcp.ParseLogLevel(rawjson.Text(params.Get("level")))
 	if level == 0 || q.level == 0 || level < q.level {
 		return false
 	}
@@ -131,7 +131,7 @@ func (q *queue) next(now time.Time, last bool) (message []byte, wait time.Durati
 	}
 	if last && q.dropped > 0 {
 		message = notification(mcp.NotificationMessage, rawjson.Object{
-			{Name: "level", Value: rawjson.Quote(max(q.level, parseLevel("warning")).String())},
+			{Name: "level", Value: rawjson.Quote(max(q.level, mcp.ParseLogLevel("warning")).String())},
 			{Name: "logger", Value: json.RawMessage(`"portcullis"`)},
 			{Name: "data", Value: rawjson.Quote("Left out: " + text.Count(q.dropped, "log message") + " of this call, too long or too many at once to be passed on.")},
 		})

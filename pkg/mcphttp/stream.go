@@ -196,26 +196,3 @@ func notification(method string, params rawjson.Object) []byte {
 		{Name: "params", Value: params.Bytes()},
 	}.Bytes()
 }
-
-// A logLevel is the severity of a log message, from debug to emergency; 0: none is wanted.
-type logLevel int
-
-// levels are the names of severities, the least first.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// parseLevel returns the severity of a name; 0: it is none.
-func parseLevel(name string) logLevel {
-	for i, l := range levels {
-		if l == name {
-			return logLevel(i + 1)
-		}
-	}
-	return 0
-}
-
-func (l logLevel) String() string {
-	if l == 0 {
-		return ""
-	}
-	return levels[l-1]
-}

@@ -83,7 +83,7 @@ func (h *handler) wants(q *request) (out queue) {
 	}
 	switch {
 	case q.modern:
-		out.level = parseLevel(rawjson.Text(q.msg.Meta.Get(mcp.MetaLogLevel)))
+		out.level = mcp.ParseLogLevel(rawjson.Text(q.msg.Meta.Get(mcp.MetaLogLevel)))
 	case h.keepsSessions(): // else it is not declared that there are log messages
 		out.level = h.live.level(q.token)
 	}
@@ -136,7 +136,7 @@ func (h *handler) keepsSessions() bool { return h.live != nil && h.opts.Seal != 
 
 // setLevel notes which log messages the client wants from now on.
 func (h *handler) setLevel(_ context.Context, q *request) (json.RawMessage, error) {
-	level := parseLevel(rawjson.Text(q.msg.Rest.Get("level")))
+	level := mcp.ParseLogLevel(rawjson.Text(q.msg.Rest.Get("level")))
 	switch {
 	case level == 0:
 		return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: "params.level is none of debug, info, notice, warning, error, critical, alert, emergency"}

@@ -57,7 +57,7 @@ func (v *View) Alike(server, uri string) (numbers []int, all bool) {
 		return nil, true
 	}
 	spellings := tool.PlainURIs(uri)
-	for _, plain := range append(spellings, tool.PlainURI(uri)) {
+	for _, plain := range append([]string{uri}, spellings...) {
 		numbers = append(numbers, v.r.inventory.plain()[tool.ID{Server: server, Name: plain, Kind: tool.Resource}]...)
 	}
 	spent := 0

@@ -16,9 +16,6 @@ const (
 	replayed = `{"elicitation":{"form":{}}}` // a URL is another one each time
 )
 
-// questionNames are the capabilities that are about questions.
-var questionNames = []string{"elicitation", "roots", "sampling"}
-
 // declared returns what is declared to a server of the stateless era where no caller's capabilities
 // count: its questions are results, and pass on every way.
 func (t Target) declared() string {
@@ -46,7 +43,7 @@ func (o *operation) declares() json.RawMessage {
 		return all
 	}
 	var own rawjson.Object
-	for _, name := range questionNames {
+	for _, name := range mcp.Askables() {
 		v, ours := rawjson.Get(o.client.Capabilities, name), rawjson.Get(all, name)
 		if len(v) == 0 || v[0] != '{' || ours == nil {
 			continue
@@ -63,7 +60,7 @@ func (o *operation) declares() json.RawMessage {
 func unasked(call Call) Call {
 	call.Client.Ask, call.Client.Capabilities = nil, nil
 	capabilities, _ := rawjson.Split(call.Meta.Get(mcp.MetaClientCapabilities), rawjson.Lenient) // what is no object declares nothing
-	for _, name := range questionNames {
+	for _, name := range mcp.Askables() {
 		capabilities.Delete(name)
 	}
 	call.Meta = slices.Clone(call.Meta)

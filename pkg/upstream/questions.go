@@ -24,7 +24,6 @@ const (
 	maxQuestions      = 16              // those of them that the caller is asked
 	maxOpenQuestions  = 4               // at once
 	maxQuestion       = 1 << 20         // bytes of one
-	askTime           = 5 * time.Minute // for the caller to answer: it may be up to a person
 	answerTimeout     = 2 * time.Second // for handing in one answer
 )
 
@@ -152,7 +151,7 @@ func (x *questions) ask(ctx context.Context, c mcp.Client, clock *clock, q quest
 		clock.hold()
 		defer clock.release()
 	}
-	own, cancel := context.WithTimeout(ctx, askTime)
+	own, cancel := context.WithTimeout(ctx, mcp.AskTime)
 	defer cancel()
 	result, err := c.Ask(own, q.method, q.params)
 	x.mu.Lock()
@@ -167,7 +166,7 @@ func (x *questions) ask(ctx context.Context, c mcp.Client, clock *clock, q quest
 		return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "cancelled"}
 	case errors.Is(err, context.DeadlineExceeded):
 		x.unanswered = true
-		return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "nobody answered within " + strconv.Itoa(int(askTime/time.Minute)) + " minutes"}
+		return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "nobody answered within " + strconv.Itoa(int(mcp.AskTime/time.Minute)) + " minutes"}
 	}
 	x.refused = true
 	return nil, &mcp.Error{Code: mcp.CodeInternal, Message: "the client cannot be asked"}

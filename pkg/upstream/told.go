@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -64,7 +63,7 @@ func (o *operation) told(method string, params json.RawMessage) {
 	case mcp.NotificationProgress:
 		tell = c.Progress && progress(&p, o.requestID)
 	case mcp.NotificationMessage:
-		tell = levelOf(rawjson.Text(p.Get("level"))) >= max(levelOf(c.LogLevel), 1) && c.LogLevel != "" && shorten(&p, size)
+		tell = mcp.ParseLogLevel(rawjson.Text(p.Get("level"))) >= max(mcp.ParseLogLevel(c.LogLevel), 1) && c.LogLevel != "" && shorten(&p, size)
 	case mcp.NotificationElicited:
 		tell = o.questions.elicited(rawjson.Text(p.Get("elicitationId")))
 	}
@@ -119,22 +118,16 @@ func shorten(p *rawjson.Object, size int) bool {
 	return data != nil
 }
 
-// levels are those of log messages, the least first.
-var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
-
-// levelOf returns a level as a number from 1 on; 0: it is none.
-func levelOf(name string) int { return slices.Index(levels, name) + 1 }
-
 // A logSetting is what was said to a server about how much of its log is wanted in a session.
 type logSetting struct {
 	least atomic.Int32 // level; 0: nothing was said
 }
 
 // lower notes that messages from level on are wanted, and reports whether the server has to be told.
-func (l *logSetting) lower(level int) bool {
+func (l *logSetting) lower(level mcp.LogLevel) bool {
 	for {
 		old := l.least.Load()
-		if level == 0 || old != 0 && int(old) <= level {
+		if level == 0 || old != 0 && mcp.LogLevel(old) <= level {
 			return false
 		}
 		if l.least.CompareAndSwap(old, int32(level)) {
@@ -147,7 +140,7 @@ func (l *logSetting) lower(level int) bool {
 // for somebody who wants more. Each caller gets those that it wants. Whatever the server answers,
 // the call goes on.
 func (o *operation) setLevel(ctx context.Context, s *mcpSession) {
-	if o.client.Notify == nil || s.logs == nil || !s.logs.lower(levelOf(o.client.LogLevel)) {
+	if o.client.Notify == nil || s.logs == nil || !s.logs.lower(mcp.ParseLogLevel(o.client.LogLevel)) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
