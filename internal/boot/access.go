@@ -130,8 +130,10 @@ func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
 			Toolsets:       r.getenv("PORTCULLIS_TOOLSETS_CLAIM"),
 			DefaultServers: r.list("PORTCULLIS_DEFAULT_SERVERS"),
 			AdminClaim:     r.getenv("PORTCULLIS_ADMIN_CLAIM"),
-			AdminGroup:     r.getenv("PORTCULLIS_ADMIN_GROUP"),
 		},
+	}
+	if group := r.getenv("PORTCULLIS_ADMIN_GROUP"); group != "" {
+		a.JWT.Claims.Roles.Operators = []string{group}
 	}
 	a.ScopeRequest = r.getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
 	settings := a.JWT

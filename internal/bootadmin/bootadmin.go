@@ -37,9 +37,9 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	return console.New(console.Options{
 		Desk: desk, API: admin.New(desk, tokens), Tokens: tokens,
-		Actor: func(r *http.Request) (string, error) {
+		Actor: func(r *http.Request) (decide.Actor, error) {
 			agent, err := admins.Authenticate(r)
-			return agent.ID, err
+			return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
 		},
 		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
 	}), nil

@@ -84,7 +84,7 @@ type makeTokenOutputBody struct {
 
 func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenOutputBody, err error) {
 	b := in.Body
-	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx), token.Wish{Name: b.Name, Servers: b.Servers, Tiers: b.Tiers, Toolsets: b.Toolsets, Admin: b.Admin, Days: b.Days})
+	t, text, err := a.tokens.Make(ctx, decide.ActorOf(ctx).Name, token.Wish{Name: b.Name, Servers: b.Servers, Tiers: b.Tiers, Toolsets: b.Toolsets, Admin: b.Admin, Days: b.Days})
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
 		return out, problem(http.StatusUnprocessableEntity, fault.Error())
 	}
@@ -99,7 +99,7 @@ type tokenInput struct {
 }
 
 func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, err error) {
-	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx), in.ID)
+	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx).Name, in.ID)
 	switch {
 	case errors.Is(err, token.ErrNotFound):
 		return out, problem(http.StatusNotFound, "there is no token of this id")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -66,7 +67,7 @@ func TestMakeToken(t *testing.T) {
 		t.Errorf("made %+v", m.AgentToken)
 	}
 	a, err := h.agent(m.Token)
-	if err != nil || a.ID != "token:ci" || len(a.Servers) != 1 || len(a.Toolsets) != 1 || a.Admin {
+	if err != nil || a.ID != "token:ci" || len(a.Servers) != 1 || len(a.Toolsets) != 1 || a.Rights.Role != 0 {
 		t.Errorf("the agent is %+v, %v", a, err)
 	}
 	list := h.Send("/admin/tokens", "").Body
@@ -149,7 +150,9 @@ func TestTokensInOpenAPI(t *testing.T) {
 
 func TestTokensUnauthenticated(t *testing.T) {
 	h := withTokens(t)
-	h.Console.Actor = func(*http.Request) (string, error) { return "", &identity.Error{Kind: identity.Scope} }
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{}, &identity.Error{Kind: identity.Scope}
+	}
 	h.Open()
 	h.Problem(http.StatusForbidden, "/admin/tokens", ciToken)
 	if all, err := h.Console.Tokens.Store.Tokens(t.Context()); err != nil || len(all) > 0 {

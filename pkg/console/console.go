@@ -21,9 +21,9 @@ type Options struct {
 	Desk *decide.Desk
 	API  http.Handler // answers what asks for no page
 
-	// Actor says who sends a request; the audit names it. An error refuses the
-	// request; if it is an [*identity.Error] its Kind chooses the status. nil refuses all.
-	Actor func(*http.Request) (string, error)
+	// Actor says who sends a request. An error refuses the request; if it is an
+	// [*identity.Error] its Kind chooses the status. nil refuses all.
+	Actor func(*http.Request) (decide.Actor, error)
 
 	// Challenge is what a caller whom Actor refuses is told.
 	Challenge Challenge

@@ -124,7 +124,7 @@ func (c *Console) flash(r *http.Request) *flash {
 	if err != nil || t.Record == nil || strconv.FormatInt(t.Record.Rev, 10) != query.Get("rev") {
 		return nil
 	}
-	by := t.Record.By == decide.ActorOf(r.Context())
+	by := t.Record.By == decide.ActorOf(r.Context()).Name
 	is := map[string]bool{
 		approval.ActionApprove: by && t.Record.State == approval.Approved, approval.ActionBlock: by && t.Record.State == approval.Blocked,
 		approval.ActionUnblock: by && t.Record.State != approval.Blocked, approval.ActionDisable: by && t.Record.Disabled,

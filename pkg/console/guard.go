@@ -16,7 +16,7 @@ import (
 
 // A caller is who sends a request.
 type caller struct {
-	actor   string
+	decide.Actor
 	session *login.Session // of the browser; nil: the request brought credentials
 	csrf    string         // what forms of the session must hold
 }
@@ -32,7 +32,8 @@ func callerOf(ctx context.Context) caller {
 
 // guard passes on requests to a known host, from the same origin, by a caller whom Options.Actor or
 // a session names; without a caller, only those for the pages by which a person signs in or out. A
-// browser that is signed in changes nothing without the proof that its own pages hold.
+// browser that is signed in changes nothing without the proof that its own pages hold, and nobody
+// does what his role does not allow.
 func (c *Console) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,16 +59,18 @@ func (c *Console) guard(next http.Handler) http.Handler {
 			c.refuse(w, r, err)
 			return
 		}
-		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.actor), callerKey{}, who))
+		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.Actor), callerKey{}, who))
 		if !c.formRead(w, r, "nothing was decided") {
 			return
 		}
 		if who.session != nil && !isSafe(r.Method) && !proves(r, who.csrf) {
-			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without its proof refused", slog.String("path", r.URL.Path), slog.String("actor", who.actor))
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without its proof refused", slog.String("path", r.URL.Path), slog.String("actor", who.Name))
 			c.unproven(w, r)
 			return
 		}
-		next.ServeHTTP(w, shownAgain(r))
+		if c.permits(w, r, who) {
+			next.ServeHTTP(w, shownAgain(r))
+		}
 	})
 }
 
@@ -136,7 +139,8 @@ func (c *Console) caller(r *http.Request) (caller, error) {
 		cookie, session, err := c.signedIn(r)
 		switch {
 		case err == nil:
-			return caller{session.Actor, &session, c.o.SignIn.Sessions.CSRF(cookie)}, nil
+			a := decide.Actor{Name: session.Actor, Rights: c.o.SignIn.rights(session), Source: hostOf(r.RemoteAddr)}
+			return caller{a, &session, c.o.SignIn.Sessions.CSRF(cookie)}, nil
 		case !errors.Is(err, login.ErrNotFound):
 			return caller{}, &identity.Error{Kind: identity.Unavailable, Err: err}
 		}
@@ -145,8 +149,9 @@ func (c *Console) caller(r *http.Request) (caller, error) {
 		return caller{}, errors.New("no authentication is configured")
 	}
 	actor, err := c.o.Actor(r)
-	if err == nil && actor == "" {
+	if err == nil && actor.Name == "" {
 		err = errors.New("the caller has no name")
 	}
-	return caller{actor: actor}, err
+	actor.Source = hostOf(r.RemoteAddr)
+	return caller{Actor: actor}, err
 }

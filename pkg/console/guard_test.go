@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -55,12 +56,14 @@ func TestContentType(t *testing.T) {
 
 func TestGuardCallers(t *testing.T) {
 	for name, tc := range map[string]struct {
-		actor  func(*http.Request) (string, error)
+		actor  func(*http.Request) (decide.Actor, error)
 		status int
 	}{
-		"nobody configured":  {nil, http.StatusUnauthorized},
-		"no name":            {func(*http.Request) (string, error) { return "", nil }, http.StatusUnauthorized},
-		"any error":          {func(*http.Request) (string, error) { return "ann", errors.New("key set at 10.0.0.1") }, http.StatusUnauthorized},
+		"nobody configured": {nil, http.StatusUnauthorized},
+		"no name":           {func(*http.Request) (decide.Actor, error) { return decide.Actor{Rights: identity.Everything()}, nil }, http.StatusUnauthorized},
+		"any error": {func(*http.Request) (decide.Actor, error) {
+			return decide.Actor{Name: "ann"}, errors.New("key set at 10.0.0.1")
+		}, http.StatusUnauthorized},
 		"missing":            {refusing(identity.Missing), http.StatusUnauthorized},
 		"not an admin":       {refusing(identity.Scope), http.StatusForbidden},
 		"cannot be verified": {refusing(identity.Unavailable), http.StatusServiceUnavailable},
@@ -89,19 +92,21 @@ func TestGuardCallers(t *testing.T) {
 	}
 }
 
-func refusing(k identity.Kind) func(*http.Request) (string, error) {
-	return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k} }
+func refusing(k identity.Kind) func(*http.Request) (decide.Actor, error) {
+	return func(*http.Request) (decide.Actor, error) { return decide.Actor{}, &identity.Error{Kind: k} }
 }
 
 func TestRefusals(t *testing.T) {
 	const send = "an access token of https://login.example.com"
 	open := console.Challenge{Send: send, Metadata: "https://gate.example.com/.well-known/oauth-protected-resource/mcp", ScopePrefix: "gate/"}
-	scoped := func(k identity.Kind) func(*http.Request) (string, error) {
-		return func(*http.Request) (string, error) { return "", &identity.Error{Kind: k, Scopes: []string{"admin"}} }
+	scoped := func(k identity.Kind) func(*http.Request) (decide.Actor, error) {
+		return func(*http.Request) (decide.Actor, error) {
+			return decide.Actor{}, &identity.Error{Kind: k, Scopes: []string{"admin"}}
+		}
 	}
 	const where = `scope="gate/admin", resource_metadata="https://gate.example.com/.well-known/oauth-protected-resource/mcp"`
 	for name, tc := range map[string]struct {
-		actor     func(*http.Request) (string, error)
+		actor     func(*http.Request) (decide.Actor, error)
 		challenge console.Challenge
 		status    int
 		header    string

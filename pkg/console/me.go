@@ -63,7 +63,7 @@ func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	}
 	if who.session != nil {
 		p.How = wayTexts[who.session.Way]
-		own, err := c.o.SignIn.Sessions.Own(r.Context(), who.actor)
+		own, err := c.o.SignIn.Sessions.Own(r.Context(), who.Name)
 		if err != nil {
 			c.storeDown(w, r, err)
 			return
@@ -94,7 +94,7 @@ func (c *Console) revokeSession(w http.ResponseWriter, r *http.Request) {
 		c.signOut(w, r)
 		return
 	}
-	err := c.o.SignIn.Sessions.Revoke(r.Context(), who.actor, id)
+	err := c.o.SignIn.Sessions.Revoke(r.Context(), who.Name, id)
 	switch {
 	case errors.Is(err, login.ErrNotFound):
 		leadTo(w, http.StatusSeeOther, "../me") // it is over, as was wanted
@@ -120,7 +120,7 @@ func (c *Console) revokeOthers(w http.ResponseWriter, r *http.Request) {
 
 // ended leads back to the page, which says how many sessions ended.
 func (c *Console) ended(w http.ResponseWriter, r *http.Request, n int) {
-	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "sessions ended by their owner", slog.String("actor", callerOf(r.Context()).actor), slog.Int("sessions", n))
+	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "sessions ended by their owner", slog.String("actor", callerOf(r.Context()).Name), slog.Int("sessions", n))
 	leadTo(w, http.StatusSeeOther, "../me?ended="+strconv.Itoa(n))
 }
 

@@ -115,7 +115,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
-	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.actor, isOSUser(who.session), who.session != nil, who.csrf
+	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.Name, isOSUser(who.session), who.session != nil, who.csrf
 	p.tokens = c.o.Tokens != nil
 	p.now = c.o.Now()
 	if p.Actor == "" {

@@ -26,8 +26,18 @@ type SignIn struct {
 	// What a person may type, which the page explains. The key goes with the codes of links.
 	Token, Bootstrap bool
 
+	// Rights are those of who is signed in; nil: everything.
+	Rights func(login.Session) identity.Rights
+
 	Codes *login.Codes // of the links that sign the owner in; nil: there are none, and no key
 	Owner string       // whom the audit names then
+}
+
+func (s *SignIn) rights(x login.Session) identity.Rights {
+	if s.Rights == nil {
+		return identity.Everything()
+	}
+	return s.Rights(x)
 }
 
 // maxNext is the longest address, in bytes, that a sign-in leads on to.

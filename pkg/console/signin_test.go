@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/console"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
@@ -44,9 +45,9 @@ func newLaptop(t testing.TB) *laptop {
 			return login.Person{Actor: agent.ID, Way: login.WayKey}, err
 		},
 	}
-	h.Console.Actor = func(r *http.Request) (string, error) {
+	h.Console.Actor = func(r *http.Request) (decide.Actor, error) {
 		agent, err := check(r)
-		return agent.ID, err
+		return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
 	}
 	h.Console.Challenge.Send = "the admin key"
 	h.Open()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 )
 
@@ -71,7 +73,9 @@ func TestNotesAreShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFixture(t)
 			actor := strings.Repeat(char, approval.MaxActor/len(char))
-			h.Console.Actor = func(*http.Request) (string, error) { return actor, nil }
+			h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+				return decide.Actor{Name: actor, Rights: identity.Everything()}, nil
+			}
 			h.Open()
 			note := "n" + strings.Repeat(char, (approval.MaxNote-1)/len(char))
 			for n := range 60 {
@@ -136,7 +140,9 @@ func TestTypedNoteIsCut(t *testing.T) {
 // Nobody is called what another is called with characters that are not seen.
 func TestNamesAreReadable(t *testing.T) {
 	h := newFixture(t)
-	h.Console.Actor = func(*http.Request) (string, error) { return "\u202enna", nil }
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{Name: "\u202enna", Rights: identity.Everything()}, nil
+	}
 	h.Open()
 	admintest.Into[any](h.Desk, "/admin/tools/mail/send/approve", approveBody(h.Hash("mail/send")))
 	for _, path := range []string{"/admin", "/admin/me", "/admin/tools/mail/send", "/admin/tools/mail/send/history"} {

@@ -116,7 +116,7 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 // makeToken makes the token of a form. The answer is the page that shows its text: a redirect would
 // have to carry it.
 func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
-	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).actor, wishOf(r.PostForm))
+	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, wishOf(r.PostForm))
 	if fault, ok := errors.AsType[token.FaultError](err); ok {
 		p := &tokensPage{Form: formOf(r.PostForm)}
 		p.Problem = "No token was made. " + sentence(strings.ReplaceAll(fault.Error(), "\n", "; "))
@@ -152,7 +152,7 @@ func (c *Console) askToRevoke(w http.ResponseWriter, r *http.Request) {
 
 // revokeToken revokes a token.
 func (c *Console) revokeToken(w http.ResponseWriter, r *http.Request) {
-	t, err := c.o.Tokens.Revoke(r.Context(), callerOf(r.Context()).actor, r.PathValue("id"))
+	t, err := c.o.Tokens.Revoke(r.Context(), callerOf(r.Context()).Name, r.PathValue("id"))
 	if err != nil {
 		c.tokenFailed(w, r, err)
 		return

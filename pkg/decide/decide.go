@@ -99,6 +99,9 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	if err := dec.check(id.Kind); err != nil {
 		return nil, err
 	}
+	if rights := ActorOf(ctx).Rights; !rights.Decides(id.Server) {
+		return nil, errElsewhere(id.Server, rights.Servers)
+	}
 	i, listed := v.Find(id)
 	if listed && dec.opens() && v.Verdict(i).Denied == lock.Yes {
 		return nil, errDenied(id.Kind)
@@ -121,7 +124,7 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 			return nil, errUnexplained(list)
 		}
 	}
-	next, entry, err := dec.apply(*r, ActorOf(ctx), d.o.Now())
+	next, entry, err := dec.apply(*r, ActorOf(ctx).Name, d.o.Now())
 	if err == nil {
 		next, err = d.approvals.Put(ctx, next, &entry)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -150,7 +151,7 @@ func TestDecideRaces(t *testing.T) {
 		var wg sync.WaitGroup
 		for n := range errs {
 			wg.Go(func() {
-				ctx := decide.WithActor(context.Background(), fmt.Sprint("person ", n))
+				ctx := decide.WithActor(context.Background(), decide.Actor{Name: fmt.Sprint("person ", n), Rights: identity.Everything()})
 				actions := []string{approval.ActionApprove, approval.ActionBlock, approval.ActionDisable}
 				_, errs[n] = f.desk.Decide(ctx, gatewaytest.ID(t, id), decide.Decision{Action: actions[(n+round)%3], Hash: seen.CurrentHash, Rev: seen.Rev})
 			})

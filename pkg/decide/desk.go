@@ -68,16 +68,24 @@ func (d *Desk) View(ctx context.Context) *state.View {
 	return d.states.Load(ctx).View(d.o.Agent)
 }
 
+// An Actor is who sends a request. The zero Actor may do nothing.
+type Actor struct {
+	Name    string // whom the audit names
+	Rights  identity.Rights
+	Subject string // at the issuer with whom the person signed in; "": otherwise
+	Source  string // address that the request came from; "": not known
+}
+
 // actorKey is the context key of who sends a request.
 type actorKey struct{}
 
-// WithActor returns ctx with the name of who sends the request.
-func WithActor(ctx context.Context, actor string) context.Context {
-	return context.WithValue(ctx, actorKey{}, actor)
+// WithActor returns ctx with who sends the request.
+func WithActor(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
 }
 
-// ActorOf returns who sends the request; "" if nobody was let in.
-func ActorOf(ctx context.Context) string {
-	actor, _ := ctx.Value(actorKey{}).(string)
-	return actor
+// ActorOf returns who sends the request; the zero Actor if nobody was let in.
+func ActorOf(ctx context.Context) Actor {
+	a, _ := ctx.Value(actorKey{}).(Actor)
+	return a
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
@@ -22,7 +23,7 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture { return fixtureOf(admintest.New(t)) }
 
 func fixtureOf(d *admintest.Desk) *fixture {
-	return &fixture{d, d.Console.Desk, decide.WithActor(d.T.Context(), "ann")}
+	return &fixture{d, d.Console.Desk, decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
 }
 
 // newQueue is a fixture in which tools of three servers wait: two of db that changed, one of git

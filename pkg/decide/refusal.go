@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -46,6 +47,11 @@ func unfit(format string, args ...any) error {
 
 func errDenied(kind tool.Kind) error {
 	return conflict("an operator's rule denies this %v, and nothing was decided: only the operator can change that, in mcp_config.json or policy.cedar", kind)
+}
+
+// errElsewhere refuses who decides about other servers.
+func errElsewhere(server string, may []string) error {
+	return Refuse(http.StatusForbidden, fmt.Sprintf("you decide about items of %s, and this is one of %s; nothing was decided. Somebody who decides about %s can", strings.Join(may, ", "), server, server))
 }
 
 func errNoRecord(kind tool.Kind) error {

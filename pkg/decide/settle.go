@@ -44,7 +44,7 @@ func (d *Desk) settle(ctx context.Context, how catalog.Settlement) (out Settleme
 	if snap == nil {
 		return out, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 	}
-	settled, err := catalog.Settle(ctx, d.approvals, snap, how, ActorOf(ctx), d.o.Now)
+	settled, err := catalog.Settle(ctx, d.approvals, snap, how, ActorOf(ctx).Name, d.o.Now)
 	if err != nil {
 		return out, fmt.Errorf("after %d records were settled: %w", len(settled), err)
 	}

@@ -27,5 +27,5 @@ func (k AdminKey) Authenticate(r *http.Request) (Agent, error) {
 	case !token.SameHash(k.Digest, token.DigestOf(credential)):
 		return Agent{}, &Error{Kind: Invalid, Err: errors.New("not the admin key")}
 	}
-	return Agent{ID: k.ID, Way: WayNone, Admin: true}, nil
+	return Agent{ID: k.ID, Way: WayNone, Rights: Everything()}, nil
 }

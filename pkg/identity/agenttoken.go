@@ -39,7 +39,7 @@ func (k *Tokens) bootstrap(text secret.Text) (Agent, bool) {
 	if !token.SameHash(k.Bootstrap, token.Digest(text)) {
 		return Agent{}, false
 	}
-	return Agent{ID: BootstrapAgent, Way: WayToken, Admin: true}, true
+	return Agent{ID: BootstrapAgent, Way: WayToken, Rights: Everything()}, true
 }
 
 // lookUp reads a token from the store.
@@ -81,8 +81,11 @@ func (k *Tokens) touch(ctx context.Context, id string, now time.Time) {
 
 func tokenAgent(t token.Token) (Agent, error) {
 	a := Agent{
-		ID: TokenAgent(t.Name), Way: WayToken, Servers: t.Servers, Admin: t.Admin,
+		ID: TokenAgent(t.Name), Way: WayToken, Servers: t.Servers,
 		Claims: map[string]any{claimToken: t.Name},
+	}
+	if t.Admin {
+		a.Rights = Everything()
 	}
 	if len(t.Toolsets) > 0 {
 		a.Toolsets = t.Toolsets

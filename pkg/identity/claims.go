@@ -30,7 +30,7 @@ type ClaimMap struct {
 	DefaultServers []string
 
 	AdminClaim string // claim that lists groups or roles; "": groups
-	AdminGroup string // the one of them whose members may use the admin API; "": none, the scope alone
+	Roles      Roles  // what members of these groups may do at /admin; who has the scope is an [Operator]
 }
 
 // DefaultScopePrefix begins the scopes of this gateway at an issuer that serves others too.
@@ -116,10 +116,12 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	if toolsets, given := list(m.Toolsets); given {
 		a.Toolsets = append([]string{}, toolsets...)
 	}
-	a.Admin = hasAny(scopes, m.ScopePrefix+scopeAdmin)
-	if m.AdminGroup != "" {
+	switch {
+	case hasAny(scopes, m.ScopePrefix+scopeAdmin):
+		a.Rights = Everything()
+	case !m.Roles.empty():
 		groups, _ := list(m.AdminClaim)
-		a.Admin = a.Admin || hasAny(groups, m.AdminGroup)
+		a.Rights = m.Roles.Of(groups)
 	}
 	if len(faults) > 0 {
 		return Agent{}, errors.Join(faults...)

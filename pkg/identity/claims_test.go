@@ -20,8 +20,8 @@ type grants struct {
 
 func TestClaimMapAgent(t *testing.T) {
 	all := []tool.Tier{tool.Read, tool.Write, tool.Destructive}
-	cognito := identity.ClaimMap{ScopePrefix: "portcullis/", AdminClaim: "cognito:groups", AdminGroup: "gatekeepers"}
-	entra := identity.ClaimMap{ID: "oid", Scopes: []string{"scp", "roles"}, Servers: "extension_servers", AdminClaim: "roles", AdminGroup: "Gate.Admin"}
+	cognito := identity.ClaimMap{ScopePrefix: "portcullis/", AdminClaim: "cognito:groups", Roles: identity.Roles{Operators: []string{"gatekeepers"}}}
+	entra := identity.ClaimMap{ID: "oid", Scopes: []string{"scp", "roles"}, Servers: "extension_servers", AdminClaim: "roles", Roles: identity.Roles{Operators: []string{"Gate.Admin"}}}
 	for _, tt := range []struct {
 		name   string
 		m      identity.ClaimMap
@@ -51,7 +51,7 @@ func TestClaimMapAgent(t *testing.T) {
 			if err != nil || a.ID != "a" {
 				t.Fatalf("Agent = %+v, %v", a, err)
 			}
-			got := grants{a.Servers, a.Tiers, a.Toolsets, a.Admin}
+			got := grants{a.Servers, a.Tiers, a.Toolsets, a.Rights.Role == identity.Operator}
 			if len(got.Servers) == 0 {
 				got.Servers = nil
 			}
@@ -91,7 +91,7 @@ func FuzzClaimsNeverGrantWithoutAnID(f *testing.F) {
 		if json.Unmarshal(data, &c) != nil {
 			return
 		}
-		a, err := identity.ClaimMap{AdminGroup: "admins"}.Agent(c)
+		a, err := identity.ClaimMap{Roles: identity.Roles{Operators: []string{"admins"}}}.Agent(c)
 		if err != nil {
 			if d := cmp.Diff(identity.Agent{}, a); d != "" {
 				t.Errorf("a refused caller is %+v", a)

@@ -25,9 +25,9 @@ func (i *IAM) agent(ctx context.Context) (Agent, bool) {
 	if !strings.HasPrefix(arn, arnPrefix) || !validID(arn) {
 		return Agent{}, false
 	}
-	return Agent{
-		ID: arn, Way: WayIAM, Servers: i.Servers, Tiers: i.Tiers,
-		Admin:  slices.ContainsFunc(i.Admins, func(pattern string) bool { return tool.MatchGlob(pattern, arn) }),
-		Claims: map[string]any{claimARN: arn},
-	}, true
+	a := Agent{ID: arn, Way: WayIAM, Servers: i.Servers, Tiers: i.Tiers, Claims: map[string]any{claimARN: arn}}
+	if slices.ContainsFunc(i.Admins, func(pattern string) bool { return tool.MatchGlob(pattern, arn) }) {
+		a.Rights = Everything()
+	}
+	return a, true
 }

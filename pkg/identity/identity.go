@@ -27,7 +27,7 @@ type Agent struct {
 	Servers  []string       // servers it may see; one "*" stands for every server
 	Tiers    []tool.Tier    // tiers it may call
 	Toolsets []string       // toolsets that bound its selection; nil: no bound
-	Admin    bool           // it may use the admin API; says nothing of tools
+	Rights   Rights         // what it may do at /admin; says nothing of tools
 	Claims   map[string]any // what else policies may read of it; see [ClaimMap]
 }
 

@@ -58,13 +58,13 @@ func TestAdminKey(t *testing.T) {
 			r.Header["Authorization"] = tt.header
 			got, err := tt.key.Authenticate(r)
 			if tt.good {
-				if d := cmp.Diff(identity.Agent{ID: "kim", Way: identity.WayNone, Admin: true}, got); d != "" || err != nil {
+				if d := cmp.Diff(identity.Agent{ID: "kim", Way: identity.WayNone, Rights: identity.Everything()}, got); d != "" || err != nil {
 					t.Errorf("%v (-want +got):\n%s", err, d)
 				}
 				return
 			}
 			e, ok := errors.AsType[*identity.Error](err)
-			if !ok || e.Kind != tt.want || got.Admin || strings.Contains(err.Error(), key.Reveal()) {
+			if !ok || e.Kind != tt.want || got.Rights.Role != identity.NoRole || strings.Contains(err.Error(), key.Reveal()) {
 				t.Errorf("%+v, %v; want %v", got, err, tt.want)
 			}
 		})

@@ -185,7 +185,7 @@ func (v *Verifier) note(sum [sha256.Size]byte, good bool) {
 	v.good[sum] = struct{}{}
 }
 
-// Admins lets through only those agents of auth that may use the admin API.
+// Admins lets through only those agents of auth that have a role at /admin.
 func Admins(auth Authenticator) Authenticator { return admins{auth} }
 
 type admins struct{ Authenticator }
@@ -195,8 +195,8 @@ func (a admins) Authenticate(r *http.Request) (Agent, error) {
 	if e, ok := errors.AsType[*Error](err); ok && len(e.Scopes) > 0 {
 		err = &Error{Kind: e.Kind, Scopes: []string{scopeAdmin}, RetryAfter: e.RetryAfter, Err: e.Err}
 	}
-	if err == nil && !agent.Admin {
-		err = &Error{Kind: Scope, Scopes: []string{scopeAdmin}, Err: errors.New("agent " + agent.ID + " is no admin")}
+	if err == nil && agent.Rights.Role == NoRole {
+		err = &Error{Kind: Scope, Scopes: []string{scopeAdmin}, Err: errors.New("agent " + agent.ID + " has no role at /admin")}
 	}
 	if err != nil {
 		return Agent{}, err

@@ -84,7 +84,7 @@ func TestTokensAgent(t *testing.T) {
 	}
 	want := identity.Agent{
 		ID: "token:ci", Way: identity.WayToken, Servers: []string{"files", "mail"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"files"},
-		Admin: true, Claims: claims("token", "ci"),
+		Rights: identity.Everything(), Claims: claims("token", "ci"),
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("Agent (-want +got):\n%s", d)
@@ -166,7 +166,7 @@ func TestTokensBootstrap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(identity.Agent{ID: "bootstrap", Way: identity.WayToken, Admin: true}, a); d != "" || s.reads > 0 {
+	if d := cmp.Diff(identity.Agent{ID: "bootstrap", Way: identity.WayToken, Rights: identity.Everything()}, a); d != "" || s.reads > 0 {
 		t.Errorf("Agent after %d reads (-want +got):\n%s", s.reads, d)
 	}
 	if _, err := ours(t, s, c, "").Authenticate(with(t, text.Reveal())); err == nil {
@@ -268,14 +268,14 @@ func TestIAM(t *testing.T) {
 	signed := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil)
 	signed.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x")
 	a, err := v.Authenticate(signed)
-	if err != nil || a.ID != arn || a.Way != identity.WayIAM || a.Admin || len(a.Servers) != 1 {
+	if err != nil || a.ID != arn || a.Way != identity.WayIAM || a.Rights.Role != identity.NoRole || len(a.Servers) != 1 {
 		t.Errorf("Authenticate = %+v, %v", a, err)
 	}
 	if _, err := v.Authenticate(with(t, "a.b.c")); kindOf(t, err) != identity.Invalid {
 		t.Errorf("signed, with bad bearer credentials: %v, want invalid", err)
 	}
 	arn = "arn:aws:sts::123456789012:assumed-role/admin/kim"
-	if a, err := v.Authenticate(signed); err != nil || !a.Admin {
+	if a, err := v.Authenticate(signed); err != nil || a.Rights.Role != identity.Operator {
 		t.Errorf("the admin's role: %+v, %v", a, err)
 	}
 	arn = ""

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
@@ -68,7 +69,9 @@ func New(t testing.TB) *Desk {
 	log := slog.New(slog.NewTextHandler(d.Log, nil))
 	d.Decide = decide.Options{BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
 	d.Console = console.Options{
-		Actor:   func(*http.Request) (string, error) { return "ann", nil },
+		Actor: func(*http.Request) (decide.Actor, error) {
+			return decide.Actor{Name: "ann", Rights: identity.Everything()}, nil
+		},
 		BaseURL: gatewaytest.BaseURL, Now: d.Clock.Now, Log: log,
 	}
 	d.Client = agenttest.Client{T: t, URL: gatewaytest.BaseURL}
