@@ -47,10 +47,10 @@ func TestParseRefusesWhatItCannotUse(t *testing.T) {
 			`gateway.locked: "hidden" is not one of error, result`,
 			`gateway.ranking: "bm25" is not one of fused, lexical`,
 		}},
-		{"unknown reviews", withServers(`, "review": {"remember": "always", "findings": "hide", "four_eyes": "destructive"}`, "s"), []string{
+		{"unknown reviews", withServers(`, "review": {"remember": "always", "findings": "hide", "four_hands": "destructive"}`, "s"), []string{
 			`review.remember: "always" is not one of ask, auto`,
 			`review.findings: "hide" is not one of show, wait`,
-			`review.four_eyes: unknown key`,
+			`review.four_hands: unknown key`,
 		}},
 		{"no prefix in search mode", withServers(`, "gateway": {"prefix": false}`, "s"), []string{
 			`gateway.prefix: only direct mode has a prefix to leave out`,

@@ -23,6 +23,8 @@ type Config struct {
 	Tools    Tools
 	Review   Review
 	Gateway  Gateway
+	Audit    Audit
+	Stop     Stop
 
 	// Warnings are things that are allowed and look wrong, such as a
 	// credential written in clear. They do not keep the config from being used.
@@ -73,6 +75,22 @@ type Tools struct {
 type Review struct {
 	Remember string // ask (default) or auto: whether a definition that a person approved earlier waits
 	Findings string // show (default) or wait: whether a severe finding locks what no person approved
+	FourEyes string // off (default) or destructive: of which tier a definition takes two people
+}
+
+// Audit says what is kept of calls.
+type Audit struct {
+	Arguments string // none (default) or redacted
+	Required  bool   // a call whose line cannot be written is refused
+	Days      int    // that files are kept; default 30
+}
+
+// Stop says what the operator has stopped.
+type Stop struct {
+	All     bool
+	Servers []string
+	Agents  []string // ids
+	Reason  string   // one line; agents are told it
 }
 
 // Gateway says how the gateway answers.

@@ -82,9 +82,23 @@ func (c *checker) decode(n *node, path string, v reflect.Value) {
 		if c.want(n, path, 't') {
 			v.SetBool(n.kind == 't')
 		}
+	case reflect.Int:
+		if c.want(n, path, '0') {
+			v.SetInt(c.integer(n, path))
+		}
 	default:
 		panic("config: no decoder for " + v.Type().String()) // a type in file.go that this switch does not know
 	}
+}
+
+// integer returns the whole number that n is; one that is none, or larger than anything counts, is
+// a fault.
+func (c *checker) integer(n *node, path string) int64 {
+	i, err := strconv.ParseInt(n.text, 10, 32)
+	if err != nil {
+		c.fault(n, path, "is not a whole number that can be counted with")
+	}
+	return i
 }
 
 // want reports whether n is of a kind, and a fault if not.

@@ -12,6 +12,8 @@ type file struct {
 	Tools    *fileTools             `json:"tools,omitempty" jsonschema_description:"Which toolsets and tools are offered at all. A request can only narrow this."`
 	Review   *fileReview            `json:"review,omitempty" jsonschema_description:"What counts beside people's decisions of now."`
 	Gateway  *fileGateway           `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
+	Audit    *fileAudit             `json:"audit,omitempty" jsonschema_description:"What is kept of calls."`
+	Stop     *fileStop              `json:"stop,omitempty" jsonschema_description:"What is stopped: nobody calls it, whatever else says so. Agents find the tools as before, as server_disabled. What people stop at /admin/stop counts besides."`
 }
 
 // A fileServer is one member of mcpServers.
@@ -64,6 +66,22 @@ type fileTools struct {
 type fileReview struct {
 	Remember *string `json:"remember,omitempty" jsonschema:"enum=ask,enum=auto,default=ask" jsonschema_description:"Of a definition that a server goes back to and that a person approved earlier: ask: it waits, and people are told who approved it when. auto: it is approved again."`
 	Findings *string `json:"findings,omitempty" jsonschema:"enum=show,enum=wait,default=show" jsonschema_description:"Of a definition with a severe finding: show: people see it. wait: the tool also waits until a person approves that very definition, whatever approval says."`
+	FourEyes *string `json:"four_eyes,omitempty" jsonschema:"enum=off,enum=destructive,default=off" jsonschema_description:"destructive: a definition of that tier is approved by two people, of whom each has signed in with the issuer. Where people do not sign in with an issuer nothing destructive can be approved then."`
+}
+
+// fileAudit is the member audit.
+type fileAudit struct {
+	Arguments *string `json:"arguments,omitempty" jsonschema:"enum=none,enum=redacted,default=none" jsonschema_description:"none: of the arguments of a call only a hash is kept. redacted: also which there were, with the lengths of their texts in the place of the texts."`
+	Required  *bool   `json:"required,omitempty" jsonschema:"default=false" jsonschema_description:"true: a call whose line cannot be written is refused. On one machine alone."`
+	Days      *int    `json:"days,omitempty" jsonschema:"minimum=1,maximum=36500,default=30" jsonschema_description:"How many days the files of the audit are kept on one machine. What was decided about tools is kept apart from them."`
+}
+
+// fileStop is the member stop.
+type fileStop struct {
+	All     *bool    `json:"all,omitempty" jsonschema:"default=false" jsonschema_description:"true: everything is stopped."`
+	Servers []string `json:"servers,omitempty" jsonschema_description:"Names of servers that are stopped."`
+	Agents  []string `json:"agents,omitempty" jsonschema_description:"Ids of agents that are stopped, such as token:ci: they are refused."`
+	Reason  *string  `json:"reason,omitempty" jsonschema_description:"Why, in one line; agents are told it."`
 }
 
 // fileGateway is the member gateway.

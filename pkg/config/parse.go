@@ -99,6 +99,8 @@ func (c *checker) config(f file, root *node) *Config {
 	c.tools(cfg, f.Tools, root.member("tools"), names)
 	c.review(cfg, f.Review, root.member("review"))
 	c.gateway(cfg, f.Gateway, root.member("gateway"))
+	c.audit(cfg, f.Audit, root.member("audit"))
+	c.stop(cfg, f.Stop, root.member("stop"), names)
 	return cfg
 }
 
@@ -109,6 +111,7 @@ func (c *checker) review(cfg *Config, f *fileReview, n *node) {
 	cfg.Review = Review{
 		Remember: c.oneOf(f.Remember, n, "review", "remember", "ask", "auto"),
 		Findings: c.oneOf(f.Findings, n, "review", "findings", "show", "wait"),
+		FourEyes: c.oneOf(f.FourEyes, n, "review", "four_eyes", "off", "destructive"),
 	}
 }
 

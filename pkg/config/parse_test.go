@@ -51,7 +51,9 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Toolsets: []string{"triage", "GitHub"}, Enabled: []string{"files:get_file", "create_issue"},
 			Disabled: []string{"files:delete_file", "drop_table", "files:prompt:*"}, ReadOnly: true,
 		},
-		Review:  Review{Remember: "auto", Findings: "wait"},
+		Review:  Review{Remember: "auto", Findings: "wait", FourEyes: "destructive"},
+		Audit:   Audit{Arguments: "redacted", Required: true, Days: 7},
+		Stop:    Stop{Servers: []string{"files"}, Agents: []string{"token:ci"}, Reason: "key leaked"},
 		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical"},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))
@@ -68,7 +70,8 @@ func TestParseFillsInDefaults(t *testing.T) {
 		Servers:  []Server{{Name: "a", URL: "https://a.example/mcp", Enabled: true, Approval: "on_change", Timeout: 20 * time.Second, Session: "agent", Protocol: "auto", Elicitation: "relay"}},
 		Toolsets: map[string][]string{},
 		Tools:    Tools{Toolsets: []string{"all"}},
-		Review:   Review{Remember: "ask", Findings: "show"},
+		Review:   Review{Remember: "ask", Findings: "show", FourEyes: "off"},
+		Audit:    Audit{Arguments: "none", Days: 30},
 		Gateway:  Gateway{Mode: "search", Notice: "best", Locked: "error", Ranking: "fused"},
 	}
 	for _, src := range []string{

@@ -1,0 +1,79 @@
+// Package audit has the lines that say who did what: one for each call of an agent, allowed or
+// not, and one for each deed of a person. Both are of one schema, which is versioned.
+//
+// Arguments and results are in no line, only what they hash to; the config can have arguments kept,
+// with their texts taken out.
+package audit
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// Version is that of the schema. It grows when a member changes its meaning; members may be added.
+const Version = 1
+
+// The kinds of lines.
+const (
+	KindCall = "call"
+	KindDeed = "deed"
+)
+
+// What was decided about a call.
+const (
+	Allowed = "allowed" // it was sent, or the gateway answered it itself
+	Locked  = "locked"  // the tool is locked; Status says why
+	Tier    = "tier"    // the agent may not call tools of the tier, or called by the wrong variant
+	Scope   = "scope"   // what it named does not exist for the agent
+	Stopped = "stopped" // an emergency stop of the agent, a server or everything
+	Refused = "refused" // the request was faulty
+)
+
+// A Line is one call or one deed. Members of the other kind are left out.
+type Line struct {
+	V    int       `json:"v"`
+	Time time.Time `json:"time"` // of the end of a call, UTC
+	Kind string    `json:"kind"` // call, deed
+
+	// Of a call.
+	Agent       string          `json:"agent,omitempty"`
+	Human       string          `json:"human,omitempty"`       // whom the agent's token names as its person; "": nobody
+	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or a tool of the gateway's own, such as retrieve_tools. Also of a deed
+	Definition  tool.Hash       `json:"definition,omitempty"`  // that was called
+	ArgsAsked   string          `json:"args_asked,omitempty"`  // SHA-256, lower-case hex, of the canonical JSON of the arguments that came
+	ArgsSent    string          `json:"args_sent,omitempty"`   // the same of those that were sent to the server; "": none were
+	Arguments   json.RawMessage `json:"arguments,omitempty"`   // with "arguments": "redacted"
+	Path        string          `json:"path,omitempty"`        // of the endpoint
+	Decision    string          `json:"decision,omitempty"`    // allowed, locked, tier, scope, stopped, refused
+	Status      string          `json:"status,omitempty"`      // of the lock
+	Rules       []string        `json:"rules,omitempty"`       // of the operator that decided
+	Would       []string        `json:"would,omitempty"`       // reserved
+	Limit       string          `json:"limit,omitempty"`       // reserved
+	Found       *Found          `json:"found,omitempty"`       // of a search
+	Outcome     string          `json:"outcome,omitempty"`     // of a call that was sent: available, transient, permanent, denied, or cancelled
+	Delivered   bool            `json:"delivered,omitempty"`   // the answer was written to the client
+	ResultBytes int             `json:"result_bytes,omitzero"` // of the result
+	ResultID    string          `json:"result_id,omitempty"`   // reserved
+	Ms          float64         `json:"ms,omitzero"`           // that the request took, milliseconds
+	Trace       string          `json:"trace,omitempty"`       // id of the trace that the client named, 32 hex digits
+
+	// Of a deed.
+	Actor   string    `json:"actor,omitempty"`
+	Action  string    `json:"action,omitempty"`
+	Hash    tool.Hash `json:"hash,omitempty"`    // of the definition that was decided about
+	From    tool.Hash `json:"from,omitempty"`    // of the definition that was approved before
+	Subject string    `json:"subject,omitempty"` // what it was about, if it is no tool: a server, an agent, a token, a file
+	Note    string    `json:"note,omitempty"`
+	Request string    `json:"request,omitempty"` // reserved: of the request for access
+
+	Source string `json:"source,omitempty"` // address that it came from
+	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the line before in a file, without its end of line
+}
+
+// Found says what a search found.
+type Found struct {
+	Callable int            `json:"callable"`         // how many matched
+	Locked   map[string]int `json:"locked,omitempty"` // how many matched, by status
+}

@@ -1,0 +1,52 @@
+package config
+
+import (
+	"strings"
+	"unicode"
+)
+
+const (
+	usualAuditDays = 30
+	maxAuditDays   = 36500
+
+	maxReason = 256 // bytes
+)
+
+func (c *checker) audit(cfg *Config, f *fileAudit, n *node) {
+	if f == nil {
+		f = &fileAudit{}
+	}
+	cfg.Audit = Audit{Arguments: c.oneOf(f.Arguments, n, "audit", "arguments", "none", "redacted"), Required: f.Required != nil && *f.Required, Days: usualAuditDays}
+	if f.Days == nil || n.member("days").bad {
+		return
+	}
+	if cfg.Audit.Days = *f.Days; *f.Days < 1 || *f.Days > maxAuditDays {
+		c.fault(n.member("days"), "audit.days", "is not a number of days from 1 to %d", maxAuditDays)
+	}
+}
+
+// stop checks what is stopped. A name that is nobody's stops nothing, and whoever wrote it believes
+// that it does.
+func (c *checker) stop(cfg *Config, f *fileStop, n *node, servers names) {
+	if f == nil {
+		return
+	}
+	cfg.Stop = Stop{All: f.All != nil && *f.All, Servers: f.Servers, Agents: f.Agents}
+	for i, name := range f.Servers {
+		if !servers.has(name) {
+			c.fault(n.member("servers").elems[i], index("stop.servers", i), "there is no server %q in mcpServers", clip(name))
+		}
+	}
+	for i, id := range f.Agents {
+		if strings.TrimSpace(id) == "" {
+			c.fault(n.member("agents").elems[i], index("stop.agents", i), "is empty: an agent has an id, such as token:ci")
+		}
+	}
+	if f.Reason == nil {
+		return
+	}
+	cfg.Stop.Reason = *f.Reason
+	if len(*f.Reason) > maxReason || strings.ContainsFunc(*f.Reason, unicode.IsControl) {
+		c.fault(n.member("reason"), "stop.reason", "is not one line of at most %d bytes", maxReason)
+	}
+}
