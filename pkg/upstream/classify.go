@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -105,6 +106,7 @@ func rules() []rule {
 		{outcome.Transient, outcome.ReasonTimeout, (*evidence).timedOut},
 		{outcome.Permanent, outcome.ReasonDNS, has[*net.DNSError]}, // also a name server that hangs up or refuses
 		{outcome.Transient, outcome.ReasonReset, is(errStreamEnded, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE)},
+		{outcome.Transient, outcome.ReasonReset, (*evidence).closedUnanswered},
 		{outcome.Transient, outcome.ReasonReset, func(e *evidence) bool { return is(io.EOF, io.ErrUnexpectedEOF)(e) && !e.exchange.garbled }},
 
 		{outcome.Permanent, outcome.ReasonConfig, func(e *evidence) bool { return e.blocked || has[*configError](e) || has[*egress.BlockedError](e) }},
@@ -248,4 +250,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, min(at.Sub(now), maxRetryAfter))
+}
+
+// closedUnanswered reports whether the server closed the connection at the moment when the request
+// was about to be sent. The HTTP client has an error for it that it does not export; it tries again
+// by itself only if the connection had served a request before.
+func (e *evidence) closedUnanswered() bool {
+	failed, ok := errors.AsType[*url.Error](e.err)
+	return ok && failed.Err.Error() == "http: server closed idle connection"
 }

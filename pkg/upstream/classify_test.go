@@ -97,6 +97,8 @@ func TestClassifyConnections(t *testing.T) {
 		{"reset", evidence{err: &net.OpError{Op: "read", Err: syscall.ECONNRESET}, exchange: &exchange{sent: true}}, transient, outcome.ReasonReset},
 		{"broken pipe", evidence{err: &net.OpError{Op: "write", Err: syscall.EPIPE}}, transient, outcome.ReasonReset},
 		{"EOF before headers", evidence{err: &url.Error{Op: "Post", Err: io.EOF}, exchange: &exchange{sent: true}}, transient, outcome.ReasonReset},
+		{"closed before anything was sent", evidence{err: &url.Error{Op: "Post", Err: errors.New("http: server closed idle connection")}}, transient, outcome.ReasonReset},
+		{"a text that says so", evidence{err: errors.New("http: server closed idle connection")}, permanent, outcome.ReasonUnknown},
 		{"unexpected EOF in a body", evidence{err: io.ErrUnexpectedEOF, exchange: answered(200, "{")}, transient, outcome.ReasonReset},
 		{"stream ended", evidence{err: errStreamEnded, exchange: answered(200, "")}, transient, outcome.ReasonReset},
 		{"unknown authority", evidence{err: &egress.TLSError{Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, permanent, outcome.ReasonTLS},

@@ -123,7 +123,7 @@ func TestKilledGateway(t *testing.T) {
 		d.Start()
 	}
 	die(d.fleet.New[5])
-	browsertest.Eval[bool](d.tab, `history.back() || true`)
+	browsertest.Eval[bool](d.tab, `setTimeout(() => history.back()) > 0`)
 	d.tab.See(note)
 	d.kept()
 	if decided := d.decided(); len(decided) > 0 {
