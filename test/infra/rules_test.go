@@ -1,0 +1,120 @@
+package infra
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+)
+
+// A rule refuses values of parameters before anything is made.
+type rule struct {
+	RuleCondition any
+	Assertions    []struct {
+		Assert            any
+		AssertDescription string
+	}
+}
+
+// refusals returns what CloudFormation says of the values, in the order of the rules' names.
+func (d deployment) refusals() []string {
+	d.t.Helper()
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(d.Rules)) {
+		if r := d.Rules[name]; r.RuleCondition == nil || d.holds(r.RuleCondition) {
+			for _, a := range r.Assertions {
+				if !d.holds(a.Assert) {
+					said = append(said, a.AssertDescription)
+				}
+			}
+		}
+	}
+	return said
+}
+
+// environment returns the variables of a function.
+func (d deployment) environment(function string) map[string]string {
+	d.t.Helper()
+	env := map[string]string{}
+	for name, v := range d.Resources[function].Properties["Environment"].(map[string]any)["Variables"].(map[string]any) {
+		env[name] = d.text(v)
+	}
+	return env
+}
+
+// TestRules holds the rules against the functions: what no rule refuses, every function takes; of
+// what a rule refuses, its text is the one that is wanted.
+func TestRules(t *testing.T) {
+	x := expand(t)
+	const issuer = "https://id.example.com"
+	for _, c := range []struct {
+		name   string
+		values map[string]string
+		want   string // in the refusal; "": there is none
+	}{
+		{"tokens", map[string]string{"AuthMode": "token"}, ""},
+		{"signatures", map[string]string{"AuthMode": "iam", "IamAdmins": "*"}, ""},
+		{"everybody", map[string]string{"AuthMode": "none"}, ""},
+		{"an issuer for agents", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminGroup": "admins"}, ""},
+		{"roles for JWTs", map[string]string{"AuthMode": "jwt,token", "Issuer": issuer, "Viewers": "all", "Approvers": "gate,db=postgres|mysql", "Operators": "ops"}, ""},
+		{"an issuer for agents and people", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientId": "console", "AdminClientSecret": "secretsmanager:portcullis/console", "Operators": "ops"}, ""},
+		{"jwt without issuer", map[string]string{"AuthMode": "jwt"}, "AuthMode names jwt"},
+		{"an issuer for nobody", map[string]string{"AuthMode": "token", "Issuer": issuer}, "used by nobody"},
+		{"a client of nobody", map[string]string{"AuthMode": "token", "AdminClientId": "console"}, "a client of an issuer"},
+		{"browsers where signatures are asked for", map[string]string{"AuthMode": "iam", "Issuer": issuer, "AdminClientId": "console"}, "no browser sends"},
+		{"a secret of no client", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientSecret": "ssm:/portcullis/console"}, "the secret of a client"},
+		{"roles of nobody", map[string]string{"AuthMode": "token", "Operators": "ops"}, "groups of an issuer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := x.deployed(t, c.values)
+			said := strings.Join(d.refusals(), "\n")
+			if c.want == "" && said != "" || !strings.Contains(said, c.want) || strings.Contains(said, "\n") {
+				t.Errorf("refused with %q, want %q", said, c.want)
+			}
+			for _, function := range []string{"McpFunction", "SyncFunction", "AdminFunction"} {
+				env := d.environment(function)
+				if _, err := boot.Load(func(name string) string { return env[name] }); err != nil && c.want == "" {
+					t.Errorf("%s does not start: %v", function, err)
+				}
+			}
+		})
+	}
+}
+
+// The secret of the client is named and never given, and what the pattern takes is what the
+// function can look up.
+func TestClientSecretIsAReference(t *testing.T) {
+	pattern := regexp.MustCompile(expand(t).Parameters["AdminClientSecret"].AllowedPattern)
+	for text, want := range map[string]bool{
+		"": true, "ssm:/portcullis/console": true, "secretsmanager:portcullis/console": true, "secretsmanager:portcullis/prod/console": true,
+		"hunter2": false, "GOCSPX-abc_DEF": false, "ssm:portcullis/console": false, "secretsmanager:console": false, "env:SECRET": false,
+		"secretsmanager:portcullis/*": false, "ssm:/portcullis/con?ole": false, "secretsmanager:arn:aws:secretsmanager:eu-central-1:1:secret:x": false,
+	} {
+		if got := pattern.MatchString(text); got != want {
+			t.Errorf("%q is taken: %v", text, got)
+		}
+		if ref, ok := secret.Reference(text); want && text != "" && (!ok || secret.Check(ref) != nil) {
+			t.Errorf("%q is taken and is no reference", text)
+		}
+	}
+}
+
+// Only the admin function knows how people sign in.
+func TestSettingsOfPeople(t *testing.T) {
+	d := expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Operators": "ops"})
+	names := []string{"ISSUER", "ADMIN_CLIENT_ID", "ADMIN_CLIENT_SECRET", "VIEWERS", "APPROVERS", "OPERATORS", "USAGE_LOGS"}
+	for _, name := range names {
+		if _, ok := d.environment("AdminFunction")["PORTCULLIS_"+name]; !ok {
+			t.Errorf("the admin function is not told %s", name)
+		}
+		for _, other := range []string{"McpFunction", "SyncFunction"} {
+			if v := d.environment(other)["PORTCULLIS_"+name]; v != "" {
+				t.Errorf("%s is told %s = %q", other, name, v)
+			}
+		}
+	}
+}
