@@ -1,23 +1,45 @@
 // Package stop is the emergency stop: everything, one server or one agent is stopped at once, by an
 // item in the store that calls read each time, or by the config. The union of both counts.
 //
-// What is stopped is found as before and cannot be called.
+// What is stopped is found as before and cannot be called. A stop names its server or its agent
+// exactly; there are no patterns.
 package stop
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
-// ErrConflict says that another writer came first; the caller reads again.
-var ErrConflict = errors.New("stops changed since read")
+// Bounds on what is stored, so that a call reads a few kilobytes at most as a rule.
+const (
+	MaxStops  = 64
+	MaxReason = 256 // bytes
+	MaxName   = 512 // bytes of the name of a server, of the id of an agent, of who stopped it
+)
 
-// A Stop stops everything, a server, or an agent: one of the three is set.
+// What a caller may have to tell apart.
+var (
+	ErrConflict = errors.New("stops changed since read") // another writer came first; the caller reads again
+	ErrFull     = errors.New("64 stops stand, which is all: undo one, or stop everything")
+	ErrNone     = errors.New("there is no such stop")
+)
+
+// A Target is what is stopped: one of the three is set.
+type Target struct {
+	All    bool   `json:"all,omitempty"`
+	Server string `json:"server,omitempty"`
+	Agent  string `json:"agent,omitempty"`
+}
+
+// A Stop stops something.
 type Stop struct {
-	All    bool      `json:"all,omitempty"`
-	Server string    `json:"server,omitempty"`
-	Agent  string    `json:"agent,omitempty"`
+	Target
 	Reason string    `json:"reason"`       // agents are told it
 	By     string    `json:"by,omitempty"` // who did it; "": the config
 	At     time.Time `json:"at,omitzero"`
@@ -36,6 +58,168 @@ type Store interface {
 	Stops(ctx context.Context) (Stops, error)
 
 	// PutStops stores s if the stored revision is still s.Rev (0: must not exist yet) and
-	// returns it at its new Rev, or [ErrConflict] if another writer came first.
+	// returns it at its new Rev, or [ErrConflict] if another writer came first. It refuses
+	// what [Stops.Check] refuses.
 	PutStops(ctx context.Context, s Stops) (Stops, error)
+}
+
+// String names the target for people: everything, server "github", agent "token:ci".
+func (t Target) String() string {
+	switch {
+	case t.Server != "":
+		return fmt.Sprintf("server %q", t.Server)
+	case t.Agent != "":
+		return fmt.Sprintf("agent %q", t.Agent)
+	}
+	return "everything"
+}
+
+// Check returns what is wrong with the target, as a text for whoever named it.
+func (t Target) Check() error {
+	set := 0
+	for _, is := range []bool{t.All, t.Server != "", t.Agent != ""} {
+		if is {
+			set++
+		}
+	}
+	name := t.Server + t.Agent
+	switch {
+	case set != 1:
+		return errors.New("name one thing to stop: everything, a server or an agent")
+	case t.All:
+		return nil
+	case name == "*":
+		return errors.New("there are no patterns: name one server or one agent, or stop everything")
+	case !isLine(name, MaxName):
+		return fmt.Errorf("a name is one line of at most %d bytes", MaxName)
+	}
+	return nil
+}
+
+// CheckReason returns what is wrong with the reason of a stop, which agents are told.
+func CheckReason(reason string) error {
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return errors.New("say why: agents are told the reason")
+	case !isLine(reason, MaxReason):
+		return fmt.Errorf("the reason is not one line of at most %d bytes", MaxReason)
+	}
+	return nil
+}
+
+// isLine reports whether s is one line of text, of at most so many bytes.
+func isLine(s string, most int) bool {
+	return len(s) <= most && utf8.ValidString(s) && strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, isBreak)
+}
+
+func isBreak(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
+
+// Check returns what is wrong with stops that are to be stored, or that were.
+func (s Stops) Check() error {
+	if len(s.List) > MaxStops {
+		return ErrFull
+	}
+	for i, stop := range s.List {
+		err := stop.Target.Check()
+		if err == nil {
+			err = CheckReason(stop.Reason)
+		}
+		if err == nil && !isLine(stop.By, MaxName) {
+			err = errors.New("it does not say who stopped it")
+		}
+		if err == nil && s.index(stop.Target) != i {
+			err = errors.New("it is there twice")
+		}
+		if err != nil {
+			return fmt.Errorf("stop of %s: %w", stop.Target, err)
+		}
+	}
+	return nil
+}
+
+func (s Stops) index(t Target) int {
+	return slices.IndexFunc(s.List, func(stop Stop) bool { return stop.Target == t })
+}
+
+// Of returns the stop of exactly this target.
+func (s Stops) Of(t Target) (Stop, bool) {
+	if i := s.index(t); i >= 0 {
+		return s.List[i], true
+	}
+	return Stop{}, false
+}
+
+// Server returns the stop that a server's tools are under: that of the server, or of everything.
+func (s Stops) Server(name string) (Stop, bool) {
+	if stop, ok := s.Of(Target{All: true}); ok {
+		return stop, true
+	}
+	return s.Of(Target{Server: name})
+}
+
+// Agent returns the stop of the agent with exactly this id. A stop of everything is none of its
+// agents: they go on to find what there is.
+func (s Stops) Agent(id string) (Stop, bool) { return s.Of(Target{Agent: id}) }
+
+// And returns the union of s and more, at the revision of s.
+func (s Stops) And(more Stops) Stops {
+	if len(more.List) == 0 {
+		return s
+	}
+	s.List = slices.Concat(s.List, more.List)
+	return s
+}
+
+// Add returns s with one stop more. What is stopped already stays as it is: who was first and why
+// is what agents are told.
+func (s Stops) Add(stop Stop) (Stops, error) {
+	if _, stands := s.Of(stop.Target); stands {
+		return s, nil
+	}
+	s.List = append(slices.Clone(s.List), stop)
+	return s, s.Check()
+}
+
+// Undo returns s without the stop of the target, or [ErrNone].
+func (s Stops) Undo(t Target) (Stops, error) {
+	i := s.index(t)
+	if i < 0 {
+		return s, ErrNone
+	}
+	s.List = slices.Delete(slices.Clone(s.List), i, i+1)
+	return s, nil
+}
+
+// tries is how often a change is made anew because another writer came first.
+const tries = 16
+
+// Change applies a change to what is stored, as often as it takes: of two writers at one moment both
+// changes stand. If the change fails, or changes nothing, nothing is stored.
+func Change(ctx context.Context, store Store, change func(Stops) (Stops, error)) (Stops, error) {
+	var err error
+	for range tries {
+		var held, next Stops
+		if held, err = store.Stops(ctx); err != nil {
+			return Stops{}, err
+		}
+		if next, err = change(held); err != nil || slices.Equal(held.List, next.List) {
+			return held, err
+		}
+		if next, err = store.PutStops(ctx, next); !errors.Is(err, ErrConflict) {
+			return next, err
+		}
+	}
+	return Stops{}, err
+}
+
+// Note says in one line who stopped it and why, for agents and people.
+func (s Stop) Note() string {
+	note := "stopped by " + s.By
+	if s.By == "" {
+		note = "stopped in mcp_config.json"
+	}
+	if s.Reason != "" {
+		note += ": " + s.Reason
+	}
+	return note
 }

@@ -7,6 +7,7 @@
 //	BASE#<hash>     <kind>                   when the first list of a server was taken, by its identity
 //	SRV#<server>    BASELINE                 the same by its name, of an earlier version
 //	AUDIT#<server>  <time>#<tool>            who did what
+//	STOP            STOP                     what people stopped
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
 //	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
@@ -43,6 +44,7 @@ const (
 // api is the part of *dynamodb.Client that a Store calls.
 type api interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)

@@ -20,7 +20,7 @@ import (
 // An item that every read can decode, as one of an answer to GetItem or Query.
 const anything = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{\"server\":\"s\",\"tool\":\"t\",\"rev\":1}"},"rev":{"N":"1"},
 	"disabled":{"BOOL":true},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"},"entry":{"S":"{}"},"baseline":{"S":"{}"},"token":{"S":"{}"},
-	"session_id":{"S":"x"},"expires_at":{"N":"9999999999"}}`
+	"session_id":{"S":"x"},"expires_at":{"N":"9999999999"},"stop":{"S":"{\"list\":[],\"rev\":1}"}}`
 
 // damages are what an answer can come to on its way.
 var damages = map[string]func(whole string) string{
@@ -37,6 +37,8 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 	ctx := t.Context()
 	return map[string]func() error{
 		"Get":          func() error { _, err := s.Get(ctx, waiting.ID()); return err },
+		"Stops":        func() error { _, err := s.Stops(ctx); return err },
+		"Standing":     func() error { _, _, err := s.Standing(ctx, waiting.ID()); return err },
 		"Records":      func() error { _, err := s.Records(ctx, "s"); return err },
 		"Changes":      func() error { _, _, err := s.Changes(ctx, time.Time{}, ""); return err },
 		"Audit":        func() error { _, err := s.Audit(ctx, "s", approval.Cursor{}, 10); return err },
@@ -49,8 +51,11 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 }
 
 func answerTo(call string, in request) string {
-	if call == "GetItem" {
+	switch call {
+	case "GetItem":
 		return `{"Item":` + anything + `}`
+	case "BatchGetItem":
+		return `{"Responses":{"approvals":[` + anything + `,` + strings.NewReplacer("SRV#s", "STOP", "TOOL#t", "STOP").Replace(anything) + `]}}`
 	}
 	items := `{"Items":[` + anything + `],"Count":1}`
 	if strings.HasPrefix(in.ExpressionAttributeValues[":pk"].S, "AUDIT#") {

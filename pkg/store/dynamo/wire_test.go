@@ -38,6 +38,10 @@ type request struct {
 	IndexName         string
 	Limit             int
 	ExclusiveStartKey map[string]any
+	RequestItems      map[string]struct {
+		ConsistentRead bool
+		Keys           []map[string]any
+	}
 	update
 	TransactItems []struct {
 		Update update

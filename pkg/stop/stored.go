@@ -1,0 +1,31 @@
+package stop
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Encode returns s at its next revision, and its stored form.
+func (s Stops) Encode() (next Stops, data []byte, err error) {
+	if err := s.Check(); err != nil {
+		return Stops{}, nil, err
+	}
+	s.Rev++
+	data, err = json.Marshal(s)
+	return s, data, err
+}
+
+// Decode reads what Encode wrote. It refuses what it does not understand: a stop that a newer
+// program made must not count as none.
+func Decode(data []byte) (s Stops, err error) {
+	if err = json.Unmarshal(data, &s); err == nil {
+		err = s.Check()
+	}
+	if err == nil && s.Rev < 1 {
+		err = fmt.Errorf("revision %d", s.Rev)
+	}
+	if err != nil {
+		return Stops{}, fmt.Errorf("stored stops: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,122 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+var _ stop.Store = (*Store)(nil)
+
+// stopKey is both keys of the one item with what people stopped.
+const stopKey = "STOP"
+
+// Stops implements [stop.Store].
+func (s *Store) Stops(ctx context.Context) (held stop.Stops, err error) {
+	defer store.Wrap(&err, "get stops")
+	held, err = read(ctx, s, stopsKey(), decodeStops)
+	return held, as(err, approval.ErrNotFound, nil)
+}
+
+// PutStops implements [stop.Store].
+func (s *Store) PutStops(ctx context.Context, n stop.Stops) (_ stop.Stops, err error) {
+	defer store.Wrap(&err, "put stops")
+	next, data, err := n.Encode()
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return stop.Stops{}, err
+	}
+	it, writeID := stopsKey(), rand.Text()
+	it["stop"], it["rev"], it["write_id"] = text(string(data)), number(next.Rev), text(writeID)
+	in := &dynamodb.PutItemInput{TableName: &s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
+	if n.Rev > 0 {
+		in.ConditionExpression, in.ExpressionAttributeValues = aws.String("rev = :rev"), item{":rev": number(n.Rev)}
+	}
+	_, err = s.db.PutItem(ctx, in, s.options)
+	if err := s.written(ctx, stopsKey(), writeID, err); err != nil {
+		return stop.Stops{}, as(err, approval.ErrConflict, stop.ErrConflict)
+	}
+	return next, nil
+}
+
+// Standing returns what Get and Stops return, by one request for both. Without a record the error is
+// [approval.ErrNotFound], and the stops are there all the same.
+func (s *Store) Standing(ctx context.Context, id tool.ID) (r approval.Record, held stop.Stops, err error) {
+	defer store.Wrap(&err, "get approval %q and stops", id)
+	b, err := again(func() (b both, err error) {
+		items, err := s.batch(ctx, recordKey(id), stopsKey())
+		for _, it := range items {
+			if err == nil {
+				err = b.take(it)
+			}
+		}
+		return b, err
+	})
+	if err == nil && !b.found {
+		err = approval.ErrNotFound
+	}
+	return b.record, b.stops, err
+}
+
+// both are the two items that a call reads.
+type both struct {
+	record approval.Record
+	found  bool
+	stops  stop.Stops
+}
+
+func (b *both) take(it item) (err error) {
+	if textOf(it["PK"]) == stopKey {
+		b.stops, err = decodeStops(it)
+		return err
+	}
+	b.record, err = decode(it)
+	b.found = err == nil
+	return err
+}
+
+// batch reads items with one request, strongly consistent, and asks again for those that the table
+// leaves out because it is busy.
+func (s *Store) batch(ctx context.Context, keys ...item) (all []item, err error) {
+	ask := map[string]types.KeysAndAttributes{s.table: {Keys: keys, ConsistentRead: aws.Bool(true)}}
+	for attempt := range attempts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask}, s.options)
+		if err != nil {
+			return nil, s.explain(err)
+		}
+		all = append(all, out.Responses[s.table]...)
+		if ask = out.UnprocessedKeys; len(ask) == 0 {
+			return all, nil
+		}
+		wait, _ := backoff(attempt, nil) // which never fails
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+	return nil, errors.New("the table is too busy to answer for all that was asked")
+}
+
+func decodeStops(it item) (stop.Stops, error) {
+	held, err := stop.Decode([]byte(textOf(it["stop"])))
+	if err != nil {
+		return stop.Stops{}, broken(it, err)
+	}
+	return held, nil
+}
+
+func stopsKey() item { return item{"PK": text(stopKey), "SK": text(stopKey)} }
