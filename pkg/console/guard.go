@@ -68,8 +68,8 @@ func (c *Console) guard(next http.Handler) http.Handler {
 			c.unproven(w, r)
 			return
 		}
-		if c.permits(w, r, who) {
-			next.ServeHTTP(w, shownAgain(r))
+		if r = shownAgain(r); c.permits(w, r, who) {
+			next.ServeHTTP(w, r)
 		}
 	})
 }

@@ -4,27 +4,37 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 )
 
 // needs returns the role that a request takes. Who reads needs the least; of what changes something
-// each address is named, and one that is not takes the most.
-func needs(method, path string) identity.Role {
-	path = strings.TrimSuffix(path, "/")
+// each address is named, and one that is not takes the most. So does an address that is not spelled
+// as ours are, whatever a mux would make of it.
+func needs(method, address string) identity.Role {
+	address = strings.TrimSuffix(address, "/")
+	below, ok := strings.CutPrefix(address, "/admin/")
 	switch {
-	case path == "/admin/tokens" || strings.HasPrefix(path, "/admin/tokens/"):
-		return identity.Operator // who reads it knows which agents there are
-	case isSafe(method), path == "/admin/me" || strings.HasPrefix(path, "/admin/me/"):
+	case address == "/admin" && isSafe(method):
 		return identity.Viewer
+	case !ok || address != path.Clean(address):
+		return identity.Operator
 	}
-	for _, about := range []string{"/admin/tools", "/admin/prompts", "/admin/resources"} {
-		if path == about || strings.HasPrefix(path, about+"/") {
-			return identity.Approver
-		}
+	parts := strings.Split(below, "/")
+	switch first := parts[0]; {
+	case first == "tokens":
+		return identity.Operator // who reads it knows which agents there are
+	case isSafe(method), first == "me":
+		return identity.Viewer
+	case !slices.Contains([]string{"tools", "prompts", "resources"}, first):
+		return identity.Operator
+	case len(parts) == 3:
+		return identity.Viewer // the page of an item, with a note that is kept
 	}
-	return identity.Operator
+	return identity.Approver
 }
 
 // permits reports whether the caller has the role that r takes, and answers if not.
@@ -35,15 +45,19 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 	}
 	c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without the role refused",
 		slog.String("path", r.URL.Path), slog.String("actor", who.Name), slog.String("role", who.Rights.Role.String()), slog.String("needs", need.String()))
-	c.deny(w, r, http.StatusForbidden, fmt.Sprintf("you are %s here as %q, and this takes the role %s; nothing was done. An operator gives roles",
-		withArticle(who.Rights.Role), who.Name, need))
+	c.deny(w, r, http.StatusForbidden, fmt.Sprintf("you are here as %q, %s, and this takes the role %s; nothing was done. An operator gives roles",
+		who.Name, inWords(who.Rights.Role), need))
 	return false
 }
 
-// withArticle returns a role as it stands in a sentence.
-func withArticle(r identity.Role) string {
-	if r == identity.Viewer {
+// inWords returns a role as it stands in a sentence.
+func inWords(r identity.Role) string {
+	switch r {
+	case identity.NoRole:
+		return "without a role"
+	case identity.Viewer:
 		return "a viewer"
+	case identity.Approver, identity.Operator:
 	}
 	return "an " + r.String()
 }

@@ -22,7 +22,7 @@ func TestRoleTooWeak(t *testing.T) {
 	h := newFixture(t)
 	as(h, identity.Rights{Role: identity.Viewer})
 	detail := h.Problem(http.StatusForbidden, "/admin/tools/fs/read_file/disable", "{}")
-	for _, want := range []string{`a viewer here as "kim"`, "the role approver", "nothing was done"} {
+	for _, want := range []string{`here as "kim", a viewer`, "the role approver", "nothing was done"} {
 		if !strings.Contains(detail, want) {
 			t.Errorf("%q does not say %q", detail, want)
 		}

@@ -26,12 +26,18 @@ var personSam = login.Person{Actor: "sam", Way: login.WayKey}
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-	require.OK(t, err)
-	t.Cleanup(func() { s.Close() })
-	h.Console.Tokens = &token.Registry{Store: s, Key: tokentest.Key(t), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
-	h.Open()
+	h.keepTokens()
 	return h
+}
+
+// keepTokens makes the fixture keep agent tokens.
+func (h *fixture) keepTokens() {
+	h.T.Helper()
+	s, err := bolt.Open(filepath.Join(h.T.TempDir(), "approvals.db"), nil)
+	require.OK(h.T, err)
+	h.T.Cleanup(func() { s.Close() })
+	h.Console.Tokens = &token.Registry{Store: s, Key: tokentest.Key(h.T), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
+	h.Open()
 }
 
 // sole returns the one token that there is.

@@ -35,7 +35,7 @@ func Sample(t *testing.T, key token.Key, name string) (token.Token, secret.Text)
 }
 
 // Key returns a key for tests.
-func Key(t *testing.T) token.Key {
+func Key(t testing.TB) token.Key {
 	t.Helper()
 	k, err := token.NewKey("a key that is for tests alone, of 32 bytes and more")
 	if err != nil {
