@@ -1,0 +1,171 @@
+// Package connect says how each MCP client is told of a gateway: by a link, a command or a file.
+//
+// Each client has its own form, which its authors change about twice a year. So each form names the
+// page that documents it and the day on which it was last compared with that page; those of the
+// clients that can be installed from a registry are run by the tests as well ([Client.Run]).
+//
+// No form holds a credential, but the name of the environment variable in which the client finds
+// it: links and files of a project are shared. [Seen] remembers which clients have come.
+package connect
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// An Auth is what a gateway asks of its callers.
+type Auth string
+
+// The ways of authentication, as far as they differ for a client.
+const (
+	None   Auth = "none"   // every caller is let in
+	Bearer Auth = "bearer" // a token, which the client reads from an environment variable
+	OAuth  Auth = "oauth"  // a token, which the client gets at the issuer by itself
+	Signed Auth = "signed" // a signature with AWS credentials
+)
+
+// The name of the entry and of the environment variable, unless an [Endpoint] says otherwise.
+const (
+	DefaultName     = "portcullis"
+	DefaultVariable = "PCT"
+)
+
+// An Endpoint is what a client is to be told.
+type Endpoint struct {
+	URL      string // where the gateway answers, with its path: https://gate.example.com/mcp/x/triage
+	Auth     Auth
+	Name     string // of the entry in the client's config; "": DefaultName
+	Variable string // of the environment, that holds the token; "": DefaultVariable
+}
+
+var (
+	entryName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+)
+
+// filled returns e with its defaults, or what is wrong with it.
+func (e Endpoint) filled() (Endpoint, error) {
+	e.Name, e.Variable, e.Auth = cmp.Or(e.Name, DefaultName), cmp.Or(e.Variable, DefaultVariable), cmp.Or(e.Auth, None)
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.Fragment != "":
+		return e, fmt.Errorf("%q is no address of a gateway: want https://HOST/mcp", e.URL)
+	case !entryName.MatchString(e.Name):
+		return e, fmt.Errorf("name %q: want 1 to 64 letters, digits, _ and -, the first a letter or digit", e.Name)
+	case !variableName.MatchString(e.Variable):
+		return e, fmt.Errorf("environment variable %q: want letters, digits and _", e.Variable)
+	case !slices.Contains([]Auth{None, Bearer, OAuth, Signed}, e.Auth):
+		return e, fmt.Errorf("authentication %q is not known", e.Auth)
+	}
+	e.URL = u.String()
+	return e, nil
+}
+
+// A Reach is from where an address can be reached.
+type Reach string
+
+// The reaches of an address. A name that is no address counts as public: who resolves it decides.
+const (
+	Loopback Reach = "loopback" // from the machine itself
+	Private  Reach = "private"  // from its network
+	Public   Reach = "public"
+)
+
+// Reach returns from where the gateway can be reached, as far as its URL tells.
+func (e Endpoint) Reach() Reach {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return Public
+	}
+	host := strings.ToLower(u.Hostname())
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return Loopback
+	}
+	switch ip, err := netip.ParseAddr(host); {
+	case err == nil && ip.IsLoopback():
+		return Loopback
+	case err == nil && (ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()):
+		return Private
+	case err != nil && (!strings.Contains(host, ".") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")):
+		return Private
+	}
+	return Public
+}
+
+// A Client is a program that agents run in.
+type Client struct {
+	ID      string // in addresses: claude-code
+	Name    string
+	Docs    string // the page that documents the form
+	Checked string // when the form was compared with it, as 2026-11-22
+	Run     string // the version with which the tests run the form; "": it is compared with the documents alone
+}
+
+// A Guide is how one client is told of a gateway.
+type Guide struct {
+	Client
+	Link    string // opens the client, or its page, and asks there; "": it has none
+	Label   string // of the link
+	Command string // for a POSIX shell; "": there is none
+	After   string // the command that signs in, or shows whether it worked; "": none
+	Steps   string // what to do in the client itself; "": nothing
+	Files   []File // the first is the one to take
+	Traps   []string
+}
+
+// A File is what a config file of a client has to hold. What else is there stays.
+type File struct {
+	Path    string // with ~ for the home folder; of a project if it does not begin with one
+	Windows string // the path on Windows, where it is another one
+	When    string // when to take this one; "": as a rule
+	Text    string // the whole file, if there is nothing else in it
+}
+
+// Clients returns the clients that there are guides for, in the order in which they are shown.
+func Clients() []Client {
+	out := make([]Client, len(guides))
+	for i, g := range guides {
+		out[i] = g.Client
+	}
+	return out
+}
+
+// For returns the guide of the client with the id. An error says what is wrong with e, or that
+// there is no such client.
+func For(id string, e Endpoint) (Guide, error) {
+	e, err := e.filled()
+	if err != nil {
+		return Guide{}, err
+	}
+	for _, g := range guides {
+		if g.ID != id {
+			continue
+		}
+		out := g.of(e)
+		out.Client = g.Client
+		if e.Auth == Signed {
+			out.Traps = append([]string{"No client signs its requests for AWS by itself. Put a proxy between that does, and write its address in the place of this one."}, out.Traps...)
+		}
+		return out, nil
+	}
+	return Guide{}, fmt.Errorf("no client is called %q", id)
+}
+
+// guides are the clients, each with what makes its guide.
+var guides = []struct {
+	Client
+	of func(Endpoint) Guide
+}{
+	{Client{"claude-code", "Claude Code", "https://code.claude.com/docs/en/mcp", "2026-11-22", "2.1.330"}, claudeCode},
+	{Client{"claude", "Claude Desktop and claude.ai", "https://support.claude.com/en/articles/11503834-building-custom-integrations-via-remote-mcp-servers", "2026-11-22", "mcp-remote 0.15.1"}, claudeDesktop},
+	{Client{"cursor", "Cursor", "https://cursor.com/docs/mcp/install-links", "2026-11-22", ""}, cursor},
+	{Client{"vscode", "VS Code", "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration", "2026-11-22", ""}, vsCode},
+	{Client{"codex", "Codex", "https://developers.openai.com/codex/mcp", "2026-11-22", "0.169.0"}, codex},
+	{Client{"gemini", "Gemini CLI", "https://geminicli.com/docs/tools/mcp-server/", "2026-11-22", "0.61.0"}, gemini},
+	{Client{"devin", "Devin Desktop (Windsurf)", "https://docs.devin.ai/desktop/cascade/mcp", "2026-11-22", ""}, devin},
+}
