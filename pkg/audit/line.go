@@ -64,12 +64,14 @@ type Line struct {
 	Action  string    `json:"action,omitempty"`
 	Hash    tool.Hash `json:"hash,omitempty"`    // of the definition that was decided about
 	From    tool.Hash `json:"from,omitempty"`    // of the definition that was approved before
-	Subject string    `json:"subject,omitempty"` // what it was about, if it is no tool: a server, an agent, a token, a file
+	Subject string    `json:"subject,omitempty"` // what it was about, if it is no tool: a server, an agent, a token, a file; see [Line.About]
 	Note    string    `json:"note,omitempty"`
 	Request string    `json:"request,omitempty"` // reserved: of the request for access
 
 	Source string `json:"source,omitempty"` // address that it came from
 	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the line before in a file, without its end of line
+
+	Cursor Cursor `json:"-"` // of the line in what it was read from; set by the reader
 }
 
 // Found says what a search found.
