@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -28,7 +29,10 @@ func (s *Store) addLine(tx *bbolt.Tx, e approval.Entry) error {
 // trimAll removes every audit line that is too old.
 func (s *Store) trimAll(tx *bbolt.Tx) error {
 	all := tx.Bucket(audit)
-	return all.ForEachBucket(func(server []byte) error { return s.trim(all.Bucket(server)) })
+	return errors.Join(
+		all.ForEachBucket(func(server []byte) error { return s.trim(all.Bucket(server)) }),
+		s.trimDeeds(tx.Bucket(deeds)),
+	)
 }
 
 // trim removes the lines of a server that are too old. Its first line is its oldest.

@@ -1,5 +1,5 @@
-// Package bolt keeps approvals, agent tokens and the sessions of people in one bbolt file, for a
-// gateway that runs on one machine.
+// Package bolt keeps approvals, agent tokens, the sessions of people and their deeds in one bbolt
+// file, for a gateway that runs on one machine.
 //
 // A bbolt file has one writer at a time and at most one process.
 package bolt
@@ -81,7 +81,7 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 		return nil, err
 	}
 	err = s.update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops} {
+		for _, name := range [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

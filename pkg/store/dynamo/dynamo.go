@@ -7,6 +7,8 @@
 //	BASE#<hash>     <kind>                   when the first list of a server was taken, by its identity
 //	SRV#<server>    BASELINE                 the same by its name, of an earlier version
 //	AUDIT#<server>  <time>#<tool>            who did what
+//	AUDIT#@gateway  <time>#<random>          what is about no item of a server; none has such a name
+//	AUDIT#@gateway  STATE#<subject>          what the last change of a subject made of it
 //	STOP            STOP                     what people stopped
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at

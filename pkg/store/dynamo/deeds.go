@@ -1,0 +1,174 @@
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+const (
+	deedsKey = "AUDIT#@gateway"
+	stateSK  = "STATE#" // sorts after every time
+
+	// How many lines one read looks at for those that a filter selects, in so many queries.
+	deedsQuery   = 200
+	deedsQueries = 5
+)
+
+// Deeds is an [audit.Deeds] in the table of the approvals. A role that may put and update items is
+// enough to write; nothing is read for it.
+type Deeds struct{ s *Store }
+
+var _ audit.Deeds = (*Deeds)(nil)
+
+// NewDeeds returns the deeds of the named table, with the default options if o is nil. It makes no
+// call.
+func NewDeeds(db api, table string, o *store.Options) *Deeds { return &Deeds{New(db, table, o)} }
+
+// PutDeed implements [audit.Deeds].
+func (x *Deeds) PutDeed(ctx context.Context, l audit.Line) (err error) {
+	defer store.Wrap(&err, "put deed %q", l.Action)
+	it, err := x.encode(l)
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return err
+	}
+	_, err = x.s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &x.s.table, Item: it}, x.s.options)
+	return x.s.explain(err) // sent twice, it is the same item
+}
+
+// PutChange implements [audit.Deeds]. If the answer to a write is lost, and the write is sent again
+// and refused, it returns false although the line was written here.
+func (x *Deeds) PutChange(ctx context.Context, l audit.Line, state string) (_ bool, err error) {
+	defer store.Wrap(&err, "put change of %q", l.Subject)
+	it, err := x.encode(l)
+	if err := cmp.Or(ctx.Err(), err); err != nil {
+		return false, err
+	}
+	mark := &types.Update{
+		TableName: &x.s.table, Key: item{"PK": text(deedsKey), "SK": text(stateSK + l.Subject)},
+		UpdateExpression:          aws.String("SET #state = :state"),
+		ConditionExpression:       aws.String("attribute_not_exists(PK) OR #state <> :state"),
+		ExpressionAttributeNames:  map[string]string{"#state": "state"}, // a word that DynamoDB reserves
+		ExpressionAttributeValues: item{":state": text(state)},
+	}
+	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Update: mark}, {Put: &types.Put{TableName: &x.s.table, Item: it}},
+	}}
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		_, err = x.s.db.TransactWriteItems(ctx, in, x.s.options)
+		switch {
+		case err == nil:
+			return true, nil
+		case hasReason(err, "ConditionalCheckFailed"):
+			return false, nil
+		case !hasReason(err, "TransactionConflict") || wait > time.Second:
+			return false, x.s.explain(err)
+		}
+		select { // another writes at this moment; what, is known after
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// encode returns the item of a line.
+func (x *Deeds) encode(l audit.Line) (item, error) {
+	data, err := json.Marshal(l)
+	if err := cmp.Or(audit.CheckDeed(l), err); err != nil {
+		return nil, err
+	}
+	it := item{
+		"PK": text(deedsKey), "SK": text(deedTime(l.Time) + "#" + rand.Text()),
+		"line": text(string(data)),
+	}
+	if x.s.o.KeepAudit > 0 {
+		it["expires_at"] = number(l.Time.Add(x.s.o.KeepAudit).Unix())
+	}
+	return it, nil
+}
+
+// Deeds implements [audit.Deeds].
+func (x *Deeds) Deeds(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (lines []audit.Line, next audit.Cursor, err error) {
+	defer store.Wrap(&err, "read deeds")
+	from, to := "0", "9"
+	if !f.Since.IsZero() {
+		from = deedTime(f.Since)
+	}
+	if !f.Until.IsZero() {
+		to = deedTime(f.Until) // no key is equal to it
+	}
+	in := &dynamodb.QueryInput{
+		KeyConditionExpression: aws.String("PK = :pk AND SK BETWEEN :from AND :to"),
+		ScanIndexForward:       aws.Bool(false), ConsistentRead: aws.Bool(true), TableName: &x.s.table,
+		Limit: aws.Int32(int32(min(max(limit, 1), deedsQuery))),
+	}
+	if f != (audit.Filter{Since: f.Since, Until: f.Until}) {
+		in.Limit = aws.Int32(deedsQuery)
+	}
+	if after != "" {
+		if _, err := timeOf(string(after)); err != nil {
+			return nil, "", audit.ErrCursor
+		}
+		if string(after) < to {
+			in.ExclusiveStartKey = item{"PK": text(deedsKey), "SK": text(string(after))}
+		}
+	}
+	if from > to || after != "" && string(after) < from || limit <= 0 {
+		return nil, "", ctx.Err()
+	}
+	in.ExpressionAttributeValues = item{":pk": text(deedsKey), ":from": text(from), ":to": text(to)}
+	for range deedsQueries {
+		p, err := again(func() (page[audit.Line], error) { return queryPage(ctx, x.s, in, decodeDeed) })
+		if err != nil {
+			return nil, "", err
+		}
+		for n, l := range p.items {
+			if next = l.Cursor; f.Wants(l) {
+				lines = append(lines, l)
+			}
+			if len(lines) == limit && (n+1 < len(p.items) || len(p.next) > 0) {
+				return lines, next, nil
+			}
+		}
+		if len(p.next) == 0 {
+			return lines, "", nil
+		}
+		in.ExclusiveStartKey = p.next
+	}
+	return lines, next, nil
+}
+
+// decodeDeed returns the line of an item.
+func decodeDeed(it item) (l audit.Line, err error) {
+	if err = json.Unmarshal([]byte(textOf(it["line"])), &l); err == nil {
+		_, err = timeOf(textOf(it["SK"]))
+	}
+	if err != nil {
+		return audit.Line{}, broken(it, err)
+	}
+	l.Cursor = audit.Cursor(textOf(it["SK"]))
+	return l, nil
+}
+
+func deedTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// timeOf returns the time of a sort key.
+func timeOf(sk string) (time.Time, error) {
+	at, random, ok := strings.Cut(sk, "#")
+	if !ok || random == "" || len(sk) > 100 {
+		return time.Time{}, errors.New("it is the key of no deed")
+	}
+	return time.Parse(timeLayout, at)
+}
