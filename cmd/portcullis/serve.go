@@ -85,7 +85,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		}
 		defer servers.Close()
 	}
-	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Tokens: approvals}, boot.Options{
+	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals}, boot.Options{
 		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
 		Sealer: sealer, Ending: ctx.Done(),
 	})

@@ -48,6 +48,7 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 		Stores: Stores{
 			Objects:   s3store.New(newS3(c), s.Bucket),
 			Approvals: dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
+			Deeds:     dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
 			Tokens:    dynamo.NewTokens(db, s.Table),
 			Sessions:  dynamo.NewSessions(db, s.Table, nil),
 		},

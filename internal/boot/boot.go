@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -25,6 +26,7 @@ import (
 type Stores struct {
 	Objects   object.Store
 	Approvals catalog.Approvals
+	Deeds     audit.Deeds   // nil: what people do that is about no item is kept nowhere
 	Tokens    token.Store   // nil: there are no agent tokens
 	Sessions  session.Store // nil: sessions with upstream servers stay in this process
 }

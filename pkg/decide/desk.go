@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -23,6 +24,9 @@ type Options struct {
 	// Agent is whose view of the tools people see: an operator's rule may deny a tool to
 	// some agents only. The zero Agent stands for one named "admin" that sees every server.
 	Agent identity.Agent
+
+	// Deeds keeps what people do that is about no item; nil: it is kept nowhere.
+	Deeds audit.Deeds
 
 	// Syncer is what [Desk.Sync] runs; nil: syncs are not run here.
 	Syncer Syncer

@@ -1,0 +1,46 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+)
+
+// recordTime bounds how long a deed takes to be recorded.
+const recordTime = 5 * time.Second
+
+// Record keeps a deed that is about no item, in the name of the request's actor unless l names
+// another: what a person did with tokens, sessions, stops and syncs. Of l are needed the action and
+// what it was about. It is recorded although the person no longer waits for the answer.
+//
+// An error has been logged. Whoever can still take the deed back does so then, and says so to the
+// person.
+func (d *Desk) Record(ctx context.Context, l audit.Line) error {
+	if d.o.Deeds == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	defer cancel()
+	actor := ActorOf(ctx)
+	l.V, l.Kind, l.Time = audit.Version, audit.KindDeed, d.o.Now().UTC()
+	l.Actor, l.Source = cmp.Or(l.Actor, actor.Name), cmp.Or(l.Source, actor.Source)
+	for _, s := range []*string{&l.Actor, &l.Source, &l.Subject, &l.Note} {
+		*s = beginning(*s)
+	}
+	if err := d.o.Deeds.PutDeed(ctx, l); err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "a deed is not in the audit", slog.String("action", l.Action),
+			slog.String("actor", l.Actor), slog.String("subject", l.Subject), slog.Any("error", err))
+		return fmt.Errorf("record %s: %w", l.Action, err)
+	}
+	return nil
+}
+
+// beginning returns as much of a text as a deed keeps of it.
+func beginning(s string) string {
+	return strings.ToValidUTF8(s[:min(len(s), audit.MaxText)], "")
+}
