@@ -167,7 +167,7 @@ func TestRedact(t *testing.T) {
 func TestFilter(t *testing.T) {
 	call := audit.Line{Time: at(5), Kind: audit.KindCall, Agent: "ci", Tool: "git:git_push"}
 	own := audit.Line{Time: at(5), Kind: audit.KindCall, Agent: "ci", Tool: "retrieve_tools"}
-	deed := audit.Line{Time: at(5), Kind: audit.KindDeed, Actor: "kim", Action: "stop", Subject: "git"}
+	deed := audit.Line{Time: at(5), Kind: audit.KindDeed, Actor: "kim", Action: "stop", Subject: "server:git"}
 	for name, test := range map[string]struct {
 		f    audit.Filter
 		want []bool // call, own, deed
