@@ -78,4 +78,5 @@ type Line struct {
 type Found struct {
 	Callable int            `json:"callable"`         // how many matched
 	Locked   map[string]int `json:"locked,omitempty"` // how many matched, by status
+	Shown    []string       `json:"shown,omitempty"`  // ids of the locked ones that the answer holds
 }

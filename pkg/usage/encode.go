@@ -1,0 +1,147 @@
+package usage
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// formatVersion begins every encoded tally.
+const formatVersion = 1
+
+var errFormat = errors.New("what is kept of the usage cannot be read")
+
+// sortedPairs returns the pairs in their order, those of others first.
+func sortedPairs(uses map[Pair]*Use) []Pair {
+	return slices.SortedFunc(maps.Keys(uses), func(a, b Pair) int {
+		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Tool, b.Tool))
+	})
+}
+
+// AppendBinary appends the form in which stores keep t: numbers of variable length, each name once.
+func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, formatVersion)
+	b = number(b, len(t.Counts))
+	for _, n := range t.Counts {
+		b = number(b, n)
+	}
+	used := 0
+	for _, n := range t.Latency {
+		if n > 0 {
+			used++
+		}
+	}
+	b = number(b, used)
+	for i, n := range t.Latency {
+		if n > 0 {
+			b = number(number(b, i), int(n))
+		}
+	}
+	pairs := sortedPairs(t.uses)
+	var names []string
+	for _, p := range pairs {
+		names = append(names, p.Agent, p.Tool)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	b = number(b, len(names))
+	for _, name := range names {
+		b = append(number(b, len(name)), name...)
+	}
+	b = number(b, len(pairs))
+	for _, p := range pairs {
+		for _, name := range []string{p.Agent, p.Tool} {
+			at, _ := slices.BinarySearch(names, name)
+			b = number(b, at)
+		}
+		for _, n := range t.uses[p].fields() {
+			b = number(b, *n)
+		}
+	}
+	return b, nil
+}
+
+func number(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }
+
+func (u *Use) fields() []*int {
+	return []*int{&u.Calls, &u.Locked, &u.Refused, &u.Failed, &u.Found, &u.Searches}
+}
+
+// UnmarshalBinary reads what [Tally.AppendBinary] wrote. Counts that this program does not know are
+// left out.
+func (t *Tally) UnmarshalBinary(data []byte) error {
+	*t = Tally{}
+	r := &reader{data: data}
+	if len(data) == 0 || data[0] != formatVersion {
+		return errFormat
+	}
+	r.data = data[1:]
+	for m := range r.count() {
+		if n := r.number(); m < len(t.Counts) {
+			t.Counts[m] = n
+		}
+	}
+	for range r.count() {
+		if at, n := r.number(), r.number(); at < bins {
+			t.Latency[at] = uint32(min(n, 1<<31))
+		}
+	}
+	var names []string
+	for range r.count() {
+		names = append(names, r.text())
+	}
+	for range r.count() {
+		agent, name, u := r.number(), r.number(), Use{}
+		for _, n := range u.fields() {
+			*n = r.number()
+		}
+		if agent >= len(names) || name >= len(names) {
+			r.bad = true
+		}
+		if r.bad {
+			break
+		}
+		t.Use(Pair{names[agent], names[name]}).Add(u)
+	}
+	if r.bad || len(r.data) > 0 {
+		*t = Tally{}
+		return errFormat
+	}
+	return nil
+}
+
+// A reader reads numbers and texts; what cannot be read is zero, and bad.
+type reader struct {
+	data []byte
+	bad  bool
+}
+
+func (r *reader) number() int {
+	n, size := binary.Uvarint(r.data)
+	if size <= 0 || n > 1<<53 || r.bad {
+		r.bad = true
+		return 0
+	}
+	r.data = r.data[size:]
+	return int(n)
+}
+
+// count reads how many things follow, each of which has a byte at least.
+func (r *reader) count() int {
+	n := r.number()
+	if n > len(r.data) {
+		r.bad = true
+		return 0
+	}
+	return n
+}
+
+func (r *reader) text() string {
+	n := r.count()
+	s := string(r.data[:n])
+	r.data = r.data[n:]
+	return s
+}

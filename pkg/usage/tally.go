@@ -1,0 +1,73 @@
+package usage
+
+// A Pair is an agent and a tool that it called, or found locked. Others are the empty text.
+type Pair struct{ Agent, Tool string }
+
+// A Use is what an agent did with a tool.
+type Use struct {
+	Calls    int // that were sent
+	Locked   int // that met a lock
+	Refused  int // for another reason
+	Failed   int // of the calls that were sent
+	Found    int // searches whose answer showed the tool as locked
+	Searches int // where the tool is one of the gateway's own that searches
+}
+
+// Add adds other to u.
+func (u *Use) Add(other Use) {
+	u.Calls += other.Calls
+	u.Locked += other.Locked
+	u.Refused += other.Refused
+	u.Failed += other.Failed
+	u.Found += other.Found
+	u.Searches += other.Searches
+}
+
+// How many pairs a tally keeps apart: of one agent, so that none crowds out the others, and in all.
+// What is beyond that is counted with the agent and no tool, and beyond twice that with neither.
+const (
+	maxTools = 128
+	maxPairs = 1024
+)
+
+// A Tally is what happened in a span of time. The zero Tally is empty.
+type Tally struct {
+	Counts  Counts
+	Latency Histogram
+
+	uses   map[Pair]*Use
+	agents map[string]int // how many pairs an agent has
+}
+
+// Uses returns what agents did, by agent and tool. It must not be changed.
+func (t *Tally) Uses() map[Pair]*Use { return t.uses }
+
+// Use returns the use of a pair, to be added to. Where there is no room left that of others stands
+// for it.
+func (t *Tally) Use(p Pair) *Use {
+	if u := t.uses[p]; u != nil {
+		return u
+	}
+	if t.uses == nil {
+		t.uses, t.agents = map[Pair]*Use{}, map[string]int{}
+	}
+	switch {
+	case p.Tool != "" && (t.agents[p.Agent] >= maxTools || len(t.uses) >= maxPairs):
+		return t.Use(Pair{Agent: p.Agent})
+	case p.Agent != "" && len(t.uses) >= 2*maxPairs:
+		return t.Use(Pair{})
+	}
+	u := &Use{}
+	t.uses[p] = u
+	t.agents[p.Agent]++
+	return u
+}
+
+// Add adds other to t.
+func (t *Tally) Add(other *Tally) {
+	t.Counts.Add(&other.Counts)
+	t.Latency.Add(&other.Latency)
+	for _, p := range sortedPairs(other.uses) { // so that the same ones find room each time
+		t.Use(p).Add(*other.uses[p])
+	}
+}
