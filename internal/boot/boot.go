@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
@@ -66,6 +67,7 @@ type Program struct {
 	Metrics  *metrics.Meter // nil: none
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
+	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	requestID func(context.Context) string
@@ -95,6 +97,9 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	if p.now == nil {
 		p.now = time.Now
+	}
+	if p.Front.Holds {
+		p.Seen = connect.NewSeen(p.now)
 	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
@@ -127,8 +132,16 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	return mcphttp.New(backend{p.Gateway}, auth, &mcphttp.Options{
 		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Front.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
-		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ending: p.ending,
+		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ending: p.ending, Seen: p.seen(),
 	})
+}
+
+// seen returns who is told of the clients that have come; nil: nobody is.
+func (p *Program) seen() func(connect.Visit, mcphttp.Session) {
+	if p.Seen == nil {
+		return nil
+	}
+	return func(v connect.Visit, s mcphttp.Session) { p.Seen.Note(v, s.(*gateway.Session).Callable) }
 }
 
 // Sync runs one sync, counts it and lets requests see it at once.

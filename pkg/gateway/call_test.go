@@ -324,3 +324,16 @@ func TestCallBadArguments(t *testing.T) {
 	}
 	gw.sentNothing()
 }
+
+func TestCallable(t *testing.T) {
+	gw := everyStatus(t)
+	all := gw.Open().Callable()
+	gw.Agent.Tiers = []tool.Tier{tool.Read}
+	if read := gw.Open().Callable(); read == 0 || read >= all {
+		t.Errorf("%d tools can be called, %d of them by who may only read", all, read)
+	}
+	gw.Agent.Servers = nil
+	if n := gw.Open().Callable(); n != 0 {
+		t.Errorf("%d tools without a server", n)
+	}
+}

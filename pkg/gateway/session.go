@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -110,6 +111,21 @@ func (s *Session) findNamed(name string) (int, bool) {
 // split parts the selection into callable and locked tools.
 func (s *Session) split() (callable, locked tool.Set) {
 	return s.sel.Tools.Intersect(s.view.Callable()), s.sel.Tools.Without(s.view.Callable())
+}
+
+// Callable returns how many tools the caller can call: those of the selection that are not locked and
+// of a tier that it may call.
+func (s *Session) Callable() (n int) {
+	if s.down {
+		return 0
+	}
+	callable, _ := s.split()
+	for i := range callable.All() {
+		if slices.Contains(s.caller.Agent.Tiers, s.view.Tier(i)) {
+			n++
+		}
+	}
+	return n
 }
 
 // meta returns the _meta of the gateway's own answers; nil if there is none.

@@ -97,6 +97,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 	case q.begins != nil:
 		h.begin(ctx, w.Header(), *q.begins)
 	}
+	h.tellVisit(q)
 	head := envelope(q.msg.ID, "result")
 	if !q.stream.end(head, result, closing) {
 		writeJSON(w, http.StatusOK, head, result, closing)

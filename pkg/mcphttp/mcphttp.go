@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -101,6 +102,10 @@ type Options struct {
 
 	Seal   *seal.Sealer    // makes and opens session ids; nil: there are no sessions
 	Ending <-chan struct{} // closed when the program is about to end, and with it the streams that are held open; nil: never
+
+	// Seen is told of each client that says what it is and was answered, with the caller's view; nil:
+	// nobody is.
+	Seen func(connect.Visit, Session)
 
 	RequestID func(context.Context) string // the platform's id of a request, for log and metrics; nil: none
 	Metrics   *metrics.Meter               // nil: none

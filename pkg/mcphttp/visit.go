@@ -1,0 +1,29 @@
+package mcphttp
+
+import (
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// tellVisit tells [Options].Seen of a client that was answered, if its request says what the client
+// is: a handshake does, and each request of the stateless protocol.
+func (h *handler) tellVisit(q *request) {
+	if h.opts.Seen == nil || q.session == nil {
+		return
+	}
+	info, version := q.msg.Meta.Get(mcp.MetaClientInfo), mcp.VersionModern
+	switch {
+	case q.modern:
+	case q.begins != nil:
+		info, version = q.msg.Rest.Get("clientInfo"), q.begins.version
+	default:
+		return
+	}
+	h.opts.Seen(connect.Visit{
+		Agent: q.agent.ID, Protocol: version, Client: member(info, "name"), Version: member(info, "version"),
+	}, q.session)
+}
+
+// member returns the text of a member of an object; "" if there is none.
+func member(object []byte, name string) string { return rawjson.Text(rawjson.Get(object, name)) }

@@ -1,0 +1,49 @@
+package mcphttp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	clients "github.com/portcullis-mcp/portcullis/pkg/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
+)
+
+// A client is told of when it says what it is and is answered: with its handshake, and with each
+// request of the stateless protocol.
+func TestSeen(t *testing.T) {
+	var got []clients.Visit
+	o := laptop()
+	o.Seen = func(v clients.Visit, s mcphttp.Session) {
+		if s == nil {
+			t.Error("told of a client without its view")
+		}
+		got = append(got, v)
+	}
+	h := newHandler(t, &backend{}, o)
+	seen := func(name string, want ...clients.Visit) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		got = nil
+	}
+	const agent = "anonymous"
+	session := begin(t, h, "")
+	seen("a handshake", clients.Visit{Agent: agent, Client: "t", Version: "1", Protocol: "2025-11-25"})
+	send(h, in(session, legacy.request(t, "tools/list", ""))).wantResult(t)
+	seen("a request after it, which says nothing")
+	for _, method := range []string{"server/discover", "tools/list"} {
+		send(h, modern.request(t, method, "")).wantResult(t)
+		seen(method, clients.Visit{Agent: agent, Client: "t", Version: "1", Protocol: "2026-07-28"})
+	}
+	send(h, modern.request(t, "prompts/list", ""))
+	seen("a refused request")
+	send(h, eras[0].request(t, "initialize", `"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":7}`))
+	seen("a client that cannot be read")
+	nameless := eras[4]
+	nameless.meta = strings.Replace(nameless.meta, `"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`, "", 1)
+	send(h, nameless.request(t, "server/discover", "")).wantResult(t)
+	seen("a client without a name", clients.Visit{Agent: agent, Protocol: "2026-07-28"})
+}
