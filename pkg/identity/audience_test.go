@@ -68,7 +68,7 @@ func TestTokenOfSeveralAudiences(t *testing.T) {
 
 func TestAudienceThatCoversNothing(t *testing.T) {
 	for _, aud := range []string{"https://gate.example.com/portcullis", "http://gate.example.com/mcpx", "https://gate.example.com/healthz"} {
-		_, err := identity.NewJWT(identity.JWTOptions{Issuer: "https://login.example.com", Audiences: []string{aud}, BaseURL: "https://gate.example.com"})
+		_, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com"}, Audiences: []string{aud}, BaseURL: "https://gate.example.com"})
 		if err == nil || !strings.Contains(err.Error(), aud) {
 			t.Errorf("NewJWT = %v, want it to name %s", err, aud)
 		}

@@ -33,7 +33,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	issuer := identitytest.Start(b)
 	rsa := identitytest.NewRSA(b, "rsa")
 	issuer.Publish(issuer.Key(), rsa)
-	jwt, err := identity.NewJWT(identity.JWTOptions{Issuer: issuer.URL, Audiences: []string{audience}})
+	jwt, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: issuer.URL}, Audiences: []string{audience}})
 	if err != nil {
 		b.Fatal(err)
 	}

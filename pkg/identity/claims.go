@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -80,7 +83,7 @@ func dropped(claim string) bool {
 func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	m = m.filled()
 	id, _ := claims[m.ID].(string)
-	if !validID(id) || reserved(id) {
+	if !nameable(id) {
 		return Agent{}, fmt.Errorf("claim %q names no agent", m.ID)
 	}
 	// An identity token of Cognito says so in a claim of its own.
@@ -119,7 +122,7 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	switch {
 	case hasAny(scopes, m.ScopePrefix+scopeAdmin):
 		a.Rights = Everything()
-	case !m.Roles.empty():
+	case !m.Roles.Empty():
 		groups, _ := list(m.AdminClaim)
 		a.Rights = m.Roles.Of(groups)
 	}
@@ -166,9 +169,13 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxAgentID && utf8.ValidString(id) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// readClaims keeps numbers as they are written.
-func readClaims(payload []byte) (map[string]any, error) {
-	d := json.NewDecoder(strings.NewReader(string(payload)))
+// ClaimsOf returns the claims of a verified token, with numbers as they are written.
+func ClaimsOf(t *oidc.IDToken) (map[string]any, error) {
+	var payload json.RawMessage
+	if err := t.Claims(&payload); err != nil {
+		return nil, fmt.Errorf("claims: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber()
 	var claims map[string]any
 	if err := d.Decode(&claims); err != nil {

@@ -59,7 +59,7 @@ func pairsOf(pairs []any) map[string]any {
 // trusting returns a verifier that takes the issuer's tokens.
 func trusting(t *testing.T, i *identitytest.Issuer, c *clock, change func(*identity.JWTOptions)) *identity.Verifier {
 	t.Helper()
-	o := identity.JWTOptions{Issuer: i.URL, Audiences: []string{audience}, Now: c.now}
+	o := identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: i.URL, Now: c.now}, Audiences: []string{audience}}
 	if change != nil {
 		change(&o)
 	}
@@ -220,11 +220,11 @@ func TestNewJWTFaults(t *testing.T) {
 		want []string
 	}{
 		{"nothing", identity.JWTOptions{}, []string{"issuer", "audience"}},
-		{"a plain issuer", identity.JWTOptions{Issuer: "http://login.example.com", Audiences: []string{"a"}}, []string{"not https"}},
-		{"an empty audience", identity.JWTOptions{Issuer: "https://login.example.com", Audiences: []string{""}}, []string{"audience"}},
-		{"a shared secret", identity.JWTOptions{Issuer: "https://login.example.com", Audiences: []string{"a"}, Algorithms: []string{"HS256"}}, []string{"HS256"}},
-		{"none", identity.JWTOptions{Issuer: "https://login.example.com", Audiences: []string{"a"}, Algorithms: []string{"none"}}, []string{"none"}},
-		{"no algorithm", identity.JWTOptions{Issuer: "https://login.example.com", Audiences: []string{"a"}, Algorithms: []string{}}, []string{"algorithm"}},
+		{"a plain issuer", identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "http://login.example.com"}, Audiences: []string{"a"}}, []string{"not https"}},
+		{"an empty audience", identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com"}, Audiences: []string{""}}, []string{"audience"}},
+		{"a shared secret", identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com", Algorithms: []string{"HS256"}}, Audiences: []string{"a"}}, []string{"HS256"}},
+		{"none", identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com", Algorithms: []string{"none"}}, Audiences: []string{"a"}}, []string{"none"}},
+		{"no algorithm", identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: "https://login.example.com", Algorithms: []string{}}, Audiences: []string{"a"}}, []string{"algorithm"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := identity.NewJWT(tt.o)

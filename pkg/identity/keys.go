@@ -29,10 +29,10 @@ const (
 // the issuer asked again, but not more often than every 30 s: anybody can send
 // tokens with key ids that do not exist.
 type keySet struct {
-	issuer, url string // url "": not discovered yet
-	algorithms  []jose.SignatureAlgorithm
-	client      *http.Client
-	now         func() time.Time
+	url        func(context.Context) (string, error) // where they are
+	algorithms []jose.SignatureAlgorithm
+	client     *http.Client
+	now        func() time.Time
 
 	fetching sync.Mutex              // locked while the issuer is asked; other requests go on with the keys that there are
 	last     atomic.Pointer[keyRead] // nil: the issuer was never asked
@@ -138,23 +138,11 @@ func (k *keySet) refresh(ctx context.Context, id string) *keyRead {
 func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
 	defer cancel()
-	if k.url == "" {
-		p, err := oidc.NewProvider(oidc.ClientContext(ctx, k.client), k.issuer)
-		if err != nil {
-			return nil, err
-		}
-		var found struct {
-			URL string `json:"jwks_uri"`
-		}
-		if err := p.Claims(&found); err != nil {
-			return nil, err
-		}
-		if err := checkIssuerURL(found.URL); err != nil {
-			return nil, fmt.Errorf("jwks_uri: %w", err)
-		}
-		k.url = found.URL
+	url, err := k.url(ctx)
+	if err != nil {
+		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,8 @@ type ApproverGroup struct {
 	Servers []string // about whose items; nil: all
 }
 
-func (r Roles) empty() bool { return len(r.Viewers)+len(r.Approvers)+len(r.Operators) == 0 }
+// Empty reports whether no group may do anything.
+func (r Roles) Empty() bool { return len(r.Viewers)+len(r.Approvers)+len(r.Operators) == 0 }
 
 // Of returns the rights of who is in these groups: those of the strongest role, and as an approver
 // about the servers of all of its groups.

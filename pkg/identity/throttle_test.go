@@ -14,7 +14,7 @@ import (
 // both takes the issuer's JWTs and the store's tokens.
 func both(t *testing.T, i *identitytest.Issuer, s token.Store, c *clock, proxies int) *identity.Verifier {
 	t.Helper()
-	j, err := identity.NewJWT(identity.JWTOptions{Issuer: i.URL, Audiences: []string{audience}, Now: c.now})
+	j, err := identity.NewJWT(identity.JWTOptions{ProviderOptions: identity.ProviderOptions{Issuer: i.URL, Now: c.now}, Audiences: []string{audience}})
 	if err != nil {
 		t.Fatal(err)
 	}

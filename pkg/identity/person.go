@@ -1,0 +1,83 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// A Person is who signed in at an issuer.
+type Person struct {
+	Name    string   // whom the audit names
+	Subject string   // issuer and sub: the same at each sign-in, and nobody else's
+	Groups  []string // those that have a role here
+}
+
+// ErrGroupsLeftOut says that a token does not list the groups because they are too many.
+var ErrGroupsLeftOut = errors.New("the issuer left the groups out of the token: they are too many")
+
+// unverified follows a name that looks like an address and that the issuer does not vouch for.
+const unverified = " (not verified)"
+
+// Person reads the claims of a verified ID token.
+//
+// An address names a person only if the issuer says that it was verified; else anybody could sign up
+// with that of another. Without one it is the user name, marked if it looks like an address, and
+// without that the subject.
+func (m ClaimMap) Person(claims map[string]any) (Person, error) {
+	m = m.filled()
+	issuer, _ := claims["iss"].(string)
+	sub, _ := claims["sub"].(string)
+	if !nameable(sub) {
+		return Person{}, errors.New(`claim "sub" names nobody`)
+	}
+	if leftOut(claims, m.AdminClaim) {
+		return Person{}, fmt.Errorf("%w (claim %q)", ErrGroupsLeftOut, m.AdminClaim)
+	}
+	groups, _, err := listClaim(claims, m.AdminClaim)
+	if err != nil {
+		return Person{}, err
+	}
+	return Person{Name: personName(claims, sub), Subject: issuer + " " + sub, Groups: m.Roles.known(groups)}, nil
+}
+
+func personName(claims map[string]any, sub string) string {
+	email, _ := claims["email"].(string)
+	verified := claims["email_verified"] == true || claims["email_verified"] == "true" // as Cognito says it
+	if verified && nameable(email) && strings.Contains(email, "@") && !strings.ContainsFunc(email, unicode.IsSpace) {
+		return email
+	}
+	name, _ := claims["preferred_username"].(string)
+	if !nameable(name) {
+		return sub
+	}
+	if strings.Contains(name, "@") {
+		name += unverified
+	}
+	return name
+}
+
+// nameable reports whether an issuer may name somebody so.
+func nameable(id string) bool { return validID(id) && !reserved(id) }
+
+// leftOut reports whether the issuer says that a claim is too large for the token: by a reference to
+// where it is (OpenID Connect Core, 5.6.2), or as Entra does for implicit flows.
+func leftOut(claims map[string]any, name string) bool {
+	elsewhere, _ := claims["_claim_names"].(map[string]any)
+	return elsewhere[name] != nil || name == "groups" && claims["hasgroups"] == true
+}
+
+// known returns those of the groups that have a role, each once.
+func (r Roles) known(groups []string) []string {
+	var out []string
+	for _, g := range groups {
+		named := hasAny([]string{g}, r.Viewers...) || hasAny([]string{g}, r.Operators...) ||
+			slices.ContainsFunc(r.Approvers, func(a ApproverGroup) bool { return a.Group == g })
+		if named && g != "" && !slices.Contains(out, g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
