@@ -19,6 +19,9 @@ type Access struct {
 	JWT          identity.JWTOptions
 	ScopeRequest string // PORTCULLIS_SCOPE_REQUEST_PREFIX: what a client asks the issuer for is this and the scope; "" for most
 
+	ClientID     string      // PORTCULLIS_ADMIN_CLIENT_ID: of the gateway at the issuer, where people sign in; "": nobody does
+	ClientSecret secret.Text // PORTCULLIS_ADMIN_CLIENT_SECRET: or ${secretsmanager:name} or ${ssm:/name}; "": it is a public client
+
 	TokenKey  secret.Text // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
 	Bootstrap string      // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
 
@@ -44,9 +47,8 @@ const bootstrapName = "PORTCULLIS_BOOTSTRAP_SHA256"
 func accessNames() map[string][]string {
 	return map[string][]string{
 		identity.WayJWT: {
-			"PORTCULLIS_ISSUER", "PORTCULLIS_AUDIENCE", "PORTCULLIS_ALGORITHMS", "PORTCULLIS_JWKS_URL", "PORTCULLIS_ID_CLAIM",
-			"PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX", "PORTCULLIS_SERVERS_CLAIM",
-			"PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS", "PORTCULLIS_ADMIN_CLAIM", "PORTCULLIS_ADMIN_GROUP",
+			"PORTCULLIS_AUDIENCE", "PORTCULLIS_ID_CLAIM", "PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX",
+			"PORTCULLIS_SERVERS_CLAIM", "PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS",
 		},
 		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", bootstrapName, "PORTCULLIS_TRUSTED_PROXIES"},
 		identity.WayIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
@@ -54,8 +56,8 @@ func accessNames() map[string][]string {
 }
 
 // access reads who is let in.
-func (r *reader) access(baseURL string, streaming bool) Access {
-	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName))}
+func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
+	a := Access{Ways: r.list("PORTCULLIS_AUTH"), Bootstrap: strings.ToLower(r.getenv(bootstrapName)), ClientID: r.getenv(clientName)}
 	if len(a.Ways) == 0 {
 		r.fault(`PORTCULLIS_AUTH is not set: set it to how callers prove who they are, jwt, token or iam, or to "none" to let every caller in`)
 	}
@@ -80,6 +82,10 @@ func (r *reader) access(baseURL string, streaming bool) Access {
 	}
 	if digest, err := hex.DecodeString(a.Bootstrap); a.Bootstrap != "" && (err != nil || len(digest) != 32) {
 		r.fault("%s: want the SHA-256 of a token, 64 hex digits, and never the token", bootstrapName)
+	}
+	r.issuer(&a)
+	if a.ClientID != "" {
+		r.people(&a, adminURL)
 	}
 	if a.Takes(identity.WayJWT) {
 		r.jwt(&a, baseURL, streaming)
@@ -116,25 +122,12 @@ func (a Access) jwtAt(base string) identity.JWTOptions {
 }
 
 func (r *reader) jwt(a *Access, baseURL string, streaming bool) {
-	a.JWT = identity.JWTOptions{
-		Issuer:     r.getenv("PORTCULLIS_ISSUER"),
-		Audiences:  r.list("PORTCULLIS_AUDIENCE"),
-		Algorithms: r.list("PORTCULLIS_ALGORITHMS"),
-		BaseURL:    baseURL,
-		KeysURL:    r.getenv("PORTCULLIS_JWKS_URL"),
-		Claims: identity.ClaimMap{
-			ID:             r.getenv("PORTCULLIS_ID_CLAIM"),
-			Scopes:         r.list("PORTCULLIS_SCOPE_CLAIMS"),
-			ScopePrefix:    cmp.Or(r.getenv("PORTCULLIS_SCOPE_PREFIX"), identity.DefaultScopePrefix),
-			Servers:        r.getenv("PORTCULLIS_SERVERS_CLAIM"),
-			Toolsets:       r.getenv("PORTCULLIS_TOOLSETS_CLAIM"),
-			DefaultServers: r.list("PORTCULLIS_DEFAULT_SERVERS"),
-			AdminClaim:     r.getenv("PORTCULLIS_ADMIN_CLAIM"),
-		},
-	}
-	if group := r.getenv("PORTCULLIS_ADMIN_GROUP"); group != "" {
-		a.JWT.Claims.Roles.Operators = []string{group}
-	}
+	a.JWT.Audiences, a.JWT.BaseURL = r.list("PORTCULLIS_AUDIENCE"), baseURL
+	c := &a.JWT.Claims
+	c.ID, c.Scopes = r.getenv("PORTCULLIS_ID_CLAIM"), r.list("PORTCULLIS_SCOPE_CLAIMS")
+	c.ScopePrefix = cmp.Or(r.getenv("PORTCULLIS_SCOPE_PREFIX"), identity.DefaultScopePrefix)
+	c.Servers, c.Toolsets = r.getenv("PORTCULLIS_SERVERS_CLAIM"), r.getenv("PORTCULLIS_TOOLSETS_CLAIM")
+	c.DefaultServers = r.list("PORTCULLIS_DEFAULT_SERVERS")
 	a.ScopeRequest = r.getenv("PORTCULLIS_SCOPE_REQUEST_PREFIX")
 	settings := a.JWT
 	if baseURL == "" && streaming {

@@ -3,11 +3,13 @@ package boot
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -15,6 +17,7 @@ const testKey = "a key that is for tests alone, of 32 bytes and more"
 
 func TestLoadAccessFaults(t *testing.T) {
 	base := []string{"PORTCULLIS_BASE_URL=https://gate.example.com"}
+	people := slices.Clip(append(base, "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_ADMIN_CLIENT_ID=gate", "PORTCULLIS_OPERATORS=gate"))
 	for _, tt := range []struct {
 		name string
 		env  []string
@@ -29,6 +32,23 @@ func TestLoadAccessFaults(t *testing.T) {
 		{"jwt whole", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a"), nil},
 		{"jwt with a shared secret", append(base, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_AUDIENCE=a", "PORTCULLIS_ALGORITHMS=RS256,HS256"), []string{"HS256"}},
 		{"an issuer that guards nothing", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER=https://login.example.com"}, []string{"PORTCULLIS_ISSUER is set, but PORTCULLIS_AUTH does not name jwt"}},
+		{"people who sign in", append(people, "PORTCULLIS_AUTH=jwt", "PORTCULLIS_AUDIENCE=a"), nil},
+		{"people alone, beside tokens", append(people, "PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY="+testKey, "PORTCULLIS_ADMIN_CLIENT_SECRET=${ssm:/x}"), nil},
+		{"people alone, beside none", append(people, "PORTCULLIS_AUTH=none"), nil},
+		{"people on a laptop", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=http://127.0.0.1:8080"), nil},
+		{"people without an issuer", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER="), []string{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_ISSUER is not"}},
+		{"people with a bad issuer", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_ISSUER=http://login.example.com"), []string{"PORTCULLIS_ISSUER", "not https"}},
+		{"people without an address", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL="), []string{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_BASE_URL is not"}},
+		{"people over plain http", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=http://gate.example.com"), []string{"http://gate.example.com, which is not https"}},
+		{"people of no role", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_OPERATORS="), []string{"no group may do anything: name one in PORTCULLIS_OPERATORS"}},
+		{"people where requests are signed", append(people, "PORTCULLIS_AUTH=iam"), []string{"browsers sign none"}},
+		{"people beside signatures", append(people, "PORTCULLIS_AUTH=iam,token", "PORTCULLIS_TOKEN_KEY="+testKey), nil},
+		{"roles of nobody", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=staff"), []string{"PORTCULLIS_VIEWERS is set, but PORTCULLIS_AUTH does not name jwt", "PORTCULLIS_ADMIN_CLIENT_ID"}},
+		{"a secret of no client", append(base, "PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_CLIENT_SECRET=pct_abc"), []string{"PORTCULLIS_ADMIN_CLIENT_SECRET is set, but PORTCULLIS_ADMIN_CLIENT_ID is not"}},
+		{"a group twice", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db=a,db=b"), []string{`PORTCULLIS_APPROVERS names the group "db" twice`}},
+		{"a group with two roles", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_VIEWERS=gate"), []string{`PORTCULLIS_OPERATORS names the group "gate", and PORTCULLIS_VIEWERS does too`}},
+		{"an approver of no server", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS=db= | "), []string{`names no server after the =`}},
+		{"an approver of no group", append(people, "PORTCULLIS_AUTH=none", "PORTCULLIS_APPROVERS==postgres"), []string{`PORTCULLIS_APPROVERS "=postgres": want a group`}},
 		{"token without a key", []string{"PORTCULLIS_AUTH=token"}, []string{"PORTCULLIS_TOKEN_KEY"}},
 		{"token with a short key", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=short"}, []string{"PORTCULLIS_TOKEN_KEY"}},
 		{"token with a key elsewhere", []string{"PORTCULLIS_AUTH=token", "PORTCULLIS_TOKEN_KEY=${ssm:/k}"}, nil},
@@ -84,6 +104,24 @@ func TestLoadAccessIAMTiers(t *testing.T) {
 		if d := cmp.Diff(want, s.Access.IAMTiers); d != "" || s.Access.IAMServers != nil {
 			t.Errorf("%s: servers %v, tiers (-want +got):\n%s", env, s.Access.IAMServers, d)
 		}
+	}
+}
+
+func TestLoadRoles(t *testing.T) {
+	s, err := Load(environ([]string{
+		"PORTCULLIS_AUTH=none", "PORTCULLIS_BASE_URL=https://gate.example.com", "PORTCULLIS_ISSUER=https://login.example.com", "PORTCULLIS_ADMIN_CLIENT_ID=gate",
+		"PORTCULLIS_VIEWERS=staff, sales", "PORTCULLIS_APPROVERS=gate-approvers, db-team = postgres | mysql", "PORTCULLIS_OPERATORS=ops", "PORTCULLIS_ADMIN_GROUP=gatekeepers",
+		"PORTCULLIS_ADMIN_CLAIM=roles",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := identity.Roles{
+		Viewers: []string{"staff", "sales"}, Approvers: []identity.ApproverGroup{{Group: "gate-approvers"}, {Group: "db-team", Servers: []string{"postgres", "mysql"}}},
+		Operators: []string{"ops", "gatekeepers"},
+	}
+	if d := cmp.Diff(want, s.Access.JWT.Claims.Roles); d != "" || s.Access.JWT.Claims.AdminClaim != "roles" {
+		t.Errorf("roles (-want +got):\n%s", d)
 	}
 }
 

@@ -78,7 +78,7 @@ func Load(getenv func(string) string) (Settings, error) {
 		r.fault("PORTCULLIS_STREAMING %q: want none or url", front)
 	}
 	s.SealKey = r.sealKey()
-	s.Access = r.access(s.BaseURL, s.Streaming)
+	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)
 	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {
 		r.fault("PORTCULLIS_ALLOW_NETS: %w", err)

@@ -359,7 +359,7 @@ func TestAccessTokens(t *testing.T) {
 	issuer, h := identitytest.Start(t), newStage(t)
 	const audience = "https://gate.example.com/mcp"
 	jwt, err := identity.NewJWT(identity.JWTOptions{
-		Issuer: issuer.URL, Audiences: []string{audience}, BaseURL: "https://gate.example.com",
+		ProviderOptions: identity.ProviderOptions{Issuer: issuer.URL}, Audiences: []string{audience}, BaseURL: "https://gate.example.com",
 		Claims: identity.ClaimMap{Roles: identity.Roles{
 			Viewers:   []string{"everybody"},
 			Approvers: []identity.ApproverGroup{{Group: "fs-team", Servers: []string{"fs"}}, {Group: "mail-team", Servers: []string{"mail"}}, {Group: "gate-approvers"}},

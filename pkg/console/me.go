@@ -63,7 +63,7 @@ func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	}
 	if who.session != nil {
 		p.How = wayTexts[who.session.Way]
-		own, err := c.o.SignIn.Sessions.Own(r.Context(), who.Name)
+		own, err := c.o.SignIn.Sessions.Own(r.Context(), *who.session)
 		if err != nil {
 			c.storeDown(w, r, err)
 			return
@@ -94,7 +94,7 @@ func (c *Console) revokeSession(w http.ResponseWriter, r *http.Request) {
 		c.signOut(w, r)
 		return
 	}
-	err := c.o.SignIn.Sessions.Revoke(r.Context(), who.Name, id)
+	err := c.o.SignIn.Sessions.Revoke(r.Context(), *who.session, id)
 	switch {
 	case errors.Is(err, login.ErrNotFound):
 		leadTo(w, http.StatusSeeOther, "../me") // it is over, as was wanted

@@ -4,7 +4,9 @@
 //
 // The cookie of a session holds 256 random bits. A store holds their keyed hash, so that a copy of
 // it signs nobody in. The store is read at each request, strongly consistent: a session that was
-// ended anywhere is over everywhere. So is one whose agent token was revoked.
+// ended anywhere is over everywhere. So is one whose agent token was revoked. A session of somebody
+// who signed in at an issuer has the groups that count here, as they were then: what they may do is
+// worked out at each request.
 package login
 
 import (
@@ -35,6 +37,7 @@ const (
 type Options struct {
 	Tokens    token.Store      // of agent tokens; nil: there are none
 	Bootstrap string           // SHA-256 of the bootstrap token, as hex; "": there is none
+	Client    string           // issuer at which people sign in, and the gateway's name there; "": they do not
 	Now       func() time.Time // nil: time.Now
 	Log       *slog.Logger     // nil: none
 }
@@ -67,6 +70,10 @@ type Person struct {
 	Actor string // whom the audit names
 	Way   string // one of the ways
 	Token string // the id of the agent token, if that is the way
+
+	// Of who signed in at an issuer.
+	Subject string   // the issuer's own name for the person
+	Groups  []string // that have a role here
 }
 
 // Open opens a session with a browser, which calls itself that, and returns what its cookie holds.
@@ -74,14 +81,20 @@ type Person struct {
 func (s *Sessions) Open(ctx context.Context, p Person, browser string) (cookie secret.Text, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := s.makeRoom(ctx, p.Actor); err != nil {
-		return cookie, err
-	}
 	now := s.o.Now().UTC()
 	cookie = secret.New(token.Random())
-	x := Session{ID: s.id(cookie), Actor: p.Actor, Way: p.Way, Token: p.Token, Browser: text.Clip(text.Line(browser), maxBrowser), Created: now, Used: now}
-	if p.Way == WayBootstrap {
+	x := Session{
+		ID: s.id(cookie), Actor: p.Actor, Way: p.Way, Token: p.Token, Subject: p.Subject, Groups: p.Groups,
+		Browser: text.Clip(text.Line(browser), maxBrowser), Created: now, Used: now,
+	}
+	switch p.Way {
+	case WayBootstrap:
 		x.Token = s.bootstrapID()
+	case WayOIDC:
+		x.Token = s.clientID()
+	}
+	if err := s.makeRoom(ctx, x); err != nil {
+		return cookie, err
 	}
 	x.Expires = x.end()
 	_, err = s.store.Put(ctx, x)
@@ -97,8 +110,8 @@ func (s Session) end() time.Time {
 	return idle
 }
 
-// makeRoom ends the sessions that are too many if there is to be one more.
-func (s *Sessions) makeRoom(ctx context.Context, actor string) error {
+// makeRoom ends the sessions that are too many if there is to be next.
+func (s *Sessions) makeRoom(ctx context.Context, next Session) error {
 	all, err := s.store.List(ctx)
 	if err != nil {
 		return err
@@ -106,10 +119,10 @@ func (s *Sessions) makeRoom(ctx context.Context, actor string) error {
 	slices.SortFunc(all, func(a, b Session) int { return b.Used.Compare(a.Used) })
 	own := 0
 	for i, x := range all {
-		if x.Actor == actor {
+		if x.Of(next) {
 			own++
 		}
-		if x.Actor == actor && own >= maxOwn || i+1 >= maxAll {
+		if x.Of(next) && own >= maxOwn || i+1 >= maxAll {
 			err = errors.Join(err, s.store.Delete(ctx, x.ID))
 		}
 	}
@@ -177,6 +190,8 @@ func (s *Sessions) holds(ctx context.Context, x Session) (bool, error) {
 		return true, nil // with another admin key the session is not found
 	case x.Way == WayBootstrap:
 		return s.o.Bootstrap != "" && x.Token == s.bootstrapID(), nil
+	case x.Way == WayOIDC:
+		return s.o.Client != "" && x.Subject != "" && x.Token == s.clientID(), nil
 	case x.Way != WayToken || s.o.Tokens == nil:
 		return false, nil
 	}
@@ -194,8 +209,8 @@ func (s *Sessions) End(ctx context.Context, cookie secret.Text) error {
 	return s.store.Delete(ctx, s.id(cookie))
 }
 
-// Own returns the sessions of an actor, the one used last first.
-func (s *Sessions) Own(ctx context.Context, actor string) (own []Session, err error) {
+// Own returns the sessions of the person of mine, the one used last first.
+func (s *Sessions) Own(ctx context.Context, mine Session) (own []Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	all, err := s.store.List(ctx)
@@ -203,7 +218,7 @@ func (s *Sessions) Own(ctx context.Context, actor string) (own []Session, err er
 		return nil, err
 	}
 	for _, x := range all {
-		if x.Actor != actor {
+		if !x.Of(mine) {
 			continue
 		}
 		holds, err := s.holds(ctx, x)
@@ -218,12 +233,12 @@ func (s *Sessions) Own(ctx context.Context, actor string) (own []Session, err er
 	return own, nil
 }
 
-// Revoke ends the session of an actor with this id, or returns [ErrNotFound].
-func (s *Sessions) Revoke(ctx context.Context, actor, id string) error {
+// Revoke ends the session with this id of the person of mine, or returns [ErrNotFound].
+func (s *Sessions) Revoke(ctx context.Context, mine Session, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	x, err := s.store.Get(ctx, id)
-	if err == nil && x.Actor != actor {
+	if err == nil && !x.Of(mine) {
 		err = ErrNotFound
 	}
 	if err != nil {
@@ -232,13 +247,13 @@ func (s *Sessions) Revoke(ctx context.Context, actor, id string) error {
 	return s.store.Delete(ctx, id)
 }
 
-// RevokeOthers ends the sessions of the actor of x but x, and returns how many they were.
+// RevokeOthers ends the sessions of the person of x but x, and returns how many they were.
 func (s *Sessions) RevokeOthers(ctx context.Context, x Session) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	all, err := s.store.List(ctx)
 	for _, other := range all {
-		if other.Actor != x.Actor || other.ID == x.ID {
+		if !other.Of(x) || other.ID == x.ID {
 			continue
 		}
 		if failed := s.store.Delete(ctx, other.ID); failed != nil {
@@ -262,3 +277,6 @@ func (s *Sessions) id(cookie secret.Text) string { return s.key.Sum("login", coo
 
 // bootstrapID stands for the bootstrap token that the setting names.
 func (s *Sessions) bootstrapID() string { return s.key.Sum("bootstrap", secret.New(s.o.Bootstrap)) }
+
+// clientID stands for the issuer and the client that the settings name.
+func (s *Sessions) clientID() string { return s.key.Sum("client", secret.New(s.o.Client)) }

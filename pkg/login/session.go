@@ -19,10 +19,13 @@ const (
 	WayKey       = "key"       // the admin key in its folder
 	WayToken     = "token"     // an agent token of an admin
 	WayBootstrap = "bootstrap" // the token that a setting names
+	WayOIDC      = "oidc"      // at an OpenID Connect issuer
 )
 
 // Format is the number of the form that this program writes sessions in. It grows if a program
-// that knows an earlier form would let somebody do what he may not.
+// that knows an earlier form would let somebody do what he may not. A way that a program does not
+// know lets nobody in, so a session of a new one, whose rights an earlier program would not look
+// at, is refused by that without another number.
 const Format = 1
 
 // A Session is who is signed in with one browser, as a store keeps it.
@@ -32,6 +35,8 @@ type Session struct {
 	Actor   string    `json:"actor"`             // whom the audit names
 	Way     string    `json:"way"`               // how the person signed in: one of the ways
 	Token   string    `json:"token,omitempty"`   // what the session was made of and ends with; see [Person]
+	Subject string    `json:"subject,omitempty"` // whose it is, if an issuer says so; see [Person]
+	Groups  []string  `json:"groups,omitempty"`  // of the person at the issuer, that have a role here
 	Browser string    `json:"browser,omitempty"` // what it calls itself
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used"` // to five minutes
@@ -70,6 +75,12 @@ func (s Session) Encode() (next Session, data []byte, err error) {
 func Decode(data []byte) (s Session, err error) {
 	err = json.Unmarshal(data, &s)
 	return s, err
+}
+
+// Of reports whether s is a session of the same person as other. An issuer's subject is nobody
+// else's, while two people may go by one name.
+func (s Session) Of(other Session) bool {
+	return s.Subject == other.Subject && (s.Subject != "" || s.Actor == other.Actor)
 }
 
 // Live reports whether s has not expired.

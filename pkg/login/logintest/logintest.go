@@ -146,7 +146,7 @@ func Run(t *testing.T, open func(t *testing.T) login.Store) {
 func sample(n int, life time.Duration) login.Session {
 	now := time.Now().UTC().Round(0)
 	return login.Session{
-		ID: fmt.Sprintf("%064x", n), Actor: "token:kim", Way: login.WayToken, Token: fmt.Sprintf("%020x", n), Browser: "Mozilla/5.0 (é \"quoted\" <b>)",
+		ID: fmt.Sprintf("%064x", n), Actor: "token:kim", Way: login.WayToken, Token: fmt.Sprintf("%020x", n), Browser: "Mozilla/5.0 (é \"quoted\" <b>)", Subject: "https://login.example.com kim", Groups: []string{"db-team", "staff"},
 		Created: now, Used: now.Add(time.Nanosecond), Expires: now.Add(life),
 	}
 }
