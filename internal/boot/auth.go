@@ -50,9 +50,31 @@ func (p *Program) newAuthenticator(ctx context.Context, base string) (identity.A
 		o.Tokens = p.Tokens
 	}
 	if a.Takes(identity.WayIAM) {
-		o.IAM = &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}
+		o.IAM = a.iam()
 	}
 	return identity.New(o)
+}
+
+// Names returns which agents there can be. Agent tokens are among them once somebody has asked for
+// the [Program.Authenticator].
+func (p *Program) Names() (n identity.Names) {
+	a := p.Settings.Access
+	n.Open = a.Open()
+	if p.Tokens != nil {
+		n.Tokens = p.Tokens.Store
+	}
+	if a.Takes(identity.WayJWT) {
+		n.Claims = &a.JWT.Claims
+	}
+	if a.Takes(identity.WayIAM) {
+		n.IAM = a.iam()
+	}
+	return n
+}
+
+// iam returns what a signer may do.
+func (a Access) iam() *identity.IAM {
+	return &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}
 }
 
 // readTokens sets p.Tokens, with the key of their hashes.

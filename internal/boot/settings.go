@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // Version of the program, set by the linker.
@@ -110,13 +111,7 @@ func (r *reader) address(setting string) string {
 
 // list returns names with commas between them.
 func (r *reader) list(setting string) []string {
-	var out []string
-	for name := range strings.SplitSeq(r.getenv(setting), ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			out = append(out, name)
-		}
-	}
-	return out
+	return text.Names(r.getenv(setting))
 }
 
 // number returns a number from least to most, 0 if it is not set. want says what is, with verbs

@@ -26,7 +26,9 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	admins := identity.Admins(auth)
 	s := &p.Settings
-	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{Deeds: p.Stores.Deeds, Syncer: sync, BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log})
+	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
+		Deeds: p.Stores.Deeds, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
+	})
 	var tokens *token.Registry
 	if p.Tokens != nil {
 		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log}

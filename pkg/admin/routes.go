@@ -62,6 +62,7 @@ func (a *api) register(mux *http.ServeMux) {
 	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), bare(a.desk.Accept))
 	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
 	serve(a, h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
+	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
 	a.registerTokens(h)
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {

@@ -66,6 +66,7 @@ func rows() map[string]row {
 
 		"GET /admin/servers":          {need: viewer},
 		"GET /admin/servers/{server}": {need: viewer},
+		"GET /admin/try":              {need: viewer},
 		"GET /admin/config":           {need: viewer},
 		"GET /admin/health":           {need: viewer},
 		"GET /admin/audit":            {need: viewer},
@@ -263,6 +264,9 @@ func (a access) prepare() func() agenttest.Answer {
 	body = strings.NewReplacer("$hash", string(t.Hash), "$rev", strconv.FormatInt(t.Record.Rev, 10), "$id", t.ID).Replace(body)
 	if strings.HasSuffix(path, "/text") {
 		path += "?of=description"
+	}
+	if strings.HasSuffix(path, "/try") {
+		path += "?query=send&servers=*"
 	}
 	return func() agenttest.Answer { return a.Do(method, path, body, h) }
 }

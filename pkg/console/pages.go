@@ -31,6 +31,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("GET /admin/config", c.pageOr(next, c.config))
 	mux.Handle("POST /admin/approvals/restore", formOr(next, c.settle(c.o.Desk.Restore)))
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.settle(c.o.Desk.Accept)))
+	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
 	c.ownPages(mux, next)
 	mux.Handle("/", c.problemPages(next))
 	return mux

@@ -31,6 +31,10 @@ type Options struct {
 	// Syncer is what [Desk.Sync] runs; nil: syncs are not run here.
 	Syncer Syncer
 
+	// Trier answers what [Desk.Try] asks in the place of one of the Agents; nil: nothing is tried here.
+	Trier  Trier
+	Agents identity.Names
+
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Version string           // of the program, for its health
 	Now     func() time.Time // nil: time.Now

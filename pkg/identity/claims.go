@@ -175,6 +175,11 @@ func ClaimsOf(t *oidc.IDToken) (map[string]any, error) {
 	if err := t.Claims(&payload); err != nil {
 		return nil, fmt.Errorf("claims: %w", err)
 	}
+	return readClaims(payload)
+}
+
+// readClaims keeps numbers as they are written.
+func readClaims(payload []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber()
 	var claims map[string]any

@@ -42,7 +42,7 @@ type rule struct {
 
 // where returns the file, line and @id of a rule, for people.
 func (r rule) where() string {
-	return strings.TrimSpace("policy.cedar:" + strconv.Itoa(r.line) + " " + r.denial.ID)
+	return strings.TrimSpace(cedarRule + strconv.Itoa(r.line) + " " + r.denial.ID)
 }
 
 // rules are the forbids of a file, in its order.

@@ -17,6 +17,14 @@ import (
 // tell it nothing that it can act on.
 const maxDenials = 3
 
+// cedarRule begins where a rule of the policy stands; a list's entry is named by its JSON path.
+const cedarRule = "policy.cedar:"
+
+// ByList reports whether a list of mcp_config.json denies; the policy was not asked then.
+func (v Verdict) ByList() bool {
+	return len(v.Rules) > 0 && !strings.HasPrefix(v.Rules[0], cedarRule)
+}
+
 // Verdicts returns the verdict on each tool for one agent; verdicts[i] is that of tools[i]. The
 // lists come first, then Cedar: only a tool that no list denies costs an evaluation. Prompts and
 // resources are tools here, with an action of their own. With a nil

@@ -83,3 +83,14 @@ func List(names []string, most int) string {
 	}
 	return line
 }
+
+// Names returns the names in a list with commas between them, without the space around them; nil if
+// there is none.
+func Names(list string) (names []string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

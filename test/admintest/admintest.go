@@ -105,7 +105,7 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 
 // OpenWith is Open with something else to sync by.
 func (d *Desk) OpenWith(syncer decide.Syncer) {
-	d.Decide.Syncer = syncer
+	d.Decide.Syncer, d.Decide.Trier = syncer, d.MCP
 	desk := decide.New(d.States, d.Approvals, d.Decide)
 	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens)
 	d.Transport = agenttest.InProcess(console.New(d.Console))

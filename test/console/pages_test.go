@@ -32,6 +32,8 @@ func pagesOf(u fleettest.Update) []place {
 		{"review-raw", page(u.Hidden) + "?view=raw"},
 		{"history", page(u.Word) + "/history"},
 		{"servers", "/admin/servers"},
+		{"try", "/admin/try"},
+		{"try-found", "/admin/try?query=read+a+file&servers=*&tiers=read&include_disabled=1"},
 		{"server", "/admin/servers/" + server},
 		{"server-denied", "/admin/servers/" + u.Denied},
 		{"config", "/admin/config"},

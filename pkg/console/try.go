@@ -1,0 +1,175 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+)
+
+// A tryPage shows what an agent gets for a search, and why.
+type tryPage struct {
+	Page
+	Wish    decide.Wish
+	Agents  []identity.Agent
+	Claims  bool // an agent can be made of those of a JWT
+	Trial   *decide.Trial
+	Groups  []tryGroup
+	Listed  int // tools that the agent's menu has
+	Answer  string
+	Cut     bool // the answer is longer
+	Bytes   int  // of the answer
+	NoNames string
+}
+
+// A tryGroup is the tools of one group.
+type tryGroup struct {
+	decide.TrialGroup
+	Heading, Hint string
+	Rows          []tryRow
+}
+
+// A tryRow is one tool.
+type tryRow struct {
+	decide.TrialTool
+	Link, Words, Meaning string
+	Checks               []tryCheck
+}
+
+// A tryCheck is one question as the page shows it.
+type tryCheck struct{ Mark, Class, Text, Detail string }
+
+// maxTry is how many tools of a group the page shows: three groups of the longest names there can
+// be stay below 60 KB.
+const maxTry = 10
+
+// maxAnswer is how many bytes of HTML the page makes of an answer.
+const maxAnswer = 14 << 10
+
+// try shows a search in an agent's place.
+func (c *Console) try(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	p := &tryPage{Page: Page{Title: "Try a search", Here: "try"}, Wish: wishOfTry(q), Claims: c.o.Desk.TakesClaims()}
+	agents, err := c.o.Desk.Agents(r.Context())
+	if err != nil {
+		p.NoNames = sentence(c.o.Desk.Explain(r.Context(), "agents", err).Detail)
+	}
+	p.Agents = agents
+	status := http.StatusOK
+	if q.Has("query") {
+		t, err := c.o.Desk.Try(r.Context(), p.Wish)
+		if err != nil {
+			e := c.o.Desk.Explain(r.Context(), "try", err)
+			status, p.Problem = e.Status, sentence(e.Detail)
+		} else {
+			p.show(&t)
+		}
+	} else if len(agents) > 0 {
+		p.Wish.Agent = agents[0].ID
+	} else {
+		p.Wish.Servers, p.Wish.Tiers = "*", "read"
+	}
+	c.render(w, r, status, "try", p)
+}
+
+func wishOfTry(q url.Values) decide.Wish {
+	limit, _ := strconv.Atoi(q.Get("limit")) // 0 is what is usual
+	return decide.Wish{
+		Agent: q.Get("agent"), Claims: q.Get("claims"), Servers: q.Get("servers"), Tiers: q.Get("tiers"), Toolsets: q.Get("toolsets"),
+		Path: q.Get("path"), Select: q.Get("x_mcp_toolsets"), Tools: q.Get("x_mcp_tools"), Exclude: q.Get("x_mcp_exclude_tools"),
+		Query: q.Get("query"), IncludeDisabled: q.Get("include_disabled") != "", Limit: max(0, min(limit, maxTry)),
+	}
+}
+
+// Tokens reckons how many tokens the answer costs a model.
+func (p *tryPage) Tokens() int { return (p.Bytes + 3) / 4 }
+
+// show fills in what came of a search.
+func (p *tryPage) show(t *decide.Trial) {
+	p.Trial = t
+	var menu struct{ Tools []json.RawMessage }
+	if err := json.Unmarshal(orNull(t.Menu), &menu); err == nil {
+		p.Listed = len(menu.Tools)
+	}
+	answer := t.Answer
+	if t.Direct {
+		answer = t.Menu
+	}
+	p.Bytes = len(answer)
+	all := resultText(answer)
+	p.Answer = fit(all, maxAnswer)
+	p.Cut = len(p.Answer) < len(all)
+	for _, g := range t.Groups {
+		p.Groups = append(p.Groups, tryGroupOf(g))
+	}
+}
+
+func orNull(raw json.RawMessage) []byte {
+	if raw == nil {
+		return []byte("null")
+	}
+	return raw
+}
+
+// resultText returns what stands in a result's one text, indented; of another result, all of it.
+func resultText(raw json.RawMessage) string {
+	var result struct{ Content []struct{ Text string } }
+	if json.Unmarshal(orNull(raw), &result) == nil && len(result.Content) == 1 {
+		raw = json.RawMessage(result.Content[0].Text)
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func tryGroupOf(g decide.TrialGroup) tryGroup {
+	out := tryGroup{TrialGroup: g, Heading: "Callable", Hint: "ranked among what the agent may call"}
+	switch g.Name {
+	case "locked":
+		out.Heading, out.Hint = "Locked", "found with include_disabled: true, ranked among themselves"
+	case "hidden":
+		out.Heading, out.Hint = "Hidden", "they do not exist for this request: no answer, count or order has a trace of them"
+	}
+	for _, x := range g.Tools {
+		row := tryRow{TrialTool: x, Link: strings.TrimPrefix(x.Address, "/"), Words: share(x.Lexical), Meaning: share(x.Semantic)}
+		for _, check := range x.Checks {
+			row.Checks = append(row.Checks, tryCheckOf(check))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// share writes a number from 0 to 1 with two digits.
+func share(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
+
+// checkTexts say what a check finds: passed, and not.
+var checkTexts = map[string][2]string{
+	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
+	"offered":  {"offered", "the operator does not offer it"},
+	"selected": {"selected", "the request does not select it"},
+	"server":   {"server on", "its server is off"},
+	"lists":    {"no list denies it", "denied by a list"},
+	"policy":   {"no policy denies it", "denied by the policy"},
+	"person":   {"nobody disabled it", "disabled by a person"},
+	"approval": {"approved", "waits for approval"},
+	"tier":     {"the agent may call this tier", "the agent may not call this tier"},
+}
+
+func tryCheckOf(check decide.TrialCheck) tryCheck {
+	texts := checkTexts[check.Name]
+	switch check.Passed {
+	case "yes":
+		return tryCheck{"✓", "plus", texts[0], check.Detail}
+	case "no":
+		return tryCheck{"✕", "minus", texts[1], check.Detail}
+	}
+	return tryCheck{"?", "minus", "not known: " + texts[0], check.Detail}
+}

@@ -1,0 +1,58 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+func TestTry(t *testing.T) {
+	h := newFixture(t)
+	says(t, h.Page(http.StatusOK, "/admin/try"), `name="servers" value="*"`, `name="tiers" value="read"`)
+	page := html.UnescapeString(h.Page(http.StatusOK, "/admin/try?servers=fs&tiers=read&query=reads+a+file+or+drafts"))
+	says(t, page, `What made-up gets`, `"name": "fs:read_file"`, `<a href="../admin/tools/fs/read_file">fs:read_file</a>`, "rank 1: words ",
+		"✓</span> approved", "Hidden", "denied by the policy (policy.cedar:1 no-drafts)", `>mail:read_drafts</a>`, "its server is not in the agent's scope")
+	_, answer, _ := strings.Cut(page, `<pre class="server"`)
+	answer, _, _ = strings.Cut(answer, "</pre>")
+	lacks(t, answer, "drafts")
+
+	locked := html.UnescapeString(h.Page(http.StatusOK, "/admin/try?servers=*&tiers=read&query=send&include_disabled=1"))
+	says(t, locked, `"disabled": [`, `pending_approval`, "✕</span> waits for approval", "the agent may not call this tier (destructive)")
+	trial := admintest.Into[decide.Trial](h.Desk, "/admin/try?servers=*&tiers=read&query=send", "")
+	if len(trial.Groups) != 3 || trial.Groups[1].Tools[0].ID != "mail:send" || trial.Groups[1].Tools[0].Status != "pending_approval" {
+		t.Errorf("%+v", trial)
+	}
+}
+
+func TestTryInTheNameOf(t *testing.T) {
+	h := withTokens(t)
+	_, _, err := h.Console.Tokens.Make(t.Context(), "ann", token.Wish{Name: "ci", Servers: []string{"fs"}, Tiers: []string{"read"}, Days: 1})
+	require.OK(t, err)
+	h.Decide.Agents = identity.Names{Tokens: h.Console.Tokens.Store, Claims: &identity.ClaimMap{}}
+	h.Open()
+	says(t, h.Page(http.StatusOK, "/admin/try"), `<option value="token:ci" selected>token:ci</option>`, `name="claims"`)
+	says(t, h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=reads+a+file"), "What token:ci gets", "fs:read_file")
+	claims := url.QueryEscape(`{"sub":"kim","scope":"portcullis:read","portcullis_servers":["mail"]}`)
+	says(t, h.Page(http.StatusOK, "/admin/try?query=drafts&claims="+claims), "What kim gets", "mail:read_drafts", "disabled by config")
+	for query, want := range map[string]string{
+		"agent=token:gone&query=x":                            `No agent is called "token:gone"`,
+		"query=x&claims=%7B":                                  "The claims make no agent",
+		"query=x&claims=" + url.QueryEscape(`{"sub":"sync"}`): "The claims make no agent",
+		"query=&servers=*":                                    "There is nothing to look for",
+		"query=x&tiers=admin":                                 `"admin" is no tier`,
+	} {
+		says(t, html.UnescapeString(h.Page(http.StatusUnprocessableEntity, "/admin/try?"+query)), want)
+	}
+	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=x&path=/x/nowhere")), "The request is refused:", "nowhere")
+	require.OK(t, h.Console.Tokens.Store.(*bolt.Store).Close())
+	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?query=drafts&servers=*&tiers=read")), "The agents that have tokens are not listed.", "mail:read_drafts")
+}

@@ -1,0 +1,175 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A Trier answers a search in an agent's place; *gateway.Gateway is one.
+type Trier interface {
+	Try(ctx context.Context, c gateway.Caller, query string, withLocked bool, limit int) (*gateway.Trial, error)
+}
+
+// A Wish is a search that a person tries in an agent's place.
+type Wish struct {
+	Agent    string `query:"agent" doc:"id of an agent that is known, the ARN of a signer, or nothing: then claims, or one that may do what servers, tiers and toolsets say"`
+	Claims   string `query:"claims" maxLength:"4096" doc:"of a JWT, as JSON: the agent that they make"`
+	Servers  string `query:"servers" doc:"of an agent that is made up: servers that it may see, with commas between; * is all"`
+	Tiers    string `query:"tiers" doc:"tiers that it may call, with commas between"`
+	Toolsets string `query:"toolsets" doc:"toolsets that bound it, with commas between; empty: no bound"`
+
+	Path    string `query:"path" doc:"what follows /mcp in the address: nothing, /readonly or /x/{toolset}"`
+	Select  string `query:"x_mcp_toolsets" doc:"header X-MCP-Toolsets; empty: it is not sent"`
+	Tools   string `query:"x_mcp_tools" doc:"header X-MCP-Tools"`
+	Exclude string `query:"x_mcp_exclude_tools" doc:"header X-MCP-Exclude-Tools"`
+
+	Query           string `query:"query" maxLength:"2000" doc:"what the agent looks for"`
+	IncludeDisabled bool   `query:"include_disabled" doc:"as the agent may ask"`
+	Limit           int    `query:"limit" minimum:"1" maximum:"50" default:"10"`
+}
+
+// MadeUp is the id of an agent that is there for a trial alone.
+const MadeUp = "made-up"
+
+// A Trial is what the agent gets, and why.
+type Trial struct {
+	Agent   TrialAgent      `json:"agent"`
+	Refused string          `json:"refused,omitempty" doc:"why the request as such is refused, as the agent is told"`
+	Direct  bool            `json:"direct,omitempty" doc:"there is no search: the tools are listed themselves"`
+	Exists  int             `json:"exists" doc:"tools that exist for the request"`
+	Menu    json.RawMessage `json:"menu,omitempty" doc:"the first page of tools/list"`
+	Answer  json.RawMessage `json:"answer,omitempty" doc:"the result of retrieve_tools"`
+	Groups  []TrialGroup    `json:"groups" nullable:"false" doc:"callable, locked, hidden; each is ranked by itself"`
+}
+
+// A TrialAgent is in whose place the search was made.
+type TrialAgent struct {
+	ID       string      `json:"id"`
+	Servers  []string    `json:"servers" nullable:"false"`
+	Tiers    []tool.Tier `json:"tiers" nullable:"false"`
+	Toolsets []string    `json:"toolsets,omitempty"`
+}
+
+// A TrialGroup is the tools of one group that match.
+type TrialGroup struct {
+	Name  string      `json:"name" enum:"callable,locked,hidden" doc:"hidden: it does not exist for the request"`
+	Total int         `json:"total" doc:"that match"`
+	Tools []TrialTool `json:"tools" nullable:"false"`
+}
+
+// A TrialTool is a tool that matches, and everything that decides about it.
+type TrialTool struct {
+	Named
+	Tier     tool.Tier    `json:"tier" enum:"read,write,destructive"`
+	Status   string       `json:"status" doc:"of a hidden tool: as if it existed"`
+	Note     string       `json:"note,omitempty" doc:"what the agent is told besides"`
+	Rank     int          `json:"rank"`
+	Lexical  float64      `json:"lexical" doc:"how well the words agree, 0 to 1"`
+	Semantic float64      `json:"semantic" doc:"how well the meaning does, 0 to 1"`
+	Checks   []TrialCheck `json:"checks" nullable:"false" doc:"in the order in which they are made"`
+}
+
+// A TrialCheck is one question.
+type TrialCheck struct {
+	Name   string `json:"name" enum:"scope,offered,selected,server,lists,policy,person,approval,tier"`
+	Passed string `json:"passed" enum:"yes,no,unknown"`
+	Detail string `json:"detail,omitempty" doc:"what decided"`
+}
+
+// Agents returns the agents that are known by name.
+func (d *Desk) Agents(ctx context.Context) ([]identity.Agent, error) {
+	return d.o.Agents.List(ctx, d.o.Now())
+}
+
+// TakesClaims reports whether an agent can be made of a JWT.
+func (d *Desk) TakesClaims() bool { return d.o.Agents.Claims != nil }
+
+// agentOf returns in whose place a wish is tried.
+func (d *Desk) agentOf(ctx context.Context, w Wish) (identity.Agent, error) {
+	switch {
+	case w.Agent == "" && strings.TrimSpace(w.Claims) != "":
+		a, err := d.o.Agents.Of([]byte(w.Claims))
+		if err != nil {
+			return a, unfit("the claims make no agent: %s", text.Line(err.Error()))
+		}
+		return a, nil
+	case w.Agent == "":
+		a := identity.Agent{ID: MadeUp, Servers: text.Names(w.Servers), Toolsets: text.Names(w.Toolsets)}
+		for _, name := range text.Names(w.Tiers) {
+			tier, err := tool.ParseTier(name)
+			if err != nil {
+				return a, unfit("%q is no tier: there are read, write and destructive", text.Clip(name, 40))
+			}
+			a.Tiers = append(a.Tiers, tier)
+		}
+		return a, nil
+	}
+	known, err := d.Agents(ctx)
+	if err != nil {
+		return identity.Agent{}, err
+	}
+	if i := slices.IndexFunc(known, func(a identity.Agent) bool { return a.ID == w.Agent }); i >= 0 {
+		return known[i], nil
+	}
+	if a, err := d.o.Agents.Signer(w.Agent); err == nil {
+		return a, nil
+	}
+	return identity.Agent{}, unfit("no agent is called %s: choose one of the list, or say what it may see and call", text.Quote(w.Agent, 80))
+}
+
+// Try searches in an agent's place, and says why it gets what it gets. Nothing is called, and
+// nothing counts as the agent's.
+func (d *Desk) Try(ctx context.Context, w Wish) (Trial, error) {
+	if d.o.Trier == nil {
+		return Trial{}, Refuse(http.StatusNotImplemented, "searches cannot be tried here")
+	}
+	agent, err := d.agentOf(ctx, w)
+	if err != nil {
+		return Trial{}, err
+	}
+	out := Trial{Agent: TrialAgent{agent.ID, append([]string{}, agent.Servers...), append([]tool.Tier{}, agent.Tiers...), agent.Toolsets}, Groups: []TrialGroup{}}
+	if text.Blank(w.Query) {
+		return out, unfit("there is nothing to look for: say what the agent wants done")
+	}
+	header := http.Header{}
+	for name, value := range map[string]string{"X-MCP-Toolsets": w.Select, "X-MCP-Tools": w.Tools, "X-MCP-Exclude-Tools": w.Exclude} {
+		if value != "" {
+			header.Set(name, value)
+		}
+	}
+	c := gateway.Caller{Agent: agent, Path: strings.TrimPrefix(strings.TrimSpace(w.Path), "/mcp"), Header: header}
+	t, err := d.o.Trier.Try(ctx, c, w.Query, w.IncludeDisabled, cmp.Or(w.Limit, 10))
+	if err != nil {
+		return out, err
+	}
+	out.Refused, out.Direct, out.Exists, out.Menu, out.Answer = t.Refused, t.Direct, t.Exists, t.Menu, t.Answer
+	for _, g := range t.Groups {
+		group := TrialGroup{g.Name, g.Total, []TrialTool{}}
+		for _, x := range g.Tools {
+			group.Tools = append(group.Tools, trialTool(x))
+		}
+		out.Groups = append(out.Groups, group)
+	}
+	return out, nil
+}
+
+func trialTool(x gateway.TrialTool) TrialTool {
+	out := TrialTool{
+		Named: namedOf(x.ID, tool.Definition{}), Tier: x.Tier, Status: StatusText(x.Status), Note: x.Note, Rank: x.Rank, Lexical: x.Lexical, Semantic: x.Semantic,
+	}
+	for _, c := range x.Checks {
+		passed := map[lock.Fact]string{lock.Yes: "yes", lock.No: "no"}[c.Passed]
+		out.Checks = append(out.Checks, TrialCheck{c.Name, cmp.Or(passed, "unknown"), c.Detail})
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/toolset"
+)
+
+// A Trial is a search as one agent would make it, and what became of each tool that matches. It is
+// for people: it has tools that do not exist for the agent.
+type Trial struct {
+	Refused string          // why the agent's request as such is refused, as it is told; "": it is not
+	Direct  bool            // there is no search: tools are listed themselves
+	Menu    json.RawMessage // the result of tools/list
+	Answer  json.RawMessage // the result of retrieve_tools; nil if Direct
+	Exists  int             // tools that exist for the request
+	Groups  []TrialGroup    // callable, locked, hidden
+}
+
+// The groups of a [Trial]. Each is ranked by itself.
+const (
+	TrialCallable = "callable"
+	TrialLocked   = "locked"
+	TrialHidden   = "hidden" // it does not exist for the request
+)
+
+// A TrialGroup is the tools of one group that match.
+type TrialGroup struct {
+	Name  string
+	Total int // that match, whatever the limit
+	Tools []TrialTool
+}
+
+// A TrialTool is a tool that matches, and everything that decides whether the agent may call it.
+type TrialTool struct {
+	ID                tool.ID
+	Tier              tool.Tier
+	Status            lock.Status // of a hidden tool: as if it existed
+	Note              string      // what agents are told besides
+	Rank              int         // in its group, from 1
+	Lexical, Semantic float64     // of which the rank was made, 0 to 1
+	Checks            []Check     // in the order in which they are made; those after the one that hides it say how the tool stands otherwise
+}
+
+// A Check is one question of those that decide whether an agent may call a tool.
+type Check struct {
+	Name   string    // one of the checks
+	Passed lock.Fact // unknown: that could not be found out, which locks
+	Detail string    // what decided: a rule; "": nothing to name
+}
+
+// The checks, in their order. The first three decide whether the tool exists for the request.
+const (
+	CheckScope    = "scope"    // the agent may see the server
+	CheckOffered  = "offered"  // the operator offers the tool at all
+	CheckSelected = "selected" // the request asks for it, by path and headers
+	CheckServer   = "server"   // its server is enabled
+	CheckLists    = "lists"    // no list of mcp_config.json denies it
+	CheckPolicy   = "policy"   // no rule of policy.cedar does
+	CheckPerson   = "person"   // no person has disabled or blocked it
+	CheckApproval = "approval" // its definition is approved, or need not be
+	CheckTier     = "tier"     // the agent may call tools of its tier
+)
+
+// Try answers a search in an agent's place and says why: of each group at most limit tools. Nothing
+// is counted or logged as the agent's.
+func (g *Gateway) Try(ctx context.Context, c Caller, query string, withLocked bool, limit int) (*Trial, error) {
+	s, err := g.Open(ctx, c)
+	if told, ok := errors.AsType[*mcp.Error](err); ok {
+		return &Trial{Refused: told.Message}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.down {
+		return &Trial{Refused: downText(s.st.Health)}, nil
+	}
+	t := &Trial{Direct: s.direct, Exists: s.sel.Tools.Len()}
+	if t.Menu, err = s.ListTools(ctx, ""); err != nil {
+		return nil, err
+	}
+	if !s.direct {
+		if t.Answer, err = s.tryRetrieve(ctx, query, withLocked, limit); err != nil {
+			return nil, err
+		}
+	}
+	return t, s.explain(t, query, limit)
+}
+
+// tryRetrieve calls retrieve_tools as a client does.
+func (s *Session) tryRetrieve(ctx context.Context, query string, withLocked bool, limit int) (json.RawMessage, error) {
+	arguments := map[string]any{"query": query, "limit": limit}
+	if withLocked {
+		arguments["include_disabled"] = true
+	}
+	body, err := rawjson.Encode(map[string]any{
+		"jsonrpc": "2.0", "id": 1, "method": mcp.MethodCallTool, "params": map[string]any{"name": retrieveTools, "arguments": arguments},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, fault := mcp.Parse(body)
+	if fault != nil {
+		return nil, fault
+	}
+	return s.CallTool(ctx, r, mcp.Client{})
+}
+
+// explain adds the groups.
+func (s *Session) explain(t *Trial, query string, limit int) error {
+	offered, err := s.view.Select(toolset.Request{})
+	if err != nil {
+		return err
+	}
+	all := s.st.View(identity.Agent{ID: s.caller.Agent.ID, Way: s.caller.Agent.Way, Servers: []string{"*"}, Claims: s.caller.Agent.Claims})
+	callable, locked := s.split()
+	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
+	q := index.Query(query)
+	for _, group := range []struct {
+		name  string
+		tools tool.Set
+	}{{TrialCallable, callable}, {TrialLocked, locked}, {TrialHidden, all.Tools().Without(s.sel.Tools)}} {
+		best := index.Rank(q, group.tools, limit, opts)
+		out := TrialGroup{Name: group.name, Total: best.Total}
+		for n, hit := range best.Hits {
+			one := s.trialTool(all, offered.Tools, hit)
+			one.Rank = n + 1
+			out.Tools = append(out.Tools, one)
+		}
+		t.Groups = append(t.Groups, out)
+	}
+	return nil
+}
+
+// trialTool says everything of one tool. all is the view of an agent like this one that sees every
+// server.
+func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) TrialTool {
+	i := hit.Doc
+	facts, verdict, status := all.Facts(i), all.Verdict(i), all.Status(i)
+	out := TrialTool{ID: all.ID(i), Tier: all.Tier(i), Status: status, Lexical: hit.Lexical, Semantic: hit.Semantic}
+	if out.Note = all.Said(i, status); status == lock.DisabledByConfig {
+		out.Note = verdict.Denial.Note()
+	}
+	for _, step := range []struct {
+		name string
+		set  tool.Set
+	}{{CheckScope, s.view.Tools()}, {CheckOffered, offered}, {CheckSelected, s.sel.Tools}} {
+		out.Checks = append(out.Checks, Check{Name: step.name, Passed: lock.FactOf(step.set.Has(i))})
+		if !step.set.Has(i) {
+			break // of a tool that does not exist so far, nothing more is asked of the request
+		}
+	}
+	lists, policies := listsAndPolicy(verdict)
+	out.Checks = append(
+		out.Checks, Check{Name: CheckServer, Passed: facts.ServerEnabled}, lists, policies,
+		Check{Name: CheckPerson, Passed: not(facts.UserDisabled)}, Check{Name: CheckApproval, Passed: facts.Approved},
+		Check{Name: CheckTier, Passed: lock.FactOf(slices.Contains(s.caller.Agent.Tiers, out.Tier)), Detail: out.Tier.String()},
+	)
+	return out
+}
+
+// listsAndPolicy says which of the operator's rules stand in the way. Where a list denies the policy
+// is not asked.
+func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
+	lists, cedar = Check{Name: CheckLists, Passed: lock.Yes}, Check{Name: CheckPolicy, Passed: not(v.Denied)}
+	rules := strings.Join(v.Rules, ", ")
+	if v.ByList() {
+		lists.Passed, lists.Detail, cedar.Passed = lock.No, rules, lock.Yes
+		return lists, cedar
+	}
+	cedar.Detail = rules
+	return lists, cedar
+}
+
+func not(f lock.Fact) lock.Fact {
+	switch f {
+	case lock.Yes:
+		return lock.No
+	case lock.No:
+		return lock.Yes
+	case lock.Unknown:
+	}
+	return lock.Unknown
+}
