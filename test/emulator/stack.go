@@ -21,14 +21,7 @@ func Deploy(t testing.TB, endpoint, stack, template string, parameters map[strin
 	t.Helper()
 	body, err := os.ReadFile(template)
 	require.OK(t, err)
-	form := url.Values{"Action": {"CreateStack"}, "StackName": {stack}, "TemplateBody": {string(body)}}
-	n := 0
-	for key, value := range parameters {
-		n++
-		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterKey", n), key)
-		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterValue", n), value)
-	}
-	if _, err := cloudFormation(t, endpoint, form); err != nil {
+	if err := Create(t, endpoint, stack, string(body), parameters); err != nil {
 		t.Fatalf("deploy %s: %v", template, err)
 	}
 	outputs := map[string]string{}
@@ -43,6 +36,20 @@ func Deploy(t testing.TB, endpoint, stack, template string, parameters map[strin
 		return s.Status == "CREATE_COMPLETE"
 	})
 	return outputs
+}
+
+// Create begins to make a CloudFormation stack of a template. It returns what CloudFormation says of
+// a template or of parameters that it refuses.
+func Create(t testing.TB, endpoint, stack, template string, parameters map[string]string) error {
+	form := url.Values{"Action": {"CreateStack"}, "StackName": {stack}, "TemplateBody": {template}}
+	n := 0
+	for key, value := range parameters {
+		n++
+		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterKey", n), key)
+		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterValue", n), value)
+	}
+	_, err := cloudFormation(t, endpoint, form)
+	return err
 }
 
 // A stackState is the part of CloudFormation's answer that Deploy reads.

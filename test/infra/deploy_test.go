@@ -27,10 +27,14 @@ func TestDeployedStack(t *testing.T) {
 	s := newStack(t)
 	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
-	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' "
+	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true "
 	s.deploy(parameters)
 	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
 		t.Errorf("a value with a blank in it did not arrive whole: %s", said)
+	}
+
+	if store := s.outputs["AuditStore"]; !strings.HasPrefix(store, "s3://") || !strings.HasSuffix(store, "/audit/, Athena table portcullis_audit") {
+		t.Errorf("the audit lines are at %q", store)
 	}
 
 	said := s.make("push-config", "DIR="+s.folder(server.URL), "BUCKET="+s.outputs["BucketName"])

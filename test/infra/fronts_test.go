@@ -3,13 +3,11 @@ package infra
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // What is made, and which addresses everybody is told, pinned for each front.
@@ -111,9 +109,7 @@ func TestUrlPermissions(t *testing.T) {
 
 // Whichever front agents come by, an alarm counts their 5xx.
 func TestAlarmsOfFronts(t *testing.T) {
-	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	const print = "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)"
-	x := require.JSON[template](t, command(t, nil, python, "-c", print, "infra/observability.yaml"))
+	x := nested(t, "infra/observability.yaml")
 	for front, want := range map[string]string{
 		"none": "ServerErrors: AWS/ApiGateway 5xx",
 		"url":  "ServerErrors: AWS/ApiGateway 5xx, UrlErrors: AWS/Lambda Url5xxCount", // of /admin, and of /mcp

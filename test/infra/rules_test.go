@@ -1,6 +1,9 @@
 package infra
 
 import (
+	"encoding/json"
+	"fmt"
+	"html"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A rule refuses values of parameters before anything is made.
@@ -46,29 +51,41 @@ func (d deployment) environment(function string) map[string]string {
 	return env
 }
 
-// TestRules holds the rules against the functions: what no rule refuses, every function takes; of
-// what a rule refuses, its text is the one that is wanted.
-func TestRules(t *testing.T) {
-	x := expand(t)
+// A combination is values of parameters, and what a rule says of them.
+type combination struct {
+	name   string
+	values map[string]string
+	want   string // in the refusal; "": there is none
+}
+
+func combinations() []combination {
 	const issuer = "https://id.example.com"
-	for _, c := range []struct {
-		name   string
-		values map[string]string
-		want   string // in the refusal; "": there is none
-	}{
+	return []combination{
 		{"tokens", map[string]string{"AuthMode": "token"}, ""},
 		{"signatures", map[string]string{"AuthMode": "iam", "IamAdmins": "*"}, ""},
 		{"everybody", map[string]string{"AuthMode": "none"}, ""},
 		{"an issuer for agents", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminGroup": "admins"}, ""},
 		{"roles for JWTs", map[string]string{"AuthMode": "jwt,token", "Issuer": issuer, "Viewers": "all", "Approvers": "gate,db=postgres|mysql", "Operators": "ops"}, ""},
 		{"an issuer for agents and people", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientId": "console", "AdminClientSecret": "secretsmanager:portcullis/console", "Operators": "ops"}, ""},
+		{"lines as files", map[string]string{"AuthMode": "token", "Audit": "true", "AuditLock": "COMPLIANCE", "AuditLockDays": "365"}, ""},
+		{"every line as a file", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "DEBUG"}, ""},
+		{"lines that are not logged", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "WARN"}, "log lines at INFO"},
+		{"lines that are hardly logged", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "ERROR"}, "log lines at INFO"},
+		{"a lock of nothing", map[string]string{"AuthMode": "token", "AuditLock": "GOVERNANCE"}, "nothing is locked"},
 		{"jwt without issuer", map[string]string{"AuthMode": "jwt"}, "AuthMode names jwt"},
 		{"an issuer for nobody", map[string]string{"AuthMode": "token", "Issuer": issuer}, "used by nobody"},
 		{"a client of nobody", map[string]string{"AuthMode": "token", "AdminClientId": "console"}, "a client of an issuer"},
 		{"browsers where signatures are asked for", map[string]string{"AuthMode": "iam", "Issuer": issuer, "AdminClientId": "console"}, "no browser sends"},
 		{"a secret of no client", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientSecret": "ssm:/portcullis/console"}, "the secret of a client"},
 		{"roles of nobody", map[string]string{"AuthMode": "token", "Operators": "ops"}, "groups of an issuer"},
-	} {
+	}
+}
+
+// TestRules holds the rules against the functions: what no rule refuses, every function takes; of
+// what a rule refuses, its text is the one that is wanted.
+func TestRules(t *testing.T) {
+	x := expand(t)
+	for _, c := range combinations() {
 		t.Run(c.name, func(t *testing.T) {
 			d := x.deployed(t, c.values)
 			said := strings.Join(d.refusals(), "\n")
@@ -82,6 +99,25 @@ func TestRules(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRulesOfCloudFormation has the emulator evaluate the rules, over one resource in the place of all.
+func TestRulesOfCloudFormation(t *testing.T) {
+	endpoint, x := emulator.Start(t), expand(t)
+	parameters := map[string]any{}
+	for name, p := range x.Parameters {
+		parameters[name] = map[string]any{"Type": "String", "Default": fmt.Sprint(p.Default)}
+	}
+	body, err := json.Marshal(map[string]any{
+		"Parameters": parameters, "Rules": x.Rules, "Resources": map[string]any{"Queue": map[string]any{"Type": "AWS::SQS::Queue"}},
+	})
+	require.OK(t, err)
+	for i, c := range combinations() {
+		err := emulator.Create(t, endpoint, fmt.Sprintf("rules-%d", i), string(body), c.values)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(html.UnescapeString(err.Error()), c.want)) {
+			t.Errorf("%s: refused with %v, want %q", c.name, err, c.want)
+		}
 	}
 }
 
@@ -106,7 +142,11 @@ func TestClientSecretIsAReference(t *testing.T) {
 // Only the admin function knows how people sign in.
 func TestSettingsOfPeople(t *testing.T) {
 	d := expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Operators": "ops"})
-	names := []string{"ISSUER", "ADMIN_CLIENT_ID", "ADMIN_CLIENT_SECRET", "VIEWERS", "APPROVERS", "OPERATORS", "USAGE_LOGS"}
+	if got := d.environment("AdminFunction")["PORTCULLIS_AUDIT_STORE"]; got != "" {
+		t.Errorf("without files the admin function is told that they are at %q", got)
+	}
+	d = expand(t).deployed(t, map[string]string{"AuthMode": "token", "Issuer": "https://id.example.com", "AdminClientId": "console", "Operators": "ops", "Audit": "true"})
+	names := []string{"AUDIT_STORE", "ISSUER", "ADMIN_CLIENT_ID", "ADMIN_CLIENT_SECRET", "VIEWERS", "APPROVERS", "OPERATORS", "USAGE_LOGS"}
 	for _, name := range names {
 		if _, ok := d.environment("AdminFunction")["PORTCULLIS_"+name]; !ok {
 			t.Errorf("the admin function is not told %s", name)

@@ -25,9 +25,10 @@ type template struct {
 }
 
 type resource struct {
-	Type       string
-	Condition  string
-	Properties map[string]any
+	Type                                string
+	Condition                           string
+	DeletionPolicy, UpdateReplacePolicy string
+	Properties                          map[string]any
 }
 
 // only says under which condition the resource is made, if there is one.
@@ -43,6 +44,14 @@ func expand(t *testing.T) template {
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
 	out := require.JSON[template](t, command(t, nil, python, "infra/expand.py", "template.yaml"))
 	return out
+}
+
+// nested reads a template that needs no translation.
+func nested(t *testing.T, path string) template {
+	t.Helper()
+	python := filepath.Join(filepath.Dir(sam(t)), "python")
+	const print = "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)"
+	return require.JSON[template](t, command(t, nil, python, "-c", print, path))
 }
 
 // of returns the names of the resources of a type, in order.

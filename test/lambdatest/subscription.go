@@ -1,0 +1,78 @@
+package lambdatest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// An Envelope is what a subscription filter of CloudWatch Logs sends, before it is zipped.
+type Envelope struct {
+	MessageType         string     `json:"messageType"` // DATA_MESSAGE; CONTROL_MESSAGE: a trial of the filter
+	Owner               string     `json:"owner"`
+	LogGroup            string     `json:"logGroup"`
+	LogStream           string     `json:"logStream"`
+	SubscriptionFilters []string   `json:"subscriptionFilters"`
+	LogEvents           []LogEvent `json:"logEvents"`
+}
+
+// A LogEvent is one line of a log.
+type LogEvent struct {
+	ID        string `json:"id"`
+	Timestamp int64  `json:"timestamp"` // milliseconds
+	Message   string `json:"message"`
+}
+
+// Subscribed returns the envelope of those lines of a function's output that infra/audit.yaml lets
+// through, { $.audit = 1 }. The emulator hands nothing on to Firehose.
+func Subscribed(output string) Envelope {
+	e := Envelope{MessageType: "DATA_MESSAGE", Owner: "123456789012", LogGroup: "logs", LogStream: "stream", SubscriptionFilters: []string{"audit"}}
+	for line := range strings.Lines(output) {
+		var fields struct{ Audit float64 }
+		if json.Unmarshal([]byte(line), &fields) == nil && fields.Audit == 1 {
+			e.LogEvents = append(e.LogEvents, LogEvent{fmt.Sprintf("%056d", len(e.LogEvents)), time.Now().UnixMilli(), strings.TrimSuffix(line, "\n")})
+		}
+	}
+	return e
+}
+
+// Record returns the envelope as a record of Firehose.
+func (e Envelope) Record() ([]byte, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, err = z.Write(data)
+	if err == nil {
+		err = z.Close()
+	}
+	return out.Bytes(), err
+}
+
+// Unpack returns what the processors of infra/audit.yaml make of a record: Decompression,
+// CloudWatchLogProcessing with DataMessageExtraction, AppendDelimiterToRecord.
+func Unpack(record []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(record))
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		return nil, err
+	}
+	var e Envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, event := range e.LogEvents {
+		out.WriteString(event.Message + "\n")
+	}
+	return out.Bytes(), nil
+}
