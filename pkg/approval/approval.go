@@ -26,6 +26,9 @@ var (
 	ErrNotBlocked = errors.New("definition is not blocked")                            // there is nothing to unblock
 	ErrBlocks     = errors.New("50 definitions of the tool are blocked, which is all") // caller disables the tool, or unblocks one
 	ErrNoUndo     = errors.New("decision cannot be undone")                            // too late, already undone, or not kept
+
+	ErrNoSubject  = errors.New("approval takes two people, and it is not known who this is") // caller signs in with the issuer
+	ErrSamePerson = errors.New("approval takes two people, and this is the first one again") // another person approves
 )
 
 // A State says whether the current definition of a tool is approved.
@@ -54,8 +57,9 @@ const (
 // program that knows an earlier form would misread a record; programs keep members that they do not
 // know. A record without a block is written in form 1, so that a program that knows nothing of
 // blocks goes on with it; that of a prompt or a resource is in form 3, since a program that knows
-// tools alone would take it for a tool's.
-const Format = 3
+// tools alone would take it for a tool's. That of what one of two people approved is in form 4: a
+// program that knows nothing of two people would take the approval of one for enough.
+const Format = 4
 
 // A Record is what is known and was decided about one tool, or another item. It outlives the tool, the server and
 // the config.
@@ -85,6 +89,10 @@ type Record struct {
 	// if that definition was blocked since. See [Record.Endorsement].
 	Endorsed Remembered `json:"endorsed,omitzero"`
 
+	// Proposed is the approval of the current definition by the first of two people. It opens nothing.
+	// nil: nobody gave it, or it takes one person alone.
+	Proposed *Proposal `json:"proposed,omitempty"`
+
 	Undo *Undo `json:"undo,omitempty"` // what the last decision replaced; nil: it cannot be undone
 
 	// ApprovedBefore are the hashes that were approved at this server, the newest first, at
@@ -107,6 +115,16 @@ type Remembered struct {
 	By   string    `json:"by"` // "": not known
 	At   time.Time `json:"at"`
 	Note string    `json:"note,omitempty"` // of a block: how it begins
+	Two  bool      `json:"two,omitempty"`  // By was the second of two people who approved it
+}
+
+// A Proposal is the approval of a definition that takes two people, by the first of them.
+type Proposal struct {
+	Hash    tool.Hash `json:"hash"`
+	By      string    `json:"by"`
+	Subject string    `json:"subject"` // of By at the issuer: the second person has another one
+	At      time.Time `json:"at"`
+	Note    string    `json:"note,omitempty"` // how it begins
 }
 
 // An Undo is what a decision replaced, kept for some minutes' second thoughts.
@@ -122,6 +140,7 @@ type Undo struct {
 	Endorsed       Remembered   `json:"endorsed,omitzero"`
 	ApprovedBefore []Remembered `json:"approved_before,omitempty"`
 	Lost           *Lost        `json:"lost,omitempty"`
+	Proposed       *Proposal    `json:"proposed,omitempty"`
 
 	// What was approved, if Same does not say that it is what the record says: the hash, and the
 	// definition byte for byte, which a driver keeps beside the JSON of the record.
@@ -138,6 +157,8 @@ func (r Record) ID() tool.ID { return tool.ID{Server: r.Server, Name: r.Tool, Ki
 func (r Record) Next(now time.Time) Record {
 	if r.Format <= Format {
 		switch r.Format = 1; {
+		case r.Proposed != nil:
+			r.Format = 4
 		case r.Kind != tool.Tool:
 			r.Format = 3
 		case len(r.Blocked) > 0:
@@ -185,7 +206,7 @@ func (d Decision) over(r *Record) *Record {
 	}
 	next.Rev, next.State, next.Disabled = d.Rev, d.State, d.Disabled
 	next.ApprovedHash, next.CurrentHash, next.DecidedAt = d.ApprovedHash, d.CurrentHash, d.DecidedAt
-	next.By, next.At, next.Note, next.Tell, next.Undo = "", time.Time{}, "", false, nil
+	next.By, next.At, next.Note, next.Tell, next.Undo, next.Proposed = "", time.Time{}, "", false, nil, nil
 	next.Endorsed, next.ApprovedBefore, next.Blocked = Remembered{Hash: d.Endorsed}, nil, nil
 	for _, hash := range d.Blocked {
 		next.Blocked = append(next.Blocked, Remembered{Hash: hash})

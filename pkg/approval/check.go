@@ -44,12 +44,14 @@ func (r Record) Check() error {
 	c.text("current definition", string(r.Current), 0, tool.MaxDefinition)
 	c.lost(r.Lost)
 	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
+	c.proposal(r.Proposed)
 	if u := r.Undo; u != nil {
 		c.text("who decided before", u.By, 0, MaxActor)
 		c.text("note before", u.Note, 0, MaxNote)
 		c.text("approved definition before", string(u.Approved), 0, tool.MaxDefinition)
 		c.lost(u.Lost)
 		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
+		c.proposal(u.Proposed)
 		if n := r.size(); n > maxRecord {
 			c = append(c, fmt.Errorf("with what its last decision replaced it has %d bytes, at most %d are allowed", n, maxRecord))
 		}
@@ -144,6 +146,16 @@ func (c *checker) verdicts(approved, blocked []Remembered, endorsed Remembered) 
 	if n := max(len(approved), len(blocked)); n > maxRemembered {
 		*c = append(*c, fmt.Errorf("%d verdicts are remembered, at most %d are allowed", n, maxRemembered))
 	}
+}
+
+// proposal records the faults of what the first of two people said.
+func (c *checker) proposal(p *Proposal) {
+	if p == nil {
+		return
+	}
+	c.text("who proposed", escaped(p.By), 1, maxRememberedBy)
+	c.text("subject of who proposed", escaped(p.Subject), 1, MaxName)
+	c.text("note of a proposal", escaped(p.Note), 0, maxBlockNote)
 }
 
 // fault returns all faults as one error, or nil.

@@ -30,21 +30,28 @@ const UndoTime = 10 * time.Minute
 
 // Said is who decides, and what they say about it.
 type Said struct {
-	Actor string
-	Note  string
-	Tell  bool // agents may be told the note, as what the actor said
+	Actor   string
+	Subject string // of the actor at the issuer with whom he signed in; "": he did not
+	Note    string
+	Tell    bool // agents may be told the note, as what the actor said
 }
 
 // Approve approves the definition with the given hash, the one that the actor saw, and lifts a block
 // of it. It returns [ErrStale] if that is no longer the current one. A disabled tool stays disabled.
 func Approve(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
+	return approve(r, hash, said, false, now)
+}
+
+// approve is [Approve]; second says that said is the second of two people.
+func approve(r Record, hash tool.Hash, said Said, second bool, now time.Time) (Record, Entry, error) {
 	if hash == "" || hash != r.CurrentHash {
 		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
 	}
 	next := r
 	next.Blocked = without(r.blocks(), hash)
 	next.remember(said.Actor, stamp(now))
-	next.ApprovedHash, next.Approved = r.CurrentHash, r.Current
+	next.ApprovedBefore[0].Two = second
+	next.ApprovedHash, next.Approved, next.Proposed = r.CurrentHash, r.Current, nil
 	next.Endorsed = next.ApprovedBefore[0]
 	return decide(r, next, ActionApprove, said, now)
 }
@@ -62,6 +69,7 @@ func Block(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, e
 		return Record{}, Entry{}, fmt.Errorf("block %q: %w", r.ID(), ErrBlocks)
 	}
 	next := r
+	next.Proposed = nil
 	next.Blocked = append([]Remembered{newBlock(hash, said, stamp(now))}, rest...)
 	next.withdrawBlocked()
 	return decide(r, next, ActionBlock, said, now)
@@ -121,6 +129,7 @@ func UndoDecision(r Record, rev int64, actor string, now time.Time) (Record, Ent
 	}
 	u, next := r.Undo, r
 	next.Disabled, next.Blocked, next.Endorsed, next.ApprovedBefore = u.Disabled, u.Blocked, u.Endorsed, u.ApprovedBefore
+	next.Proposed = u.Proposed
 	if !u.Same {
 		next.ApprovedHash, next.Approved = u.ApprovedHash, u.Approved
 	}
@@ -137,7 +146,7 @@ func UndoDecision(r Record, rev int64, actor string, now time.Time) (Record, Ent
 func (r Record) undo(next Record, action string) *Undo {
 	u := &Undo{
 		Action: action, Rev: r.Rev, Disabled: r.Disabled, By: r.By, At: r.At, Note: r.Note, Tell: r.Tell,
-		Blocked: r.Blocked, Endorsed: r.Endorsed, ApprovedBefore: r.ApprovedBefore, Lost: r.Lost,
+		Blocked: r.Blocked, Endorsed: r.Endorsed, ApprovedBefore: r.ApprovedBefore, Lost: r.Lost, Proposed: r.Proposed,
 	}
 	if u.Same = r.ApprovedHash == next.ApprovedHash && bytes.Equal(r.Approved, next.Approved); !u.Same {
 		u.ApprovedHash, u.Approved = r.ApprovedHash, r.Approved

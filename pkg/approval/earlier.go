@@ -76,7 +76,7 @@ func (r Record) Endorsement() Remembered {
 
 // approveAgain approves the current definition, as m says that a person once did.
 func (r *Record) approveAgain(m Remembered, now time.Time) {
-	r.ApprovedHash, r.Approved, r.Endorsed = r.CurrentHash, r.Current, m
+	r.ApprovedHash, r.Approved, r.Endorsed, r.Proposed = r.CurrentHash, r.Current, m, nil
 	r.By, r.At, r.Note, r.Tell = Sync, stamp(now), "", false
 	r.State = r.derive()
 }
@@ -86,7 +86,7 @@ func (r *Record) approveAgain(m Remembered, now time.Time) {
 func renamed(d Seen) Record {
 	r := *d.From
 	r.Server, r.Tool, r.Kind = d.ID.Server, d.ID.Name, d.ID.Kind
-	r.Rev, r.UpdatedAt, r.Undo = 0, time.Time{}, nil
+	r.Rev, r.UpdatedAt, r.Undo, r.Proposed = 0, time.Time{}, nil, nil
 	if r.URL != "" && !SameServer(r.URL, d.URL) {
 		r.ApprovedBefore, r.Lost, r.Endorsed, r.CurrentHash = nil, nil, Remembered{}, ""
 	}
@@ -113,7 +113,7 @@ func merged(r, o Record) Record {
 // stricter returns r restricted by o: it is disabled if either is, approved only at a hash that both
 // approve, and blocked where either is.
 func stricter(r, o Record) Record {
-	r.Disabled = r.Disabled || o.Disabled
+	r.Disabled, r.Proposed = r.Disabled || o.Disabled, nil
 	if r.ApprovedHash != o.ApprovedHash {
 		r.ApprovedHash, r.Approved = tool.Hash(""), nil
 	}

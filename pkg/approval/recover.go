@@ -54,7 +54,7 @@ func IsLost(stored, known *Record) bool {
 // revision beyond both.
 func Recover(stored, known *Record, now time.Time) (Record, Entry) {
 	r := *known
-	r.Blocked, r.Undo = r.blocks(), nil
+	r.Blocked, r.Undo, r.Proposed = r.blocks(), nil, nil
 	r.Lost = &Lost{At: stamp(now), Catalog: known.version()}
 	r.Rev, r.LostRev = 0, known.Rev
 	note := "the store had no record"
@@ -106,7 +106,7 @@ func AcceptStore(r Record, actor string, now time.Time) (Record, Entry, error) {
 // take replaces the decision of r by v. What is blocked stays so, and what waits by v is not taken
 // for approved earlier: a person who sees that it waits has to say so.
 func (r *Record) take(v Version) {
-	r.Disabled, r.Endorsed = v.Disabled, v.Endorsed
+	r.Disabled, r.Endorsed, r.Proposed = v.Disabled, v.Endorsed, nil
 	if v.ApprovedHash != r.CurrentHash {
 		r.ApprovedBefore = without(r.ApprovedBefore, r.CurrentHash)
 	}

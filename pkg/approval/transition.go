@@ -22,6 +22,7 @@ const (
 	ActionRename   = "rename"   // the server has another name; the record of the old one holds for it
 	ActionRecover  = "recover"  // the store had lost the record, or had an older one; the catalog's word is back
 	ActionApprove  = "approve"
+	ActionPropose  = "propose" // approved by the first of two people; opens nothing
 	ActionDisable  = "disable"
 	ActionEnable   = "enable"
 	ActionBlock    = "block"    // a lasting no to the current definition
@@ -44,6 +45,7 @@ type Seen struct {
 	Disabled   bool            // it is disabled under another name of the server; counts as long as nothing is known under this one
 	Blocked    []Remembered    // what is blocked under another name of the server; counts as Disabled does
 	Remember   bool            // a definition that a person approved earlier is approved again
+	TwoPeople  bool            // approving the definition takes two: what one alone approved earlier is not approved again
 	From       *Record         // the tool's record under the name that the server had before; nil: it was not renamed
 	Now        time.Time
 }
@@ -76,7 +78,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		action = ActionRename
 	}
 	next.State = next.derive()
-	if m, ok := next.Earlier(); ok && d.Remember && m.isPersons() && next.Lost == nil {
+	if m, ok := next.Earlier(); ok && d.Remember && m.isPersons() && (m.Two || !d.TwoPeople) && next.Lost == nil {
 		next.approveAgain(m, d.Now)
 		action, note = ActionRemember, "approved by "+m.By+" on "+m.At.Format(time.DateOnly)
 	}
@@ -114,7 +116,7 @@ func (r *Record) see(d Seen) (action string) {
 	if d.URL != "" && !SameServer(d.URL, r.URL) {
 		action = unrecorded
 		if r.URL != "" { // "": the record was made before anyone said where
-			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed = "", nil, nil, nil, Remembered{}
+			r.ApprovedHash, r.Approved, r.ApprovedBefore, r.Lost, r.Endorsed, r.Proposed = "", nil, nil, nil, Remembered{}, nil
 			r.Disabled = r.Disabled || d.Disabled
 			r.addBlocks(d.Blocked)
 			action = ActionMove
@@ -122,7 +124,7 @@ func (r *Record) see(d Seen) (action string) {
 		r.URL = d.URL
 	}
 	if d.Hash != r.CurrentHash {
-		r.CurrentHash, r.Current = d.Hash, d.Definition
+		r.CurrentHash, r.Current, r.Proposed = d.Hash, d.Definition, nil
 		switch {
 		case action == ActionMove:
 		case d.Hash == r.ApprovedHash:
@@ -183,7 +185,7 @@ func Facts(r *Record, mode Mode, hash tool.Hash) (userDisabled, approved lock.Fa
 	case r == nil:
 		return userDisabled, lock.No
 	}
-	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash)
+	return userDisabled, lock.FactOf(r.State == Approved && r.ApprovedHash == hash && !r.isProposalAlone())
 }
 
 // derive returns the state that the two hashes and the blocks imply. It does not depend on the mode, so that a

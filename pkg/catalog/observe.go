@@ -172,6 +172,7 @@ func (r *run) observations(l *list, first map[approval.Kind]bool, from string, r
 			Hash:       t.Definition.Hash,
 			Mode:       approval.Mode(l.server.ApprovalOf(id.Kind)),
 			Remember:   r.from.Value.Review.Remember == "auto",
+			TwoPeople:  r.from.Value.TakesTwo(l.server.Name, t.Definition),
 			Baseline:   first[approval.KindOf(id.Kind)],
 			From:       r.recordBefore(from, id),
 			Disabled:   disabled,

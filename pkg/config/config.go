@@ -121,6 +121,19 @@ func (s Server) Variables() []Variable {
 	return out
 }
 
+// TakesTwo reports whether approving a definition of the named server takes two people. Of a server
+// that is not configured the definition alone says so.
+func (c *Config) TakesTwo(server string, d tool.Definition) bool {
+	if c.Review.FourEyes != "destructive" || d.Kind != tool.Tool {
+		return false
+	}
+	hints := d.Annotations
+	if s, ok := c.Server(server); ok {
+		hints = s.Override(d.Name, hints)
+	}
+	return hints.Tier() == tool.Destructive
+}
+
 // Server returns the named server.
 func (c *Config) Server(name string) (Server, bool) {
 	for _, s := range c.Servers {

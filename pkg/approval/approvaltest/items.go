@@ -28,7 +28,7 @@ func items(t *testing.T, s approval.Store) {
 	var want []approval.Record
 	for _, id := range alike() {
 		r := record(id)
-		r.Note = id.Key()
+		r.Note, r.Proposed = id.Key(), nil // which would be in a form of its own
 		want = append(want, put(t, s, r, entry(r, "observe")))
 	}
 	put(t, s, record(tool.ID{Server: "s2", Name: "x", Kind: tool.Prompt}), nil)

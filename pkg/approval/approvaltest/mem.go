@@ -275,11 +275,21 @@ func clone(r approval.Record) approval.Record {
 	r.Current = bytes.Clone(r.Current)
 	r.Unknown = maps.Clone(r.Unknown)
 	r.Blocked, r.ApprovedBefore = slices.Clone(r.Blocked), slices.Clone(r.ApprovedBefore)
+	r.Proposed = cloneProposal(r.Proposed)
 	if r.Undo != nil {
 		u := *r.Undo
+		u.Proposed = cloneProposal(u.Proposed)
 		u.Approved = bytes.Clone(u.Approved)
 		u.Blocked, u.ApprovedBefore = slices.Clone(u.Blocked), slices.Clone(u.ApprovedBefore)
 		r.Undo = &u
 	}
 	return r
+}
+
+func cloneProposal(p *approval.Proposal) *approval.Proposal {
+	if p == nil {
+		return nil
+	}
+	q := *p
+	return &q
 }

@@ -83,7 +83,7 @@ func RunLost(t *testing.T, open func(t *testing.T) (s approval.Store, loseNext f
 					t.Fatalf("Put whose answer was lost: %v", err)
 				}
 				want.Rev++
-				want.Format, want.UpdatedAt = 2, got.UpdatedAt
+				want.Format, want.UpdatedAt = 4, got.UpdatedAt
 				same(t, "Put", got, want)
 				same(t, "Get", get(t, s, id), want)
 			}
@@ -123,13 +123,15 @@ func record(id tool.ID) approval.Record {
 		},
 		Tell:     true,
 		Blocked:  []approval.Remembered{{Hash: "cc33", By: "ada", At: start, Note: "it asks for <keys> & more"}},
-		Endorsed: approval.Remembered{Hash: "aa11", By: "ada", At: start},
+		Endorsed: approval.Remembered{Hash: "aa11", By: "ada", At: start, Two: true},
+		Proposed: &approval.Proposal{Hash: "bb22", By: "bob", Subject: "auth0|<b&b>", At: start, Note: "the \"first\" of two"},
 		Undo: &approval.Undo{
 			Rev: 3, Disabled: true, ApprovedHash: "dd44", By: "bob", At: start.Add(-time.Minute), Note: "for now", Tell: true,
 			Blocked:        []approval.Remembered{{Hash: "ee55", By: "bob", At: start, Note: "no"}},
 			Endorsed:       approval.Remembered{Hash: "dd44", By: "bob", At: start},
 			ApprovedBefore: []approval.Remembered{{Hash: "dd44", By: "bob", At: start}},
 			Lost:           &approval.Lost{At: start, Catalog: approval.Version{ApprovedHash: "aa11", By: "ada", At: start, Rev: 2}},
+			Proposed:       &approval.Proposal{Hash: "aa11", By: "cy", Subject: "7", At: start},
 			Approved:       json.RawMessage(`{"name":"d"}`),
 		},
 	}
@@ -205,8 +207,8 @@ func roundTrip(t *testing.T, s approval.Store) {
 	bare := approval.Record{Server: "github", Tool: "bare", State: approval.Pending}
 	for _, want := range []approval.Record{full, bare} {
 		got := put(t, s, want, nil)
-		if want.Format = 1; len(want.Blocked) > 0 {
-			want.Format = 2 // an earlier program would misread it
+		if want.Format = 1; want.Proposed != nil {
+			want.Format = 4 // an earlier program would misread it
 		}
 		want.Rev, want.UpdatedAt = 1, got.UpdatedAt
 		same(t, "Put", got, want)
@@ -249,6 +251,8 @@ func refused(t *testing.T, s approval.Store) {
 		"verdict's note too long": func(r *approval.Record, _ *approval.Entry) {
 			r.Blocked = []approval.Remembered{{Hash: "cc33", Note: strings.Repeat("n", 1000)}}
 		},
+		"nobody proposes": func(r *approval.Record, _ *approval.Entry) { r.Proposed = &approval.Proposal{Hash: "aa11", By: "ada"} },
+		"a long subject":  func(r *approval.Record, _ *approval.Entry) { r.Undo.Proposed.Subject = strings.Repeat("s", 257) },
 		"too many blocks": func(r *approval.Record, _ *approval.Entry) { r.Blocked = make([]approval.Remembered, 51) },
 		"undo of a definition too long": func(r *approval.Record, _ *approval.Entry) {
 			r.Undo.Approved = make([]byte, tool.MaxDefinition+1)

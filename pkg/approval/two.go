@@ -1,0 +1,53 @@
+package approval
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// ApproveByTwo is [Approve] of a definition that takes two people: the approval of the first is kept in
+// [Record.Proposed] and opens nothing, that of another one counts. People are told apart by their
+// subjects at the issuer. It returns [ErrNoSubject] if said has none, and [ErrSamePerson] if the first
+// one approves again.
+func ApproveByTwo(r Record, hash tool.Hash, said Said, now time.Time) (Record, Entry, error) {
+	p := r.Proposed
+	switch {
+	case said.Subject == "":
+		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), ErrNoSubject)
+	case hash == "" || hash != r.CurrentHash:
+		return Record{}, Entry{}, fmt.Errorf("approve %q at %q: %w", r.ID(), hash, ErrStale)
+	case p != nil && p.Hash == hash && p.Subject == said.Subject:
+		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), ErrSamePerson)
+	case p != nil && p.Hash == hash:
+		return approve(r, hash, said, true, now)
+	}
+	next := r
+	next.Proposed = &Proposal{
+		Hash: hash, By: beginning(said.Actor, maxRememberedBy), Subject: said.Subject, At: stamp(now), Note: beginning(said.Note, maxBlockNote),
+	}
+	return decide(r, next, ActionPropose, said, now)
+}
+
+// WithoutApproval returns next, what a settlement made of r, with no approval that r does not have.
+func WithoutApproval(r, next Record) Record {
+	if next.ApprovedHash != r.ApprovedHash {
+		next.ApprovedHash, next.Approved = "", nil
+	}
+	if next.Endorsed.Hash != r.Endorsed.Hash {
+		next.Endorsed = Remembered{}
+	}
+	next.State = next.derive()
+	return next
+}
+
+// isProposalAlone reports whether a program that knows nothing of two people made an approval out of
+// what is only the first one's: of those that know, each clears Proposed when it approves.
+func (r *Record) isProposalAlone() bool {
+	if r.Proposed == nil || r.Proposed.Hash != r.ApprovedHash || len(r.ApprovedBefore) == 0 {
+		return false
+	}
+	last := r.ApprovedBefore[0]
+	return last.Hash == r.ApprovedHash && !last.Two && last.At.After(r.Proposed.At)
+}
