@@ -31,8 +31,10 @@ func ApproveByTwo(r Record, hash tool.Hash, said Said, now time.Time) (Record, E
 }
 
 // WithoutApproval returns next, what a settlement made of r, with no approval that r does not have.
+// What waits by that is not taken for approved earlier either.
 func WithoutApproval(r, next Record) Record {
 	if next.ApprovedHash != r.ApprovedHash {
+		next.ApprovedBefore = without(next.ApprovedBefore, next.ApprovedHash)
 		next.ApprovedHash, next.Approved = "", nil
 	}
 	if next.Endorsed.Hash != r.Endorsed.Hash {

@@ -74,13 +74,17 @@ func (d Decision) check(kind tool.Kind) error {
 	return nil
 }
 
-func (d Decision) apply(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error) {
-	said := approval.Said{Actor: actor, Tell: d.Tell}
+// apply carries d out on r; two says that approving it takes two people.
+func (d Decision) apply(r approval.Record, by Actor, two bool, now time.Time) (approval.Record, approval.Entry, error) {
+	said := approval.Said{Actor: by.Name, Subject: by.Subject, Tell: d.Tell}
 	if !text.Blank(d.Note) {
 		said.Note = strings.TrimSpace(d.Note)
 	}
 	switch d.Action {
 	case approval.ActionApprove:
+		if two {
+			return approval.ApproveByTwo(r, d.Hash, said, now)
+		}
 		return approval.Approve(r, d.Hash, said, now)
 	case approval.ActionBlock:
 		return approval.Block(r, d.Hash, said, now)
@@ -89,7 +93,7 @@ func (d Decision) apply(r approval.Record, actor string, now time.Time) (approva
 	case approval.ActionDisable:
 		return approval.Disable(r, said, now)
 	case approval.ActionUndo:
-		return approval.UndoDecision(r, d.Rev, actor, now)
+		return approval.UndoDecision(r, d.Rev, by.Name, now)
 	}
 	return approval.Enable(r, said, now)
 }
@@ -99,8 +103,9 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	if err := dec.check(id.Kind); err != nil {
 		return nil, err
 	}
-	if rights := ActorOf(ctx).Rights; !rights.Decides(id.Server) {
-		return nil, errElsewhere(id.Server, rights.Servers)
+	actor := ActorOf(ctx)
+	if !actor.Rights.Decides(id.Server) {
+		return nil, errElsewhere(id.Server, actor.Rights.Servers)
 	}
 	i, listed := v.Find(id)
 	if listed && dec.opens() && v.Verdict(i).Denied == lock.Yes {
@@ -119,12 +124,18 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	case dec.Rev != 0 && dec.Rev != r.Rev:
 		return nil, d.errDecided(v, r, dec)
 	}
+	two := dec.Action == approval.ActionApprove && takesTwo(v, r)
+	if two {
+		if err := d.checkPerson(actor); err != nil {
+			return nil, err
+		}
+	}
 	if dec.Action == approval.ActionApprove && text.Blank(dec.Note) {
 		if list := findingsOf(v, r); finding.Severe(list) {
 			return nil, errUnexplained(list)
 		}
 	}
-	next, entry, err := dec.apply(*r, ActorOf(ctx).Name, d.o.Now())
+	next, entry, err := dec.apply(*r, actor, two, d.o.Now())
 	if err == nil {
 		next, err = d.approvals.Put(ctx, next, &entry)
 	}

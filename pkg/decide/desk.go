@@ -28,6 +28,9 @@ type Options struct {
 	// Deeds keeps what people do that is about no item; nil: it is kept nowhere.
 	Deeds audit.Deeds
 
+	// Issuer says that people sign in with an issuer here, which tells two of them apart.
+	Issuer bool
+
 	// Syncer is what [Desk.Sync] runs; nil: syncs are not run here.
 	Syncer Syncer
 
@@ -54,6 +57,10 @@ type Desk struct {
 	rules struct {
 		sync.Mutex
 		last *rules
+	}
+	two struct {
+		sync.Mutex
+		since time.Time // when nobody was first seen to be one of two people; zero: there are some
 	}
 }
 

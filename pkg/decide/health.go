@@ -21,8 +21,9 @@ type Health struct {
 // Health returns how the gateway is.
 func (d *Desk) Health(ctx context.Context) Health {
 	st := d.states.Load(ctx)
+	condition, reasons := d.wrong(st)
 	out := Health{
-		Status: st.Health.Condition(), Reasons: append([]state.Reason{}, st.Health.Reasons()...), Version: d.o.Version,
+		Status: condition, Reasons: reasons, Version: d.o.Version,
 		Tools: st.Health.Servers.Tools, Outcomes: map[string]int{}, State: freshnessOf(st),
 	}
 	if st.Catalog != nil {

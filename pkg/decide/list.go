@@ -31,6 +31,7 @@ type Row struct {
 	By       string    `json:"by,omitempty" doc:"who decided last"`
 	At       time.Time `json:"at,omitzero" doc:"when"`
 	Note     string    `json:"note,omitempty" doc:"of that decision"`
+	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people: it waits for another one"`
 	Lost     bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
 }
 
@@ -202,7 +203,7 @@ func (d *Desk) Rows(ctx context.Context, ids []tool.ID) []Row {
 }
 
 // rows returns the rows of the items. A record is read only where the catalog cannot say all of it: a
-// decision is newer, or records were lost.
+// decision is newer, records were lost, or the first of two people may have approved.
 func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []int) []Row {
 	out := make([]Row, len(page))
 	lost := st.Catalog != nil && st.Catalog.Current().Restored > 0
@@ -210,7 +211,7 @@ func (d *Desk) rows(ctx context.Context, st *state.State, v *state.View, page []
 	g.SetLimit(maxWriters)
 	for n, i := range page {
 		known := v.Record(i)
-		if known == nil || !lost && !known.UpdatedAt.IsZero() {
+		if known == nil || !lost && !known.UpdatedAt.IsZero() && (known.State == approval.Approved || !v.TakesTwo(known.Server, v.Tool(i).Definition)) {
 			out[n] = rowOf(v, i, known)
 			continue
 		}
@@ -235,6 +236,9 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 		Title: titleOf(t.Definition), Summary: tool.FirstSentence(t.Definition.Description),
 	}
 	if r != nil {
+		if p := proposedOf(r); p != nil {
+			row.Proposed = p.By
+		}
 		row.State, row.Rev, row.Since, row.Lost = stateText(r.State), r.Rev, r.UpdatedAt, r.Lost != nil
 		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""

@@ -79,6 +79,7 @@ func refusal(kind tool.Kind, err error) error {
 	}{
 		{approval.ErrStale, "the definition changed at this moment, and nothing was decided: read the %[1]v again, and decide about what it is now"},
 		{approval.ErrConflict, "somebody else decided about the %[1]v at this moment, and nothing of yours was decided: read it again, and decide again if it is still wanted"},
+		{approval.ErrSamePerson, "you approved this definition already, as the first of two people, and nothing more was decided: the %[1]v takes another one who signs in with the issuer and decides about its server"},
 		{approval.ErrNotBlocked, "this definition is not blocked, and nothing was decided: read the %[1]v again, somebody may have unblocked it"},
 		{approval.ErrBlocks, "50 definitions of this %[1]v are blocked, which is all that is kept, and nothing was decided: disable the %[1]v, or unblock one of them"},
 		{approval.ErrNoUndo, "the decision about the %[1]v cannot be undone any more, and nothing was changed: only the last one can be, for 10 minutes, unless a sync saw the definition change since; decide anew"},
@@ -119,6 +120,8 @@ func standing(r *approval.Record) string {
 		return "its definition is blocked"
 	case r.State == approval.Approved:
 		return "its definition is approved"
+	case proposedOf(r) != nil:
+		return "its definition is approved by the first of two people and waits for the second"
 	}
 	return "its definition waits for approval"
 }

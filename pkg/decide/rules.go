@@ -50,8 +50,9 @@ type rules struct {
 func (d *Desk) Config(ctx context.Context) Config {
 	st := d.states.Load(ctx)
 	r := d.rulesOf(st)
+	condition, reasons := d.wrong(st)
 	return Config{
-		Status: st.Health.Condition(), Reasons: append([]state.Reason{}, st.Health.Reasons()...), State: freshnessOf(st),
+		Status: condition, Reasons: reasons, State: freshnessOf(st),
 		Rules: append([]Rule{}, r.all...), Exposed: append([]string{}, r.exposed...), Restored: st.Health.Restored,
 	}
 }

@@ -38,13 +38,13 @@ func (d *Desk) Accept(ctx context.Context) (Settlement, error) {
 	return d.settle(ctx, approval.AcceptStore)
 }
 
-// settle settles every lost record. A sync follows, after which health is up to date.
+// settle settles every lost record; what takes two people to approve is not approved by it. A sync follows, after which health is up to date.
 func (d *Desk) settle(ctx context.Context, how catalog.Settlement) (out Settlement, err error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
 		return out, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 	}
-	settled, err := catalog.Settle(ctx, d.approvals, snap, how, ActorOf(ctx).Name, d.o.Now)
+	settled, err := catalog.Settle(ctx, d.approvals, snap, alone(d.View(ctx), how), ActorOf(ctx).Name, d.o.Now)
 	if err != nil {
 		return out, fmt.Errorf("after %d records were settled: %w", len(settled), err)
 	}

@@ -57,6 +57,7 @@ type Tool struct {
 	Approved    json.RawMessage  `json:"approved_definition,omitempty" doc:"the one approved last, if it is another"`
 	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
 	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, what is severe first; approving a definition with a severe one needs a note"`
+	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the definition of now takes two people who signed in with the issuer"`
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
 }
 
@@ -86,13 +87,14 @@ type Record struct {
 	Verdicts  []Verdict `json:"verdicts,omitempty" doc:"what was decided about definitions of the item, the newest first"`
 	Endorsed  *Verdict  `json:"endorsed,omitempty" doc:"what a person approved last"`
 	UndoUntil time.Time `json:"undo_until,omitzero" doc:"until when the last decision can be undone; absent: it cannot"`
+	Proposed  *Verdict  `json:"proposed,omitempty" doc:"the approval of the current definition by the first of two people: it waits for another one"`
 	Undoes    string    `json:"undoes,omitempty" doc:"the action that undo would take back"`
 }
 
 // A Verdict is what was decided about one definition.
 type Verdict struct {
 	Hash    tool.Hash `json:"hash"`
-	Verdict string    `json:"verdict" enum:"approved,blocked"`
+	Verdict string    `json:"verdict" enum:"approved,blocked,proposed"`
 	By      string    `json:"by,omitempty" doc:"missing: not known"`
 	At      time.Time `json:"at,omitzero"`
 	Note    string    `json:"note,omitempty" doc:"of a block: how it begins"`
@@ -169,6 +171,7 @@ func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
 	if r.CanUndo(d.o.Now()) {
 		out.Record.UndoUntil, out.Record.Undoes = r.At.Add(approval.UndoTime), r.Undo.Action
 	}
+	out.Record.Proposed, out.TakesTwo = proposedOf(r), takesTwo(v, r)
 	if m, ok := r.Earlier(); ok {
 		out.Record.Earlier = &Earlier{m.By, m.At}
 	}

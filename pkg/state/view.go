@@ -111,6 +111,12 @@ func (v *View) Hints(i int) tool.Annotations { return v.r.inventory.rows[i].hint
 // Tier returns the tier of item i, by its effective annotations.
 func (v *View) Tier(i int) tool.Tier { return v.r.inventory.rows[i].tier }
 
+// TakesTwo reports whether approving a definition of the named server takes two people. Without a
+// config nobody can tell, and it does.
+func (v *View) TakesTwo(server string, d tool.Definition) bool {
+	return v.r == nil || v.r.inventory.cfg.TakesTwo(server, d)
+}
+
 // Verdict returns what the operator's rules say of the visible item i for this agent.
 func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
