@@ -50,6 +50,8 @@ type Settings struct {
 	SyncEvery    time.Duration  // PORTCULLIS_SYNC_SCHEDULE: how often a sync is due, as the schedule is written; 0: not known
 	Concurrency  int            // PORTCULLIS_SYNC_CONCURRENCY: servers that a sync asks at once; 0: 64
 	KeepAudit    time.Duration  // PORTCULLIS_AUDIT_DAYS: how long is kept who did what; 0, the default: for ever
+	UsageLogs    string         // PORTCULLIS_USAGE_LOGS: log group of the function that agents call, in which is counted who uses what; "": it is not
+	AuditStore   string         // PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, in words for people; "": in the log alone
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
@@ -68,6 +70,8 @@ func Load(getenv func(string) string) (Settings, error) {
 		Streaming:    getenv("PORTCULLIS_STREAMING") == "url",
 		AllowOrigins: r.list("PORTCULLIS_ALLOW_ORIGINS"),
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
+		UsageLogs:    getenv("PORTCULLIS_USAGE_LOGS"),
+		AuditStore:   getenv("PORTCULLIS_AUDIT_STORE"),
 		SyncEvery:    parseSchedule(getenv("PORTCULLIS_SYNC_SCHEDULE")),
 		Concurrency:  r.number("PORTCULLIS_SYNC_CONCURRENCY", 1, maxConcurrency, "want a number from %d to %d"),
 		KeepAudit:    24 * time.Hour * time.Duration(r.number("PORTCULLIS_AUDIT_DAYS", 0, maxAuditDays, "want a number of days from 1 to %[2]d, or %[1]d to keep the audit for ever")),

@@ -67,6 +67,9 @@ func combinations() []combination {
 		{"an issuer for agents", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminGroup": "admins"}, ""},
 		{"roles for JWTs", map[string]string{"AuthMode": "jwt,token", "Issuer": issuer, "Viewers": "all", "Approvers": "gate,db=postgres|mysql", "Operators": "ops"}, ""},
 		{"an issuer for agents and people", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientId": "console", "AdminClientSecret": "secretsmanager:portcullis/console", "Operators": "ops"}, ""},
+		{"an issuer for people alone", map[string]string{"AuthMode": "token", "Issuer": issuer, "AdminClientId": "console", "Approvers": "gate", "AdminClaim": "roles"}, ""},
+		{"an issuer for people where every agent is let in", map[string]string{"AuthMode": "none", "Issuer": issuer, "AdminClientId": "console", "AdminGroup": "ops"}, ""},
+		{"people who may do nothing", map[string]string{"AuthMode": "token", "Issuer": issuer, "AdminClientId": "console"}, "may do nothing"},
 		{"lines as files", map[string]string{"AuthMode": "token", "Audit": "true", "AuditLock": "COMPLIANCE", "AuditLockDays": "365"}, ""},
 		{"every line as a file", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "DEBUG"}, ""},
 		{"lines that are not logged", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "WARN"}, "log lines at INFO"},
@@ -74,9 +77,10 @@ func combinations() []combination {
 		{"a lock of nothing", map[string]string{"AuthMode": "token", "AuditLock": "GOVERNANCE"}, "nothing is locked"},
 		{"jwt without issuer", map[string]string{"AuthMode": "jwt"}, "AuthMode names jwt"},
 		{"an issuer for nobody", map[string]string{"AuthMode": "token", "Issuer": issuer}, "used by nobody"},
-		{"a client of nobody", map[string]string{"AuthMode": "token", "AdminClientId": "console"}, "a client of an issuer"},
-		{"browsers where signatures are asked for", map[string]string{"AuthMode": "iam", "Issuer": issuer, "AdminClientId": "console"}, "no browser sends"},
+		{"a client of nobody", map[string]string{"AuthMode": "token", "AdminClientId": "console", "Viewers": "all"}, "a client of an issuer"},
+		{"browsers where signatures are asked for", map[string]string{"AuthMode": "iam", "Issuer": issuer, "AdminClientId": "console", "Viewers": "all"}, "no browser sends"},
 		{"a secret of no client", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientSecret": "ssm:/portcullis/console"}, "the secret of a client"},
+		{"an admin group of nobody", map[string]string{"AuthMode": "token", "AdminGroup": "ops"}, "groups of an issuer"},
 		{"roles of nobody", map[string]string{"AuthMode": "token", "Operators": "ops"}, "groups of an issuer"},
 	}
 }
@@ -94,8 +98,12 @@ func TestRules(t *testing.T) {
 			}
 			for _, function := range []string{"McpFunction", "SyncFunction", "AdminFunction"} {
 				env := d.environment(function)
-				if _, err := boot.Load(func(name string) string { return env[name] }); err != nil && c.want == "" {
+				settings, err := boot.Load(func(name string) string { return env[name] })
+				if err != nil && c.want == "" {
 					t.Errorf("%s does not start: %v", function, err)
+				}
+				if reads := function == "AdminFunction"; (settings.UsageLogs != "") != reads || (settings.AuditStore != "") != (reads && c.values["Audit"] == "true") {
+					t.Errorf("%s has usage in %q and audit lines in %q", function, settings.UsageLogs, settings.AuditStore)
 				}
 			}
 		})
