@@ -81,3 +81,6 @@ func (r Roles) known(groups []string) []string {
 	}
 	return out
 }
+
+// GroupClaim returns the claim that lists groups.
+func (m ClaimMap) GroupClaim() string { return m.filled().AdminClaim }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // ProviderOptions name an issuer.
@@ -58,7 +60,7 @@ var asymmetric = []string{
 // NewProvider reports every fault of the options at once. It makes no call.
 func NewProvider(o ProviderOptions) (*Provider, error) {
 	var faults []error
-	if err := checkIssuerURL(o.Issuer); err != nil {
+	if err := CheckURL(o.Issuer); err != nil {
 		faults = append(faults, fmt.Errorf("issuer: %w", err))
 	}
 	if o.Algorithms == nil {
@@ -73,7 +75,7 @@ func NewProvider(o ProviderOptions) (*Provider, error) {
 		faults = append(faults, errors.New("algorithm: none"))
 	}
 	if o.KeysURL != "" {
-		if err := checkIssuerURL(o.KeysURL); err != nil {
+		if err := CheckURL(o.KeysURL); err != nil {
 			faults = append(faults, fmt.Errorf("key set: %w", err))
 		}
 	}
@@ -111,8 +113,9 @@ func (p *Provider) Host() string {
 	return u.Host
 }
 
-// checkIssuerURL wants https, but for an issuer on this machine.
-func checkIssuerURL(s string) error {
+// CheckURL returns what is wrong with an address of an issuer: it must be https, but for an issuer on
+// this machine.
+func CheckURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return fmt.Errorf("%q is not a URL such as https://login.example.com", s)
@@ -128,6 +131,10 @@ func InClear(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
+
+// maxSaid is how much of what an issuer answers in the place of its metadata goes to the log, in
+// characters.
+const maxSaid = 300
 
 // ErrOtherIssuer says that a token is good, and of another issuer.
 var ErrOtherIssuer = errors.New("the token is of another issuer")
@@ -177,6 +184,9 @@ func (p *Provider) discover(ctx context.Context) {
 	if err == nil {
 		err = provider.Claims(&m)
 	}
+	if err != nil { // it may quote all that was answered
+		err = errors.New(text.Clip(text.Line(err.Error()), maxSaid))
+	}
 	if p.tried, p.err = p.o.Now(), err; err == nil {
 		p.found, p.read = m, p.tried
 	}
@@ -191,7 +201,7 @@ func (p *Provider) keysURL(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkIssuerURL(m.Keys); err != nil {
+	if err := CheckURL(m.Keys); err != nil {
 		return "", fmt.Errorf("jwks_uri: %w", err)
 	}
 	return m.Keys, nil

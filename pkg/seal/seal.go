@@ -30,6 +30,7 @@ const (
 	State   Purpose = "state"   // what a server that asks its client wants back with the answer
 	Cursor  Purpose = "cursor"  // where the next page begins
 	Ask     Purpose = "ask"     // a request to a person
+	Login   Purpose = "login"   // what a browser keeps while its user signs in at an issuer
 )
 
 // ErrForged says that a text was not sealed here for that purpose: it was made up, changed, sealed for

@@ -40,7 +40,7 @@ var floors = [][]string{
 	{"pkg/gateway"},
 	{"pkg/state"},
 	{"pkg/catalog"},
-	{"pkg/upstream", "pkg/relay", "pkg/toolset", "pkg/policy", "pkg/store"},
+	{"pkg/upstream", "pkg/relay", "pkg/toolset", "pkg/policy", "pkg/store", "pkg/issuer"},
 	{"pkg/usage"},
 	{"pkg/search", "pkg/config", "pkg/approval", "pkg/object", "pkg/identity", "pkg/login", "pkg/metrics", "pkg/outcome", "pkg/finding", "pkg/review", "pkg/audit"},
 	{"pkg/lock", "pkg/stop", "pkg/mcp", "pkg/tool", "pkg/token", "pkg/session", "pkg/signature", "pkg/egress", "pkg/child", "pkg/connect"},

@@ -13,7 +13,7 @@ import (
 )
 
 // A grant is what an authorization code stands for.
-type grant struct{ challenge, redirect, resource, scope string }
+type grant struct{ challenge, redirect, resource, scope, client, nonce string }
 
 // register takes every client (RFC 7591).
 func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
@@ -38,6 +38,10 @@ func (i *Issuer) register(w http.ResponseWriter, r *http.Request) {
 // authorize consents at once and sends the code to the client's address.
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
+	if c, ok := i.clientOf(q.Get("client_id")); ok {
+		i.signIn(w, r, c)
+		return
+	}
 	to, err := url.Parse(q.Get("redirect_uri"))
 	if err != nil || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("resource") == "" || q.Get("response_type") != "code" {
 		http.Error(w, "bad authorization request", http.StatusBadRequest)
@@ -45,7 +49,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	code, scopes := rand.Text(), i.granted(q.Get("scope"))
 	i.mu.Lock()
-	i.codes[code] = grant{q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("resource"), scopes}
+	i.codes[code] = grant{challenge: q.Get("code_challenge"), redirect: q.Get("redirect_uri"), resource: q.Get("resource"), scope: scopes}
 	i.asked = append(i.asked, q.Get("scope"))
 	i.mu.Unlock()
 	answer := to.Query()
@@ -95,6 +99,10 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
+		return
+	}
+	if g.client != "" {
+		i.identify(w, r, g)
 		return
 	}
 	over := map[string]any{"scope": g.scope}

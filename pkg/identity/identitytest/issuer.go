@@ -1,5 +1,6 @@
 // Package identitytest runs a real OpenID provider for tests: discovery, keys, dynamic
-// registration, the authorization code flow with PKCE, on loopback.
+// registration, the authorization code flow with PKCE for agents and for people who sign in, on
+// loopback. A test can make it do what an issuer must not, by [Issuer.Bend].
 package identitytest
 
 import (
@@ -34,12 +35,15 @@ type Issuer struct {
 	grants    []string // scopes that it gives out of those asked for
 	codes     map[string]grant
 	asked     []string // scopes of each authorization request
+	clients   map[string]client
+	bend      Bend
+	ended     int // sign-outs
 }
 
 // Start runs an issuer until the test ends.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t, Subject: "kim@example.com", codes: map[string]grant{}}
+	i := &Issuer{t: t, Subject: "kim@example.com", codes: map[string]grant{}, clients: map[string]client{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", i.metadata)
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", i.metadata)
@@ -47,6 +51,7 @@ func Start(t testing.TB) *Issuer {
 	mux.HandleFunc("GET /authorize", i.authorize)
 	mux.HandleFunc("POST /token", i.token)
 	mux.HandleFunc("POST /register", i.register)
+	mux.HandleFunc("GET /logout", i.endSession)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	i.URL = server.URL
@@ -118,8 +123,11 @@ func (i *Issuer) Key() jose.JSONWebKey {
 // nil value takes a claim away.
 func (i *Issuer) Claims(audience string, over map[string]any) map[string]any {
 	now := time.Now()
+	i.mu.Lock()
+	subject := i.Subject
+	i.mu.Unlock()
 	claims := map[string]any{
-		"iss": i.URL, "sub": i.Subject, "aud": audience,
+		"iss": i.URL, "sub": subject, "aud": audience,
 		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}
 	maps.Copy(claims, over)
@@ -156,13 +164,23 @@ func Sign(t testing.TB, key jose.JSONWebKey, claims map[string]any) string {
 }
 
 func (i *Issuer) metadata(w http.ResponseWriter, _ *http.Request) {
-	i.answer(w, map[string]any{
+	m := map[string]any{
 		"issuer": i.URL, "jwks_uri": i.URL + "/keys",
 		"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token", "registration_endpoint": i.URL + "/register",
 		"response_types_supported": []string{"code"}, "grant_types_supported": []string{"authorization_code"},
 		"code_challenge_methods_supported": []string{"S256"}, "token_endpoint_auth_methods_supported": []string{"none"},
 		"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"ES256"},
-	})
+		"end_session_endpoint": i.URL + "/logout",
+	}
+	i.mu.Lock()
+	if len(i.clients) > 0 {
+		m["token_endpoint_auth_methods_supported"] = []string{"none", "client_secret_basic"}
+	}
+	i.mu.Unlock()
+	if bend := i.bent().Metadata; bend != nil {
+		bend(m)
+	}
+	i.answer(w, m)
 }
 
 func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {

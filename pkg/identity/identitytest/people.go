@@ -1,0 +1,157 @@
+package identitytest
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A client is one at which people sign in.
+type client struct{ id, secret, redirect string }
+
+// A Bend is what an issuer does wrong. Each of its functions may be nil.
+type Bend struct {
+	Metadata func(map[string]any)                          // changes what it says of itself
+	Answer   func(url.Values)                              // changes the answer that a browser brings back
+	Token    func(map[string]any)                          // changes the claims of an ID token
+	Trade    func(http.ResponseWriter, *http.Request) bool // answers a code in its own way; false: as it should be
+	ID       func(string) string                           // changes an ID token that was signed
+}
+
+// Bend makes the issuer do wrong from now on; the zero Bend makes it do right again.
+func (i *Issuer) Bend(b Bend) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.bend = b
+}
+
+func (i *Issuer) bent() Bend {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.bend
+}
+
+// Client makes the issuer know a client at which people sign in, and come back to an address; a
+// client without a secret is a public one. Whoever comes is [Issuer.Subject], with the claims of
+// [Issuer.Extra].
+func (i *Issuer) Client(id, secret, redirect string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.clients[id] = client{id, secret, redirect}
+}
+
+// Become changes who comes.
+func (i *Issuer) Become(subject string, claims map[string]any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.Subject, i.Extra = subject, claims
+}
+
+// SignedOut returns how often somebody signed out here.
+func (i *Issuer) SignedOut() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.ended
+}
+
+// Visit goes where a browser is sent to sign in, and returns the address at which it comes back.
+func (i *Issuer) Visit(address string) *url.URL {
+	i.t.Helper()
+	w := httptest.NewRecorder()
+	u, err := url.Parse(address)
+	if err != nil || !strings.HasPrefix(address, i.URL+"/authorize?") {
+		i.t.Fatalf("%q leads to no sign-in: %v", address, err)
+	}
+	i.authorize(w, httptest.NewRequest(http.MethodGet, u.RequestURI(), nil))
+	back, err := url.Parse(w.Header().Get("Location"))
+	if err != nil || w.Code != http.StatusFound {
+		i.t.Fatalf("the issuer answers %d %s", w.Code, w.Body)
+	}
+	return back
+}
+
+func (i *Issuer) clientOf(id string) (client, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	c, ok := i.clients[id]
+	return c, ok
+}
+
+// signIn knows who comes, and sends the browser back with a code.
+func (i *Issuer) signIn(w http.ResponseWriter, r *http.Request, c client) {
+	q := r.URL.Query()
+	to, err := url.Parse(c.redirect)
+	if err != nil || q.Get("redirect_uri") != c.redirect || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
+		q.Get("response_type") != "code" || len(q.Get("state")) < 22 || len(q.Get("nonce")) < 22 || !slices.Contains(strings.Fields(q.Get("scope")), "openid") {
+		http.Error(w, "bad authorization request", http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	i.mu.Lock()
+	i.codes[code] = grant{challenge: q.Get("code_challenge"), redirect: q.Get("redirect_uri"), scope: q.Get("scope"), client: c.id, nonce: q.Get("nonce")}
+	i.asked = append(i.asked, q.Get("scope"))
+	i.mu.Unlock()
+	answer := url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {i.URL}}
+	if bend := i.bent().Answer; bend != nil {
+		bend(answer)
+	}
+	to.RawQuery = answer.Encode()
+	w.Header().Set("Location", to.String())
+	w.WriteHeader(http.StatusFound)
+}
+
+// identify gives an ID token for a code, to the client that it was made for.
+func (i *Issuer) identify(w http.ResponseWriter, r *http.Request, g grant) {
+	b := i.bent()
+	if b.Trade != nil && b.Trade(w, r) {
+		return
+	}
+	c, _ := i.clientOf(g.client)
+	id, secret, basic := r.BasicAuth()
+	if basic { // RFC 6749, 2.3.1
+		id, secret = unescaped(id), unescaped(secret)
+	} else {
+		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
+	if id != c.id || secret != c.secret || r.PostFormValue("grant_type") != "authorization_code" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
+		return
+	}
+	i.mu.Lock()
+	over := map[string]any{"nonce": g.nonce}
+	maps.Copy(over, i.Extra)
+	i.mu.Unlock()
+	claims := i.Claims(g.client, over)
+	if b.Token != nil {
+		b.Token(claims)
+	}
+	token := Sign(i.t, i.Key(), claims)
+	if b.ID != nil {
+		token = b.ID(token)
+	}
+	i.answer(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": 300, "scope": g.scope, "id_token": token})
+}
+
+func unescaped(s string) string {
+	out, err := url.QueryUnescape(s)
+	if err != nil {
+		return ""
+	}
+	return out
+}
+
+// endSession is where people sign out.
+func (i *Issuer) endSession(w http.ResponseWriter, _ *http.Request) {
+	i.mu.Lock()
+	i.ended++
+	i.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(w, `<!doctype html><html lang="en"><title>Signed out</title><h1>Signed out of the issuer</h1>`)
+}
