@@ -38,6 +38,7 @@ var floors = [][]string{
 	{"pkg/mcphttp", "pkg/admin", "pkg/console", "pkg/apigw"},
 	{"pkg/decide"},
 	{"pkg/gateway"},
+	{"pkg/deed"},
 	{"pkg/state"},
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/relay", "pkg/toolset", "pkg/policy", "pkg/store", "pkg/issuer"},

@@ -1,0 +1,46 @@
+// Package deed writes lines of the audit about what others decide: what becomes of tools, prompts
+// and resources, beside the audit that their store keeps, and which versions of the operator's files
+// come into use.
+package deed
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+)
+
+// Of returns an entry of the audit of items as a line.
+func Of(e approval.Entry) audit.Line {
+	return audit.Line{
+		V: audit.Version, Time: e.At, Kind: audit.KindDeed, Actor: e.Actor, Action: e.Action,
+		Tool: e.ID().String(), Hash: e.Hash, From: e.From, Note: e.Note, Source: e.Source,
+	}
+}
+
+// Audited returns store, and writes to out what is decided in it: by people, and by syncs where it
+// changes what agents may do. That a sync saw an item for the first time, which waits then, is in
+// the store's audit alone.
+func Audited(store catalog.Approvals, out *audit.Log, log *slog.Logger) catalog.Approvals {
+	return audited{store, out, log}
+}
+
+type audited struct {
+	catalog.Approvals
+	out *audit.Log
+	log *slog.Logger
+}
+
+// Put implements [approval.Store]. What the store keeps stands, also if its line cannot be written.
+func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
+	next, err := a.Approvals.Put(ctx, r, e)
+	if err != nil || e == nil || e.Action == approval.ActionObserve {
+		return next, err
+	}
+	if failed := a.out.Write(context.WithoutCancel(ctx), Of(*e)); failed != nil {
+		a.log.LogAttrs(ctx, slog.LevelError, "a decision is not among the lines of calls", slog.String("action", e.Action), slog.Any("item", e.ID()), slog.Any("error", failed))
+	}
+	return next, nil
+}
