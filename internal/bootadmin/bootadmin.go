@@ -31,7 +31,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	})
 	var tokens *token.Registry
 	if p.Tokens != nil {
-		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log}
+		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log, Record: desk.RecordToken}
 	}
 	signIn, err := b.signIn(p, admins)
 	if err != nil {

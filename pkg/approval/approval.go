@@ -222,8 +222,10 @@ type Entry struct {
 	Actor  string    `json:"actor"`
 	Action string    `json:"action"` // approve, disable, enable, baseline, observe, …
 	Hash   tool.Hash `json:"hash,omitempty"`
+	From   tool.Hash `json:"from,omitempty"` // that was approved before, if a person decided that it no longer is
 	Note   string    `json:"note,omitempty"`
-	Tell   bool      `json:"tell,omitempty"` // the note may be told to agents
+	Source string    `json:"source,omitempty"` // address that the decision came from; "": not known
+	Tell   bool      `json:"tell,omitempty"`   // the note may be told to agents
 	At     time.Time `json:"at"`
 	Rev    int64     `json:"rev"` // of the record after it; set by the store
 

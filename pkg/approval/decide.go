@@ -164,6 +164,9 @@ func decide(r, next Record, action string, said Said, now time.Time) (Record, En
 	if next.Undo = r.undo(next, action); next.Check() != nil {
 		next.Undo = nil
 	}
+	if next.ApprovedHash != r.ApprovedHash {
+		e.From = r.ApprovedHash
+	}
 	return next, e, nil
 }
 

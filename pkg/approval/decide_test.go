@@ -60,6 +60,9 @@ func TestBlock(t *testing.T) {
 				t.Error("a blocked definition is said to have been approved once")
 			}
 			wantEntry := approval.Entry{Server: id.Server, Tool: id.Name, Actor: "bob", Action: "block", Hash: test.hash, Note: "no", Tell: true, At: later}
+			if test.record.ApprovedHash != test.approved {
+				wantEntry.From = test.record.ApprovedHash
+			}
 			if d := cmp.Diff(wantEntry, e); d != "" {
 				t.Errorf("audit line (-want +got):\n%s", d)
 			}

@@ -214,6 +214,9 @@ func TestApprove(t *testing.T) {
 				t.Errorf("record (-want +got):\n%s", d)
 			}
 			wantEntry := approval.Entry{Server: id.Server, Tool: id.Name, Actor: "bob", Action: "approve", Hash: test.hash, Note: "read it", At: later}
+			if before.ApprovedHash != test.hash {
+				wantEntry.From = before.ApprovedHash
+			}
 			if d := cmp.Diff(wantEntry, e); d != "" {
 				t.Errorf("audit line (-want +got):\n%s", d)
 			}

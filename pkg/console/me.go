@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
@@ -121,6 +122,9 @@ func (c *Console) revokeOthers(w http.ResponseWriter, r *http.Request) {
 // ended leads back to the page, which says how many sessions ended.
 func (c *Console) ended(w http.ResponseWriter, r *http.Request, n int) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "sessions ended by their owner", slog.String("actor", callerOf(r.Context()).Name), slog.Int("sessions", n))
+	if n > 0 {
+		c.record(r, audit.Line{Action: audit.ActionSessionRevoked, Note: text.Count(n, "session") + " of one's own"})
+	}
 	leadTo(w, http.StatusSeeOther, "../me?ended="+strconv.Itoa(n))
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
@@ -142,6 +143,7 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
+	c.recordLogin(r, who)
 	c.endAll(r) // this browser has one session
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
 	if p.Kept != nil {
@@ -229,6 +231,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed out", slog.String("actor", session.Actor))
+		c.record(r, audit.Line{Action: audit.ActionLogout, Actor: session.Actor})
 	}
 	c.cookieKind(r).set(w, "", "", -1)
 	leadTo(w, http.StatusSeeOther, "./login")

@@ -137,6 +137,7 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	}
 	next, entry, err := dec.apply(*r, actor, two, d.o.Now())
 	if err == nil {
+		entry.Source = ActorOf(ctx).Source
 		next, err = d.approvals.Put(ctx, next, &entry)
 	}
 	if err != nil {

@@ -28,6 +28,8 @@ type Options struct {
 	// Deeds keeps what people do that is about no item; nil: it is kept nowhere.
 	Deeds audit.Deeds
 
+	Audit *audit.Log // has deeds as well as calls; nil: none
+
 	// Issuer says that people sign in with an issuer here, which tells two of them apart.
 	Issuer bool
 

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // recordTime bounds how long a deed takes to be recorded.
@@ -21,9 +23,6 @@ const recordTime = 5 * time.Second
 // An error has been logged. Whoever can still take the deed back does so then, and says so to the
 // person.
 func (d *Desk) Record(ctx context.Context, l audit.Line) error {
-	if d.o.Deeds == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
 	actor := ActorOf(ctx)
@@ -32,12 +31,46 @@ func (d *Desk) Record(ctx context.Context, l audit.Line) error {
 	for _, s := range []*string{&l.Actor, &l.Source, &l.Subject, &l.Note} {
 		*s = beginning(*s)
 	}
+	if err := d.o.Audit.Write(ctx, l); err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "a deed is not among the lines of calls", slog.String("action", l.Action), slog.Any("error", err))
+	}
+	if d.o.Deeds == nil {
+		return nil
+	}
 	if err := d.o.Deeds.PutDeed(ctx, l); err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "a deed is not in the audit", slog.String("action", l.Action),
 			slog.String("actor", l.Actor), slog.String("subject", l.Subject), slog.Any("error", err))
 		return fmt.Errorf("record %s: %w", l.Action, err)
 	}
 	return nil
+}
+
+// RecordToken keeps that the actor made or revoked a token, as a registry of tokens wants it: who,
+// which, and what it may do.
+func (d *Desk) RecordToken(ctx context.Context, actor string, t token.Token) error {
+	l := audit.Line{Action: audit.ActionTokenMade, Actor: actor, Subject: audit.AboutToken + ":" + t.Name, Note: scopeOf(t)}
+	if !t.RevokedAt.IsZero() {
+		l.Action, l.Note = audit.ActionTokenRevoked, "id "+t.ID
+	}
+	if d.Record(ctx, l) != nil {
+		return Refuse(http.StatusServiceUnavailable, "the audit cannot be written, so no token was made: the one that was begun is revoked, and nobody has seen its text; try again in a minute")
+	}
+	return nil
+}
+
+// scopeOf says what the holder of a token may do.
+func scopeOf(t token.Token) string {
+	list := func(what string, names []string) string {
+		return "; " + what + " " + cmp.Or(strings.Join(names, ", "), "none")
+	}
+	s := "id " + t.ID + list("servers", t.Servers) + list("tiers", t.Tiers)
+	if len(t.Toolsets) > 0 {
+		s += list("toolsets", t.Toolsets)
+	}
+	if t.Admin {
+		s += "; admin"
+	}
+	return s + "; until " + t.ExpiresAt.UTC().Format(time.DateOnly)
 }
 
 // beginning returns as much of a text as a deed keeps of it.

@@ -8,7 +8,9 @@ import (
 	"net/http"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // maxSettled is how many settled items an answer names.
@@ -29,22 +31,25 @@ type Settled struct {
 
 // Restore decides for every record that the store lost that what the catalog knows of it holds.
 func (d *Desk) Restore(ctx context.Context) (Settlement, error) {
-	return d.settle(ctx, approval.KeepRestored)
+	return d.settle(ctx, audit.ActionRestored, approval.KeepRestored)
 }
 
 // Accept decides for every record that the store lost that what the store has of it holds; what it
 // lacks waits for approval.
 func (d *Desk) Accept(ctx context.Context) (Settlement, error) {
-	return d.settle(ctx, approval.AcceptStore)
+	return d.settle(ctx, audit.ActionAccepted, approval.AcceptStore)
 }
 
 // settle settles every lost record; what takes two people to approve is not approved by it. A sync follows, after which health is up to date.
-func (d *Desk) settle(ctx context.Context, how catalog.Settlement) (out Settlement, err error) {
+func (d *Desk) settle(ctx context.Context, action string, how catalog.Settlement) (out Settlement, err error) {
 	snap := d.states.Refresh(ctx).Catalog
 	if snap == nil {
 		return out, Refuse(http.StatusConflict, "there is no tool catalog, so nothing tells what was lost")
 	}
 	settled, err := catalog.Settle(ctx, d.approvals, snap, alone(d.View(ctx), how), ActorOf(ctx).Name, d.o.Now)
+	if len(settled) > 0 { // each has a line of its own as well
+		_ = d.Record(ctx, audit.Line{Action: action, Note: text.Count(len(settled), "record")})
+	}
 	if err != nil {
 		return out, fmt.Errorf("after %d records were settled: %w", len(settled), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 )
@@ -42,6 +43,7 @@ func (d *Desk) Sync(ctx context.Context) (SyncReport, error) {
 	if d.o.Syncer == nil {
 		return SyncReport{}, Refuse(http.StatusNotImplemented, "syncs are not run here")
 	}
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionSync}) // which changes nothing that agents may do
 	r, err := d.o.Syncer.Sync(ctx)
 	if errors.Is(err, ErrStarted) {
 		return SyncReport{Pending: true, StartedAt: d.o.Now().UTC(), Servers: []SyncedServer{}}, nil

@@ -15,6 +15,11 @@ type Registry struct {
 	Key   Key
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
+
+	// Record keeps that the actor made a token, or revoked it; a token says which. One whose making
+	// cannot be recorded is revoked at once, before anybody has seen its text, and the error is
+	// that of Make. nil: it is said in the log alone.
+	Record func(ctx context.Context, actor string, t Token) error
 }
 
 // A Wish is what somebody wants a token to be.
@@ -46,7 +51,12 @@ func (r *Registry) Make(ctx context.Context, actor string, w Wish) (Token, secre
 	if err != nil {
 		return Token{}, secret.Text{}, err
 	}
-	r.log(ctx, "make", actor, t)
+	if err := r.log(ctx, "make", actor, t); err != nil {
+		if t, revoked := r.Store.PutToken(context.WithoutCancel(ctx), t.Revoke(actor, r.now())); revoked == nil {
+			_ = r.log(ctx, "revoke", actor, t) // the error of the making is told
+		}
+		return Token{}, secret.Text{}, err
+	}
 	return t, text, nil
 }
 
@@ -60,7 +70,7 @@ func (r *Registry) Revoke(ctx context.Context, actor, id string) (Token, error) 
 	if t, err = r.Store.PutToken(ctx, t.Revoke(actor, r.now())); err != nil {
 		return Token{}, err
 	}
-	r.log(ctx, "revoke", actor, t)
+	_ = r.log(ctx, "revoke", actor, t) // it is revoked all the same
 	return t, nil
 }
 
@@ -89,10 +99,14 @@ func (r *Registry) now() time.Time {
 	return time.Now()
 }
 
-// log says who made or revoked a token. Its text is in no log.
-func (r *Registry) log(ctx context.Context, action, actor string, t Token) {
+// log says who made or revoked a token, and records it. Its text is in no log.
+func (r *Registry) log(ctx context.Context, action, actor string, t Token) error {
 	if r.Log != nil {
 		r.Log.LogAttrs(ctx, slog.LevelInfo, "agent tokens changed", slog.String("action", action), slog.String("actor", actor),
 			slog.String("token", t.ID), slog.String("name", t.Name), slog.Bool("admin", t.Admin))
 	}
+	if r.Record == nil {
+		return nil
+	}
+	return r.Record(ctx, actor, t)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/audit/audittest"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -39,6 +40,7 @@ type Desk struct {
 	T       testing.TB
 	Console console.Options
 	Decide  decide.Options
+	Deeds   *audittest.Mem // what people did that is about no item
 }
 
 // Config is that of [New].
@@ -58,7 +60,7 @@ forbid (principal, action, resource == Tool::"mail:read_drafts");
 // the config denies; mail waits, with one tool that a policy denies. Whoever asks is ann.
 func New(t testing.TB) *Desk {
 	t.Helper()
-	d := &Desk{Gateway: gatewaytest.New(t), T: t}
+	d := &Desk{Gateway: gatewaytest.New(t), T: t, Deeds: new(audittest.Mem)}
 	d.Clock.Set(d.Clock.Now(), time.Millisecond)
 	d.Serve("fs",
 		`{"name":"read_file","description":"Reads a file. Twice.","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`,
@@ -67,7 +69,7 @@ func New(t testing.TB) *Desk {
 	d.Put(config.Key, Config)
 	d.Forbid(policy)
 	log := slog.New(slog.NewTextHandler(d.Log, nil))
-	d.Decide = decide.Options{BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
+	d.Decide = decide.Options{Deeds: d.Deeds, BaseURL: gatewaytest.BaseURL, Version: "v1.2.3", Now: d.Clock.Now, Log: log}
 	d.Console = console.Options{
 		Actor: func(*http.Request) (decide.Actor, error) {
 			return decide.Actor{Name: "ann", Rights: identity.Everything()}, nil
@@ -107,6 +109,9 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer, d.Decide.Trier = syncer, d.MCP
 	desk := decide.New(d.States, d.Approvals, d.Decide)
+	if d.Console.Tokens != nil {
+		d.Console.Tokens.Record = desk.RecordToken
+	}
 	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }

@@ -1,0 +1,19 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
+)
+
+// record keeps a deed that stands whether or not it is in the audit; if it is not, the log says so.
+func (c *Console) record(r *http.Request, l audit.Line) {
+	l.Source = hostOf(r.RemoteAddr)
+	_ = c.o.Desk.Record(r.Context(), l)
+}
+
+// recordLogin keeps that somebody signed in with a browser.
+func (c *Console) recordLogin(r *http.Request, who login.Person) {
+	c.record(r, audit.Line{Action: audit.ActionLogin, Actor: who.Actor, Note: "by " + who.Way})
+}
