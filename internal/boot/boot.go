@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -26,10 +27,17 @@ import (
 // Stores are where everything is kept.
 type Stores struct {
 	Objects   object.Store
-	Approvals catalog.Approvals
+	Approvals Approvals
 	Deeds     audit.Deeds   // nil: what people do that is about no item is kept nowhere
 	Tokens    token.Store   // nil: there are no agent tokens
 	Sessions  session.Store // nil: sessions with upstream servers stay in this process
+}
+
+// Approvals are what people decided and what they stopped.
+type Approvals interface {
+	catalog.Approvals
+	gateway.Approvals
+	PutStops(ctx context.Context, s stop.Stops) (stop.Stops, error) // as of [stop.Store]
 }
 
 // Options are what differs between the programs. The zero value works.

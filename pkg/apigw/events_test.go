@@ -30,6 +30,12 @@ type gate struct{ caller gateway.Caller }
 
 func (gate) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, error) { return gate{c}, nil }
 
+func (gate) Stopped(context.Context, identity.Agent) error { return nil }
+
+func (gate) While(ctx context.Context, _ identity.Agent) (context.Context, func()) {
+	return context.WithCancel(ctx)
+}
+
 func (gate) Instructions() string { return "Behind this gate: github." }
 
 func (gate) DeclaresOutput(string) bool { return false }

@@ -3,13 +3,13 @@ package config
 import (
 	"strings"
 	"unicode"
+
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 )
 
 const (
 	usualAuditDays = 30
 	maxAuditDays   = 36500
-
-	maxReason = 256 // bytes
 )
 
 func (c *checker) audit(cfg *Config, f *fileAudit, n *node) {
@@ -31,22 +31,27 @@ func (c *checker) stop(cfg *Config, f *fileStop, n *node, servers names) {
 	if f == nil {
 		return
 	}
-	cfg.Stop = Stop{All: f.All != nil && *f.All, Servers: f.Servers, Agents: f.Agents}
+	reason := ""
+	if f.Reason != nil {
+		reason = *f.Reason
+	}
+	add := func(t stop.Target) { cfg.Stop.List = append(cfg.Stop.List, stop.Stop{Target: t, Reason: reason}) }
+	if f.All != nil && *f.All {
+		add(stop.Target{All: true})
+	}
 	for i, name := range f.Servers {
 		if !servers.has(name) {
 			c.fault(n.member("servers").elems[i], index("stop.servers", i), "there is no server %q in mcpServers", clip(name))
 		}
+		add(stop.Target{Server: name})
 	}
 	for i, id := range f.Agents {
 		if strings.TrimSpace(id) == "" {
 			c.fault(n.member("agents").elems[i], index("stop.agents", i), "is empty: an agent has an id, such as token:ci")
 		}
+		add(stop.Target{Agent: id})
 	}
-	if f.Reason == nil {
-		return
-	}
-	cfg.Stop.Reason = *f.Reason
-	if len(*f.Reason) > maxReason || strings.ContainsFunc(*f.Reason, unicode.IsControl) {
-		c.fault(n.member("reason"), "stop.reason", "is not one line of at most %d bytes", maxReason)
+	if len(reason) > stop.MaxReason || strings.ContainsFunc(reason, unicode.IsControl) {
+		c.fault(n.member("reason"), "stop.reason", "is not one line of at most %d bytes", stop.MaxReason)
 	}
 }

@@ -11,7 +11,7 @@ func TestAuditAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Audit != (Audit{Arguments: "none", Days: 30}) || cfg.Stop.All || cfg.Review.FourEyes != "off" {
+	if cfg.Audit != (Audit{Arguments: "none", Days: 30}) || len(cfg.Stop.List) > 0 || cfg.Review.FourEyes != "off" {
 		t.Errorf("defaults: %+v %+v %+v", cfg.Audit, cfg.Stop, cfg.Review)
 	}
 	for member, want := range map[string]string{

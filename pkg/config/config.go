@@ -9,6 +9,7 @@ package config
 import (
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -24,7 +25,7 @@ type Config struct {
 	Review   Review
 	Gateway  Gateway
 	Audit    Audit
-	Stop     Stop
+	Stop     stop.Stops // what the operator has stopped; the reason may be ""
 
 	// Warnings are things that are allowed and look wrong, such as a
 	// credential written in clear. They do not keep the config from being used.
@@ -83,14 +84,6 @@ type Audit struct {
 	Arguments string // none (default) or redacted
 	Required  bool   // a call whose line cannot be written is refused
 	Days      int    // that files are kept; default 30
-}
-
-// Stop says what the operator has stopped.
-type Stop struct {
-	All     bool
-	Servers []string
-	Agents  []string // ids
-	Reason  string   // one line; agents are told it
 }
 
 // Gateway says how the gateway answers.

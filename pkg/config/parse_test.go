@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -51,9 +52,11 @@ func TestParseReadsEveryKey(t *testing.T) {
 			Toolsets: []string{"triage", "GitHub"}, Enabled: []string{"files:get_file", "create_issue"},
 			Disabled: []string{"files:delete_file", "drop_table", "files:prompt:*"}, ReadOnly: true,
 		},
-		Review:  Review{Remember: "auto", Findings: "wait", FourEyes: "destructive"},
-		Audit:   Audit{Arguments: "redacted", Required: true, Days: 7},
-		Stop:    Stop{Servers: []string{"files"}, Agents: []string{"token:ci"}, Reason: "key leaked"},
+		Review: Review{Remember: "auto", Findings: "wait", FourEyes: "destructive"},
+		Audit:  Audit{Arguments: "redacted", Required: true, Days: 7},
+		Stop: stop.Stops{List: []stop.Stop{
+			{Target: stop.Target{Server: "files"}, Reason: "key leaked"}, {Target: stop.Target{Agent: "token:ci"}, Reason: "key leaked"},
+		}},
 		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical"},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))

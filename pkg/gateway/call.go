@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -110,7 +108,7 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 // its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
-	if status, said := s.statusNow(ctx, i); status != lock.None {
+	if now := s.standing(ctx, i); now.status != lock.None {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -118,7 +116,10 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 			t, c := s.outgoing(i, r)
 			s.drop(ctx, t, c)
 		}
-		return s.blocked(ctx, i, status, said)
+		if now.refuse != nil {
+			return nil, now.refuse
+		}
+		return s.blocked(ctx, i, now.status, now.said)
 	}
 	tier := s.view.Tier(i)
 	if as > tier { // tiers are ordered strongest first
@@ -168,28 +169,3 @@ func (s *Session) owner() session.Owner {
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
-
-// statusNow classifies a tool by its approval record as it is in the store now, and returns what
-// that says to agents. The store is asked only if the answer can matter.
-func (s *Session) statusNow(ctx context.Context, i int) (status lock.Status, said string) {
-	facts := s.view.FactsWithout(i)
-	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
-		return lock.Classify(facts), ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, approvalTime)
-	defer cancel()
-	record, err := s.g.approvals.Get(ctx, s.view.ID(i))
-	switch {
-	case errors.Is(err, approval.ErrNotFound):
-		facts = s.view.FactsAt(i, nil)
-	case errors.Is(ctx.Err(), context.Canceled): // the caller went away
-	case err != nil:
-		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "approval record cannot be read",
-			slog.String("tool", s.view.ID(i).String()), slog.Any("error", err))
-	default:
-		facts = s.view.FactsAt(i, &record)
-		status = lock.Classify(facts)
-		return status, s.view.SaidAt(i, status, &record)
-	}
-	return lock.Classify(facts), ""
-}

@@ -50,11 +50,13 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 	}
 	if !s.caller.Modern {
 		sent()
-		raw, err := s.g.up.Call(ctx, t, c)
-		if err == nil && asksInput(raw) {
-			return s.relay(ctx, t, c, raw)
-		}
-		return raw, err
+		return s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) {
+			raw, err := s.g.up.Call(ctx, t, c)
+			if err == nil && asksInput(raw) {
+				return s.relay(ctx, t, c, raw)
+			}
+			return raw, err
+		})
 	}
 	if state != nil {
 		st, message, err := s.openState(ctx, state, bound(t, c))
@@ -92,7 +94,7 @@ func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call,
 // once sends a request to a server that can ask with its result alone.
 func (s *Session) once(ctx context.Context, t upstream.Target, c upstream.Call, sent func()) (json.RawMessage, error) {
 	sent()
-	raw, err := s.g.up.Call(ctx, t, c)
+	raw, err := s.callServer(ctx, t, c)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
@@ -28,10 +29,14 @@ type Upstream interface {
 	Call(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error)
 }
 
-// Approvals reads the record of one tool, as of every write before;
-// [approval.Store] does.
+// Approvals reads what decides about a call, as of every write before.
 type Approvals interface {
-	Get(ctx context.Context, id tool.ID) (approval.Record, error)
+	// Standing returns the record of one tool, and what people stopped. Without a record the error
+	// is [approval.ErrNotFound], and what is stopped is there all the same.
+	Standing(ctx context.Context, id tool.ID) (approval.Record, stop.Stops, error)
+
+	// Stops returns what people stopped.
+	Stops(ctx context.Context) (stop.Stops, error)
 }
 
 // A Recorder counts what agents do; *metrics.Meter is one.
@@ -72,6 +77,7 @@ type Gateway struct {
 	approvals Approvals
 	up        Upstream
 	lot       *lot
+	running   running
 	o         Options
 }
 

@@ -30,14 +30,17 @@ func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (j
 
 // locked refuses a request about an item that is locked now; nil: it is not.
 func (s *Session) locked(ctx context.Context, i int) error {
-	status, said := s.statusNow(ctx, i)
-	if status == lock.None {
+	now := s.standing(ctx, i)
+	if now.status == lock.None {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.lockedError(ctx, i, status, said)
+	if now.refuse != nil {
+		return now.refuse
+	}
+	return s.lockedError(ctx, i, now.status, now.said)
 }
 
 // lockedError says of an item that is locked what the call of a locked tool says.

@@ -49,7 +49,7 @@ func (s *Session) unsearchedServers() string {
 	servers := s.servers()
 	enabled, away := 0, 0
 	for _, srv := range servers {
-		if srv.Config.Enabled {
+		if _, stopped := s.view.ServerStopped(srv); srv.Config.Enabled && !stopped {
 			enabled++
 			if srv.Outcome.Status != outcome.Available {
 				away++

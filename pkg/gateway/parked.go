@@ -61,7 +61,7 @@ func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) 
 	}
 	go func() {
 		defer cancel()
-		p.end(s.g.up.Call(own, t, c))
+		p.end(s.callServer(own, t, c))
 	}()
 	return s.await(ctx, p)
 }

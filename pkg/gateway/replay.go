@@ -42,7 +42,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 	}
 	c.Client.Ask = x.ask
 	sent()
-	raw, err := s.g.up.Call(own, t, c)
+	raw, err := s.callServer(own, t, c)
 	questions := x.questions()
 	if err == nil || len(questions) == 0 || ctx.Err() != nil {
 		if err != nil {

@@ -68,14 +68,22 @@ func (s *Session) lockedSource(ctx context.Context, from source, uri string) err
 			verdict = s.view.VerdictOn(tool.ID{Server: id.Server, Name: plain, Kind: id.Kind})
 		}
 	}
-	status := lock.Classify(lock.Facts{
+	now := standing{status: lock.Classify(lock.Facts{
 		ServerEnabled: lock.FactOf(from.server.Config.Enabled), Denied: verdict.Denied, UserDisabled: lock.No, Approved: lock.Yes,
-	})
-	if status == lock.None {
-		return nil
+	})}
+	if now.status == lock.None && len(from.subjects) == 0 { // else it was seen with those
+		now = s.serverStanding(ctx, id)
 	}
-	l := lockInfo{Name: id.String(), Status: status, Remediation: lock.RemediationOf(id.Kind.String(), status, "")}
-	if status == lock.DisabledByConfig {
+	switch {
+	case now.status == lock.None:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case now.refuse != nil:
+		return now.refuse
+	}
+	l := lockInfo{Name: id.String(), Status: now.status, Note: now.said, Remediation: lock.RemediationOf(id.Kind.String(), now.status, "")}
+	if now.status == lock.DisabledByConfig {
 		l.Note = verdict.Denial.Note()
 	}
 	s.countLocked(ctx, l, verdict)

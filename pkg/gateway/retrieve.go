@@ -8,6 +8,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -144,8 +145,16 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 
 // note returns what the operator says about denying a tool, or a person about another lock.
 func (s *Session) note(i int, status lock.Status, said string) string {
-	if status == lock.DisabledByConfig {
-		return s.view.Verdict(i).Denial.Note()
+	return s.g.note(s.view, i, status, said)
+}
+
+func (g *Gateway) note(v *state.View, i int, status lock.Status, said string) string {
+	switch {
+	case status == lock.DisabledByConfig:
+		return v.Verdict(i).Denial.Note()
+	case status == lock.ServerDisabled && said == "":
+		is, _ := v.ServerStopped(v.Server(i))
+		return g.stopNote(is)
 	}
 	return said
 }

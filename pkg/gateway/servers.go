@@ -98,11 +98,12 @@ func (s *Session) servers() []state.Server {
 }
 
 func (s *Session) serverEntry(srv state.Server) serverEntry {
-	e := serverEntry{Name: srv.Config.Name, Enabled: srv.Config.Enabled, Toolsets: s.sel.ServerToolsets(srv.Config.Name)}
+	is, stopped := s.view.ServerStopped(srv)
+	e := serverEntry{Name: srv.Config.Name, Enabled: srv.Config.Enabled && !stopped, Toolsets: s.sel.ServerToolsets(srv.Config.Name)}
 	out := srv.Outcome
 	switch {
-	case !srv.Config.Enabled:
-		e.Status = "disabled"
+	case !e.Enabled:
+		e.Status, e.Message = "disabled", s.g.stopNote(is)
 	case out.Status == "":
 		out.Status = outcome.Transient // configured since the last sync: the next one loads it
 		fallthrough

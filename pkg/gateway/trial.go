@@ -150,9 +150,7 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 	i := hit.Doc
 	facts, verdict, status := all.Facts(i), all.Verdict(i), all.Status(i)
 	out := TrialTool{ID: all.ID(i), Tier: all.Tier(i), Status: status, Lexical: hit.Lexical, Semantic: hit.Semantic}
-	if out.Note = all.Said(i, status); status == lock.DisabledByConfig {
-		out.Note = verdict.Denial.Note()
-	}
+	out.Note = s.g.note(all, i, status, all.Said(i, status))
 	for _, step := range []struct {
 		name string
 		set  tool.Set

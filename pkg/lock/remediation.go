@@ -26,7 +26,7 @@ func RemediationOf(kind string, s Status, link string) string {
 	case None:
 		return ""
 	case ServerDisabled:
-		return blocked(kind) + "Its server is disabled; ask for the server to be enabled first."
+		return blocked(kind) + "Its server is disabled or stopped; ask for the server to be enabled first."
 	case DisabledByConfig:
 		return "This " + kind + " is denied by operator policy, in mcp_config.json or policy.cedar. " +
 			"The user cannot override it; only the operator can change it."

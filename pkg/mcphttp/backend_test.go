@@ -30,6 +30,8 @@ type backend struct {
 	listErr      error
 	call         func(ctx context.Context, r mcp.Request) (json.RawMessage, error)
 	offers       gateway.Offers
+	stopped      error                                                                           // of the agent
+	stops        chan struct{}                                                                   // closed when the agent is stopped; nil: it never is
 	items        string                                                                          // the result of every other list, "": none; a prompt or a resource is what call says
 	talk         func(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) // in the place of call
 
@@ -49,6 +51,26 @@ func (b *backend) Open(_ context.Context, c gateway.Caller) (mcphttp.Session, er
 		return nil, b.openErr
 	}
 	return b, nil
+}
+
+func (b *backend) Stopped(context.Context, identity.Agent) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
+}
+
+func (b *backend) While(ctx context.Context, _ identity.Agent) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	if b.stops != nil {
+		go func() {
+			select {
+			case <-b.stops:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
 }
 
 func (b *backend) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }

@@ -21,16 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-// opens is a gateway as a backend; its caller is the agent of the test.
-type opens struct{ *gatewaytest.Gateway }
-
-func (o opens) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, error) {
-	c.Agent = o.Agent
-	return o.MCP.Open(ctx, c)
-}
-
 // realTools returns a gateway with the 527 real tools of 70 servers.
-func realTools(b *testing.B) opens {
+func realTools(b *testing.B) gated {
 	b.Helper()
 	dir := os.Getenv("PORTCULLIS_DATA")
 	if dir == "" {
@@ -50,7 +42,7 @@ func realTools(b *testing.B) opens {
 	}
 	g.Configure(nil, `"gateway":{"mode":"search"}`)
 	g.Sync()
-	return opens{g}
+	return gated{g}
 }
 
 // A backend that does nothing shows what the transport itself costs: a ping, a list of 100 tools, a

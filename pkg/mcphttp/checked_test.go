@@ -24,7 +24,7 @@ func gatewayTo(t testing.TB, s *upstreamtest.Server, settings string) *checking 
 	g.Serve("s").URL = s.URL
 	g.Configure(nil, `"gateway":`+settings)
 	g.Sync()
-	c := &checking{Handler: newHandler(t, opens{g}, nil)}
+	c := &checking{Handler: newHandler(t, gated{g}, nil)}
 	g.Approvals.OnGet = func(_ context.Context, id tool.ID) error {
 		c.last = id
 		return nil

@@ -20,6 +20,12 @@ type clock struct{}
 
 func (clock) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { return clock{}, nil }
 
+func (clock) Stopped(context.Context, identity.Agent) error { return nil }
+
+func (clock) While(ctx context.Context, _ identity.Agent) (context.Context, func()) {
+	return context.WithCancel(ctx)
+}
+
 func (clock) DeclaresOutput(string) bool { return false }
 
 func (clock) Lists(gateway.Lists) gateway.Lists { return gateway.Lists{} }

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -29,6 +30,14 @@ func (g gated) Open(ctx context.Context, c gateway.Caller) (mcphttp.Session, err
 		return nil, err
 	}
 	return s, nil
+}
+
+func (g gated) Stopped(ctx context.Context, _ identity.Agent) error {
+	return g.MCP.Stopped(ctx, g.Agent)
+}
+
+func (g gated) While(ctx context.Context, _ identity.Agent) (context.Context, func()) {
+	return g.MCP.While(ctx, g.Agent)
 }
 
 // goServer starts a server of the official Go SDK that has prompts, resources and completion.

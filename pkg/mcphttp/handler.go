@@ -150,7 +150,24 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 	if q.msg, err = mcp.Parse(body); err != nil {
 		return err
 	}
+	switch q.msg.Method {
+	case mcp.MethodInitialize, mcp.MethodDiscover, mcp.MethodPing:
+	default:
+		if err := h.stopped(r, q); err != nil {
+			return err
+		}
+	}
 	return h.serveMessage(w, r, q)
+}
+
+// stopped refuses an agent that is stopped; nil: it is not.
+func (h *handler) stopped(r *http.Request, q *request) *mcp.Error {
+	ctx, cancel := context.WithDeadline(r.Context(), q.deadline)
+	defer cancel()
+	if err := h.backend.Stopped(ctx, q.agent); err != nil {
+		return visible(err)
+	}
+	return nil
 }
 
 // serveMessage answers an authenticated caller's message.

@@ -1,7 +1,6 @@
 package mcphttp
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -93,7 +92,7 @@ func (h *holder) give(agent string) {
 	}
 }
 
-// hold tells a client of changes until it goes, its credential is taken no more, or the program ends.
+// hold tells a client of changes until it goes, its agent is stopped, its credential is taken no more, or the program ends.
 // It refuses before it writes.
 func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *held) *mcp.Error {
 	if !h.holder.take(q.agent.Way + " " + q.agent.ID) {
@@ -130,8 +129,8 @@ func (h *handler) watch(r *http.Request, q *request, s *held) {
 	defer look.Stop()
 	defer confirm.Stop()
 	defer again.Stop()
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+	ctx, leave := h.backend.While(r.Context(), q.agent)
+	defer leave()
 	var reading chan watched // nil: nothing is being read
 	for s.out.err == nil {
 		if s.out.idle() >= keepAlive {
@@ -139,7 +138,7 @@ func (h *handler) watch(r *http.Request, q *request, s *held) {
 		}
 		s.out.flush()
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done(): // the client is gone, or the agent stopped
 			return
 		case <-h.opts.Ending:
 			return
@@ -271,6 +270,9 @@ func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *reques
 		return nil
 	case !accepts(r.Header, eventStream):
 		return refuse(http.StatusNotAcceptable, "the answer is text/event-stream")
+	}
+	if err := h.stopped(r, q); err != nil {
+		return err
 	}
 	return h.hold(w, r, q, &held{wanted: changes})
 }

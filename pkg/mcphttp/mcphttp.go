@@ -42,6 +42,13 @@ type Backend interface {
 	// rendered for the client; any other error is for the log, and the client
 	// reads "internal error".
 	Open(ctx context.Context, c gateway.Caller) (Session, error)
+
+	// Stopped refuses an agent that is stopped, with an error as that of Open; nil: it is not. It is
+	// asked before all that an agent can do but to say hello and to ask whether somebody is there.
+	Stopped(ctx context.Context, agent identity.Agent) error
+
+	// While returns a context that ends with ctx, when leave is called, or when the agent is stopped.
+	While(ctx context.Context, agent identity.Agent) (_ context.Context, leave func())
 }
 
 // A Session is one caller's view, for one request.

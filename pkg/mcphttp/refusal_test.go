@@ -101,13 +101,13 @@ func TestInternalErrors(t *testing.T) {
 	}
 }
 
-type panicking struct{}
+type panicking struct{ *backend }
 
 func (panicking) Open(context.Context, gateway.Caller) (mcphttp.Session, error) { panic("open") }
 
 func TestPanic(t *testing.T) {
 	var log logbook
-	h := newHandler(t, panicking{}, &mcphttp.Options{Log: log.logger()})
+	h := newHandler(t, panicking{&backend{}}, &mcphttp.Options{Log: log.logger()})
 	send(h, legacy.request(t, "tools/list", ``)).wantError(t, 200, -32603, "7")
 	if !strings.Contains(log.String(), "panicking.Open") {
 		t.Error("the log has no stack")

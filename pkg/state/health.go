@@ -28,7 +28,7 @@ type Health struct {
 	Catalog   Part // Version: SHA-256 of the snapshot
 	Approvals Part // Version: when the newest decision that was seen was made, or else the catalog, RFC 3339
 
-	// Expired says that approvals could not be read for so long that every
+	// Expired says that approvals, or what is stopped, could not be read for so long that every
 	// tool whose server is enabled and which no rule denies is shown as unknown.
 	Expired bool
 
@@ -103,13 +103,14 @@ func countServers(servers []Server) Servers {
 }
 
 func (src *sources) health(now time.Time, o Options) Health {
+	unread := cmp.Or(src.feed.Err, src.stops.err)
 	out := Health{
 		At:        now,
 		Config:    part(src.config),
 		Policy:    part(src.policy),
 		Catalog:   Part{InUse: src.snap != nil, ReadAt: src.snapAt, Err: src.snapErr, Stale: src.snapErr != nil},
-		Approvals: Part{InUse: src.snap != nil, ReadAt: src.feed.ReadAt, Err: src.feed.Err, Stale: src.feed.Err != nil},
-		Expired:   src.expired(now, o.ApprovalHold),
+		Approvals: Part{InUse: src.snap != nil, ReadAt: src.feed.ReadAt, Err: unread, Stale: unread != nil},
+		Expired:   src.expired(now, o.ApprovalHold) || src.stops.expired(now, o.ApprovalHold),
 		Lost:      src.lost,
 		Sync:      Syncs{Every: o.SyncEvery},
 	}

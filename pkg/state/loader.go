@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 )
 
 // Options are the knobs of a [Loader]. The zero value of each field stands for its default.
@@ -42,11 +43,22 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
+// Approvals are what people decided and what they stopped.
+type Approvals interface {
+	approval.Store
+	Stops
+}
+
+// Stops reads what people stopped; [stop.Store] does.
+type Stops interface {
+	Stops(ctx context.Context) (stop.Stops, error)
+}
+
 // A Loader keeps a [State] fresh. It is safe for concurrent use; one caller
 // refreshes, the others wait for it.
 type Loader struct {
 	objects   object.Store
-	approvals approval.Store
+	approvals Approvals
 	o         Options
 
 	turn  chan struct{} // holds one token while somebody refreshes
@@ -60,7 +72,7 @@ type Loader struct {
 }
 
 // New returns a Loader that has read nothing yet. It makes no call.
-func New(objects object.Store, approvals approval.Store, o *Options) *Loader {
+func New(objects object.Store, approvals Approvals, o *Options) *Loader {
 	return &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1)}
 }
 
@@ -98,7 +110,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return l.current()
+		return l.Current()
 	}
 	defer func() { <-l.turn }()
 	now := l.o.Now()
@@ -122,9 +134,9 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 		cancel()
 	}
 	if ctx.Err() != nil {
-		return l.current() // the caller went away: that says nothing about the stores
+		return l.Current() // the caller went away: that says nothing about the stores
 	}
-	prev := l.current()
+	prev := l.Current()
 	s := next.build(now, l.o, prev)
 	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
 	s.Health.first = firstSeen(prev.Health, s.Health)
@@ -136,8 +148,8 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	return s
 }
 
-// current returns the state that was built last, or else a State with nothing in it.
-func (l *Loader) current() *State {
+// Current returns the state that was built last, or else a State with nothing in it. It looks at nothing.
+func (l *Loader) Current() *State {
 	if s := l.state.Load(); s != nil {
 		return s
 	}
@@ -158,23 +170,27 @@ func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time) {
 	}
 }
 
-// readApprovals reads what people decided since the catalog was made, or the last read.
+// readApprovals reads what people stopped, and what they decided since the catalog was made, or the
+// last read.
 func (l *Loader) readApprovals(ctx context.Context, src *sources, now time.Time) {
-	if src.snap == nil {
-		return // there are no tools to decide about
-	}
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	if src.unchecked {
-		wg.Go(func() { src.checkStore(ctx, l.approvals) })
+	wg.Go(func() { src.stops.read(ctx, l.approvals, now) })
+	due := after(now, l.o.ApprovalTTL)
+	if src.snap != nil { // else there are no tools to decide about
+		if src.unchecked {
+			wg.Go(func() { src.checkStore(ctx, l.approvals) })
+		}
+		progress := src.feed.Read(ctx, l.approvals, now)
+		switch {
+		case src.feed.Err == nil:
+			due = after(src.feed.Began, l.o.ApprovalTTL)
+		case !progress: // else the next request goes on
+			due = after(now, max(l.o.Retry, l.o.ApprovalTTL))
+		}
 	}
-	progress := src.feed.Read(ctx, l.approvals, now)
-	switch {
-	case src.feed.Err == nil:
-		src.approvalsDue = after(src.feed.Began, l.o.ApprovalTTL)
-	case progress: // the next request goes on
-		src.approvalsDue = after(now, l.o.ApprovalTTL)
-	default:
-		src.approvalsDue = after(now, max(l.o.Retry, l.o.ApprovalTTL))
+	wg.Wait()
+	if src.stops.err != nil {
+		due = after(now, max(l.o.Retry, l.o.ApprovalTTL))
 	}
+	src.approvalsDue = due
 }

@@ -75,13 +75,13 @@ func TestLoaderLostStore(t *testing.T) {
 				h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
 				h.Clock.Wait(time.Minute)
 				today := h.Approvals
-				swapped := &swap{Store: today}
+				swapped := &swap{today}
 				h.States = state.New(h.Objects, swapped, &state.Options{Now: h.Clock.Now})
 				if warm {
 					h.statuses()
 				}
 				test.then(h, yesterday)
-				swapped.Store = h.Approvals
+				swapped.Approvals = h.Approvals
 				h.Clock.Wait(time.Minute)
 
 				if diff := cmp.Diff(test.want, h.called()); diff != "" {
@@ -103,7 +103,7 @@ func TestLoaderLostStore(t *testing.T) {
 }
 
 // A swap is a store in whose place another one comes.
-type swap struct{ approval.Store }
+type swap struct{ state.Approvals }
 
 // A store that cannot be read when it is looked at is no lost one.
 func TestLoaderUnreadStoreIsNotLost(t *testing.T) {

@@ -156,9 +156,9 @@ func (h Health) approvals(rs *reasons) {
 	switch {
 	case h.Expired:
 		rs.add("approvals_unread", Failing,
-			"The approval records could not be read for so long that tools are locked as disabled_unknown. Every call is refused.", seeStore)
+			"The approval records, or what is stopped, could not be read for so long that tools are locked as disabled_unknown. Every call is refused.", seeStore)
 	case h.Approvals.Err != nil:
-		rs.add("approvals_unread", Degraded, "The approval records cannot be read. Searches go by what was read last; calls are refused.", seeStore)
+		rs.add("approvals_unread", Degraded, "The approval records, or what is stopped, cannot be read. Searches go by what was read last; calls are refused.", seeStore)
 	}
 	if h.Lost {
 		rs.add("approvals_lost", Degraded,

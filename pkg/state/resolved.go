@@ -7,6 +7,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
@@ -19,6 +20,7 @@ type inputs struct {
 	snap    *catalog.Snapshot
 	decided *approval.Decisions
 	unknown bool // nothing is known of what people decided
+	stopped *stopped
 }
 
 // resolved is everything that views are computed from. It is immutable, but for the
@@ -30,7 +32,8 @@ type resolved struct {
 	servers   []Server
 	counts    Servers
 	bound     *toolset.Bound
-	decisions []decision // by number
+	decisions []decision  // by number
+	enabled   []lock.Fact // servers by number: enabled, and not stopped
 	views     cache[*View]
 }
 
@@ -61,6 +64,10 @@ func resolve(in inputs, prev *resolved) *resolved {
 	}
 	if tools || in.decided != prev.decided || in.unknown != prev.unknown {
 		r.decisions = decide(r.inventory, in.decided, in.unknown)
+	}
+	r.enabled = make([]lock.Fact, len(in.cfg.Servers))
+	for i := range in.cfg.Servers {
+		r.enabled[i] = in.stopped.serverEnabled(&in.cfg.Servers[i])
 	}
 	return r
 }

@@ -25,7 +25,8 @@ type sources struct {
 	lost      bool // the approval store does not have what the catalog knows of it
 	unchecked bool // that was not looked at since the catalog was
 
-	feed approval.Feed // what people decided since the catalog was made
+	feed  approval.Feed // what people decided since the catalog was made
+	stops stopFeed      // what they stopped
 
 	configDue    deadline
 	approvalsDue deadline
@@ -104,12 +105,11 @@ func (src *sources) expired(now time.Time, hold time.Duration) bool {
 
 // nextDue returns when something has to be looked at again.
 func (src *sources) nextDue(now time.Time, o Options) deadline {
-	due := src.configDue
-	if src.snap == nil {
-		return due
+	due := src.configDue.earlier(now, src.approvalsDue.at)
+	if src.stops.err != nil && !src.stops.expired(now, o.ApprovalHold) {
+		due = due.earlier(now, src.stops.knownAt.Add(o.ApprovalHold+1))
 	}
-	due = due.earlier(now, src.approvalsDue.at)
-	if src.feed.Err != nil && !src.lost && !src.expired(now, o.ApprovalHold) {
+	if src.snap != nil && src.feed.Err != nil && !src.lost && !src.expired(now, o.ApprovalHold) {
 		due = due.earlier(now, src.feed.KnownAt.Add(o.ApprovalHold+1))
 	}
 	return due
@@ -118,11 +118,12 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 // build makes the state out of what was read, and takes over what still holds from prev.
 func (src *sources) build(now time.Time, o Options, prev *State) *State {
 	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
+	s.stopped = src.stopped(now, o, prev.stopped)
 	if !src.ready() {
 		return s
 	}
 	unknown := src.lost || src.expired(now, o.ApprovalHold)
-	s.resolved = resolve(inputs{s.Config, s.Policy, src.snap, src.feed.Decisions, unknown}, prev.resolved)
+	s.resolved = resolve(inputs{s.Config, s.Policy, src.snap, src.feed.Decisions, unknown, s.stopped}, prev.resolved)
 	s.Health.Servers = s.resolved.counts
 	s.Health.Warnings = append(s.Health.Warnings, warnings(config.Key, s.resolved.bound.Warnings())...)
 	return s

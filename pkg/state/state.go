@@ -25,6 +25,7 @@ type State struct {
 	Catalog *catalog.Snapshot // nil: never read, so there are no tools
 	Health  Health
 
+	stopped  *stopped  // nil: nothing was read yet
 	resolved *resolved // nil if Config or Catalog is
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
 )
@@ -121,12 +122,23 @@ func (v *View) TakesTwo(server string, d tool.Definition) bool {
 func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 
 // FactsAt returns what decides whether the visible item i is callable, with the approval
-// record as it is in the store now; nil: there is none. A call decides by it, so that a
-// decision counts at once. What the store lost of what was known before still holds.
+// record as it is in the store now; nil: there is none. What the store lost of what was known
+// before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
+	return v.factsAt(i, r, v.enabled(i))
+}
+
+// FactsNow is [View.FactsAt] with what people stopped as it is in the store now. A call decides by
+// it, so that a decision and a stop count at once.
+func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops) lock.Facts {
+	now := stopped{Stops: union(v.r.cfg, held)}
+	return v.factsAt(i, r, now.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]))
+}
+
+func (v *View) factsAt(i int, r *approval.Record, enabled lock.Fact) lock.Facts {
 	known, what := v.known(i)
 	disabled, approved := factsAt(r, known, what)
-	return v.facts(i, v.Verdict(i), disabled, approved)
+	return facts(enabled, v.Verdict(i), disabled, approved)
 }
 
 // known returns the approval record of item i as far as it is held, nil if there is none, and what
@@ -150,19 +162,18 @@ func (v *View) SaidAt(i int, s lock.Status, r *approval.Record) string {
 	return said(r, what, s)
 }
 
-// FactsWithout is [View.FactsAt] with nothing known of people's decisions.
+// FactsWithout is [View.FactsAt] with nothing known of what people decided and stopped: what follows
+// from the config and the policy alone.
 func (v *View) FactsWithout(i int) lock.Facts {
-	return v.facts(i, v.Verdict(i), lock.Unknown, lock.Unknown)
+	return facts(lock.FactOf(v.Server(i).Config.Enabled), v.Verdict(i), lock.Unknown, lock.Unknown)
 }
 
-func (v *View) facts(i int, verdict policy.Verdict, userDisabled, approved lock.Fact) lock.Facts {
-	return lock.Facts{
-		ServerEnabled: lock.FactOf(v.r.servers[v.r.inventory.rows[i].server].Config.Enabled),
-		Denied:        verdict.Denied,
-		UserDisabled:  userDisabled,
-		Approved:      approved,
-	}
+func facts(enabled lock.Fact, verdict policy.Verdict, userDisabled, approved lock.Fact) lock.Facts {
+	return lock.Facts{ServerEnabled: enabled, Denied: verdict.Denied, UserDisabled: userDisabled, Approved: approved}
 }
+
+// enabled says whether the server of item i is enabled and not stopped, as of the state.
+func (v *View) enabled(i int) lock.Fact { return v.r.enabled[v.r.inventory.rows[i].server] }
 
 // Status returns why the visible item i is locked, as of the state; [lock.None]: it is callable.
 func (v *View) Status(i int) lock.Status {
@@ -180,7 +191,7 @@ func (v *View) classify() {
 		v.statuses, v.callable = make([]lock.Status, len(verdicts)), tool.NewSet(len(verdicts))
 		status := func(i int) lock.Status {
 			d := &v.r.decisions[i]
-			return lock.Classify(v.facts(i, verdicts[i], d.userDisabled, d.approved))
+			return lock.Classify(facts(v.enabled(i), verdicts[i], d.userDisabled, d.approved))
 		}
 		for i := range v.tools.All() {
 			if v.statuses[i] = status(i); v.statuses[i] == lock.None {

@@ -16,13 +16,17 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/stop/stoptest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// A Mem is an [approval.Store] with [approval.Baselines] in memory. The zero
+// A Mem is an [approval.Store] with [approval.Baselines] and a [stop.Store] in memory. The zero
 // value is ready to use. Hooks are set before the first use; they run without
 // the lock, so they may call the store, and several may run at once.
 type Mem struct {
+	stoptest.Mem // what people stopped
+
 	Now       func() time.Time                                                   // nil: time.Now
 	OnGet     func(ctx context.Context, id tool.ID) error                        // before a read; an error is its answer
 	OnRecords func(ctx context.Context, server string) error                     // before a read of a server's records
@@ -74,6 +78,16 @@ func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 		return approval.Record{}, fmt.Errorf("get %q: %w", id, approval.ErrNotFound)
 	}
 	return clone(r), nil
+}
+
+// Standing returns what Get and Stops return.
+func (m *Mem) Standing(ctx context.Context, id tool.ID) (approval.Record, stop.Stops, error) {
+	held, err := m.Stops(ctx)
+	if err != nil {
+		return approval.Record{}, stop.Stops{}, err
+	}
+	r, err := m.Get(ctx, id)
+	return r, held, err
 }
 
 // Peek implements [approval.Store].

@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A standing is why an item is locked now; its status is [lock.None] if it is callable.
+type standing struct {
+	status lock.Status
+	said   string // about the lock, to agents: by who decided, or by who stopped the server
+	refuse error  // the agent itself is refused; nil: it is not
+}
+
+// unreadNote is said of a call that is refused because what decides about it cannot be read.
+const unreadNote = "The gateway could not read whether this is approved, and what is stopped. Nothing was called. " +
+	"Call again in a moment; if that does not help, an operator has to check the gateway's log."
+
+// standing classifies an item by its approval record and by what is stopped as both are in the store
+// now. The store is asked only if the answer can matter.
+func (s *Session) standing(ctx context.Context, i int) standing {
+	facts := s.view.FactsWithout(i)
+	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
+		return standing{status: lock.Classify(facts)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	id := s.view.ID(i)
+	record, held, err := s.g.approvals.Standing(ctx, id)
+	r := &record
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		r = nil
+	case err != nil:
+		return s.unknown(ctx, id, err)
+	}
+	if refused := s.g.refused(s.st.Stopped(held), s.caller.Agent); refused != nil {
+		return standing{status: lock.DisabledUnknown, refuse: refused}
+	}
+	status := lock.Classify(s.view.FactsNow(i, r, held))
+	if status == lock.ServerDisabled {
+		is, _ := s.st.Stopped(held).Server(id.Server)
+		return standing{status: status, said: s.g.stopNote(is)}
+	}
+	if r == nil {
+		return standing{status: status}
+	}
+	return standing{status: status, said: s.view.SaidAt(i, status, r)}
+}
+
+// serverStanding is [Session.standing] by what is stopped alone: for what has no approval record, since
+// no server listed it.
+func (s *Session) serverStanding(ctx context.Context, id tool.ID) standing {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	held, err := s.g.approvals.Stops(ctx)
+	if err != nil {
+		return s.unknown(ctx, id, err)
+	}
+	all := s.st.Stopped(held)
+	if refused := s.g.refused(all, s.caller.Agent); refused != nil {
+		return standing{status: lock.DisabledUnknown, refuse: refused}
+	}
+	if is, ok := all.Server(id.Server); ok {
+		return standing{status: lock.ServerDisabled, said: s.g.stopNote(is)}
+	}
+	return standing{}
+}
+
+// unknown refuses what cannot be read.
+func (s *Session) unknown(ctx context.Context, id tool.ID, err error) standing {
+	if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "approval record, or what is stopped, cannot be read",
+			slog.String("tool", id.String()), slog.Any("error", err))
+	}
+	return standing{status: lock.DisabledUnknown, said: unreadNote}
+}
+
+// stopNote says to agents who stopped a server, why, and where that is undone.
+func (g *Gateway) stopNote(s stop.Stop) string {
+	if s.Target == (stop.Target{}) { // it is not stopped but disabled
+		return ""
+	}
+	note := strings.TrimSuffix(s.Note(), ".")
+	switch {
+	case s.By == "":
+		return note + ". The operator undoes it in that file."
+	case g.o.BaseURL == "":
+		return note + ". An operator undoes it in the Portcullis page."
+	}
+	return note + ". An operator undoes it at " + g.o.BaseURL + "/admin/stop"
+}
+
+// Stopped refuses an agent that is stopped, as of the state; nil: it is not. Calls look again.
+func (g *Gateway) Stopped(ctx context.Context, agent identity.Agent) error {
+	if is, ok := g.states.Load(ctx).AgentStopped(agent.ID); ok {
+		return g.refusal(agent, is)
+	}
+	return nil
+}
+
+// refused refuses an agent that is among what is stopped; nil: it is not.
+func (g *Gateway) refused(all stop.Stops, agent identity.Agent) error {
+	if is, ok := all.Agent(agent.ID); ok {
+		return g.refusal(agent, is)
+	}
+	return nil
+}
+
+func (g *Gateway) refusal(agent identity.Agent, is stop.Stop) error {
+	return &mcp.Error{
+		Code: http.StatusForbidden, Status: http.StatusForbidden,
+		Message: "The agent " + quote(agent.ID) + " is " + g.stopNote(is) + " — until then all that it asks for is refused. Nothing was called.",
+	}
+}
