@@ -63,6 +63,7 @@ func (a *api) register(mux *http.ServeMux) {
 	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
 	serve(a, h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
 	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
+	a.registerUsage(h)
 	a.registerTokens(h)
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {

@@ -67,6 +67,8 @@ func rows() map[string]row {
 		"GET /admin/servers":          {need: viewer},
 		"GET /admin/servers/{server}": {need: viewer},
 		"GET /admin/try":              {need: viewer},
+		"GET /admin/usage":            {need: viewer},
+		"POST /admin/usage":           {need: operator, form: "range=24h", json: `{"range":"24h"}`},
 		"GET /admin/config":           {need: viewer},
 		"GET /admin/health":           {need: viewer},
 		"GET /admin/audit":            {need: viewer},

@@ -32,6 +32,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("POST /admin/approvals/restore", formOr(next, c.settle(c.o.Desk.Restore)))
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.settle(c.o.Desk.Accept)))
 	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
+	c.usagePages(mux, next)
 	c.ownPages(mux, next)
 	mux.Handle("/", c.problemPages(next))
 	return mux

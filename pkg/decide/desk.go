@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
 
 // Options are the knobs of a Desk. The zero value is usable.
@@ -39,6 +40,9 @@ type Options struct {
 	// Trier answers what [Desk.Try] asks in the place of one of the Agents; nil: nothing is tried here.
 	Trier  Trier
 	Agents identity.Names
+
+	// Usage says how the tools are used; nil: it is not counted.
+	Usage usage.Source
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Version string           // of the program, for its health

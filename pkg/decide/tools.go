@@ -12,10 +12,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
 
 // Callable is the status of a tool, a prompt or a resource that is not locked.
 const Callable = "callable"
+
+// notListed is the status of what only a record, or a count, is left of.
+const notListed = "not_listed"
 
 // StatusText returns the name of a status, also of that of what is not locked.
 func StatusText(s lock.Status) string {
@@ -58,6 +62,7 @@ type Tool struct {
 	Change      *Change          `json:"change,omitempty" doc:"from that one to the definition of now"`
 	Findings    []Finding        `json:"findings,omitempty" doc:"what a reviewer should see in the definition of now, what is severe first; approving a definition with a severe one needs a note"`
 	TakesTwo    bool             `json:"takes_two,omitempty" doc:"approving the definition of now takes two people who signed in with the issuer"`
+	Use         *usage.Week      `json:"use,omitempty" doc:"how it was called in the last seven days; absent: it was not, or that is not known without asking"`
 	Actions     []string         `json:"actions" nullable:"false" enum:"approve,block,unblock,disable,enable,undo" doc:"what can be decided about it now"`
 }
 
@@ -123,7 +128,12 @@ type Earlier struct {
 }
 
 // Tool reads the item's record from the store and shows it beside the catalog's.
-func (d *Desk) Tool(ctx context.Context, id tool.ID) (Tool, error) {
+func (d *Desk) Tool(ctx context.Context, id tool.ID) (out Tool, err error) {
+	defer func() {
+		if err == nil {
+			out.Use = d.useOf(ctx, id)
+		}
+	}()
 	v := d.View(ctx)
 	_, listed := v.Find(id)
 	r, err := d.approvals.Get(ctx, id)
@@ -140,7 +150,7 @@ func (d *Desk) Tool(ctx context.Context, id tool.ID) (Tool, error) {
 
 // show combines the catalog and the record of an item; one of the two may be missing.
 func (d *Desk) show(v *state.View, id tool.ID, r *approval.Record) Tool {
-	out := Tool{Status: "not_listed", Actions: []string{}}
+	out := Tool{Status: notListed, Actions: []string{}}
 	if i, ok := v.Find(id); ok {
 		t := v.Tool(i)
 		status := lock.Classify(v.FactsAt(i, r))

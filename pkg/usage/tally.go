@@ -5,12 +5,12 @@ type Pair struct{ Agent, Tool string }
 
 // A Use is what an agent did with a tool.
 type Use struct {
-	Calls    int // that were sent
-	Locked   int // that met a lock
-	Refused  int // for another reason
-	Failed   int // of the calls that were sent
-	Found    int // searches whose answer showed the tool as locked
-	Searches int // where the tool is one of the gateway's own that searches
+	Calls    int `json:"calls" doc:"that were sent to a server"`
+	Locked   int `json:"locked" doc:"calls that met a lock"`
+	Refused  int `json:"refused" doc:"calls that were refused for another reason"`
+	Failed   int `json:"failed" doc:"of the calls that were sent"`
+	Found    int `json:"found" doc:"searches whose answer showed the tool as locked"`
+	Searches int `json:"searches"`
 }
 
 // Add adds other to u.

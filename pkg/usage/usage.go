@@ -10,6 +10,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -29,13 +30,22 @@ type ToolSource interface {
 // An Asker is a [Source] that knows tools and agents only if somebody asks, because that costs.
 type Asker interface {
 	// Ask begins to look for the tools and agents of r, and returns a name of the question. What
-	// was asked a short time ago is not asked again: then it is the same name. It returns
-	// [ErrBusy] while another question is open.
+	// was asked a short time ago is not asked again: then it is the same name. It returns a
+	// [RefusedError] while another question is open.
 	Ask(ctx context.Context, r Range) (query string, err error)
 
 	// Answer returns what became of a question; [ErrNoQuery] if there is none of the name.
 	Answer(ctx context.Context, query string) (Answer, error)
 }
+
+// ErrNoQuery says that there is no question of a name.
+var ErrNoQuery = errors.New("no such question")
+
+// A RefusedError says to a person why a question was not asked.
+type RefusedError string
+
+// Error implements error.
+func (e RefusedError) Error() string { return string(e) }
 
 // An Answer is what became of a question about tools and agents.
 type Answer struct {
