@@ -85,10 +85,11 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		}
 		defer servers.Close()
 	}
-	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals}, boot.Options{
+	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Usage: approvals.Usage()}, boot.Options{
 		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
 		Sealer: sealer, Ending: ctx.Done(),
 	})
+	defer p.Counter.Start(ctx)()
 	browsers := bootadmin.Browsers{Store: approvals.Logins()}
 	if owner != nil {
 		browsers.Codes = login.NewCodes(nil)

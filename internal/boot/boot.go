@@ -21,7 +21,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
 
 // Stores are where everything is kept.
@@ -31,6 +33,7 @@ type Stores struct {
 	Deeds     audit.Deeds   // nil: what people do that is about no item is kept nowhere
 	Tokens    token.Store   // nil: there are no agent tokens
 	Sessions  session.Store // nil: sessions with upstream servers stay in this process
+	Usage     usage.Store   // nil: calls are not counted here
 }
 
 // Approvals are what people decided and what they stopped.
@@ -76,6 +79,8 @@ type Program struct {
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
+	Counter  *usage.Counter   // counts calls; nil: there is no store for it
+	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	requestID func(context.Context) string
@@ -123,9 +128,23 @@ func New(s Settings, stores Stores, o Options) *Program {
 		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds,
 	})
 	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})
+	if stores.Usage != nil {
+		p.Counter = usage.NewCounter(stores.Usage, p.tierOf, &usage.Options{Now: p.now, Log: p.Log})
+		p.Usage = p.Counter
+	}
 	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Recorder: p.Metrics, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
+}
+
+// tierOf returns the tier of an item that the catalog has, whoever may see it.
+func (p *Program) tierOf(ctx context.Context, id tool.ID) (tool.Tier, bool) {
+	v := p.States.Load(ctx).View(identity.Agent{ID: "usage", Servers: []string{"*"}})
+	i, ok := v.Find(id)
+	if !ok {
+		return tool.Destructive, false
+	}
+	return v.Tier(i), true
 }
 
 // MCP returns the handler of /mcp and of the well-known metadata.

@@ -27,7 +27,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	admins := identity.Admins(auth)
 	s := &p.Settings
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
-		Deeds: p.Stores.Deeds, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
+		Deeds: p.Stores.Deeds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 	var tokens *token.Registry
 	if p.Tokens != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/usage/usagetest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -150,7 +151,8 @@ func addresses(t *testing.T, h *fixture) (pages, api []string) {
 // A stage is a fixture that has everything that addresses are about, and who asks there.
 type stage struct {
 	*fixture
-	who person
+	who   person
+	usage *usagetest.Asked
 }
 
 func newStage(t *testing.T) *stage {
@@ -163,6 +165,8 @@ func newStage(t *testing.T) *stage {
 		return decide.Actor{Name: "kim", Rights: s.who.rights}, nil
 	}
 	s.who.rights = identity.Everything()
+	s.usage = &usagetest.Asked{Now: s.Clock.Now}
+	s.Decide.Usage = s.usage
 	s.keepTokens()
 	return s
 }
@@ -287,7 +291,7 @@ func (a access) trace() string {
 	for _, t := range tokens {
 		out = append(out, fmt.Sprint(t.ID, t.RevokedAt))
 	}
-	return strings.Join(append(out, fmt.Sprint(len(a.Loaded))), " ")
+	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count())), " ")
 }
 
 // TestAccessWays tries to reach what an approver or a viewer may not do by other spellings of its

@@ -221,6 +221,49 @@ func TestUsageFails(t *testing.T) {
 	}
 }
 
+// What costs is asked for by a button, by an operator; its answer is waited for, and has its price.
+func TestUsageIsAskedFor(t *testing.T) {
+	h := newFixture(t)
+	asked := &usagetest.Asked{Now: h.Clock.Now, Uses: &usage.Uses{
+		Tools:  []usage.Row{{Name: "mail:send", Beside: 2, Use: usage.Use{Locked: 3}}, {Name: "fs:read_file", Beside: 1, Use: usage.Use{Calls: 9, Failed: 1}}, {Name: "gone:tool", Beside: 1, Use: usage.Use{Calls: 1}}},
+		Agents: []usage.Row{{Name: "ci", Beside: 2, Use: usage.Use{Calls: 9, Locked: 3, Searches: 1}}},
+	}}
+	h.Decide.Usage = asked
+	h.Open()
+	page := h.Page(http.StatusOK, "/admin/usage?range=7d")
+	says(t, page, "<button>Search the log for tools and agents</button>", "CloudWatch Logs charges")
+	lacks(t, page, "Most called")
+	a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}})
+	if a.Status != http.StatusSeeOther || a.Header.Get("Location") != "./usage?query=q0&range=7d#by-tool" {
+		t.Fatalf("%d %s %s", a.Status, a.Header.Get("Location"), a.Body)
+	}
+	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The log is being searched", `href="../admin/usage?query=q0&amp;range=7d"`)
+	page = h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d")
+	says(t, page, "about $0.01", "called 3×", "9 calls", "1 failed", "not listed any more", "9 calls of 2 tools, 3 locked, 1 search", "<button>Search")
+	lacks(t, page, "is being searched")
+	for path, want := range map[string]int{"/admin/usage?query=q7&range=7d": 404, "/admin/usage?query=q0&range=1h": 422, "/admin/usage?query=%3Cx%3E&range=1h": 404} {
+		h.Page(want, path)
+		h.Problem(want, path, "")
+	}
+	asked.Failed = "The log has gone <away>."
+	says(t, h.Page(http.StatusOK, "/admin/usage?query=q0&range=7d"), "The log has gone &lt;away&gt;.")
+	asked.Refuse = usage.RefusedError("nothing was asked: another question is open")
+	if a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}}); a.Status != http.StatusConflict || !strings.Contains(a.Body, "Nothing was asked: another question is open.") || !strings.Contains(a.Body, "By tool and by agent") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	asked.Refuse = errors.New("denied: arn:aws:iam::1:role/x")
+	if a := h.Submit("/admin/usage", map[string][]string{"range": {"7d"}}); a.Status != http.StatusBadGateway || !strings.Contains(a.Body, "The log could not be asked; if only its answer was lost") || strings.Contains(a.Body, "arn:") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
+		return decide.Actor{Name: "vic", Rights: identity.Rights{Role: identity.Viewer}}, nil
+	}
+	h.Open()
+	page = h.Page(http.StatusOK, "/admin/usage")
+	says(t, page, "An operator can have the log searched")
+	lacks(t, page, "<button>Search")
+}
+
 // The page of a tool says how it was called in the last week, if it was.
 func TestUseOfATool(t *testing.T) {
 	c := count(newFixture(t))

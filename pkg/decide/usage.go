@@ -141,7 +141,7 @@ func (d *Desk) AskUsage(ctx context.Context, name string) (Asked, error) {
 	}
 	if err != nil {
 		d.o.Log.LogAttrs(ctx, slog.LevelError, "usage by tool and agent not asked for", slog.Any("error", err))
-		return Asked{}, Refuse(http.StatusBadGateway, "the question could not be asked, and nothing was charged: try again in a minute; if it stays so, the operator finds the cause in the log")
+		return Asked{}, Refuse(http.StatusBadGateway, "the log could not be asked; if only its answer was lost, one search runs and is charged all the same: try again in a minute; if it stays so, the operator finds the cause in the log")
 	}
 	d.o.Log.LogAttrs(ctx, slog.LevelInfo, "usage by tool and agent asked for", slog.String("range", r.Name), slog.String("actor", ActorOf(ctx).Name), slog.String("query", query))
 	return Asked{Range: r.Name, Query: query}, nil

@@ -202,6 +202,21 @@ func (c *Counter) tally(minute time.Time) *Tally {
 	return c.last
 }
 
+// Start begins to [Counter.Run]. The function that it returns ends that, and returns once everything
+// is written.
+func (c *Counter) Start(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // what is counted while the program ends, counts
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
 // Run writes what is counted every [FlushEvery], and once more when ctx ends.
 func (c *Counter) Run(ctx context.Context) {
 	tick := time.NewTicker(FlushEvery)

@@ -336,9 +336,9 @@ func TestRunFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store usagetest.Mem
 		c := usage.NewCounter(&store, catalog, nil)
-		ctx, end := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); c.Run(ctx) }()
+		ctx, cancel := context.WithCancel(t.Context())
+		end := c.Start(ctx)
+		cancel() // the program is to end, and does not yet
 		kept := func() (n int) {
 			require.OK(t, store.Each(t.Context(), usage.Hour, time.Time{}, time.Now().AddDate(1, 0, 0), func(_ time.Time, t *usage.Tally) { n += t.Counts[usage.CallsRead] }))
 			return n
@@ -354,7 +354,6 @@ func TestRunFlushes(t *testing.T) {
 		}
 		require.OK(t, c.Write(t.Context(), line))
 		end()
-		<-done
 		if got := kept(); got != 4 {
 			t.Errorf("after the end: %d kept, want 4", got)
 		}

@@ -36,6 +36,7 @@ func pagesOf(u fleettest.Update) []place {
 		{"try-found", "/admin/try?query=read+a+file&servers=*&tiers=read&include_disabled=1"},
 		{"server", "/admin/servers/" + server},
 		{"server-denied", "/admin/servers/" + u.Denied},
+		{"usage", "/admin/usage"},
 		{"config", "/admin/config"},
 	}
 }
