@@ -9,6 +9,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -33,18 +34,38 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	if p.Tokens != nil {
 		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log, Record: desk.RecordToken}
 	}
+	gate := clientsAt(p)
 	signIn, err := b.signIn(p, admins)
 	if err != nil {
 		return nil, err
 	}
 	return console.New(console.Options{
-		Desk: desk, API: admin.New(desk, tokens), Tokens: tokens,
+		Desk: desk, API: admin.New(desk, tokens, gate), Tokens: tokens, Connect: gate,
 		Actor: func(r *http.Request) (decide.Actor, error) {
 			agent, err := admins.Authenticate(r)
 			return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
 		},
 		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
 	}), nil
+}
+
+// clientsAt returns what clients are told of a gateway.
+func clientsAt(p *boot.Program) *connect.Gateway {
+	a := p.Settings.Access
+	g := &connect.Gateway{BaseURL: p.Settings.BaseURL, Issuer: a.JWT.Issuer, Seen: p.Seen}
+	for _, way := range a.Ways {
+		switch way {
+		case identity.WayNone:
+			g.Auths = append(g.Auths, connect.None)
+		case identity.WayToken:
+			g.Auths = append(g.Auths, connect.Bearer)
+		case identity.WayJWT:
+			g.Auths = append(g.Auths, connect.OAuth)
+		case identity.WayIAM:
+			g.Auths = append(g.Auths, connect.Signed)
+		}
+	}
+	return g
 }
 
 // Everything returns the handler of every path, for a program that serves all of them.

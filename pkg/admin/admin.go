@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -17,11 +18,16 @@ import (
 type api struct {
 	desk   *decide.Desk
 	tokens *token.Registry // nil: agent tokens are not served here
+	gate   *connect.Gateway
 }
 
-// New returns the handler of the API. If tokens is nil it keeps no agent tokens.
-func New(desk *decide.Desk, tokens *token.Registry) http.Handler {
-	a := &api{desk, tokens}
+// New returns the handler of the API. If tokens is nil it keeps no agent tokens; gate is what clients
+// are told of, nil if it is not known where that is.
+func New(desk *decide.Desk, tokens *token.Registry, gate *connect.Gateway) http.Handler {
+	if gate == nil {
+		gate = &connect.Gateway{}
+	}
+	a := &api{desk, tokens, gate}
 	mux := http.NewServeMux()
 	a.register(mux)
 	return requireJSON(mux)

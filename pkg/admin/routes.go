@@ -65,6 +65,7 @@ func (a *api) register(mux *http.ServeMux) {
 	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
 	a.registerUsage(h)
 	a.registerTokens(h)
+	a.registerConnect(h)
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		data, err := h.OpenAPI().MarshalJSON()

@@ -95,6 +95,7 @@ func claudeDesktop(e Endpoint) Guide {
 		npx.Args = append(npx.Args, "--header", "Authorization:${"+e.Variable+"_HEADER}")
 		npx.Env = map[string]string{e.Variable + "_HEADER": "Bearer pct_…"}
 		stdio.Env = map[string]string{"PORTCULLIS_TOKEN": "pct_…"}
+		g.Token = InFile
 		g.Traps = append(g.Traps,
 			"Claude Desktop starts programs without the variables of your shell. Write the token in the place of pct_… in this one file, which is yours alone.",
 			"There is no space after Authorization: on Windows Claude Desktop tears arguments apart at spaces.")
@@ -159,6 +160,7 @@ func vsCode(e Endpoint) Guide {
 		Traps: []string{"The entry stands under servers; mcpServers, as other clients have it, is not read."},
 	}
 	if e.Auth == Bearer {
+		g.Token = InPrompt
 		g.Traps = append(g.Traps, "VS Code asks for the token once and keeps it in the secret store of the machine.",
 			"That --add-mcp takes inputs is in no document: if VS Code does not ask for the token, take the button or the file.")
 	}

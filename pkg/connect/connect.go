@@ -99,31 +99,42 @@ func (e Endpoint) Reach() Reach {
 
 // A Client is a program that agents run in.
 type Client struct {
-	ID      string // in addresses: claude-code
-	Name    string
-	Docs    string // the page that documents the form
-	Checked string // when the form was compared with it, as 2026-11-22
-	Run     string // the version with which the tests run the form; "": it is compared with the documents alone
+	ID      string `json:"id"` // in addresses: claude-code
+	Name    string `json:"name"`
+	Docs    string `json:"docs" doc:"the page that documents the form"`
+	Checked string `json:"checked" format:"date" doc:"when the form was compared with it"`
+	Run     string `json:"run,omitempty" doc:"the version with which the form was run; none: it was compared with the documents alone"`
 }
 
 // A Guide is how one client is told of a gateway.
 type Guide struct {
 	Client
-	Link    string // opens the client, or its page, and asks there; "": it has none
-	Label   string // of the link
-	Command string // for a POSIX shell; "": there is none
-	After   string // the command that signs in, or shows whether it worked; "": none
-	Steps   string // what to do in the client itself; "": nothing
-	Files   []File // the first is the one to take
-	Traps   []string
+	Link    string   `json:"link,omitempty" doc:"opens the client, or its page, which asks there; none: it has none"`
+	Label   string   `json:"label,omitempty" doc:"of the link"`
+	Command string   `json:"command,omitempty" doc:"for a POSIX shell; none: it has none"`
+	After   string   `json:"after,omitempty" doc:"the command that signs in, or shows what the client knows now"`
+	Steps   string   `json:"steps,omitempty" doc:"what to do in the client itself"`
+	Files   []File   `json:"files" nullable:"false" doc:"the first is the one to take"`
+	Traps   []string `json:"traps" nullable:"false"`
+	Token   Place    `json:"token,omitempty" enum:"variable,prompt,file" doc:"where the client has the token from; none: it takes none from a person"`
 }
+
+// A Place is where a client has its token from.
+type Place string
+
+// The places of a token.
+const (
+	InVariable Place = "variable" // of the environment
+	InPrompt   Place = "prompt"   // of the client, which keeps it
+	InFile     Place = "file"     // of the person alone
+)
 
 // A File is what a config file of a client has to hold. What else is there stays.
 type File struct {
-	Path    string // with ~ for the home folder; of a project if it does not begin with one
-	Windows string // the path on Windows, where it is another one
-	When    string // when to take this one; "": as a rule
-	Text    string // the whole file, if there is nothing else in it
+	Path    string `json:"path" doc:"with ~ for the home folder; of a project if it does not begin with one"`
+	Windows string `json:"windows,omitempty" doc:"the path on Windows, where it is another one"`
+	When    string `json:"when,omitempty" doc:"when to take this one"`
+	Text    string `json:"text" doc:"the whole file, if there is nothing else in it"`
 }
 
 // Clients returns the clients that there are guides for, in the order in which they are shown.
@@ -148,6 +159,9 @@ func For(id string, e Endpoint) (Guide, error) {
 		}
 		out := g.of(e)
 		out.Client = g.Client
+		if e.Auth == Bearer {
+			out.Token = cmp.Or(out.Token, InVariable)
+		}
 		if e.Auth == Signed {
 			out.Traps = append([]string{"No client signs its requests for AWS by itself. Put a proxy between that does, and write its address in the place of this one."}, out.Traps...)
 		}

@@ -78,6 +78,10 @@ func rows() map[string]row {
 		"POST /admin/approvals/restore": {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/accept":  {need: operator, form: "x=", json: "{}"},
 
+		"GET /admin/connect":           {need: viewer},
+		"GET /admin/connect/{client}":  {need: viewer},
+		"POST /admin/connect/{client}": {need: operator, form: "path=/mcp&name=x&servers=fs&tier=read&days=1"},
+
 		"GET /admin/tokens":              {need: operator},
 		"POST /admin/tokens":             {need: operator, form: "name=x&servers=fs&tier=read&days=1", json: `{"name":"x","servers":["fs"],"tiers":["read"],"days":1}`},
 		"GET /admin/tokens/{id}/revoke":  {need: operator},
@@ -262,7 +266,7 @@ func (a access) prepare() func() agenttest.Answer {
 		path = strings.ReplaceAll(path, "{id}", made.ID)
 	}
 	t := admintest.Into[decide.Tool](a.Desk, item, "")
-	path = strings.NewReplacer("{server}/{name}", strings.Join(strings.Split(item, "/")[3:5], "/"), "{server}", "mail", "{name}", "style.css", "{$}", "").Replace(path)
+	path = strings.NewReplacer("{server}/{name}", strings.Join(strings.Split(item, "/")[3:5], "/"), "{server}", "mail", "{client}", "cursor", "{name}", "style.css", "{$}", "").Replace(path)
 	h, body := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}}, a.row.json
 	if a.html {
 		h, body = http.Header{"Accept": {"text/html"}, "Content-Type": {"application/x-www-form-urlencoded"}}, a.row.form

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -30,6 +31,9 @@ type Options struct {
 
 	// Tokens makes and revokes agent tokens; nil: there are none, and no page of them.
 	Tokens *token.Registry
+
+	// Connect is what clients are told of; nil: the gateway does not know where it is.
+	Connect *connect.Gateway
 
 	// SignIn is how people sign in with a browser; nil: nobody can sign in here.
 	SignIn *SignIn
@@ -54,6 +58,9 @@ func New(o Options) *Console {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Connect == nil {
+		o.Connect = &connect.Gateway{}
 	}
 	c := &Console{o: o, templates: parseTemplates()}
 	c.handler = c.guard(c.pages(o.API))

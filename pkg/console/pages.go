@@ -34,6 +34,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
 	c.usagePages(mux, next)
 	c.ownPages(mux, next)
+	c.connectPages(mux, next)
 	mux.Handle("/", c.problemPages(next))
 	return mux
 }

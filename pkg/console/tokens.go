@@ -31,7 +31,7 @@ type tokenRow struct {
 }
 
 // A madeToken is one that was made just now: this page is the only one that shows its text.
-type madeToken struct{ Agent, Text string }
+type madeToken struct{ ID, Agent, Text string }
 
 // A tokenForm is what was typed of a token to be made.
 type tokenForm struct {
@@ -116,18 +116,30 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 // makeToken makes the token of a form. The answer is the page that shows its text: a redirect would
 // have to carry it.
 func (c *Console) makeToken(w http.ResponseWriter, r *http.Request) {
-	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, wishOf(r.PostForm))
-	if fault, ok := errors.AsType[token.FaultError](err); ok {
+	made, problem, err := c.made(r, wishOf(r.PostForm))
+	switch {
+	case err != nil:
+		c.failed(w, r, "make token", err)
+	case problem != "":
 		p := &tokensPage{Form: formOf(r.PostForm)}
-		p.Problem = "No token was made. " + sentence(strings.ReplaceAll(fault.Error(), "\n", "; "))
+		p.Problem = problem
 		c.showTokens(w, r, http.StatusUnprocessableEntity, p)
-		return
+	default:
+		c.showTokens(w, r, http.StatusCreated, &tokensPage{Form: formOf(nil), Made: made})
+	}
+}
+
+// made makes a token in the name of who sends the request. problem says why there can be no such
+// token.
+func (c *Console) made(r *http.Request, w token.Wish) (made *madeToken, problem string, err error) {
+	t, text, err := c.o.Tokens.Make(r.Context(), callerOf(r.Context()).Name, w)
+	if fault, ok := errors.AsType[token.FaultError](err); ok {
+		return nil, "No token was made. " + sentence(strings.ReplaceAll(fault.Error(), "\n", "; ")), nil
 	}
 	if err != nil {
-		c.failed(w, r, "make token", err)
-		return
+		return nil, "", err
 	}
-	c.showTokens(w, r, http.StatusCreated, &tokensPage{Form: formOf(nil), Made: &madeToken{"token:" + t.Name, text.Reveal()}})
+	return &madeToken{t.ID, "token:" + t.Name, text.Reveal()}, "", nil
 }
 
 // A revokePage asks whether a token is to be revoked.

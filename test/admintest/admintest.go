@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/audit/audittest"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -75,6 +76,7 @@ func New(t testing.TB) *Desk {
 			return decide.Actor{Name: "ann", Rights: identity.Everything()}, nil
 		},
 		BaseURL: gatewaytest.BaseURL, Now: d.Clock.Now, Log: log,
+		Connect: &connect.Gateway{BaseURL: gatewaytest.BaseURL, Auths: []connect.Auth{connect.Bearer, connect.OAuth}, Issuer: "https://login.example.com", Seen: connect.NewSeen(d.Clock.Now)},
 	}
 	d.Client = agenttest.Client{T: t, URL: gatewaytest.BaseURL}
 	d.Open()
@@ -112,7 +114,7 @@ func (d *Desk) OpenWith(syncer decide.Syncer) {
 	if d.Console.Tokens != nil {
 		d.Console.Tokens.Record = desk.RecordToken
 	}
-	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens)
+	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens, d.Console.Connect)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 

@@ -56,8 +56,18 @@
   });
 
   const poll = () => { if (!document.hidden && $("[data-poll]") && window.htmx) htmx.trigger("[data-poll]", "poll"); };
-  setInterval(poll, 20000);
+  let waited = 0; // seconds since the last poll
+  setInterval(() => { if (++waited >= (+$("[data-poll]")?.dataset.poll || 20)) { waited = 0; poll(); } }, 1000);
   document.addEventListener("visibilitychange", poll);
+
+  if (navigator.clipboard) all("[data-copy]").forEach((b) => { b.hidden = false; });
+  document.addEventListener("click", async (e) => {
+    const b = e.target.closest("[data-copy]");
+    if (!b) return;
+    await navigator.clipboard.writeText($("pre", b.closest("section")).textContent);
+    say("copied");
+    b.textContent = "Copied";
+  });
 
   let held = "";
   document.addEventListener("htmx:configRequest", (e) => {
@@ -66,7 +76,7 @@
     for (const [name, value] of Object.entries(d.parameters)) if (value === "") delete d.parameters[name];
   });
   document.addEventListener("htmx:beforeSwap", (e) => {
-    const d = e.detail, poll = d.target.dataset.poll === "";
+    const d = e.detail, poll = "poll" in d.target.dataset;
     held = document.activeElement?.getAttribute("href") || "";
     if (d.xhr.status === 204 || poll && d.isError || d.serverResponse.includes(`id="${d.target.id}"`)) return;
     d.shouldSwap = false; // an error, or the sign-in: a page of its own
