@@ -139,7 +139,7 @@ func (c *Console) caller(r *http.Request) (caller, error) {
 		cookie, session, err := c.signedIn(r)
 		switch {
 		case err == nil:
-			a := decide.Actor{Name: session.Actor, Rights: c.o.SignIn.rights(session), Source: hostOf(r.RemoteAddr)}
+			a := decide.Actor{Name: session.Actor, Rights: c.o.SignIn.rights(session), Subject: session.Subject, Source: hostOf(r.RemoteAddr)}
 			return caller{a, &session, c.o.SignIn.Sessions.CSRF(cookie)}, nil
 		case !errors.Is(err, login.ErrNotFound):
 			return caller{}, &identity.Error{Kind: identity.Unavailable, Err: err}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -62,8 +63,10 @@ type Page struct {
 	SignOut bool   // the browser is signed in
 	CSRF    string // proof that a form is ours
 	Keys    bool   // single keys are commands
-	Waiting int    // tools, prompts and resources that wait for a decision
+	Waiting int    // tools, prompts and resources that wait for a decision of who is let in
 	Banner  []notice
+	Role    string // of who is let in
+	rights  identity.Rights
 	now     time.Time
 	tokens  bool // there are agent tokens
 }
@@ -116,7 +119,8 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
 	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.Name, isOSUser(who.session), who.session != nil, who.csrf
-	p.tokens = c.o.Tokens != nil
+	p.rights, p.Role = who.Rights, who.Rights.Role.String()
+	p.tokens = c.o.Tokens != nil && p.MayOperate()
 	p.now = c.o.Now()
 	if p.Actor == "" {
 		return
@@ -127,12 +131,15 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	v := c.o.Desk.View(r.Context())
 	for _, kind := range []tool.Set{v.Tools(), v.Items()} {
 		for i := range kind.All() {
-			if v.Status(i) == lock.PendingApproval {
+			if v.Status(i) == lock.PendingApproval && p.MayDecide(v.ID(i).Server) {
 				p.Waiting++
 			}
 		}
 	}
 	p.Banner = bannerOf(c.o.Desk.Freshness(r.Context()))
+	for _, n := range c.o.Desk.Notices(r.Context()) {
+		p.Banner = append(p.Banner, notice{n.Message, n.Action})
+	}
 }
 
 // bannerOf tells of files that are stored and refused.
