@@ -36,7 +36,10 @@ func (p *Program) newAuthenticator(ctx context.Context, base string) (identity.A
 	o := identity.Options{TrustedProxies: a.TrustedProxies, Now: p.now}
 	if a.Takes(identity.WayJWT) {
 		settings := a.jwtAt(base)
-		settings.Now = p.now
+		var err error
+		if settings.Provider, err = p.Provider(); err != nil {
+			return nil, err
+		}
 		j, err := identity.NewJWT(settings)
 		if err != nil {
 			return nil, err
@@ -75,6 +78,30 @@ func (p *Program) Names() (n identity.Names) {
 // iam returns what a signer may do.
 func (a Access) iam() *identity.IAM {
 	return &identity.IAM{Signer: apigw.Signer, Servers: a.IAMServers, Tiers: a.IAMTiers, Admins: a.IAMAdmins}
+}
+
+// Provider returns the issuer whose tokens are taken, or at which people sign in. All who ask share
+// its keys.
+func (p *Program) Provider() (*identity.Provider, error) {
+	p.providerOnce.Do(func() {
+		o := p.Settings.Access.JWT.ProviderOptions
+		o.Now = p.now
+		p.provider, p.providerErr = identity.NewProvider(o)
+	})
+	return p.provider, p.providerErr
+}
+
+// ClientSecret returns that of the gateway at the issuer, from where the setting says.
+func (p *Program) ClientSecret(ctx context.Context) (secret.Text, error) {
+	text := p.Settings.Access.ClientSecret
+	if ref, ok := secret.Reference(text.Reveal()); ok {
+		found, err := p.secrets.Secret(ctx, ref)
+		if err != nil {
+			return secret.Text{}, fmt.Errorf("%s: %w", secretName, err)
+		}
+		text = secret.New(found)
+	}
+	return text, nil
 }
 
 // readTokens sets p.Tokens, with the key of their hashes.

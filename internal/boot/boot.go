@@ -94,6 +94,10 @@ type Program struct {
 
 	tokenOnce sync.Once
 	tokenErr  error
+
+	providerOnce sync.Once
+	provider     *identity.Provider
+	providerErr  error
 }
 
 // New builds a Program, bottom up. It makes no call.

@@ -121,6 +121,8 @@ func challenge(p *boot.Program) console.Challenge {
 		return console.Challenge{Send: "the admin key, which is in admin.key in the gateway's folder, as Authorization: Bearer; or sign in with a browser at /admin/login"}
 	case a.Open() && a.Bootstrap != "":
 		return console.Challenge{Send: "the token whose SHA-256 the setting PORTCULLIS_BOOTSTRAP_SHA256 holds, as Authorization: Bearer; or sign in with it with a browser at /admin/login"}
+	case a.Open() && a.ClientID != "":
+		return console.Challenge{Send: "the cookie of a browser that signed in at /admin/login; programs are let in if PORTCULLIS_BOOTSTRAP_SHA256 is set, with the token that it names"}
 	case a.Open():
 		return console.Challenge{Shut: "/admin is closed: with PORTCULLIS_AUTH=none all callers are alike, so an agent could approve its own tools. " +
 			"The operator opens it by setting PORTCULLIS_BOOTSTRAP_SHA256 (parameter BootstrapSha256) to the SHA-256 of a token, or by another PORTCULLIS_AUTH (parameter AuthMode)"}
@@ -138,5 +140,8 @@ func challenge(p *boot.Program) console.Challenge {
 		ways = append(ways, "a request signed by one of PORTCULLIS_IAM_ADMINS")
 	}
 	c.Send = strings.Join(ways, ", or ")
+	if a.ClientID != "" {
+		c.Send += "; or sign in with a browser at /admin/login"
+	}
 	return c
 }

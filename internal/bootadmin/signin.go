@@ -1,12 +1,15 @@
 package bootadmin
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/issuer"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -22,13 +25,20 @@ type Browsers struct {
 // which nobody can type, or none is let in.
 func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*console.SignIn, error) {
 	a := p.Settings.Access
-	out := &console.SignIn{Check: func(r *http.Request, text secret.Text) (login.Person, error) { return check(p, admins, r, text) }, Bootstrap: a.Bootstrap != ""}
+	out := &console.SignIn{
+		Check:     func(r *http.Request, text secret.Text) (login.Person, error) { return check(p, admins, r, text) },
+		Bootstrap: a.Bootstrap != "", Rights: rights(a.JWT.Claims.Roles),
+	}
 	o := &login.Options{Bootstrap: a.Bootstrap, Log: p.Log}
+	if a.ClientID != "" {
+		o.Client = a.JWT.Issuer + " " + a.ClientID
+	}
 	// The cookie of a session has 256 random bits, so its hash cannot be undone or tried out, whatever
 	// the key. What the key adds: a store's copy does not say which cookie is whose, and the sessions
 	// end with it. So the key of the agent tokens serves, and where there are none the secret that
 	// opens /admin in their place; of the bootstrap token the setting is enough, its digest, which is
-	// no secret and is as good as none, but ends the sessions with the token.
+	// no secret and is as good as none, but ends the sessions with the token. Where people sign in at
+	// the issuer and nothing else would do, issuer and client are likewise.
 	var key token.Key
 	var err error
 	switch {
@@ -41,18 +51,52 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 		out.Codes, out.Owner = b.Codes, p.Owner.Name
 	case a.Open() && a.Bootstrap != "":
 		key, err = token.NewKey(a.Bootstrap)
+	case a.ClientID != "":
+		digest := sha256.Sum256([]byte(o.Client))
+		key, err = token.NewKey(hex.EncodeToString(digest[:]))
 	default:
 		return nil, nil //nolint:nilnil // as above
 	}
+	if err == nil && a.ClientID != "" {
+		out.Issuer, err = client(p)
+	}
 	out.Sessions = login.New(b.Store, key, o)
 	return out, err
+}
+
+// client returns the gateway as the client of the issuer at which people sign in.
+func client(p *boot.Program) (*issuer.Client, error) {
+	if p.Sealer == nil {
+		return nil, errors.New("PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_SEAL_KEY is not: what a browser keeps while it is at the issuer is sealed with it")
+	}
+	provider, err := p.Provider()
+	if err != nil {
+		return nil, err
+	}
+	a := p.Settings.Access
+	o := issuer.Options{Provider: provider, ID: a.ClientID, Redirect: console.Callback(p.Settings.AdminURL), Claims: a.JWT.Claims, Sealer: p.Sealer}
+	if a.ClientSecret.Reveal() != "" {
+		o.Secret = p.ClientSecret
+	}
+	return issuer.New(o), nil
+}
+
+// rights returns what who is signed in may do: at the issuer it gave groups, which the settings give
+// roles; whoever signs in otherwise bears what an operator bears.
+func rights(roles identity.Roles) func(login.Session) identity.Rights {
+	return func(s login.Session) identity.Rights {
+		if s.Way == login.WayOIDC {
+			return roles.Of(s.Groups)
+		}
+		return identity.Everything()
+	}
 }
 
 // check says who the bearer of a text is that somebody typed. It is looked at as if a program had
 // sent it, so bad ones count with those of programs against the address that they come from.
 func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text secret.Text) (login.Person, error) {
 	agentToken, ok := token.Read(text.Reveal())
-	if p.Tokens != nil && !ok { // a JWT, which could be taken as well, cannot be looked up again
+	if !ok && !p.Settings.Access.Open() { // a JWT, which could be taken as well, cannot be looked up again
 		return login.Person{}, &identity.Error{Kind: identity.Invalid, Err: errors.New("not the text of an agent token")}
 	}
 	asked := r.Clone(r.Context())

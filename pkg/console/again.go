@@ -40,6 +40,16 @@ func (s *resend) Link() string {
 	return "/" + s.Page
 }
 
+// Note returns the note that was typed.
+func (s *resend) Note() string {
+	for _, f := range s.Fields {
+		if f.Name == noteField {
+			return f.Value
+		}
+	}
+	return ""
+}
+
 type field struct{ Name, Value string }
 
 // resendOf returns what it takes to show again what r holds.

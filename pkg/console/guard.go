@@ -125,6 +125,8 @@ func isPublic(method, path string) bool {
 	switch path {
 	case "/admin/login":
 		return isSafe(method) || method == http.MethodPost
+	case callbackPath:
+		return method == http.MethodGet
 	case "/admin/logout":
 		return method == http.MethodPost
 	}

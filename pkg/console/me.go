@@ -16,7 +16,6 @@ import (
 type mePage struct {
 	Page
 	How      string // they were let in
-	Whence   string // their role comes
 	Sessions []sessionRow
 	Others   int // of the sessions
 }
@@ -47,18 +46,9 @@ var wayTexts = map[string]string{
 	login.WayLink:      "You signed in by the link that the gateway printed on this machine: you are its user of the operating system.",
 	login.WayKey:       "You signed in with the admin key of the gateway's folder: you are its user of the operating system.",
 	login.WayToken:     "You signed in with the agent token of this name. Your sessions end with it.",
+	login.WayOIDC:      "You signed in at the issuer. What you may do here is worked out at each request from your groups there, as they were when you signed in.",
 	login.WayBootstrap: "You signed in with the bootstrap token. Your sessions end when the gateway is given another one, or none.",
 	"":                 "You are not signed in: each of your requests brings its own credentials.",
-}
-
-// whenceTexts say where a role comes from.
-var whenceTexts = map[string]string{
-	login.WayLink:      "Whom the gateway's folder belongs to is its operator.",
-	login.WayKey:       "Whom the gateway's folder belongs to is its operator.",
-	login.WayToken:     `It comes from the token, which was made with "admin": true.`,
-	login.WayBootstrap: "Who has the bootstrap token is an operator.",
-	login.WayOIDC:      "It comes from your groups at the issuer as of when you signed in, and from what the settings of this gateway (PORTCULLIS_VIEWERS, _APPROVERS, _OPERATORS) say of them now.",
-	"":                 "It comes with the credentials that you send: the groups or the scope of an access token, \"admin\": true of an agent token, or PORTCULLIS_IAM_ADMINS.",
 }
 
 // isOSUser reports whether a session is that of whom a gateway on one machine belongs to.
@@ -69,12 +59,12 @@ func isOSUser(s *login.Session) bool {
 // me shows who sends the request.
 func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
-	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""]}
+	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""]}
 	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 && fromHere(r) {
 		p.Message = text.Count(n, "session") + " ended. The next request of each is refused."
 	}
 	if who.session != nil {
-		p.How, p.Whence = wayTexts[who.session.Way], whenceTexts[who.session.Way]
+		p.How = wayTexts[who.session.Way]
 		own, err := c.o.SignIn.Sessions.Own(r.Context(), *who.session)
 		if err != nil {
 			c.storeDown(w, r, err)

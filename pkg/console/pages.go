@@ -20,6 +20,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.HandleFunc("GET /admin/{$}", func(w http.ResponseWriter, _ *http.Request) { leadTo(w, http.StatusPermanentRedirect, "../admin") })
 	mux.HandleFunc("GET /admin/login", c.login)
 	mux.HandleFunc("POST /admin/login", c.submitLogin)
+	mux.HandleFunc("GET "+callbackPath, c.comeBack)
 	mux.HandleFunc("POST /admin/logout", c.signOut)
 	mux.HandleFunc("GET /admin/assets/{name}", serveAsset)
 	for _, kind := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {

@@ -63,12 +63,11 @@ type Page struct {
 	SignOut bool   // the browser is signed in
 	CSRF    string // proof that a form is ours
 	Keys    bool   // single keys are commands
-	Waiting int    // tools, prompts and resources that wait for a decision of who is let in
+	Waiting int    // tools, prompts and resources that wait for a decision
 	Banner  []notice
-	Role    string // of who is let in
-	rights  identity.Rights
 	now     time.Time
 	tokens  bool // there are agent tokens
+	reads   bool // the caller may read
 }
 
 // A notice is a line above every page: something that is wrong with what is in use.
@@ -87,7 +86,10 @@ func (p *Page) frame() *Page { return p }
 
 // Nav returns the entries of the navigation.
 func (p *Page) Nav() []navItem {
-	if p.tokens {
+	switch {
+	case !p.reads:
+		return nil
+	case p.tokens:
 		return append(slices.Clip(nav), navItem{"tokens", "Tokens"})
 	}
 	return nav
@@ -114,15 +116,15 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = b.WriteTo(w) // the caller has gone if this fails
 }
 
-// fill sets what the layout shows on every page. Who was not let in is shown nothing of it.
+// fill sets what the layout shows on every page. Who was not let in is shown nothing of it, and who
+// has no role nothing of the gateway.
 func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
 	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.Name, isOSUser(who.session), who.session != nil, who.csrf
-	p.rights, p.Role = who.Rights, who.Rights.Role.String()
-	p.tokens = c.o.Tokens != nil && p.MayOperate()
+	p.tokens = c.o.Tokens != nil
 	p.now = c.o.Now()
-	if p.Actor == "" {
+	if p.reads = who.Rights.Role >= identity.Viewer; !p.reads {
 		return
 	}
 	if typedOf(r) != nil {
@@ -131,15 +133,12 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	v := c.o.Desk.View(r.Context())
 	for _, kind := range []tool.Set{v.Tools(), v.Items()} {
 		for i := range kind.All() {
-			if v.Status(i) == lock.PendingApproval && p.MayDecide(v.ID(i).Server) {
+			if v.Status(i) == lock.PendingApproval {
 				p.Waiting++
 			}
 		}
 	}
 	p.Banner = bannerOf(c.o.Desk.Freshness(r.Context()))
-	for _, n := range c.o.Desk.Notices(r.Context()) {
-		p.Banner = append(p.Banner, notice{n.Message, n.Action})
-	}
 }
 
 // bannerOf tells of files that are stored and refused.

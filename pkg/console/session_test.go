@@ -173,7 +173,7 @@ func TestSignOut(t *testing.T) {
 	}
 	w := h.Submit("/admin/logout", url.Values{"csrf": {proof}}, cookie)
 	gone := w.Cookies()
-	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "./login" || len(gone) != 1 || gone[0].MaxAge >= 0 || gone[0].Name != "__Host-portcullis" || gone[0].Path != "/" {
+	if w.Status != http.StatusSeeOther || w.Header.Get("Location") != "../admin/login" || len(gone) != 1 || gone[0].MaxAge >= 0 || gone[0].Name != "__Host-portcullis" || gone[0].Path != "/" {
 		t.Errorf("%d to %q, %v", w.Status, w.Header.Get("Location"), gone)
 	}
 	if got := h.Send("/admin/servers", "", cookie).Status; got != http.StatusUnauthorized {

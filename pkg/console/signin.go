@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/issuer"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
@@ -27,18 +28,24 @@ type SignIn struct {
 	// What a person may type, which the page explains. The key goes with the codes of links.
 	Token, Bootstrap bool
 
-	// Rights are those of who is signed in; nil: everything.
+	// Rights are those of who is signed in; nil: everything, but nothing of who signed in at an
+	// issuer.
 	Rights func(login.Session) identity.Rights
+
+	Issuer *issuer.Client // at which people sign in; nil: none
 
 	Codes *login.Codes // of the links that sign the owner in; nil: there are none, and no key
 	Owner string       // whom the audit names then
 }
 
 func (s *SignIn) rights(x login.Session) identity.Rights {
-	if s.Rights == nil {
-		return identity.Everything()
+	switch {
+	case s.Rights != nil:
+		return s.Rights(x)
+	case x.Way == login.WayOIDC:
+		return identity.Rights{}
 	}
-	return s.Rights(x)
+	return identity.Everything()
 }
 
 // maxNext is the longest address, in bytes, that a sign-in leads on to.
@@ -51,12 +58,23 @@ type loginPage struct {
 	Next                  string  // where to go then, below /admin
 	Kept                  *resend // a form that was sent by somebody who is no longer signed in
 	Key, Token, Bootstrap bool    // what may be typed
+	Issuer                string  // host of the issuer at which people may sign in
+	Own                   string  // address of this page that the issuer knows, if the browser asks at another
+	SignedOut             bool    // and still signed in at the issuer
+	EndSession            string  // where that ends; "": not known
 }
 
+// Typed reports whether there is anything to type.
+func (p *loginPage) Typed() bool { return p.Key || p.Token || p.Bootstrap }
+
 // askFor returns the page that asks people to sign in, for what lies below /admin.
-func (c *Console) askFor(next string) *loginPage {
+func (c *Console) askFor(r *http.Request, next string) *loginPage {
 	o := c.o.SignIn
-	return &loginPage{Page: Page{Title: "Sign in"}, Next: next, Key: o.Codes != nil, Token: o.Token, Bootstrap: o.Bootstrap}
+	p := &loginPage{Page: Page{Title: "Sign in"}, Next: next, Key: o.Codes != nil, Token: o.Token, Bootstrap: o.Bootstrap}
+	if o.Issuer != nil {
+		p.Issuer, p.Own = o.Issuer.Host(), c.ownLogin(r, next)
+	}
+	return p
 }
 
 // askToSignIn answers a browser that sent no valid credentials. A form that it sent goes along with
@@ -64,7 +82,7 @@ func (c *Console) askFor(next string) *loginPage {
 func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	if !isSafe(r.Method) {
 		kept := resendOf(w, r)
-		p := c.askFor(kept.Page)
+		p := c.askFor(r, kept.Page)
 		p.Kept = kept
 		c.render(w, r, http.StatusUnauthorized, "login", p)
 		return
@@ -98,10 +116,13 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	p := c.askFor(safeNext(query.Get("next")))
+	p := c.askFor(r, safeNext(query.Get("next")))
 	if _, _, err := c.signedIn(r); err == nil {
 		leadTo(w, http.StatusSeeOther, afterSignIn(p.Next))
 		return
+	}
+	if p.Issuer != "" && query.Has("out") && fromHere(r) {
+		p.SignedOut, p.EndSession = true, c.o.SignIn.Issuer.EndSession(r.Context())
 	}
 	code := query.Get("code")
 	if site := r.Header.Get("Sec-Fetch-Site"); code == "" && !c.overTLS(r) && (site == "cross-site" || site == "same-site") {
@@ -126,15 +147,19 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 	if c.closed(w, r) {
 		return
 	}
-	p := c.askFor("")
+	p := c.askFor(r, "")
 	if err := readForm(w, r); err != nil {
 		p.Problem = "The form cannot be read. You are not signed in."
 		c.render(w, r, http.StatusBadRequest, "login", p)
 		return
 	}
 	p.Next, p.Kept = safeNext(r.PostForm.Get("next")), keptOf(r.PostForm)
-	code := r.PostForm.Get("code")
-	who, cookie, err := c.open(r, code, secret.New(strings.TrimSpace(r.PostForm.Get("key")))) // which was pasted
+	code, typed := r.PostForm.Get("code"), secret.New(strings.TrimSpace(r.PostForm.Get("key"))) // which was pasted
+	if p.Issuer != "" && r.PostForm.Has("issuer") && typed.Reveal() == "" {
+		c.leave(w, r, p)
+		return
+	}
+	who, cookie, err := c.open(r, code, typed)
 	if err != nil {
 		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in refused", slog.Bool("link", code != ""), slog.Any("error", err))
 		var status int
@@ -142,15 +167,25 @@ func (c *Console) submitLogin(w http.ResponseWriter, r *http.Request) {
 		c.render(w, r, status, "login", p)
 		return
 	}
+	c.enter(w, r, who, cookie)
+	if p.Kept != nil {
+		c.showKept(w, r, cookie, p.Kept)
+		return
+	}
+	leadTo(w, http.StatusSeeOther, afterSignIn(p.Next))
+}
+
+// enter gives the browser a session that was opened.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request, who login.Person, cookie secret.Text) {
 	c.o.Log.LogAttrs(r.Context(), slog.LevelInfo, "signed in", slog.String("actor", who.Actor), slog.String("way", who.Way))
 	c.recordLogin(r, who)
 	c.endAll(r) // this browser has one session
 	c.cookieKind(r).set(w, "", cookie.Reveal(), 0)
-	if p.Kept != nil {
-		c.showAgain(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &againPage{Page: Page{Title: "Signed in"}, Form: p.Kept})
-		return
-	}
-	leadTo(w, http.StatusSeeOther, afterSignIn(p.Next))
+}
+
+// showKept shows a form that came before its sender was signed in, by the session of this cookie.
+func (c *Console) showKept(w http.ResponseWriter, r *http.Request, cookie secret.Text, kept *resend) {
+	c.showAgain(w, r, http.StatusOK, c.o.SignIn.Sessions.CSRF(cookie), &againPage{Page: Page{Title: "Signed in"}, Form: kept})
 }
 
 // errSpent refuses a code.
@@ -198,6 +233,8 @@ func (c *Console) notSignedIn(w http.ResponseWriter, link bool, err error) (stat
 		return http.StatusUnauthorized, "That is no token of this gateway, or it has expired or was revoked. You are not signed in."
 	case o.Codes != nil:
 		return http.StatusUnauthorized, "That is not the admin key of this gateway. You are not signed in."
+	case !o.Bootstrap:
+		return http.StatusUnauthorized, "Nothing that is typed signs anybody in here. You are not signed in."
 	}
 	return http.StatusUnauthorized, "That is not the token whose SHA-256 this gateway was given. You are not signed in."
 }
@@ -234,7 +271,11 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 		c.record(r, audit.Line{Action: audit.ActionLogout, Actor: session.Actor})
 	}
 	c.cookieKind(r).set(w, "", "", -1)
-	leadTo(w, http.StatusSeeOther, "./login")
+	to := rootOf(r) + "admin/login"
+	if session.Way == login.WayOIDC {
+		to += "?out=issuer"
+	}
+	leadTo(w, http.StatusSeeOther, to)
 }
 
 // leadTo redirects a browser to an address relative to where it is: this program may not know what
