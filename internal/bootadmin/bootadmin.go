@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -27,7 +28,12 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	admins := identity.Admins(auth)
 	s := &p.Settings
+	var running func(stop.Target) int
+	if p.Front.Holds { // calls run in this process
+		running = p.Gateway.Running
+	}
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
+		Stops: p.Stores.Approvals, Running: running,
 		Deeds: p.Stores.Deeds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 	var tokens *token.Registry

@@ -64,6 +64,7 @@ func (a *api) register(mux *http.ServeMux) {
 	serve(a, h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
 	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
 	a.registerUsage(h)
+	a.registerStops(h)
 	a.registerTokens(h)
 	a.registerConnect(h)
 

@@ -75,6 +75,10 @@ func rows() map[string]row {
 		"GET /admin/health":           {need: viewer},
 		"GET /admin/audit":            {need: viewer},
 
+		"GET /admin/stop":       {need: viewer},
+		"POST /admin/stop":      {need: operator, form: "what=server&server=fs&reason=x&sure=1", json: `{"server":"fs","reason":"x"}`},
+		"POST /admin/stop/undo": {need: operator, form: "x=", json: `{"every":true}`},
+
 		"POST /admin/sync":              {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/restore": {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/accept":  {need: operator, form: "x=", json: "{}"},

@@ -34,6 +34,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.settle(c.o.Desk.Accept)))
 	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
 	c.usagePages(mux, next)
+	c.stopPages(mux, next)
 	c.ownPages(mux, next)
 	c.connectPages(mux, next)
 	mux.Handle("/", c.problemPages(next))

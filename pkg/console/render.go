@@ -70,8 +70,9 @@ type Page struct {
 	reads   bool // the caller may read
 }
 
-// A notice is a line above every page: something that is wrong with what is in use.
-type notice struct{ Text, Detail string }
+// A notice is a line above every page: something that is wrong with what is in use, or stopped. Path,
+// below /admin, and Link lead to more.
+type notice struct{ Text, Detail, Path, Link string }
 
 // A navItem is an entry of the navigation.
 type navItem struct{ Path, Name string } // Path is below /admin
@@ -138,7 +139,7 @@ func (c *Console) fill(p *Page, r *http.Request) {
 			}
 		}
 	}
-	p.Banner = bannerOf(c.o.Desk.Freshness(r.Context()))
+	p.Banner = append(stopBanner(c.o.Desk.StoppedNow(r.Context())), bannerOf(c.o.Desk.Freshness(r.Context()))...)
 }
 
 // bannerOf tells of files that are stored and refused.
@@ -154,7 +155,7 @@ func bannerOf(f decide.Freshness) (out []notice) {
 		if part.Version != "" {
 			text = part.name + " is refused as it is stored now; the version before it stays in use"
 		}
-		out = append(out, notice{text, part.Faults[0].String()})
+		out = append(out, notice{text, part.Faults[0].String(), "config", "See the config"})
 	}
 	return out
 }

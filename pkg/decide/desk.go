@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
@@ -30,6 +31,12 @@ type Options struct {
 	Deeds audit.Deeds
 
 	Audit *audit.Log // has deeds as well as calls; nil: none
+
+	// Stops keeps what people stop; nil: nothing can be stopped here.
+	Stops stop.Store
+
+	// Running returns how many calls run in this process that a stop would cancel; nil: none run here.
+	Running func(stop.Target) int
 
 	// Issuer says that people sign in with an issuer here, which tells two of them apart.
 	Issuer bool

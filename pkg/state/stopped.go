@@ -76,6 +76,14 @@ func (s *State) AgentStopped(id string) (stop.Stop, bool) {
 	return s.stopped.Agent(id)
 }
 
+// AllStopped returns what is stopped, as of the state.
+func (s *State) AllStopped() []stop.Stop {
+	if s.stopped == nil {
+		return nil
+	}
+	return s.stopped.List
+}
+
 // Stopped returns what the config stops, and held, what people stopped.
 func (s *State) Stopped(held stop.Stops) stop.Stops { return union(s.Config, held) }
 

@@ -110,6 +110,7 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 // OpenWith is Open with something else to sync by.
 func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer, d.Decide.Trier = syncer, d.MCP
+	d.Decide.Stops, d.Decide.Running = d.Approvals, d.MCP.Running
 	desk := decide.New(d.States, d.Approvals, d.Decide)
 	if d.Console.Tokens != nil {
 		d.Console.Tokens.Record = desk.RecordToken
