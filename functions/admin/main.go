@@ -5,12 +5,16 @@ package main
 import (
 	"errors"
 
+	metrics "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	logs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/pkg/usage"
+	"github.com/portcullis-mcp/portcullis/pkg/usage/cloudwatch"
 )
 
 func main() {
@@ -28,9 +32,21 @@ func handler(f *boot.Function) (boot.Handler, error) {
 	default:
 		sync = remote{lambda.NewFromConfig(f.AWS.Config), name}
 	}
+	f.Usage = usageOf(f)
 	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: dynamo.NewLogins(f.AWS.DB, f.Settings.Table, nil)})
 	if err != nil {
 		return nil, err
 	}
 	return f.HTTP(h), nil
+}
+
+// usageOf returns what says how the tools are used: by the metrics and, if its name is set, by the log
+// of the function that agents call.
+func usageOf(f *boot.Function) usage.Source {
+	c, o := f.AWS.Config, &cloudwatch.Options{Log: f.Log, Region: f.AWS.Config.Region}
+	totals := cloudwatch.NewMetrics(metrics.NewFromConfig(c), o)
+	if f.Settings.UsageLogs == "" {
+		return totals
+	}
+	return cloudwatch.New(totals, logs.NewFromConfig(c), f.Settings.UsageLogs)
 }

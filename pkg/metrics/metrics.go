@@ -19,8 +19,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
-// namespace is the CloudWatch namespace of every metric.
-const namespace = "Portcullis"
+// Namespace is the CloudWatch namespace of every metric.
+const Namespace = "Portcullis"
 
 // maxMember is the longest member that somebody else wrote, in bytes.
 const maxMember = 256
@@ -78,7 +78,7 @@ func (l *line) add(dimensions []slog.Attr, property slog.Attr, values ...value) 
 	if slices.ContainsFunc(l.members, func(m slog.Attr) bool { return m.Key == values[0].name }) {
 		return false
 	}
-	s := &set{Namespace: namespace, Dimensions: [][]string{{"Function"}}}
+	s := &set{Namespace: Namespace, Dimensions: [][]string{{"Function"}}}
 	if i := slices.IndexFunc(l.sets, func(s *set) bool { return len(s.Dimensions[0]) == 1 }); i >= 0 && len(dimensions) == 0 {
 		s = l.sets[i]
 	} else {

@@ -37,6 +37,9 @@ func (r Report) Charts() (out []Chart) {
 			out = append(out, c)
 		}
 	}
+	if r.LacksTimes {
+		return out
+	}
 	return append(out, Chart{Name: "latency", Title: "How long requests took", Unit: "ms", Series: []Series{
 		r.series("p50", "half of them, at most", r.Total.P50 > 0, func(b Bucket) float64 { return round(b.P50) }),
 		r.series("p95", "95 of 100, at most", r.Total.P95 > 0, func(b Bucket) float64 { return round(b.P95) }),

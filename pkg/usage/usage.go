@@ -97,9 +97,11 @@ type Report struct {
 	Range   Range
 	Buckets []Bucket // oldest first; the last one is not over
 	Total   Bucket   // of the whole range
-	Lacks   []Metric // that the source does not know here
 	Uses    *Uses    // nil: not known
 	Says    []string // what is missing and why, each a sentence for a person
+
+	Lacks      []Metric // that the source does not know here
+	LacksTimes bool     // nor how long requests took
 }
 
 // A Bucket is what happened in a span of time.
