@@ -68,8 +68,8 @@ func (g suite) agentsKeepApart(t *testing.T) {
 		bob.toggle(t, second, logging)
 	}
 	calls := w.proxy.Calls()
-	if got := calls["dynamodb GetItem"]; got != 20 {
-		t.Errorf("20 calls on open sessions cost %d reads, want one each, of the approval", got)
+	if got := calls["dynamodb BatchGetItem"]; got != 20 {
+		t.Errorf("20 calls on open sessions cost %d reads, want one each, of the approval and of what is stopped", got)
 	}
 	if got := calls["dynamodb PutItem"] + calls["dynamodb DeleteItem"]; got != 0 {
 		t.Errorf("20 calls on open sessions cost %d writes", got)

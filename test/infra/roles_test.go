@@ -109,6 +109,7 @@ func triesOfSync() []try {
 		{"lists who is signed in", item(query, "LOGIN#SESSIONS"), false},
 		{"signs a person out", item(remove, "LOGIN#SESSIONS"), false},
 		{"puts a record beside a person's session", items(put, "SRV#github", "LOGIN#SESSIONS"), false},
+		{"reads the stops", item(get, "STOP"), true},
 		{"undoes a stop", item(put, "STOP"), false},
 		{"changes a stop", item(update, "STOP", "stops"), false},
 		{"takes the stops away", item(remove, "STOP"), false},
