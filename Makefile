@@ -68,8 +68,8 @@ vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
 
 SMALL ?=
 .PHONY: lanes
-lanes: setup ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within two minutes)
-	@echo "conformance by three fronts and of the client, $(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, agents kept apart, too much of everything"
+lanes: setup agents ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within minutes)
+	@echo "conformance by three fronts and of the client, the ways to connect of the clients that agents run in, $(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, agents kept apart, too much of everything"
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),20m,90m) ./test/testclients
 
 .PHONY: bench
@@ -183,6 +183,12 @@ setup: clients python ministack sam browser ## what the tests need beside Go: cl
 clients: $(CLIENTS)/node_modules/.stamp
 $(CLIENTS)/node_modules/.stamp: $(CLIENTS)/package-lock.json
 	cd $(CLIENTS) && npm ci --no-audit --no-fund
+	touch $@
+
+.PHONY: agents
+agents: $(CLIENTS)/agents/node_modules/.stamp # the clients that agents run in: 900 MB, for the lanes alone
+$(CLIENTS)/agents/node_modules/.stamp: $(CLIENTS)/agents/package-lock.json
+	cd $(CLIENTS)/agents && npm ci --no-audit --no-fund
 	touch $@
 
 .PHONY: python

@@ -63,7 +63,7 @@ func claudeCode(e Endpoint) Guide {
 	g := Guide{
 		Command: shell(words...), After: shell("claude", "mcp", "get", e.Name),
 		Files: []File{{Path: ".mcp.json", When: "for everybody who works on a project", Text: fileOf(e, server{Type: "http", URL: e.URL, Headers: e.headers(reference)})}},
-		Traps: e.traps("Without --transport http the URL is taken for a command."),
+		Traps: e.traps("Without --transport http the URL is taken for a command.", "Claude Code asks each person once before it uses what stands in a project's .mcp.json."),
 	}
 	switch e.Auth {
 	case Bearer:
