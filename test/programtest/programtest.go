@@ -149,6 +149,9 @@ func (p *Program) Start() {
 	}
 }
 
+// Setenv changes a setting, which counts from the next start.
+func (p *Program) Setenv(name, value string) { p.env = append(p.env, name+"="+value) }
+
 // PID returns the id of the process.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 

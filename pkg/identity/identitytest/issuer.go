@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -37,11 +38,19 @@ type Issuer struct {
 	asked     []string // scopes of each authorization request
 	clients   map[string]client
 	bend      Bend
+	asks      bool
 	ended     int // sign-outs
 }
 
 // Start runs an issuer until the test ends.
 func Start(t testing.TB) *Issuer {
+	t.Helper()
+	return StartAt(t, "127.0.0.1")
+}
+
+// StartAt is [Start] at a name of this machine. At "localhost" an issuer is of another site than a
+// gateway at 127.0.0.1.
+func StartAt(t testing.TB, host string) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, Subject: "kim@example.com", codes: map[string]grant{}, clients: map[string]client{}}
 	mux := http.NewServeMux()
@@ -54,7 +63,7 @@ func Start(t testing.TB) *Issuer {
 	mux.HandleFunc("GET /logout", i.endSession)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	i.URL = server.URL
+	i.URL = strings.Replace(server.URL, "127.0.0.1", host, 1)
 	i.Rotate("key-1")
 	return i
 }

@@ -3,6 +3,7 @@ package identitytest
 import (
 	"crypto/rand"
 	"fmt"
+	"html"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -52,6 +53,13 @@ func (i *Issuer) Become(subject string, claims map[string]any) {
 	i.Subject, i.Extra = subject, claims
 }
 
+// Ask makes the issuer ask whoever comes, on a page with one button, before it sends the browser back.
+func (i *Issuer) Ask() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asks = true
+}
+
 // SignedOut returns how often somebody signed out here.
 func (i *Issuer) SignedOut() int {
 	i.mu.Lock()
@@ -89,6 +97,14 @@ func (i *Issuer) signIn(w http.ResponseWriter, r *http.Request, c client) {
 	if err != nil || q.Get("redirect_uri") != c.redirect || q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 ||
 		q.Get("response_type") != "code" || len(q.Get("state")) < 22 || len(q.Get("nonce")) < 22 || !slices.Contains(strings.Fields(q.Get("scope")), "openid") {
 		http.Error(w, "bad authorization request", http.StatusBadRequest)
+		return
+	}
+	i.mu.Lock()
+	asks := i.asks && !q.Has("agreed")
+	i.mu.Unlock()
+	if asks {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>Issuer</title><h1>Issuer</h1><a id="agree" href="%s">Continue</a>`, html.EscapeString(r.URL.RequestURI()+"&agreed=1"))
 		return
 	}
 	code := rand.Text()
@@ -153,5 +169,5 @@ func (i *Issuer) endSession(w http.ResponseWriter, _ *http.Request) {
 	i.ended++
 	i.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprint(w, `<!doctype html><html lang="en"><title>Signed out</title><h1>Signed out of the issuer</h1>`)
+	fmt.Fprint(w, `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>Signed out</title><h1>Signed out of the issuer</h1>`)
 }
