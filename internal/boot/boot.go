@@ -56,6 +56,7 @@ type Options struct {
 	Front     Front                        // zero: that of the functions
 	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
+	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
 }
 
 // An Owner is the person to whom a gateway on one machine belongs. Where every agent is
@@ -76,6 +77,7 @@ type Program struct {
 	Front    Front
 	Sealer   *seal.Sealer   // nil: there is no key
 	Metrics  *metrics.Meter // nil: none
+	Audit    *audit.Log     // of calls and deeds
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
@@ -136,7 +138,8 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Counter = usage.NewCounter(stores.Usage, p.tierOf, &usage.Options{Now: p.now, Log: p.Log})
 		p.Usage = p.Counter
 	}
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Recorder: p.Metrics, Log: p.Log, Now: p.now})
+	p.Audit = p.auditLog(o.Audit)
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }
@@ -151,6 +154,18 @@ func (p *Program) tierOf(ctx context.Context, id tool.ID) (tool.Tier, bool) {
 	return v.Tier(i), true
 }
 
+// auditLog returns what keeps the lines of calls and deeds, and counts them.
+func (p *Program) auditLog(kept audit.Sink) *audit.Log {
+	var sinks []audit.Sink
+	if kept != nil {
+		sinks = append(sinks, kept)
+	}
+	if p.Counter != nil {
+		sinks = append(sinks, p.Counter)
+	}
+	return audit.NewLog(sinks...)
+}
+
 // MCP returns the handler of /mcp and of the well-known metadata.
 func (p *Program) MCP() (http.Handler, error) { return p.mcpAt(p.Settings.BaseURL) }
 
@@ -160,11 +175,16 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mcphttp.New(backend{p.Gateway}, auth, &mcphttp.Options{
+	o := mcphttp.Options{
 		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Front.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
 		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ending: p.ending, Seen: p.seen(),
-	})
+		AuditLog: p.Metrics != nil, TrustedProxies: p.Settings.Access.TrustedProxies,
+	}
+	if !o.AuditLog {
+		o.Audit = p.Audit
+	}
+	return mcphttp.New(backend{p.Gateway}, auth, &o)
 }
 
 // seen returns who is told of the clients that have come; nil: nobody is.

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -56,7 +57,7 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if err != nil {
 		return nil, err
 	}
-	p := New(s, clients.Stores, Options{Function: name, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID})
+	p := New(s, clients.Stores, Options{Function: name, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)})
 	p.warm(ctx)
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
 	return &Function{p, clients}, nil

@@ -19,8 +19,10 @@ type Call struct {
 	mu          sync.Mutex
 	ended       bool
 	line        Line
-	asked, sent json.RawMessage
+	asked, sent json.RawMessage // nil: there are none
+	takes       bool            // it takes arguments
 	wasSent     bool
+	redacted    bool // arguments are kept, without their values
 }
 
 type callKey struct{}
@@ -51,8 +53,13 @@ func (c *Call) set(change func(*Line)) {
 // About says what is called: an id, or the name of a tool of the gateway's own. The last one counts.
 func (c *Call) About(id string) { c.set(func(l *Line) { l.Tool = id }) }
 
-// Asked says which arguments came for what is called.
-func (c *Call) Asked(arguments json.RawMessage) { c.set(func(*Line) { c.asked = arguments }) }
+// Asked says which arguments came for what is called; nil: none did.
+func (c *Call) Asked(arguments json.RawMessage) {
+	c.set(func(*Line) { c.asked, c.takes = arguments, true })
+}
+
+// KeepRedacted has the arguments kept without their values; see [Redact].
+func (c *Call) KeepRedacted() { c.set(func(*Line) { c.redacted = true }) }
 
 // Decide says what was decided. Status is that of a lock, rules are those of the operator that
 // decided. The last decision counts: what was sent can still be held back.
@@ -60,12 +67,31 @@ func (c *Call) Decide(decision, status string, rules []string) {
 	c.set(func(l *Line) { l.Decision, l.Status, l.Rules = decision, status, slices.Clone(rules) })
 }
 
+// Lock says that what is called is locked, unless a stop is why.
+func (c *Call) Lock(status string, rules []string) {
+	c.set(func(l *Line) {
+		if l.Decision != Stopped {
+			l.Decision, l.Rules = Locked, slices.Clone(rules)
+		}
+		l.Status = status
+	})
+}
+
 // Allow says that the call of this definition is allowed; "": what is called has none.
 func (c *Call) Allow(definition tool.Hash) {
 	c.set(func(l *Line) { l.Decision, l.Status, l.Rules, l.Definition = Allowed, "", nil, definition })
 }
 
-// Sent says that the call goes to its server, with these arguments; nil: without any.
+// Refuse says that the request was faulty, unless something else was decided.
+func (c *Call) Refuse() {
+	c.set(func(l *Line) {
+		if l.Decision == "" {
+			l.Decision = Refused
+		}
+	})
+}
+
+// Sent says that the call went to its server, with these arguments; nil: without any.
 func (c *Call) Sent(arguments json.RawMessage) {
 	c.set(func(*Line) { c.sent, c.wasSent = arguments, true })
 }
@@ -76,9 +102,8 @@ func (c *Call) Ended(outcome string) { c.set(func(l *Line) { l.Outcome = outcome
 // Searched says what a search found.
 func (c *Call) Searched(f Found) { c.set(func(l *Line) { l.Found = &f }) }
 
-// Line ends the gathering and returns what is known by now, as a line of a call that ended at the
-// time. With redacted it has the arguments, without their values.
-func (c *Call) Line(now time.Time, redacted bool) Line {
+// Line ends the gathering and returns what is known by now, as the line of a call that ended now.
+func (c *Call) Line(now time.Time) Line {
 	l := Line{V: Version, Time: now.UTC(), Kind: KindCall}
 	if c == nil {
 		return l
@@ -88,14 +113,18 @@ func (c *Call) Line(now time.Time, redacted bool) Line {
 	c.ended = true
 	gathered := c.line
 	gathered.V, gathered.Time, gathered.Kind = l.V, l.Time, l.Kind
-	gathered.ArgsAsked = HashArguments(c.asked)
-	if c.wasSent {
-		gathered.ArgsSent = gathered.ArgsAsked
-		if !bytes.Equal(c.sent, c.asked) {
-			gathered.ArgsSent = HashArguments(c.sent)
-		}
+	if !c.takes {
+		return gathered
 	}
-	if redacted {
+	gathered.ArgsAsked = HashArguments(c.asked)
+	switch {
+	case !c.wasSent:
+	case bytes.Equal(c.sent, c.asked):
+		gathered.ArgsSent = gathered.ArgsAsked
+	default:
+		gathered.ArgsSent = HashArguments(c.sent)
+	}
+	if c.redacted {
 		gathered.Arguments = Redact(c.asked)
 	}
 	return gathered

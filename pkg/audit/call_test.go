@@ -23,41 +23,60 @@ func TestCall(t *testing.T) {
 		do   func(c *audit.Call)
 		want audit.Line
 	}{
-		{"nothing is known", func(*audit.Call) {}, audit.Line{ArgsAsked: empty}},
+		{"nothing is known", func(*audit.Call) {}, audit.Line{}},
 		{"a lock", func(c *audit.Call) {
 			c.About("git:git_push")
-			c.Decide(audit.Locked, "pending_approval", []string{"tools.disabled[0]"})
-		}, audit.Line{Tool: "git:git_push", Decision: audit.Locked, Status: "pending_approval", Rules: []string{"tools.disabled[0]"}, ArgsAsked: empty}},
+			c.Lock("pending_approval", []string{"tools.disabled[0]"})
+		}, audit.Line{Tool: "git:git_push", Decision: audit.Locked, Status: "pending_approval", Rules: []string{"tools.disabled[0]"}}},
 		{"without arguments, sent", func(c *audit.Call) {
+			c.Asked(nil)
 			c.Allow("d1")
 			c.Sent(nil)
 			c.Ended("available")
 		}, audit.Line{Decision: audit.Allowed, Definition: "d1", ArgsAsked: empty, ArgsSent: empty, Outcome: "available"}},
 		{"held back after it was sent", func(c *audit.Call) {
+			c.Asked(nil)
 			c.Allow("d1")
 			c.Sent(nil)
-			c.Decide(audit.Locked, "disabled_by_user", nil)
+			c.Lock("disabled_by_user", nil)
 		}, audit.Line{Decision: audit.Locked, Status: "disabled_by_user", Definition: "d1", ArgsAsked: empty, ArgsSent: empty}},
+		{"other arguments were sent, and they are kept", func(c *audit.Call) {
+			c.Asked(json.RawMessage(`{"a":1}`))
+			c.Sent(json.RawMessage(`{}`))
+			c.KeepRedacted()
+		}, audit.Line{ArgsAsked: "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862", ArgsSent: empty, Arguments: json.RawMessage(`{"a":"‹number›"}`)}},
+		{"refused", func(c *audit.Call) { c.Refuse() }, audit.Line{Decision: audit.Refused}},
+		{"stopped", func(c *audit.Call) {
+			c.Decide(audit.Stopped, "", nil)
+			c.Lock("server_disabled", []string{"x"})
+		}, audit.Line{Decision: audit.Stopped, Status: "server_disabled"}},
+		{"a refusal is no second decision", func(c *audit.Call) {
+			c.Decide(audit.Scope, "", nil)
+			c.Refuse()
+		}, audit.Line{Decision: audit.Scope}},
 		{"found", func(c *audit.Call) {
 			c.Searched(audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}})
 		},
-			audit.Line{ArgsAsked: empty, Found: &audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}}}},
+			audit.Line{Found: &audit.Found{Callable: 2, Locked: map[string]int{"pending_approval": 1}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := audit.Of(audit.Begin(t.Context()))
 			test.do(c)
 			test.want.V, test.want.Time, test.want.Kind = 1, at(1), audit.KindCall
-			if d := cmp.Diff(test.want, c.Line(at(1), false)); d != "" {
+			if d := cmp.Diff(test.want, c.Line(at(1))); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
 	}
+}
+
+func TestCallEnds(t *testing.T) {
 	t.Run("what comes after the line is not on it", func(t *testing.T) {
 		c := audit.Of(audit.Begin(t.Context()))
 		c.Ended("asked")
-		first := c.Line(at(1), false)
+		first := c.Line(at(1))
 		c.Ended("available")
-		if again := c.Line(at(2), false); first.Outcome != "asked" || again.Outcome != "asked" {
+		if again := c.Line(at(2)); first.Outcome != "asked" || again.Outcome != "asked" {
 			t.Errorf("%q, then %q", first.Outcome, again.Outcome)
 		}
 	})
@@ -65,7 +84,7 @@ func TestCall(t *testing.T) {
 		c := audit.Of(t.Context())
 		c.About("x")
 		c.Sent(nil)
-		if l := c.Line(at(1), true); l.Kind != audit.KindCall || l.Tool != "" {
+		if l := c.Line(at(1)); l.Kind != audit.KindCall || l.Tool != "" {
 			t.Errorf("%+v", l)
 		}
 	})
@@ -77,7 +96,7 @@ func TestCall(t *testing.T) {
 				c.About("a:b")
 				c.Decide(audit.Allowed, "", nil)
 				c.Ended("available")
-				c.Line(at(1), false)
+				c.Line(at(1))
 			})
 		}
 		wg.Wait()

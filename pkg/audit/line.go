@@ -28,7 +28,13 @@ const (
 	Tier    = "tier"    // the agent may not call tools of the tier, or called by the wrong variant
 	Scope   = "scope"   // what it named does not exist for the agent
 	Stopped = "stopped" // an emergency stop of the agent, a server or everything
-	Refused = "refused" // the request was faulty
+	Refused = "refused" // the request was faulty, or nothing could be called at all
+)
+
+// How a call ended that was sent, besides the outcomes of servers.
+const (
+	Asked     = "asked"     // the server asks for input; the answer to it is a call of its own
+	Cancelled = "cancelled" // by the client, or by the end of the program
 )
 
 // A Line is one call or one deed. Members of the other kind are left out.
@@ -39,6 +45,7 @@ type Line struct {
 
 	// Of a call.
 	Agent       string          `json:"agent,omitempty"`
+	Method      string          `json:"method,omitempty"`      // tools/call, prompts/get, resources/read, completion/complete, resources/subscribe
 	Human       string          `json:"human,omitempty"`       // whom the agent's token names as its person; "": nobody
 	Tool        string          `json:"tool,omitempty"`        // id of the tool, prompt or resource, or a tool of the gateway's own, such as retrieve_tools. Also of a deed
 	Definition  tool.Hash       `json:"definition,omitempty"`  // that was called
@@ -52,7 +59,7 @@ type Line struct {
 	Would       []string        `json:"would,omitempty"`       // reserved
 	Limit       string          `json:"limit,omitempty"`       // reserved
 	Found       *Found          `json:"found,omitempty"`       // of a search
-	Outcome     string          `json:"outcome,omitempty"`     // of a call that was sent: available, transient, permanent, denied, or cancelled
+	Outcome     string          `json:"outcome,omitempty"`     // of a call that was sent: how its server answered: available, transient, permanent, denied, or else asked, cancelled
 	Delivered   bool            `json:"delivered,omitempty"`   // the answer was written to the client
 	ResultBytes int             `json:"result_bytes,omitzero"` // of the result
 	ResultID    string          `json:"result_id,omitempty"`   // reserved

@@ -80,6 +80,7 @@ func (s *Session) lockedResult(text string, l any) (json.RawMessage, error) {
 
 // countLocked counts and logs that something locked was asked for.
 func (s *Session) countLocked(ctx context.Context, l lockInfo, verdict policy.Verdict) {
+	s.line.Lock(string(l.Status), verdict.Rules)
 	s.g.o.Recorder.Blocked(ctx, l.Name, string(l.Status))
 	s.g.o.Log.LogAttrs(ctx, slog.LevelInfo, "call of a locked tool refused",
 		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(l.Name, maxLogged)), slog.String("status", string(l.Status)),

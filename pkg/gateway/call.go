@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -37,6 +38,11 @@ func tierOf(name string) (tool.Tier, bool) {
 // server sent it. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) CallTool(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
+	s.begin(ctx, r.Name)
+	s.line.Asked(r.Arguments)
+	if fault := s.unaudited(ctx); fault != nil {
+		return s.refuse(noAudit)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.requestTime())
 	defer cancel()
 	raw, err := s.callTool(ctx, r)
@@ -63,7 +69,7 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 	if s.direct {
 		i, ok := s.findDirect(tool.Tool, r.Name)
 		if !ok {
-			return nil, unknownTool(r.Name)
+			return nil, s.unknownTool(r.Name)
 		}
 		return s.call(ctx, i, tool.Destructive, r)
 	}
@@ -82,10 +88,11 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 			return s.callReadResource(ctx, r)
 		}
 	}
-	return nil, unknownTool(r.Name)
+	return nil, s.unknownTool(r.Name)
 }
 
-func unknownTool(name string) *mcp.Error {
+func (s *Session) unknownTool(name string) *mcp.Error {
+	s.line.Decide(audit.Scope, "", nil)
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown tool: " + quote(name)}
 }
 
@@ -94,11 +101,14 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 	a := readArguments(r, "name", "args")
 	name := a.text("name", true, "a tool's name of the form server:tool, as retrieve_tools gives it")
 	r.Arguments = a.object("args")
+	s.line.About(name)
+	s.line.Asked(r.Arguments)
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
 	}
 	i, ok := s.findNamed(name)
 	if !ok {
+		s.line.Decide(audit.Scope, "", nil)
 		return s.refuse("Tool " + quote(name) + " was not found. retrieve_tools finds tools by what they do; names have the form server:tool.")
 	}
 	return s.call(ctx, i, tier, r)
@@ -108,6 +118,7 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 // its tier. r has the tool's own arguments; as is the tier of the variant by which it was called.
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
+	s.line.About(id.String())
 	if now := s.standing(ctx, i); now.status != lock.None {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -123,9 +134,11 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	}
 	tier := s.view.Tier(i)
 	if as > tier { // tiers are ordered strongest first
+		s.line.Decide(audit.Tier, "", nil)
 		return s.refuse("Tool " + strconv.Quote(id.String()) + " is " + tier.String() + ": call it with " + variant(tier) + ", not " + variant(as) + ". Nothing was called.")
 	}
 	if !slices.Contains(s.caller.Agent.Tiers, tier) {
+		s.line.Decide(audit.Tier, "", nil)
 		return nil, &mcp.Error{
 			Code: http.StatusForbidden, Status: http.StatusForbidden,
 			Message: "This agent may not call " + tier.String() + " tools, and " + strconv.Quote(id.String()) + " is one. It needs the scope " + tier.String() + ".",
@@ -135,8 +148,10 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	if fault := s.checkHeaders(i, r.Arguments); fault != nil {
 		return nil, fault
 	}
+	s.line.Allow(s.view.Tool(i).Definition.Hash)
 	server := s.view.Server(i).Config
 	if o, ok := s.remembered(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
+		s.line.Ended(string(o.Status))
 		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta())
 	}
 	t, c := s.outgoing(i, r)

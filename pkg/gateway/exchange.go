@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -51,7 +52,7 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 	if !s.caller.Modern {
 		sent()
 		return s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) {
-			raw, err := s.g.up.Call(ctx, t, c)
+			raw, err := s.request(ctx, t, c)
 			if err == nil && asksInput(raw) {
 				return s.relay(ctx, t, c, raw)
 			}
@@ -166,6 +167,7 @@ func (s *Session) sealed(ctx context.Context, t upstream.Target, c upstream.Call
 	if message != "" {
 		return nil, &notAsked{message}
 	}
+	s.line.Ended(audit.Asked)
 	o.Delete(requestState)
 	o.Add(requestState, state)
 	return o.Bytes(), nil
@@ -191,7 +193,7 @@ func (s *Session) relay(ctx context.Context, t upstream.Target, c upstream.Call,
 			return nil, refusal(message, err)
 		}
 		c.Rest = withAnswers(rest, responses, o.Get(requestState))
-		if raw, err = s.g.up.Call(ctx, t, c); err != nil || !asksInput(raw) {
+		if raw, err = s.request(ctx, t, c); err != nil || !asksInput(raw) {
 			return raw, err
 		}
 	}

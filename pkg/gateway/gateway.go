@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -59,6 +60,7 @@ type Options struct {
 	Holds    bool             // a call can wait for its client to come back: the process goes on between requests
 	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
 	Recorder Recorder         // nil: nothing is counted
+	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is
 	Log      *slog.Logger     // nil: none
 	Now      func() time.Time // nil: time.Now
 }

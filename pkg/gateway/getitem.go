@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -22,6 +23,7 @@ import (
 // get asks the server of item i, a prompt or a resource, if the item is not locked. name is what the
 // server knows it by.
 func (s *Session) get(ctx context.Context, i int, name string, r mcp.Request) (json.RawMessage, error) {
+	s.line.About(s.view.ID(i).String())
 	if refused := s.locked(ctx, i); refused != nil {
 		return nil, refused
 	}
@@ -53,13 +55,16 @@ func (s *Session) lockedError(ctx context.Context, i int, status lock.Status, sa
 // send asks a server for one of its prompts or resources. id is what it is counted as.
 func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, name string, r mcp.Request) (json.RawMessage, error) {
 	if !slices.Contains(s.caller.Agent.Tiers, tool.Read) {
+		s.line.Decide(audit.Tier, "", nil)
 		return nil, &mcp.Error{
 			Code: http.StatusForbidden, Status: http.StatusForbidden,
 			Message: "This agent may not read, and " + strconv.Quote(id.String()) + " is read. It needs the scope read.",
 			Err:     &identity.Error{Kind: identity.Scope, Scopes: []string{tool.Read.String()}},
 		}
 	}
+	s.line.Allow(s.definition(id))
 	if o, ok := s.remembered(server); ok && r.Rest.Get(requestState) == nil {
+		s.line.Ended(string(o.Status))
 		return nil, FailedItem(server.Config.Name, id.Kind, &outcome.CallError{Outcome: o})
 	}
 	raw, err := s.exchange(ctx, catalog.Target(server.Config, server.Outcome), upstream.Call{
@@ -86,6 +91,14 @@ func (s *Session) send(ctx context.Context, server state.Server, id tool.ID, nam
 	return raw, nil
 }
 
+// definition returns the hash of an item's definition; "": no server listed it.
+func (s *Session) definition(id tool.ID) tool.Hash {
+	if i, ok := s.view.Find(id); ok {
+		return s.view.Tool(i).Definition.Hash
+	}
+	return ""
+}
+
 // FailedItem returns the error for a prompt or a resource that could not be had: the text of
 // [outcome.CallError.Message], and as data what a failed call has in _meta["dev.portcullis/upstream"].
 func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error {
@@ -100,6 +113,7 @@ func FailedItem(server string, kind tool.Kind, e *outcome.CallError) *mcp.Error 
 
 // complete answers completion/complete, which goes to the server of what is completed.
 func (s *Session) complete(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	s.line.Asked(r.Rest.Get("argument"))
 	i, err := s.referred(r)
 	if err != nil {
 		return nil, err
@@ -118,7 +132,7 @@ func (s *Session) referred(r mcp.Request) (int, error) {
 		if i, ok := s.findDirect(tool.Prompt, r.Name); ok {
 			return i, nil
 		}
-		return 0, unknownPrompt(r.Name)
+		return 0, s.unknownPrompt(r.Name)
 	}
 	var listed []int
 	for _, server := range s.view.Servers() {
@@ -128,7 +142,7 @@ func (s *Session) referred(r mcp.Request) (int, error) {
 	}
 	switch len(listed) {
 	case 0:
-		return 0, unknownURI(r.URI)
+		return 0, s.unknownURI(r.URI)
 	case 1:
 		return listed[0], nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -123,6 +124,12 @@ func (s *Session) resources(templates bool) iter.Seq[int] {
 // as it was sent. An error is an [*mcp.Error], or says that ctx ended.
 func (s *Session) GetItem(ctx context.Context, r mcp.Request, c mcp.Client) (json.RawMessage, error) {
 	s.client = c
+	if s.begin(ctx, cmp.Or(r.Name, r.URI)); r.Method == mcp.MethodGetPrompt {
+		s.line.Asked(r.Arguments)
+	}
+	if fault := s.unaudited(ctx); fault != nil {
+		return nil, &mcp.Error{Code: mcp.CodeUpstream, Message: noAudit, Err: fault}
+	}
 	if refused := cmp.Or(s.offered(r.Method), lacking(r)); refused != nil {
 		return nil, refused
 	}
@@ -160,7 +167,7 @@ func (s *Session) getItem(ctx context.Context, r mcp.Request) (json.RawMessage, 
 	case mcp.MethodGetPrompt:
 		i, ok := s.findDirect(tool.Prompt, r.Name)
 		if !ok {
-			return nil, unknownPrompt(r.Name)
+			return nil, s.unknownPrompt(r.Name)
 		}
 		return s.get(ctx, i, s.view.ID(i).Name, r)
 	case mcp.MethodReadResource:
@@ -175,7 +182,8 @@ func methodNotFound() *mcp.Error {
 	return &mcp.Error{Code: mcp.CodeMethodNotFound, Message: "method not found"}
 }
 
-func unknownPrompt(name string) *mcp.Error {
+func (s *Session) unknownPrompt(name string) *mcp.Error {
+	s.line.Decide(audit.Scope, "", nil)
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown prompt: " + quote(name)}
 }
 

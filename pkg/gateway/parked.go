@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -21,7 +22,8 @@ import (
 type parked struct {
 	g      *Gateway
 	id     string
-	agent  string // whose it is, to count them
+	agent  string      // whose it is, to count them
+	asker  *audit.Call // of the request that made it
 	target upstream.Target
 	call   upstream.Call
 	cancel context.CancelFunc
@@ -53,7 +55,7 @@ type asking struct {
 func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &parked{
-		g: s.g, id: rand.Text(), agent: agentKey(c.Owner), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
+		g: s.g, asker: s.line, id: rand.Text(), agent: agentKey(c.Owner), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
 	}
 	c.Client.Ask = p.ask
 	if c.Client.Notify != nil {
@@ -61,7 +63,7 @@ func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) 
 	}
 	go func() {
 		defer cancel()
-		p.end(s.callServer(own, t, c))
+		p.end(s.whileGoing(own, t, func(ctx context.Context) (json.RawMessage, error) { return s.g.up.Call(ctx, t, c) }))
 	}()
 	return s.await(ctx, p)
 }
@@ -117,12 +119,14 @@ func (s *Session) await(ctx context.Context, p *parked) (json.RawMessage, error)
 		case <-p.news:
 		case <-ctx.Done():
 			p.abandon(parkedLeft)
+			s.noteParked(ctx, p, ctx.Err())
 			return nil, interrupted(ctx, p.target, p.call)
 		}
 		p.mu.Lock()
 		if p.done {
 			raw, err := p.result, p.err
 			p.mu.Unlock()
+			s.noteParked(ctx, p, err)
 			p.forget(parkedAnswered)
 			if err != nil {
 				return nil, err
@@ -145,6 +149,8 @@ func (s *Session) await(ctx context.Context, p *parked) (json.RawMessage, error)
 			p.abandon(askTooMany)
 			return nil, &notAsked{message}
 		}
+		s.noteParked(ctx, p, nil)
+		s.line.Ended(audit.Asked)
 		return inputRequired(requests, state), nil
 	}
 }

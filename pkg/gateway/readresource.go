@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -36,6 +37,7 @@ func (s *Session) callReadResource(ctx context.Context, r mcp.Request) (json.Raw
 		return s.refuse(fault)
 	}
 	if !slices.ContainsFunc(s.servers(), func(srv state.Server) bool { return srv.Config.Name == name }) {
+		s.line.Decide(audit.Scope, "", nil)
 		return s.refuse(unknownServer(name))
 	}
 	raw, err := s.read(ctx, name, mcp.Request{Method: mcp.MethodReadResource, URI: uri, Meta: r.Meta, Rest: r.Rest})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -58,6 +59,7 @@ func (s *Session) replay(ctx context.Context, t upstream.Target, c upstream.Call
 	if message != "" {
 		return nil, &notAsked{message}
 	}
+	s.line.Ended(audit.Asked)
 	return inputRequired(questions, state), nil
 }
 

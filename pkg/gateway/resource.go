@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
@@ -35,6 +36,7 @@ func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.
 	if err != nil {
 		return nil, err
 	}
+	s.line.About(tool.ID{Server: from.server.Config.Name, Name: r.URI, Kind: tool.Resource}.String())
 	if refused := s.lockedSource(ctx, from, r.URI); refused != nil {
 		return nil, refused
 	}
@@ -102,7 +104,7 @@ func locks(status lock.Status) int {
 // server claims, or that so many templates stand for that it cannot be told.
 func (s *Session) source(server, uri string) (source, error) {
 	if tool.ValidURI(uri) != nil {
-		return source{}, unknownURI(uri) // no server can have listed it
+		return source{}, s.unknownURI(uri) // no server can have listed it
 	}
 	claims, all := s.view.Claims(uri, s.resourcesOf(server))
 	for _, i := range claims {
@@ -131,7 +133,7 @@ func (s *Session) addAlike(from *source, uri string) error {
 	for _, i := range alike {
 		switch {
 		case !s.sel.Resources.Has(i): // it does not exist for this request
-			return unknownURI(uri)
+			return s.unknownURI(uri)
 		case !slices.Contains(from.subjects, i):
 			from.subjects = append(from.subjects, i)
 		}
@@ -182,7 +184,7 @@ func (s *Session) unlistedSource(of, uri string) (source, error) {
 	}
 	switch len(found) {
 	case 0:
-		return source{}, unknownURI(uri)
+		return source{}, s.unknownURI(uri)
 	case 1:
 		return found[0], nil
 	}
@@ -218,7 +220,8 @@ func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
 }
 
 // unknownURI refuses a URI that nothing visible has.
-func unknownURI(uri string) *mcp.Error {
+func (s *Session) unknownURI(uri string) *mcp.Error {
+	s.line.Decide(audit.Scope, "", nil)
 	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: "Unknown resource: " + quote(uri), Data: uriData(uri)}
 }
 

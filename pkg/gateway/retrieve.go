@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
@@ -83,22 +84,48 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		out.Tools[n] = s.match(hit, full)
 	}
 	nudge := ""
+	var found []int // locked ones, as far as they were looked for
 	switch {
 	case withLocked:
-		best := index.Rank(query, locked, min(limit, maxDisabled), opts)
-		out.Disabled, out.Remediation = s.lockedMatches(best.Hits, full)
+		best := index.Rank(query, locked, locked.Len(), opts)
+		found = documents(best.Hits)
+		out.Disabled, out.Remediation = s.lockedMatches(best.Hits[:min(limit, maxDisabled, len(best.Hits))], full)
 		if out.Total+best.Total == 0 {
 			out.Notice = s.unsearched()
 		}
 	case out.Total == 0:
-		nudge = noticeLocked(index.Rank(query, locked, 0, opts).Total)
+		found = documents(index.Rank(query, locked, locked.Len(), opts).Hits)
+		nudge = noticeLocked(len(found))
 		out.Notice = joined(nudge, s.unsearched())
 	case s.st.Config.Gateway.Notice == "best" && locked.Len() > 0:
-		nudge = noticeBetter(index.Outranking(query, locked, callable, opts))
+		found = index.Outranking(query, locked, callable, opts)
+		nudge = noticeBetter(len(found))
 		out.Notice = nudge
 	}
+	s.line.Searched(s.found(out.Total, found))
 	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
 	return s.answer(out)
+}
+
+// documents returns the numbers of what was found.
+func documents(hits []search.Hit) []int {
+	out := make([]int, len(hits))
+	for i, h := range hits {
+		out[i] = h.Doc
+	}
+	return out
+}
+
+// found counts what a search found, for the audit.
+func (s *Session) found(callable int, locked []int) audit.Found {
+	f := audit.Found{Callable: callable}
+	for _, i := range locked {
+		if f.Locked == nil {
+			f.Locked = map[string]int{}
+		}
+		f.Locked[string(s.view.Status(i))]++
+	}
+	return f
 }
 
 func (s *Session) match(hit search.Hit, full bool) match {

@@ -143,7 +143,7 @@ func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(con
 
 // callServer makes one call of a server.
 func (s *Session) callServer(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
-	return s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) { return s.g.up.Call(ctx, t, c) })
+	return s.whileGoing(ctx, t, func(ctx context.Context) (json.RawMessage, error) { return s.request(ctx, t, c) })
 }
 
 // cancelledText is for the agent whose call was cancelled.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -59,6 +60,7 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	out := serverPage{Total: len(servers)}
 	switch {
 	case operation == "get" && !found:
+		s.line.Decide(audit.Scope, "", nil)
 		return s.refuse(unknownServer(name))
 	case operation == "get":
 		servers, out.Total = servers[at:at+1], 1

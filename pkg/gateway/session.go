@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
@@ -21,6 +22,7 @@ type Session struct {
 	g      *Gateway
 	caller Caller
 	client mcp.Client // who waits for a call's answer
+	line   *audit.Call
 	st     *state.State
 	view   *state.View
 	sel    toolset.Selection
@@ -142,8 +144,12 @@ func (s *Session) answer(v any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}
+	s.line.Allow("")
 	return result(string(raw), false, s.meta())
 }
 
 // refuse returns a result that the agent should read and act on.
-func (s *Session) refuse(text string) (json.RawMessage, error) { return result(text, true, s.meta()) }
+func (s *Session) refuse(text string) (json.RawMessage, error) {
+	s.line.Refuse()
+	return result(text, true, s.meta())
+}

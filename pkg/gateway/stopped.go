@@ -31,6 +31,9 @@ const unreadNote = "The gateway could not read whether this is approved, and wha
 func (s *Session) standing(ctx context.Context, i int) standing {
 	facts := s.view.FactsWithout(i)
 	if facts.ServerEnabled != lock.Yes || facts.Denied != lock.No {
+		if _, stopped := s.view.ServerStopped(s.view.Server(i)); stopped {
+			s.noteStopped(lock.ServerDisabled)
+		}
 		return standing{status: lock.Classify(facts)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
@@ -45,11 +48,13 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 		return s.unknown(ctx, id, err)
 	}
 	if refused := s.g.refused(s.st.Stopped(held), s.caller.Agent); refused != nil {
+		s.noteStopped("")
 		return standing{status: lock.DisabledUnknown, refuse: refused}
 	}
 	status := lock.Classify(s.view.FactsNow(i, r, held))
 	if status == lock.ServerDisabled {
 		is, _ := s.st.Stopped(held).Server(id.Server)
+		s.noteStopped(status)
 		return standing{status: status, said: s.g.stopNote(is)}
 	}
 	if r == nil {
@@ -69,9 +74,11 @@ func (s *Session) serverStanding(ctx context.Context, id tool.ID) standing {
 	}
 	all := s.st.Stopped(held)
 	if refused := s.g.refused(all, s.caller.Agent); refused != nil {
+		s.noteStopped("")
 		return standing{status: lock.DisabledUnknown, refuse: refused}
 	}
 	if is, ok := all.Server(id.Server); ok {
+		s.noteStopped(lock.ServerDisabled)
 		return standing{status: lock.ServerDisabled, said: s.g.stopNote(is)}
 	}
 	return standing{}

@@ -54,7 +54,7 @@ func reserved(id string) bool {
 }
 
 func (m ClaimMap) filled() ClaimMap {
-	m.ID, m.ScopePrefix = cmp.Or(m.ID, "sub"), cmp.Or(m.ScopePrefix, DefaultScopePrefix)
+	m.ID, m.ScopePrefix = cmp.Or(m.ID, claimSubject), cmp.Or(m.ScopePrefix, DefaultScopePrefix)
 	m.Servers, m.Toolsets = cmp.Or(m.Servers, "portcullis_servers"), cmp.Or(m.Toolsets, "portcullis_toolsets")
 	m.AdminClaim = cmp.Or(m.AdminClaim, "groups")
 	if m.Scopes == nil {
@@ -70,6 +70,10 @@ const (
 	claimToken = "token"
 	claimKind  = "kind" // the agent's Way
 )
+
+// claimSubject is the claim that names the person who a token is about. Of a token that a client got
+// for itself it names the client.
+const claimSubject = "sub"
 
 // dropped reports whether policies do not read this claim of a JWT. The first four differ from
 // token to token of one agent: a rule has no use for them, and with them nothing that was worked
@@ -91,6 +95,9 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 		return Agent{}, errors.New("it is no access token")
 	}
 	a := Agent{ID: id, Way: WayJWT, Claims: maps.Clone(claims)}
+	if human, _ := claims[claimSubject].(string); human != id && validID(human) && claims["client_id"] != human && claims["azp"] != human {
+		a.Human = human
+	}
 	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return dropped(name) })
 	var faults []error
 	list := func(claim string) (names []string, given bool) {

@@ -103,3 +103,27 @@ func FuzzClaimsNeverGrantWithoutAnID(f *testing.F) {
 		}
 	})
 }
+
+// Where another claim names the agent, the subject is the person that it acts for, unless it is the client.
+func TestHuman(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		id     string
+		claims map[string]any
+		want   string
+	}{
+		{"the agent is the person", "", map[string]any{"sub": "kim"}, ""},
+		{"a client acts for a person", "azp", map[string]any{"sub": "kim", "azp": "app-1"}, "kim"},
+		{"a client for itself", "azp", map[string]any{"sub": "app-1", "azp": "app-1"}, ""},
+		{"a client whose agent has a name", "name", map[string]any{"sub": "app-1", "client_id": "app-1", "name": "ci"}, ""},
+		{"a subject of two lines", "azp", map[string]any{"sub": "kim\nroot", "azp": "app-1"}, ""},
+		{"no subject", "azp", map[string]any{"azp": "app-1"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, err := identity.ClaimMap{ID: test.id}.Agent(test.claims)
+			if err != nil || a.Human != test.want {
+				t.Errorf("%q, %v, want %q", a.Human, err, test.want)
+			}
+		})
+	}
+}

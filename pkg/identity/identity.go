@@ -23,6 +23,7 @@ const (
 // An Agent is a verified caller.
 type Agent struct {
 	ID       string
+	Human    string         // person that it acts for, as its token says; "": the token names none, or the agent is that person
 	Way      string         // how it proved who it is: one of the ways; policies read it as principal.kind
 	Servers  []string       // servers it may see; one "*" stands for every server
 	Tiers    []tool.Tier    // tiers it may call

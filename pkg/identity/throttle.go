@@ -77,11 +77,29 @@ func (t *throttle) makeRoom(now time.Time) {
 // sourceOf returns where a request comes from. An IPv6 customer has a whole /64, so that is
 // one source. Addresses that cannot be read are one source as well.
 func sourceOf(r *http.Request, trusted int) netip.Prefix {
-	if source, ok := readSource(forwarded(r.Header, trusted)); ok {
-		return source
+	addr := addressOf(r, trusted)
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
 	}
-	source, _ := readSource(r.RemoteAddr)
-	return source
+	p, _ := addr.Prefix(bits) // the zero Prefix for the zero Addr
+	return p
+}
+
+// Source returns the address that a request comes from, "" if it cannot be read. Trusted is how many
+// proxies stand between the callers and this program; see [Options].
+func Source(r *http.Request, trusted int) string {
+	if addr := addressOf(r, trusted); addr.IsValid() {
+		return addr.String()
+	}
+	return ""
+}
+
+func addressOf(r *http.Request, trusted int) netip.Addr {
+	if addr := readAddress(forwarded(r.Header, trusted)); addr.IsValid() {
+		return addr
+	}
+	return readAddress(r.RemoteAddr)
 }
 
 // forwarded returns the address that the outermost of the trusted proxies saw, "" if there
@@ -98,17 +116,12 @@ func forwarded(h http.Header, trusted int) string {
 	return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
 }
 
-func readSource(address string) (netip.Prefix, bool) {
+// readAddress reads an address, with a port or without; the zero Addr if it is none.
+func readAddress(address string) netip.Addr {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		ap, _ := netip.ParseAddrPort(address)
 		addr = ap.Addr()
 	}
-	addr = addr.Unmap().WithZone("")
-	bits := addr.BitLen()
-	if addr.Is6() {
-		bits = 64
-	}
-	p, _ := addr.Prefix(bits) // the zero Prefix for the zero Addr
-	return p, p.IsValid()
+	return addr.Unmap().WithZone("")
 }

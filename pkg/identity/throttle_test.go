@@ -135,3 +135,29 @@ func TestThrottleBehindProxies(t *testing.T) {
 		})
 	}
 }
+
+func TestSource(t *testing.T) {
+	for _, test := range []struct {
+		name, remote, forwarded string
+		trusted                 int
+		want                    string
+	}{
+		{"connection", "203.0.113.7:5000", "", 0, "203.0.113.7"},
+		{"without a port", "203.0.113.7", "", 0, "203.0.113.7"},
+		{"what a client wrote", "203.0.113.7:5000", "1.2.3.4", 0, "203.0.113.7"},
+		{"a trusted proxy", "10.0.0.1:5000", "1.2.3.4, 2001:db8::7", 1, "2001:db8::7"},
+		{"no address", "@", "", 0, ""},
+		{"a line break", "10.0.0.1:5000", "x\ny", 1, "10.0.0.1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := with(t, "x")
+			r.RemoteAddr = test.remote
+			if test.forwarded != "" {
+				r.Header.Set("X-Forwarded-For", test.forwarded)
+			}
+			if got := identity.Source(r, test.trusted); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}

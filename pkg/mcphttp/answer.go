@@ -20,22 +20,23 @@ type method struct {
 	session bool                                                                       // it needs the caller's view
 	works   bool                                                                       // it may take long, and can be cancelled
 	talks   bool                                                                       // a server may tell and ask the client something meanwhile
+	call    bool                                                                       // it is a line of the audit
 }
 
 var methods = map[string]method{
 	mcp.MethodInitialize: {answer: (*handler).initialize, session: true},
 	mcp.MethodDiscover:   {answer: (*handler).discover, session: true},
 	mcp.MethodListTools:  {answer: (*handler).tools, session: true, works: true},
-	mcp.MethodCallTool:   {answer: (*handler).tools, session: true, works: true, talks: true},
+	mcp.MethodCallTool:   {answer: (*handler).tools, session: true, works: true, talks: true, call: true},
 
 	mcp.MethodListPrompts:   {answer: (*handler).listItems, session: true, works: true},
 	mcp.MethodListResources: {answer: (*handler).listItems, session: true, works: true},
 	mcp.MethodListTemplates: {answer: (*handler).listItems, session: true, works: true},
-	mcp.MethodGetPrompt:     {answer: (*handler).getItem, session: true, works: true, talks: true},
-	mcp.MethodReadResource:  {answer: (*handler).getItem, session: true, works: true, talks: true},
-	mcp.MethodComplete:      {answer: (*handler).getItem, session: true, works: true, talks: true},
+	mcp.MethodGetPrompt:     {answer: (*handler).getItem, session: true, works: true, talks: true, call: true},
+	mcp.MethodReadResource:  {answer: (*handler).getItem, session: true, works: true, talks: true, call: true},
+	mcp.MethodComplete:      {answer: (*handler).getItem, session: true, works: true, talks: true, call: true},
 
-	mcp.MethodSubscribe:   {answer: (*handler).subscribe, session: true, works: true},
+	mcp.MethodSubscribe:   {answer: (*handler).subscribe, session: true, works: true, call: true},
 	mcp.MethodUnsubscribe: {answer: (*handler).subscribe, session: true},
 	mcp.MethodSetLevel:    {answer: (*handler).setLevel},
 	mcp.MethodPing:        {answer: (*handler).ping},
@@ -99,8 +100,11 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, q *request) *mc
 	}
 	h.tellVisit(q)
 	head := envelope(q.msg.ID, "result")
-	if !q.stream.end(head, result, closing) {
-		writeJSON(w, http.StatusOK, head, result, closing)
+	q.resultBytes = len(result)
+	if q.stream.end(head, result, closing) {
+		q.delivered = !q.stream.broken()
+	} else {
+		q.delivered = h.deliver(w, r, q, writeJSON(w, http.StatusOK, head, result, closing))
 	}
 	return nil
 }

@@ -8,10 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -48,6 +50,9 @@ type request struct {
 	abandoned atomic.Bool        // its client has cancelled it
 	stream    *stream            // nil: the answer is one JSON object
 	begun     bool               // something of the answer was written, outside of stream
+
+	resultBytes int  // of its result
+	delivered   bool // the answer was written whole
 }
 
 const endpointPrefix = "/mcp"
@@ -77,7 +82,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["Cache-Control"] = noStore
-	r = r.WithContext(h.opts.Metrics.Begin(r.Context()))
+	r = r.WithContext(h.gather(r.Context()))
 	q := &request{start: time.Now()}
 	q.deadline = q.start.Add(h.opts.Timeout)
 	if d, ok := r.Context().Deadline(); ok && d.Before(q.deadline) {
@@ -88,7 +93,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		code = status(err, q.modern)
 		if q.begun || q.stream.end(errorParts(q.msg.ID, err)...) {
-			h.record(r.Context(), q, err, http.StatusOK)
+			q.delivered = !q.stream.broken()
+			h.record(r, q, err, http.StatusOK)
 			return
 		}
 		if lacking, ok := errors.AsType[*identity.Error](err.Err); ok && code == http.StatusForbidden {
@@ -97,9 +103,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !q.read {
 			closeUnread(w, r)
 		}
-		writeError(w, q.msg.ID, err, code)
+		q.delivered = h.deliver(w, r, q, writeError(w, q.msg.ID, err, code))
 	}
-	h.record(r.Context(), q, err, code)
+	h.record(r, q, err, code)
 }
 
 // serve takes the steps of one request in order. What it refuses it has not
@@ -165,6 +171,7 @@ func (h *handler) stopped(r *http.Request, q *request) *mcp.Error {
 	ctx, cancel := context.WithDeadline(r.Context(), q.deadline)
 	defer cancel()
 	if err := h.backend.Stopped(ctx, q.agent); err != nil {
+		audit.Of(ctx).Decide(audit.Stopped, "", nil)
 		return visible(err)
 	}
 	return nil
@@ -244,11 +251,12 @@ func (h *handler) session(ctx context.Context, r *http.Request, q *request) (Ses
 }
 
 // record leaves one line, with what was counted. It holds no arguments and no results.
-func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code int) {
+func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) {
+	ctx := r.Context()
 	id, took := h.opts.RequestID(ctx), time.Since(q.start)
 	attrs := []slog.Attr{
 		slog.String("method", clip(q.msg.Method)),
-		slog.String("tool", clip(q.msg.Name)),
+		slog.String("name", clip(q.msg.Name)),
 		slog.String("agent", q.agent.ID),
 		slog.Bool("modern", q.modern),
 		slog.Duration("took", took),
@@ -267,7 +275,7 @@ func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code i
 		level = slog.LevelDebug
 		attrs = append(attrs, slog.String("refusal", "the client is gone"))
 	default:
-		attrs = append(attrs, slog.Int("status", code), slog.Int("code", err.Code), slog.String("refusal", clip(err.Message)))
+		attrs = append(attrs, slog.Int("http_status", code), slog.Int("code", err.Code), slog.String("refusal", clip(err.Message)))
 		if err.Err != nil {
 			attrs = append(attrs, slog.Any("error", err.Err))
 		}
@@ -278,6 +286,11 @@ func (h *handler) record(ctx context.Context, q *request, err *mcp.Error, code i
 		case q.msg.Method == "" && (code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
 			level = slog.LevelDebug // whoever tries paths and methods says nothing of MCP
 		}
+	}
+	audited := h.audit(r, q, err, took)
+	if audited != nil {
+		level = max(level, slog.LevelInfo) // which no filter drops
+		attrs = append(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "method" || a.Key == "agent" }), audited...)
 	}
 	counted := h.opts.Metrics.Request(ctx, took, failed)
 	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count

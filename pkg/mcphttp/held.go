@@ -107,7 +107,7 @@ func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *he
 	s.lists, s.ended, s.out.w = q.session.Lists(s.lists), make(chan struct{}), w
 	s.wanted = offeredOf(s.wanted, q.session.Offers())
 	if len(s.asked) > 0 && q.session.Offers().Resources {
-		s.watched = h.readAll(r.Context(), r, q, s.asked)
+		s.watched = h.readAll(r.Context(), r, q, s.asked, true)
 	}
 	defer h.live.hold(q.token, s)()
 	q.begun = true
@@ -151,7 +151,7 @@ func (h *handler) watch(r *http.Request, q *request, s *held) {
 		case <-again.C:
 			if uris := h.watched(q, s); reading == nil && len(uris) > 0 && h.live.tells(q.token, s) {
 				reading = make(chan watched, 1)
-				go func(done chan<- watched) { done <- h.readAll(ctx, r, q, uris) }(reading)
+				go func(done chan<- watched) { done <- h.readAll(ctx, r, q, uris, false) }(reading)
 			}
 		case now := <-reading:
 			reading = nil

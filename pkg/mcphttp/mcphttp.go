@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -113,6 +114,16 @@ type Options struct {
 	// Seen is told of each client that says what it is and was answered, with the caller's view; nil:
 	// nobody is.
 	Seen func(connect.Visit, Session)
+
+	// Audit is written one line for each call: each authenticated request for a tool, a prompt, a
+	// resource or a completion, allowed or not. nil: none. It says itself in the log what it could not keep.
+	Audit audit.Sink
+
+	// AuditLog has what the audit says of a call on the call's line of Log, with the member "audit", where
+	// the platform keeps the log.
+	AuditLog bool
+
+	TrustedProxies int // between clients and this program; see [identity.Options]
 
 	RequestID func(context.Context) string // the platform's id of a request, for log and metrics; nil: none
 	Metrics   *metrics.Meter               // nil: none

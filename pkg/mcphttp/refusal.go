@@ -71,12 +71,12 @@ type wireError struct {
 // writeError is the one place where refusals become answers. Even a 401 carries a
 // JSON-RPC body with the request's id: some clients end their whole session at a
 // plain one.
-func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status int) {
+func writeError(w http.ResponseWriter, id json.RawMessage, e *mcp.Error, status int) error {
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
 		w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
-	writeJSON(w, status, errorParts(id, e)...)
+	return writeJSON(w, status, errorParts(id, e)...)
 }
 
 // errorParts returns the answer that a refusal is, in parts. id may be nil.
@@ -101,8 +101,8 @@ func envelope(id json.RawMessage, member string) []byte {
 var closing = []byte("}")
 
 // writeJSON writes a body that is given in parts, so that a long result is not copied. A client that does
-// not read a long one does not keep it in memory.
-func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
+// not read a long one does not keep it in memory. An error says that the client is gone, and reads nothing.
+func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) error {
 	n := 0
 	for _, p := range parts {
 		n += len(p)
@@ -115,11 +115,14 @@ func writeJSON(w http.ResponseWriter, status int, parts ...[]byte) {
 		for _, p := range parts {
 			out.write(p)
 		}
-		return
+		return out.err
 	}
 	for _, p := range parts {
-		_, _ = w.Write(p) // a client that is gone reads nothing
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // challenge turns a failed authentication into a refusal, and sets WWW-Authenticate.

@@ -374,7 +374,7 @@ func TestLogAndMetrics(t *testing.T) {
 	if len(lines) != 3 || strings.Count(log.String(), `"Requests":1`) != 3 {
 		t.Fatalf("log:\n%s", log.String())
 	}
-	for _, want := range []string{`"method":"tools/call"`, `"tool":"echo"`, `"agent":"anonymous"`, `"request_id":"req-1"`, `"code":-32603`, `"error":"boom"`, `"Errors":1`} {
+	for _, want := range []string{`"method":"tools/call"`, `"name":"echo"`, `"agent":"anonymous"`, `"request_id":"req-1"`, `"code":-32603`, `"error":"boom"`, `"Errors":1`} {
 		if !strings.Contains(lines[1], want) {
 			t.Errorf("%s is not in %s", want, lines[1])
 		}

@@ -35,7 +35,7 @@ func (h *handler) serveMetadata(w http.ResponseWriter, r *http.Request, path str
 	_, known := endpoint(path)
 	switch {
 	case h.opts.Resource == nil || h.opts.BaseURL == "" || path != "" && !known:
-		writeError(w, nil, refuse(http.StatusNotFound, "not found"), http.StatusNotFound)
+		_ = writeError(w, nil, refuse(http.StatusNotFound, "not found"), http.StatusNotFound)
 		return
 	case r.Method == http.MethodOptions:
 		w.Header().Set("Access-Control-Allow-Methods", "GET")
@@ -44,7 +44,7 @@ func (h *handler) serveMetadata(w http.ResponseWriter, r *http.Request, path str
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET")
-		writeError(w, nil, refuse(http.StatusMethodNotAllowed, "method not allowed"), http.StatusMethodNotAllowed)
+		_ = writeError(w, nil, refuse(http.StatusMethodNotAllowed, "method not allowed"), http.StatusMethodNotAllowed)
 		return
 	}
 	body, err := json.Marshal(resourceMetadata{
@@ -59,7 +59,7 @@ func (h *handler) serveMetadata(w http.ResponseWriter, r *http.Request, path str
 		panic(err)
 	}
 	w.Header().Set("Cache-Control", "max-age=3600")
-	writeJSON(w, http.StatusOK, body)
+	_ = writeJSON(w, http.StatusOK, body)
 }
 
 func (h *handler) baseURL() string { return strings.TrimSuffix(h.opts.BaseURL, "/") }

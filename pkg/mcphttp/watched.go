@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
@@ -65,8 +66,9 @@ func readContents(ctx context.Context, s Session, uri string) (contents, error) 
 	return sha256.Sum256(rawjson.Get(raw, "contents")), nil
 }
 
-// readAll reads resources, a few at once, and returns those that could be read.
-func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris []string) watched {
+// readAll reads resources, a few at once, and returns those that could be read. The first time each is
+// a call.
+func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris []string, first bool) watched {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	var mu sync.Mutex
@@ -79,7 +81,15 @@ func (h *handler) readAll(ctx context.Context, r *http.Request, q *request, uris
 				if err != nil {
 					continue
 				}
-				if now, err := readContents(ctx, s, uri); err == nil {
+				ctx := ctx
+				if first && h.opts.Audit != nil {
+					ctx = audit.Begin(ctx)
+				}
+				now, err := readContents(ctx, s, uri)
+				if first {
+					h.auditRead(ctx, r, q, uri, err)
+				}
+				if err == nil {
 					mu.Lock()
 					out[uri] = now
 					mu.Unlock()

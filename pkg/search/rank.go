@@ -34,13 +34,13 @@ func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 	return ix.rank(q, view, limit, ix.mixing(o))
 }
 
-// Outranking returns how many documents of a match better than every document of b.
+// Outranking returns the documents of a that match better than every document of b, by number.
 //
 // Both are scored as parts of one view. The results of two rankings cannot be compared:
 // a score is the share of the query's weight that a document reaches, and a word that no
 // document of a view has weighs nothing there.
-func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) int {
-	var of []float64
+func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) []int {
+	var of []Hit
 	best := 0.0
 	both := tool.NewSet(ix.docs)
 	both.AddAll(below(a, ix.docs))
@@ -49,16 +49,16 @@ func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) int {
 		if b.Has(h.Doc) {
 			best = max(best, h.Score)
 		} else {
-			of = append(of, h.Score)
+			of = append(of, h)
 		}
 	})
-	n := 0
-	for _, score := range of {
-		if score > best {
-			n++
+	var better []int
+	for _, h := range of {
+		if h.Score > best {
+			better = append(better, h.Doc)
 		}
 	}
-	return n
+	return better
 }
 
 func (ix *Index) mixing(o Options) mixing {

@@ -49,23 +49,12 @@ func forwardMeta(call Call) forwardedMeta {
 
 // checkTrace drops a trace context that is not one: it also becomes a header.
 func (p *forwardedMeta) checkTrace() {
-	if !validTraceparent(p.traceparent) {
+	if mcp.TraceID(p.traceparent) == "" {
 		p.traceparent, p.tracestate = "", ""
 	}
 	if len(p.tracestate) > 512 || strings.ContainsFunc(p.tracestate, func(r rune) bool { return r < ' ' || r > '~' }) {
 		p.tracestate = ""
 	}
-}
-
-// validTraceparent reports whether s is a traceparent of W3C Trace Context, version 00.
-func validTraceparent(s string) bool {
-	parts := strings.Split(s, "-")
-	if len(parts) != 4 || parts[0] != "00" || len(parts[1]) != 32 || len(parts[2]) != 16 || len(parts[3]) != 2 {
-		return false
-	}
-	notHex := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
-	return !strings.ContainsFunc(strings.Join(parts, ""), notHex) &&
-		strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
 }
 
 // meta returns the member _meta of the params of a request on session s, nil if there is nothing to
