@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type Visit struct {
 	Protocol string    `json:"protocol"` // the version of MCP that it speaks
 	Tools    int       `json:"tools"`    // that it can call
 	At       time.Time `json:"at"`       // of its last request that said so
+
+	counted time.Time // when Tools were
 }
 
 // Seen remembers which clients have come to this process, for as long as it runs. It is safe for
@@ -48,43 +51,49 @@ func NewSeen(now func() time.Time) *Seen {
 func (s *Seen) Note(v Visit, tools func() int) {
 	v.Client, v.Version, v.Protocol = said(v.Client), said(v.Version), said(v.Protocol)
 	v.At = s.now()
-	if s.isFresh(v) {
-		return
+	if v.Tools, v.counted = s.known(v); v.At.Sub(v.counted) >= countsAgain {
+		v.Tools, v.counted = tools(), v.At // which takes its time, and no lock
 	}
-	v.Tools = tools() // which takes its time, and no lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := make([]Visit, 1, len(s.visits)+1)
-	kept[0] = v
-	ofAgent := 1
-	for _, old := range s.visits {
-		if old.Agent == v.Agent {
-			if old.Client == v.Client || ofAgent == maxClients {
-				continue
-			}
-			ofAgent++
-		}
-		if kept = append(kept, old); len(kept) == maxVisits {
-			break
-		}
-	}
-	s.visits = kept
+	i := s.place(v)
+	copy(s.visits[1:i+1], s.visits[:i])
+	s.visits[0] = v
 }
 
-// isFresh reports whether the same client was noted within the last second.
-func (s *Seen) isFresh(v Visit) bool {
+// known returns how many tools the same client could call, and when that was counted.
+func (s *Seen) known(v Visit) (tools int, counted time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, old := range s.visits {
-		if v.At.Sub(old.At) >= countsAgain {
-			return false
-		}
-		if old.Agent == v.Agent && old.Client == v.Client {
-			return old.Version == v.Version && old.Protocol == v.Protocol
+	if i := slices.IndexFunc(s.visits, v.isOf); i >= 0 {
+		return s.visits[i].Tools, s.visits[i].counted
+	}
+	return 0, time.Time{}
+}
+
+// place returns the number of the visit that v takes the place of: the last one of the same client; of
+// an agent with many, its oldest; else a new one, or the oldest of all.
+func (s *Seen) place(v Visit) int {
+	if i := slices.IndexFunc(s.visits, v.isOf); i >= 0 {
+		return i
+	}
+	clients, oldest := 0, 0
+	for i, old := range s.visits {
+		if old.Agent == v.Agent {
+			clients, oldest = clients+1, i
 		}
 	}
-	return false
+	switch {
+	case clients == maxClients:
+		return oldest
+	case len(s.visits) < maxVisits:
+		s.visits = append(s.visits, v)
+	}
+	return len(s.visits) - 1
 }
+
+// isOf reports whether both visits are the same client's.
+func (v Visit) isOf(other Visit) bool { return v.Agent == other.Agent && v.Client == other.Client }
 
 // Since returns the clients that have come after a moment, newest first. agent narrows it to those of
 // one; "": of all.

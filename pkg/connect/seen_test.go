@@ -55,6 +55,11 @@ func TestSeenCountsSeldom(t *testing.T) {
 	if counted != 3 {
 		t.Errorf("counted %d times in 3 s, want 3", counted)
 	}
+	last := now
+	s.Note(connect.Visit{Agent: "kim", Client: "cursor"}, func() int { return 1 })
+	if got := s.Since(last.Add(-time.Nanosecond), ""); len(got) != 1 || got[0].Tools != 1 {
+		t.Errorf("a client that came again at once: %+v", got)
+	}
 }
 
 // An agent that gives itself ever other names pushes out no other one's, and memory has an end.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	clients "github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
@@ -24,7 +25,7 @@ func TestSeen(t *testing.T) {
 	h := newHandler(t, &backend{}, o)
 	seen := func(name string, want ...clients.Visit) {
 		t.Helper()
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(clients.Visit{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		got = nil

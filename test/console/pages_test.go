@@ -38,6 +38,10 @@ func pagesOf(u fleettest.Update) []place {
 		{"server-denied", "/admin/servers/" + u.Denied},
 		{"usage", "/admin/usage"},
 		{"config", "/admin/config"},
+		{"connect", "/admin/connect"},
+		{"connect-claude", "/admin/connect/claude"},
+		{"connect-cursor", "/admin/connect/cursor?path=/mcp/readonly"},
+		{"connect-devin", "/admin/connect/devin"},
 	}
 }
 

@@ -168,7 +168,7 @@ func (a *agent) connects() {
 	looks[a.guide.ID](a)
 	var answer struct{ Seen []connect.Visit }
 	a.program.Ask(http.StatusOK, "/admin/connect", nil, &answer)
-	seen := slices.DeleteFunc(answer.Seen, func(v connect.Visit) bool {
+	seen := slices.DeleteFunc(slices.Clone(answer.Seen), func(v connect.Visit) bool {
 		return v.At.Before(before) || a.id != "" && v.Agent != a.id
 	})
 	if len(seen) == 0 || seen[0].Client != names[a.guide.ID] || seen[0].Tools == 0 {

@@ -1,0 +1,48 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+)
+
+// A person makes a token on the page of a client, copies what the shell needs, starts the client, and
+// sees on the same page that it has come.
+func TestConnectAClient(t *testing.T) {
+	t.Parallel()
+	p := programtest.StartWith(t, programtest.Tokens(), t.TempDir(), "--demo")
+	tab := browsertest.Open(t, p.URL)
+	tab.Goto("/admin/connect")
+	tab.Fill(`input[name=key]`, p.Token("kim", true))
+	tab.Loads("the token", func() { tab.Click("main button") })
+	tab.SeeText("h1", "Connect a client")
+	tab.ClickText("main a", "Claude Code")
+	tab.SeeText("#seen", "Not yet seen")
+	tab.SeeText("pre", "claude mcp add --transport http --scope user portcullis "+p.URL+"/mcp")
+	tab.Everywhere("connect-token")
+	tab.Fill(`input[name=name]`, "laptop")
+	tab.Loads("the new token", func() { tab.ClickText("main button", "Make the token") })
+	tab.SeeText("h2", "token:laptop is made")
+	made := tab.Value(`input[readonly]`)
+	tab.SeeText("pre", "export PCT="+made)
+	tab.SeeText("#seen", "Not yet seen as token:laptop")
+	tab.Everywhere("connect-made")
+	pages := tab.Loaded()
+
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"claude-code","version":"2.1"}}}`
+	if a := p.Send("/mcp", hello, "Authorization: Bearer "+made); a.Status != http.StatusOK {
+		t.Fatalf("the token that is shown is answered %d %s", a.Status, a.Body)
+	}
+	tab.Until("the page says by itself that the client has come", `document.querySelector('#seen').innerText.includes('claude-code/2.1, agent token:laptop')`)
+	if tab.Loaded() != pages {
+		t.Error("it was loaded again")
+	}
+	tab.Everywhere("connect-seen")
+	tab.Goto("/admin/connect/claude-code")
+	if page := tab.Text("main"); strings.Contains(page, made) {
+		t.Error("the token is shown again")
+	}
+}
