@@ -162,6 +162,7 @@ type stage struct {
 	*fixture
 	who   person
 	usage *usagetest.Asked
+	actor *decide.Actor // nil: one with the rights of who
 }
 
 func newStage(t *testing.T) *stage {
@@ -170,6 +171,9 @@ func newStage(t *testing.T) *stage {
 	s.Console.Actor = func(*http.Request) (decide.Actor, error) {
 		if s.who.nobody {
 			return decide.Actor{}, &identity.Error{Kind: identity.Missing}
+		}
+		if s.actor != nil {
+			return *s.actor, nil
 		}
 		return decide.Actor{Name: "kim", Rights: s.who.rights}, nil
 	}
@@ -216,12 +220,13 @@ type access struct {
 	*stage
 	route  string
 	row    row
-	html   bool // asked for as a browser does
-	served bool // there is something at the address for who asks so
+	html   bool   // asked for as a browser does
+	sent   string // the address, once it is prepared
+	served bool   // there is something at the address for who asks so
 }
 
 // check sends the request as p, and holds the answer and what happened against the row.
-func (a access) check(p person) {
+func (a *access) check(p person) {
 	a.Helper()
 	send := a.prepare()
 	before := a.trace()
@@ -251,7 +256,7 @@ var sample = map[string]string{"tools": "mail:send", "prompts": "mail:prompt:rep
 
 // prepare brings the item of the route into a state in which the verb has something to do, and
 // returns what sends the request.
-func (a access) prepare() func() agenttest.Answer {
+func (a *access) prepare() func() agenttest.Answer {
 	a.Helper()
 	method, path, ok := strings.Cut(a.route, " ")
 	if !ok {
@@ -280,6 +285,7 @@ func (a access) prepare() func() agenttest.Answer {
 	if strings.HasSuffix(path, "/text") {
 		path += "?of=description"
 	}
+	a.sent = path
 	if strings.HasSuffix(path, "/try") {
 		path += "?query=send&servers=*"
 	}

@@ -139,7 +139,7 @@ func (c *Console) sheet(w http.ResponseWriter, r *http.Request, status int, b bu
 	used, out := 0, 0
 	for n, row := range rows {
 		line := rowFor(root, row, b.filter)
-		if why := whyNot(b.action, row, opened); why != "" {
+		if why := c.whyNot(r, b.action, row, opened); why != "" {
 			left := leftOut{clipped(row.ID), line.Link, why}
 			if out += htmlLen(left.ID) + len(line.Link) + len(why) + 100; out > maxOut {
 				p.OutMore++
@@ -183,9 +183,20 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 	return rows, max(0, len(ids)-maxChosen), nil
 }
 
-// whyNot returns why an item cannot be decided about without a look at it; "": it can.
-func whyNot(action string, row decide.Row, opened map[string]bool) string {
+// whyNot returns why an item cannot be decided about without a look at it, or not by who asks; "": it
+// can.
+func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened map[string]bool) string {
+	who := callerOf(r.Context())
+	two := action == approval.ActionApprove && row.TakesTwo && row.State != decide.StateApproved
 	switch {
+	case !who.Rights.Decides(row.Server):
+		return "you decide about items of " + serversOf(who.Rights) + " alone"
+	case two && len(c.o.Desk.Notices(r.Context())) > 0:
+		return "it takes two people who sign in with an issuer, and nobody does here"
+	case two && who.Subject == "":
+		return "it takes two people, each signed in with the issuer, and you are not"
+	case two && row.First.Subject == who.Subject && row.Proposed != "":
+		return "you approved it, and it takes one more person"
 	case row.Rev == 0:
 		return "it has no record yet; the next sync makes one"
 	case action == approval.ActionApprove && row.State == decide.StateApproved:
@@ -265,7 +276,7 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	kind := ""
+	kind, halves := "", 0
 	for i, result := range results {
 		if k := items[i].ID.Kind.String(); i == 0 {
 			kind = k
@@ -275,7 +286,11 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		if result.Err != nil {
 			p.Failed = append(p.Failed, about(root, items[i].ID, result.Err.Detail))
 		} else {
-			p.Done = append(p.Done, about(root, items[i].ID, result.Tool.Status))
+			done := about(root, items[i].ID, result.Tool.Status)
+			if b.action == approval.ActionApprove && result.Tool.Record.Proposed != nil {
+				done.Why, halves = "", halves+1 // one of two people approved it
+			}
+			p.Done = append(p.Done, done)
 		}
 	}
 	status := http.StatusOK
@@ -284,6 +299,9 @@ func (c *Console) decideAll(w http.ResponseWriter, r *http.Request) {
 		p.Problem = "Nothing was decided."
 	} else {
 		p.Message = past(b.action) + " " + text.Count(len(p.Done), nounOf(kind)) + "."
+		if halves > 0 {
+			p.Message += " Of " + strconv.Itoa(halves) + " of them yours is the first of two approvals: one more person is needed."
+		}
 	}
 	c.render(w, r, status, "done", p)
 }
@@ -309,7 +327,7 @@ func (c *Console) ready(r *http.Request, b bulkForm) (items []decide.Item, out [
 			items = append(items, item)
 			continue
 		}
-		if why := whyNot(b.action, row, opened); why != "" {
+		if why := c.whyNot(r, b.action, row, opened); why != "" {
 			out = append(out, about(root, item.ID, why))
 			continue
 		}

@@ -68,14 +68,14 @@ func queueQuery(r *http.Request) (decide.Filter, error) {
 	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
 	f, _, err := decide.ReadQuery(query, 1)
 	if err == nil && len(f.Values()) == 0 {
-		f = pending()
+		f = pending(r)
 	}
 	return f, err
 }
 
 // queueParameters are those that choose a queue, flashParameters those that say what was decided.
 var (
-	queueParameters = []string{"kind", "status", "state", "server", "tier", "finding", "q", "sort"}
+	queueParameters = []string{"kind", "status", "state", "server", "tier", "finding", "mine", "q", "sort"}
 	flashParameters = []string{"did", "tool", "rev"}
 )
 
@@ -130,10 +130,17 @@ func (c *Console) flash(r *http.Request) *flash {
 		approval.ActionUnblock: by && t.Record.State != approval.Blocked, approval.ActionDisable: by && t.Record.Disabled,
 		approval.ActionEnable: by && !t.Record.Disabled, approval.ActionUndo: t.Record.UndoUntil.IsZero(),
 	}
-	if last := t.Record.Undoes; !is[did] || last != "" && last != did || !fromHere(r) {
+	first := did == approval.ActionApprove && by && t.Record.Proposed != nil // of two people
+	if first {
+		is[did], did = true, approval.ActionPropose
+	}
+	if last := t.Record.Undoes; !is[query.Get("did")] || last != "" && last != did || !fromHere(r) {
 		return nil
 	}
-	out := &flash{Text: past(did) + " " + shownID(id) + ".", Rev: t.Record.Rev}
+	out := &flash{Text: past(query.Get("did")) + " " + shownID(id) + ".", Rev: t.Record.Rev}
+	if first {
+		out.Text = past(did) + " " + shownID(id) + ". It opens when another person approves it too."
+	}
 	if !t.Record.UndoUntil.IsZero() {
 		maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(queueParameters, name) })
 		out.Undo = withQuery(toolLink(rootOf(r), id, nil)+"/"+approval.ActionUndo, query)
@@ -162,7 +169,7 @@ func (c *Console) addressed(r *http.Request, s string) (tool.ID, error) {
 // past returns what an action has done, as a sentence begins with it.
 func past(action string) string {
 	return map[string]string{
-		approval.ActionApprove: "Approved", approval.ActionBlock: "Blocked", approval.ActionUnblock: "Unblocked",
+		approval.ActionApprove: "Approved", approval.ActionPropose: "Approved, as the first of two people,", approval.ActionBlock: "Blocked", approval.ActionUnblock: "Unblocked",
 		approval.ActionDisable: "Disabled", approval.ActionEnable: "Enabled", approval.ActionUndo: "Took back the decision about",
 	}[action]
 }

@@ -76,6 +76,7 @@ var deeds = map[string]string{
 	approval.ActionRecover:  "the store had lost the record; it is back from the catalog",
 	approval.ActionRemember: "approved again, as a person approved this definition earlier",
 	approval.ActionApprove:  "approved",
+	approval.ActionPropose:  "approved as the first of two people; it waited for the second",
 	approval.ActionDisable:  "disabled",
 	approval.ActionEnable:   "enabled",
 	approval.ActionBlock:    "blocked",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -54,6 +55,9 @@ type inbox struct {
 	first     string      // address of the first of the queue: what changed comes first in it
 }
 
+// Total returns how many items wait.
+func (in inbox) Total() int { return in.ChangedN + in.NewN }
+
 // A group is how many new items a server has.
 type group struct {
 	Server, Link string
@@ -91,9 +95,9 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	root := rootOf(r)
-	p.Queue = withQuery(root+"admin/tools", pending().Values())
+	p.Queue = withQuery(root+"admin/tools", pending(r).Values())
 	if in.first != "" {
-		p.First = withQuery(root[:len(root)-1]+in.first, pending().Values())
+		p.First = withQuery(root[:len(root)-1]+in.first, pending(r).Values())
 	}
 	lines, _, err := c.o.Desk.Audit(r.Context(), "", decide.Paging{Limit: 4 * maxDecisions})
 	if err != nil {
@@ -108,8 +112,14 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	c.render(w, r, http.StatusOK, "inbox", p)
 }
 
-// pending is the queue.
-func pending() decide.Filter { return decide.Filter{Status: string(lock.PendingApproval)} }
+// pending is the queue: what waits for who asks. Who decides about nothing sees all that waits.
+func pending(r *http.Request) decide.Filter {
+	f := decide.Filter{Status: string(lock.PendingApproval)}
+	if rights := callerOf(r.Context()).Rights; rights.Role == identity.Approver && rights.Servers != nil {
+		f.Mine = "yes"
+	}
+	return f
+}
 
 // isDeed reports whether a person did what a line of the audit says.
 func isDeed(e approval.Entry) bool { return e.Actor != approval.Sync && e.Tool != "" }
@@ -117,7 +127,7 @@ func isDeed(e approval.Entry) bool { return e.Actor != approval.Sync && e.Tool !
 // waiting returns what the inbox says now.
 func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 	ctx, root := r.Context(), rootOf(r)
-	changed, fresh := pending(), pending()
+	changed, fresh := pending(r), pending(r)
 	changed.State, fresh.State = decide.StateChanged, decide.StateNew
 	v := c.o.Desk.View(ctx)
 	list, err := c.o.Desk.List(ctx, changed, decide.Paging{Limit: maxChanged})

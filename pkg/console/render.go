@@ -63,8 +63,10 @@ type Page struct {
 	SignOut bool   // the browser is signed in
 	CSRF    string // proof that a form is ours
 	Keys    bool   // single keys are commands
-	Waiting int    // tools, prompts and resources that wait for a decision
+	Waiting int    // tools, prompts and resources that wait for a decision of who is let in
 	Banner  []notice
+	Role    string // of who is let in
+	rights  identity.Rights
 	now     time.Time
 	tokens  bool // there are agent tokens
 	reads   bool // the caller may read
@@ -123,7 +125,8 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	who := callerOf(r.Context())
 	p.Root, p.Title, p.Keys = rootOf(r), cmp.Or(p.Title, "Portcullis"), c.singleKeys(r)
 	p.Actor, p.OSUser, p.SignOut, p.CSRF = who.Name, isOSUser(who.session), who.session != nil, who.csrf
-	p.tokens = c.o.Tokens != nil
+	p.rights, p.Role = who.Rights, who.Rights.Role.String()
+	p.tokens = c.o.Tokens != nil && p.MayOperate()
 	p.now = c.o.Now()
 	if p.reads = who.Rights.Role >= identity.Viewer; !p.reads {
 		return
@@ -134,12 +137,15 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	v := c.o.Desk.View(r.Context())
 	for _, kind := range []tool.Set{v.Tools(), v.Items()} {
 		for i := range kind.All() {
-			if v.Status(i) == lock.PendingApproval {
+			if v.Status(i) == lock.PendingApproval && p.MayDecide(v.ID(i).Server) {
 				p.Waiting++
 			}
 		}
 	}
 	p.Banner = append(stopBanner(c.o.Desk.StoppedNow(r.Context())), bannerOf(c.o.Desk.Freshness(r.Context()))...)
+	for _, n := range c.o.Desk.Notices(r.Context()) {
+		p.Banner = append(p.Banner, notice{Text: n.Message, Detail: n.Action, Path: "health", Link: "See what is wrong"})
+	}
 }
 
 // bannerOf tells of files that are stored and refused.

@@ -38,6 +38,7 @@ type reviewPage struct {
 	Only   link
 	Side   link
 
+	Two     string // what a person has to know of an approval that takes two; "": nothing
 	Here    string // address of the page, without a query
 	Note    string // what was typed
 	Tell    bool
@@ -120,7 +121,11 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	}
 	p.lay(r.URL.Query())
 	c.tell(&p.Page, r)
+	own := c.twoPeople(p, r)
 	for _, action := range t.Actions {
+		if action == approval.ActionApprove && own {
+			continue
+		}
 		if action == approval.ActionUndo {
 			p.CanUndo = r.URL.Query().Get("tool") != inAddress(id) // else the message has it
 			continue
@@ -166,7 +171,8 @@ func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool
 // nameOf says in few words which items f chooses.
 func nameOf(f decide.Filter) string {
 	var parts []string
-	for _, part := range []string{words(f.Status), f.State, f.Tier, f.Kind} {
+	mine := map[string]string{"yes": "yours"}[f.Mine]
+	for _, part := range []string{mine, words(f.Status), f.State, f.Tier, f.Kind} {
 		if part != "" {
 			parts = append(parts, part)
 		}

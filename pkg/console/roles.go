@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // needs returns the role that a request takes. Who reads needs the least; of what changes something
@@ -50,7 +52,7 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 	if who.Rights.Role == identity.NoRole && c.isOfIssuer(who.session) {
 		detail = noRole(c.o.SignIn.Issuer, who.Name)
 	}
-	if who.session != nil && r.PostForm.Get(noteField) != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
+	if r.PostForm.Get(noteField) != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
 		c.showAgain(w, r, http.StatusForbidden, who.csrf, &againPage{Form: resendOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(detail)}})
 		return false
 	}
@@ -68,4 +70,50 @@ func inWords(r identity.Role) string {
 	case identity.Approver, identity.Operator:
 	}
 	return "an " + r.String()
+}
+
+// MayOperate reports whether who is let in is an operator.
+func (p *Page) MayOperate() bool { return p.rights.Role >= identity.Operator }
+
+// MayDecide reports whether who is let in decides about items of the server.
+func (p *Page) MayDecide(server string) bool { return p.rights.Decides(server) }
+
+// Decides reports whether who is let in decides about items of any server.
+func (p *Page) Decides() bool { return p.rights.Role >= identity.Approver }
+
+// Bound returns what bounds an approver, in words; "": nothing does.
+func (p *Page) Bound() string { return serversOf(p.rights) }
+
+func serversOf(rights identity.Rights) string {
+	if rights.Role != identity.Approver || rights.Servers == nil {
+		return ""
+	}
+	return text.List(rights.Servers, maxNamedServers)
+}
+
+// maxNamedServers is how many of an approver's servers a page names.
+const maxNamedServers = 12
+
+// twoPeople says on p what there is to know of an approval that takes two, and reports whether the one
+// who asks can be neither.
+func (c *Console) twoPeople(p *reviewPage, r *http.Request) (neither bool) {
+	who, record := callerOf(r.Context()), p.Tool.Record
+	if !p.Tool.TakesTwo || record == nil || record.State == approval.Approved {
+		return false
+	}
+	if len(c.o.Desk.Notices(r.Context())) > 0 { // which says so above every page
+		return true
+	}
+	first := record.Proposed
+	switch {
+	case who.Subject == "":
+		p.Two = "It is destructive, so approving it takes two people, each signed in with the issuer; you are not."
+	case first == nil:
+		p.Two = "It is destructive, so approving it takes two people: yours is the first approval, and opens nothing before another one's."
+	case first.Subject == who.Subject:
+		p.Two = "You approved it, and it takes one more person."
+	default:
+		p.Two = "Yours is the second approval, and opens it."
+	}
+	return who.Subject == "" || first != nil && first.Subject == who.Subject
 }

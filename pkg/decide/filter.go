@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
@@ -23,6 +24,7 @@ type Filter struct {
 	Server  string `query:"server" doc:"only items of this server"`
 	Tier    string `query:"tier" enum:"read,write,destructive" doc:"only items of this tier; that of prompts and resources is read"`
 	Finding string `query:"finding" enum:"severe,any,none,hidden,bidi,tag,override,conceal,secrets,before_tools,governs,redirect,unasked,remote,imperative,other_tool,sibling,key_path,context,conversation,markup,letters,url,encoded,size,script" doc:"only items in whose definition this was found"`
+	Mine    string `query:"mine" enum:"yes" doc:"yes: only items that you decide about"`
 	Q       string `query:"q" maxLength:"200" doc:"words that must all stand in the id, the title, the description or the name of a parameter or argument"`
 	Sort    string `query:"sort" enum:"risk,id,newest,oldest" doc:"risk: what needs the closest look first; newest, oldest: by when the definition last changed. risk if status is pending_approval, else id"`
 }
@@ -75,7 +77,7 @@ func Sorts() []string { return []string{ByRisk, ByID, ByNewest, ByOldest} }
 // parameters returns the fields of f by the names of their query parameters.
 func (f *Filter) parameters() map[string]*string {
 	return map[string]*string{
-		"kind": &f.Kind, "status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "finding": &f.Finding, "q": &f.Q, "sort": &f.Sort,
+		"kind": &f.Kind, "status": &f.Status, "state": &f.State, "server": &f.Server, "tier": &f.Tier, "finding": &f.Finding, "mine": &f.Mine, "q": &f.Q, "sort": &f.Sort,
 	}
 }
 
@@ -132,6 +134,7 @@ func (f Filter) check(servers []state.Server) error {
 		{"state", f.State, States()},
 		{"tier", f.Tier, Tiers()},
 		{"finding", f.Finding, Findings()},
+		{"mine", f.Mine, []string{"yes"}},
 		{"sort", f.Sort, Sorts()},
 		{"server", f.Server, names},
 	} {
@@ -162,6 +165,15 @@ func (p Paging) check() error {
 		return unfit("limit is %d; it takes a number from 1 to %d", p.Limit, maxLimit)
 	}
 	return nil
+}
+
+// about returns the servers of whose items f chooses any, in a list that is asked for by somebody with
+// these rights; nil: of all.
+func (f Filter) about(rights identity.Rights) func(server string) bool {
+	if f.Mine == "" {
+		return nil
+	}
+	return rights.Decides
 }
 
 // order returns the order that f asks for.

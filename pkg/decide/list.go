@@ -31,6 +31,8 @@ type Row struct {
 	By       string    `json:"by,omitempty" doc:"who decided last"`
 	At       time.Time `json:"at,omitzero" doc:"when"`
 	Note     string    `json:"note,omitempty" doc:"of that decision"`
+	TakesTwo bool      `json:"takes_two,omitempty" doc:"approving the current definition takes two people who signed in with the issuer"`
+	First    Verdict   `json:"-"` // the approval of the first of two people
 	Proposed string    `json:"proposed_by,omitempty" doc:"who approved the current definition as the first of two people: it waits for another one"`
 	Lost     bool      `json:"lost,omitempty" doc:"the store had lost the record, or had an older one, and nobody has settled which version holds"`
 }
@@ -80,7 +82,7 @@ func (d *Desk) List(ctx context.Context, f Filter, p Paging) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	chosen, from, values := t.choose(f, v, o.list, start)
+	chosen, from, values := t.choose(f, f.about(ActorOf(ctx).Rights), v, o.list, start)
 	out.Total, out.Facets = len(chosen), values
 	page := chosen[from:]
 	if len(page) > p.Limit {
@@ -108,9 +110,9 @@ type tally struct {
 	found map[found]int
 }
 
-// choose returns those of list that f chooses, how many of them come before the place start of
+// choose returns those of list that f chooses, of the servers that about names, how many of them come before the place start of
 // list, and the facets.
-func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
+func (t *table) choose(f Filter, about func(server string) bool, v *state.View, list []int, start int) (chosen []int, from int, values Facets) {
 	want, bit := [facets]string{f.Kind, f.Status, f.State, f.Server, f.Tier}, bitOf(f.Finding)
 	counts := tally{found: map[found]int{}}
 	for i := range counts.by {
@@ -126,6 +128,9 @@ func (t *table) choose(f Filter, v *state.View, list []int, start int) (chosen [
 			continue
 		}
 		id := v.ID(i)
+		if about != nil && !about(id.Server) {
+			continue
+		}
 		has := [facets]string{id.Kind.String(), StatusText(v.Status(i)), stateText(v.ApprovalState(i)), id.Server, v.Tier(i).String()}
 		misses, missed := 0, 0 // and the last of those that miss
 		for n := range has {
@@ -237,13 +242,14 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 	}
 	if r != nil {
 		if p := proposedOf(r); p != nil {
-			row.Proposed = p.By
+			row.First, row.Proposed = *p, p.By
 		}
 		row.State, row.Rev, row.Since, row.Lost = stateText(r.State), r.Rev, r.UpdatedAt, r.Lost != nil
 		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}
 	}
+	row.TakesTwo = v.TakesTwo(t.ID.Server, t.Definition)
 	for _, f := range v.Findings(i) {
 		if row.Findings++; f.Severe && !slices.Contains(row.Severe, f.Code) {
 			row.Severe = append(row.Severe, f.Code)
@@ -278,7 +284,7 @@ func (d *Desk) Neighbours(ctx context.Context, f Filter, id tool.ID) (n Neighbou
 	}
 	t := d.table(st, v)
 	o := t.order(f.order(), v)
-	chosen, before, _ := t.choose(f, v, o.list, o.after(o.keys[i], id.String(), v.ID))
+	chosen, before, _ := t.choose(f, f.about(ActorOf(ctx).Rights), v, o.list, o.after(o.keys[i], id.String(), v.ID))
 	n.Total = len(chosen)
 	// before counts the item itself if the list has it.
 	if before > 0 && chosen[before-1] == i {

@@ -102,7 +102,10 @@ type Verdict struct {
 	Verdict string    `json:"verdict" enum:"approved,blocked,proposed"`
 	By      string    `json:"by,omitempty" doc:"missing: not known"`
 	At      time.Time `json:"at,omitzero"`
-	Note    string    `json:"note,omitempty" doc:"of a block: how it begins"`
+	Note    string    `json:"note,omitempty" doc:"how it begins"`
+
+	// Subject is that of the first of two people at the issuer.
+	Subject string `json:"-"`
 }
 
 // verdictsOf returns what is remembered of the definitions of an item.

@@ -100,7 +100,7 @@ func definitionAt(r *approval.Record, hash tool.Hash) tool.Definition {
 // proposedOf returns who approved the current definition as the first of two people; nil: nobody.
 func proposedOf(r *approval.Record) *Verdict {
 	if p := r.Proposed; p != nil && p.Hash == r.CurrentHash {
-		return &Verdict{Hash: p.Hash, Verdict: "proposed", By: p.By, At: p.At, Note: p.Note}
+		return &Verdict{Hash: p.Hash, Verdict: "proposed", By: p.By, At: p.At, Note: p.Note, Subject: p.Subject}
 	}
 	return nil
 }
