@@ -90,6 +90,8 @@ func TestPagesByRole(t *testing.T) {
 		{identity.Rights{Role: viewer}, "/admin", []string{"Waiting for an approver", "<title>Inbox"}, []string{"Review"}},
 		{mail, "/admin/tools/mail/send", []string{" · approver", `id="decide"`}, []string{"You decide about items of"}},
 		{fs, "/admin/tools/mail/send", []string{"You decide about items of fs, and this is one of mail: somebody who decides about mail can."}, []string{`id="decide"`}},
+		{identity.Rights{Role: viewer}, "/admin/me", []string{"Your role is <b>viewer</b>: you look at everything and decide about nothing. It comes with the credentials that you send"}, nil},
+		{mail, "/admin/me", []string{"<b>approver</b>, for items of mail: you look at everything and decide about the items of these servers."}, nil},
 		{mail, "/admin", []string{"Waiting for you", "<title>(", "mine=yes"}, nil},
 		{fs, "/admin", []string{"Nothing waits for you", "Everything of fs is decided about", "<title>Inbox"}, []string{"Waiting for"}},
 		{fs, "/admin/tools?status=pending_approval", []string{"that I decide about"}, []string{`name="item"`}},

@@ -16,6 +16,7 @@ import (
 type mePage struct {
 	Page
 	How      string // they were let in
+	Whence   string // their role comes
 	Sessions []sessionRow
 	Others   int // of the sessions
 }
@@ -51,6 +52,16 @@ var wayTexts = map[string]string{
 	"":                 "You are not signed in: each of your requests brings its own credentials.",
 }
 
+// whenceTexts say where a role comes from.
+var whenceTexts = map[string]string{
+	login.WayLink:      "Whom the gateway's folder belongs to is its operator.",
+	login.WayKey:       "Whom the gateway's folder belongs to is its operator.",
+	login.WayToken:     `It comes from the token, which was made with "admin": true.`,
+	login.WayBootstrap: "Who has the bootstrap token is an operator.",
+	login.WayOIDC:      "It comes from your groups at the issuer as of when you signed in, and from what the settings of this gateway (PORTCULLIS_VIEWERS, _APPROVERS, _OPERATORS) say of them now.",
+	"":                 "It comes with the credentials that you send: the groups or the scope of an access token, \"admin\": true of an agent token, or PORTCULLIS_IAM_ADMINS.",
+}
+
 // isOSUser reports whether a session is that of whom a gateway on one machine belongs to.
 func isOSUser(s *login.Session) bool {
 	return s != nil && (s.Way == login.WayLink || s.Way == login.WayKey)
@@ -59,12 +70,12 @@ func isOSUser(s *login.Session) bool {
 // me shows who sends the request.
 func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
-	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""]}
+	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""]}
 	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 && fromHere(r) {
 		p.Message = text.Count(n, "session") + " ended. The next request of each is refused."
 	}
 	if who.session != nil {
-		p.How = wayTexts[who.session.Way]
+		p.How, p.Whence = wayTexts[who.session.Way], whenceTexts[who.session.Way]
 		own, err := c.o.SignIn.Sessions.Own(r.Context(), *who.session)
 		if err != nil {
 			c.storeDown(w, r, err)
