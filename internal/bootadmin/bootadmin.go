@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -33,7 +34,8 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 		running = p.Gateway.Running
 	}
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
-		Stops: p.Stores.Approvals, Running: running,
+		Issuer: s.Access.ClientID != "" && b.Store != nil,
+		Stops:  p.Stores.Approvals, Running: running,
 		Deeds: p.Stores.Deeds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 	var tokens *token.Registry
@@ -45,8 +47,12 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	if err != nil {
 		return nil, err
 	}
+	var sessions *login.Sessions
+	if signIn != nil {
+		sessions = signIn.Sessions
+	}
 	return console.New(console.Options{
-		Desk: desk, API: admin.New(desk, tokens, gate), Tokens: tokens, Connect: gate,
+		Desk: desk, API: admin.New(desk, tokens, gate, sessions), Tokens: tokens, Connect: gate,
 		Actor: func(r *http.Request) (decide.Actor, error) {
 			agent, err := admins.Authenticate(r)
 			return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -19,15 +20,18 @@ type api struct {
 	desk   *decide.Desk
 	tokens *token.Registry // nil: agent tokens are not served here
 	gate   *connect.Gateway
+
+	sessions *login.Sessions // nil: nobody signs in here
 }
 
-// New returns the handler of the API. If tokens is nil it keeps no agent tokens; gate is what clients
+// New returns the handler of the API. If tokens is nil it keeps no agent tokens, and if sessions is nil
+// nobody signs in; gate is what clients
 // are told of, nil if it is not known where that is.
-func New(desk *decide.Desk, tokens *token.Registry, gate *connect.Gateway) http.Handler {
+func New(desk *decide.Desk, tokens *token.Registry, gate *connect.Gateway, sessions *login.Sessions) http.Handler {
 	if gate == nil {
 		gate = &connect.Gateway{}
 	}
-	a := &api{desk, tokens, gate}
+	a := &api{desk, tokens, gate, sessions}
 	mux := http.NewServeMux()
 	a.register(mux)
 	return requireJSON(mux)

@@ -66,6 +66,7 @@ func (a *api) register(mux *http.ServeMux) {
 	a.registerUsage(h)
 	a.registerStops(h)
 	a.registerTokens(h)
+	a.registerSessions(h)
 	a.registerConnect(h)
 
 	mux.HandleFunc("GET /admin/openapi.json", func(w http.ResponseWriter, _ *http.Request) {

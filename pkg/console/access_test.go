@@ -16,6 +16,10 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/usage/usagetest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
@@ -86,6 +90,9 @@ func rows() map[string]row {
 		"GET /admin/connect":           {need: viewer},
 		"GET /admin/connect/{client}":  {need: viewer},
 		"POST /admin/connect/{client}": {need: operator, form: "path=/mcp&name=x&servers=fs&tier=read&days=1"},
+
+		"GET /admin/sessions":              {need: operator},
+		"POST /admin/sessions/{id}/revoke": {need: operator, form: "x=", json: "{}"},
 
 		"GET /admin/tokens":              {need: operator},
 		"POST /admin/tokens":             {need: operator, form: "name=x&servers=fs&tier=read&days=1", json: `{"name":"x","servers":["fs"],"tiers":["read"],"days":1}`},
@@ -178,6 +185,12 @@ func newStage(t *testing.T) *stage {
 		return decide.Actor{Name: "kim", Rights: s.who.rights}, nil
 	}
 	s.who.rights = identity.Everything()
+	s.Console.SignIn = &console.SignIn{
+		Sessions: login.New(&logintest.Mem{}, tokentest.Key(t), nil), Token: true,
+		Check: func(*http.Request, secret.Text) (login.Person, error) {
+			return login.Person{}, &identity.Error{Kind: identity.Invalid}
+		},
+	}
 	s.usage = &usagetest.Asked{Now: s.Clock.Now}
 	s.Decide.Usage = s.usage
 	s.keepTokens()
@@ -233,7 +246,7 @@ func (a *access) check(p person) {
 	a.who = p
 	got, may := send(), a.row.may(p)
 	a.who.nobody, a.who.rights = false, identity.Everything()
-	refused := got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden
+	refused := got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden || p.nobody && strings.Contains(got.Header.Get("Location"), "admin/login")
 	switch {
 	case a.row.need == anybody:
 		if got.Status == http.StatusForbidden || got.Status == http.StatusUnauthorized && !strings.HasPrefix(a.route, "POST /admin/login") {
@@ -243,7 +256,7 @@ func (a *access) check(p person) {
 		a.Errorf("%s, html %v: %d %.200s", p.name, a.html, got.Status, got.Body)
 	case may && a.served && got.Status >= http.StatusBadRequest && p.name != "approver of fs" && !strings.HasSuffix(a.route, "/me/revoke"):
 		a.Errorf("%s, html %v: the row is no good: %d %.300s", p.name, a.html, got.Status, got.Body)
-	case !may && p.nobody != (got.Status == http.StatusUnauthorized):
+	case !may && p.nobody == (got.Status == http.StatusForbidden):
 		a.Errorf("%s, html %v: refused with %d", p.name, a.html, got.Status)
 	}
 	if after := a.trace(); !may && after != before {
@@ -270,6 +283,12 @@ func (a *access) prepare() func() agenttest.Answer {
 	case first[verb] != "":
 		t := admintest.Into[decide.Tool](a.Desk, item, "")
 		admintest.Into[decide.Tool](a.Desk, item+"/"+first[verb], fmt.Sprintf(`{"hash":%q}`, t.Hash))
+	case strings.HasPrefix(path, "/admin/sessions/"):
+		_, err := a.Console.SignIn.Sessions.Open(a.Context(), personSam, "")
+		require.OK(a.T, err)
+		all, err := a.Console.SignIn.Sessions.All(a.Context())
+		require.OK(a.T, err)
+		path = strings.ReplaceAll(path, "{id}", all[0].ID)
 	case strings.Contains(path, "{id}"):
 		made := struct{ ID string }{}
 		a.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "ci", "servers": []string{"fs"}, "tiers": []string{"read"}, "days": 1}, &made)
@@ -306,7 +325,9 @@ func (a access) trace() string {
 	for _, t := range tokens {
 		out = append(out, fmt.Sprint(t.ID, t.RevokedAt))
 	}
-	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count())), " ")
+	sessions, err := a.Console.SignIn.Sessions.All(context.Background())
+	require.OK(a.T, err)
+	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions))), " ")
 }
 
 // TestAccessWays tries to reach what an approver or a viewer may not do by other spellings of its

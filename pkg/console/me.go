@@ -17,14 +17,18 @@ type mePage struct {
 	Page
 	How      string // they were let in
 	Whence   string // their role comes
+	Signs    bool   // people sign in here
 	Sessions []sessionRow
 	Others   int // of the sessions
 }
 
-// A sessionRow is a session in the list of its owner's.
+// A sessionRow is a session in a list.
 type sessionRow struct {
 	login.Session
-	Here bool // it is that of this browser
+	Here  bool // it is that of this browser
+	Role  string
+	Bound string // servers that bound the role; "": none do
+	Way   string // of signing in
 }
 
 // ownPages adds the pages about oneself and about agent tokens.
@@ -70,7 +74,7 @@ func isOSUser(s *login.Session) bool {
 // me shows who sends the request.
 func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 	who := callerOf(r.Context())
-	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""]}
+	p := &mePage{Page: Page{Title: "You", Here: "me"}, How: wayTexts[""], Whence: whenceTexts[""], Signs: c.o.SignIn != nil}
 	if n, err := strconv.Atoi(r.URL.Query().Get("ended")); err == nil && n > 0 && fromHere(r) {
 		p.Message = text.Count(n, "session") + " ended. The next request of each is refused."
 	}
@@ -82,7 +86,7 @@ func (c *Console) me(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, s := range own {
-			p.Sessions = append(p.Sessions, sessionRow{s, s.ID == who.session.ID})
+			p.Sessions = append(p.Sessions, c.rowOf(s, who.session))
 		}
 		p.Others = len(own) - 1
 	}

@@ -36,6 +36,8 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	c.usagePages(mux, next)
 	c.stopPages(mux, next)
 	c.ownPages(mux, next)
+	c.sessionPages(mux, next)
+	mux.Handle("GET /admin/health", c.pageOr(next, c.health))
 	c.connectPages(mux, next)
 	mux.Handle("/", c.problemPages(next))
 	return mux

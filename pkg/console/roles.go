@@ -27,8 +27,8 @@ func needs(method, address string) identity.Role {
 	}
 	parts := strings.Split(below, "/")
 	switch first := parts[0]; {
-	case first == "tokens":
-		return identity.Operator // who reads it knows which agents there are
+	case first == "tokens", first == "sessions":
+		return identity.Operator // who reads it knows which agents there are, and who is here
 	case isSafe(method), first == "me":
 		return identity.Viewer
 	case !slices.Contains([]string{"tools", "prompts", "resources"}, first):

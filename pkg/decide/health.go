@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A Health is the state of the gateway, with the details that /healthz withholds.
@@ -14,6 +15,8 @@ type Health struct {
 	Version    string          `json:"version,omitempty" doc:"of the program"`
 	CatalogAge *int64          `json:"catalog_age_seconds,omitempty" doc:"since a sync last confirmed the catalog"`
 	Tools      int             `json:"tools"`
+	Prompts    int             `json:"prompts"`
+	Resources  int             `json:"resources" doc:"and templates of them"`
 	Outcomes   map[string]int  `json:"outcomes" doc:"servers that are enabled, by how they loaded; /admin/servers says more of each"`
 	State      Freshness       `json:"state"`
 }
@@ -29,6 +32,14 @@ func (d *Desk) Health(ctx context.Context) Health {
 	if st.Catalog != nil {
 		age := int64(d.o.Now().Sub(st.Catalog.Current().SyncedAt) / time.Second)
 		out.CatalogAge = &age
+	}
+	v := st.View(d.o.Agent)
+	for i := range v.Items().All() {
+		if v.ID(i).Kind == tool.Prompt {
+			out.Prompts++
+		} else {
+			out.Resources++
+		}
 	}
 	for _, s := range st.Servers() {
 		if s.Config.Enabled {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -56,6 +57,12 @@ func (d *Desk) RecordToken(ctx context.Context, actor string, t token.Token) err
 		return Refuse(http.StatusServiceUnavailable, "the audit cannot be written, so no token was made: the one that was begun is revoked, and nobody has seen its text; try again in a minute")
 	}
 	return nil
+}
+
+// RecordRevoked keeps that the actor ended the session of somebody. It is over already, so that a
+// failure is in the log alone.
+func (d *Desk) RecordRevoked(ctx context.Context, s login.Session) {
+	_ = d.Record(ctx, audit.Line{Action: audit.ActionSessionRevoked, Subject: audit.AboutSession + ":" + s.Actor, Note: "signed in at " + s.Created.UTC().Format(time.DateTime+" UTC")})
 }
 
 // scopeOf says what the holder of a token may do.

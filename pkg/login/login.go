@@ -28,7 +28,7 @@ const (
 
 	maxOwn     = 16  // sessions of one actor
 	maxAll     = 512 // of all; at once, by some requests at one moment, there may be a few more
-	maxBrowser = 120 // characters
+	maxBrowser = 160 // characters
 
 	storeTime = 5 * time.Second // that a request waits for the stores
 )
@@ -210,7 +210,17 @@ func (s *Sessions) End(ctx context.Context, cookie secret.Text) error {
 }
 
 // Own returns the sessions of the person of mine, the one used last first.
-func (s *Sessions) Own(ctx context.Context, mine Session) (own []Session, err error) {
+func (s *Sessions) Own(ctx context.Context, mine Session) ([]Session, error) {
+	return s.those(ctx, mine.Of)
+}
+
+// All returns the sessions of everybody, the one used last first.
+func (s *Sessions) All(ctx context.Context) ([]Session, error) {
+	return s.those(ctx, func(Session) bool { return true })
+}
+
+// those returns the sessions that are wanted, the one used last first.
+func (s *Sessions) those(ctx context.Context, wanted func(Session) bool) (out []Session, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	all, err := s.store.List(ctx)
@@ -218,7 +228,7 @@ func (s *Sessions) Own(ctx context.Context, mine Session) (own []Session, err er
 		return nil, err
 	}
 	for _, x := range all {
-		if !x.Of(mine) {
+		if !wanted(x) {
 			continue
 		}
 		holds, err := s.holds(ctx, x)
@@ -226,11 +236,11 @@ func (s *Sessions) Own(ctx context.Context, mine Session) (own []Session, err er
 			return nil, err
 		}
 		if holds {
-			own = append(own, x)
+			out = append(out, x)
 		}
 	}
-	slices.SortStableFunc(own, func(a, b Session) int { return b.Used.Compare(a.Used) })
-	return own, nil
+	slices.SortStableFunc(out, func(a, b Session) int { return b.Used.Compare(a.Used) })
+	return out, nil
 }
 
 // Revoke ends the session with this id of the person of mine, or returns [ErrNotFound].
@@ -245,6 +255,17 @@ func (s *Sessions) Revoke(ctx context.Context, mine Session, id string) error {
 		return err
 	}
 	return s.store.Delete(ctx, id)
+}
+
+// RevokeAny ends the session with this id, whosever it is, and returns it, or [ErrNotFound].
+func (s *Sessions) RevokeAny(ctx context.Context, id string) (Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	x, err := s.store.Get(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	return x, s.store.Delete(ctx, id)
 }
 
 // RevokeOthers ends the sessions of the person of x but x, and returns how many they were.

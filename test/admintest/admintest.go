@@ -21,6 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -115,7 +116,11 @@ func (d *Desk) OpenWith(syncer decide.Syncer) {
 	if d.Console.Tokens != nil {
 		d.Console.Tokens.Record = desk.RecordToken
 	}
-	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens, d.Console.Connect)
+	var sessions *login.Sessions
+	if d.Console.SignIn != nil {
+		sessions = d.Console.SignIn.Sessions
+	}
+	d.Console.Desk, d.Console.API = desk, admin.New(desk, d.Console.Tokens, d.Console.Connect, sessions)
 	d.Transport = agenttest.InProcess(console.New(d.Console))
 }
 
