@@ -23,10 +23,11 @@ const (
 	Hour   = Unit(time.Hour)
 )
 
-// How many of the newest minutes and hours a [Store] keeps: those of two days, and of a month. It goes
-// by their number and not by the clock, so that a clock which jumps ahead empties no store.
+// How many of the newest minutes and hours a [Store] keeps: those of two hours, of which the last hour
+// is read, and of a month. It goes by their number and not by the clock, so that a clock which jumps
+// ahead empties no store.
 const (
-	KeepMinutes = 48 * 60
+	KeepMinutes = 2 * 60
 	KeepHours   = 31 * 24
 )
 

@@ -66,8 +66,8 @@ func (t *Tally) AppendBinary(b []byte) ([]byte, error) {
 
 func number(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }
 
-func (u *Use) fields() []*int {
-	return []*int{&u.Calls, &u.Locked, &u.Refused, &u.Failed, &u.Found, &u.Searches}
+func (u *Use) fields() [6]*int {
+	return [6]*int{&u.Calls, &u.Locked, &u.Refused, &u.Failed, &u.Found, &u.Searches}
 }
 
 // UnmarshalBinary reads what [Tally.AppendBinary] wrote. Counts that this program does not know are
@@ -93,18 +93,23 @@ func (t *Tally) UnmarshalBinary(data []byte) error {
 	for range r.count() {
 		names = append(names, r.text())
 	}
-	for range r.count() {
-		agent, name, u := r.number(), r.number(), Use{}
+	n := r.count()
+	room := make([]Use, n)
+	t.uses = make(map[Pair]*Use, n)
+	for i := range room {
+		agent, name, u := r.number(), r.number(), &room[i]
 		for _, n := range u.fields() {
 			*n = r.number()
 		}
-		if agent >= len(names) || name >= len(names) {
+		if r.bad || agent >= len(names) || name >= len(names) {
 			r.bad = true
-		}
-		if r.bad {
 			break
 		}
-		t.Use(Pair{names[agent], names[name]}).Add(u)
+		p := Pair{names[agent], names[name]}
+		if t.uses[p] != nil {
+			r.bad = true // each is written once
+		}
+		t.uses[p] = u
 	}
 	if r.bad || len(r.data) > 0 {
 		*t = Tally{}

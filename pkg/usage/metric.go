@@ -83,7 +83,7 @@ func groups() []group {
 		}},
 		{"errors", "Calls that failed, by outcome", []named{
 			{FailedTransient, string(outcome.Transient), "transient"}, {FailedPermanent, string(outcome.Permanent), "permanent"},
-			{FailedDenied, string(outcome.Denied), "denied"}, {FailedCancelled, cancelled, "cancelled"},
+			{FailedDenied, string(outcome.Denied), "denied"}, {FailedCancelled, Cancelled, "cancelled"},
 		}},
 		{"searches", "Searches", []named{
 			{SearchesHit, "hit", "found something callable"}, {SearchesBarren, "barren", "found nothing callable"},
@@ -91,8 +91,8 @@ func groups() []group {
 	}
 }
 
-// cancelled is the outcome of a call that the client gave up.
-const cancelled = "cancelled"
+// Cancelled is the outcome of a call that the client gave up.
+const Cancelled = "cancelled"
 
 // metricOf returns the metric of a name in a group.
 func metricOf(in, name string) (Metric, bool) {

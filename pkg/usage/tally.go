@@ -36,7 +36,7 @@ type Tally struct {
 	Latency Histogram
 
 	uses   map[Pair]*Use
-	agents map[string]int // how many pairs an agent has
+	agents map[string]int // how many pairs an agent has; nil: not counted yet
 }
 
 // Uses returns what agents did, by agent and tool. It must not be changed.
@@ -49,7 +49,13 @@ func (t *Tally) Use(p Pair) *Use {
 		return u
 	}
 	if t.uses == nil {
-		t.uses, t.agents = map[Pair]*Use{}, map[string]int{}
+		t.uses = map[Pair]*Use{}
+	}
+	if t.agents == nil {
+		t.agents = map[string]int{}
+		for p := range t.uses {
+			t.agents[p.Agent]++
+		}
 	}
 	switch {
 	case p.Tool != "" && (t.agents[p.Agent] >= maxTools || len(t.uses) >= maxPairs):

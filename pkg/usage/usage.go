@@ -69,7 +69,7 @@ type Range struct {
 func Ranges() []Range {
 	return []Range{
 		{"1h", "last hour", 2 * time.Minute, 30},
-		{"24h", "last 24 hours", 30 * time.Minute, 48},
+		{"24h", "last 24 hours", time.Hour, 24},
 		{"7d", "last 7 days", 6 * time.Hour, 28},
 		{"30d", "last 30 days", day, 30},
 	}

@@ -192,17 +192,17 @@ func key(query map[string]any) string {
 // day answers as CloudWatch does: only buckets with something have a value.
 func day(query map[string]any, _ int) map[string]any {
 	values := map[string][]float64{
-		"Portcullis ToolCalls Sum 1800 Function=mcp Tier=read":                      {3, 4},
-		"Portcullis ToolCalls Sum 1800 Function=mcp Tier=destructive":               {1, 0},
-		"Portcullis BlockedCalls Sum 1800 Function=mcp LockStatus=pending_approval": {2, 5},
-		"Portcullis Latency p50 1800 Function=mcp":                                  {12.34, 20},
-		"Portcullis Latency p95 1800 Function=mcp":                                  {120, 200.1},
+		"Portcullis ToolCalls Sum 3600 Function=mcp Tier=read":                      {3, 4},
+		"Portcullis ToolCalls Sum 3600 Function=mcp Tier=destructive":               {1, 0},
+		"Portcullis BlockedCalls Sum 3600 Function=mcp LockStatus=pending_approval": {2, 5},
+		"Portcullis Latency p50 3600 Function=mcp":                                  {12.34, 20},
+		"Portcullis Latency p95 3600 Function=mcp":                                  {120, 200.1},
 		searchFor("transient"):                                                      {1, 1},
 	}[key(query)]
 	from := time.Unix(int64(query["from"].(float64)), 0)
 	result := map[string]any{"Label": "x", "StatusCode": "Complete", "Timestamps": []time.Time{}, "Values": []float64{}}
 	if values != nil {
-		result["Timestamps"], result["Values"] = []time.Time{from.Add(30 * time.Minute), from.Add(47 * 30 * time.Minute)}, values
+		result["Timestamps"], result["Values"] = []time.Time{from.Add(time.Hour), from.Add(23 * time.Hour)}, values
 	} else if strings.HasPrefix(key(query), "SUM") {
 		return nil // a search that finds nothing
 	}
@@ -210,7 +210,7 @@ func day(query map[string]any, _ int) map[string]any {
 }
 
 func searchFor(status string) string {
-	return `SUM(SEARCH('{Portcullis,Function,Reason,Status} MetricName="UpstreamOutcomes" Function="mcp" Status="` + status + `"', 'Sum', 1800))`
+	return `SUM(SEARCH('{Portcullis,Function,Reason,Status} MetricName="UpstreamOutcomes" Function="mcp" Status="` + status + `"', 'Sum', 3600))`
 }
 
 func TestTotals(t *testing.T) {
@@ -218,7 +218,7 @@ func TestTotals(t *testing.T) {
 	b.metrics = day
 	got := b.usage("24h")
 	want := usage.NewReport(rangeOf(t, "24h"), now)
-	one, last := &want.Buckets[1], &want.Buckets[47]
+	one, last := &want.Buckets[1], &want.Buckets[23]
 	one.Counts[usage.CallsRead], last.Counts[usage.CallsRead] = 3, 4
 	one.Counts[usage.CallsDestructive] = 1
 	one.Counts[usage.LockedPending], last.Counts[usage.LockedPending] = 2, 5

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -206,7 +207,7 @@ func add(to map[usage.Pair]*usage.Use, row []types.ResultField) {
 			return
 		default:
 			u.Calls = times
-			if o := field["outcome"]; o != "" && o != string(outcome.Available) {
+			if slices.Contains(failures, field["outcome"]) {
 				u.Failed = times
 			}
 		}
@@ -223,6 +224,9 @@ func add(to map[usage.Pair]*usage.Use, row []types.ResultField) {
 	}
 	to[p].Add(u)
 }
+
+// failures are the outcomes of calls that failed.
+var failures = []string{string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), usage.Cancelled}
 
 // searchTool is the gateway's own tool by which agents search.
 const searchTool = "retrieve_tools"
