@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +251,24 @@ func TestReach(t *testing.T) {
 	} {
 		if got := (connect.Endpoint{URL: address}).Reach(); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+// The page about clients says the same as the guides of where each was compared, when, and with
+// which version it was run; and that version is the one that is installed to be run.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/clients.md")
+	require.OK(t, err)
+	pins, err := os.ReadFile("../../test/testclients/agents/package.json")
+	require.OK(t, err)
+	for _, c := range connect.Clients() {
+		version := c.Run[strings.LastIndex(c.Run, " ")+1:]
+		if row := regexp.MustCompile(`(?m)^\|[^|]*\| ` + c.Checked + ` \| [^|]*` + regexp.QuoteMeta(c.Docs) + `[^|]*\| (.*) \|$`).FindStringSubmatch(string(page)); row == nil || !strings.Contains(row[1], version) {
+			t.Errorf("%s: the row says %q", c.Name, row)
+		}
+		if version != "" && !strings.Contains(string(pins), `": "`+version+`"`) {
+			t.Errorf("%s: version %s is not installed to be run", c.Name, version)
 		}
 	}
 }
