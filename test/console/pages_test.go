@@ -13,7 +13,9 @@ import (
 type place struct{ name, path string }
 
 // pages are those of a desk at which nothing was decided yet.
-func (d *desk) pages() []place { return append(pagesOf(d.fleet.Update), place{"me", "/admin/me"}) }
+func (d *desk) pages() []place {
+	return append(pagesOf(d.fleet.Update), place{"me", "/admin/me"}, place{"sessions", "/admin/sessions"})
+}
 
 // pagesOf are the pages in front of a fleet after its update.
 func pagesOf(u fleettest.Update) []place {
@@ -37,6 +39,7 @@ func pagesOf(u fleettest.Update) []place {
 		{"server", "/admin/servers/" + server},
 		{"server-denied", "/admin/servers/" + u.Denied},
 		{"usage", "/admin/usage"},
+		{"health", "/admin/health"},
 		{"config", "/admin/config"},
 		{"connect", "/admin/connect"},
 		{"connect-claude", "/admin/connect/claude"},
