@@ -103,6 +103,9 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 	c.config, c.places = data, config.NewLocator(data)
 	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
 	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), object.Version(data))
+	for _, s := range c.cfg.Stop.List {
+		c.printf("%s: %v is %s", c.configPath, s.Target, s.Note())
+	}
 	return true
 }
 

@@ -209,3 +209,13 @@ func TestVersion(t *testing.T) {
 		t.Errorf("printed %q and %q, want %q", out.String(), diagnostics.String(), want)
 	}
 }
+
+// What the config stops is no fault, and is said.
+func TestCheckStops(t *testing.T) {
+	out, err := checked(t, "", twoServers+`, "stop": {"servers": ["files"], "agents": ["token:ci"], "reason": "key leaked"}}`, "")
+	for _, want := range []string{`server "files" is stopped in mcp_config.json: key leaked`, `agent "token:ci" is stopped in mcp_config.json: key leaked`} {
+		if err != nil || !strings.Contains(out, "DIR/config/mcp_config.json: "+want+"\n") {
+			t.Errorf("check printed %q, %v; want %q", out, err, want)
+		}
+	}
+}

@@ -45,6 +45,7 @@ func pagesOf(u fleettest.Update) []place {
 		{"connect-claude", "/admin/connect/claude"},
 		{"connect-cursor", "/admin/connect/cursor?path=/mcp/readonly"},
 		{"connect-devin", "/admin/connect/devin"},
+		{"stop", "/admin/stop"},
 	}
 }
 

@@ -23,6 +23,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("sync takes what starts it", g.syncTakesEvents)
 	t.Run("mcp answers every event", g.mcpAnswersEvents)
 	t.Run("people decide", g.peopleDecide)
+	t.Run("people stop", g.peopleStop)
 	t.Run("people sign in", g.peopleSignIn)
 	t.Run("agents reach no sign-in", g.linksNoSignIn)
 	t.Run("agents keep apart", g.agentsKeepApart)
