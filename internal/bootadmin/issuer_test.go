@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -408,5 +410,49 @@ func TestIssuerWithoutASealKey(t *testing.T) {
 	p := boot.New(s, boot.Stores{Objects: dir.New(h.folder), Approvals: h.data, Tokens: h.data}, boot.Options{})
 	if _, err := bootadmin.Everything(p, bootadmin.Browsers{Store: h.logins}); err == nil || !strings.Contains(err.Error(), "PORTCULLIS_SEAL_KEY is not") {
 		t.Errorf("Everything = %v", err)
+	}
+}
+
+// Tokens of agents and sign-ins of people are checked with one set of keys.
+func TestIssuerKeysAreShared(t *testing.T) {
+	h, i := newIssued(t, "jwt")
+	p, b := h.start(), newJar(t)
+	b.enter(p, i, nil)
+	jwt := "Authorization: Bearer " + i.Token("https://gate.example.com/mcp", map[string]any{"groups": []string{"ops"}})
+	if a := p.Send("/admin/servers", "", jwt); a.Status != http.StatusOK || i.Fetches() != 1 {
+		t.Errorf("%d, keys were asked for %d times", a.Status, i.Fetches())
+	}
+}
+
+// Where people sign in at an issuer, two of them can be told apart.
+func TestTwoPeopleNeedAnIssuer(t *testing.T) {
+	for name, want := range map[string]bool{"with": false, "without": true} {
+		h, _ := newIssued(t, "token")
+		if name == "without" {
+			for _, setting := range []string{"PORTCULLIS_ISSUER", "PORTCULLIS_ADMIN_CLIENT_ID", "PORTCULLIS_ADMIN_CLIENT_SECRET", "PORTCULLIS_OPERATORS"} {
+				delete(h.env, setting)
+			}
+		}
+		require.OK(t, os.MkdirAll(filepath.Join(h.folder, "config"), 0o700))
+		require.OK(t, os.WriteFile(filepath.Join(h.folder, "config", "mcp_config.json"), []byte(`{"mcpServers": {}, "review": {"four_eyes": "destructive"}}`), 0o600))
+		a := h.start().Send("/admin/health", "", "Authorization: Bearer "+h.boot.Reveal())
+		if got := strings.Contains(a.Body, "four_eyes_without_issuer"); a.Status != http.StatusOK || got != want {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+}
+
+// Names of this machine have cookies of their own: the issuer leads back to one of them.
+func TestIssuerAtAnotherNameOfTheMachine(t *testing.T) {
+	h, i := newIssued(t, "token")
+	h.env["PORTCULLIS_BASE_URL"] = "http://127.0.0.1:8080"
+	p := h.start()
+	host := "127.0.0.1:" + strings.Split(i.URL, ":")[2]
+	own := `href="http://127.0.0.1:8080/admin/login?next=servers"`
+	if page := p.Send("/admin/login?next=servers", "", admintest.Browser, "Host: localhost:8080").Body; !strings.Contains(page, own) || strings.Contains(page, "Sign in with "+host+"</button>") {
+		t.Errorf("at localhost: %s", page)
+	}
+	if page := p.Send("/admin/login?next=servers", "", admintest.Browser, "Host: 127.0.0.1:8080").Body; strings.Contains(page, own) || !strings.Contains(page, "Sign in with "+host+"</button>") {
+		t.Errorf("at its own: %s", page)
 	}
 }
