@@ -42,9 +42,9 @@ func pagesOf(u fleettest.Update) []place {
 		{"health", "/admin/health"},
 		{"config", "/admin/config"},
 		{"connect", "/admin/connect"},
-		{"connect-claude", "/admin/connect/claude"},
-		{"connect-cursor", "/admin/connect/cursor?path=/mcp/readonly"},
-		{"connect-devin", "/admin/connect/devin"},
+		{"connect-claude", "/admin/connect/claude?since=1"},
+		{"connect-cursor", "/admin/connect/cursor?path=/mcp/readonly&since=1"},
+		{"connect-devin", "/admin/connect/devin?since=1"},
 		{"stop", "/admin/stop"},
 	}
 }

@@ -48,7 +48,7 @@ func TestPageSizesOfLongNames(t *testing.T) {
 	d.Configure(map[string]string{server: `"approval": "manual"`})
 	d.Sync()
 	for _, path := range []string{
-		"/admin", "/admin/tools", "/admin/tools?status=pending_approval", "/admin/servers", "/admin/servers/" + server, "/admin/config",
+		"/admin", "/admin/tools", "/admin/tools?status=pending_approval", "/admin/servers", "/admin/servers/" + server, "/admin/config", "/admin/connect", "/admin/connect/claude?since=1&path=/mcp/x/" + server,
 		fmt.Sprintf("/admin/tools/%s/%0128d", server, 7), fmt.Sprintf("/admin/tools/%s/%0128d?view=raw", server, 7), fmt.Sprintf("/admin/tools/%s/%0128d/history", server, 7),
 	} {
 		if body := d.Page(http.StatusOK, path); len(body) > maxPage {
