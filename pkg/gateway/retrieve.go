@@ -85,11 +85,13 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	}
 	nudge := ""
 	var found []int // locked ones, as far as they were looked for
+	shown := 0      // how many of them the answer holds
 	switch {
 	case withLocked:
 		best := index.Rank(query, locked, locked.Len(), opts)
 		found = documents(best.Hits)
-		out.Disabled, out.Remediation = s.lockedMatches(best.Hits[:min(limit, maxDisabled, len(best.Hits))], full)
+		shown = min(limit, maxDisabled, len(best.Hits))
+		out.Disabled, out.Remediation = s.lockedMatches(best.Hits[:shown], full)
 		if out.Total+best.Total == 0 {
 			out.Notice = s.unsearched()
 		}
@@ -102,7 +104,7 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		nudge = noticeBetter(len(found))
 		out.Notice = nudge
 	}
-	s.line.Searched(s.found(out.Total, found))
+	s.line.Searched(s.found(out.Total, found, found[:shown]))
 	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
 	return s.answer(out)
 }
@@ -117,8 +119,11 @@ func documents(hits []search.Hit) []int {
 }
 
 // found counts what a search found, for the audit.
-func (s *Session) found(callable int, locked []int) audit.Found {
+func (s *Session) found(callable int, locked, shown []int) audit.Found {
 	f := audit.Found{Callable: callable}
+	for _, i := range shown {
+		f.Shown = append(f.Shown, s.view.ID(i).String())
+	}
 	for _, i := range locked {
 		if f.Locked == nil {
 			f.Locked = map[string]int{}

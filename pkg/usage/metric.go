@@ -83,16 +83,13 @@ func groups() []group {
 		}},
 		{"errors", "Calls that failed, by outcome", []named{
 			{FailedTransient, string(outcome.Transient), "transient"}, {FailedPermanent, string(outcome.Permanent), "permanent"},
-			{FailedDenied, string(outcome.Denied), "denied"}, {FailedCancelled, Cancelled, "cancelled"},
+			{FailedDenied, string(outcome.Denied), "denied"}, {FailedCancelled, audit.Cancelled, "cancelled"},
 		}},
 		{"searches", "Searches", []named{
 			{SearchesHit, "hit", "found something callable"}, {SearchesBarren, "barren", "found nothing callable"},
 		}},
 	}
 }
-
-// Cancelled is the outcome of a call that the client gave up.
-const Cancelled = "cancelled"
 
 // metricOf returns the metric of a name in a group.
 func metricOf(in, name string) (Metric, bool) {

@@ -226,7 +226,7 @@ func add(to map[usage.Pair]*usage.Use, row []types.ResultField) {
 }
 
 // failures are the outcomes of calls that failed.
-var failures = []string{string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), usage.Cancelled}
+var failures = []string{string(outcome.Transient), string(outcome.Permanent), string(outcome.Denied), audit.Cancelled}
 
 // searchTool is the gateway's own tool by which agents search.
 const searchTool = "retrieve_tools"
