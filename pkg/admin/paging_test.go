@@ -150,7 +150,7 @@ func TestPagingRefusals(t *testing.T) {
 	h := withMany(t, 2, 3)
 	tools := admintest.Into[listing](h.Desk, "/admin/tools?limit=1", "").Next
 	for _, path := range []string{
-		"/admin/tools?limit=0", "/admin/servers?status=callable", "/admin/audit?actor=ann", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
+		"/admin/tools?limit=0", "/admin/servers?status=callable", "/admin/audit?who=ann", "/admin/audit?kind=x", "/admin/audit?since=yesterday", "/admin/audit.csv?until=x", "/admin/audit.jsonl?after=x", "/admin/tools?limit=201", "/admin/tools?limit=-1", "/admin/servers?limit=201", "/admin/tools?after=%21", "/admin/tools?after=c2VydmVyLTAwMA",
 		"/admin/servers?after=" + tools, "/admin/tools?after=" + strings.Repeat("A", 3000),
 		"/admin/audit?limit=201", "/admin/audit?after=" + tools, "/admin/audit?after=" + base64.RawURLEncoding.EncodeToString([]byte("audit\x00yesterday\x00a\x00b")),
 	} {

@@ -61,7 +61,7 @@ func (a *api) register(mux *http.ServeMux) {
 	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), bare(a.desk.Restore))
 	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), bare(a.desk.Accept))
 	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
-	serve(a, h, get("audit", "/admin/audit", "Who did what, newest first"), a.audit)
+	a.registerAudit(h)
 	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
 	a.registerUsage(h)
 	a.registerStops(h)

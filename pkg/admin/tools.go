@@ -8,7 +8,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -65,21 +64,6 @@ func (a *api) config(ctx context.Context, _ *struct{}) (decide.Config, error) {
 
 func (a *api) health(ctx context.Context, _ *struct{}) (decide.Health, error) {
 	return a.desk.Health(ctx), nil
-}
-
-type auditInput struct {
-	decide.Paging
-	Server string `query:"server" doc:"only entries about this server; it need not be configured any more"`
-}
-
-type auditOutputBody struct {
-	Entries []approval.Entry `json:"entries" nullable:"false"`
-	decide.Next
-}
-
-func (a *api) audit(ctx context.Context, in *auditInput) (out auditOutputBody, err error) {
-	out.Entries, out.Next, err = a.desk.Audit(ctx, in.Server, in.Paging)
-	return out, err
 }
 
 type bulkInput struct {

@@ -78,6 +78,8 @@ func rows() map[string]row {
 		"GET /admin/config":           {need: viewer},
 		"GET /admin/health":           {need: viewer},
 		"GET /admin/audit":            {need: viewer},
+		"GET /admin/audit.csv":        {need: viewer},
+		"GET /admin/audit.jsonl":      {need: viewer},
 
 		"GET /admin/stop":       {need: viewer},
 		"POST /admin/stop":      {need: operator, form: "what=server&server=fs&reason=x&sure=1", json: `{"server":"fs","reason":"x"}`},

@@ -99,7 +99,7 @@ func (c *Console) inbox(w http.ResponseWriter, r *http.Request) {
 	if in.first != "" {
 		p.First = withQuery(root[:len(root)-1]+in.first, pending(r).Values())
 	}
-	lines, _, err := c.o.Desk.Audit(r.Context(), "", decide.Paging{Limit: 4 * maxDecisions})
+	lines, err := c.o.Desk.Decisions(r.Context(), 4*maxDecisions)
 	if err != nil {
 		c.failed(w, r, "inbox", err)
 		return

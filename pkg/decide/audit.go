@@ -12,41 +12,39 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 )
 
-// Audit returns a page of the audit lines of one server, or with "" those of every configured one
-// merged, the newest first. The server need not be configured any more.
-func (d *Desk) Audit(ctx context.Context, server string, p Paging) (entries []approval.Entry, next Next, err error) {
-	last, err := p.line("audit")
-	if err != nil {
-		return nil, next, err
+// Decisions returns the newest lines about the items of every configured server, at most that many.
+func (d *Desk) Decisions(ctx context.Context, limit int) ([]approval.Entry, error) {
+	return d.entries(ctx, d.configured(ctx), line{}, limit)
+}
+
+// configured returns the names of the configured servers.
+func (d *Desk) configured(ctx context.Context) (names []string) {
+	for _, s := range d.View(ctx).Servers() {
+		names = append(names, s.Config.Name)
 	}
-	servers := []string{server}
-	if server == "" {
-		servers = nil
-		for _, s := range d.View(ctx).Servers() {
-			servers = append(servers, s.Config.Name)
-		}
-	}
+	return names
+}
+
+// entries returns lines about the items of servers merged, the newest first, from after last, at most
+// that many. It reads the audit of each server once.
+func (d *Desk) entries(ctx context.Context, servers []string, last line, limit int) ([]approval.Entry, error) {
 	lists := make([][]approval.Entry, len(servers))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxWriters)
 	for i, server := range servers {
 		g.Go(func() (err error) {
-			lists[i], err = d.approvals.Audit(gctx, server, last.cursorIn(server), p.Limit+1)
+			lists[i], err = d.approvals.Audit(gctx, server, last.cursorIn(server), limit)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, next, err
+		return nil, err
 	}
-	all := append([]approval.Entry{}, slices.Concat(lists...)...)
+	all := slices.Concat(lists...)
 	slices.SortFunc(all, func(x, y approval.Entry) int {
 		return cmp.Or(y.Written.Compare(x.Written), cmp.Compare(x.Server, y.Server), cmp.Compare(y.ID().Key(), x.ID().Key()))
 	})
-	if len(all) > p.Limit {
-		e := all[p.Limit-1]
-		all, next.Next = all[:p.Limit], line{e.Cursor(), e.Server}.cursor("audit")
-	}
-	return all, next, nil
+	return all[:min(limit, len(all))], nil
 }
 
 // A line names the line of the audit at which a page ends. Lines of all servers are sorted by when
@@ -57,15 +55,25 @@ type line struct {
 }
 
 // cursor returns the cursor after the line in a list of lines.
-func (l line) cursor(list string) string {
-	return cursorOf(list, l.Written.Format(time.RFC3339Nano)+"\x00"+l.server+"\x00"+l.Tool)
+func (l line) cursor(list string) string { return cursorOf(list, l.text()) }
+
+func (l line) text() string {
+	return l.Written.Format(time.RFC3339Nano) + "\x00" + l.server + "\x00" + l.Tool
 }
 
 // line returns the last line of the page before; the zero line for the first page.
 func (p Paging) line(list string) (line, error) {
 	entry, err := p.entry(list)
-	if err != nil || entry == "" {
+	if err != nil {
 		return line{}, err
+	}
+	return parseLine(entry)
+}
+
+// parseLine reads what text returns; the zero line of "".
+func parseLine(entry string) (line, error) {
+	if entry == "" {
+		return line{}, nil
 	}
 	if parts := strings.Split(entry, "\x00"); len(parts) == 3 {
 		if written, err := time.Parse(time.RFC3339Nano, parts[0]); err == nil {

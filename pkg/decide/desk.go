@@ -38,6 +38,11 @@ type Options struct {
 	// Running returns how many calls run in this process that a stop would cancel; nil: none run here.
 	Running func(stop.Target) int
 
+	// Calls reads agents' calls; nil: that is not done here. CallStore says where they are then, for
+	// people; "": nowhere.
+	Calls     CallReader
+	CallStore string
+
 	// Issuer says that people sign in with an issuer here, which tells two of them apart.
 	Issuer bool
 
@@ -50,6 +55,10 @@ type Options struct {
 
 	// Usage says how the tools are used; nil: it is not counted.
 	Usage usage.Source
+
+	// HoldsAnswers says that what stands before the program holds an answer until it is whole, which
+	// bounds its length.
+	HoldsAnswers bool
 
 	BaseURL string           // of the gateway, for links: "https://gate.example.com"
 	Version string           // of the program, for its health
@@ -90,6 +99,12 @@ func New(states *state.Loader, approvals approval.Store, o Options) *Desk {
 	}
 	return &Desk{states: states, approvals: approvals, o: o}
 }
+
+// Now returns the time by the desk's clock.
+func (d *Desk) Now() time.Time { return d.o.Now() }
+
+// HoldsAnswers reports whether an answer is held until it is whole, which bounds its length.
+func (d *Desk) HoldsAnswers() bool { return d.o.HoldsAnswers }
 
 // View returns the tools as they are known now.
 func (d *Desk) View(ctx context.Context) *state.View {

@@ -12,10 +12,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
-// Of returns an entry of the audit of items as a line.
+// Of returns an entry of the audit of items as a line. Its time is that by which the store sorts it,
+// unless an earlier program counted its lines.
 func Of(e approval.Entry) audit.Line {
+	at := e.Written
+	if at.Year() < 2000 {
+		at = e.At
+	}
 	return audit.Line{
-		V: audit.Version, Time: e.At, Kind: audit.KindDeed, Actor: e.Actor, Action: e.Action,
+		V: audit.Version, Time: at.UTC(), Kind: audit.KindDeed, Actor: e.Actor, Action: e.Action,
 		Tool: e.ID().String(), Hash: e.Hash, From: e.From, Note: e.Note, Source: e.Source,
 	}
 }
@@ -39,7 +44,7 @@ func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) 
 	if err != nil || e == nil || e.Action == approval.ActionObserve {
 		return next, err
 	}
-	if failed := a.out.Write(context.WithoutCancel(ctx), Of(*e)); failed != nil {
+	if failed := a.out.Write(context.WithoutCancel(ctx), Of(next.Line(*e))); failed != nil {
 		a.log.LogAttrs(ctx, slog.LevelError, "a decision is not among the lines of calls", slog.String("action", e.Action), slog.Any("item", e.ID()), slog.Any("error", failed))
 	}
 	return next, nil

@@ -37,7 +37,7 @@ func (s *sink) Write(_ context.Context, l audit.Line) error {
 
 func TestAudited(t *testing.T) {
 	out, log := &sink{}, &local.Buffer{}
-	store := deed.Audited(&approvaltest.Mem{}, audit.NewLog(out), slog.New(slog.NewTextHandler(log, nil)))
+	store := deed.Audited(&approvaltest.Mem{Now: func() time.Time { return audittest.Start }}, audit.NewLog(out), slog.New(slog.NewTextHandler(log, nil)))
 	r := approval.Record{Server: "git", Tool: "git_push", State: approval.Pending, CurrentHash: "h1"}
 	put := func(action string) error {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -65,7 +65,7 @@ func TestAudited(t *testing.T) {
 	if d := cmp.Diff([]string{"baseline", "approve"}, actions); d != "" {
 		t.Fatalf("lines (-want +got):\n%s", d)
 	}
-	want := audit.Line{V: 1, Time: audittest.Start, Kind: audit.KindDeed, Actor: "kim", Action: "approve", Tool: "git:git_push", Hash: "h1", From: "h0", Note: "read it", Source: "192.0.2.7"}
+	want := audit.Line{V: 1, Time: r.UpdatedAt, Kind: audit.KindDeed, Actor: "kim", Action: "approve", Tool: "git:git_push", Hash: "h1", From: "h0", Note: "read it", Source: "192.0.2.7"}
 	if d := cmp.Diff(want, out.lines[1]); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

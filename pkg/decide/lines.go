@@ -1,0 +1,301 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/deed"
+)
+
+// A CallReader reads the lines of calls where this process can, as on one machine.
+type CallReader interface {
+	// Read returns lines as [audit.Deeds.Deeds] does.
+	Read(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) ([]audit.Line, audit.Cursor, error)
+}
+
+// A Lines is a page of the audit: who did what, the newest first. It merges what the stores keep of
+// people's deeds, of decisions about items and, where this process can read them, of agents' calls.
+type Lines struct {
+	Lines   []audit.Line     `json:"lines" nullable:"false"`
+	Entries []approval.Entry `json:"entries" nullable:"false" doc:"those of the lines that are about tools, prompts and resources, as earlier versions returned them"`
+	Missing []string         `json:"missing,omitempty" doc:"parts of the audit that could not be read; the page is without them"`
+	Partial bool             `json:"partial,omitempty" doc:"lines that the filter leaves out filled what a request reads: next goes on there"`
+	Calls   string           `json:"calls,omitempty" doc:"where the lines of agents' calls are, if they are not among these"`
+	Next
+}
+
+// The parts of the audit, as people are told of them.
+const (
+	partItems = "decisions about tools, prompts and resources"
+	partDeeds = "sign-ins, tokens, stops, syncs and versions of the operator's files"
+	partCalls = "agents' calls"
+)
+
+const (
+	linesRead  = 200 // how many lines one read of a part asks for where a filter leaves lines out
+	linesReads = 5   // how many such reads of a part a page may need
+
+	// lateness is how much older than the line before it a line of a call may be: they are kept in
+	// the order in which they were written.
+	lateness = 2 * time.Second
+)
+
+// A place is how far a page of the audit has come: after which line of each part; "" before its
+// first. "-" is after its last.
+type place struct {
+	Items audit.Cursor `json:"i,omitempty"`
+	Deeds audit.Cursor `json:"d,omitempty"`
+	Calls audit.Cursor `json:"c,omitempty"`
+	Time  time.Time    `json:"t,omitzero"` // of the page's last line: what is written later belongs to no page after it
+}
+
+const exhausted audit.Cursor = "-"
+
+// An auditLine is a line and, if it is about an item, its entry.
+type auditLine struct {
+	audit.Line
+	entry *approval.Entry
+}
+
+// A part is one of the sources of the audit while it is read.
+type part struct {
+	name string
+	at   *audit.Cursor // after the last line that was taken
+	read func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error)
+
+	buf   []auditLine
+	next  audit.Cursor // after what was read
+	begun bool
+	reads int
+	err   error
+}
+
+// fill reads on until a line is there, and reports whether one is or there is none left. It makes at
+// most that many reads.
+func (p *part) fill(ctx context.Context, limit, most int) bool {
+	for len(p.buf) == 0 && p.err == nil && *p.at != exhausted {
+		if p.reads++; p.reads > most {
+			return false
+		}
+		from := *p.at
+		if p.begun {
+			from = p.next
+		}
+		p.buf, p.next, p.err = p.read(ctx, from, limit)
+		switch p.begun = true; {
+		case p.err != nil:
+		case len(p.buf) == 0 && p.next == "":
+			*p.at = exhausted
+		case len(p.buf) == 0:
+			*p.at = p.next
+		}
+	}
+	return true
+}
+
+// take removes the first line.
+func (p *part) take() auditLine {
+	l := p.buf[0]
+	p.buf = p.buf[1:]
+	if *p.at = l.Cursor; len(p.buf) == 0 && p.next == "" {
+		*p.at = exhausted
+	}
+	return l
+}
+
+// merged takes lines of all parts, the newest first, until yield says that it is enough, or a part
+// would need more than most reads; it returns whether there are none left.
+func merged(ctx context.Context, parts []*part, limit, most int, yield func(auditLine) bool) (end bool) {
+	for {
+		var newest *part
+		for _, p := range parts {
+			if !p.fill(ctx, limit, most) {
+				return false
+			}
+			if len(p.buf) > 0 && (newest == nil || p.buf[0].Time.After(newest.buf[0].Time)) {
+				newest = p
+			}
+		}
+		if newest == nil {
+			return true
+		}
+		if !yield(newest.take()) {
+			return false
+		}
+	}
+}
+
+// Audit returns a page of the lines that the filter wants. That a part cannot be read is said by the
+// page, unless none can be.
+func (d *Desk) Audit(ctx context.Context, f audit.Filter, p Paging) (Lines, error) {
+	at, err := p.place()
+	if err != nil {
+		return Lines{}, err
+	}
+	out := Lines{Lines: []audit.Line{}, Entries: []approval.Entry{}}
+	if d.o.Calls == nil && f.Kind != audit.KindDeed {
+		out.Calls = d.o.CallStore
+	}
+	parts, limit := d.parts(f, &at), p.Limit+1
+	if f.Actor+f.Action+f.Tool != "" {
+		limit = linesRead
+	}
+	more := false
+	end := merged(ctx, parts, limit, linesReads, func(l auditLine) bool {
+		at.Time = l.Time
+		out.Lines = append(out.Lines, l.Line)
+		if l.entry != nil {
+			out.Entries = append(out.Entries, *l.entry)
+		}
+		more = len(out.Lines) == p.Limit
+		return !more
+	})
+	if out.Partial = !end && !more; more && !left(ctx, parts) {
+		end = true
+	}
+	if !end {
+		mark, _ := json.Marshal(at) // texts and a time have a JSON form
+		out.Next.Next = cursorOf("audit", string(mark))
+	}
+	out.Missing, err = d.missing(ctx, parts)
+	return out, err
+}
+
+// left reports whether any part has, or may have, another line.
+func left(ctx context.Context, parts []*part) bool {
+	for _, p := range parts {
+		if !p.fill(ctx, 1, linesReads) || len(p.buf) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// missing returns which parts could not be read, and logs why. If none could, it returns an error.
+func (d *Desk) missing(ctx context.Context, parts []*part) (names []string, err error) {
+	var faults []error
+	for _, p := range parts {
+		if errors.Is(p.err, audit.ErrCursor) {
+			return nil, errCursor()
+		}
+		if p.err != nil {
+			d.o.Log.LogAttrs(ctx, slog.LevelError, "a part of the audit cannot be read", slog.String("part", p.name), slog.Any("error", p.err))
+			names, faults = append(names, p.name), append(faults, p.err)
+		}
+	}
+	if len(parts) > 0 && len(names) == len(parts) {
+		return nil, errors.Join(faults...)
+	}
+	return names, nil
+}
+
+// EachLine calls yield with every line that the filter wants, the newest first, without holding more
+// than a few hundred. An error says that lines are missing from there on.
+func (d *Desk) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Line) error) error {
+	var at place
+	var stopped error
+	parts := d.parts(f, &at)
+	check := func() error {
+		for _, p := range parts {
+			if p.err != nil {
+				return errors.Join(errors.New(p.name+" cannot be read"), p.err)
+			}
+		}
+		return cmp.Or(stopped, ctx.Err())
+	}
+	merged(ctx, parts, linesRead, int(^uint(0)>>1), func(l auditLine) bool {
+		if stopped = check(); stopped == nil {
+			stopped = yield(l.Line)
+		}
+		return stopped == nil
+	})
+	return check()
+}
+
+// place returns where the page begins.
+func (p Paging) place() (at place, err error) {
+	entry, err := p.entry("audit")
+	if err != nil || entry == "" {
+		return at, err
+	}
+	if json.Unmarshal([]byte(entry), &at) != nil || at.Time.IsZero() {
+		return at, errCursor()
+	}
+	return at, nil
+}
+
+// parts returns the parts of the audit that the filter may want something of.
+func (d *Desk) parts(f audit.Filter, at *place) (parts []*part) {
+	begun := at.Time
+	until := func(lateness time.Duration) time.Time { // what was written since the first page is on none
+		latest := begun.Add(lateness + 1)
+		if begun.IsZero() || !f.Until.IsZero() && f.Until.Before(latest) {
+			return f.Until
+		}
+		return latest
+	}
+	late := until(lateness)
+	f.Until = until(0)
+	lines := func(name string, at *audit.Cursor, kind string, until time.Time, read func(context.Context, audit.Filter, audit.Cursor, int) ([]audit.Line, audit.Cursor, error)) *part {
+		f := f
+		f.Kind, f.Until = kind, until
+		return &part{name: name, at: at, read: func(ctx context.Context, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
+			all, next, err := read(ctx, f, after, limit)
+			for _, l := range all {
+				out = append(out, auditLine{Line: l})
+			}
+			return out, next, err
+		}}
+	}
+	if f.Kind != audit.KindCall {
+		parts = append(parts, &part{name: partItems, at: &at.Items, read: func(ctx context.Context, after audit.Cursor, limit int) ([]auditLine, audit.Cursor, error) {
+			return d.itemLines(ctx, f, after, limit)
+		}})
+		if d.o.Deeds != nil {
+			parts = append(parts, lines(partDeeds, &at.Deeds, audit.KindDeed, f.Until, d.o.Deeds.Deeds))
+		}
+	}
+	if f.Kind != audit.KindDeed && d.o.Calls != nil {
+		parts = append(parts, lines(partCalls, &at.Calls, audit.KindCall, late, d.o.Calls.Read))
+	}
+	return parts
+}
+
+// itemLines returns lines about items as [audit.Deeds.Deeds] returns those about none. One read looks
+// at as many lines as it may return.
+func (d *Desk) itemLines(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) (out []auditLine, next audit.Cursor, err error) {
+	last, err := parseLine(string(after))
+	if err != nil {
+		return nil, "", audit.ErrCursor
+	}
+	if until := (line{Cursor: approval.Cursor{Written: f.Until}}); !f.Until.IsZero() && (after == "" || until.Written.Before(last.Written)) {
+		last = until
+	}
+	servers := []string{f.Server}
+	if f.Server == "" {
+		servers = d.configured(ctx)
+	}
+	all, err := d.entries(ctx, servers, last, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, e := range all {
+		l := deed.Of(e)
+		if l.Cursor = audit.Cursor(line{e.Cursor(), e.Server}.text()); l.Time.Before(f.Since) {
+			return out, "", nil
+		}
+		if next = l.Cursor; f.Wants(l) {
+			out = append(out, auditLine{l, &e})
+		}
+	}
+	if len(all) < limit {
+		next = ""
+	}
+	return out, next, nil
+}
