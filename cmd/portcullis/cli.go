@@ -20,6 +20,7 @@ type cli struct {
 	Stdio     stdioCmd     `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
 	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
 	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
+	Audit     auditCmd     `cmd:"" help:"Print who did what: what agents called and what people decided."`
 	Approvals approvalsCmd `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
 
 	Version kong.VersionFlag `help:"Print the version."`

@@ -76,9 +76,6 @@ func (j jsonLines) Write(l audit.Line) error {
 // function's may have 6 MB, some of which its envelope takes.
 const maxHeld = 4 << 20
 
-// kindIncomplete is the kind of the last line of a file that lacks lines: its note says why.
-const kindIncomplete = "incomplete"
-
 // errFull ends a file that is as long as it may be.
 var errFull = errors.New("the file is as long as an answer may be")
 
@@ -116,8 +113,8 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 	}
 	if out == nil {
 		p := a.fail(ctx, operation, err)
-		hc.SetStatus(p.Status)
 		hc.SetHeader("Content-Type", "application/problem+json")
+		hc.SetStatus(p.Status)
 		data, _ := rawjson.Encode(p) // texts and a number cannot fail
 		_, _ = hc.BodyWriter().Write(data)
 		return
@@ -129,7 +126,7 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 		a.desk.Explain(ctx, operation, err)
 	}
 	note = fmt.Sprintf("lines are missing after these %d: %s. The rest begins with until=%s", n, note, last.Add(1).UTC().Format(time.RFC3339Nano))
-	_ = out.Write(audit.Line{V: audit.Version, Time: a.desk.Now().UTC(), Kind: kindIncomplete, Note: note}) // the caller has gone if this fails
+	_ = out.Write(audit.Line{V: audit.Version, Time: a.desk.Now().UTC(), Kind: audit.KindIncomplete, Note: note}) // the caller has gone if this fails
 }
 
 // A counter counts what is written.

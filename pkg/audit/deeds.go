@@ -25,6 +25,10 @@ const (
 	ActionAccepted       = "approvals_accepted"
 )
 
+// KindIncomplete is the kind of the last line of a file that lacks lines: its note says why, and where
+// the rest begins.
+const KindIncomplete = "incomplete"
+
 // What a deed can be about, if it is about no tool: the first word of [Line.Subject], before a
 // colon. After it comes the name.
 const (

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -82,6 +83,13 @@ var deeds = map[string]string{
 	approval.ActionBlock:    "blocked",
 	approval.ActionUnblock:  "unblocked",
 	approval.ActionUndo:     "took back the last decision",
+
+	audit.ActionLogin: "signed in", audit.ActionLogout: "signed out", audit.ActionSessionRevoked: "ended sessions",
+	audit.ActionTokenMade: "made an agent token", audit.ActionTokenRevoked: "revoked an agent token",
+	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "had every server asked",
+	audit.ActionConfigTaken: "config taken into use", audit.ActionConfigRefused: "config refused",
+	audit.ActionPolicyTaken: "policy taken into use", audit.ActionPolicyRefused: "policy refused",
+	audit.ActionRestored: "settled lost records: what the catalog knew holds", audit.ActionAccepted: "settled lost records: what the store had holds",
 
 	approval.ActionKeepRestored: "settled a lost record: what the catalog knew holds",
 	approval.ActionAcceptStore:  "settled a lost record: what the store had holds",

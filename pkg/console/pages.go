@@ -33,6 +33,7 @@ func (c *Console) pages(next http.Handler) http.Handler {
 	mux.Handle("POST /admin/approvals/restore", formOr(next, c.settle(c.o.Desk.Restore)))
 	mux.Handle("POST /admin/approvals/accept", formOr(next, c.settle(c.o.Desk.Accept)))
 	mux.Handle("GET /admin/try", c.pageOr(next, c.try))
+	c.auditPages(mux, next)
 	c.usagePages(mux, next)
 	c.stopPages(mux, next)
 	c.ownPages(mux, next)

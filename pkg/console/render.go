@@ -80,7 +80,7 @@ type notice struct{ Text, Detail, Path, Link string }
 type navItem struct{ Path, Name string } // Path is below /admin
 
 // nav is what the header leads to.
-var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}, {"servers", "Servers"}, {"usage", "Usage"}, {"try", "Try"}, {"connect", "Connect"}, {"config", "Config"}}
+var nav = []navItem{{"", "Inbox"}, {"tools", "Tools"}, {"servers", "Servers"}, {"audit", "Audit"}, {"usage", "Usage"}, {"try", "Try"}, {"connect", "Connect"}, {"config", "Config"}}
 
 // A framed page is one that embeds [Page].
 type framed interface{ frame() *Page }

@@ -56,6 +56,7 @@ type toolsPage struct {
 type choice struct {
 	Name, Label, Value string
 	Options            []option // none: it is typed
+	Hint               string   // of what is typed; "": any
 }
 
 type option struct{ Value, Text string }

@@ -38,6 +38,8 @@ func pagesOf(u fleettest.Update) []place {
 		{"try-found", "/admin/try?query=read+a+file&servers=*&tiers=read&include_disabled=1"},
 		{"server", "/admin/servers/" + server},
 		{"server-denied", "/admin/servers/" + u.Denied},
+		{"audit", "/admin/audit"},
+		{"audit-filter", "/admin/audit?kind=deed&server=" + server},
 		{"usage", "/admin/usage"},
 		{"health", "/admin/health"},
 		{"config", "/admin/config"},
