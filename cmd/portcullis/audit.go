@@ -202,4 +202,4 @@ func (p people) Write(l audit.Line) error {
 }
 
 // callsIn reads the lines of agents' calls that a gateway on the folder wrote; nil: it keeps none.
-func callsIn(string) decide.CallReader { return nil }
+func callsIn(string) audit.Reader { return nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/deed"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
@@ -78,6 +79,7 @@ type Program struct {
 	Sealer   *seal.Sealer   // nil: there is no key
 	Metrics  *metrics.Meter // nil: none
 	Audit    *audit.Log     // of calls and deeds
+	Calls    audit.Reader   // reads agents' calls out of what Audit keeps; nil: that is not done here
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
@@ -85,6 +87,7 @@ type Program struct {
 	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
+	files     *deed.Files // nil: nothing keeps which versions come into use
 	requestID func(context.Context) string
 	ending    <-chan struct{}
 	now       func() time.Time
@@ -139,8 +142,9 @@ func New(s Settings, stores Stores, o Options) *Program {
 		p.Usage = p.Counter
 	}
 	p.Audit = p.auditLog(o.Audit)
+	p.auditDeeds()
 	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
-	p.Syncer = catalog.NewSyncer(stores.Objects, stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
+	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }
 
@@ -201,6 +205,9 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)
+	if p.files != nil {
+		p.files.See(ctx, s.Health)
+	}
 	run := metrics.Run{Result: "ok", Servers: len(r.Servers), Tools: r.Tools, Took: r.Duration}
 	if err != nil {
 		run.Result = "failed"

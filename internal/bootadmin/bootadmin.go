@@ -3,6 +3,7 @@
 package bootadmin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -36,7 +37,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: s.Access.ClientID != "" && b.Store != nil,
 		Stops:  p.Stores.Approvals, Running: running,
-		Deeds: p.Stores.Deeds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
+		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: p.Calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 	var tokens *token.Registry
 	if p.Tokens != nil {
@@ -59,6 +60,14 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 		},
 		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
 	}), nil
+}
+
+// callStore says where the lines of agents' calls are that another process writes.
+func callStore(p *boot.Program) string {
+	if p.Front.Holds {
+		return "the program's log" // which has those of this process
+	}
+	return cmp.Or(p.Settings.AuditStore, `the log of the function that agents call, as lines with "audit": 1; the template's parameter Audit keeps them as files`)
 }
 
 // clientsAt returns what clients are told of a gateway.

@@ -65,6 +65,12 @@ type Deeds interface {
 	Deeds(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error)
 }
 
+// A Reader reads lines of calls, where this process can.
+type Reader interface {
+	// Read returns lines as [Deeds.Deeds] does.
+	Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error)
+}
+
 // MaxText is how many bytes of each text a deed has at most.
 const MaxText = 4096
 

@@ -40,7 +40,7 @@ type Options struct {
 
 	// Calls reads agents' calls; nil: that is not done here. CallStore says where they are then, for
 	// people; "": nowhere.
-	Calls     CallReader
+	Calls     audit.Reader
 	CallStore string
 
 	// Issuer says that people sign in with an issuer here, which tells two of them apart.

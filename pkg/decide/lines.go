@@ -13,12 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
 )
 
-// A CallReader reads the lines of calls where this process can, as on one machine.
-type CallReader interface {
-	// Read returns lines as [audit.Deeds.Deeds] does.
-	Read(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) ([]audit.Line, audit.Cursor, error)
-}
-
 // A Lines is a page of the audit: who did what, the newest first. It merges what the stores keep of
 // people's deeds, of decisions about items and, where this process can read them, of agents' calls.
 type Lines struct {

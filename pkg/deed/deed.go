@@ -9,7 +9,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
 // Of returns an entry of the audit of items as a line. Its time is that by which the store sorts it,
@@ -28,19 +27,19 @@ func Of(e approval.Entry) audit.Line {
 // Audited returns store, and writes to out what is decided in it: by people, and by syncs where it
 // changes what agents may do. That a sync saw an item for the first time, which waits then, is in
 // the store's audit alone.
-func Audited(store catalog.Approvals, out *audit.Log, log *slog.Logger) catalog.Approvals {
+func Audited(store approval.Store, out *audit.Log, log *slog.Logger) approval.Store {
 	return audited{store, out, log}
 }
 
 type audited struct {
-	catalog.Approvals
+	approval.Store
 	out *audit.Log
 	log *slog.Logger
 }
 
 // Put implements [approval.Store]. What the store keeps stands, also if its line cannot be written.
 func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
-	next, err := a.Approvals.Put(ctx, r, e)
+	next, err := a.Store.Put(ctx, r, e)
 	if err != nil || e == nil || e.Action == approval.ActionObserve {
 		return next, err
 	}
