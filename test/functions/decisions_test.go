@@ -59,6 +59,7 @@ func (g suite) peopleDecide(t *testing.T) {
 	if r := admin.Send("/admin/audit", ""); !strings.Contains(r.Body, `"actor":"bootstrap"`) {
 		t.Errorf("the audit names nobody: %s", r.Body)
 	}
+	g.deedsAreLogged(t, admin.Output(), `"action":"approve"`, `"tool":"mail:send_mail"`, `"hash":"`+shown.Hash+`"`)
 	// The emulator of this test has no such function, as if somebody had deleted it.
 	started := admin.Send("/admin/sync", "{}")
 	w.wantQuiet(t, started.Body)
@@ -175,4 +176,16 @@ func total(calls map[string]int) int {
 		n += c
 	}
 	return n
+}
+
+// deedsAreLogged checks that a line of a function's log is one of the audit and has these members.
+func (g suite) deedsAreLogged(t *testing.T, log string, members ...string) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		missing := slices.ContainsFunc(append(members, `"audit":1`, `"kind":"deed"`), func(m string) bool { return !strings.Contains(line, m) })
+		if !missing {
+			return
+		}
+	}
+	t.Errorf("no line of the log is a deed with %q:\n%s", members, log)
 }

@@ -76,6 +76,8 @@ func (g suite) syncTakesEvents(t *testing.T) {
 		t.Errorf("a required server that is gone is answered with %s", failed.Payload)
 	}
 	w.wantQuiet(t, string(failed.Payload))
+	g.deedsAreLogged(t, f.Output(), `"action":"config_taken"`, `"subject":"file:config/mcp_config.json"`)
+	g.deedsAreLogged(t, f.Output(), `"action":"config_refused"`, `"note":"1 fault; an earlier version stays in use"`)
 }
 
 func (g suite) mcpAnswersEvents(t *testing.T) {
