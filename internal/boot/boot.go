@@ -79,7 +79,6 @@ type Program struct {
 	Sealer   *seal.Sealer   // nil: there is no key
 	Metrics  *metrics.Meter // nil: none
 	Audit    *audit.Log     // of calls and deeds
-	Calls    audit.Reader   // reads agents' calls out of what Audit keeps; nil: that is not done here
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
