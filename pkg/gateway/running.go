@@ -136,6 +136,7 @@ func (s *Session) whileGoing(ctx context.Context, t upstream.Target, do func(con
 	defer leave()
 	raw, err := do(ctx)
 	if is, ok := stopOf(ctx); ok && err != nil {
+		s.noteStopped("")
 		return nil, &notAsked{s.g.cancelledText(is, err)}
 	}
 	return raw, err
