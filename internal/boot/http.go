@@ -46,7 +46,8 @@ func (p *Program) healthz(w http.ResponseWriter, r *http.Request) {
 func (p *Program) browsed(mcp http.Handler, base string) http.Handler {
 	text := "This is the MCP endpoint of a Portcullis gateway. Agents talk to it with POST; a browser has nothing to see here.\n\n" +
 		"People decide which tools agents may call at " + p.Settings.AdminURL + "/admin\n" +
-		"To connect a client: claude mcp add --transport http portcullis " + base + "/mcp\n"
+		"How to connect each client: " + p.Settings.AdminURL + "/admin/connect\n" +
+		"Its endpoint: " + base + "/mcp\n"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 			mcp.ServeHTTP(w, r)
