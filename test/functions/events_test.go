@@ -25,6 +25,8 @@ func TestFunctions(t *testing.T) {
 	t.Run("people decide", g.peopleDecide)
 	t.Run("people stop", g.peopleStop)
 	t.Run("people sign in", g.peopleSignIn)
+	t.Run("people sign in at an issuer", g.peopleSignInAtIssuer)
+	t.Run("people stop", g.peopleStop)
 	t.Run("agents reach no sign-in", g.linksNoSignIn)
 	t.Run("agents keep apart", g.agentsKeepApart)
 	t.Run("starts no program", g.startsNoProgram)

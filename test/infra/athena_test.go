@@ -141,7 +141,7 @@ func TestAuditStack(t *testing.T) {
 	for name, want := range map[string][]string{
 		"WhoCalledWhat": {"agent | human | tool | decision | calls | last", "token:ci | kim@example.com | github:delete_repo | locked | 1 | " + yesterday},
 		"DeniedCalls":   {"tool | decision | status | rules | calls | agents | last", "github:delete_repo | locked | disabled_by_config | "},
-		"DeedsOfDay":    {" | actor | action | tool | subject | from | hash | note | source", "| ann | approve | github:create_issue |", "| ann | stop |  | server github |"},
+		"DeedsOfDay":    {" | actor | action | tool | subject | from | hash | note | source", "| ann | approve | github:create_issue |", "| ann | stop |  | server:github |"},
 	} {
 		got := s.query(queries(t)[name])
 		for _, w := range want {

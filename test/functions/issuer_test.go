@@ -1,0 +1,122 @@
+package functions_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+)
+
+// cookies are those of a browser, by name.
+type cookies map[string]string
+
+// take keeps what an answer sets, and drops what it takes away.
+func (c cookies) take(a agenttest.Answer) {
+	for _, cookie := range a.Cookies() {
+		c[cookie.Name] = cookie.Value
+		if cookie.MaxAge < 0 {
+			delete(c, cookie.Name)
+		}
+	}
+}
+
+// header is the header with them.
+func (c cookies) header() string {
+	var all []string
+	for name, value := range c {
+		all = append(all, name+"="+value)
+	}
+	return "Cookie: " + strings.Join(all, "; ")
+}
+
+// People sign in at an issuer through two instances of the admin function: one sends the browser
+// there, the other takes it back. The answer to that sets one cookie and takes others away, each in a
+// field of its own of payload 2.0.
+func (g suite) peopleSignInAtIssuer(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	i := identitytest.Start(t)
+	const secret = "s3cret of the client"
+	i.Client("console", secret, lambdatest.BaseURL+"/admin/login/callback")
+	w.Parameter("/portcullis/console", secret)
+	settings := []string{
+		"PORTCULLIS_ISSUER", i.URL, "PORTCULLIS_ADMIN_CLIENT_ID", "console", "PORTCULLIS_ADMIN_CLIENT_SECRET", "ssm:/portcullis/console",
+		"PORTCULLIS_VIEWERS", "staff", "PORTCULLIS_APPROVERS", "mailers=mail", "PORTCULLIS_OPERATORS", "ops",
+	}
+	here, there := w.Start(t, "admin", settings...), w.Start(t, "admin", settings...)
+	signIn := func(subject string, groups ...string) (cookies, agenttest.Answer) {
+		t.Helper()
+		i.Become(subject, map[string]any{"preferred_username": subject, "groups": groups})
+		jar := cookies{}
+		a := here.Send("/admin/login", "issuer=1", admintest.Browser, admintest.Form, "Authorization: ")
+		jar.take(a)
+		to := regexp.MustCompile(`url=(\S+)`).FindStringSubmatch(a.Header.Get("Refresh"))
+		if to == nil || len(jar) != 1 {
+			t.Fatalf("the sign-in begins with %d %v, cookies %v: %s", a.Status, a.Header, jar, a.Body)
+		}
+		back := i.Visit(to[1])
+		a = there.Send(back.RequestURI(), "", admintest.Browser, "Authorization: ", jar.header())
+		if a.Status == http.StatusSeeOther && len(a.Cookies()) < 2 {
+			t.Errorf("the answer sets %v, want a session and what ends the sign-in", a.Cookies())
+		}
+		jar.take(a)
+		return jar, a
+	}
+
+	ann, a := signIn("ann", "mailers", "people")
+	if a.Status != http.StatusSeeOther || len(ann) != 1 || ann["__Host-portcullis"] == "" {
+		t.Fatalf("ann comes back to %d %v with %v: %s", a.Status, a.Header, ann, a.Body)
+	}
+	for _, f := range []*lambdatest.Function{here, there} {
+		if who := greeted(f, ann.header()); who != "ann" {
+			t.Errorf("greeted is %q", who)
+		}
+	}
+	page := here.Send("/admin/tools/mail/send_mail", "", admintest.Browser, "Authorization: ", ann.header()).Body
+	form := url.Values{"note": {"seen"}}
+	for _, name := range []string{"csrf", "hash", "rev"} {
+		field := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(page)
+		if field == nil {
+			t.Fatalf("no form has %s: %s", name, page)
+		}
+		form.Set(name, field[1])
+	}
+	decide := func(f *lambdatest.Function, path string) agenttest.Answer {
+		return f.Send(path, form.Encode(), admintest.Browser, admintest.Form, "Authorization: ", ann.header())
+	}
+	if a := decide(here, "/admin/tools/github/search_issues/disable"); a.Status != http.StatusForbidden {
+		t.Errorf("an approver of mail decides about github: %d %s", a.Status, a.Body)
+	}
+	if a := decide(there, "/admin/tools/mail/send_mail/approve"); a.Status != http.StatusSeeOther {
+		t.Errorf("an approver of mail does not decide about it: %d %s", a.Status, a.Body)
+	}
+	if said := here.Send("/admin/audit", "").Body; !strings.Contains(said, `"actor":"ann"`) {
+		t.Errorf("the audit does not name ann: %s", said)
+	}
+
+	if jar, a := signIn("eve", "people"); a.Status != http.StatusForbidden || len(jar) != 0 || !strings.Contains(a.Body, "none of your groups") {
+		t.Errorf("somebody without a role comes back to %d with %v", a.Status, jar)
+	}
+	demoted := w.Start(t, "admin", append(settings, "PORTCULLIS_APPROVERS", "")...)
+	if a := decide(demoted, "/admin/tools/mail/send_mail/disable"); a.Status == http.StatusSeeOther {
+		t.Errorf("who has no role any more decides: %d", a.Status)
+	}
+	var log strings.Builder
+	for _, f := range []*lambdatest.Function{here, there, demoted} {
+		log.WriteString(f.Output())
+	}
+	for _, hidden := range []string{secret, ann["__Host-portcullis"]} {
+		if strings.Contains(log.String(), hidden) {
+			t.Errorf("the log has %q", hidden)
+		}
+	}
+	if w.proxy.Checked() == 0 {
+		t.Error("no call was held against a role")
+	}
+}
