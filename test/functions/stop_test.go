@@ -37,14 +37,11 @@ func (g suite) peopleStop(t *testing.T) {
 		return "Authorization: Bearer " + made.Token
 	}
 	ci, dev := bearer("ci"), bearer("dev")
-	call := func(f *lambdatest.Function, agent string) agenttest.Answer {
-		return f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"github:search_issues","args":{"query":"x"}}}}`, agent)
-	}
 	works := func(when string, agents ...string) {
 		t.Helper()
 		for i, f := range both {
 			for _, agent := range agents {
-				if a := call(f, agent); a.Status != http.StatusOK || strings.Contains(a.Body, `"isError":true`) || strings.Contains(a.Body, `"error"`) {
+				if a := callRead(f, agent); a.Status != http.StatusOK || strings.Contains(a.Body, `"isError":true`) || strings.Contains(a.Body, `"error"`) {
 					t.Errorf("%s function %d answers a call with %d %s", when, i, a.Status, a.Body)
 				}
 			}
@@ -62,7 +59,7 @@ func (g suite) peopleStop(t *testing.T) {
 		admin.Ask(http.StatusOK, "/admin/stop", `{`+c.target+`,"reason":"`+c.reason+`"}`, nil)
 		stopped := time.Now()
 		for i, f := range both {
-			a := call(f, ci)
+			a := callRead(f, ci)
 			if a.Status != c.status || !strings.Contains(a.Body, c.reason) || c.status == http.StatusOK && !strings.Contains(a.Body, `server_disabled`) {
 				t.Errorf("with %s stopped the next call of function %d answers %d %s", c.target, i, a.Status, a.Body)
 			}
@@ -88,23 +85,9 @@ func (g suite) peopleStop(t *testing.T) {
 			}
 		}
 	}
-	deeds, _, err := dynamo.NewDeeds(dynamodb.NewFromConfig(emulator.Config(w.Endpoint)), w.Env["PORTCULLIS_TABLE"], nil).Deeds(t.Context(), audit.Filter{}, "", 100)
-	require.OK(t, err)
-	var said []string
-	for _, d := range deeds {
-		if strings.HasPrefix(d.Action, "stop") {
-			said = append(said, d.Actor+" "+d.Action+" "+d.Subject+": "+d.Note)
-		}
-	}
-	want := []string{ // newest first
-		"bootstrap stop_undone all: ", "bootstrap stop all: an incident", "bootstrap stop_undone agent:token:ci: ", "bootstrap stop agent:token:ci: it loops",
-		"bootstrap stop_undone server:github: ", "bootstrap stop server:github: its key is out",
-	}
-	if d := cmp.Diff(want, said); d != "" {
-		t.Errorf("deeds (-want +got):\n%s", d)
-	}
+	w.wantStops(t)
 	w.proxy.Set("dynamodb", lambdatest.Gone)
-	if a := call(both[0], dev); !strings.Contains(a.Body, `disabled_unknown`) && a.Status == http.StatusOK {
+	if a := callRead(both[0], dev); !strings.Contains(a.Body, `disabled_unknown`) && a.Status == http.StatusOK {
 		t.Errorf("a call while nobody can tell what is stopped answers %d %s", a.Status, a.Body)
 	}
 	w.proxy.Set("dynamodb", lambdatest.None)
@@ -112,6 +95,11 @@ func (g suite) peopleStop(t *testing.T) {
 	if w.proxy.Checked() == 0 {
 		t.Error("no call was held against a role")
 	}
+}
+
+// callRead calls a tool that is callable.
+func callRead(f *lambdatest.Function, agent string) agenttest.Answer {
+	return f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool_read","arguments":{"name":"github:search_issues","args":{"query":"x"}}}}`, agent)
 }
 
 // searched returns what a search with the locked tools finds.
@@ -124,4 +112,24 @@ func searched(f *lambdatest.Function, agent string) string {
 		return a.Body
 	}
 	return said.Result.Content[0].Text
+}
+
+// wantStops checks that each stop and its end is a deed, newest first.
+func (w *fixture) wantStops(t *testing.T) {
+	t.Helper()
+	deeds, _, err := dynamo.NewDeeds(dynamodb.NewFromConfig(emulator.Config(w.Endpoint)), w.Env["PORTCULLIS_TABLE"], nil).Deeds(t.Context(), audit.Filter{}, "", 100)
+	require.OK(t, err)
+	var said []string
+	for _, d := range deeds {
+		if strings.HasPrefix(d.Action, "stop") {
+			said = append(said, d.Actor+" "+d.Action+" "+d.Subject+": "+d.Note)
+		}
+	}
+	want := []string{
+		"bootstrap stop_undone all: ", "bootstrap stop all: an incident", "bootstrap stop_undone agent:token:ci: ", "bootstrap stop agent:token:ci: it loops",
+		"bootstrap stop_undone server:github: ", "bootstrap stop server:github: its key is out",
+	}
+	if d := cmp.Diff(want, said); d != "" {
+		t.Errorf("deeds (-want +got):\n%s", d)
+	}
 }
