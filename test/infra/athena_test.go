@@ -60,8 +60,8 @@ func (s auditStack) ask(service, target string, in, out any) {
 	}
 }
 
-// guessed is the one column whose type the emulator guesses from the data, whatever the table says:
-// RFC 3339 is a time to it.
+// guessed is the one column that the emulator does not read as the table says: it knows no mapping of
+// names, and guesses types from the data, of which RFC 3339 is a time to it.
 var guessed = regexp.MustCompile(`\btime\b`)
 
 // query runs a query and returns its rows, with " | " between columns, the head first. The emulator
@@ -75,7 +75,7 @@ func (s auditStack) query(sql string) []string {
 		}
 	}
 	s.ask("athena", "AmazonAthena.StartQueryExecution", map[string]any{
-		"QueryString":           guessed.ReplaceAllString(sql, "CAST(time AS varchar)"),
+		"QueryString":           guessed.ReplaceAllString(sql, "CAST(timestamp AS varchar)"),
 		"QueryExecutionContext": map[string]any{"Database": s.outputs["DatabaseName"]},
 		"ResultConfiguration":   map[string]any{"OutputLocation": "s3://" + s.outputs["BucketName"] + "/results/"},
 	}, &started)

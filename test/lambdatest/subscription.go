@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 )
 
 // An Envelope is what a subscription filter of CloudWatch Logs sends, before it is zipped.
@@ -75,4 +77,24 @@ func Unpack(record []byte) ([]byte, error) {
 		out.WriteString(event.Message + "\n")
 	}
 	return out.Bytes(), nil
+}
+
+// Row returns the audit line that the table of infra/audit.yaml reads out of a line of a log: names are
+// told apart by their case, since the metrics beside have such as Status, and the time is the log's.
+func Row(line []byte) (l audit.Line, err error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(line, &members); err != nil {
+		return l, err
+	}
+	for name := range members {
+		if name != strings.ToLower(name) {
+			delete(members, name)
+		}
+	}
+	members["time"] = members["timestamp"]
+	data, err := json.Marshal(members)
+	if err == nil {
+		err = json.Unmarshal(data, &l)
+	}
+	return l, err
 }
