@@ -107,9 +107,6 @@ func (c *Console) showUsage(w http.ResponseWriter, r *http.Request, name, query 
 	c.render(w, r, status, "usage", p)
 }
 
-// Now returns when the page was made.
-func (p *usagePage) Now() time.Time { return p.now }
-
 // Left says how many rows a list leaves out; "" if none.
 func (p *usagePage) Left(n int) string {
 	if n == 0 {
