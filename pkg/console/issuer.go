@@ -84,7 +84,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	}
 	person := login.Person{Actor: who.Name, Way: login.WayOIDC, Subject: who.Subject, Groups: who.Groups}
 	if person.Actor == o.Owner { // whose name is not the issuer's to give
-		person.Actor += " (" + p.Issuer + ")"
+		person.Actor += " (at the issuer)"
 	}
 	if len(who.Groups) == 0 {
 		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in without a role refused", slog.String("actor", person.Actor), slog.String("way", person.Way))

@@ -46,17 +46,22 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 func personName(claims map[string]any, sub string) string {
 	email, _ := claims["email"].(string)
 	verified := claims["email_verified"] == true || claims["email_verified"] == "true" // as Cognito says it
-	if verified && nameable(email) && strings.Contains(email, "@") && !strings.ContainsFunc(email, unicode.IsSpace) {
+	if verified && readable(email) && strings.Contains(email, "@") && !strings.ContainsFunc(email, unicode.IsSpace) {
 		return email
 	}
 	name, _ := claims["preferred_username"].(string)
-	if !nameable(name) {
-		return sub
-	}
 	if strings.Contains(name, "@") {
 		name += unverified
 	}
+	if !readable(name) {
+		return sub
+	}
 	return name
+}
+
+// readable reports whether a name can be told from another by reading it.
+func readable(name string) bool {
+	return nameable(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // nameable reports whether an issuer may name somebody so.

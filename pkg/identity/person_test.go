@@ -34,6 +34,9 @@ func TestClaimMapPerson(t *testing.T) {
 		{"a reserved address", base("email", "arn:a@b", "email_verified", true, "preferred_username", "arn:a"), "8f3"},
 		{"a user name that breaks a line", base("preferred_username", "kim\nsam"), "8f3"},
 		{"an endless user name", base("preferred_username", strings.Repeat("k", 300)), "8f3"},
+		{"a user name that is too long with its mark", base("preferred_username", strings.Repeat("k", 240)+"@example.com"), "8f3"},
+		{"a user name with a hidden character", base("preferred_username", "k\u200bim"), "8f3"},
+		{"an address written backwards", base("email", "\u202ekim@example.com", "email_verified", true), "8f3"},
 		{"a user name that is a number", base("preferred_username", 7), "8f3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
