@@ -22,6 +22,9 @@ import (
 // approvalsFile holds the approvals, in the gateway's folder.
 const approvalsFile = "approvals.db"
 
+// auditFolder holds the lines of calls and deeds, in the gateway's folder.
+const auditFolder = "audit"
+
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
 	Restore settleCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`

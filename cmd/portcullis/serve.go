@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -85,9 +86,19 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		}
 		defer servers.Close()
 	}
-	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Usage: approvals.Usage()}, boot.Options{
+	var p *boot.Program
+	calls, err := audit.OpenDir(filepath.Join(c.Dir, auditFolder), &audit.DirOptions{Log: log, Days: func() int { return p.AuditDays() }})
+	if err != nil {
+		return fmt.Errorf("--dir %q: %w", c.Dir, err)
+	}
+	defer func() {
+		if err := calls.Close(); err != nil {
+			log.LogAttrs(ctx, slog.LevelError, "audit not closed cleanly", slog.Any("error", err))
+		}
+	}()
+	p = boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Usage: approvals.Usage()}, boot.Options{
 		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
-		Sealer: sealer, Ending: ctx.Done(),
+		Sealer: sealer, Audit: calls, Ending: ctx.Done(),
 	})
 	defer p.Counter.Start(ctx)()
 	browsers := bootadmin.Browsers{Store: approvals.Logins()}

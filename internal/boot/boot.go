@@ -79,6 +79,7 @@ type Program struct {
 	Sealer   *seal.Sealer   // nil: there is no key
 	Metrics  *metrics.Meter // nil: none
 	Audit    *audit.Log     // of calls and deeds
+	Calls    *audit.Dir     // where the lines of calls are read; nil: not here
 	Log      *slog.Logger
 	Owner    *Owner           // nil: no key of a folder opens /admin
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
@@ -135,7 +136,11 @@ func New(s Settings, stores Stores, o Options) *Program {
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds,
 	})
-	p.States = state.New(stores.Objects, stores.Approvals, &state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery})
+	look := state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery}
+	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
+		look.Audit = p.Calls.Fault
+	}
+	p.States = state.New(stores.Objects, stores.Approvals, &look)
 	if stores.Usage != nil {
 		p.Counter = usage.NewCounter(stores.Usage, p.tierOf, &usage.Options{Now: p.now, Log: p.Log})
 		p.Usage = p.Counter
@@ -167,6 +172,14 @@ func (p *Program) auditLog(kept audit.Sink) *audit.Log {
 		sinks = append(sinks, p.Counter)
 	}
 	return audit.NewLog(sinks...)
+}
+
+// AuditDays returns how many days the files of the audit are kept; 0: the config is not known yet.
+func (p *Program) AuditDays() int {
+	if c := p.States.Current().Config; c != nil {
+		return c.Audit.Days
+	}
+	return 0
 }
 
 // MCP returns the handler of /mcp and of the well-known metadata.

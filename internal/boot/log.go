@@ -16,8 +16,16 @@ const requestKey = "request_id"
 // newLog returns a log of JSON lines as Lambda wants them: with "timestamp" and
 // "level", by which it filters, and with the id of the request.
 func newLog(w io.Writer, level slog.Leveler) *slog.Logger {
-	h := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: lambdacontext.ReplaceAttr})
+	h := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: rename})
 	return slog.New(requestHandler{h})
+}
+
+// rename gives a line's own members the names that Lambda wants. The audit has a member time too.
+func rename(groups []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey && a.Value.Kind() != slog.KindTime {
+		return a
+	}
+	return lambdacontext.ReplaceAttr(groups, a)
 }
 
 // requestHandler adds the id of the request to a record that does not have it.

@@ -50,8 +50,8 @@ func clipped(list []string) []string {
 // encode returns the line as JSON, in one line of text.
 func (l Line) encode() ([]byte, error) { return rawjson.Encode(l.bounded()) }
 
-// Attrs returns the line as members of a line of a log, with "audit": 1 before them. The time is that of
-// the log's line.
+// Attrs returns the line as members of a line of a log, with "audit": 1 before them. What renames the time
+// of the log's lines must leave theirs, which is no [slog.KindTime].
 func (l Line) Attrs() []slog.Attr {
 	raw, err := l.encode()
 	if err != nil { // texts and numbers cannot fail
@@ -63,9 +63,7 @@ func (l Line) Attrs() []slog.Attr {
 	}
 	out := []slog.Attr{slog.Int("audit", 1)}
 	for _, m := range members {
-		if m.Name != "time" {
-			out = append(out, slog.Any(m.Name, m.Value))
-		}
+		out = append(out, slog.Any(m.Name, m.Value))
 	}
 	return out
 }

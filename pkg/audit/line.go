@@ -19,6 +19,9 @@ const Version = 1
 const (
 	KindCall = "call"
 	KindDeed = "deed"
+
+	KindNote    = "note"    // the file says something of itself
+	KindDamaged = "damaged" // a reader's, for a line that cannot be read
 )
 
 // What was decided about a call.

@@ -39,6 +39,9 @@ type Health struct {
 	Sync    Syncs   // how syncs end
 	Servers Servers // how the configured servers are
 
+	Audit         error // why lines of the audit cannot be written
+	AuditRequired bool  // so that calls are refused then
+
 	// Warnings are things that are allowed and look wrong, one line each, with the file first.
 	Warnings []string
 
@@ -116,6 +119,10 @@ func (src *sources) health(now time.Time, o Options) Health {
 	}
 	if src.config.Value != nil {
 		out.Warnings = warnings(config.Key, src.config.Value.Warnings)
+		out.AuditRequired = src.config.Value.Audit.Required && o.Audit != nil
+		if src.config.Value.Audit.Required && o.Audit == nil {
+			out.Warnings = append(out.Warnings, config.Key+": audit.required has no effect here: the log is kept after a call was answered, and no call waits for it.")
+		}
 	}
 	out.Warnings = append(out.Warnings, warnings(policy.Key, src.policy.Value.Warnings())...)
 	if src.snap != nil {

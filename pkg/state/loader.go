@@ -23,6 +23,7 @@ type Options struct {
 	ApprovalHold time.Duration    // 60 s: how long approvals that were read last are used when they cannot be read
 	SyncEvery    time.Duration    // how often a sync is due; 0: not known, so a catalog is never called old
 	Retry        time.Duration    // 5 s: when to ask again for what could not be read
+	Audit        func() error     // says why lines of the audit cannot be written; nil: no call waits for that here
 	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog
 }
 
@@ -139,6 +140,9 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	prev := l.Current()
 	s := next.build(now, l.o, prev)
 	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
+	if l.o.Audit != nil {
+		s.Health.Audit = l.o.Audit()
+	}
 	s.Health.first = firstSeen(prev.Health, s.Health)
 	l.logChanges(ctx, prev.Health, s.Health)
 	l.read = next

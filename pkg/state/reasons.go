@@ -54,6 +54,7 @@ func (h Health) Reasons() []Reason {
 	h.approvals(&out)
 	h.sync(&out)
 	h.servers(&out)
+	h.audit(&out)
 	for i, r := range out {
 		if at, ok := h.first[r.Code]; ok && r.Since.IsZero() {
 			out[i].Since = at
@@ -63,6 +64,18 @@ func (h Health) Reasons() []Reason {
 	degraded := slices.DeleteFunc(out, func(r Reason) bool { return r.Condition == Failing })
 	return append(failing, degraded...)
 }
+
+func (h Health) audit(rs *reasons) {
+	switch {
+	case h.Audit == nil:
+	case h.AuditRequired:
+		rs.add("audit_unwritten", Failing, "The audit cannot be written, and the config requires it: every call is refused.", seeAudit)
+	default:
+		rs.add("audit_unwritten", Degraded, "The audit cannot be written: calls go on, and their lines are lost.", seeAudit)
+	}
+}
+
+const seeAudit = "The gateway's log says why. Make room on the disk, or make the folder audit writable; it goes on by itself."
 
 // reasons are those that were found so far.
 type reasons []Reason

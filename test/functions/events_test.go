@@ -147,7 +147,7 @@ const requestKey = "request_id"
 
 // volatile are the fields of lines and answers that no two runs share.
 var volatile = map[string]bool{
-	"timestamp": true, "took": true, "ms": true, "duration": true, "Latency": true, "UpstreamDuration": true, "SyncDuration": true,
+	"timestamp": true, "time": true, "took": true, "ms": true, "duration": true, "Latency": true, "UpstreamDuration": true, "SyncDuration": true,
 	"duration_ms": true, "config": true, "snapshot": true, "CatalogAge": true,
 }
 

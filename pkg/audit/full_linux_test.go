@@ -1,0 +1,84 @@
+package audit_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// On a disk that is full the lines of calls that were told to go on find room; then no more calls are, until
+// there is room again. The disk is a small one of its own, in a process of its own.
+func TestDirFullDisk(t *testing.T) {
+	if disk := os.Getenv("AUDIT_TEST_DISK"); disk != "" {
+		fillDisk(t, disk)
+		return
+	}
+	disk := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDirFullDisk$", "-test.v")
+	cmd.Env = append(os.Environ(), "AUDIT_TEST_DISK="+disk)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
+		t.Skipf("this machine lets nobody have a disk of their own: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func fillDisk(t *testing.T, disk string) {
+	require.OK(t, syscall.Mount("none", disk, "tmpfs", 0, "size=8m"))
+	f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
+	f.open()
+	f.write("a:1")
+	filler := filepath.Join(disk, "filler")
+	err := os.WriteFile(filler, make([]byte, 16<<20), 0o600)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	told := 0
+	for ; f.Ready(t.Context()) == nil; told++ { // each call writes its line, until none is told to go on
+		f.write(fmt.Sprintf("b:%d", told))
+		if told > 100_000 {
+			t.Fatal("it is ready on a full disk for ever")
+		}
+	}
+	if told < 500 || f.Fault() == nil {
+		t.Errorf("%d calls went on; fault %v", told, f.Fault())
+	}
+	for n := range 500 { // those that were on their way then
+		f.write(fmt.Sprintf("c:%d", n))
+	}
+	lost := 0
+	for n := 0; lost == 0; n++ {
+		if f.Write(t.Context(), audit.Line{Kind: audit.KindCall, Time: day(4), Tool: fmt.Sprintf("d:%d", n)}) != nil {
+			lost++
+		}
+	}
+	if said, ok := f.verify(); !ok { // nothing of the lost one is left
+		t.Error(said)
+	}
+	require.OK(t, os.Remove(filler))
+	f.clock.set(f.clock.Now().Add(2e9))
+	require.OK(t, f.Ready(t.Context()))
+	f.write("e:1")
+	if said, ok := f.verify(); !ok {
+		t.Error(said)
+	}
+	lines, _, err := f.Read(t.Context(), audit.Filter{}, "", 2)
+	if err != nil || lines[0].Tool != "e:1" || !strings.HasPrefix(lines[1].Note, "1 line could not be written") {
+		t.Errorf("%+v, %v", lines, err)
+	}
+}
