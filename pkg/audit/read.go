@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -83,9 +84,8 @@ func (c Cursor) place() (day string, offset int64, err error) {
 // needles are texts that stand in every line that the filter wants, as they are written there.
 func (f Filter) needles() (out [][]byte) {
 	for _, s := range []string{f.Actor, f.Action, f.Server, f.Tool, f.Kind} {
-		plain := strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@") == ""
-		if s != "" && plain && s != KindDamaged {
-			out = append(out, []byte(s))
+		if quoted, err := rawjson.Encode(s); err == nil && s != "" && s != KindDamaged {
+			out = append(out, quoted[1:len(quoted)-1])
 		}
 	}
 	return out
@@ -141,14 +141,14 @@ func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cu
 
 // take adds a line if it is wanted.
 func (r *reader) take(raw []byte, long bool) {
+	for _, n := range r.needles {
+		if !bytes.Contains(raw, n) {
+			return
+		}
+	}
 	if at, ok := timeOf(raw); ok && !long {
 		if r.newer = at; at.Before(r.filter.Since) || !r.filter.Until.IsZero() && !at.Before(r.filter.Until) {
 			return
-		}
-		for _, n := range r.needles {
-			if !bytes.Contains(raw, n) {
-				return
-			}
 		}
 	}
 	var l Line

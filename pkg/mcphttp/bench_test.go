@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
@@ -46,7 +47,7 @@ func realTools(b *testing.B) gated {
 }
 
 // A backend that does nothing shows what the transport itself costs: a ping, a list of 100 tools, a
-// call with arguments of 1 KiB and of 1 MiB. The gateway with 527 real tools is behind it in the
+// call with arguments of 1 KiB and of 1 MiB, also with a line of the audit. The gateway with 527 real tools is behind it in the
 // others.
 func BenchmarkHandler(b *testing.B) {
 	var tools []string
@@ -56,6 +57,12 @@ func BenchmarkHandler(b *testing.B) {
 	nothing := quiet{&backend{tools: `{"tools":[` + strings.Join(tools, ",") + `]}`, call: answers(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 4096) + `"}]}`)}}
 	still := newHandler(b, nothing, nil)
 	canStream := func(b *testing.B) http.Handler { return newHandler(b, nothing, laptop()) }
+	audited := func(b *testing.B) http.Handler {
+		d, err := audit.OpenDir(b.TempDir(), nil)
+		require.OK(b, err)
+		b.Cleanup(func() { require.OK(b, d.Close()) })
+		return newHandler(b, nothing, &mcphttp.Options{Audit: d})
+	}
 	for _, bb := range []struct {
 		name    string
 		h       func(*testing.B) http.Handler
@@ -65,6 +72,8 @@ func BenchmarkHandler(b *testing.B) {
 		{"list", nil, legacy.request(b, "tools/list", ``)},
 		{"call_1KiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"call_1MiB", nil, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
+		{"audited_call_1KiB", audited, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
+		{"audited_call_1MiB", audited, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)},
 		{"streaming_call_1KiB", canStream, legacy.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"streaming_modern_call_1KiB", canStream, modern.request(b, "tools/call", `"name":"x","arguments":{"a":"`+strings.Repeat("x", 1<<10)+`"}`)},
 		{"modern_discover", nil, modern.request(b, "server/discover", ``)},
