@@ -201,5 +201,5 @@ func (p people) Write(l audit.Line) error {
 	return err
 }
 
-// callsIn reads the lines of agents' calls that a gateway on the folder wrote; nil: it keeps none.
-func callsIn(string) audit.Reader { return nil }
+// callsIn reads the lines of agents' calls that a gateway on the folder wrote.
+func callsIn(dir string) audit.Reader { return audit.Folder(filepath.Join(dir, auditFolder)) }

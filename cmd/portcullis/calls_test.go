@@ -36,6 +36,11 @@ func TestServeKeepsCalls(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
+	var page struct{ Lines []audit.Line }
+	p.Ask(200, "/admin/audit?kind=call", "", &page)
+	if len(page.Lines) != 2 || page.Lines[0].Tool != "retrieve_tools" {
+		t.Errorf("/admin/audit has %+v", page.Lines)
+	}
 	require.OK(t, os.RemoveAll(filepath.Join(dir, auditFolder)))
 	require.OK(t, os.WriteFile(filepath.Join(dir, auditFolder), nil, 0o600))
 	if r := p.Call("retrieve_tools", `{"query":"third"}`); !r.IsError || !strings.Contains(r.Text, "Nothing was called") {

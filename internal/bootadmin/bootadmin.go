@@ -10,6 +10,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/console"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -34,10 +35,14 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	if p.Front.Holds { // calls run in this process
 		running = p.Gateway.Running
 	}
+	var calls audit.Reader
+	if p.Calls != nil {
+		calls = p.Calls
+	}
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: s.Access.ClientID != "" && b.Store != nil,
 		Stops:  p.Stores.Approvals, Running: running,
-		Deeds: p.Stores.Deeds, Audit: p.Audit, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
+		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 	var tokens *token.Registry
 	if p.Tokens != nil {

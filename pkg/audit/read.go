@@ -35,6 +35,14 @@ func (d *Dir) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Li
 	return ReadDir(ctx, d.path, f, after, limit)
 }
 
+// A Folder reads the lines of a folder whose [Dir] is another program's.
+type Folder string
+
+// Read implements [Reader].
+func (p Folder) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
+	return ReadDir(ctx, string(p), f, after, limit)
+}
+
 // ReadDir is [Dir.Read] for who does not write to the folder.
 func ReadDir(ctx context.Context, path string, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
 	days, err := daysOf(path)
