@@ -25,8 +25,6 @@ const (
 	maxShown = 200       // characters of a line that cannot be read
 )
 
-var errCursor = errors.New("no such place in the audit: read it from the start")
-
 // Read returns the lines that the filter wants, the newest first, at most limit, and where to go on; ""
 // is the end. A line that cannot be read is one of [KindDamaged]. A file is not looked into if its
 // day says that it has nothing to offer: what was written while the clock was wrong is found
@@ -84,7 +82,7 @@ func (c Cursor) place() (day string, offset int64, err error) {
 	day, at, ok := strings.Cut(string(c), ".")
 	offset, err = strconv.ParseInt(at, 10, 64)
 	if _, no := time.Parse(time.DateOnly, day); !ok || err != nil || no != nil || offset < 0 {
-		return "", 0, errCursor
+		return "", 0, ErrCursor
 	}
 	return day, offset, nil
 }
@@ -141,8 +139,12 @@ func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cu
 		if err != nil {
 			return "", err
 		}
-		if r.take(raw, long); len(r.lines) >= r.limit {
-			return Cursor(day + "." + strconv.FormatInt(start, 10)), nil
+		here, n := Cursor(day+"."+strconv.FormatInt(start, 10)), len(r.lines)
+		if r.take(raw, long); len(r.lines) > n {
+			r.lines[n].Cursor = here
+		}
+		if len(r.lines) >= r.limit {
+			return here, nil
 		}
 	}
 }

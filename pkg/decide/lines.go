@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -256,9 +257,16 @@ func (d *Desk) parts(f audit.Filter, at *place) (parts []*part) {
 		}
 	}
 	if f.Kind != audit.KindDeed && d.o.Calls != nil {
-		parts = append(parts, lines(partCalls, &at.Calls, audit.KindCall, late, d.o.Calls.Read))
+		parts = append(parts, lines(partCalls, &at.Calls, f.Kind, late, d.calls))
 	}
 	return parts
+}
+
+// calls reads the lines of calls, and what their files say of themselves. Deeds are in them too, which
+// other parts have.
+func (d *Desk) calls(ctx context.Context, f audit.Filter, after audit.Cursor, limit int) ([]audit.Line, audit.Cursor, error) {
+	all, next, err := d.o.Calls.Read(ctx, f, after, limit)
+	return slices.DeleteFunc(all, func(l audit.Line) bool { return l.Kind == audit.KindDeed }), next, err
 }
 
 // itemLines returns lines about items as [audit.Deeds.Deeds] returns those about none. One read looks
