@@ -146,12 +146,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// The table of the docs has the members of the struct, each once, in no other order.
+// The first table of the docs has the members of the struct, each once, in no other order.
 func TestDocsHaveTheSchema(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/audit.md")
 	require.OK(t, err)
+	schema, _, _ := strings.Cut(string(docs), "\n## On one machine")
 	var documented, members []string
-	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\|").FindAllStringSubmatch(string(docs), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\|").FindAllStringSubmatch(schema, -1) {
 		for name := range strings.SplitSeq(row[1], ", ") {
 			documented = append(documented, strings.Trim(name, "`"))
 		}
