@@ -130,7 +130,10 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	case hasAny(scopes, m.ScopePrefix+scopeAdmin):
 		a.Rights = Everything()
 	case !m.Roles.Empty():
-		groups, _ := list(m.AdminClaim)
+		groups, err := m.groups(claims)
+		if err != nil {
+			faults = append(faults, err)
+		}
 		a.Rights = m.Roles.Of(groups)
 	}
 	if len(faults) > 0 {
@@ -148,6 +151,16 @@ func (m ClaimMap) tiers(scopes []string) []tool.Tier {
 		}
 	}
 	return out
+}
+
+// groups returns the groups or roles that the claims list. A text is the name of one: names may hold
+// spaces, and an issuer that drops the list around a single one must not make two of it.
+func (m ClaimMap) groups(claims map[string]any) ([]string, error) {
+	if name, ok := claims[m.AdminClaim].(string); ok {
+		return []string{name}, nil
+	}
+	groups, _, err := listClaim(claims, m.AdminClaim)
+	return groups, err
 }
 
 // listClaim returns a claim that is a list of texts, or one text with spaces between. A

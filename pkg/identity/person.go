@@ -36,7 +36,7 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	if leftOut(claims, m.AdminClaim) {
 		return Person{}, fmt.Errorf("%w (claim %q)", ErrGroupsLeftOut, m.AdminClaim)
 	}
-	groups, _, err := listClaim(claims, m.AdminClaim)
+	groups, err := m.groups(claims)
 	if err != nil {
 		return Person{}, err
 	}
@@ -59,9 +59,11 @@ func personName(claims map[string]any, sub string) string {
 	return name
 }
 
-// readable reports whether a name can be told from another by reading it.
+// readable reports whether a name can be told from another by reading it, and from those that are
+// reserved.
 func readable(name string) bool {
-	return nameable(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	return nameable(name) && name == strings.TrimSpace(name) && !reserved(strings.ToLower(name)) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // nameable reports whether an issuer may name somebody so.

@@ -32,6 +32,8 @@ func TestClaimMapPerson(t *testing.T) {
 		{"a reserved user name", base("preferred_username", "sync"), "8f3"},
 		{"a user name of another kind of agent", base("preferred_username", "token:ci"), "8f3"},
 		{"a reserved address", base("email", "arn:a@b", "email_verified", true, "preferred_username", "arn:a"), "8f3"},
+		{"a user name that reads like a reserved one", base("preferred_username", "Sync"), "8f3"},
+		{"a user name with a space after a reserved one", base("preferred_username", "sync "), "8f3"},
 		{"a user name that breaks a line", base("preferred_username", "kim\nsam"), "8f3"},
 		{"an endless user name", base("preferred_username", strings.Repeat("k", 300)), "8f3"},
 		{"a user name that is too long with its mark", base("preferred_username", strings.Repeat("k", 240)+"@example.com"), "8f3"},
@@ -50,6 +52,18 @@ func TestClaimMapPerson(t *testing.T) {
 		p, err := m.Person(base("groups", []any{"staff", "sales", "db", "staff", ""}))
 		if d := cmp.Diff([]string{"staff", "db"}, p.Groups); d != "" || err != nil {
 			t.Errorf("groups (-want +got):\n%s%v", d, err)
+		}
+	})
+	t.Run("a text is one group, whatever spaces it holds", func(t *testing.T) {
+		for claim, want := range map[string][]string{"gate": {"gate"}, "not gate": nil, "": nil} {
+			p, err := m.Person(base("groups", claim))
+			if d := cmp.Diff(want, p.Groups); d != "" || err != nil {
+				t.Errorf("%q (-want +got):\n%s%v", claim, d, err)
+			}
+			a, err := m.Agent(base("groups", claim))
+			if err != nil || (a.Rights.Role == identity.Operator) != (want != nil) {
+				t.Errorf("%q: an access token's role is %v, %v", claim, a.Rights.Role, err)
+			}
 		}
 	})
 	t.Run("groups that are too many", func(t *testing.T) {
