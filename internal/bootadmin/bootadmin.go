@@ -61,7 +61,11 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 		Desk: desk, API: admin.New(desk, tokens, gate, sessions), Tokens: tokens, Connect: gate,
 		Actor: func(r *http.Request) (decide.Actor, error) {
 			agent, err := admins.Authenticate(r)
-			return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
+			actor := decide.Actor{Name: agent.ID, Rights: agent.Rights}
+			if !s.Access.Open() && agent.ID != identity.BootstrapAgent { // who bears a key of /admin is no agent
+				actor.Agent = agent.ID
+			}
+			return actor, err
 		},
 		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
 	}), nil

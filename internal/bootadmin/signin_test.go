@@ -341,3 +341,29 @@ func TestSessionOfAnExpiredToken(t *testing.T) {
 		t.Errorf("it is open: %q", got)
 	}
 }
+
+// A token that was stolen takes back no stop of its own, in a browser as little as in a program, and
+// decides about nothing.
+func TestStopHoldsAtAdmin(t *testing.T) {
+	h := newHouse(t, "token")
+	p := h.start()
+	kim := p.mint(adminToken)
+	if a := p.signIn(kim.Token); a.Status != http.StatusSeeOther {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	cookie, boot, bearer := p.cookie, "Authorization: Bearer "+h.boot.Reveal(), "Authorization: Bearer "+kim.Token
+	p.Ask(http.StatusOK, "/admin/stop", `{"agent":"token:kim","reason":"key leaked"}`, nil, boot)
+	for path, body := range map[string]string{"/admin/stop/undo": `{"every":true}`, "/admin/tokens": adminToken, "/admin/tools": ""} {
+		if a := p.Send(path, body, bearer); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "is stopped by bootstrap: key leaked") || !strings.Contains(a.Body, "nothing was done") {
+			t.Errorf("%s by the token: %d %s", path, a.Status, a.Body)
+		}
+		if a := p.Send(path, body, cookie, admintest.Browser, admintest.Form); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "is stopped by bootstrap: key leaked") {
+			t.Errorf("%s in the browser: %d %s", path, a.Status, a.Body)
+		}
+	}
+	p.Ask(http.StatusOK, "/admin/stop", `{"agent":"bootstrap","reason":"it is no agent"}`, nil, boot)
+	p.Ask(http.StatusOK, "/admin/stop/undo", `{"every":true}`, nil, boot)
+	if a := p.Send("/admin/tools", "", bearer); a.Status != http.StatusOK {
+		t.Errorf("after the undo: %d %s", a.Status, a.Body)
+	}
+}

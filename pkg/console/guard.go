@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -57,6 +58,11 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		if err != nil {
 			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
 			c.refuse(w, r, err)
+			return
+		}
+		if is, stopped := c.o.Desk.Stopped(r.Context(), who.Agent); stopped {
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request of a stopped agent refused", slog.String("path", r.URL.Path), slog.String("actor", who.Name))
+			c.deny(w, r, http.StatusForbidden, "the agent "+strconv.Quote(who.Agent)+" is "+is.Note()+" — until an operator undoes it, that holds here too; nothing was done")
 			return
 		}
 		r = r.WithContext(context.WithValue(decide.WithActor(r.Context(), who.Actor), callerKey{}, who))
@@ -142,6 +148,9 @@ func (c *Console) caller(r *http.Request) (caller, error) {
 		switch {
 		case err == nil:
 			a := decide.Actor{Name: session.Actor, Rights: c.o.SignIn.rights(session), Subject: session.Subject, Source: hostOf(r.RemoteAddr)}
+			if session.Way == login.WayToken {
+				a.Agent = session.Actor
+			}
 			return caller{a, &session, c.o.SignIn.Sessions.CSRF(cookie)}, nil
 		case !errors.Is(err, login.ErrNotFound):
 			return caller{}, &identity.Error{Kind: identity.Unavailable, Err: err}

@@ -91,7 +91,13 @@ func TestStopPageOfEverythingAndAgents(t *testing.T) {
 	h.Open()
 	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "days": {"1"}})
 	contains(t, h.Page(http.StatusOK, "/admin/stop"), `<option value="token:ci">`)
-	contains(t, h.Submit("/admin/stop", stopForm("agent", "token:ci", "why")).Body, "but for hello and ping", "Stop agent &#34;token:ci&#34;?")
+	sure := h.Submit("/admin/stop", stopForm("agent", "token:ci", "why")).Body
+	contains(t, sure, "but for hello and ping", "Stop agent &#34;token:ci&#34;?")
+	const unlisted = "No good agent token makes an agent of this id."
+	if strings.Contains(sure, unlisted) {
+		t.Error("a known agent is not known")
+	}
+	contains(t, h.Submit("/admin/stop", stopForm("agent", "ci", "why")).Body, unlisted)
 	contains(t, h.Submit("/admin/stop", stopForm("all", "", "why")).Body, "Stop everything?", "1 tool that can be called")
 	for _, f := range []url.Values{stopForm("agent", " token:ci\t", "one", "sure"), stopForm("all", "", "two", "sure"), stopForm("agent", "arn:aws:iam::1:user/x", "three", "sure"), stopForm("server", "mail", "four", "sure")} {
 		if w := h.Submit("/admin/stop", f); w.Status != http.StatusSeeOther {
@@ -148,6 +154,9 @@ func TestStopPageRefuses(t *testing.T) {
 	}
 	w = h.Submit("/admin/stop", stopForm("server", "fs", "why", "sure"))
 	contains(t, w.Body, "64 stops stand", "Nothing was stopped")
+	if w := h.Submit("/admin/stop", stopForm("all", "", "why", "sure")); w.Status != http.StatusSeeOther || len(h.stops()) != stop.MaxStops+1 {
+		t.Errorf("everything besides: %d, %d stops", w.Status, len(h.stops()))
+	}
 	h.small("/admin/stop")
 }
 
@@ -234,6 +243,7 @@ func TestStopAPI(t *testing.T) {
 	type answer struct {
 		Stops             []stop.Stop
 		Changed, Recorded bool
+		Unlisted          bool
 	}
 	got := admintest.Into[answer](h.Desk, "/admin/stop", `{"all":true,"reason":"key leaked"}`)
 	if len(got.Stops) != 1 || !got.Stops[0].All || got.Stops[0].By != "ann" || got.Stops[0].Reason != "key leaked" || got.Stops[0].At.IsZero() || !got.Changed || !got.Recorded {
@@ -242,7 +252,9 @@ func TestStopAPI(t *testing.T) {
 	if got := admintest.Into[answer](h.Desk, "/admin/stop", `{"all":true,"reason":"another"}`); got.Changed || got.Stops[0].Reason != "key leaked" {
 		t.Errorf("a second stop = %+v", got)
 	}
-	admintest.Into[answer](h.Desk, "/admin/stop", `{"agent":"token:ci","reason":"runs wild"}`)
+	if got := admintest.Into[answer](h.Desk, "/admin/stop", `{"agent":"token:ci","reason":"runs wild"}`); !got.Unlisted {
+		t.Errorf("nobody has a token, and the stop of one = %+v", got)
+	}
 	if list := admintest.Into[answer](h.Desk, "/admin/stop", ""); len(list.Stops) != 2 || list.Stops[1].Agent != "token:ci" {
 		t.Errorf("list = %+v", list)
 	}

@@ -117,6 +117,7 @@ type Actor struct {
 	Rights  identity.Rights
 	Subject string // at the issuer with whom the person signed in; "": otherwise
 	Source  string // address that the request came from; "": not known
+	Agent   string // as which the request is stopped; "": as none
 }
 
 // actorKey is the context key of who sends a request.

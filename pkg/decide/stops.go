@@ -29,6 +29,7 @@ type Stopped struct {
 	Stops
 	Changed  bool `json:"changed" doc:"false: it was stopped already, and stays as it was"`
 	Recorded bool `json:"recorded" doc:"false: it is done, and its line could not be written to the audit; the gateway's log has it"`
+	Unlisted bool `json:"unlisted,omitempty" doc:"no good agent token makes an agent of this id: unless a JWT or a signature does, exactly so written, nobody is stopped by it"`
 }
 
 // CanStop reports whether something can be stopped here.
@@ -36,6 +37,14 @@ func (d *Desk) CanStop() bool { return d.o.Stops != nil }
 
 // StoppedNow returns what is stopped as requests see it, without asking the store.
 func (d *Desk) StoppedNow(ctx context.Context) []stop.Stop { return d.states.Load(ctx).AllStopped() }
+
+// Stopped returns the stop of the agent with this id as requests see it; "" is none.
+func (d *Desk) Stopped(ctx context.Context, agent string) (stop.Stop, bool) {
+	if agent == "" {
+		return stop.Stop{}, false
+	}
+	return d.states.Load(ctx).AgentStopped(agent)
+}
 
 // Stops returns what is stopped as it is in the store now. If that cannot be read it returns what the
 // config stops, and the error.
@@ -68,7 +77,9 @@ func (d *Desk) Stop(ctx context.Context, t stop.Target, reason string) (Stopped,
 	if err != nil {
 		return Stopped{}, err
 	}
-	return d.stopped(ctx, changed, audit.ActionStop, []stop.Target{t}, reason), nil
+	done := d.stopped(ctx, changed, audit.ActionStop, []stop.Target{t}, reason)
+	done.Unlisted = d.unlisted(ctx, t)
+	return done, nil
 }
 
 // checkStop refuses a stop that would not be carried out.
@@ -185,6 +196,7 @@ type Reach struct {
 	Tools, Items int  // that agents can call now; of a stop of an agent: all that there are
 	Running      int  // calls in this process
 	Local        bool // calls run in this process
+	Unlisted     bool // an agent that no token makes; whether another does is not known
 }
 
 // Reach returns what a stop of t would stop, or refuses as [Desk.Stop] would.
@@ -193,6 +205,7 @@ func (d *Desk) Reach(ctx context.Context, t stop.Target, reason string) (r Reach
 	if err := d.checkStop(ctx, t, strings.TrimSpace(reason)); err != nil {
 		return r, err
 	}
+	r.Unlisted = d.unlisted(ctx, t)
 	v := d.View(ctx)
 	for n, kind := range []tool.Set{v.Tools(), v.Items()} {
 		for i := range kind.All() {
@@ -209,6 +222,15 @@ func (d *Desk) Reach(ctx context.Context, t stop.Target, reason string) (r Reach
 		r.Running, r.Local = d.o.Running(t), true
 	}
 	return r, nil
+}
+
+// unlisted reports whether the target is an agent that no token makes, as far as that can be read.
+func (d *Desk) unlisted(ctx context.Context, t stop.Target) bool {
+	if t.Agent == "" {
+		return false
+	}
+	ids, err := d.Callers(ctx)
+	return err == nil && !slices.Contains(ids, t.Agent)
 }
 
 // Callers returns the ids of the agents that are known by name.

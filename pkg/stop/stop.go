@@ -18,7 +18,7 @@ import (
 
 // Bounds on what is stored, so that a call reads a few kilobytes at most as a rule.
 const (
-	MaxStops  = 64
+	MaxStops  = 64  // of servers and agents; everything can be stopped besides
 	MaxReason = 256 // bytes
 	MaxName   = 512 // bytes of the name of a server, of the id of an agent, of who stopped it
 )
@@ -116,7 +116,7 @@ func isBreak(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r ==
 
 // Check returns what is wrong with stops that are to be stored, or that were.
 func (s Stops) Check() error {
-	if len(s.List) > MaxStops {
+	if _, all := s.Of(Target{All: true}); len(s.List) > MaxStops && (!all || len(s.List) > MaxStops+1) {
 		return ErrFull
 	}
 	for i, stop := range s.List {
