@@ -153,7 +153,7 @@ func share(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
 // checkTexts say what a check finds: passed, and not.
 var checkTexts = map[string][2]string{
 	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
-	"offered":  {"offered", "the operator does not offer it"},
+	"offered":  {"offered", "the operator, or the toolsets that bound the agent, leave it out"},
 	"selected": {"selected", "the request does not select it"},
 	"server":   {"server on", "its server is off"},
 	"lists":    {"no list denies it", "denied by a list"},

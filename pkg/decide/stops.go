@@ -239,5 +239,5 @@ func (d *Desk) Callers(ctx context.Context) (ids []string, err error) {
 	for _, a := range all {
 		ids = append(ids, a.ID)
 	}
-	return slices.Compact(ids), err
+	return ids, err
 }

@@ -64,7 +64,7 @@ type Check struct {
 // The checks, in their order. The first three decide whether the tool exists for the request.
 const (
 	CheckScope    = "scope"    // the agent may see the server
-	CheckOffered  = "offered"  // the operator offers the tool at all
+	CheckOffered  = "offered"  // the operator offers the tool, and the agent's toolsets have it
 	CheckSelected = "selected" // the request asks for it, by path and headers
 	CheckServer   = "server"   // its server is enabled
 	CheckLists    = "lists"    // no list of mcp_config.json denies it

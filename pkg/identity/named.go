@@ -25,8 +25,8 @@ type Names struct {
 	IAM    *IAM        // what a signer may do; nil: no signature is taken
 }
 
-// List returns the agents that are known by name, by id: those of the tokens that are good now.
-// Anybody whom an issuer or AWS vouches for may be one as well.
+// List returns the agents that are known by name, each once, by id: those of the tokens that are good
+// now, and of several of one name that which was made last, to take the place of the others. Anybody whom an issuer or AWS vouches for may be one as well.
 func (n Names) List(ctx context.Context, now time.Time) (out []Agent, err error) {
 	if n.Open {
 		out = append(out, Anonymous())
@@ -38,13 +38,14 @@ func (n Names) List(ctx context.Context, now time.Time) (out []Agent, err error)
 	if err != nil {
 		return nil, err
 	}
+	slices.SortFunc(all, func(a, b token.Token) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	for _, t := range all {
 		if a, err := tokenAgent(t); err == nil && t.Live(now) {
 			out = append(out, a)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Agent) int { return strings.Compare(a.ID, b.ID) })
-	return out, nil
+	return slices.CompactFunc(out, func(a, b Agent) bool { return a.ID == b.ID }), nil
 }
 
 // Of returns the agent that a JWT with these claims would make; they are JSON.
