@@ -174,7 +174,8 @@ func (c *Console) problem(w http.ResponseWriter, r *http.Request, status int, de
 // headingOf says what a status means, in the words of people.
 func headingOf(status int) string {
 	heading, ok := map[int]string{
-		http.StatusBadRequest: "That cannot be read", http.StatusRequestEntityTooLarge: "That is too long", http.StatusForbidden: "Not allowed", http.StatusNotFound: "There is nothing here",
+		http.StatusBadRequest: "That cannot be read", http.StatusRequestEntityTooLarge: "That is too long", http.StatusRequestURITooLong: "That is too long",
+		http.StatusForbidden: "Not allowed", http.StatusNotFound: "There is nothing here",
 		http.StatusUnprocessableEntity: "That cannot be asked", http.StatusInternalServerError: "Something failed here",
 		http.StatusServiceUnavailable: "Not possible for now",
 	}[status]

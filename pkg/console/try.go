@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,11 +49,18 @@ type tryCheck struct{ Mark, Class, Text, Detail string }
 // be stay below 60 KB.
 const maxTry = 10
 
+// maxTryForm is how many bytes of an address the page takes.
+const maxTryForm = 8 << 10
+
 // maxAnswer is how many bytes of HTML the page makes of an answer.
 const maxAnswer = 14 << 10
 
 // try shows a search in an agent's place.
 func (c *Console) try(w http.ResponseWriter, r *http.Request) {
+	if len(r.URL.RawQuery) > maxTryForm { // all of which the page would show again
+		c.problem(w, r, http.StatusRequestURITooLong, fmt.Sprintf("The form is longer than %d KB; nothing was tried.", maxTryForm>>10))
+		return
+	}
 	q := r.URL.Query()
 	p := &tryPage{Page: Page{Title: "Try a search", Here: "try"}, Wish: wishOfTry(q), Claims: c.o.Desk.TakesClaims()}
 	agents, err := c.o.Desk.Agents(r.Context())

@@ -52,6 +52,7 @@ func TestTryInTheNameOf(t *testing.T) {
 	says(t, h.Page(http.StatusOK, "/admin/try?query=drafts&claims="+claims), "What kim gets", "mail:read_drafts", "disabled by config")
 	for query, want := range map[string]string{
 		"agent=token:gone&query=x":                            `No agent is called "token:gone"`,
+		"query=x&claims=" + url.QueryEscape(`{"sub":"a"} {}`): "more than one value of JSON",
 		"query=x&claims=%7B":                                  "The claims make no agent",
 		"query=x&claims=" + url.QueryEscape(`{"sub":"sync"}`): "The claims make no agent",
 		"query=&servers=*":                                    "There is nothing to look for",
@@ -59,6 +60,7 @@ func TestTryInTheNameOf(t *testing.T) {
 	} {
 		says(t, html.UnescapeString(h.Page(http.StatusUnprocessableEntity, "/admin/try?"+query)), want)
 	}
+	says(t, h.Page(http.StatusRequestURITooLong, "/admin/try?query=x&claims="+strings.Repeat("a", 8<<10)), "nothing was tried")
 	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?agent=token:ci&query=x&path=/x/nowhere")), "The request is refused:", "nowhere")
 	require.OK(t, h.Console.Tokens.Store.(*bolt.Store).Close())
 	says(t, html.UnescapeString(h.Page(http.StatusOK, "/admin/try?query=drafts&servers=*&tiers=read")), "The agents that have tokens are not listed.", "mail:read_drafts")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -205,6 +206,9 @@ func readClaims(payload []byte) (map[string]any, error) {
 	var claims map[string]any
 	if err := d.Decode(&claims); err != nil {
 		return nil, fmt.Errorf("claims: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("claims: more than one value of JSON")
 	}
 	return claims, nil
 }
