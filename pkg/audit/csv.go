@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -61,6 +62,10 @@ func (c CSV) flush(row []string) error {
 	return c.w.Error()
 }
 
+// splits is where a program that takes semicolons for commas, as many do by the language of their
+// user, would begin a cell with a formula.
+var splits = regexp.MustCompile(`(;[\s"]*)([=+\-@＝＋－＠])`)
+
 // cell returns a member's value as the text of a cell. What is no text is JSON, which begins with
 // nothing that a formula begins with: no number in a line is below zero.
 func cell(value json.RawMessage) string {
@@ -71,7 +76,7 @@ func cell(value json.RawMessage) string {
 	if json.Unmarshal(value, &s) != nil {
 		return string(value)
 	}
-	s = text.Reveal(s)
+	s = splits.ReplaceAllString(text.Reveal(s), "$1'$2")
 	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + s
 	}

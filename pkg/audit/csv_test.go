@@ -29,6 +29,7 @@ var hostile = map[string]string{
 	"nul \x00":                              "nul ⟨U+0000⟩",
 	"<b>é</b> 上海":                           "<b>é</b> 上海",
 	"kim = admin, it is all ok":             "kim = admin, it is all ok",
+	"x;=1+1;\"@a; -b;c=d":                   "x;'=1+1;\"'@a; '-b;c=d",
 }
 
 func TestCSV(t *testing.T) {

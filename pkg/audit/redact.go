@@ -19,6 +19,7 @@ const (
 	maxDepth    = 8
 	maxElements = 4  // of one list
 	maxKey      = 32 // characters of a name that is kept
+	maxDigits   = 4  // of them: ids and keys have more
 )
 
 // Redact returns the shape of arguments without a value of theirs: a text is replaced by its length, a
@@ -133,10 +134,14 @@ func (r *redactor) more(kind jsontext.Kind, n, left int) {
 // keptName returns the n-th name of an object, or what stands for it.
 func keptName(quoted jsontext.Value, n int) string {
 	name := rawjson.Text(json.RawMessage(quoted))
+	digits := 0
 	plain := strings.TrimFunc(name, func(c rune) bool {
+		if '0' <= c && c <= '9' {
+			digits++
+		}
 		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 	}) == ""
-	if plain && name != "" && len(name) <= maxKey {
+	if plain && name != "" && len(name) <= maxKey && digits <= maxDigits {
 		return name
 	}
 	return "‹name " + strconv.Itoa(n) + ", " + text.Count(length(quoted), "char") + "›"
