@@ -12,7 +12,7 @@ import (
 // Settings of people who sign in at the issuer.
 const (
 	clientName    = "PORTCULLIS_ADMIN_CLIENT_ID"
-	secretName    = "PORTCULLIS_ADMIN_CLIENT_SECRET" //nolint:gosec // the name of one
+	secretName    = "PORTCULLIS_ADMIN_CLIENT_SECRET"
 	viewersName   = "PORTCULLIS_VIEWERS"
 	approversName = "PORTCULLIS_APPROVERS"
 	operatorsName = "PORTCULLIS_OPERATORS"

@@ -78,7 +78,7 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		action = ActionRename
 	}
 	next.State = next.derive()
-	if m, ok := next.Earlier(); ok && d.Remember && m.isPersons() && (m.Two || !d.TwoPeople) && next.Lost == nil {
+	if m, ok := next.Earlier(); ok && d.remembers(m) && next.Lost == nil {
 		next.approveAgain(m, d.Now)
 		action, note = ActionRemember, "approved by "+m.By+" on "+m.At.Format(time.DateOnly)
 	}
@@ -95,6 +95,11 @@ func Observe(r *Record, d Seen) (next Record, e *Entry, changed bool) {
 		e = next.entry(action, Said{Actor: Sync, Note: note}, d.Now)
 	}
 	return next, e, true
+}
+
+// remembers reports whether what was approved earlier counts again without being asked for.
+func (d Seen) remembers(m Remembered) bool {
+	return d.Remember && m.isPersons() && (m.Two || !d.TwoPeople)
 }
 
 // mergeOld makes r the stricter of itself and o, its server's record of an older name, and reports

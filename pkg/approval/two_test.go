@@ -160,7 +160,8 @@ func TestOnePersonOpensNothing(t *testing.T) {
 		for range 30 {
 			now = soon(rng, now)
 			said, h := people[rng.IntN(len(people))], hashes[rng.IntN(2)]
-			next, err, did := r, error(nil), ""
+			next, did := r, ""
+			var err error
 			switch rng.IntN(9) {
 			case 0, 1, 2:
 				did, h = "approve", r.CurrentHash

@@ -422,7 +422,7 @@ func TestAccessTokens(t *testing.T) {
 		agent, err := admins.Authenticate(r)
 		return decide.Actor{Name: agent.ID, Rights: agent.Rights}, err
 	}
-	h.fixture.Open()
+	h.Open()
 	for name, tt := range map[string]struct {
 		groups               []string
 		read, decide, tokens int

@@ -187,16 +187,15 @@ func (c *Console) chosen(r *http.Request, b bulkForm) (rows []decide.Row, rest i
 // can.
 func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened map[string]bool) string {
 	who := callerOf(r.Context())
-	two := action == approval.ActionApprove && row.TakesTwo && row.State != decide.StateApproved
-	switch {
-	case !who.Rights.Decides(row.Server):
+	if !who.Rights.Decides(row.Server) {
 		return "you decide about items of " + serversOf(who.Rights) + " alone"
-	case two && len(c.o.Desk.Notices(r.Context())) > 0:
-		return "it takes two people who sign in with an issuer, and nobody does here"
-	case two && who.Subject == "":
-		return "it takes two people, each signed in with the issuer, and you are not"
-	case two && row.First.Subject == who.Subject && row.Proposed != "":
-		return "you approved it, and it takes one more person"
+	}
+	if action == approval.ActionApprove && row.TakesTwo && row.State != decide.StateApproved {
+		if why := c.whyNotOneOfTwo(r, row); why != "" {
+			return why
+		}
+	}
+	switch {
 	case row.Rev == 0:
 		return "it has no record yet; the next sync makes one"
 	case action == approval.ActionApprove && row.State == decide.StateApproved:
@@ -209,6 +208,21 @@ func (c *Console) whyNot(r *http.Request, action string, row decide.Row, opened 
 		return "it has " + text.Count(row.Findings, "finding") + ", and you have not opened it as it is now"
 	case action != approval.ActionApprove && row.State == decide.StateBlocked:
 		return "it is blocked already"
+	}
+	return ""
+}
+
+// whyNotOneOfTwo returns why who asks cannot be one of the two people whom an approval takes; "": he
+// can.
+func (c *Console) whyNotOneOfTwo(r *http.Request, row decide.Row) string {
+	who := callerOf(r.Context())
+	switch {
+	case len(c.o.Desk.Notices(r.Context())) > 0:
+		return "it takes two people who sign in with an issuer, and nobody does here"
+	case who.Subject == "":
+		return "it takes two people, each signed in with the issuer, and you are not"
+	case row.First.Subject == who.Subject && row.Proposed != "":
+		return "you approved it, and it takes one more person"
 	}
 	return ""
 }

@@ -169,7 +169,7 @@ func TestFourEyesPages(t *testing.T) {
 	}
 	says(t, approve(&decide.Actor{Name: "kim", Subject: "1"}), "nobody signs in with one here, so nothing was decided", `class="banner"`, "review.four_eyes asks for two people")
 	h.Decide.Issuer = true
-	h.fixture.Open()
+	h.Open()
 	says(t, approve(&decide.Actor{Name: "token:ci"}), "you are here as &#34;token:ci&#34; without that; nothing was decided", "each signed in with the issuer; you are not.")
 	first := approve(&decide.Actor{Name: "kim", Subject: "1"})
 	says(t, first, "yours is the first approval", "Approved, as the first of two people, mail:send. It opens when another person approves it too.", `value="undo"`)

@@ -82,11 +82,11 @@ func (c *Console) showStops(w http.ResponseWriter, r *http.Request, status int, 
 	ctx := r.Context()
 	all, err := c.o.Desk.Stops(ctx)
 	if err != nil {
-		c.o.Desk.Explain(ctx, "stops", err) // which logs it
+		_ = c.o.Desk.Explain(ctx, "stops", err) // which logs it
 		p.Unread = true
 	}
 	for _, s := range all.Stops {
-		p.Stops = append(p.Stops, stopRow{s, s.Target.String()})
+		p.Stops = append(p.Stops, stopRow{s, s.String()})
 		if s.By != "" {
 			p.People++
 		}
@@ -99,7 +99,7 @@ func (c *Console) showStops(w http.ResponseWriter, r *http.Request, status int, 
 		}
 		ids, err := c.o.Desk.Callers(ctx)
 		if err != nil { // they are suggestions
-			c.o.Desk.Explain(ctx, "agents", err)
+			_ = c.o.Desk.Explain(ctx, "agents", err)
 		}
 		p.Servers, p.Agents = p.Servers[:min(len(p.Servers), maxChoices)], ids[:min(len(ids), maxChoices)]
 	}
@@ -189,7 +189,7 @@ func stopBanner(all []stop.Stop) []notice {
 	}
 	var parts []string
 	for _, s := range slices.Clone(all)[:min(len(all), maxBanner)] {
-		parts = append(parts, s.Target.String()+" "+s.Note())
+		parts = append(parts, s.String()+" "+s.Note())
 	}
 	if more := len(all) - maxBanner; more > 0 {
 		parts = append(parts, text.Count(more, "stop")+" more")

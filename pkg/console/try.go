@@ -69,7 +69,8 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Agents = agents
 	status := http.StatusOK
-	if q.Has("query") {
+	switch {
+	case q.Has("query"):
 		t, err := c.o.Desk.Try(r.Context(), p.Wish)
 		if err != nil {
 			e := c.o.Desk.Explain(r.Context(), "try", err)
@@ -77,9 +78,9 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 		} else {
 			p.show(&t)
 		}
-	} else if len(agents) > 0 {
+	case len(agents) > 0:
 		p.Wish.Agent = agents[0].ID
-	} else {
+	default:
 		p.Wish.Servers, p.Wish.Tiers = "*", "read"
 	}
 	c.render(w, r, status, "try", p)

@@ -103,9 +103,8 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	if err := dec.check(id.Kind); err != nil {
 		return nil, err
 	}
-	actor := ActorOf(ctx)
-	if !actor.Rights.Decides(id.Server) {
-		return nil, errElsewhere(id.Server, actor.Rights.Servers)
+	if rights := ActorOf(ctx).Rights; !rights.Decides(id.Server) {
+		return nil, errElsewhere(id.Server, rights.Servers)
 	}
 	i, listed := v.Find(id)
 	if listed && dec.opens() && v.Verdict(i).Denied == lock.Yes {
@@ -124,6 +123,12 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	case dec.Rev != 0 && dec.Rev != r.Rev:
 		return nil, d.errDecided(v, r, dec)
 	}
+	return d.carryOut(ctx, v, r, dec)
+}
+
+// carryOut is the end of decide, once nothing about the record speaks against it.
+func (d *Desk) carryOut(ctx context.Context, v *state.View, r *approval.Record, dec Decision) (*approval.Record, error) {
+	actor := ActorOf(ctx)
 	two := dec.Action == approval.ActionApprove && takesTwo(v, r)
 	if two {
 		if err := d.checkPerson(actor); err != nil {
@@ -137,11 +142,11 @@ func (d *Desk) decide(ctx context.Context, v *state.View, id tool.ID, dec Decisi
 	}
 	next, entry, err := dec.apply(*r, actor, two, d.o.Now())
 	if err == nil {
-		entry.Source = ActorOf(ctx).Source
+		entry.Source = actor.Source
 		next, err = d.approvals.Put(ctx, next, &entry)
 	}
 	if err != nil {
-		return nil, refusal(id.Kind, err)
+		return nil, refusal(r.Kind, err)
 	}
 	return &next, nil
 }

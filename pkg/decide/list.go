@@ -124,11 +124,8 @@ func (t *table) choose(f Filter, about func(server string) bool, v *state.View, 
 		text = t.text()
 	}
 	for place, i := range list {
-		if len(words) > 0 && !containsAll(text[i], words) {
-			continue
-		}
 		id := v.ID(i)
-		if about != nil && !about(id.Server) {
+		if len(words) > 0 && !containsAll(text[i], words) || about != nil && !about(id.Server) {
 			continue
 		}
 		has := [facets]string{id.Kind.String(), StatusText(v.Status(i)), stateText(v.ApprovalState(i)), id.Server, v.Tier(i).String()}

@@ -30,7 +30,7 @@ func withFourEyes(t testing.TB) *fixture {
 	f.Put(config.Key, fourEyes)
 	f.Forbid("")
 	f.Decide.Issuer = true
-	f.Desk.Open()
+	f.Open()
 	f.desk = f.Console.Desk
 	f.Sync()
 	return f
@@ -114,7 +114,7 @@ func TestFourEyesNewerDefinition(t *testing.T) {
 func TestFourEyesWithoutIssuer(t *testing.T) {
 	f := withFourEyes(t)
 	f.Decide.Issuer = false
-	f.Desk.Open()
+	f.Open()
 	f.desk = f.Console.Desk
 	f.by("kim", "sub-1")
 	if e := f.refused("db:drop", f.approveIt("db:drop")); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "nobody signs in with one here, so nothing was decided") {
@@ -242,7 +242,7 @@ func TestFourEyesSettle(t *testing.T) {
 				f.Put(config.Key, strings.Replace(fourEyes, `"destructive", "remember"`, `"`+eyes+`", "remember"`, 1))
 				f.Approvals = before
 				f.Restart()
-				f.Desk.Open()
+				f.Open()
 				f.desk = f.Console.Desk
 				f.Sync()
 				if s := f.Status("db:drop"); s != lock.PendingApproval {

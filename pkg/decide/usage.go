@@ -98,8 +98,9 @@ func (d *Desk) Usage(ctx context.Context, name, query string) (Usage, error) {
 		Range: r.Name, From: from, To: from.Add(r.Step * time.Duration(r.Buckets)), Step: int(r.Step / time.Second),
 		Charts: report.Charts(), Missing: append([]string{}, report.Says...),
 	}
-	uses, asker := report.Uses, usage.Asker(nil)
-	if asker, out.CanAsk = d.o.Usage.(usage.Asker); out.CanAsk && query != "" {
+	uses := report.Uses
+	asker, canAsk := d.o.Usage.(usage.Asker)
+	if out.CanAsk = canAsk; canAsk && query != "" {
 		if out.Query, uses, err = d.answer(ctx, asker, r, query); err != nil {
 			return Usage{}, err
 		}

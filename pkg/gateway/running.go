@@ -35,7 +35,7 @@ type run struct {
 // A cancelled is why something that ran was cancelled.
 type cancelled struct{ stop.Stop }
 
-func (c cancelled) Error() string { return c.Target.String() + " was " + c.Note() }
+func (c cancelled) Error() string { return c.String() + " was " + c.Note() }
 
 // stopOf returns the stop that cancelled what runs on ctx.
 func stopOf(ctx context.Context) (stop.Stop, bool) {
@@ -153,5 +153,5 @@ func (g *Gateway) cancelledText(is stop.Stop, err error) string {
 	if e, ok := errors.AsType[*outcome.CallError](err); ok && !e.Delivered {
 		effect = "It had not reached the server: nothing took effect."
 	}
-	return "The call was cancelled, because " + is.Target.String() + " was " + g.stopNote(is) + "\n" + effect
+	return "The call was cancelled, because " + is.String() + " was " + g.stopNote(is) + "\n" + effect
 }

@@ -143,7 +143,7 @@ func TestAuditEnds(t *testing.T) {
 func TestAuditRequired(t *testing.T) {
 	book := &ledger{full: errors.New("disk full at /home/kim")}
 	g := auditedGateway(t, `"audit":{"required":true}`)
-	g.Gateway.Options.Audit = audit.NewLog(book)
+	g.Options.Audit = audit.NewLog(book)
 	g.Restart()
 	h := newHandler(t, g, &mcphttp.Options{Audit: book})
 	for _, c := range auditCases {

@@ -120,7 +120,7 @@ func (s Stops) Check() error {
 		return ErrFull
 	}
 	for i, stop := range s.List {
-		err := stop.Target.Check()
+		err := stop.Check()
 		if err == nil {
 			err = CheckReason(stop.Reason)
 		}

@@ -75,7 +75,7 @@ func (i *Issuer) Visit(address string) *url.URL {
 	if err != nil || !strings.HasPrefix(address, i.URL+"/authorize?") {
 		i.t.Fatalf("%q leads to no sign-in: %v", address, err)
 	}
-	i.authorize(w, httptest.NewRequest(http.MethodGet, u.RequestURI(), nil))
+	i.authorize(w, httptest.NewRequestWithContext(i.t.Context(), http.MethodGet, u.RequestURI(), nil))
 	back, err := url.Parse(w.Header().Get("Location"))
 	if err != nil || w.Code != http.StatusFound {
 		i.t.Fatalf("the issuer answers %d %s", w.Code, w.Body)

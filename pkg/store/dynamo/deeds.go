@@ -117,18 +117,21 @@ func (x *Deeds) Deeds(ctx context.Context, f audit.Filter, after audit.Cursor, l
 	if f != (audit.Filter{Since: f.Since, Until: f.Until}) {
 		in.Limit = aws.Int32(deedsQuery)
 	}
-	if after != "" {
-		if _, err := timeOf(string(after)); err != nil {
-			return nil, "", audit.ErrCursor
-		}
-		if string(after) < to {
-			in.ExclusiveStartKey = item{"PK": text(deedsKey), "SK": text(string(after))}
-		}
+	if after != "" && checkDeedKey(string(after)) != nil {
+		return nil, "", audit.ErrCursor
+	}
+	if after != "" && string(after) < to {
+		in.ExclusiveStartKey = item{"PK": text(deedsKey), "SK": text(string(after))}
 	}
 	if from > to || after != "" && string(after) < from || limit <= 0 {
 		return nil, "", ctx.Err()
 	}
 	in.ExpressionAttributeValues = item{":pk": text(deedsKey), ":from": text(from), ":to": text(to)}
+	return x.query(ctx, in, f, limit)
+}
+
+// query returns the lines that f wants, of the first queries.
+func (x *Deeds) query(ctx context.Context, in *dynamodb.QueryInput, f audit.Filter, limit int) (lines []audit.Line, next audit.Cursor, err error) {
 	for range deedsQueries {
 		p, err := again(func() (page[audit.Line], error) { return queryPage(ctx, x.s, in, decodeDeed) })
 		if err != nil {
@@ -153,7 +156,7 @@ func (x *Deeds) Deeds(ctx context.Context, f audit.Filter, after audit.Cursor, l
 // decodeDeed returns the line of an item.
 func decodeDeed(it item) (l audit.Line, err error) {
 	if err = json.Unmarshal([]byte(textOf(it["line"])), &l); err == nil {
-		_, err = timeOf(textOf(it["SK"]))
+		err = checkDeedKey(textOf(it["SK"]))
 	}
 	if err != nil {
 		return audit.Line{}, broken(it, err)
@@ -164,11 +167,12 @@ func decodeDeed(it item) (l audit.Line, err error) {
 
 func deedTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// timeOf returns the time of a sort key.
-func timeOf(sk string) (time.Time, error) {
+// checkDeedKey refuses what is the sort key of no deed.
+func checkDeedKey(sk string) error {
 	at, random, ok := strings.Cut(sk, "#")
 	if !ok || random == "" || len(sk) > 100 {
-		return time.Time{}, errors.New("it is the key of no deed")
+		return errors.New("it is the key of no deed")
 	}
-	return time.Parse(timeLayout, at)
+	_, err := time.Parse(timeLayout, at)
+	return err
 }

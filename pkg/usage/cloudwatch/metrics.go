@@ -194,6 +194,15 @@ func (m *Metrics) readFailed(ctx context.Context, out *usage.Report) error {
 	return m.ask(ctx, out, queries, stats)
 }
 
+// fill sets the values of a result from the given time on.
+func (s stat) fill(out *usage.Report, from time.Time, result types.MetricDataResult) {
+	for i, at := range result.Timestamps {
+		if b := int(at.Sub(from) / out.Range.Step); !at.Before(from) && b < len(out.Buckets) && i < len(result.Values) {
+			s.set(&out.Buckets[b], result.Values[i])
+		}
+	}
+}
+
 // ask asks for the stats and sets their values. What is not given as a whole is taken out, and is an
 // error.
 func (m *Metrics) ask(ctx context.Context, out *usage.Report, queries []types.MetricDataQuery, stats []stat) (err error) {
@@ -210,13 +219,8 @@ func (m *Metrics) ask(ctx context.Context, out *usage.Report, queries []types.Me
 			id := aws.ToString(result.Id)
 			whole[id] = result.StatusCode == types.StatusCodeComplete || result.StatusCode == types.StatusCodePartialData && whole[id]
 			var n int
-			if _, err := fmt.Sscanf(id, "m%d", &n); err != nil || n < 0 || n >= len(stats) {
-				continue
-			}
-			for i, at := range result.Timestamps {
-				if b := int(at.Sub(from) / out.Range.Step); !at.Before(from) && b < len(out.Buckets) && i < len(result.Values) {
-					stats[n].set(&out.Buckets[b], result.Values[i])
-				}
+			if _, err := fmt.Sscanf(id, "m%d", &n); err == nil && n >= 0 && n < len(stats) {
+				stats[n].fill(out, from, result)
 			}
 		}
 		if in.NextToken = page.NextToken; answered {
