@@ -62,7 +62,7 @@ func New(o Options) *Console {
 	if o.Connect == nil {
 		o.Connect = &connect.Gateway{}
 	}
-	c := &Console{o: o, templates: parseTemplates()}
+	c := &Console{o: o, templates: templates()}
 	c.handler = c.guard(c.pages(o.API))
 	return c
 }

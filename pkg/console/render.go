@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -198,6 +199,9 @@ func sentence(detail string) string {
 	}
 	return strings.ToUpper(detail[:1]) + detail[1:] + "."
 }
+
+// templates are parsed once: what a console is made of does not change them.
+var templates = sync.OnceValue(parseTemplates)
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
