@@ -123,7 +123,7 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 	if errors.Is(err, errFull) {
 		note = errFull.Error()
 	} else {
-		a.desk.Explain(ctx, operation, err)
+		_ = a.desk.Explain(ctx, operation, err) // which logs it
 	}
 	note = fmt.Sprintf("lines are missing after these %d: %s. The rest begins with until=%s", n, note, last.Add(1).UTC().Format(time.RFC3339Nano))
 	_ = out.Write(audit.Line{V: audit.Version, Time: a.desk.Now().UTC(), Kind: audit.KindIncomplete, Note: note}) // the caller has gone if this fails

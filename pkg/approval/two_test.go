@@ -160,8 +160,9 @@ func TestOnePersonOpensNothing(t *testing.T) {
 		for range 30 {
 			now = soon(rng, now)
 			said, h := people[rng.IntN(len(people))], hashes[rng.IntN(2)]
-			next, did := r, ""
+			var next approval.Record
 			var err error
+			did := ""
 			switch rng.IntN(9) {
 			case 0, 1, 2:
 				did, h = "approve", r.CurrentHash

@@ -115,7 +115,7 @@ func (r *reader) file(ctx context.Context, path, day string, end int64) (more Cu
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was read
 	info, err := file.Stat()
 	if err != nil {
 		return "", err
