@@ -84,13 +84,7 @@ func (g suite) peopleStop(t *testing.T) {
 		})
 	}
 	works()
-	var deeds []string
-	for _, l := range w.deeds(t) {
-		if strings.HasPrefix(l.Action, "stop") { // beside what a sync took of the config
-			deeds = append(deeds, l.Actor+" "+l.Action+" "+l.Subject+" "+l.Note)
-		}
-	}
-	slices.Sort(deeds)
+	deeds := w.stopDeeds(t)
 	want := []string{
 		"bootstrap stop agent:anonymous runs wild", "bootstrap stop all key leaked", "bootstrap stop server:github key leaked",
 		"bootstrap stop_undone agent:anonymous ", "bootstrap stop_undone all ", "bootstrap stop_undone server:github ",
@@ -101,6 +95,18 @@ func (g suite) peopleStop(t *testing.T) {
 	if w.proxy.Checked() == 0 {
 		t.Error("no call was held against a role")
 	}
+}
+
+// stopDeeds returns who stopped and undid what, beside what a sync took of the config.
+func (w *fixture) stopDeeds(t *testing.T) (deeds []string) {
+	t.Helper()
+	for _, l := range w.deeds(t) {
+		if strings.HasPrefix(l.Action, "stop") {
+			deeds = append(deeds, l.Actor+" "+l.Action+" "+l.Subject+" "+l.Note)
+		}
+	}
+	slices.Sort(deeds)
+	return deeds
 }
 
 // deeds returns what the table has of what people did that is about no tool.
