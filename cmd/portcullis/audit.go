@@ -110,7 +110,7 @@ func (c auditCmd) ask(ctx context.Context, env *environment, query decide.AuditQ
 	if c.Dir != "" {
 		data, err := os.ReadFile(filepath.Join(c.Dir, keyFile))
 		if err != nil {
-			return fmt.Errorf("audit: the admin key: %w", err)
+			return fmt.Errorf("audit: the admin key: %w; only a gateway on one machine without authentication has one: elsewhere leave --dir out, and set PORTCULLIS_TOKEN", err)
 		}
 		var ok bool
 		if key, ok = token.ReadAdmin(strings.TrimSpace(string(data))); !ok {
