@@ -162,7 +162,7 @@ func TestOnePersonOpensNothing(t *testing.T) {
 			said, h := people[rng.IntN(len(people))], hashes[rng.IntN(2)]
 			var next approval.Record
 			var err error
-			did := ""
+			var did string
 			switch rng.IntN(9) {
 			case 0, 1, 2:
 				did, h = "approve", r.CurrentHash
