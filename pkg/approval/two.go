@@ -2,6 +2,7 @@ package approval
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -21,7 +22,11 @@ func ApproveByTwo(r Record, hash tool.Hash, said Said, now time.Time) (Record, E
 	case p != nil && p.Hash == hash && p.Subject == said.Subject:
 		return Record{}, Entry{}, fmt.Errorf("approve %q: %w", r.ID(), ErrSamePerson)
 	case p != nil && p.Hash == hash:
-		return approve(r, hash, said, true, now)
+		next, e, err := approve(r, hash, said, true, now)
+		if err == nil && p.By == said.Actor { // which the line alone would not tell from one person's two
+			e.Note = beginning(strings.TrimSuffix("another person of this name than the one who proposed it: "+e.Note, ": "), MaxNote)
+		}
+		return next, e, err
 	}
 	next := r
 	next.Proposed = &Proposal{

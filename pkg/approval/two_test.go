@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,5 +218,26 @@ func TestOnePersonOpensNothing(t *testing.T) {
 	}
 	if opened == 0 {
 		t.Error("nor did two people ever")
+	}
+}
+
+// An issuer may give two people one name. The line of the second says that they are two.
+func TestTwoOfOneName(t *testing.T) {
+	first, second := kim(), kim()
+	second.Subject = first.Subject + "-other"
+	second.Note = "read it"
+	r, _, err := approval.ApproveByTwo(waiting(), hashes[0], first, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, e, err := approval.ApproveByTwo(r, hashes[0], second, noon)
+	if err != nil || r.State != approval.Approved || e.Note != "another person of this name than the one who proposed it: read it" || r.Note != "read it" {
+		t.Errorf("%v, %q, %q, %v", r.State, e.Note, r.Note, err)
+	}
+	second.Note = strings.Repeat("n", approval.MaxNote)
+	r, _, _ = approval.ApproveByTwo(waiting(), hashes[0], first, noon)
+	r, e, err = approval.ApproveByTwo(r, hashes[0], second, noon)
+	if err != nil || approval.CheckPut(r.Next(noon), &e) != nil {
+		t.Errorf("with the longest note: %v, %v", err, approval.CheckPut(r.Next(noon), &e))
 	}
 }
