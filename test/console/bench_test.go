@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/usage"
+	"github.com/portcullis-mcp/portcullis/pkg/usage/usagetest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
 	"github.com/portcullis-mcp/portcullis/test/fleettest"
 	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
@@ -40,6 +42,8 @@ func BenchmarkPages10000(b *testing.B) {
 func large(t testing.TB) (*admintest.Desk, fleettest.Update) {
 	t.Helper()
 	d, u := admintest.New(t), fleettest.NewUpdate(fleettest.MadeUp(100, 10_000))
+	d.Decide.Usage = usage.NewCounter(&usagetest.Mem{}, nil, &usage.Options{Now: d.Clock.Now})
+	d.Open()
 	d.ByName = map[string]*gatewaytest.Server{}
 	for _, c := range []fleettest.Catalog{u.Before, u.Now} {
 		for name, tools := range c {
