@@ -84,47 +84,41 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		out.Tools[n] = s.match(hit, full)
 	}
 	nudge := ""
-	var found []int // locked ones, as far as they were looked for
-	shown := 0      // how many of them the answer holds
+	var found tool.Set // locked ones, as far as they were looked for
+	opts.Matched = s.line != nil
 	switch {
 	case withLocked:
-		best := index.Rank(query, locked, locked.Len(), opts)
-		found = documents(best.Hits)
-		shown = min(limit, maxDisabled, len(best.Hits))
-		out.Disabled, out.Remediation = s.lockedMatches(best.Hits[:shown], full)
+		best := index.Rank(query, locked, min(limit, maxDisabled), opts)
+		found = best.Matched
+		out.Disabled, out.Remediation = s.lockedMatches(best.Hits, full)
 		if out.Total+best.Total == 0 {
 			out.Notice = s.unsearched()
 		}
 	case out.Total == 0:
-		found = documents(index.Rank(query, locked, locked.Len(), opts).Hits)
-		nudge = noticeLocked(len(found))
+		best := index.Rank(query, locked, 0, opts)
+		found = best.Matched
+		nudge = noticeLocked(best.Total)
 		out.Notice = joined(nudge, s.unsearched())
 	case s.st.Config.Gateway.Notice == "best" && locked.Len() > 0:
 		found = index.Outranking(query, locked, callable, opts)
-		nudge = noticeBetter(len(found))
+		nudge = noticeBetter(found.Len())
 		out.Notice = nudge
 	}
-	s.line.Searched(s.found(out.Total, found, found[:shown]))
+	if s.line != nil {
+		s.line.Searched(s.found(out, found))
+	}
 	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
 	return s.answer(out)
 }
 
-// documents returns the numbers of what was found.
-func documents(hits []search.Hit) []int {
-	out := make([]int, len(hits))
-	for i, h := range hits {
-		out[i] = h.Doc
+// found says what a search found, for the audit: its answer, and the locked tools that match, as far as
+// they were looked for.
+func (s *Session) found(answer matches, locked tool.Set) audit.Found {
+	f := audit.Found{Callable: answer.Total}
+	for _, m := range answer.Disabled {
+		f.Shown = append(f.Shown, m.Name)
 	}
-	return out
-}
-
-// found counts what a search found, for the audit.
-func (s *Session) found(callable int, locked, shown []int) audit.Found {
-	f := audit.Found{Callable: callable}
-	for _, i := range shown {
-		f.Shown = append(f.Shown, s.view.ID(i).String())
-	}
-	for _, i := range locked {
+	for i := range locked.All() {
 		if f.Locked == nil {
 			f.Locked = map[string]int{}
 		}

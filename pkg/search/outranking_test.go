@@ -35,7 +35,7 @@ func TestOutranking(t *testing.T) {
 		{"sets of other bounds", "git", viewOf(2, 0, 1), viewOf(9, 3, 8), 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := len(ix.Outranking(ix.Query(tt.query), tt.a, tt.b, Options{Lexical: true})); got != tt.want {
+			if got := ix.Outranking(ix.Query(tt.query), tt.a, tt.b, Options{Lexical: true}).Len(); got != tt.want {
 				t.Errorf("%d, want %d", got, tt.want)
 			}
 		})
@@ -43,7 +43,7 @@ func TestOutranking(t *testing.T) {
 	callable, locked := viewOf(4, 2, 3), viewOf(4, 0, 1)
 	q := ix.Query("git commit")
 	apart := ix.Rank(q, locked, 1, Options{Lexical: true}).Hits[0].Score - ix.Rank(q, callable, 1, Options{Lexical: true}).Hits[0].Score
-	if apart > 0 || len(ix.Outranking(q, locked, callable, Options{Lexical: true})) == 0 {
+	if apart > 0 || ix.Outranking(q, locked, callable, Options{Lexical: true}).Len() == 0 {
 		t.Errorf("ranked apart the locked tool is better by %v: the case no longer shows the difference", apart)
 	}
 }
@@ -93,7 +93,7 @@ func (s *judgedSet) hints(rounds int) (needed, needless hinted) {
 			if len(l) > 0 && (len(c) == 0 || l[0].Score > c[0].Score) {
 				of.apart++
 			}
-			if len(s.ix.Outranking(query, locked, callable, Options{})) > 0 {
+			if s.ix.Outranking(query, locked, callable, Options{}).Len() > 0 {
 				of.best++
 			}
 		}

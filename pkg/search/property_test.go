@@ -64,7 +64,7 @@ func TestRankOutsideView(t *testing.T) {
 			for i, h := range found.Hits {
 				found.Hits[i].Doc = slices.Index(numbers, h.Doc)
 			}
-			return found, len(ix.Outranking(q, viewOf(n, numbers[:half]...), viewOf(n, numbers[half:]...), o))
+			return found, ix.Outranking(q, viewOf(n, numbers[:half]...), viewOf(n, numbers[half:]...), o).Len()
 		}
 		want, better := rank(inside, numbers)
 		for _, h := range want.Hits {

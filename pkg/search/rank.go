@@ -31,15 +31,25 @@ func lexical() mixing { return mixing{threshold: math.Inf(1)} }
 // if its meaning is close. The same query, view and documents of the view give the
 // same Result to the last bit, whatever else the index holds.
 func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
-	return ix.rank(q, view, limit, ix.mixing(o))
+	if !o.Matched {
+		return ix.rank(q, view, limit, ix.mixing(o))
+	}
+	best, matched := ix.top(limit), tool.NewSet(ix.docs)
+	ix.each(q, view, ix.mixing(o), func(h Hit) {
+		matched.Add(h.Doc)
+		best.add(h)
+	})
+	out := best.result()
+	out.Matched = matched
+	return out
 }
 
-// Outranking returns the documents of a that match better than every document of b, by number.
+// Outranking returns the documents of a that match better than every document of b.
 //
 // Both are scored as parts of one view. The results of two rankings cannot be compared:
 // a score is the share of the query's weight that a document reaches, and a word that no
 // document of a view has weighs nothing there.
-func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) []int {
+func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	var of []Hit
 	best := 0.0
 	both := tool.NewSet(ix.docs)
@@ -52,10 +62,10 @@ func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) []int {
 			of = append(of, h)
 		}
 	})
-	var better []int
+	better := tool.NewSet(ix.docs)
 	for _, h := range of {
 		if h.Score > best {
-			better = append(better, h.Doc)
+			better.Add(h.Doc)
 		}
 	}
 	return better
@@ -69,10 +79,12 @@ func (ix *Index) mixing(o Options) mixing {
 }
 
 func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing) Result {
-	best := top{limit: min(max(limit, 0), ix.docs)}
+	best := ix.top(limit)
 	ix.each(q, view, m, best.add)
 	return best.result()
 }
+
+func (ix *Index) top(limit int) *top { return &top{limit: min(max(limit, 0), ix.docs)} }
 
 // each calls f with every document of the view that matches, by number.
 func (ix *Index) each(q Query, view tool.Set, m mixing, f func(Hit)) {

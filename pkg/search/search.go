@@ -15,7 +15,11 @@
 // reads them in place.
 package search
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
 
 // A Doc is the text of one tool.
 type Doc struct {
@@ -28,6 +32,7 @@ type Doc struct {
 // Options are the knobs of one ranking. The zero Options rank by both signals.
 type Options struct {
 	Lexical bool // rank by words alone: the gateway's "ranking": "lexical"
+	Matched bool // also say which documents match, whatever the limit
 }
 
 // A Hit is one document of a [Result] and how well it matches. All three
@@ -45,4 +50,6 @@ type Hit struct {
 type Result struct {
 	Hits  []Hit // best first; equal scores by document number
 	Total int   // how many documents of the view match, whatever the limit
+
+	Matched tool.Set // which they are; nil unless [Options] ask for it
 }

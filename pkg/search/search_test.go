@@ -279,3 +279,27 @@ func TestBelow(t *testing.T) {
 		}
 	}
 }
+
+// Which documents match is said whatever the limit, and only if it is asked for.
+func TestMatched(t *testing.T) {
+	catalog := docs("read_file", "read_page", "delete_document", "send_email", "delete_file")
+	ix := indexOf(t, catalog)
+	for _, query := range []string{"read", "delete a document", "unheard"} {
+		q, view := ix.Query(query), fullSet(len(catalog))
+		all := ix.Rank(q, view, len(catalog), Options{})
+		for limit := range 3 {
+			r := ix.Rank(q, view, limit, Options{Matched: true})
+			if r.Matched.Len() != r.Total || r.Total != all.Total || len(r.Hits) != min(limit, r.Total) {
+				t.Errorf("%q, limit %d: %d matched, %d hits of %d", query, limit, r.Matched.Len(), len(r.Hits), r.Total)
+			}
+			for _, hit := range all.Hits {
+				if !r.Matched.Has(hit.Doc) {
+					t.Errorf("%q: document %d is not among those that match", query, hit.Doc)
+				}
+			}
+		}
+		if all.Matched != nil {
+			t.Errorf("%q: it was not asked for", query)
+		}
+	}
+}
