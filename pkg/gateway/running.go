@@ -14,16 +14,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// listenEvery is how often a process looks, while something runs, whether it was stopped. A function
+// lookEvery is how often a process looks, while something runs, whether it was stopped. A function
 // is frozen between its requests; what runs is what keeps it awake.
-const listenEvery = time.Second
+const lookEvery = time.Second
 
 // running are the calls and streams of this process. While there are some it reads each second what is
 // stopped, and cancels those that are.
 type running struct {
-	mu  sync.Mutex
-	all map[*run]bool
-	end context.CancelFunc // of who listens; nil: nobody does
+	mu   sync.Mutex
+	all  map[*run]bool
+	next *time.Timer // of the next look; nil: nothing runs
 }
 
 // A run is a call of a server, or with "" a stream of an agent.
@@ -54,45 +54,38 @@ func (g *Gateway) run(ctx context.Context, server, agent string) (_ context.Cont
 		g.running.all = map[*run]bool{}
 	}
 	g.running.all[r] = true
-	if g.running.end == nil {
-		var listening context.Context
-		listening, g.running.end = context.WithCancel(context.WithoutCancel(ctx))
-		go g.listen(listening)
+	if g.running.next == nil {
+		g.running.next = time.AfterFunc(lookEvery, g.look)
 	}
 	return ctx, func() {
 		cancel(nil)
 		g.running.mu.Lock()
 		defer g.running.mu.Unlock()
 		if delete(g.running.all, r); len(g.running.all) == 0 {
-			g.running.end()
-			g.running.end = nil
+			g.running.next.Stop()
+			g.running.next = nil
 		}
 	}
 }
 
-// listen cancels what is stopped until nothing runs. What cannot be read stops nothing that runs; what
-// begins is refused then.
-func (g *Gateway) listen(ctx context.Context) {
-	tick := time.NewTicker(listenEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		own, done := context.WithTimeout(ctx, approvalTime)
-		held, err := g.approvals.Stops(own)
-		done()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			g.o.Log.LogAttrs(ctx, slog.LevelWarn, "what is stopped cannot be read", slog.Any("error", err))
-			continue
-		}
+// look cancels what is stopped, and looks again later as long as something runs. What cannot be read
+// stops nothing that runs; what begins is refused then.
+func (g *Gateway) look() {
+	ctx, done := context.WithTimeout(context.Background(), approvalTime)
+	defer done()
+	held, err := g.approvals.Stops(ctx)
+	if err == nil {
 		g.running.cancel(g.states.Current().Stopped(held))
 	}
+	g.running.mu.Lock()
+	defer g.running.mu.Unlock()
+	if g.running.next == nil {
+		return // nobody wants to know any more
+	}
+	if err != nil {
+		g.o.Log.LogAttrs(ctx, slog.LevelWarn, "what is stopped cannot be read", slog.Any("error", err))
+	}
+	g.running.next.Reset(lookEvery)
 }
 
 // cancel cancels what is among the stops.
