@@ -163,7 +163,7 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 	lists, policies := listsAndPolicy(verdict)
 	out.Checks = append(
 		out.Checks, Check{Name: CheckServer, Passed: facts.ServerEnabled}, lists, policies,
-		Check{Name: CheckPerson, Passed: not(facts.UserDisabled)}, Check{Name: CheckApproval, Passed: facts.Approved},
+		Check{Name: CheckPerson, Passed: facts.UserDisabled.Not()}, Check{Name: CheckApproval, Passed: facts.Approved},
 		Check{Name: CheckTier, Passed: lock.FactOf(slices.Contains(s.caller.Agent.Tiers, out.Tier)), Detail: out.Tier.String()},
 	)
 	return out
@@ -172,7 +172,7 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 // listsAndPolicy says which of the operator's rules stand in the way. Where a list denies the policy
 // is not asked.
 func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
-	lists, cedar = Check{Name: CheckLists, Passed: lock.Yes}, Check{Name: CheckPolicy, Passed: not(v.Denied)}
+	lists, cedar = Check{Name: CheckLists, Passed: lock.Yes}, Check{Name: CheckPolicy, Passed: v.Denied.Not()}
 	rules := strings.Join(v.Rules, ", ")
 	if v.ByList() {
 		lists.Passed, lists.Detail, cedar.Passed = lock.No, rules, lock.Yes
@@ -180,15 +180,4 @@ func listsAndPolicy(v policy.Verdict) (lists, cedar Check) {
 	}
 	cedar.Detail = rules
 	return lists, cedar
-}
-
-func not(f lock.Fact) lock.Fact {
-	switch f {
-	case lock.Yes:
-		return lock.No
-	case lock.No:
-		return lock.Yes
-	case lock.Unknown:
-	}
-	return lock.Unknown
 }

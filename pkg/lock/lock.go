@@ -38,6 +38,17 @@ func FactOf(b bool) Fact {
 	return No
 }
 
+// Not returns the answer to the opposite question.
+func (f Fact) Not() Fact {
+	switch f {
+	case Yes:
+		return No
+	case No:
+		return Yes
+	}
+	return Unknown
+}
+
 // Facts are the four questions that decide, in the order in which they are
 // asked. The zero Facts is a locked tool.
 type Facts struct {

@@ -132,9 +132,9 @@ func evaluatePartly(n ast.IsNode, env eval.Env) lock.Fact {
 	case ast.NodeTypeAnd:
 		return both(evaluatePartly(n.Left, env), evaluatePartly(n.Right, env))
 	case ast.NodeTypeOr:
-		return not(both(not(evaluatePartly(n.Left, env)), not(evaluatePartly(n.Right, env))))
+		return both(evaluatePartly(n.Left, env).Not(), evaluatePartly(n.Right, env).Not()).Not()
 	case ast.NodeTypeNot:
-		return not(evaluatePartly(n.Arg, env))
+		return evaluatePartly(n.Arg, env).Not()
 	case ast.NodeTypeIfThenElse:
 		yes, no := evaluatePartly(n.Then, env), evaluatePartly(n.Else, env)
 		switch cond := evaluatePartly(n.If, env); {
@@ -177,16 +177,6 @@ func both(a, b lock.Fact) lock.Fact {
 	case a == lock.No || b == lock.No:
 		return lock.No
 	case a == lock.Yes && b == lock.Yes:
-		return lock.Yes
-	}
-	return lock.Unknown
-}
-
-func not(a lock.Fact) lock.Fact {
-	switch a {
-	case lock.Yes:
-		return lock.No
-	case lock.No:
 		return lock.Yes
 	}
 	return lock.Unknown
