@@ -17,7 +17,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -49,9 +48,6 @@ func (auditCmd) Help() string {
 runs with --url. The exit code is 1 if lines are missing: what is missing is said on standard error.`
 }
 
-// A lineWriter writes lines of the audit.
-type lineWriter interface{ Write(audit.Line) error }
-
 // Run prints the lines.
 func (c auditCmd) Run(ctx context.Context, env *environment) error {
 	if c.Dir == "" && c.URL == "" {
@@ -63,10 +59,10 @@ func (c auditCmd) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("audit: %w", err)
 	}
 	buffered := bufio.NewWriter(env.stdout)
-	var out lineWriter = people{buffered}
+	var out audit.Writer = people{buffered}
 	switch {
 	case c.JSON:
-		out = objects{buffered}
+		out = audit.JSONL{W: buffered}
 	case c.CSV:
 		if out, err = audit.NewCSV(buffered); err != nil {
 			return err
@@ -165,17 +161,6 @@ func auditAddress(gateway string, query decide.AuditQuery) (string, error) {
 	}
 	u.Path, u.RawQuery, u.Fragment = path+"/admin/audit.jsonl", query.Values().Encode(), ""
 	return u.String(), nil
-}
-
-// objects writes lines as JSON.
-type objects struct{ w io.Writer }
-
-func (o objects) Write(l audit.Line) error {
-	data, err := rawjson.Encode(l)
-	if err == nil {
-		_, err = o.w.Write(append(data, '\n'))
-	}
-	return err
 }
 
 // people writes lines for people.

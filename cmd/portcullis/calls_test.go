@@ -21,7 +21,7 @@ func TestServeKeepsCalls(t *testing.T) {
 	dir := t.TempDir()
 	programtest.WriteConfig(t, dir, `{"mcpServers": {}, "audit": {"required": true, "days": 7}}`)
 	calls := func() []audit.Line {
-		lines, _, err := audit.ReadDir(t.Context(), filepath.Join(dir, auditFolder), audit.Filter{Kind: audit.KindCall}, "", 100)
+		lines, _, err := audit.Folder(filepath.Join(dir, auditFolder)).Read(t.Context(), audit.Filter{Kind: audit.KindCall}, "", 100)
 		require.OK(t, err)
 		return lines
 	}

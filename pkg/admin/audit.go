@@ -47,29 +47,15 @@ func (a *api) audit(ctx context.Context, in *auditInput) (out decide.Lines, err 
 	return a.desk.Audit(ctx, f, in.Paging)
 }
 
-// A writer writes lines of the audit in one format.
-type writer interface{ Write(audit.Line) error }
-
 // An exporter is a format of files of lines.
 type exporter struct {
 	name, mediaType, what string
-	begin                 func(io.Writer) (writer, error)
+	begin                 func(io.Writer) (audit.Writer, error)
 }
 
 var exports = []exporter{
-	{"csv", "text/csv; charset=utf-8", "a table of comma-separated values, made safe for spreadsheets", func(w io.Writer) (writer, error) { return audit.NewCSV(w) }},
-	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object a line, as the schema has them", func(w io.Writer) (writer, error) { return jsonLines{w}, nil }},
-}
-
-type jsonLines struct{ w io.Writer }
-
-func (j jsonLines) Write(l audit.Line) error {
-	data, err := rawjson.Encode(l)
-	if err != nil {
-		return err
-	}
-	_, err = j.w.Write(append(data, '\n'))
-	return err
+	{"csv", "text/csv; charset=utf-8", "a table of comma-separated values, made safe for spreadsheets", func(w io.Writer) (audit.Writer, error) { return audit.NewCSV(w) }},
+	{"jsonl", "application/jsonl; charset=utf-8", "one JSON object a line, as the schema has them", func(w io.Writer) (audit.Writer, error) { return audit.JSONL{W: w}, nil }},
 }
 
 // maxHeld is how many bytes of a file are written where an answer is held until it is whole: a
@@ -85,7 +71,7 @@ func (a *api) export(hc huma.Context, operation string, e exporter, f audit.Filt
 	ctx := hc.Context()
 	n, last := 0, time.Time{}
 	counted := &counter{w: hc.BodyWriter()}
-	var out writer
+	var out audit.Writer
 	begin := func() (err error) {
 		hc.SetHeader("Content-Type", e.mediaType)
 		hc.SetHeader("Content-Disposition", fmt.Sprintf(`attachment; filename="portcullis-audit-%s.%s"`, a.desk.Now().UTC().Format("20060102T150405Z"), e.name))

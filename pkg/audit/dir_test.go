@@ -353,7 +353,7 @@ func TestDirKilled(t *testing.T) {
 	if said, ok := f.verify(); !ok {
 		t.Error(said)
 	}
-	lines, _, err := audit.ReadDir(t.Context(), f.path, audit.Filter{Tool: fmt.Sprintf("k:%d", written)}, "", 10)
+	lines, _, err := audit.Folder(f.path).Read(t.Context(), audit.Filter{Tool: fmt.Sprintf("k:%d", written)}, "", 10)
 	if err != nil || len(lines) == 0 {
 		t.Errorf("line %d that was written is not there: %v", written, err)
 	}

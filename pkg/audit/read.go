@@ -30,19 +30,15 @@ const (
 // day says that it has nothing to offer: what was written while the clock was wrong is found
 // without bounds on the time.
 func (d *Dir) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
-	return ReadDir(ctx, d.path, f, after, limit)
+	return Folder(d.path).Read(ctx, f, after, limit)
 }
 
 // A Folder reads the lines of a folder whose [Dir] is another program's.
 type Folder string
 
-// Read implements [Reader].
+// Read implements [Reader]; see [Dir.Read].
 func (p Folder) Read(ctx context.Context, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
-	return ReadDir(ctx, string(p), f, after, limit)
-}
-
-// ReadDir is [Dir.Read] for who does not write to the folder.
-func ReadDir(ctx context.Context, path string, f Filter, after Cursor, limit int) ([]Line, Cursor, error) {
+	path := string(p)
 	days, err := daysOf(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil

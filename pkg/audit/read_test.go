@@ -85,7 +85,7 @@ func TestRead(t *testing.T) {
 		}
 	})
 	t.Run("no folder", func(t *testing.T) {
-		if lines, next, err := audit.ReadDir(t.Context(), filepath.Join(t.TempDir(), "none"), audit.Filter{}, "", 2); lines != nil || next != "" || err != nil {
+		if lines, next, err := audit.Folder(filepath.Join(t.TempDir(), "none")).Read(t.Context(), audit.Filter{}, "", 2); lines != nil || next != "" || err != nil {
 			t.Errorf("%v %q %v", lines, next, err)
 		}
 	})
@@ -128,7 +128,7 @@ func FuzzRead(f *testing.F) {
 		}
 		got := 0
 		for next := audit.Cursor(""); ; {
-			lines, more, err := audit.ReadDir(t.Context(), path, audit.Filter{}, next, 1+limit&7)
+			lines, more, err := audit.Folder(path).Read(t.Context(), audit.Filter{}, next, 1+limit&7)
 			require.OK(t, err)
 			for _, l := range lines {
 				if l.Kind == "" || l.Kind == audit.KindDamaged && len(l.Note) > 1000 {
