@@ -1,8 +1,6 @@
 package bootadmin
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 
@@ -52,8 +50,7 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 	case a.Open() && a.Bootstrap != "":
 		key, err = token.NewKey(a.Bootstrap)
 	case a.ClientID != "":
-		digest := sha256.Sum256([]byte(o.Client))
-		key, err = token.NewKey(hex.EncodeToString(digest[:]))
+		key, err = token.NewKey(token.DigestOf(o.Client))
 	default:
 		return nil, nil //nolint:nilnil // as above
 	}

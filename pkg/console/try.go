@@ -102,7 +102,7 @@ func (p *tryPage) Tokens() int { return (p.Bytes + 3) / 4 }
 func (p *tryPage) show(t *decide.Trial) {
 	p.Trial = t
 	var menu struct{ Tools []json.RawMessage }
-	if err := json.Unmarshal(orNull(t.Menu), &menu); err == nil {
+	if err := json.Unmarshal(t.Menu, &menu); err == nil {
 		p.Listed = len(menu.Tools)
 	}
 	answer := t.Answer
@@ -118,17 +118,10 @@ func (p *tryPage) show(t *decide.Trial) {
 	}
 }
 
-func orNull(raw json.RawMessage) []byte {
-	if raw == nil {
-		return []byte("null")
-	}
-	return raw
-}
-
 // resultText returns what stands in a result's one text, indented; of another result, all of it.
 func resultText(raw json.RawMessage) string {
 	var result struct{ Content []struct{ Text string } }
-	if json.Unmarshal(orNull(raw), &result) == nil && len(result.Content) == 1 {
+	if json.Unmarshal(raw, &result) == nil && len(result.Content) == 1 {
 		raw = json.RawMessage(result.Content[0].Text)
 	}
 	var b bytes.Buffer

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -204,7 +205,7 @@ func (d *Desk) EachLine(ctx context.Context, f audit.Filter, yield func(audit.Li
 		}
 		return cmp.Or(stopped, ctx.Err())
 	}
-	merged(ctx, parts, linesRead, int(^uint(0)>>1), func(l auditLine) bool {
+	merged(ctx, parts, linesRead, math.MaxInt, func(l auditLine) bool {
 		if stopped = check(); stopped == nil {
 			stopped = yield(l.Line)
 		}

@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // skew is how far the issuer's clock may be from ours.
@@ -37,7 +37,7 @@ func (c *Client) Finish(ctx context.Context, kept string, answer url.Values) (wh
 			return who, carry, &Error{Reason: Malformed, Err: fmt.Errorf("%s stands there twice", name)}
 		}
 	}
-	if !same(answer.Get("state"), p.State) {
+	if !token.SameHash(p.State, answer.Get("state")) {
 		return who, carry, &Error{Reason: OtherState}
 	}
 	m, err := c.metadata(ctx)
@@ -163,7 +163,7 @@ func (c *Client) verify(ctx context.Context, raw string, p pending) (*oidc.IDTok
 	switch {
 	case !slices.Contains(t.Audience, c.o.ID), more.Party != nil && *more.Party != c.o.ID, more.Party == nil && len(t.Audience) > 1:
 		return nil, &Error{Reason: OtherAudience, Err: fmt.Errorf("the ID token is for %q", t.Audience)}
-	case !same(t.Nonce, p.Nonce):
+	case !token.SameHash(p.Nonce, t.Nonce):
 		return nil, &Error{Reason: OtherNonce}
 	case t.IssuedAt.Before(p.Began.Add(-skew)), t.IssuedAt.After(now.Add(skew)):
 		return nil, &Error{Reason: OldToken, Err: fmt.Errorf("the ID token was issued at %v, and it is %v", t.IssuedAt.UTC(), now.UTC())}
@@ -186,6 +186,3 @@ func (c *Client) person(t *oidc.IDToken) (identity.Person, error) {
 	}
 	return who, nil
 }
-
-// same reports whether two texts are one, and not empty; the time it takes says nothing of them.
-func same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

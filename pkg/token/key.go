@@ -82,7 +82,8 @@ func (k Key) Sum(use string, t secret.Text) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// SameHash compares two hashes in a time that does not depend on where they differ.
+// SameHash reports whether two hashes, or other random texts, are one and not empty, in a time that does
+// not depend on where they differ.
 func SameHash(a, b string) bool {
 	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
