@@ -44,12 +44,14 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 		return AWS{}, err
 	}
 	db := dynamodb.NewFromConfig(c)
+	table := dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit})
 	return AWS{
 		Stores: Stores{
 			Objects:   s3store.New(newS3(c), s.Bucket),
-			Approvals: dynamo.New(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
+			Approvals: table,
 			Deeds:     dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
 			Tokens:    dynamo.NewTokens(db, s.Table),
+			Requests:  table,
 			Sessions:  dynamo.NewSessions(db, s.Table, nil),
 		},
 		Secrets: secretaws.New(c),

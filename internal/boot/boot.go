@@ -16,6 +16,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
@@ -33,6 +34,7 @@ type Stores struct {
 	Approvals Approvals
 	Deeds     audit.Deeds   // nil: what people do that is about no item is kept nowhere
 	Tokens    token.Store   // nil: there are no agent tokens
+	Requests  request.Store // of agents; nil: they can ask for nothing
 	Sessions  session.Store // nil: sessions with upstream servers stay in this process
 	Usage     usage.Store   // nil: calls are not counted here
 }
@@ -147,7 +149,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Audit = p.auditLog(o.Audit)
 	p.auditDeeds()
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }

@@ -96,6 +96,9 @@ func (c *Call) Sent(arguments json.RawMessage) {
 	c.set(func(*Line) { c.sent, c.wasSent = arguments, true })
 }
 
+// Requested says which request the call is about: one that it opened or met, or that let it pass.
+func (c *Call) Requested(id string) { c.set(func(l *Line) { l.Request = id }) }
+
 // Ended says how the server answered. The last answer counts.
 func (c *Call) Ended(outcome string) { c.set(func(l *Line) { l.Outcome = outcome }) }
 

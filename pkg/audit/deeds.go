@@ -20,7 +20,11 @@ const (
 	ActionConfigRefused  = "config_refused"
 	ActionPolicyTaken    = "policy_taken"
 	ActionPolicyRefused  = "policy_refused"
-	ActionSync           = "sync" // a person had the servers asked
+	ActionAsked          = "request"           // an agent, or its person, asked for what is locked
+	ActionWithdrawn      = "request_withdrawn" // and no longer does
+	ActionDecided        = "request_decided"   // a person decided; the note says what
+	ActionUnsent         = "notice_given_up"   // people could not be told for a day
+	ActionSync           = "sync"              // a person had the servers asked
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
 )

@@ -76,7 +76,7 @@ type Line struct {
 	From    tool.Hash `json:"from,omitempty"`    // of the definition that was approved before
 	Subject string    `json:"subject,omitempty"` // what it was about, if it is no tool: a server, an agent, a token, a file; see [Line.About]
 	Note    string    `json:"note,omitempty"`
-	Request string    `json:"request,omitempty"` // reserved: of the request for access
+	Request string    `json:"request,omitempty"` // id of the request for access, or for one call, that it is about. Also of a call
 
 	Source string `json:"source,omitempty"` // address that it came from
 	Prev   string `json:"prev,omitempty"`   // SHA-256, lower-case hex, of the line before in a file, without its end of line

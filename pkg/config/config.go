@@ -7,6 +7,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -70,6 +71,12 @@ type Tools struct {
 	Enabled  []string // as those of a toolset, or a tool's bare name
 	Disabled []string
 	ReadOnly bool
+	Confirm  []string // "server:glob" of tools of which each call waits for a person
+}
+
+// Confirms reports whether each call of a tool waits for a person.
+func (t Tools) Confirms(id tool.ID) bool {
+	return id.Kind == tool.Tool && slices.ContainsFunc(t.Confirm, func(pattern string) bool { return tool.MatchGlob(pattern, id.String()) })
 }
 
 // Review says what counts beside people's decisions of now.
@@ -93,6 +100,8 @@ type Gateway struct {
 	Notice  string // best (default) or zero
 	Locked  string // error (default) or result: whether the call of a locked tool counts as an error
 	Ranking string // fused (default) or lexical
+
+	Requests bool // agents may ask for what is locked
 }
 
 // ApprovalOf returns the approval mode of the server's items of a kind.

@@ -59,6 +59,7 @@ type fileTools struct {
 	Toolsets []string `json:"toolsets,omitempty" jsonschema:"default=all" jsonschema_description:"The toolsets that are offered: all, a toolset's name or a server's name; [] is none."`
 	Enabled  []string `json:"enabled,omitempty" jsonschema_description:"Tools that are offered besides: server:tool, server:* or a name that only one server has; also server:prompt:name and server:resource:uri, both also as globs."`
 	Disabled []string `json:"disabled,omitempty" jsonschema_description:"Tools that are denied: server:tool, server:* or a name, which then is denied on every server; also server:prompt:name and server:resource:uri, both also as globs."`
+	Confirm  []string `json:"confirm,omitempty" jsonschema_description:"Tools of which each call waits for a person, who is shown its arguments: server:tool, server:* or another glob after the colon. What is confirmed can be called once."`
 	ReadOnly *bool    `json:"read_only,omitempty" jsonschema:"default=false" jsonschema_description:"true: only tools that are read-only are offered."`
 }
 
@@ -86,9 +87,10 @@ type fileStop struct {
 
 // fileGateway is the member gateway.
 type fileGateway struct {
-	Mode    *string `json:"mode,omitempty" jsonschema:"enum=search,enum=direct,default=search" jsonschema_description:"search: agents see six tools and find the rest. direct: agents see the tools themselves, as server__tool."`
-	Prefix  *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the one server under their own names."`
-	Notice  *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer hints at locked tools unasked: best: if no callable tool matched or a locked one matched better than all of them. zero: only if no callable tool matched."`
-	Locked  *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
-	Ranking *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
+	Mode     *string `json:"mode,omitempty" jsonschema:"enum=search,enum=direct,default=search" jsonschema_description:"search: agents see six tools and find the rest. direct: agents see the tools themselves, as server__tool."`
+	Prefix   *bool   `json:"prefix,omitempty" jsonschema:"default=true" jsonschema_description:"false: direct mode shows the tools of the one server under their own names."`
+	Notice   *string `json:"notice,omitempty" jsonschema:"enum=best,enum=zero,default=best" jsonschema_description:"When an answer hints at locked tools unasked: best: if no callable tool matched or a locked one matched better than all of them. zero: only if no callable tool matched."`
+	Locked   *string `json:"locked,omitempty" jsonschema:"enum=error,enum=result,default=error" jsonschema_description:"How the call of a locked tool is answered: error: with isError. result: with the same text and without isError, for clients that count errors."`
+	Requests *bool   `json:"requests,omitempty" jsonschema:"default=false" jsonschema_description:"true: agents may ask for what is locked, and a person decides: in search mode by one more tool, request_access, and by a link or their client's dialog."`
+	Ranking  *string `json:"ranking,omitempty" jsonschema:"enum=fused,enum=lexical,default=fused" jsonschema_description:"fused: by words and meaning. lexical: by words alone."`
 }

@@ -124,6 +124,8 @@ func (c *checker) gateway(cfg *Config, f *fileGateway, n *node) {
 		Notice:  c.oneOf(f.Notice, n, "gateway", "notice", "best", "zero"),
 		Locked:  c.oneOf(f.Locked, n, "gateway", "locked", "error", "result"),
 		Ranking: c.oneOf(f.Ranking, n, "gateway", "ranking", "fused", "lexical"),
+
+		Requests: f.Requests != nil && *f.Requests,
 	}
 	if f.Prefix == nil || *f.Prefix {
 		return

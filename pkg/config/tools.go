@@ -56,7 +56,7 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
 	if f == nil {
 		f = &fileTools{}
 	}
-	cfg.Tools = Tools{Toolsets: f.Toolsets, Enabled: f.Enabled, Disabled: f.Disabled, ReadOnly: f.ReadOnly != nil && *f.ReadOnly}
+	cfg.Tools = Tools{Toolsets: f.Toolsets, Enabled: f.Enabled, Disabled: f.Disabled, ReadOnly: f.ReadOnly != nil && *f.ReadOnly, Confirm: f.Confirm}
 	switch {
 	case f.Toolsets == nil:
 		cfg.Tools.Toolsets = []string{"all"}
@@ -72,6 +72,16 @@ func (c *checker) tools(cfg *Config, f *fileTools, n *node, servers names) {
 	}
 	c.toolEntries(f.Enabled, n.member("enabled"), "enabled", servers)
 	c.toolEntries(f.Disabled, n.member("disabled"), "disabled", servers)
+	for i, entry := range f.Confirm {
+		at, path := n.member("confirm").elems[i], index("tools.confirm", i)
+		server, glob, _ := strings.Cut(entry, ":")
+		switch {
+		case tool.ValidGlob(glob) != nil:
+			c.fault(at, path, "%q is neither server:tool nor server:* or another glob over the names of tools", clip(entry))
+		case !servers.has(server):
+			c.fault(at, path, "%q names a server that is not in mcpServers", clip(entry))
+		}
+	}
 }
 
 // toolEntries checks a list of entries of toolsets and bare names.

@@ -15,6 +15,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -34,6 +37,13 @@ type Options struct {
 
 	// Stops keeps what people stop; nil: nothing can be stopped here.
 	Stops stop.Store
+
+	// Requests keeps what agents ask for and what people decide about it; nil: nothing is asked for here.
+	Requests request.Store
+
+	Teller notify.Teller // of what is asked for and decided; nil: nobody is told
+
+	Sealer *seal.Sealer // of links to requests that nobody has made yet; nil: there are none
 
 	// Running returns how many calls run in this process that a stop would cancel; nil: none run here.
 	Running func(stop.Target) int
@@ -93,6 +103,9 @@ func New(states *state.Loader, approvals approval.Store, o Options) *Desk {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Teller == nil {
+		o.Teller = notify.Nobody{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -127,11 +127,12 @@ func (d *Desk) UndoStops(ctx context.Context) (Stopped, error) {
 	var undone []stop.Target
 	changed, err := d.changeStops(ctx, func(held stop.Stops) (stop.Stops, error) {
 		undone = nil
+		next := held
 		for _, s := range held.List {
 			undone = append(undone, s.Target)
+			next, _ = next.Undo(s.Target) // which stands
 		}
-		held.List = []stop.Stop{}
-		return held, nil
+		return next, nil
 	})
 	if err != nil {
 		return Stopped{}, err

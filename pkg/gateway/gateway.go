@@ -16,6 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
@@ -32,9 +34,10 @@ type Upstream interface {
 
 // Approvals reads what decides about a call, as of every write before.
 type Approvals interface {
-	// Standing returns the record of one tool, and what people stopped. Without a record the error
-	// is [approval.ErrNotFound], and what is stopped is there all the same.
-	Standing(ctx context.Context, id tool.ID) (approval.Record, stop.Stops, error)
+	// Standing returns the record of one tool, what people stopped, and what they decided about the
+	// requests of the agent with this key; "": that is not asked for. Without a record the error is
+	// [approval.ErrNotFound], and the rest is there all the same.
+	Standing(ctx context.Context, id tool.ID, agent string) (approval.Record, stop.Stops, request.Granted, error)
 
 	// Stops returns what people stopped.
 	Stops(ctx context.Context) (stop.Stops, error)
@@ -59,6 +62,8 @@ type Options struct {
 	CallTime time.Duration    // the longest that a call of a server may take; 0: 20 s
 	Holds    bool             // a call can wait for its client to come back: the process goes on between requests
 	Sealer   *seal.Sealer     // of what clients keep for the gateway; nil: nothing can be asked of stateless clients
+	Requests request.Asks     // of agents; nil: they can ask for nothing
+	Teller   notify.Teller    // of what agents ask for; nil: nobody is told
 	Recorder Recorder         // nil: nothing is counted
 	Audit    audit.Readier    // is asked before a call where the config says that its line is required; nil: nothing is
 	Log      *slog.Logger     // nil: none
@@ -94,6 +99,9 @@ func New(states *state.Loader, approvals Approvals, up Upstream, o *Options) *Ga
 	}
 	if g.o.Recorder == nil {
 		g.o.Recorder = (*metrics.Meter)(nil)
+	}
+	if g.o.Teller == nil {
+		g.o.Teller = notify.Nobody{}
 	}
 	if g.o.CallTime <= 0 {
 		g.o.CallTime = usualCall

@@ -39,7 +39,7 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	id := s.view.ID(i)
-	record, held, err := s.g.approvals.Standing(ctx, id)
+	record, held, granted, err := s.g.approvals.Standing(ctx, id, s.asker())
 	r := &record
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
@@ -51,7 +51,7 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 		s.noteStopped("")
 		return standing{status: lock.DisabledUnknown, refuse: refused}
 	}
-	status := lock.Classify(s.view.FactsNow(i, r, held))
+	status := lock.Classify(s.view.FactsNow(i, r, held, granted, s.g.o.Now()))
 	if status == lock.ServerDisabled {
 		is, _ := s.st.Stopped(held).Server(id.Server)
 		s.noteStopped(status)

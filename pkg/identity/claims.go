@@ -99,6 +99,7 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	if human, _ := claims[claimSubject].(string); human != id && validID(human) && claims["client_id"] != human && claims["azp"] != human {
 		a.Human = human
 	}
+	a.Subject = subjectOf(claims)
 	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return dropped(name) })
 	var faults []error
 	list := func(claim string) (names []string, given bool) {
@@ -141,6 +142,16 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 		return Agent{}, errors.Join(faults...)
 	}
 	return a, nil
+}
+
+// subjectOf returns issuer and sub of the person that a token is about; "" if it is the client's own.
+func subjectOf(claims map[string]any) string {
+	issuer, _ := claims["iss"].(string)
+	sub, _ := claims[claimSubject].(string)
+	if issuer == "" || !validID(sub) || claims["client_id"] == sub || claims["azp"] == sub {
+		return ""
+	}
+	return issuer + " " + sub
 }
 
 func (m ClaimMap) tiers(scopes []string) []tool.Tier {

@@ -24,6 +24,7 @@ const (
 type Agent struct {
 	ID       string
 	Human    string         // person that it acts for, as its token says; "": the token names none, or the agent is that person
+	Subject  string         // issuer and sub of the person whose token it is, as in [Person]; "": it is of none, as far as is known
 	Way      string         // how it proved who it is: one of the ways; policies read it as principal.kind
 	Servers  []string       // servers it may see; one "*" stands for every server
 	Tiers    []tool.Tier    // tiers it may call

@@ -84,7 +84,7 @@ func TestJWTAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := identity.Agent{
-		ID: i.Subject, Way: identity.WayJWT, Servers: []string{"files"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"docs"},
+		ID: i.Subject, Subject: i.URL + " " + i.Subject, Way: identity.WayJWT, Servers: []string{"files"}, Tiers: []tool.Tier{tool.Read, tool.Write}, Toolsets: []string{"docs"},
 		Claims: claims("iss", i.URL, "sub", i.Subject, "aud", audience, "team", "blue", "level", json.Number("7"),
 			"scope", "openid portcullis:write portcullis:server:files", "portcullis_toolsets", []any{"docs"}),
 	}

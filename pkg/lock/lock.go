@@ -49,11 +49,12 @@ func (f Fact) Not() Fact {
 	return Unknown
 }
 
-// Facts are the four questions that decide, in the order in which they are
+// Facts are the questions that decide, in the order in which they are
 // asked. The zero Facts is a locked tool.
 type Facts struct {
 	ServerEnabled Fact // the server's "enabled" is true
 	Denied        Fact // an operator rule denies the tool
+	Granted       Fact // a person lets this agent call this very definition for a while; what is not Yes decides nothing
 	UserDisabled  Fact // the approval record says disabled
 	Approved      Fact // approved at this exact definition, or no approval needed
 }
@@ -64,10 +65,11 @@ func Statuses() []Status {
 }
 
 // Classify returns why a tool is locked, or [None] if it is callable. It asks the
-// four questions in their order; the first fact that is not known to be fine
+// questions in their order; the first fact that is not known to be fine
 // decides: by its own status if it is known to be bad, and [DisabledUnknown] if it is not
 // known, so that what only an operator can change is never explained by a later
-// reason that the user could remove.
+// reason that the user could remove. A grant stands in the place of the two last answers, and over
+// none of those before it.
 func Classify(f Facts) Status {
 	for _, q := range [...]struct {
 		fact, fine Fact
@@ -78,6 +80,9 @@ func Classify(f Facts) Status {
 		{f.UserDisabled, No, DisabledByUser},
 		{f.Approved, Yes, PendingApproval},
 	} {
+		if q.status == DisabledByUser && f.Granted == Yes {
+			return None
+		}
 		switch q.fact {
 		case q.fine:
 		case Yes, No:

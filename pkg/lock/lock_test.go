@@ -77,10 +77,10 @@ func TestClassify(t *testing.T) {
 			t.Errorf("Classify(%s) = %q", letters, got)
 		}
 		for _, less := range []lock.Facts{
-			{lock.Unknown, f.Denied, f.UserDisabled, f.Approved},
-			{f.ServerEnabled, lock.Unknown, f.UserDisabled, f.Approved},
-			{f.ServerEnabled, f.Denied, lock.Unknown, f.Approved},
-			{f.ServerEnabled, f.Denied, f.UserDisabled, lock.Unknown},
+			four(lock.Unknown, f.Denied, f.UserDisabled, f.Approved),
+			four(f.ServerEnabled, lock.Unknown, f.UserDisabled, f.Approved),
+			four(f.ServerEnabled, f.Denied, lock.Unknown, f.Approved),
+			four(f.ServerEnabled, f.Denied, f.UserDisabled, lock.Unknown),
 		} {
 			if lock.Classify(less) == lock.None {
 				t.Errorf("%s is callable with a fact less: %v", letters, less)
@@ -93,11 +93,37 @@ func TestClassify(t *testing.T) {
 	// 3 and 255 are no facts; a caller that makes them up finds the tool locked.
 	for _, odd := range []lock.Fact{3, 255} {
 		for _, f := range []lock.Facts{
-			{odd, lock.No, lock.No, lock.Yes}, {lock.Yes, odd, lock.No, lock.Yes}, {lock.Yes, lock.No, odd, lock.Yes}, {lock.Yes, lock.No, lock.No, odd},
+			four(odd, lock.No, lock.No, lock.Yes), four(lock.Yes, odd, lock.No, lock.Yes), four(lock.Yes, lock.No, odd, lock.Yes), four(lock.Yes, lock.No, lock.No, odd),
 		} {
 			if got := lock.Classify(f); got != lock.DisabledUnknown {
 				t.Errorf("Classify(%v) = %q, want unknown", f, got)
 			}
+		}
+	}
+}
+
+// four returns facts without a grant.
+func four(enabled, denied, disabled, approved lock.Fact) lock.Facts {
+	return lock.Facts{ServerEnabled: enabled, Denied: denied, UserDisabled: disabled, Approved: approved}
+}
+
+// A grant stands in the place of what people decided, and over nothing that an operator did.
+func TestGranted(t *testing.T) {
+	for letters, f := range every() {
+		without := lock.Classify(f)
+		for _, granted := range []lock.Fact{lock.No, lock.Unknown, 3} {
+			f.Granted = granted
+			if got := lock.Classify(f); got != without {
+				t.Errorf("Classify(%s, granted %v) = %q, want %q", letters, granted, got, without)
+			}
+		}
+		f.Granted = lock.Yes
+		want := without
+		if f.ServerEnabled == lock.Yes && f.Denied == lock.No {
+			want = lock.None
+		}
+		if got := lock.Classify(f); got != want {
+			t.Errorf("Classify(%s, granted) = %q, want %q", letters, got, want)
 		}
 	}
 }

@@ -30,6 +30,7 @@ type inventory struct {
 	rows []row             // one an item of the catalog
 
 	readOnly  tool.Set                 // of tools alone
+	confirm   tool.Set                 // tools of which each call waits for a person
 	templates func() []int             // of resources; worked out when they are first asked for
 	plain     func() map[tool.ID][]int // resources by the plain spelling of their URI, in the same way
 }
@@ -42,7 +43,7 @@ type row struct {
 }
 
 func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
-	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Items()), readOnly: tool.NewSet(snap.Len())}
+	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Items()), readOnly: tool.NewSet(snap.Len()), confirm: tool.NewSet(snap.Len())}
 	for i := range inv.rows {
 		inv.rows[i].server = -1
 	}
@@ -53,6 +54,9 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 			inv.rows[i] = row{server: n, hints: hints, tier: hints.Tier()}
 			if hints.Tier() == tool.Read {
 				inv.readOnly.Add(i)
+			}
+			if cfg.Tools.Confirms(snap.ID(i)) {
+				inv.confirm.Add(i)
 			}
 		}
 		for i := listed.FirstItem; i < listed.FirstItem+listed.Items; i++ {

@@ -40,7 +40,7 @@ type stopped struct {
 // stopped returns the union of what the config and what people stopped: that of before if it is the same.
 func (src *sources) stopped(now time.Time, o Options, before *stopped) *stopped {
 	next := &stopped{union(src.config.Value, src.stops.held), src.stops.expired(now, o.ApprovalHold)}
-	if before != nil && before.unknown == next.unknown && slices.Equal(before.List, next.List) {
+	if before != nil && before.unknown == next.unknown && slices.Equal(before.List, next.List) && slices.Equal(before.Ended, next.Ended) {
 		return before
 	}
 	return next

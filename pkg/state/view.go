@@ -2,6 +2,7 @@ package state
 
 import (
 	"sync"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
@@ -9,6 +10,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/pkg/toolset"
@@ -24,6 +26,7 @@ type View struct {
 	tools    tool.Set // of those servers
 	items    tool.Set // of those servers: prompts and resources
 	verdicts *verdicts
+	grants   map[int]bool // items that a person lets this agent call for a while
 
 	once     sync.Once
 	statuses []lock.Status // by number; of visible items only
@@ -125,20 +128,21 @@ func (v *View) Verdict(i int) policy.Verdict { return v.verdicts.at(i) }
 // record as it is in the store now; nil: there is none. What the store lost of what was known
 // before still holds.
 func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
-	return v.factsAt(i, r, v.enabled(i))
+	return v.factsAt(i, r, v.enabled(i), v.granted(i))
 }
 
-// FactsNow is [View.FactsAt] with what people stopped as it is in the store now. A call decides by
-// it, so that a decision and a stop count at once.
-func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops) lock.Facts {
-	now := stopped{Stops: union(v.r.cfg, held)}
-	return v.factsAt(i, r, now.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]))
+// FactsNow is [View.FactsAt] with what people stopped and granted as it is in the store now. A call decides
+// by it, so that a decision, a stop and a grant count at once.
+func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Granted, now time.Time) lock.Facts {
+	stops := stopped{Stops: union(v.r.cfg, held)}
+	_, granted := g.Allows(v.NowAt(i, r, held, now))
+	return v.factsAt(i, r, stops.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), lock.FactOf(granted))
 }
 
-func (v *View) factsAt(i int, r *approval.Record, enabled lock.Fact) lock.Facts {
+func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lock.Facts {
 	known, what := v.known(i)
 	disabled, approved := factsAt(r, known, what)
-	return facts(enabled, v.Verdict(i), disabled, approved)
+	return facts(enabled, v.Verdict(i), granted, disabled, approved)
 }
 
 // known returns the approval record of item i as far as it is held, nil if there is none, and what
@@ -165,11 +169,11 @@ func (v *View) SaidAt(i int, s lock.Status, r *approval.Record) string {
 // FactsWithout is [View.FactsAt] with nothing known of what people decided and stopped: what follows
 // from the config and the policy alone.
 func (v *View) FactsWithout(i int) lock.Facts {
-	return facts(lock.FactOf(v.Server(i).Config.Enabled), v.Verdict(i), lock.Unknown, lock.Unknown)
+	return facts(lock.FactOf(v.Server(i).Config.Enabled), v.Verdict(i), lock.Unknown, lock.Unknown, lock.Unknown)
 }
 
-func facts(enabled lock.Fact, verdict policy.Verdict, userDisabled, approved lock.Fact) lock.Facts {
-	return lock.Facts{ServerEnabled: enabled, Denied: verdict.Denied, UserDisabled: userDisabled, Approved: approved}
+func facts(enabled lock.Fact, verdict policy.Verdict, granted, userDisabled, approved lock.Fact) lock.Facts {
+	return lock.Facts{ServerEnabled: enabled, Denied: verdict.Denied, Granted: granted, UserDisabled: userDisabled, Approved: approved}
 }
 
 // enabled says whether the server of item i is enabled and not stopped, as of the state.
@@ -191,7 +195,7 @@ func (v *View) classify() {
 		v.statuses, v.callable = make([]lock.Status, len(verdicts)), tool.NewSet(len(verdicts))
 		status := func(i int) lock.Status {
 			d := &v.r.decisions[i]
-			return lock.Classify(facts(v.enabled(i), verdicts[i], d.userDisabled, d.approved))
+			return lock.Classify(facts(v.enabled(i), verdicts[i], v.granted(i), d.userDisabled, d.approved))
 		}
 		for i := range v.tools.All() {
 			if v.statuses[i] = status(i); v.statuses[i] == lock.None {

@@ -47,9 +47,22 @@ type Stop struct {
 
 // Stops are what is stopped. The zero Stops stop nothing.
 type Stops struct {
-	List []Stop `json:"list"`
-	Rev  int64  `json:"rev"` // 0: not stored yet
+	List  []Stop  `json:"list"`
+	Ended []Ended `json:"ended,omitempty"` // stops of people that were undone
+	Rev   int64   `json:"rev"`             // 0: not stored yet
 }
+
+// An Ended says when something was stopped last that no longer is: what was granted before it does not
+// come back.
+type Ended struct {
+	Target
+	At time.Time `json:"at"` // of the stop
+}
+
+const (
+	maxEnded = 64
+	keepOver = 31 * 24 * time.Hour // no grant lasts longer
+)
 
 // A Store keeps the stops of people for all instances of the gateway. Every implementation passes
 // stoptest.Run. It is safe for concurrent use.
@@ -163,10 +176,12 @@ func (s Stops) Agent(id string) (Stop, bool) { return s.Of(Target{Agent: id}) }
 
 // And returns the union of s and more, at the revision of s.
 func (s Stops) And(more Stops) Stops {
-	if len(more.List) == 0 {
-		return s
+	if len(more.List) > 0 {
+		s.List = slices.Concat(s.List, more.List)
 	}
-	s.List = slices.Concat(s.List, more.List)
+	if len(more.Ended) > 0 {
+		s.Ended = slices.Concat(s.Ended, more.Ended)
+	}
 	return s
 }
 
@@ -186,8 +201,43 @@ func (s Stops) Undo(t Target) (Stops, error) {
 	if i < 0 {
 		return s, ErrNone
 	}
+	s.Ended = ended(s.Ended, s.List[i])
 	s.List = slices.Delete(slices.Clone(s.List), i, i+1)
 	return s, nil
+}
+
+// ended returns what was undone with one stop more. If they are too many, the oldest of them count
+// for everything.
+func ended(before []Ended, undone Stop) []Ended {
+	list := []Ended{{undone.Target, undone.At}}
+	for _, e := range before {
+		if e.Target != undone.Target && undone.At.Sub(e.At) < keepOver {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b Ended) int { return b.At.Compare(a.At) })
+	if len(list) > maxEnded {
+		rest := list[maxEnded-1]
+		list = append(slices.DeleteFunc(list[:maxEnded-1], func(e Ended) bool { return e.All && e.At.Before(rest.At) }), Ended{Target{All: true}, rest.At})
+	}
+	return list
+}
+
+// Last returns when a server or an agent was last stopped by a person, or everything was, whether it
+// still is or not; the zero time: never that is known.
+func (s Stops) Last(server, agent string) (last time.Time) {
+	see := func(t Target, at time.Time) {
+		if (t.All || t.Server != "" && t.Server == server || t.Agent != "" && t.Agent == agent) && at.After(last) {
+			last = at
+		}
+	}
+	for _, is := range s.List {
+		see(is.Target, is.At)
+	}
+	for _, e := range s.Ended {
+		see(e.Target, e.At)
+	}
+	return last
 }
 
 // tries is how often a change is made anew because another writer came first.

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/stop/stoptest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -25,7 +27,8 @@ import (
 // value is ready to use. Hooks are set before the first use; they run without
 // the lock, so they may call the store, and several may run at once.
 type Mem struct {
-	stoptest.Mem // what people stopped
+	stoptest.Mem                 // what people stopped
+	Requests     requesttest.Mem // of agents, and what people decided about them
 
 	Now       func() time.Time                                                   // nil: time.Now
 	OnGet     func(ctx context.Context, id tool.ID) error                        // before a read; an error is its answer
@@ -80,14 +83,16 @@ func (m *Mem) Get(ctx context.Context, id tool.ID) (approval.Record, error) {
 	return clone(r), nil
 }
 
-// Standing returns what Get and Stops return.
-func (m *Mem) Standing(ctx context.Context, id tool.ID) (approval.Record, stop.Stops, error) {
-	held, err := m.Stops(ctx)
-	if err != nil {
-		return approval.Record{}, stop.Stops{}, err
+// Standing returns what Get, Stops and, unless agent is "", Granted return.
+func (m *Mem) Standing(ctx context.Context, id tool.ID, agent string) (r approval.Record, held stop.Stops, g request.Granted, err error) {
+	if held, err = m.Stops(ctx); err == nil && agent != "" {
+		g, err = m.Requests.Granted(ctx, agent)
 	}
-	r, err := m.Get(ctx, id)
-	return r, held, err
+	if err != nil {
+		return approval.Record{}, stop.Stops{}, request.Granted{}, err
+	}
+	r, err = m.Get(ctx, id)
+	return r, held, g, err
 }
 
 // Peek implements [approval.Store].

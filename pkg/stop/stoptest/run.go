@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -190,7 +191,7 @@ func endedContext(t *testing.T, s stop.Store) {
 type Standing interface {
 	approval.Store
 	stop.Store
-	Standing(ctx context.Context, id tool.ID) (approval.Record, stop.Stops, error)
+	Standing(ctx context.Context, id tool.ID, agent string) (approval.Record, stop.Stops, request.Granted, error)
 }
 
 // RunStanding checks what a read of a record together with the stops returns. open returns an empty
@@ -199,7 +200,7 @@ func RunStanding(t *testing.T, open func(t *testing.T) Standing) {
 	s, id := open(t), tool.ID{Server: "fs", Name: "read"}
 	check := func(step string, rev int64, stops stop.Stops) {
 		t.Helper()
-		r, got, err := s.Standing(t.Context(), id)
+		r, got, _, err := s.Standing(t.Context(), id, "")
 		if missing := errors.Is(err, approval.ErrNotFound); missing != (rev == 0) || !missing && err != nil || r.Rev != rev {
 			t.Errorf("%s: the record is at rev %d, %v; want %d", step, r.Rev, err, rev)
 		}
@@ -218,12 +219,12 @@ func RunStanding(t *testing.T, open func(t *testing.T) Standing) {
 	res := tool.ID{Server: "fs", Name: "file:///a b", Kind: tool.Resource}
 	_, err = s.Put(t.Context(), approval.Record{Server: res.Server, Tool: res.Name, Kind: res.Kind, State: approval.Pending}, nil)
 	require.OK(t, err)
-	if r, _, err := s.Standing(t.Context(), res); err != nil || r.ID() != res {
+	if r, _, _, err := s.Standing(t.Context(), res, ""); err != nil || r.ID() != res {
 		t.Errorf("Standing of a resource = %v, %v", r.ID(), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := s.Standing(ctx, id); !errors.Is(err, context.Canceled) {
+	if _, _, _, err := s.Standing(ctx, id, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("Standing = %v, want Canceled", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -30,18 +31,23 @@ func (s *Store) Stops(ctx context.Context) (held stop.Stops, err error) {
 	return held, err
 }
 
-// Standing returns what Get and Stops return, of one moment. Without a record the error is
-// [approval.ErrNotFound], and the stops are there all the same.
-func (s *Store) Standing(ctx context.Context, id tool.ID) (r approval.Record, held stop.Stops, err error) {
+// Standing returns what Get, Stops and, unless agent is "", Granted return, of one moment. Without a
+// record the error is [approval.ErrNotFound], and the rest is there all the same.
+func (s *Store) Standing(ctx context.Context, id tool.ID, agent string) (r approval.Record, held stop.Stops, g request.Granted, err error) {
 	defer store.Wrap(&err, "get approval %q and stops", id)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		if held, err = getStops(tx); err != nil {
 			return err
 		}
+		if agent != "" {
+			if g, err = getDoc(tx, granted, agent, request.DecodeGranted); err != nil {
+				return err
+			}
+		}
 		r, err = get(tx, id)
 		return err
 	})
-	return r, held, err
+	return r, held, g, err
 }
 
 // PutStops implements [stop.Store].

@@ -38,7 +38,7 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 	return map[string]func() error{
 		"Get":          func() error { _, err := s.Get(ctx, waiting.ID()); return err },
 		"Stops":        func() error { _, err := s.Stops(ctx); return err },
-		"Standing":     func() error { _, _, err := s.Standing(ctx, waiting.ID()); return err },
+		"Standing":     func() error { _, _, _, err := s.Standing(ctx, waiting.ID(), "k"); return err },
 		"Records":      func() error { _, err := s.Records(ctx, "s"); return err },
 		"Changes":      func() error { _, _, err := s.Changes(ctx, time.Time{}, ""); return err },
 		"Audit":        func() error { _, err := s.Audit(ctx, "s", approval.Cursor{}, 10); return err },

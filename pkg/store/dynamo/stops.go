@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -49,12 +51,16 @@ func (s *Store) PutStops(ctx context.Context, n stop.Stops) (_ stop.Stops, err e
 	return next, nil
 }
 
-// Standing returns what Get and Stops return, by one request for both. Without a record the error is
-// [approval.ErrNotFound], and the stops are there all the same.
-func (s *Store) Standing(ctx context.Context, id tool.ID) (r approval.Record, held stop.Stops, err error) {
-	defer store.Wrap(&err, "get approval %q and stops", id)
-	b, err := again(func() (b both, err error) {
-		items, err := s.batch(ctx, recordKey(id), stopsKey())
+// Standing returns what Get, Stops and, unless agent is "", Granted return, by one request for all.
+// Without a record the error is [approval.ErrNotFound], and the rest is there all the same.
+func (s *Store) Standing(ctx context.Context, id tool.ID, agent string) (r approval.Record, held stop.Stops, g request.Granted, err error) {
+	defer store.Wrap(&err, "get approval %q, stops and grants", id)
+	keys := []item{recordKey(id), stopsKey()}
+	if agent != "" {
+		keys = append(keys, grantedKey(agent))
+	}
+	b, err := again(func() (b standing, err error) {
+		items, err := s.batch(ctx, keys...)
 		for _, it := range items {
 			if err == nil {
 				err = b.take(it)
@@ -65,23 +71,27 @@ func (s *Store) Standing(ctx context.Context, id tool.ID) (r approval.Record, he
 	if err == nil && !b.found {
 		err = approval.ErrNotFound
 	}
-	return b.record, b.stops, err
+	return b.record, b.stops, b.granted, err
 }
 
-// both are the two items that a call reads.
-type both struct {
-	record approval.Record
-	found  bool
-	stops  stop.Stops
+// standing are the items that a call reads.
+type standing struct {
+	record  approval.Record
+	found   bool
+	stops   stop.Stops
+	granted request.Granted
 }
 
-func (b *both) take(it item) (err error) {
-	if textOf(it["PK"]) == stopKey {
+func (b *standing) take(it item) (err error) {
+	switch pk := textOf(it["PK"]); {
+	case pk == stopKey:
 		b.stops, err = decodeStops(it)
-		return err
+	case strings.HasPrefix(pk, grantPrefix):
+		b.granted, err = decodeGranted(it)
+	default:
+		b.record, err = decode(it)
+		b.found = err == nil
 	}
-	b.record, err = decode(it)
-	b.found = err == nil
 	return err
 }
 

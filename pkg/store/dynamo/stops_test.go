@@ -52,7 +52,7 @@ func TestStops(t *testing.T) {
 		if held, err := s.Stops(t.Context()); err == nil {
 			t.Errorf("Stops = %+v, want an error", held)
 		}
-		if _, held, err := s.Standing(t.Context(), waiting.ID()); err == nil || errors.Is(err, approval.ErrNotFound) {
+		if _, held, _, err := s.Standing(t.Context(), waiting.ID(), "k"); err == nil || errors.Is(err, approval.ErrNotFound) {
 			t.Errorf("Standing = %+v, %v, want an error", held, err)
 		}
 	})
@@ -60,7 +60,7 @@ func TestStops(t *testing.T) {
 		s := dynamo.New(client(endpoint, http.DefaultTransport), "no-such-table", nil)
 		_, get := s.Stops(t.Context())
 		_, put := s.PutStops(t.Context(), stop.Stops{})
-		_, _, both := s.Standing(t.Context(), waiting.ID())
+		_, _, _, both := s.Standing(t.Context(), waiting.ID(), "k")
 		for call, err := range map[string]error{"Stops": get, "PutStops": put, "Standing": both} {
 			if err == nil || !strings.Contains(err.Error(), `table "no-such-table"`) || errors.Is(err, approval.ErrNotFound) {
 				t.Errorf("%s = %v, want an error that names the table", call, err)
@@ -81,7 +81,7 @@ func TestStandingIsOneConsistentRead(t *testing.T) {
 	w := &wire{answer: func(string, request) (int, string) {
 		return http.StatusOK, `{"Responses":{"approvals":[` + stopItem + `,` + recordItem + `]}}`
 	}}
-	r, held, err := w.store().Standing(t.Context(), waiting.ID())
+	r, held, _, err := w.store().Standing(t.Context(), waiting.ID(), "")
 	if _, all := held.Server("any"); err != nil || r.Rev != 3 || !all {
 		t.Errorf("Standing = rev %d, %+v, %v", r.Rev, held, err)
 	}
@@ -101,7 +101,7 @@ func TestStandingAsksForWhatIsLeftOut(t *testing.T) {
 			}
 			return http.StatusOK, `{"Responses":{"approvals":[` + stopItem + `]}}`
 		}
-		r, held, err := w.store().Standing(t.Context(), waiting.ID())
+		r, held, _, err := w.store().Standing(t.Context(), waiting.ID(), "")
 		if err != nil || r.Rev != 3 || len(held.List) != 1 || len(w.calls) != 4 {
 			t.Errorf("Standing = rev %d, %+v, %v after %d requests", r.Rev, held, err, len(w.calls))
 		}
@@ -113,12 +113,12 @@ func TestStandingAsksForWhatIsLeftOut(t *testing.T) {
 		w.answer = func(string, request) (int, string) {
 			return http.StatusOK, `{"Responses":{"approvals":[` + recordItem + `]},` + keysLeft + `}`
 		}
-		if _, held, err := w.store().Standing(t.Context(), waiting.ID()); err == nil || errors.Is(err, approval.ErrNotFound) {
+		if _, held, _, err := w.store().Standing(t.Context(), waiting.ID(), ""); err == nil || errors.Is(err, approval.ErrNotFound) {
 			t.Errorf("Standing = %+v, %v of a table that never answers for the stops", held, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, _, err := w.store().Standing(ctx, waiting.ID()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, _, err := w.store().Standing(ctx, waiting.ID(), ""); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Standing = %v as its time ends", err)
 		}
 	})

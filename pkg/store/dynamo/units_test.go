@@ -284,7 +284,7 @@ func (s *shop) idle(name string) {
 		s.t.Errorf("%s: one that looks at the config as well reads %+v, want a record of the table too, to see that it is whole, in at most half a unit more", name, cost)
 	}
 	s.t.Logf("%s: one that looks at the config as well reads %+v", name, cost)
-	_, _, err := s.store.Standing(s.t.Context(), s.records[1].ID())
+	_, _, _, err := s.store.Standing(s.t.Context(), s.records[1].ID(), "")
 	if cost = s.meter.take(); err != nil || cost != (bill{1, 1, cost.Bytes, 2}) {
 		s.t.Errorf("%s: a call reads %+v, %v; want the record and what is stopped, in one read of a unit each", name, cost, err)
 	}

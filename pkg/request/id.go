@@ -1,0 +1,37 @@
+package request
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+)
+
+// An id is R- and eight letters of Crockford's base32, 40 bits of chance: short enough to be read out,
+// and without letters that look alike.
+const (
+	idPrefix = "R-"
+	idLength = 8
+	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+)
+
+// NewID returns an id that chance made.
+func NewID() string {
+	b := make([]byte, idLength)
+	_, _ = rand.Read(b) // which never fails
+	for i := range b {
+		b[i] = alphabet[b[i]%byte(len(alphabet))]
+	}
+	return idPrefix + string(b)
+}
+
+// ParseID returns the id as it is stored of one that somebody typed: in any case, with O for 0 and I or
+// L for 1.
+func ParseID(s string) (string, error) {
+	upper := strings.ToUpper(strings.TrimSpace(s))
+	letters, ok := strings.CutPrefix(upper, idPrefix)
+	letters = strings.NewReplacer("O", "0", "I", "1", "L", "1").Replace(letters)
+	if !ok || len(letters) != idLength || strings.Trim(letters, alphabet) != "" {
+		return "", fmt.Errorf("%.40q is no id of a request, such as R-7KQ2M4XD", s)
+	}
+	return idPrefix + letters, nil
+}
