@@ -69,6 +69,8 @@ func combinations() []combination {
 		{"an issuer for agents and people", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientId": "console", "AdminClientSecret": "secretsmanager:portcullis/console", "Operators": "ops"}, ""},
 		{"an issuer for people alone", map[string]string{"AuthMode": "token", "Issuer": issuer, "AdminClientId": "console", "Approvers": "gate", "AdminClaim": "roles"}, ""},
 		{"an issuer for people where every agent is let in", map[string]string{"AuthMode": "none", "Issuer": issuer, "AdminClientId": "console", "AdminGroup": "ops"}, ""},
+		{"a Function URL for JWTs", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "Streaming": "url"}, ""},
+		{"topics", map[string]string{"AuthMode": "token", "NotifyTopics": "arn:aws:sns:eu-central-1:123456789012:gate,arn:aws:sns:eu-central-1:123456789012:people"}, ""},
 		{"people who may do nothing", map[string]string{"AuthMode": "token", "Issuer": issuer, "AdminClientId": "console"}, "may do nothing"},
 		{"lines as files", map[string]string{"AuthMode": "token", "Audit": "true", "AuditLock": "COMPLIANCE", "AuditLockDays": "365"}, ""},
 		{"every line as a file", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "DEBUG"}, ""},
@@ -101,6 +103,9 @@ func TestRules(t *testing.T) {
 				settings, err := boot.Load(func(name string) string { return env[name] })
 				if err != nil && c.want == "" {
 					t.Errorf("%s does not start: %v", function, err)
+				}
+				if starts := function != "SyncFunction"; (settings.SyncFunction == "SyncFunction") != starts {
+					t.Errorf("%s starts %q to sync", function, settings.SyncFunction)
 				}
 				if reads := function == "AdminFunction"; (settings.UsageLogs != "") != reads || (settings.AuditStore != "") != (reads && c.values["Audit"] == "true") {
 					t.Errorf("%s has usage in %q and audit lines in %q", function, settings.UsageLogs, settings.AuditStore)
@@ -143,6 +148,21 @@ func TestClientSecretIsAReference(t *testing.T) {
 		}
 		if ref, ok := secret.Reference(text); want && text != "" && (!ok || secret.Check(ref) != nil) {
 			t.Errorf("%q is taken and is no reference", text)
+		}
+	}
+}
+
+// A topic is named in full: a pattern of one would let the sync function write to topics of others.
+func TestTopicsAreNamed(t *testing.T) {
+	pattern := regexp.MustCompile(expand(t).Parameters["NotifyTopics"].AllowedPattern)
+	for arn, want := range map[string]bool{
+		"": true, "arn:aws:sns:eu-central-1:123456789012:gate": true, "arn:aws-us-gov:sns:us-gov-west-1:123456789012:gate_people-1": true,
+		"*": false, "gate": false, "arn:aws:sns:eu-central-1:123456789012:*": false, "arn:aws:sns:*:123456789012:gate": false,
+		"arn:aws:sns:eu-central-1:123456789012:gate:9d0e3c62-6a2e-4b1c-9b0e-0d5f6a0f3f11": false, "arn:aws:sns:eu-central-1:123456789012:gate.fifo": false,
+		"arn:aws:sqs:eu-central-1:123456789012:gate": false,
+	} {
+		if got := pattern.MatchString(arn); got != want {
+			t.Errorf("%q is taken: %v", arn, got)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func TestNoRoleHasAWildcard(t *testing.T) {
 	}
 	for _, name := range roles {
 		for _, s := range statements(x.Resources[name]) {
-			if strings.Contains(s.actions, "*") || s.effect != "Allow" {
+			if strings.Contains(s.actions, "*") {
 				t.Errorf("%s: %s", name, s)
 			}
 			for action := range strings.SplitSeq(s.actions, ", ") {
@@ -132,6 +132,53 @@ func TestNoRoleHasAWildcard(t *testing.T) {
 			t.Errorf("%s has the role %s", name, role)
 		}
 	}
+}
+
+// maxPolicies is what IAM takes of a role's inline policies in all, in characters that are no white space.
+const maxPolicies = 10_240
+
+// A role whose policies are too long is refused when the stack is deployed, by no linter before.
+func TestPoliciesFit(t *testing.T) {
+	x := expand(t)
+	for _, name := range x.of("AWS::IAM::Role") {
+		policies, err := json.Marshal(longest(x.Resources[name].Properties["Policies"]))
+		require.OK(t, err)
+		if t.Logf("%s: at most %d characters", name, len(policies)); len(policies) > maxPolicies {
+			t.Errorf("the policies of %s have up to %d characters, IAM takes %d", name, len(policies), maxPolicies)
+		}
+	}
+}
+
+// longest returns a value with what CloudFormation fills in, as long as that may be: an ARN for what is
+// named, ten for topics, and what there is only under a condition.
+func longest(v any) any {
+	arn := strings.Repeat("a", 128)
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = longest(e)
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for name, arg := range v {
+			parts, _ := arg.([]any)
+			switch {
+			case name == "Fn::If":
+				return longest(parts[1])
+			case name == "Ref" && arg == "NotifyTopics":
+				return slices.Repeat([]string{arn}, 10)
+			case name == "Fn::Sub" && parts == nil:
+				return arn + arg.(string)[strings.LastIndex(arg.(string), "}")+1:]
+			case name == "Ref" || strings.HasPrefix(name, "Fn::"):
+				return arn
+			}
+			out[name] = longest(arg)
+		}
+		return out
+	}
+	return v
 }
 
 // The templates are clean for cfn-lint, and template.yaml is for SAM.

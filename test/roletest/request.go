@@ -8,14 +8,19 @@ import (
 	"strings"
 )
 
-// Of returns what r, with the given body, asks of DynamoDB or S3; nothing if it is a
-// request to another service. Addresses of S3 hold the bucket in the path.
+// Of returns what r, with the given body, asks of DynamoDB, S3, SSM, Secrets Manager or Lambda; nothing if
+// it is a request to another service. Addresses of S3 hold the bucket in the path. The prefix of secrets is
+// portcullis; a secret without it is one that the stack makes, which nothing here tells apart, and the
+// function that is invoked is the one that syncs.
 func Of(r *http.Request, body []byte) ([]Request, error) {
 	if name, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
-		if !strings.HasPrefix(name, "DynamoDB") {
-			return nil, nil
+		if strings.HasPrefix(name, "DynamoDB") {
+			return ofDynamoDB(operation, body)
 		}
-		return ofDynamoDB(operation, body)
+		return ofSecrets(name, operation, body)
+	}
+	if strings.HasPrefix(r.URL.Path, "/2015-03-31/functions/") {
+		return []Request{{Action: "lambda:InvokeFunction", Resource: Syncer}}, nil
 	}
 	if strings.HasPrefix(r.URL.Path, "/2015-03-31/") {
 		return nil, nil
@@ -28,6 +33,21 @@ func Of(r *http.Request, body []byte) ([]Request, error) {
 		http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodPut: "s3:PutObject", http.MethodDelete: "s3:DeleteObject",
 	}[r.Method]
 	return []Request{{Action: action, Resource: Object(key)}}, nil
+}
+
+// ofSecrets returns what is asked of SSM or Secrets Manager.
+func ofSecrets(service, operation string, body []byte) ([]Request, error) {
+	var in struct{ Name, SecretId string }
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", operation, err)
+	}
+	if name, ok := strings.CutPrefix(in.Name, "/portcullis/"); ok && service == "AmazonSSM" {
+		return []Request{{Action: "ssm:" + operation, Resource: Parameter(name)}}, nil
+	}
+	if name, ok := strings.CutPrefix(in.SecretId, "portcullis/"); ok && service == "secretsmanager" {
+		return []Request{{Action: "secretsmanager:" + operation, Resource: Secret(name)}}, nil
+	}
+	return nil, nil
 }
 
 type attribute struct{ S string }

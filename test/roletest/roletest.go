@@ -27,6 +27,8 @@ import (
 const (
 	Table  = "Data.Outputs.TableArn"
 	Bucket = "Data.Outputs.BucketArn"
+	Syncer = "SyncFunction.Arn"
+	Topics = "NotifyTopics" // the parameter with their ARNs
 )
 
 // Index returns the named index of the table.
@@ -35,10 +37,23 @@ func Index(name string) string { return "${" + Table + "}/index/" + name }
 // Object returns the object of the bucket with this key.
 func Object(key string) string { return "${" + Bucket + "}/" + key }
 
+// Parameter returns the parameter of SSM with this name below the prefix of secrets.
+func Parameter(name string) string {
+	return named + "ssm" + account + "parameter/${SecretPrefix}/" + name
+}
+
+// Secret returns the secret of Secrets Manager with this name below that prefix.
+func Secret(name string) string {
+	return named + "secretsmanager" + account + "secret:${SecretPrefix}/" + name + "-AbCdEf"
+}
+
+// Parts of ARNs, as the template writes them.
+const named, account = "arn:${AWS::Partition}:", ":${AWS::Region}:${AWS::AccountId}:"
+
 // A Request is one call of AWS, as its authorization sees it.
 type Request struct {
 	Action      string   // such as dynamodb:GetItem
-	Resource    string   // [Table], [Index], [Bucket], [Object]
+	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics]
 	LeadingKeys []string // partition keys of the items, of DynamoDB
 	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
 }
@@ -52,6 +67,7 @@ func (q Request) String() string {
 type Role struct{ statements []statement }
 
 type statement struct {
+	deny       bool
 	actions    []string
 	resources  []string
 	conditions map[string]map[string][]string // operator → context key → values
@@ -131,10 +147,10 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return statement{}, err
 	}
-	if s.Effect != "Allow" {
+	if s.Effect != "Allow" && s.Effect != "Deny" {
 		return statement{}, fmt.Errorf("effect %q is not evaluated here", s.Effect)
 	}
-	out := statement{actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
+	out := statement{deny: s.Effect == "Deny", actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
 	for operator, keys := range s.Condition {
 		out.conditions[operator] = map[string][]string{}
 		for key, values := range keys {
@@ -167,12 +183,21 @@ func texts(v any) []string {
 	return nil
 }
 
-// Allows reports whether the role allows q.
+// Allows reports whether the role allows q: a statement does, and none denies it.
 func (r Role) Allows(q Request) bool {
-	return slices.ContainsFunc(r.statements, func(s statement) bool { return s.allows(q) })
+	allowed := false
+	for _, s := range r.statements {
+		if s.matches(q) {
+			if s.deny {
+				return false
+			}
+			allowed = true
+		}
+	}
+	return allowed
 }
 
-func (s statement) allows(q Request) bool {
+func (s statement) matches(q Request) bool {
 	if !slices.Contains(s.actions, q.Action) || !slices.ContainsFunc(s.resources, func(p string) bool { return like(p, q.Resource) }) {
 		return false
 	}

@@ -1,0 +1,211 @@
+package infra
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/emulator"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/roletest"
+)
+
+// A guard lets through what a role allows, and refuses the rest as DynamoDB does.
+type guard struct {
+	t      *testing.T
+	role   roletest.Role
+	denied []string
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	asked, err := roletest.Of(r, body)
+	if err != nil || len(asked) == 0 {
+		g.t.Errorf("%s is held against no role: %v", r.Header.Get("X-Amz-Target"), err)
+	}
+	for _, q := range asked {
+		if !g.role.Allows(q) {
+			g.denied = append(g.denied, q.String())
+			return &http.Response{
+				StatusCode: http.StatusBadRequest, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Request: r,
+				Body: io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"not authorized"}`)),
+			}, nil
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// A table is what the tests do with the driver, on items that are there.
+type table struct {
+	*dynamo.Store
+	agent   request.Agent
+	asked   request.Asked
+	granted request.Granted
+	stops   stop.Stops
+	record  approval.Record
+	id      string // of a request with arguments, which is granted and not used
+}
+
+// A deed is a method of the driver, and which functions may do it.
+type deed struct {
+	name string // of the method, and after a comma of the case
+	may  []string
+	do   func(ctx context.Context, x table) error
+}
+
+// deedsOfRequests are all that a store of requests can do, on what is there and on what is not, and what
+// nobody but the admin function may do beside it.
+func deedsOfRequests() []deed {
+	agents, people, both := []string{"mcp"}, []string{"admin"}, []string{"mcp", "admin"}
+	return []deed{
+		{"Asked", both, func(ctx context.Context, x table) error { _, err := x.Asked(ctx, x.agent.Key()); return err }},
+		{"PutAsked", both, func(ctx context.Context, x table) error { _, err := x.PutAsked(ctx, x.asked, "", nil); return err }},
+		{"PutAsked, a new one with arguments", both, func(ctx context.Context, x table) error {
+			a, added := x.asked, x.asked.List[0]
+			added.ID = request.NewID()
+			a.List = append(slices.Clone(a.List), added)
+			_, err := x.PutAsked(ctx, a, added.ID, json.RawMessage(`{"to":"ben"}`))
+			return err
+		}},
+		{"PutAsked, of an old revision", both, func(ctx context.Context, x table) error {
+			a := x.asked
+			a.Rev += 7
+			_, err := x.PutAsked(ctx, a, "", nil)
+			return conflict(err)
+		}},
+		{"Granted", both, func(ctx context.Context, x table) error { _, err := x.Granted(ctx, x.agent.Key()); return err }},
+		{"PutGranted", people, func(ctx context.Context, x table) error { _, err := x.PutGranted(ctx, x.granted); return err }},
+		{"PutGranted, of an agent without any", people, func(ctx context.Context, x table) error {
+			g := x.granted
+			g.Agent.ID, g.Rev = "not "+g.Agent.ID, 0
+			_, err := x.PutGranted(ctx, g)
+			return err
+		}},
+		{"PutGranted, of an old revision", people, func(ctx context.Context, x table) error {
+			g := x.granted
+			g.Rev += 7
+			_, err := x.PutGranted(ctx, g)
+			return conflict(err)
+		}},
+		{"Use", agents, func(ctx context.Context, x table) error {
+			_, err := x.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
+			return err
+		}},
+		{"Use, twice", agents, func(ctx context.Context, x table) error {
+			_, first := x.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
+			_, err := x.Use(ctx, x.id, time.Now(), time.Now().Add(time.Hour))
+			if first == nil && errors.Is(err, request.ErrUsed) {
+				return nil
+			}
+			return errors.Join(first, err, errors.New("a confirmation is used twice"))
+		}},
+		{"Used", both, func(ctx context.Context, x table) error { _, err := x.Used(ctx, x.id); return err }},
+		{"Arguments", both, func(ctx context.Context, x table) error {
+			_, err := x.Arguments(ctx, x.agent.Key(), x.id)
+			return err
+		}},
+		{"DropArguments", both, func(ctx context.Context, x table) error { return x.DropArguments(ctx, x.agent.Key(), x.id) }},
+		{"Whose", both, func(ctx context.Context, x table) error { _, err := x.Whose(ctx, x.id); return err }},
+		{"Requests", people, func(ctx context.Context, x table) error {
+			list, _, err := x.Requests(ctx)
+			if err == nil && len(list) == 0 {
+				err = errors.New("there is none in the list")
+			}
+			return err
+		}},
+		{"Standing", agents, func(ctx context.Context, x table) error {
+			_, _, g, err := x.Standing(ctx, x.record.ID(), x.agent.Key())
+			if err == nil && len(g.List) == 0 {
+				err = errors.New("what was granted is not there")
+			}
+			return err
+		}},
+		{"PutStops", people, func(ctx context.Context, x table) error { _, err := x.PutStops(ctx, x.stops); return err }},
+		{"Put", []string{"sync", "admin"}, func(ctx context.Context, x table) error {
+			_, err := x.Put(ctx, x.record, &approval.Entry{Action: approval.ActionApprove, Server: x.record.Server, Tool: x.record.Tool, Actor: "kim", At: time.Now()})
+			return err
+		}},
+		{"Put, without a line", []string{"sync", "admin"}, func(ctx context.Context, x table) error { _, err := x.Put(ctx, x.record, nil); return err }},
+	}
+}
+
+func conflict(err error) error {
+	if errors.Is(err, request.ErrConflict) {
+		return nil
+	}
+	return errors.Join(err, errors.New("no conflict"))
+}
+
+// TestDriverKeepsToTheRoles has the driver do everything that it can do with requests, in the role of each
+// function, on a table of its own: what the function is for works, to the end, and what it is not for is
+// refused. The function that agents call cannot grant, whichever method it calls.
+func TestDriverKeepsToTheRoles(t *testing.T) {
+	roles, endpoint := roletest.Load(t), emulator.Start(t)
+	deeds := deedsOfRequests()
+	methods := reflect.TypeFor[request.Store]()
+	for i := range methods.NumMethod() {
+		name := methods.Method(i).Name
+		if !slices.ContainsFunc(deeds, func(d deed) bool { return d.name == name }) {
+			t.Errorf("%s of a request.Store is tried in no role", name)
+		}
+	}
+	name := emulator.Deploy(t, endpoint, fmt.Sprintf("drivers-%d", time.Now().UnixNano()), root+"/infra/data.yaml", map[string]string{"DeletionProtection": "false"})["TableName"]
+	for n, d := range deeds {
+		for m, function := range []string{"mcp", "sync", "admin"} {
+			t.Run(d.name+"/"+function, func(t *testing.T) {
+				x := newTable(t, dynamo.New(dynamodb.NewFromConfig(emulator.Config(endpoint)), name, nil), fmt.Sprint(3*n+m))
+				g := &guard{t: t, role: roles[function]}
+				x.Store = dynamo.New(dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: g} }), name, nil)
+				err := d.do(t.Context(), x)
+				if allowed := slices.Contains(d.may, function); allowed && (err != nil || len(g.denied) > 0) {
+					t.Errorf("%v; refused: %q", err, g.denied)
+				} else if !allowed && (err == nil || len(g.denied) == 0) {
+					t.Errorf("it is done: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// newTable stores what the deeds are done with, of an agent and a tool of its own.
+func newTable(t *testing.T, s *dynamo.Store, name string) table {
+	t.Helper()
+	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Microsecond)
+	x := table{agent: request.Agent{Way: identity.WayToken, ID: "agent" + name}, id: request.NewID()}
+	args := json.RawMessage(`{"to":"ann"}`)
+	r := request.Request{ID: x.id, Args: request.HashArgs(args), Status: lock.PendingApproval, Opened: now, Expires: now.Add(request.ConfirmFor)}
+	r = r.About(tool.ID{Server: "mail", Name: "send" + name}, tool.Hash(strings.Repeat("a", 64)))
+	var err error
+	x.asked, err = s.PutAsked(ctx, request.Asked{Agent: x.agent, List: []request.Request{r}}, x.id, args)
+	require.OK(t, err)
+	x.granted, err = s.PutGranted(ctx, request.Granted{Agent: x.agent, List: []request.Decision{request.Decide(r, request.Confirmed, 0, "kim", "", now)}})
+	require.OK(t, err)
+	x.stops, err = s.Stops(ctx)
+	require.OK(t, err)
+	x.record, err = s.Put(ctx, approval.Record{Server: r.Server, Tool: r.Tool, State: approval.Pending, Current: json.RawMessage(`{}`), CurrentHash: r.Hash}, nil)
+	require.OK(t, err)
+	return x
+}
