@@ -1,11 +1,182 @@
 package gateway
 
-import "github.com/portcullis-mcp/portcullis/pkg/request"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
 
 // asker returns the key of the agent's requests; "": what is decided about them cannot matter here.
 func (s *Session) asker() string {
-	if s.st.Config == nil || !s.st.Config.Gateway.Requests && len(s.st.Config.Tools.Confirm) == 0 {
+	if !s.asks() && (s.st.Config == nil || s.g.o.Requests == nil || len(s.st.Config.Tools.Confirm) == 0) {
 		return ""
 	}
 	return request.AgentOf(s.caller.Agent).Key()
+}
+
+// asks reports whether agents may ask for what is locked.
+func (s *Session) asks() bool {
+	return s.st.Config != nil && s.st.Config.Gateway.Requests && s.g.o.Requests != nil
+}
+
+// A history says what became of an agent's wish to use an item.
+type history struct {
+	open     request.Request  // that waits; its ID is "": none does
+	declined request.Decision // that still holds; its Request is "": none does
+	last     request.Decision // of what was allowed or confirmed and holds no more; its Request is "": nothing was
+	asked    request.Asked
+	granted  request.Granted
+}
+
+// history returns what the agent asked for of what r is about, and what became of it. now is how the item
+// stands.
+func (s *Session) history(ctx context.Context, r request.Request, now standing) (h history, err error) {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	h.granted = now.granted
+	if !now.read {
+		if h.granted, err = s.g.o.Requests.Granted(ctx, s.asker()); err != nil {
+			return h, err
+		}
+	}
+	if h.asked, err = s.g.o.Requests.Asked(ctx, s.asker()); err != nil {
+		return h, err
+	}
+	at := s.g.o.Now()
+	h.open, _ = h.asked.Open(r, h.granted, at)
+	h.declined, _ = h.granted.Declined(r, at)
+	for _, d := range slices.Backward(h.granted.List) {
+		if d.Item() == r.Item() && d.Args == r.Args && d.Verdict != request.Declined && d.Verdict != request.Approved {
+			h.last = d
+			break
+		}
+	}
+	return h, nil
+}
+
+// wish returns a request for the item i, which is locked for the reason status.
+func (s *Session) wish(i int, status lock.Status) request.Request {
+	return request.Request{Status: status}.About(s.view.ID(i), s.view.Tool(i).Definition.Hash)
+}
+
+// open makes a request, or finds the one that is open. added says that it was made now.
+func (s *Session) open(ctx context.Context, r request.Request, arguments json.RawMessage) (held request.Request, added bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	agent := request.AgentOf(s.caller.Agent)
+	_, err = request.ChangeAsked(ctx, s.g.o.Requests, agent, func(a request.Asked) (request.Asked, string, json.RawMessage, error) {
+		granted, err := s.g.o.Requests.Granted(ctx, agent.Key())
+		if err != nil {
+			return a, "", nil, err
+		}
+		if _, declined := granted.Declined(r, s.g.o.Now()); declined {
+			return a, "", nil, errDeclined
+		}
+		var next request.Asked
+		if next, held, added, err = a.Add(r, granted, s.moot, s.g.o.Now()); err != nil {
+			return a, "", nil, err
+		}
+		if !added {
+			return a, "", nil, errJoined
+		}
+		return next, held.ID, arguments, nil
+	})
+	if errors.Is(err, errJoined) {
+		return held, false, nil
+	}
+	if err != nil {
+		return request.Request{}, false, err
+	}
+	s.g.o.Teller.Tell(ctx, notify.Event{
+		ID: "request-" + held.ID, Kind: notify.Asked, At: held.Opened, Server: held.Server, Items: []tool.ID{held.Item()},
+		Agent: agent.ID, Request: held.ID, OneCall: held.OneCall(), Path: "/admin/requests/" + held.ID,
+	})
+	return held, true, nil
+}
+
+var (
+	errJoined   = errors.New("the request is open already")
+	errDeclined = errors.New("the request was declined")
+)
+
+// moot reports whether nothing waits for a request any more: what it is about no longer exists for the
+// agent, has another definition, or is callable.
+func (s *Session) moot(r request.Request) bool {
+	i, ok := s.view.Find(r.Item())
+	return !ok || s.view.Tool(i).Definition.Hash != r.Hash || !r.OneCall() && s.view.Status(i) == lock.None
+}
+
+// askLink returns the address where the person of an agent asks; code is the id of a request or a sealed
+// one. "": there is no page.
+func (g *Gateway) askLink(code string) string {
+	if g.o.BaseURL == "" || code == "" {
+		return ""
+	}
+	return g.o.BaseURL + "/admin/ask/" + code
+}
+
+// code returns a request that nobody has made yet, for a link; "": it cannot be sealed.
+func (s *Session) code(ctx context.Context, r request.Request) string {
+	if s.g.o.Sealer == nil {
+		return ""
+	}
+	code, err := request.SealCode(ctx, s.g.o.Sealer, request.Code{
+		Agent: request.AgentOf(s.caller.Agent), Item: r.Item(), Hash: r.Hash, Status: r.Status,
+	}, s.g.o.Now())
+	if err != nil {
+		s.g.logNoKey(ctx, err)
+		return ""
+	}
+	return code
+}
+
+// logUnread says that what an agent asked for could not be read or written.
+func (s *Session) logUnread(ctx context.Context, what string, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("agent", s.caller.Agent.ID), slog.Any("error", err))
+	}
+}
+
+// openText says of an open request how long it waits and what is to be done.
+func (s *Session) openText(r request.Request) string {
+	return "Request " + r.ID + ": asked " + text.Ago(s.g.o.Now().Sub(r.Opened)) + ", open. Tell your user, and call again once a person has decided, " +
+		"after 60 s at the earliest" + s.g.at(r.ID)
+}
+
+// at names the page about a request. The link ends the text, without a full stop that a client might make
+// part of it.
+func (g *Gateway) at(code string) string {
+	if link := g.askLink(code); link != "" {
+		return ": " + link
+	}
+	return "."
+}
+
+// declinedText says that a person said no, and for how long that holds.
+func (s *Session) declinedText(d request.Decision) string {
+	said := "It was asked for, and declined by " + text.Clip(text.Line(d.By), maxEcho)
+	if reason := text.Clip(text.Line(d.Reason), request.MaxReason); reason != "" {
+		said += ": " + reason
+	}
+	return said + " (" + d.Request + "). It can be asked for again " + text.In(d.Ends.Sub(s.g.o.Now())) + "."
+}
+
+// overText says that what was allowed holds no more.
+func (s *Session) overText(d request.Decision) string {
+	by := text.Clip(text.Line(d.By), maxEcho)
+	switch now := s.g.o.Now(); {
+	case d.Verdict == request.Revoked:
+		return "What was granted by " + d.Request + " was taken back by " + by + " " + text.Ago(now.Sub(d.At)) + "."
+	case !now.Before(d.Ends):
+		return "What " + by + " allowed by " + d.Request + " ended " + text.Ago(now.Sub(d.Ends)) + "."
+	}
+	return "What " + by + " allowed by " + d.Request + " has ended: since then the definition changed, or somebody decided otherwise or stopped it."
 }

@@ -25,7 +25,11 @@ type lockInfo struct {
 	Status      lock.Status `json:"status"`
 	Remediation string      `json:"remediation"`
 	Note        string      `json:"note,omitempty"`
-	Link        string      `json:"link,omitempty"` // only where the user can unlock it
+	Link        string      `json:"link,omitempty"` // only where the user can unlock it, or ask for it
+	Request     *waiting    `json:"request,omitempty"`
+	Confirm     *confirming `json:"confirm,omitempty"` // each call waits for a person
+
+	more []string // what else the text says
 }
 
 func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
@@ -44,6 +48,9 @@ func (l lockInfo) text(kind tool.Kind) string {
 	if l.Note != "" {
 		text += "\nNote: " + l.Note
 	}
+	for _, line := range l.more {
+		text += "\n" + line
+	}
 	return text
 }
 
@@ -54,18 +61,6 @@ func (l lockInfo) refusal(kind tool.Kind) error {
 		return err
 	}
 	return &mcp.Error{Code: mcp.CodeLocked, Message: l.text(kind), Data: data}
-}
-
-// blocked answers the call of a locked tool. Nothing went upstream. said is what a person lets
-// agents know about the lock.
-func (s *Session) blocked(ctx context.Context, i int, status lock.Status, said string) (json.RawMessage, error) {
-	l := s.lockInfo(i, status, said)
-	s.countLocked(ctx, l, s.view.Verdict(i))
-	text := l.text(tool.Tool)
-	if !s.direct {
-		text += "\nretrieve_tools include_disabled:true shows locked tools and why."
-	}
-	return s.lockedResult(text, l)
 }
 
 // lockedResult returns the result of a call that a lock refuses.

@@ -68,7 +68,10 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 	}
 	if s.direct {
 		i, ok := s.findDirect(tool.Tool, r.Name)
-		if !ok {
+		switch {
+		case !ok && r.Name == requestAccess && s.asks():
+			return s.callRequestAccess(ctx, r)
+		case !ok:
 			return nil, s.unknownTool(r.Name)
 		}
 		return s.call(ctx, i, tool.Destructive, r)
@@ -78,14 +81,21 @@ func (s *Session) callTool(ctx context.Context, r mcp.Request) (json.RawMessage,
 	}
 	switch r.Name {
 	case retrieveTools:
+		s.see(ctx)
 		return s.retrieve(ctx, r)
 	case describeTools:
+		s.see(ctx)
 		return s.describe(r)
 	case upstreamServers:
+		s.see(ctx)
 		return s.listServers(r)
 	case readResource:
 		if s.Offers().Resources { // locked ones say why
 			return s.callReadResource(ctx, r)
+		}
+	case requestAccess:
+		if s.asks() {
+			return s.callRequestAccess(ctx, r)
 		}
 	}
 	return nil, s.unknownTool(r.Name)
@@ -119,7 +129,9 @@ func (s *Session) callVariant(ctx context.Context, tier tool.Tier, r mcp.Request
 func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) (json.RawMessage, error) {
 	id := s.view.ID(i)
 	s.line.About(id.String())
-	if now := s.standing(ctx, i); now.status != lock.None {
+	r, back := s.withoutAsk(ctx, r)
+	now := s.standing(ctx, i)
+	if now.status != lock.None {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -130,7 +142,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		if now.refuse != nil {
 			return nil, now.refuse
 		}
-		return s.blocked(ctx, i, now.status, now.said)
+		return s.blocked(ctx, i, now, r, back)
 	}
 	tier := s.view.Tier(i)
 	if as > tier { // tiers are ordered strongest first
@@ -148,13 +160,20 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	if fault := s.checkHeaders(i, r.Arguments); fault != nil {
 		return nil, fault
 	}
-	s.line.Allow(s.view.Tool(i).Definition.Hash)
-	server := s.view.Server(i).Config
+	server, hash := s.view.Server(i).Config, s.view.Tool(i).Definition.Hash
 	if o, ok := s.remembered(s.view.Server(i)); ok && r.Rest.Get(requestState) == nil {
+		s.line.Allow(hash)
 		s.line.Ended(string(o.Status))
-		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta())
+		return Failed(server.Name, &outcome.CallError{Outcome: o}, s.meta(), "")
 	}
 	t, c := s.outgoing(i, r)
+	if s.view.Confirmed().Has(i) {
+		s.confirm.wanted, c.Retry = true, false // what a person confirmed is sent once
+		if raw, err := s.confirmed(ctx, i, now, r, back); raw != nil || err != nil {
+			return raw, err
+		}
+	}
+	s.line.Allow(hash)
 	raw, err := s.exchange(ctx, t, c, func() { s.g.o.Recorder.Call(ctx, id.String(), tier.String()) })
 	if err != nil {
 		return s.failed(ctx, server.Name, err)

@@ -29,11 +29,12 @@ func (s *Session) checkContents(ctx context.Context, from source, uri string, re
 		if parts++; parts > maxParts {
 			return refuseContents("has more than " + text.Count(maxParts, "part") + " and cannot be checked")
 		}
+		s.see(ctx)
 		mine, others := s.listedBy(own, other)
 		switch {
 		case mine >= 0 && s.itemStatus(mine) != lock.None:
 			status, by := s.itemLock(mine)
-			return s.lockedError(ctx, by, status, s.view.Said(by, status))
+			return s.lockedError(ctx, by, standing{status: status, said: s.view.Said(by, status)})
 		case mine < 0 && others >= 0:
 			return refuseContents("holds " + quote(other) + ", which is another server's: " + strconv.Quote(s.view.ID(others).Server))
 		}

@@ -21,6 +21,7 @@ type described struct {
 	Note        string          `json:"note,omitempty"`
 	Link        string          `json:"link,omitempty"`
 	CallWith    string          `json:"call_with,omitempty"`
+	Confirm     bool            `json:"confirm,omitempty"` // each call waits for a person
 	Definition  json.RawMessage `json:"definition,omitempty"`
 }
 
@@ -51,7 +52,7 @@ func (s *Session) described(i int) described {
 	d := described{Name: id.String(), Server: id.Server}
 	if status == lock.None {
 		t := s.view.Tool(i)
-		d.CallWith = variant(s.view.Tier(i))
+		d.CallWith, d.Confirm = variant(s.view.Tier(i)), s.view.Confirmed().Has(i)
 		d.Definition = present(t.Definition, "", s.view.Hints(i))
 		return d
 	}

@@ -64,6 +64,9 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 		if err != nil || message != "" {
 			return nil, refusal(message, err)
 		}
+		if err := s.goOn(ctx, st); err != nil {
+			return nil, err
+		}
 		return s.again(ctx, t, c, st, responses, sent)
 	}
 	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && mcp.Askable(c.Client.Capabilities) {

@@ -34,7 +34,7 @@ func (s *Session) failed(ctx context.Context, server string, err error) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	return Failed(server, failure, s.meta())
+	return Failed(server, failure, s.meta(), s.confirm.spent(failure.Delivered))
 }
 
 // failure returns what is to be told of a request that a server did not answer, or the error to
@@ -67,11 +67,12 @@ func (s *Session) failure(ctx context.Context, server string, err error) (*outco
 
 // Failed returns the result for a call that failed: the text of [outcome.CallError.Message], and
 // the same for programs in _meta["dev.portcullis/upstream"]: "delivered": true means that the
-// call may have taken effect; without it, it did not. meta holds further members and may be nil.
-func Failed(server string, e *outcome.CallError, meta map[string]any) (json.RawMessage, error) {
+// call may have taken effect; without it, it did not. meta holds further members and may be nil, and
+// more is said after the text.
+func Failed(server string, e *outcome.CallError, meta map[string]any, more string) (json.RawMessage, error) {
 	all := map[string]any{upstreamKey: detailsOf(server, e)}
 	maps.Copy(all, meta)
-	return result(e.Message(server), true, all)
+	return result(e.Message(server)+more, true, all)
 }
 
 // upstreamKey is the member of _meta that says for programs how a server failed.

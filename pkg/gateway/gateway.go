@@ -85,6 +85,7 @@ type Gateway struct {
 	up        Upstream
 	lot       *lot
 	running   running
+	grants    grants
 	o         Options
 }
 

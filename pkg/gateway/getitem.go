@@ -42,12 +42,12 @@ func (s *Session) locked(ctx context.Context, i int) error {
 	if now.refuse != nil {
 		return now.refuse
 	}
-	return s.lockedError(ctx, i, now.status, now.said)
+	return s.lockedError(ctx, i, now)
 }
 
 // lockedError says of an item that is locked what the call of a locked tool says.
-func (s *Session) lockedError(ctx context.Context, i int, status lock.Status, said string) error {
-	l := s.lockInfo(i, status, said)
+func (s *Session) lockedError(ctx context.Context, i int, now standing) error {
+	l, _ := s.lockOf(ctx, i, now)
 	s.countLocked(ctx, l, s.view.Verdict(i))
 	return l.refusal(s.view.ID(i).Kind)
 }

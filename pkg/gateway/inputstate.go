@@ -47,6 +47,9 @@ type inputState struct {
 	Replay  bool                       `json:"y,omitempty"` // the call is made again, with the answers
 	Answers map[string]json.RawMessage `json:"a,omitempty"` // that were given before, by question
 	Asked   []string                   `json:"q,omitempty"` // questions that were asked last
+
+	Grant string `json:"g,omitempty"` // id of the request by which a person confirmed the call
+	Turn  int    `json:"n,omitempty"` // how often it came back
 }
 
 // bound returns the hash of whose request a call is, and of which. The request has to be the same when it
@@ -86,7 +89,7 @@ func (s *Session) sealState(ctx context.Context, st inputState) (state json.RawM
 	if s.g.o.Sealer == nil {
 		return nil, askNoKey
 	}
-	st.Expires = s.g.o.Now().Add(stateTime).Unix()
+	st.Expires, st.Grant, st.Turn = s.g.o.Now().Add(stateTime).Unix(), s.confirm.grant, s.confirm.turn
 	plain, err := json.Marshal(st)
 	if err != nil || len(plain) > maxState {
 		return nil, askTooLong

@@ -69,10 +69,11 @@ func (s *Session) offered(method string) *mcp.Error {
 // ListItems returns one page, as the result of the method: prompts/list, resources/list or
 // resources/templates/list. It has the callable ones alone: hosts offer what is listed to people.
 // An error is an [*mcp.Error].
-func (s *Session) ListItems(_ context.Context, method, cursor string) (json.RawMessage, error) {
+func (s *Session) ListItems(ctx context.Context, method, cursor string) (json.RawMessage, error) {
 	if refused := s.offered(method); refused != nil {
 		return nil, refused
 	}
+	s.see(ctx)
 	l := listing{name: func(id tool.ID) string { return id.Name }, entry: s.presentResource}
 	switch method {
 	case mcp.MethodListPrompts:

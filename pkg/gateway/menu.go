@@ -75,6 +75,7 @@ func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage
 		return nil, unready(s.st.Health)
 	}
 	if s.direct {
+		s.see(ctx)
 		return s.listDirect(cursor)
 	}
 	if cursor != "" {
@@ -83,6 +84,9 @@ func (s *Session) ListTools(ctx context.Context, cursor string) (json.RawMessage
 	tools, ttl := menu(), menuTTL
 	if s.readable() {
 		tools, ttl = append(tools, readResourceDefinition), directTTL
+	}
+	if s.asks() {
+		tools = append(tools, requestAccessDefinition)
 	}
 	return rawjson.Encode(struct {
 		Tools json.RawMessage `json:"tools"`

@@ -29,6 +29,9 @@ type Session struct {
 	direct bool
 	bare   bool // direct mode without prefix
 	down   bool // there is nothing to answer from
+	seen   bool // view has what was granted to the agent
+
+	confirm confirm
 
 	pages map[string]map[string][]int // of apps, by server
 }
@@ -89,10 +92,18 @@ func (s *Session) Instructions() string {
 	}
 	if s.direct {
 		return "Gateway to the tools of: " + list + ".\n" +
-			"Some of their tools may be locked, and are then not listed: calling one says why, and what a person must do to unlock it."
+			"Some of their tools may be locked, and are then not listed: calling one says why, and what a person must do to unlock it." + s.asksToo()
 	}
 	return "Gateway to the tools of: " + list + ". Find them with retrieve_tools, then call each with the tool named in its call_with.\n" +
-		"If what you need is missing it may be locked: include_disabled: true shows locked tools, why, and what a person must do to unlock them."
+		"If what you need is missing it may be locked: include_disabled: true shows locked tools, why, and what a person must do to unlock them." + s.asksToo()
+}
+
+// asksToo is the end of the instructions where agents may ask.
+func (s *Session) asksToo() string {
+	if !s.asks() {
+		return ""
+	}
+	return " request_access asks that person."
 }
 
 // find returns the number of a tool that exists for this request.

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -20,6 +21,10 @@ type standing struct {
 	status lock.Status
 	said   string // about the lock, to agents: by who decided, or by who stopped the server
 	refuse error  // the agent itself is refused; nil: it is not
+
+	granted request.Granted // to the agent, as of now
+	at      request.Now     // what it is held against
+	read    bool            // these two were read
 }
 
 // unreadNote is said of a call that is refused because what decides about it cannot be read.
@@ -51,16 +56,16 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 		s.noteStopped("")
 		return standing{status: lock.DisabledUnknown, refuse: refused}
 	}
-	status := lock.Classify(s.view.FactsNow(i, r, held, granted, s.g.o.Now()))
-	if status == lock.ServerDisabled {
+	at := s.view.NowAt(i, r, held, s.g.o.Now())
+	now := standing{status: lock.Classify(s.view.FactsNow(i, r, held, granted, at.Time)), granted: granted, at: at, read: true}
+	if now.status == lock.ServerDisabled {
 		is, _ := s.st.Stopped(held).Server(id.Server)
-		s.noteStopped(status)
-		return standing{status: status, said: s.g.stopNote(is)}
+		s.noteStopped(now.status)
+		now.said = s.g.stopNote(is)
+	} else if r != nil {
+		now.said = s.view.SaidAt(i, now.status, r)
 	}
-	if r == nil {
-		return standing{status: status}
-	}
-	return standing{status: status, said: s.view.SaidAt(i, status, r)}
+	return now
 }
 
 // serverStanding is [Session.standing] by what is stopped alone: for what has no approval record, since

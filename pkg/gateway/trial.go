@@ -87,6 +87,7 @@ func (g *Gateway) Try(ctx context.Context, c Caller, query string, withLocked bo
 	if s.down {
 		return &Trial{Refused: downText(s.st.Health)}, nil
 	}
+	s.see(ctx)
 	t := &Trial{Direct: s.direct, Exists: s.sel.Tools.Len()}
 	if t.Menu, err = s.ListTools(ctx, ""); err != nil {
 		return nil, err

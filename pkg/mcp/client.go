@@ -18,6 +18,7 @@ func Askables() []string { return []string{"elicitation", "roots", "sampling"} }
 // answer comes. The zero Client can be told and asked nothing.
 type Client struct {
 	Capabilities json.RawMessage // that it has declared, an object; nil: none
+	OpensLinks   bool            // its version has the error [CodeURLElicitation]
 	Progress     bool            // it wants to know how far its request has come
 	LogLevel     string          // the least level of log messages that it wants, such as "info"; "": none
 

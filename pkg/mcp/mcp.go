@@ -92,6 +92,7 @@ const (
 	CodeHeaderMismatch    = -32020 // headers do not say what the body says
 	CodeMissingCapability = -32021 // the client has not declared what the request needs
 	CodeVersion           = -32022 // the protocol version is not supported
+	CodeURLElicitation    = -32042 // the user has to open a page first; of version 2025-11-25 alone
 )
 
 // Error codes of this gateway, which lie outside the range that JSON-RPC keeps for itself.

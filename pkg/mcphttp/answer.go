@@ -201,7 +201,7 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 		raw, err = q.session.CallTool(ctx, q.msg, h.client(q))
 	}
 	if lost := h.lost(q, err); lost != nil && !d.list {
-		raw, err = gateway.Failed("", lost, nil)
+		raw, err = gateway.Failed("", lost, nil, "")
 	}
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (h *handler) tools(ctx context.Context, q *request) (json.RawMessage, error
 	}
 	if raw, err = gateway.Failed("", &outcome.CallError{Delivered: true, Limit: limit, Outcome: outcome.Outcome{
 		Status: outcome.Available, Reason: outcome.ReasonTooLarge,
-	}}, nil); err != nil {
+	}}, nil, ""); err != nil {
 		return nil, err
 	}
 	return d.decorate(raw)

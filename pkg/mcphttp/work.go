@@ -97,7 +97,7 @@ func (h *handler) asks(q *request) bool { return !q.modern && h.live != nil && q
 func (h *handler) client(q *request) mcp.Client {
 	c := mcp.Client{Capabilities: q.msg.Meta.Get(mcp.MetaClientCapabilities)}
 	if q.token != nil {
-		c.Capabilities = q.token.capabilities.bytes()
+		c.Capabilities, c.OpensLinks = q.token.capabilities.bytes(), q.token.version == mcp.VersionLegacy
 	}
 	s := q.stream
 	if s == nil {

@@ -5,6 +5,7 @@ package text
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -93,4 +94,26 @@ func Names(list string) (names []string) {
 		}
 	}
 	return names
+}
+
+// Ago says in words how long ago something was: "just now", "3 minutes ago".
+func Ago(d time.Duration) string {
+	if d < time.Minute {
+		return "just now"
+	}
+	return length(d) + " ago"
+}
+
+// In says in words how long it is until something: "in 3 minutes".
+func In(d time.Duration) string { return "in " + length(max(d+time.Minute-1, time.Minute)) }
+
+// length returns how long d is, in one unit, rounded down.
+func length(d time.Duration) string {
+	switch {
+	case d < time.Hour:
+		return Count(int(d/time.Minute), "minute")
+	case d < 48*time.Hour:
+		return Count(int(d/time.Hour), "hour")
+	}
+	return Count(int(d/(24*time.Hour)), "day")
 }

@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A confirm is what a session knows of the call that a person has to confirm.
+type confirm struct {
+	wanted bool   // the config wants each call of the tool confirmed
+	grant  string // id of the request by which a person did; "": not known yet
+	turn   int    // how often the call came back with answers to its server's questions
+}
+
+// confirming says for programs that each call of a tool waits for a person.
+type confirming struct {
+	Request string `json:"request,omitempty"` // that was made for this call; "": none could be
+}
+
+// spent says of a call that failed what became of its confirmation, which is not given back.
+func (c confirm) spent(delivered bool) string {
+	switch {
+	case c.grant == "":
+		return ""
+	case delivered:
+		return " The confirmation " + c.grant + " is used up: to call it once more is asked for anew."
+	}
+	return " The confirmation " + c.grant + " is used up although nothing was called: call it again with the same arguments to ask for it anew."
+}
+
+// confirmed lets a call pass that a person has confirmed, once; else it is answered, with a request that is
+// made for it. A call that comes back with an answer to its server's question was confirmed before.
+func (s *Session) confirmed(ctx context.Context, i int, now standing, r mcp.Request, back bool) (json.RawMessage, error) {
+	if s.caller.Modern && r.Rest.Get(requestState) != nil {
+		return nil, nil // exchange looks whether that is so
+	}
+	hash := request.HashArgs(r.Arguments)
+	if hash == "" {
+		s.line.Refuse()
+		return s.refuse("The arguments cannot be confirmed: they are not one JSON object in which each name stands once. Nothing was called and nothing was asked.")
+	}
+	if s.g.o.Requests == nil {
+		return s.refuse("Each call of this tool waits for a person, and this gateway keeps no requests. Nothing was called; an operator has to look into its log.")
+	}
+	used := ""
+	for _, d := range now.granted.Confirms(now.at, hash) {
+		at, err := s.use(ctx, d.Request, d.Ends)
+		switch {
+		case err == nil:
+			s.confirm.grant = d.Request
+			s.line.Requested(d.Request)
+			return nil, nil
+		case errors.Is(err, request.ErrUsed):
+			used = "The confirmation " + d.Request + " was used for a call " + text.Ago(s.g.o.Now().Sub(at)) + ", and is good for that one."
+		default:
+			s.logUnread(ctx, "the use of a confirmation cannot be noted", err)
+			return s.refuse("Nothing was called: the gateway could not note that the confirmation " + d.Request + " is used. " +
+				"Call again in a moment; if it asks for a new confirmation then, the old one counts as used.")
+		}
+	}
+	return s.askConfirmation(ctx, i, now, r, hash, used, back)
+}
+
+// use notes the one use of a confirmation that ends then.
+func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, approvalTime)
+	defer cancel()
+	return s.g.o.Requests.Use(ctx, id, s.g.o.Now(), ends.Add(request.ConfirmFor))
+}
+
+// goOn lets a call pass that comes back with the answer to a question of its server, if it was confirmed.
+// Each answer is taken once: a state that is sent again calls nothing again.
+func (s *Session) goOn(ctx context.Context, st inputState) error {
+	if !s.confirm.wanted {
+		return nil
+	}
+	if st.Grant == "" || s.g.o.Requests == nil {
+		return &notAsked{"Each call of this tool waits for a person since, and this one was not confirmed. Nothing was sent to the server now, " +
+			"and what the tool did before it asked is not known: check before calling it anew, without the answer."}
+	}
+	s.confirm.grant, s.confirm.turn = st.Grant, st.Turn+1
+	s.line.Requested(st.Grant)
+	_, err := s.use(ctx, st.Grant+"."+strconv.Itoa(s.confirm.turn), s.g.o.Now().Add(stateTime))
+	switch {
+	case errors.Is(err, request.ErrUsed):
+		return &notAsked{"This answer was given already, and the confirmation " + st.Grant + " is good for one call. Nothing was sent to the server now."}
+	case err != nil:
+		s.logUnread(ctx, "the use of a confirmation cannot be noted", err)
+		return &notAsked{"Nothing was sent to the server now: the gateway could not note that the answer is used. What the tool did before it asked is not known."}
+	}
+	return nil
+}
+
+// askConfirmation makes a request for one call, and answers with it. used says what became of an earlier
+// confirmation; "": there was none.
+func (s *Session) askConfirmation(ctx context.Context, i int, now standing, r mcp.Request, hash, used string, back bool) (json.RawMessage, error) {
+	arguments := r.Arguments
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	if len(arguments) > request.MaxArgs {
+		return s.refuse("Each call of this tool waits for a person who sees its arguments, and these are too large to be confirmed: " +
+			strconv.Itoa(len(arguments)) + " bytes, at most " + strconv.Itoa(request.MaxArgs) + " are kept. Nothing was called and nothing was asked.")
+	}
+	wish := s.wish(i, lock.PendingApproval)
+	wish.Args = hash
+	id := s.view.ID(i)
+	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirming{}, Remediation: "Each call of this tool waits for a person, who is shown its arguments. Nothing was called."}
+	if used != "" {
+		l.more = append(l.more, used)
+	}
+	held, added, err := s.open(ctx, wish, arguments)
+	if errors.Is(err, errDeclined) {
+		err = s.declinedCall(ctx, wish, now, &l)
+	} else if err == nil {
+		l.Confirm.Request, l.Request, l.Link = held.ID, &waiting{held.ID, wantOpen}, s.g.askLink(held.ID)
+		l.more = append(l.more, s.waitsText(held, added))
+		s.line.Requested(held.ID)
+	}
+	switch {
+	case errors.Is(err, request.ErrTooMany):
+		l.more = append(l.more, tooManyText)
+	case err != nil:
+		s.logUnread(ctx, "a request cannot be written", err)
+		l.more = append(l.more, "The gateway could not write the request, or does not know whether it did. Call again in a moment: nothing is asked twice.")
+	}
+	s.countLocked(ctx, l, s.view.Verdict(i))
+	said := l.text(tool.Tool)
+	if held.ID != "" && added && !back {
+		if raw, err := s.askPerson(ctx, r, s.code(ctx, wish), held.ID, said); raw != nil || err != nil {
+			return raw, err
+		}
+	}
+	return s.lockedResult(said, l)
+}
+
+// declinedCall adds to l that a person said no to this call.
+func (s *Session) declinedCall(ctx context.Context, wish request.Request, now standing, l *lockInfo) error {
+	h, err := s.history(ctx, wish, now)
+	if err != nil {
+		return err
+	}
+	l.Request = &waiting{h.declined.Request, wantDeclined}
+	l.more = append(l.more, s.declinedText(h.declined))
+	return nil
+}
+
+// waitsText says of an open request for one call what is to be done.
+func (s *Session) waitsText(r request.Request, added bool) string {
+	if !added {
+		return s.openText(r)
+	}
+	return "Asked as " + r.ID + ". Tell your user, and make this very call again once a person has confirmed it, after 60 s at the earliest; it can be made once, " +
+		"within an hour of that" + s.g.at(r.ID)
+}

@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// An agent that meets a lock has up to three ways to a person, and each request gets the first that its
+// client can go, with all that there is to say in its text:
+//
+//	client                                       gets
+//	stateless, opens links, its person is known  a result that asks for input: the page where that person asks
+//	2025-11-25, opens links, its person is known the error -32042 with that page
+//	any other                                    the lock: request_access, and links
+//
+// Nothing is written because a lock was met: a request is made by request_access, or by the person.
+
+// A waiting is the open or decided request that a lock is answered with, for programs.
+type waiting struct {
+	ID    string `json:"id"`
+	State string `json:"state"` // open, declined
+}
+
+// requested adds to l what became of the agent's wish to use the item, and returns a sealed request for a
+// link where its person can make it; "": there is nothing to ask, or nobody who could.
+func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInfo) (code string) {
+	r := s.wish(i, now.status)
+	if !s.asks() || !askable(now.status, r.Hash) {
+		return ""
+	}
+	h, err := s.history(ctx, r, now)
+	switch {
+	case err != nil:
+		s.logUnread(ctx, "the requests of an agent cannot be read", err)
+		l.more = append(l.more, "Whether it was asked for already cannot be read at the moment.")
+		return ""
+	case h.declined.Request != "":
+		l.Request = &waiting{h.declined.Request, wantDeclined}
+		l.more = append(l.more, s.declinedText(h.declined))
+		return ""
+	case h.open.ID != "":
+		l.Request = &waiting{h.open.ID, wantOpen}
+		l.Link = s.g.askLink(h.open.ID)
+		l.more = append(l.more, s.openText(h.open))
+		return ""
+	case h.last.Request != "":
+		l.more = append(l.more, s.overText(h.last))
+	}
+	l.more = append(l.more, "It may be asked for: call request_access with names ["+strconv.Quote(l.Name)+"] and a note that says why.")
+	if s.caller.Agent.Subject == "" || s.g.o.BaseURL == "" {
+		return ""
+	}
+	if code = s.code(ctx, r); code != "" {
+		l.Link = s.g.askLink(code)
+		l.more = append(l.more, "Or your user asks, here: "+l.Link)
+	}
+	return code
+}
+
+// askPerson returns what asks the client to open the page where its person asks, if the client can do so and
+// has not been asked just now; nil: the lock is answered. message is all that there is to say, code is the
+// request that nobody has made yet and id that of one that is open, or "".
+func (s *Session) askPerson(ctx context.Context, r mcp.Request, code, id, message string) (json.RawMessage, error) {
+	link := s.g.askLink(code)
+	if id != "" {
+		link = s.g.askLink(id)
+	}
+	if link == "" || code == "" || s.caller.Agent.Subject == "" || r.Rest.Get(requestState) != nil || r.Rest.Get(inputResponses) != nil {
+		return nil, nil
+	}
+	params := rawjson.Object{{Name: "mode", Value: rawjson.Quote("url")}, {Name: "message", Value: rawjson.Quote(message)}, {Name: "url", Value: rawjson.Quote(link)}}
+	if mcp.UndeclaredQuestion(mcp.MethodElicit, params.Bytes(), s.client.Capabilities) != nil {
+		return nil, nil
+	}
+	switch {
+	case s.caller.Modern:
+		return inputRequired(rawjson.Object{{Name: "unlock", Value: mcp.InputRequest(mcp.MethodElicit, params.Bytes())}}, rawjson.Quote(code)), nil
+	case s.client.OpensLinks:
+		params.Add("elicitationId", rawjson.Quote(rand.Text())) // which that version wants, and nothing refers to
+		data := rawjson.Object{{Name: "elicitations", Value: json.RawMessage("[" + string(params.Bytes()) + "]")}}
+		return nil, &mcp.Error{Code: mcp.CodeURLElicitation, Message: message, Data: data.Bytes()}
+	}
+	return nil, nil
+}
+
+// withoutAsk returns r without the state that a client brings back after it was asked to open a page: that
+// is no state of a server's question.
+func (s *Session) withoutAsk(ctx context.Context, r mcp.Request) (_ mcp.Request, back bool) {
+	state := r.Rest.Get(requestState)
+	if state == nil || !s.caller.Modern || s.g.o.Sealer == nil || s.asker() == "" {
+		return r, false
+	}
+	c, err := request.OpenCode(ctx, s.g.o.Sealer, rawjson.Text(state), s.g.o.Now())
+	if err != nil || c.Agent.Key() != s.asker() {
+		return r, false
+	}
+	r.Rest = slices.Clone(r.Rest)
+	r.Rest.Delete(requestState)
+	r.Rest.Delete(inputResponses)
+	return r, true
+}
+
+// lockOf returns what there is to say of a lock, and a sealed request for its person; "": none can be made.
+func (s *Session) lockOf(ctx context.Context, i int, now standing) (l lockInfo, code string) {
+	l = s.lockInfo(i, now.status, now.said)
+	code = s.requested(ctx, i, now, &l)
+	return l, code
+}
+
+// pointer leads an agent to what else is locked.
+func (s *Session) pointer(kind tool.Kind) string {
+	if s.direct || kind != tool.Tool {
+		return ""
+	}
+	return "\nretrieve_tools include_disabled:true shows locked tools and why."
+}
+
+// blocked answers the call of a locked tool. Nothing went upstream. now is how it stands, r the call.
+func (s *Session) blocked(ctx context.Context, i int, now standing, r mcp.Request, back bool) (json.RawMessage, error) {
+	l, code := s.lockOf(ctx, i, now)
+	s.countLocked(ctx, l, s.view.Verdict(i))
+	text := l.text(tool.Tool) + s.pointer(tool.Tool)
+	if !back {
+		if raw, err := s.askPerson(ctx, r, code, "", text); raw != nil || err != nil {
+			return raw, err
+		}
+	}
+	return s.lockedResult(text, l)
+}

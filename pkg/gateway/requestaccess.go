@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// requestAccess is the tool that asks a person for what is locked.
+const requestAccess = "request_access"
+
+// requestAccessDefinition is listed where agents may ask.
+const requestAccessDefinition = `{"name":"request_access","description":"Ask a person to unlock locked tools.",` +
+	`"inputSchema":{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}},` +
+	`"note":{"type":"string","description":"Why, for that person"}},` +
+	`"required":["names"],"additionalProperties":false},` +
+	`"annotations":{"destructiveHint":false},"_meta":{"anthropic/alwaysLoad":true}}`
+
+// A wanted is what became of the wish to use one item.
+type wanted struct {
+	Name    string `json:"name"`
+	State   string `json:"state"` // open, declined, callable, confirm, refused
+	Request string `json:"request,omitempty"`
+	Message string `json:"message"`
+}
+
+// The states of a [wanted].
+const (
+	wantOpen     = "open"
+	wantDeclined = "declined"
+	wantCallable = "callable"
+	wantRefused  = "refused" // nothing was asked
+)
+
+// callRequestAccess answers request_access.
+func (s *Session) callRequestAccess(ctx context.Context, r mcp.Request) (json.RawMessage, error) {
+	a := readArguments(r, "names", "note")
+	names := a.names("names", maxNames)
+	note := ""
+	if _, given := a.values["note"]; given {
+		if note = a.text("note", false, "why you need it, for the person who decides"); utf8.RuneCountInString(note) > request.MaxNote {
+			a.faultf("note has %d characters, at most %d are taken", utf8.RuneCountInString(note), request.MaxNote)
+		}
+	}
+	if fault := a.fault(); fault != "" {
+		return s.refuse(fault)
+	}
+	s.see(ctx)
+	out := struct {
+		Requests []wanted `json:"requests"`
+		NotFound []string `json:"not_found,omitempty"`
+	}{Requests: []wanted{}}
+	var ids []string
+	for _, name := range names {
+		i, ok := s.findItem(name)
+		if !ok {
+			out.NotFound = append(out.NotFound, text.Clip(name, maxEcho))
+			continue
+		}
+		w, err := s.want(ctx, i, note)
+		if err != nil {
+			return nil, err
+		}
+		out.Requests = append(out.Requests, w)
+		if w.Request != "" {
+			ids = append(ids, w.Request)
+		}
+	}
+	if len(out.Requests) == 0 {
+		s.line.Decide(audit.Scope, "", nil)
+	}
+	s.line.Requested(strings.Join(ids, ","))
+	return s.answer(out)
+}
+
+// findItem returns the number of an item that exists for this request, by its id or, in direct mode, by the
+// name that a tool has there.
+func (s *Session) findItem(name string) (int, bool) {
+	if id, err := tool.ParseID(name); err == nil {
+		i, ok := s.view.Find(id)
+		if ok && (s.sel.Tools.Has(i) || s.sel.Prompts.Has(i) || s.sel.Resources.Has(i)) {
+			return i, true
+		}
+	}
+	if s.direct {
+		return s.findDirect(tool.Tool, name)
+	}
+	return 0, false
+}
+
+// want asks for the item i, if it is locked and may be asked for.
+func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) {
+	w := wanted{Name: s.view.ID(i).String(), State: wantRefused}
+	now := s.standing(ctx, i)
+	switch {
+	case now.refuse != nil:
+		return w, now.refuse
+	case ctx.Err() != nil:
+		return w, ctx.Err()
+	case now.status == lock.None && s.view.Confirmed().Has(i):
+		w.State, w.Message = wantCallable, "It is callable, and each call waits for a person: call it with its arguments, and that call is asked for."
+		return w, nil
+	case now.status == lock.None:
+		w.State, w.Message = wantCallable, "It is not locked: call it."
+		return w, nil
+	case !askable(now.status, s.view.Tool(i).Definition.Hash):
+		s.incident(ctx, i)
+		w.Message = "It is locked and nobody can tell why, which is a fault and no decision: nothing was asked. " +
+			"Tell your user that an operator has to look into the gateway's log, and go on without it."
+		return w, nil
+	}
+	r := s.wish(i, now.status)
+	r.Note = note
+	held, added, err := s.open(ctx, r, nil)
+	w.Request = held.ID
+	switch {
+	case err == nil && added:
+		w.State = wantOpen
+		w.Message = "Asked. Tell your user, and call it again once a person has decided, after 60 s at the earliest" + s.g.at(held.ID)
+	case err == nil:
+		w.State, w.Message = wantOpen, s.openText(held)
+	case errors.Is(err, errDeclined):
+		h, err := s.history(ctx, r, now)
+		if err != nil || h.declined.Request == "" {
+			return s.unasked(ctx, w, cmp.Or(err, errDeclined)), nil
+		}
+		w.State, w.Request, w.Message = wantDeclined, h.declined.Request, s.declinedText(h.declined)+" Nothing was asked now."
+	case errors.Is(err, request.ErrTooMany):
+		w.Message = tooManyText
+	default:
+		return s.unasked(ctx, w, err), nil
+	}
+	return w, nil
+}
+
+// tooManyText is said to an agent that asks for more and more.
+var tooManyText = "Nothing was asked: " + strconv.Itoa(request.MaxOpen) + " requests of this agent are open, which is all that can be. " +
+	"Tell your user that a person has to decide about some of them first."
+
+// unasked says that a request could not be written.
+func (s *Session) unasked(ctx context.Context, w wanted, err error) wanted {
+	s.logUnread(ctx, "a request cannot be written", err)
+	w.Message = "The gateway could not write the request, or does not know whether it did. Ask again in a moment: nothing is asked twice."
+	return w
+}
+
+// askable reports whether an item that is locked for this reason can be asked for.
+func askable(status lock.Status, hash tool.Hash) bool {
+	return hash != "" && slices.Contains([]lock.Status{lock.PendingApproval, lock.DisabledByUser, lock.DisabledByConfig, lock.ServerDisabled}, status)
+}
+
+// incident logs that something is locked and nothing says why: that is no decision that anybody could
+// change.
+func (s *Session) incident(ctx context.Context, i int) {
+	s.g.o.Log.LogAttrs(ctx, slog.LevelError, "an agent asks for what is locked for an undetermined reason",
+		slog.String("agent", s.caller.Agent.ID), slog.String("tool", text.Clip(s.view.ID(i).String(), maxLogged)))
+}
