@@ -46,7 +46,7 @@ func (s *Session) confirmed(ctx context.Context, i int, now standing, r mcp.Requ
 	hash := request.HashArgs(r.Arguments)
 	if hash == "" {
 		s.line.Refuse()
-		return s.refuse("The arguments cannot be confirmed: they are not one JSON object in which each name stands once. Nothing was called and nothing was asked.")
+		return s.refuse("The arguments cannot be confirmed: they hold text that is not valid Unicode, or a name twice. Nothing was called and nothing was asked.")
 	}
 	if s.g.o.Requests == nil {
 		return s.refuse("Each call of this tool waits for a person, and this gateway keeps no requests. Nothing was called; an operator has to look into its log.")

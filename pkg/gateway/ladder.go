@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
@@ -51,7 +52,7 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 		l.Link = s.g.askLink(h.open.ID)
 		l.more = append(l.more, s.openText(h.open))
 		return ""
-	case h.last.Request != "":
+	case h.last.Request != "" && (now.status == lock.PendingApproval || now.status == lock.DisabledByUser):
 		l.more = append(l.more, s.overText(h.last))
 	}
 	l.more = append(l.more, "It may be asked for: call request_access with names ["+strconv.Quote(l.Name)+"] and a note that says why.")

@@ -37,6 +37,16 @@ func TestReadResourceSize(t *testing.T) {
 	}
 }
 
+// One more tool where agents may ask: 4.5 bytes a token, as the others have.
+func TestRequestAccessSize(t *testing.T) {
+	if n := len(requestAccessDefinition); n > 85*9/2 {
+		t.Errorf("request_access has %d bytes, want <= %d", n, 85*9/2)
+	}
+	if !json.Valid([]byte(requestAccessDefinition)) {
+		t.Errorf("%s", requestAccessDefinition)
+	}
+}
+
 func TestMenu(t *testing.T) {
 	type definition struct {
 		Name        string
