@@ -120,6 +120,13 @@ func (c *checkup) unset(getenv func(string) string) (warnings config.Faults) {
 			}
 		}
 	}
+	for i, target := range c.cfg.Notify {
+		for _, v := range target.Variables(i) {
+			if getenv(v.Name) == "" {
+				warnings = append(warnings, config.Fault{Path: v.Path, Message: fmt.Sprintf("the variable %s is not set here; without it in the gateway's environment nobody is told there", v.Name)})
+			}
+		}
+	}
 	return c.places.Locate(warnings)
 }
 

@@ -71,14 +71,19 @@ func push(ctx context.Context, objects object.Store, c *checkup, expect string, 
 			return fmt.Errorf("the stored config is %s, not %s: somebody else changed it", short(f.stored), expect)
 		}
 	}
+	var variables []config.Variable
 	for _, s := range c.cfg.Servers { // the functions have only the variables that the template sets
 		if s.Command != nil {
 			fmt.Fprintf(out, "warning: server %q is a program, which is never started on AWS: it is shown as unavailable; serve it over HTTP and write its url\n", s.Name)
 			continue
 		}
-		for _, v := range s.Variables() {
-			fmt.Fprintf(out, "warning: %s: ${env:%s} is read from the environment of the functions, which the template must set; ${secretsmanager:…} and ${ssm:…} need no deploy\n", v.Path, v.Name)
-		}
+		variables = append(variables, s.Variables()...)
+	}
+	for i, target := range c.cfg.Notify {
+		variables = append(variables, target.Variables(i)...)
+	}
+	for _, v := range variables {
+		fmt.Fprintf(out, "warning: %s: ${env:%s} is read from the environment of the functions, which the template must set; ${secretsmanager:…} and ${ssm:…} need no deploy\n", v.Path, v.Name)
 	}
 	if c.policy == nil {
 		fmt.Fprintln(out, withoutPolicy(ctx, objects))

@@ -68,6 +68,10 @@ func TestSchemaAndParseAgree(t *testing.T) {
 		{"a bad server name", withServers("", "a b"), false},
 		{"a bad glob", withServer(`"disabled_tools": ["a b"]`), false},
 		{"a bad toolset entry", withServers(`, "toolsets": {"t": ["a"]}`, "s"), false},
+		{"a target", withNotify(`{"type": "webhook", "url": "https://h.example", "secret": "${env:S}"}`), true},
+		{"a target without its address", withNotify(`{"type": "slack"}`), false},
+		{"a target with another's key", withNotify(`{"type": "sns", "topic": "arn:aws:sns:eu-west-1:123456789012:t", "secret": "${env:S}"}`), false},
+		{"an unknown event", withNotify(`{"type": "slack", "url": "${env:U}", "events": ["asked"]}`), false},
 		{"a bad tool entry", withServers(`, "tools": {"disabled": ["*"]}`, "s"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestConfigsOfTheDocs(t *testing.T) {
 
 func TestDocsNameEveryKey(t *testing.T) {
 	doc := string(read(t, "../../docs/config.md"))
-	for _, v := range []any{fileServer{}, fileHints{}, fileTools{}, fileReview{}, fileGateway{}, fileAudit{}, fileStop{}} {
+	for _, v := range []any{fileServer{}, fileHints{}, fileTools{}, fileReview{}, fileGateway{}, fileAudit{}, fileStop{}, fileNotify{}} {
 		for i := range reflect.TypeOf(v).NumField() {
 			key, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
 			if !strings.Contains(doc, "`"+key) {

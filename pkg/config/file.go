@@ -14,6 +14,7 @@ type file struct {
 	Gateway  *fileGateway           `json:"gateway,omitempty" jsonschema_description:"How the gateway answers."`
 	Audit    *fileAudit             `json:"audit,omitempty" jsonschema_description:"What is kept of calls."`
 	Stop     *fileStop              `json:"stop,omitempty" jsonschema_description:"What is stopped: nobody calls it, whatever else says so. Agents find the tools as before, as server_disabled. What people stop at /admin/stop counts besides."`
+	Notify   []fileNotify           `json:"notify,omitempty" jsonschema:"maxItems=20" jsonschema_description:"Where people are told that something waits for them: names and links only."`
 }
 
 // A fileServer is one member of mcpServers.
@@ -83,6 +84,15 @@ type fileStop struct {
 	Servers []string `json:"servers,omitempty" jsonschema_description:"Names of servers that are stopped."`
 	Agents  []string `json:"agents,omitempty" jsonschema_description:"Ids of agents that are stopped, such as token:ci: they are refused."`
 	Reason  *string  `json:"reason,omitempty" jsonschema_description:"Why, in one line; agents are told it."`
+}
+
+// A fileNotify is one target of notify.
+type fileNotify struct {
+	Type   *string  `json:"type" jsonschema:"enum=slack,enum=webhook,enum=sns" jsonschema_description:"slack: an incoming webhook of Slack. webhook: a signed POST as of Standard Webhooks. sns: a topic of Amazon SNS, such as for e-mail."`
+	URL    *string  `json:"url,omitempty" jsonschema_description:"Of slack and webhook: where is sent to; a reference ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}, or https."`
+	Secret *string  `json:"secret,omitempty" jsonschema_description:"Of webhook: what is signed with, whsec_ and base64, or a reference to it."`
+	Topic  *string  `json:"topic,omitempty" jsonschema:"pattern=^arn:aws" jsonschema_description:"Of sns: the topic's ARN. Sent by the functions on AWS alone."`
+	Events []string `json:"events,omitempty" jsonschema:"minItems=1,enum=changed,enum=new,enum=request,enum=decided,enum=server_down,enum=config_refused" jsonschema_description:"What this target is told; without it everything."`
 }
 
 // fileGateway is the member gateway.

@@ -85,20 +85,27 @@ func (c *checker) headerValue(n *node, path, name string) {
 	c.value(n, path, name)
 }
 
+// inClear warns of a credential that anybody reads who reads the file.
+const inClear = "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}"
+
 // value checks the ${…} references in a value that goes by name.
 func (c *checker) value(n *node, path, name string) {
-	found := false
+	if found, ok := c.references(n, path); ok && !found && looksSecret(name) {
+		c.warn(n, path, inClear)
+	}
+}
+
+// references checks the ${…} references in a value, and reports whether there are any. It is not ok if
+// one is wrong.
+func (c *checker) references(n *node, path string) (found, ok bool) {
 	_, err := secret.Expand(n.text, func(ref string) (string, error) {
 		found = true
 		return "", secret.Check(ref)
 	})
 	if err != nil {
 		c.fault(n, path, "%s", err)
-		return
 	}
-	if !found && looksSecret(name) {
-		c.warn(n, path, "seems to be a credential written in clear; write ${secretsmanager:name}, ${ssm:/name} or ${env:NAME}")
-	}
+	return found, err == nil
 }
 
 // ownHeader reports whether the upstream client writes the header itself.

@@ -101,6 +101,7 @@ func (c *checker) config(f file, root *node) *Config {
 	c.gateway(cfg, f.Gateway, root.member("gateway"))
 	c.audit(cfg, f.Audit, root.member("audit"))
 	c.stop(cfg, f.Stop, root.member("stop"), names)
+	c.notify(cfg, f.Notify, root.member("notify"))
 	return cfg
 }
 

@@ -57,6 +57,11 @@ func TestParseReadsEveryKey(t *testing.T) {
 		Stop: stop.Stops{List: []stop.Stop{
 			{Target: stop.Target{Server: "files"}, Reason: "key leaked"}, {Target: stop.Target{Agent: "token:ci"}, Reason: "key leaked"},
 		}},
+		Notify: []Notify{
+			{Type: "slack", URL: secret.New("${ssm:/portcullis/slack}"), Events: []string{"request", "decided"}},
+			{Type: "webhook", URL: secret.New("https://hooks.example.com/portcullis"), Secret: secret.New("${secretsmanager:portcullis/webhook}"), Events: NotifyEvents()},
+			{Type: "sns", Topic: "arn:aws:sns:eu-central-1:123456789012:portcullis", Events: NotifyEvents()},
+		},
 		Gateway: Gateway{Mode: "direct", Notice: "best", Locked: "result", Ranking: "lexical"},
 	}
 	got, err := Parse(read(t, "testdata/full.json"))

@@ -72,3 +72,15 @@ func (fileTools) JSONSchemaExtend(s *jsonschema.Schema) {
 		}
 	}
 }
+
+// JSONSchemaExtend states what each type of target has.
+func (fileNotify) JSONSchemaExtend(s *jsonschema.Schema) {
+	for _, t := range []struct{ name, keys, not string }{{"slack", "url", "secret topic"}, {"webhook", "url secret", "topic"}, {"sns", "topic", "url secret"}} {
+		one := &jsonschema.Schema{Properties: jsonschema.NewProperties(), Required: strings.Fields(t.keys)}
+		one.Properties.Set("type", &jsonschema.Schema{Const: t.name})
+		for _, key := range strings.Fields(t.not) {
+			one.Properties.Set(key, jsonschema.FalseSchema)
+		}
+		s.OneOf = append(s.OneOf, one)
+	}
+}
