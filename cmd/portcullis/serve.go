@@ -96,7 +96,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 			log.LogAttrs(ctx, slog.LevelError, "audit not closed cleanly", slog.Any("error", err))
 		}
 	}()
-	p = boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Requests: approvals, Usage: approvals.Usage()}, boot.Options{
+	p = boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Requests: approvals, Outbox: approvals.Outbox(), Usage: approvals.Usage()}, boot.Options{
 		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
 		Sealer: sealer, Audit: calls, Ending: ctx.Done(),
 	})

@@ -52,6 +52,7 @@ func NewAWS(s Settings, log *slog.Logger) (AWS, error) {
 			Deeds:     dynamo.NewDeeds(db, s.Table, &store.Options{KeepAudit: s.KeepAudit}),
 			Tokens:    dynamo.NewTokens(db, s.Table),
 			Requests:  table,
+			Outbox:    dynamo.NewOutbox(db, s.Table, nil),
 			Sessions:  dynamo.NewSessions(db, s.Table, nil),
 		},
 		Secrets: secretaws.New(c),

@@ -15,6 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
@@ -35,6 +36,7 @@ type Stores struct {
 	Deeds     audit.Deeds   // nil: what people do that is about no item is kept nowhere
 	Tokens    token.Store   // nil: there are no agent tokens
 	Requests  request.Store // of agents; nil: they can ask for nothing
+	Outbox    notify.Outbox // what people are to be told; nil: they are told nothing
 	Sessions  session.Store // nil: sessions with upstream servers stay in this process
 	Usage     usage.Store   // nil: calls are not counted here
 }
@@ -60,6 +62,9 @@ type Options struct {
 	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
 	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
+
+	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
+	Wake func(ctx context.Context, id string) error
 }
 
 // An Owner is the person to whom a gateway on one machine belongs. Where every agent is
@@ -87,6 +92,7 @@ type Program struct {
 	Seen     *connect.Seen    // the clients that have come; nil: other processes answer them
 	Counter  *usage.Counter   // counts calls; nil: there is no store for it
 	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
+	Teller   notify.Teller    // of what people want to know
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	files     *deed.Files // nil: nothing keeps which versions come into use
@@ -149,7 +155,8 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Audit = p.auditLog(o.Audit)
 	p.auditDeeds()
-	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
+	p.Teller = p.teller(o.Wake)
+	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
 }

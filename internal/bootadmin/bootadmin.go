@@ -41,7 +41,7 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
 		Issuer: s.Access.ClientID != "" && b.Store != nil,
-		Stops:  p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer,
+		Stops:  p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
 		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 	var tokens *token.Registry

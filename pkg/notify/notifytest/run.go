@@ -1,0 +1,308 @@
+package notifytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Start is the moment at which the clock of the tests begins.
+var Start = time.Date(2026, 11, 22, 9, 30, 0, 123456000, time.UTC)
+
+// A Clock is what the outbox of [Run] takes for the time.
+type Clock struct{ ns atomic.Int64 }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time { return Start.Add(time.Duration(c.ns.Load())) }
+
+// Pass lets time pass.
+func (c *Clock) Pass(d time.Duration) { c.ns.Add(int64(d)) }
+
+// Run checks each promise that [notify.Outbox] makes, one subtest a promise. open returns an empty
+// one with that clock.
+func Run(t *testing.T, open func(t *testing.T, now func() time.Time) notify.Outbox) {
+	for _, promise := range []struct {
+		name string
+		held func(*testing.T, notify.Outbox, *Clock)
+	}{
+		{"an empty outbox has nothing", empty},
+		{"an event comes back as it was put", roundTrip},
+		{"the oldest comes first", oldestFirst},
+		{"an event is put once, also after it was told", once},
+		{"an event without an id is one of its own", without},
+		{"an id is forgotten in the end", forgotten},
+		{"of racing senders one gets a notice", racing},
+		{"what another changed is taken", taken},
+		{"what was removed is gone, and taken", removed},
+		{"a flood is bounded, and what was there stays", flood},
+		{"a long event is clipped", long},
+		{"an ended context keeps nothing", ended},
+	} {
+		t.Run(promise.name, func(t *testing.T) {
+			c := new(Clock)
+			promise.held(t, open(t, c.Now), c)
+		})
+	}
+}
+
+// Sample returns the nth event.
+func Sample(n int) notify.Event {
+	return notify.Event{ID: fmt.Sprintf("event-%d", n), Kind: notify.Asked, At: Start, Server: "git", Items: []tool.ID{{Server: "git", Name: "git_push"}}, Agent: "ci", Request: "R-7KQ2M4XD", Path: "/admin/requests/R-7KQ2M4XD"}
+}
+
+func pending(t *testing.T, box notify.Outbox) []notify.Notice {
+	t.Helper()
+	list, err := box.Pending(t.Context())
+	require.OK(t, err)
+	return list
+}
+
+func ids(list []notify.Notice) (ids []string) {
+	for _, n := range list {
+		ids = append(ids, n.Event.ID)
+	}
+	return ids
+}
+
+func empty(t *testing.T, box notify.Outbox, _ *Clock) {
+	if list := pending(t, box); len(list) > 0 {
+		t.Errorf("Pending = %+v", list)
+	}
+	if _, err := box.Change(t.Context(), notify.Notice{Event: Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
+		t.Errorf("Change = %v, want ErrTaken", err)
+	}
+	if err := box.Remove(t.Context(), notify.Notice{Event: Sample(1), Slot: "1", Rev: 1}); !errors.Is(err, notify.ErrTaken) {
+		t.Errorf("Remove = %v, want ErrTaken", err)
+	}
+}
+
+func roundTrip(t *testing.T, box notify.Outbox, c *Clock) {
+	e := notify.Event{
+		ID: "e", Kind: notify.ServerDown, At: Start.Add(-time.Hour), Server: "git", Items: []tool.ID{{Server: "git", Name: "doc://a/ü", Kind: tool.Resource}, {Server: "git", Name: "p", Kind: tool.Prompt}},
+		More: 3, Agent: "a<b>", Request: "R-7KQ2M4XD", OneCall: true, Verdict: "declined", By: "kim", Path: "/admin", Status: "transient", Reason: "timeout", File: "config/policy.cedar", Faults: 2, Stays: true, Waiting: 4,
+	}
+	require.OK(t, box.Put(t.Context(), e))
+	n := pending(t, box)[0]
+	if d := cmp.Diff(notify.Notice{Event: e, Put: c.Now(), Due: c.Now()}, n, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Slot" || p.String() == "Rev" }, cmp.Ignore())); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	n.Done, n.Tries, n.Due = []string{"a", "b"}, 2, Start.Add(time.Hour)
+	changed, err := box.Change(t.Context(), n)
+	require.OK(t, err)
+	if d := cmp.Diff([]notify.Notice{changed}, pending(t, box)); d != "" || changed.Rev == n.Rev || !changed.Due.Equal(n.Due) || !changed.Is("b") {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func oldestFirst(t *testing.T, box notify.Outbox, c *Clock) {
+	for _, n := range []int{3, 1, 2, 5, 4} {
+		require.OK(t, box.Put(t.Context(), Sample(n)))
+		c.Pass(time.Second)
+	}
+	if d := cmp.Diff([]string{"event-3", "event-1", "event-2", "event-5", "event-4"}, ids(pending(t, box))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func once(t *testing.T, box notify.Outbox, c *Clock) {
+	for range 3 {
+		require.OK(t, box.Put(t.Context(), Sample(1)))
+	}
+	list := pending(t, box)
+	if len(list) != 1 {
+		t.Fatalf("Pending = %v", ids(list))
+	}
+	require.OK(t, box.Remove(t.Context(), list[0]))
+	c.Pass(notify.Remember - time.Minute)
+	require.OK(t, box.Put(t.Context(), Sample(1)))
+	if list := pending(t, box); len(list) > 0 {
+		t.Errorf("it is told again: %v", ids(list))
+	}
+}
+
+func without(t *testing.T, box notify.Outbox, _ *Clock) {
+	for range 2 {
+		e := Sample(0)
+		e.ID, e.Request = "", ""
+		require.OK(t, box.Put(t.Context(), e))
+	}
+	for range 2 {
+		e := Sample(0)
+		e.ID = ""
+		require.OK(t, box.Put(t.Context(), e))
+	}
+	list := ids(pending(t, box))
+	if len(list) != 3 || list[0] == list[1] || list[0] == "" {
+		t.Errorf("Pending = %q, want two of their own, and one of a request", list)
+	}
+}
+
+func forgotten(t *testing.T, box notify.Outbox, c *Clock) {
+	require.OK(t, box.Put(t.Context(), Sample(1)))
+	require.OK(t, box.Remove(t.Context(), pending(t, box)[0]))
+	c.Pass(notify.Remember + time.Minute)
+	require.OK(t, box.Put(t.Context(), Sample(2)))
+	require.OK(t, box.Put(t.Context(), Sample(1)))
+	if list := pending(t, box); len(list) != 2 {
+		t.Errorf("Pending = %v", ids(list))
+	}
+}
+
+func racing(t *testing.T, box notify.Outbox, c *Clock) {
+	const events, senders = 5, 8
+	for n := range events {
+		require.OK(t, box.Put(t.Context(), Sample(n)))
+	}
+	var got [events]atomic.Int64
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			list, err := box.Pending(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			for _, n := range list {
+				if n.Due.After(c.Now()) {
+					continue
+				}
+				n.Due = c.Now().Add(time.Minute)
+				switch _, err := box.Change(t.Context(), n); {
+				case err == nil:
+					var i int
+					_, _ = fmt.Sscanf(n.Event.ID, "event-%d", &i) // which [Sample] made
+					got[i].Add(1)
+				case !errors.Is(err, notify.ErrTaken):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if n := got[i].Load(); n != 1 {
+			t.Errorf("event %d was claimed %d times", i, n)
+		}
+	}
+}
+
+func taken(t *testing.T, box notify.Outbox, _ *Clock) {
+	require.OK(t, box.Put(t.Context(), Sample(1)))
+	n := pending(t, box)[0]
+	n.Tries = 1
+	next, err := box.Change(t.Context(), n)
+	require.OK(t, err)
+	n.Tries = 7
+	if _, err := box.Change(t.Context(), n); !errors.Is(err, notify.ErrTaken) {
+		t.Errorf("Change = %v, want ErrTaken", err)
+	}
+	if err := box.Remove(t.Context(), n); !errors.Is(err, notify.ErrTaken) {
+		t.Errorf("Remove = %v, want ErrTaken", err)
+	}
+	if d := cmp.Diff([]notify.Notice{next}, pending(t, box)); d != "" || next.Tries != 1 {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	require.OK(t, box.Remove(t.Context(), next))
+}
+
+func removed(t *testing.T, box notify.Outbox, _ *Clock) {
+	require.OK(t, box.Put(t.Context(), Sample(1)))
+	n := pending(t, box)[0]
+	require.OK(t, box.Remove(t.Context(), n))
+	if err := box.Remove(t.Context(), n); !errors.Is(err, notify.ErrTaken) {
+		t.Errorf("Remove = %v, want ErrTaken", err)
+	}
+	if _, err := box.Change(t.Context(), n); !errors.Is(err, notify.ErrTaken) {
+		t.Errorf("Change = %v, want ErrTaken", err)
+	}
+	if list := pending(t, box); len(list) > 0 {
+		t.Errorf("Pending = %v", ids(list))
+	}
+}
+
+func flood(t *testing.T, box notify.Outbox, _ *Clock) {
+	var full, first atomic.Int64
+	var wg sync.WaitGroup
+	for from := range 8 {
+		wg.Go(func() {
+			for n := from; n < notify.MaxOpen+200; n += 8 {
+				e := Sample(n)
+				switch err := box.Put(t.Context(), e); {
+				case errors.Is(err, notify.ErrFull):
+					full.Add(1)
+					first.CompareAndSwap(0, int64(n))
+				case err != nil:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	list := pending(t, box)
+	if len(list) > notify.MaxOpen || len(list) < notify.MaxOpen/2 || full.Load() != int64(notify.MaxOpen+200-len(list)) {
+		t.Errorf("%d are open, %d were refused", len(list), full.Load())
+	}
+	if n := first.Load(); n < notify.MaxOpen/8 {
+		t.Errorf("the outbox is full at %d notices", n)
+	}
+	for _, n := range list[:50] {
+		require.OK(t, box.Remove(t.Context(), n))
+	}
+	held := 0
+	for n := range 50 { // what was refused is not known, and can be put again
+		err := box.Put(t.Context(), Sample(10000+n))
+		if err == nil {
+			held++
+		} else if !errors.Is(err, notify.ErrFull) {
+			t.Error(err)
+		}
+	}
+	if held < 5 {
+		t.Errorf("of 50 that have room now %d are kept", held)
+	}
+}
+
+func long(t *testing.T, box notify.Outbox, _ *Clock) {
+	e := Sample(1)
+	e.ID, e.Agent, e.By = strings.Repeat("i", 5000), strings.Repeat("ü", 5000), "a\nb\x00"
+	for n := range 200 {
+		e.Items = append(e.Items, tool.ID{Server: "git", Name: fmt.Sprintf("t%d", n)})
+	}
+	require.OK(t, box.Put(t.Context(), e))
+	require.OK(t, box.Put(t.Context(), e))
+	list := pending(t, box)
+	if len(list) != 1 {
+		t.Fatalf("Pending = %v", ids(list))
+	}
+	got := list[0].Event
+	if len(got.ID) > 200 || len(got.Agent) > 500 || strings.ContainsAny(got.By, "\n\x00") || len(got.Items) != notify.MaxItems || got.More != 201-notify.MaxItems {
+		t.Errorf("it is kept as %+v", got)
+	}
+}
+
+func ended(t *testing.T, box notify.Outbox, _ *Clock) {
+	require.OK(t, box.Put(t.Context(), Sample(1)))
+	n := pending(t, box)[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, listed := box.Pending(ctx)
+	_, changed := box.Change(ctx, n)
+	for verb, err := range map[string]error{"Put": box.Put(ctx, Sample(2)), "Pending": listed, "Change": changed, "Remove": box.Remove(ctx, n)} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s = %v, want context.Canceled", verb, err)
+		}
+	}
+	if d := cmp.Diff([]notify.Notice{n}, pending(t, box)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
