@@ -53,6 +53,7 @@ func Parse(data []byte) (*Policy, error) {
 		faults, p.warnings = append(faults, bad...), append(p.warnings, warnings...)
 		switch {
 		case r.policy.Effect() == cedar.Forbid:
+			r.claims = len(claimsOf((*ast.Policy)(r.policy.AST()), check.schema.Entities[agentType].Shape)) > 0
 			p.forbids = append(p.forbids, r)
 			attributes((*ast.Policy)(r.policy.AST()), p.reads)
 		case !everything(r.policy):

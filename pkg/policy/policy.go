@@ -38,6 +38,7 @@ type rule struct {
 	denial Denial
 	line   int
 	source string // the text from this rule up to the next
+	claims bool   // it reads claims of the agent: attributes that the schema does not declare
 }
 
 // where returns the file, line and @id of a rule, for people.

@@ -115,26 +115,58 @@ func statements(text string) []span {
 	var out []span
 	from := 0
 	for i := 0; i < len(text); i++ {
-		switch {
-		case strings.HasPrefix(text[i:], "//"):
-			for i+1 < len(text) && text[i+1] != '\n' {
-				i++
-			}
-		case strings.HasPrefix(text[i:], "/*"):
-			if end := strings.Index(text[i+2:], "*/"); end >= 0 {
-				i += 2 + end + 1
-			}
-		case text[i] == '"':
-			// A string ends at its line's end at the latest, so that an open one spoils one statement only.
-			for i++; i < len(text) && text[i] != '"' && text[i] != '\n'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case text[i] == ';':
+		if end := quotedEnd(text, i); end != i {
+			i = end
+		} else if text[i] == ';' {
 			out = append(out, span{from, i + 1})
 			from = i + 1
 		}
 	}
 	return append(out, span{min(from, len(text)), len(text)})
+}
+
+// quotedEnd returns where the comment or the string ends that begins at i, at its last byte or at the end
+// of the text; i if none begins there.
+func quotedEnd(text string, i int) int {
+	switch {
+	case strings.HasPrefix(text[i:], "//"):
+		for i+1 < len(text) && text[i+1] != '\n' {
+			i++
+		}
+	case strings.HasPrefix(text[i:], "/*"):
+		if end := strings.Index(text[i+2:], "*/"); end >= 0 {
+			i += 2 + end + 1
+		}
+	case text[i] == '"':
+		// A string ends at its line's end at the latest, so that an open one spoils one statement only.
+		for i++; i < len(text) && text[i] != '"' && text[i] != '\n'; i++ {
+			if text[i] == '\\' {
+				i++
+			}
+		}
+	}
+	return i
+}
+
+// scopeEnd returns where the scope of a forbid ends, after its parenthesis; 0 if there is none.
+func scopeEnd(text string) int {
+	const effect = "forbid"
+	depth, began := 0, false
+	for i := 0; i < len(text); i++ {
+		if end := quotedEnd(text, i); end != i {
+			i = end
+			continue
+		}
+		switch {
+		case text[i] == '(':
+			depth++
+		case text[i] == ')':
+			if depth--; began && depth == 0 {
+				return i + 1
+			}
+		case strings.HasPrefix(text[i:], effect) && depth == 0:
+			began = !partOfWord(text[:i], text[i+len(effect):]) && !strings.HasSuffix(strings.TrimSpace(text[:i]), "@")
+		}
+	}
+	return 0
 }

@@ -112,6 +112,8 @@ func (d *Desk) Open() { d.OpenWith(d.Syncer) }
 func (d *Desk) OpenWith(syncer decide.Syncer) {
 	d.Decide.Syncer, d.Decide.Trier = syncer, d.MCP
 	d.Decide.Stops, d.Decide.Running = d.Approvals, d.MCP.Running
+	d.Approvals.Requests.Clock = d.Clock.Now
+	d.Decide.Requests = &d.Approvals.Requests
 	desk := decide.New(d.States, d.Approvals, d.Decide)
 	if d.Console.Tokens != nil {
 		d.Console.Tokens.Record = desk.RecordToken

@@ -1,0 +1,263 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+)
+
+// requestPath is the address of the page about a request, below that of the gateway.
+func requestPath(id string) string { return "/admin/requests/" + id }
+
+func errNoRequest() error {
+	return Refuse(http.StatusNotFound, "no request of this id is known: it was never made, or it is too long ago; the list of requests has every one that is kept")
+}
+
+func errNoRequests() error {
+	return Refuse(http.StatusNotImplemented, "requests are not kept here, and nothing was done")
+}
+
+// A oneRequest is a request with whose it is and what people decided.
+type oneRequest struct {
+	request.Request
+	agent   request.Agent
+	granted request.Granted
+	used    time.Time // when the confirmed call was made; zero: it was not
+}
+
+// findRequest returns the request with this id, as it is in the store now.
+func (d *Desk) findRequest(ctx context.Context, id string) (o oneRequest, err error) {
+	if d.o.Requests == nil {
+		return o, errNoRequests()
+	}
+	if id, err = request.ParseID(id); err != nil {
+		return o, errNoRequest()
+	}
+	key, err := d.o.Requests.Whose(ctx, id)
+	if errors.Is(err, request.ErrNotFound) {
+		return o, errNoRequest()
+	}
+	if err != nil {
+		return o, err
+	}
+	asked, err := d.askedBy(ctx, key)
+	if err != nil {
+		return o, err
+	}
+	granted, err := d.grantedTo(ctx, key)
+	if err != nil {
+		return o, err
+	}
+	o = oneRequest{agent: asked.Agent, granted: granted}
+	held, is := asked.Find(id)
+	if !is { // what was decided may be known for longer
+		if o.Request, is = decidedOnly(granted, id); !is {
+			return o, errNoRequest()
+		}
+		o.agent = granted.Agent
+		return o, d.addUse(ctx, &o)
+	}
+	o.Request = held
+	return o, d.addUse(ctx, &o)
+}
+
+// decidedOnly returns a request of which the decision alone is left.
+func decidedOnly(g request.Granted, id string) (r request.Request, is bool) {
+	d, is := g.Of(id)
+	return request.Request{ID: id, Args: d.Args, Opened: d.At, Expires: d.Ends}.About(d.Item(), d.Hash), is
+}
+
+// addUse reads whether a confirmed call was made.
+func (d *Desk) addUse(ctx context.Context, o *oneRequest) (err error) {
+	if o.OneCall() && o.granted.Decided(o.ID) {
+		o.used, err = d.o.Requests.Used(ctx, o.ID)
+	}
+	return err
+}
+
+// askedBy returns what the agent with this key asked for. The function that agents call writes it: a
+// document that names another agent than it lies with counts for nothing.
+func (d *Desk) askedBy(ctx context.Context, key string) (request.Asked, error) {
+	a, err := d.o.Requests.Asked(ctx, key)
+	if err == nil && a.Rev != 0 && a.Agent.Key() != key {
+		return request.Asked{}, fmt.Errorf("requests of agent %.64q lie with another one's", a.Agent.ID)
+	}
+	return a, err
+}
+
+func (d *Desk) grantedTo(ctx context.Context, key string) (request.Granted, error) {
+	g, err := d.o.Requests.Granted(ctx, key)
+	if err == nil && g.Rev != 0 && g.Agent.Key() != key {
+		return request.Granted{}, fmt.Errorf("decisions about agent %.64q lie with another one's", g.Agent.ID)
+	}
+	return g, err
+}
+
+// requesters returns the keys of the agents that asked, those first whose requests expire last.
+func (d *Desk) requesters(ctx context.Context) (keys []string, all bool, err error) {
+	if d.o.Requests == nil {
+		return nil, false, errNoRequests()
+	}
+	pointers, all, err := d.o.Requests.Requests(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(pointers, func(a, b request.Pointer) int {
+		return cmp.Or(b.Expires.Compare(a.Expires), strings.Compare(a.Key, b.Key))
+	})
+	seen := map[string]bool{}
+	for _, p := range pointers {
+		if !seen[p.Key] {
+			seen[p.Key] = true
+			keys = append(keys, p.Key)
+		}
+	}
+	if len(keys) > maxRequests {
+		return keys[:maxRequests], false, nil
+	}
+	return keys, all, nil
+}
+
+// everyRequest returns the requests that are kept, of so many agents as are read at once. What cannot be
+// read of one agent is left out and in the log, and all is false: the others' requests wait for people.
+func (d *Desk) everyRequest(ctx context.Context) (list []oneRequest, all bool, err error) {
+	keys, all, err := d.requesters(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	found, failed := make([][]oneRequest, len(keys)), make([]error, len(keys))
+	var g errgroup.Group
+	g.SetLimit(maxWriters)
+	for n, key := range keys {
+		g.Go(func() error {
+			found[n], failed[n] = d.requestsOf(ctx, key)
+			return nil
+		})
+	}
+	_ = g.Wait() // each says in its place what became of it
+	if err := errors.Join(failed...); err != nil {
+		if !slices.Contains(failed, nil) {
+			return nil, false, err
+		}
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "requests of agents cannot be read", slog.Any("error", err))
+		all = false
+	}
+	return slices.Concat(found...), all, nil
+}
+
+// requestsOf returns what one agent asked for.
+func (d *Desk) requestsOf(ctx context.Context, key string) (list []oneRequest, err error) {
+	asked, err := d.askedBy(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := d.grantedTo(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	add := func(r request.Request) error {
+		o := oneRequest{Request: r, agent: asked.Agent, granted: granted}
+		err := d.addUse(ctx, &o)
+		list = append(list, o)
+		return err
+	}
+	for _, r := range asked.List {
+		if err := add(r); err != nil {
+			return nil, err
+		}
+	}
+	for _, decided := range granted.List {
+		if _, is := asked.Find(decided.Request); !is {
+			r, _ := decidedOnly(granted, decided.Request)
+			if err := add(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
+
+// older sorts requests by when they were opened.
+func older(a, b request.Request) int {
+	return cmp.Or(a.Opened.Compare(b.Opened), strings.Compare(a.ID, b.ID))
+}
+
+// alike returns the open requests of other agents for the same definition as s, the oldest first.
+func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, err error) {
+	keys, _, err := d.requesters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]*oneRequest, len(keys))
+	var g errgroup.Group
+	g.SetLimit(maxWriters)
+	for n, key := range keys {
+		if key == s.one.agent.Key() {
+			continue
+		}
+		g.Go(func() (err error) {
+			found[n], err = d.alikeOf(ctx, s, key)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for _, o := range found {
+		if o != nil {
+			list = append(list, *o)
+		}
+	}
+	slices.SortFunc(list, func(a, b oneRequest) int { return older(a.Request, b.Request) })
+	return list, nil
+}
+
+// alikeOf returns the open request of one agent for the same definition as s; nil: there is none.
+func (d *Desk) alikeOf(ctx context.Context, s sight, key string) (*oneRequest, error) {
+	asked, err := d.askedBy(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	same := func(r request.Request) bool {
+		return r.Live(s.m.now) && r.Item() == s.one.Item() && r.Hash == s.one.Hash && !r.OneCall()
+	}
+	if !slices.ContainsFunc(asked.List, same) {
+		return nil, nil
+	}
+	granted, err := d.grantedTo(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range asked.List {
+		if held, is := granted.Of(r.ID); same(r) && (!is || held.Verdict == request.Approved && !s.approvedBy(held)) {
+			return &oneRequest{Request: r, agent: asked.Agent, granted: granted}, nil
+		}
+	}
+	return nil, nil
+}
+
+// argumentsOf returns the arguments of the call that a request is about, if they are those that it names;
+// nil: they are not kept any more.
+func (d *Desk) argumentsOf(ctx context.Context, s sight) (json.RawMessage, error) {
+	arguments, err := d.o.Requests.Arguments(ctx, s.one.agent.Key(), s.one.ID)
+	switch {
+	case errors.Is(err, request.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case request.HashArgs(arguments) != s.one.Args:
+		return nil, nil
+	}
+	return arguments, nil
+}

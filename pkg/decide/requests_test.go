@@ -1,0 +1,120 @@
+package decide_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// withRequests is a fixture with tools of each lock: of fs, read_file is approved and format_disk denied
+// by a list; of mail, send and wipe wait and a policy denies read_drafts; of pay, each call of send_money
+// waits for a person; old is disabled.
+func withRequests(t testing.TB) *fixture {
+	t.Helper()
+	f := newFixture(t)
+	f.Serve("mail", `{"name":"send"}`, `{"name":"wipe"}`, `{"name":"read_drafts"}`)
+	f.Serve("old", `{"name":"relic"}`)
+	f.Serve("pay", `{"name":"send_money"}`)
+	const cfg = `{"mcpServers": {
+		"fs": {"url": "https://fs.example.com/mcp", "disabled_tools": ["format_*"]},
+		"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"},
+		"pay": {"url": "https://pay.example.com/mcp"},
+		"old": {"url": "https://old.example.com/mcp"}
+	}, "tools": {"confirm": ["pay:*"]}, "gateway": {"requests": true}}`
+	f.Put(config.Key, cfg)
+	f.Sync()
+	f.Put(config.Key, strings.Replace(cfg, `old.example.com/mcp"`, `old.example.com/mcp", "enabled": false`, 1))
+	f.Sync()
+	return f
+}
+
+// kim's agents, each with a JWT of its own.
+func agentNamed(id string) request.Agent {
+	return request.Agent{Way: identity.WayJWT, ID: id, Human: "kim", Subject: "https://login.example.com " + id}
+}
+
+// asks has an agent ask for a tool as it is now, and returns the id of the request. Arguments make it a
+// request for one call.
+func (f *fixture) asks(a request.Agent, id, arguments string) string {
+	f.T.Helper()
+	item := gatewaytest.ID(f.T, id)
+	v := f.States.Load(f.T.Context()).View(f.Agent)
+	i, ok := v.Find(item)
+	if !ok {
+		f.T.Fatalf("no %s", id)
+	}
+	r := request.Request{Status: v.Status(i), Note: "for the report"}.About(item, v.Tool(i).Definition.Hash)
+	var kept json.RawMessage
+	if arguments != "" {
+		kept, r.Args, r.Status = json.RawMessage(arguments), request.HashArgs(json.RawMessage(arguments)), lock.PendingApproval
+	}
+	var made string
+	_, err := request.ChangeAsked(f.T.Context(), &f.Approvals.Requests, a, func(asked request.Asked) (request.Asked, string, json.RawMessage, error) {
+		next, held, added, err := asked.Add(r, request.Granted{}, nil, f.Clock.Now())
+		if made = held.ID; !added {
+			return next, "", nil, err
+		}
+		return next, made, kept, err
+	})
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return made
+}
+
+// request returns a request as the desk shows it.
+func (f *fixture) request(id string) decide.Request {
+	f.T.Helper()
+	r, err := f.desk.Request(f.ctx, id)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return r
+}
+
+// as is a decision about a request as it is shown now.
+func (f *fixture) as(id string, v request.Verdict) decide.RequestDecision {
+	r := f.request(id)
+	dec := decide.RequestDecision{Verdict: v, Hash: r.Hash, Args: r.Args, Tool: r.Item().String(), Reason: "use staging"}
+	if v == request.Allowed {
+		dec.Minutes = 60
+	}
+	return dec
+}
+
+// decides decides about a request as it is now.
+func (f *fixture) decides(id string, v request.Verdict) (decide.Request, error) {
+	f.T.Helper()
+	return f.desk.DecideRequest(f.ctx, id, f.as(id, v))
+}
+
+func TestRequestApproved(t *testing.T) {
+	f := withRequests(t)
+	one, other := f.asks(agentNamed("a"), "mail:send", ""), f.asks(agentNamed("b"), "mail:send", "")
+	if r := f.request(one); r.State != decide.RequestOpen || r.Locked != lock.PendingApproval || len(r.Alike) != 1 || r.Alike[0] != other {
+		t.Fatalf("before: %+v", r)
+	}
+	r, err := f.decides(one, request.Approved)
+	if err != nil || r.State != decide.RequestApproved || r.Decided.By != "ann" || len(r.Unsettled) > 0 {
+		t.Fatalf("after: %+v, %v", r, err)
+	}
+	if r := f.request(other); r.State != decide.RequestApproved || r.Decided.By != "ann" {
+		t.Errorf("the joined one is %+v", r)
+	}
+	if got := f.Record("mail:send"); got.State != approval.Approved || got.By != "ann" || got.Note != "use staging" {
+		t.Errorf("the record is %+v", got)
+	}
+	_, err = f.decides(other, request.Declined)
+	if e := f.desk.Explain(f.ctx, "test", err); e.Status != http.StatusConflict || !strings.Contains(e.Detail, "ann decided about this request") {
+		t.Errorf("decided again: %v", e)
+	}
+}
