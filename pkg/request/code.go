@@ -40,7 +40,7 @@ func OpenCode(ctx context.Context, s *seal.Sealer, text string, now time.Time) (
 	if err != nil {
 		return Code{}, err
 	}
-	if json.Unmarshal(plain, &c) != nil || c.Agent.ID == "" || c.Hash == "" || now.Unix() > c.Expires {
+	if json.Unmarshal(plain, &c) != nil || c.Agent.Check() != nil || c.Item.Name == "" || c.Hash == "" || now.Unix() >= c.Expires {
 		return Code{}, seal.ErrForged
 	}
 	return c, nil

@@ -1,8 +1,6 @@
 package request
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -52,7 +50,7 @@ func (d Decision) Item() tool.ID { return tool.ID{Server: d.Server, Name: d.Tool
 // Granted is what people decided about the requests of one agent. The zero Granted is nothing.
 type Granted struct {
 	Agent Agent      `json:"agent"`
-	List  []Decision `json:"list"` // the newest last
+	List  []Decision `json:"list"` // one a request, in the order in which these were first decided
 	Rev   int64      `json:"rev"`  // 0: not stored yet
 }
 
@@ -95,40 +93,44 @@ type Now struct {
 
 // Allows returns the grant that lets the agent call the item now.
 func (g Granted) Allows(now Now) (Decision, bool) {
-	return g.holding(now, func(d Decision) bool { return d.Verdict == Allowed && d.Args == "" })
-}
-
-// Confirms returns those confirmations of a call with these arguments, as [HashArgs] says, that hold now,
-// the oldest first. Each is good for one use, of which the store knows.
-func (g Granted) Confirms(now Now, args string) (all []Decision) {
-	for _, d := range g.List {
-		if d.Verdict == Confirmed && args != "" && d.Args == args && d.holds(now) {
-			all = append(all, d)
-		}
-	}
-	return all
-}
-
-func (g Granted) holding(now Now, is func(Decision) bool) (Decision, bool) {
 	for _, d := range slices.Backward(g.List) {
-		if is(d) && d.holds(now) {
+		if d.Verdict == Allowed && d.Args == "" && g.Agent.Alone() && g.holds(d, now) {
 			return d, true
 		}
 	}
 	return Decision{}, false
 }
 
-// holds reports whether what d opens is still open: the same definition at the same address, and no
-// decision about it and no stop since.
-func (d Decision) holds(now Now) bool {
+// Confirms returns those confirmations of a call with these arguments, as [HashArgs] says, that hold now,
+// the oldest first. Each is good for one use, of which the store knows.
+func (g Granted) Confirms(now Now, args string) (all []Decision) {
+	for _, d := range g.List {
+		if d.Verdict == Confirmed && args != "" && d.Args == args && g.holds(d, now) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// maxSkew is how far the clocks of the function that decides and of the one that calls may be apart. What was
+// decided later than that from now was so before the clock was set back.
+const maxSkew = 5 * time.Minute
+
+// holds reports whether what d opens is still open: to the same agent, the same definition at the same
+// address, and no decision about it and no stop since. What is not known has not stayed as it was.
+func (g Granted) holds(d Decision, now Now) bool {
 	switch r := now.Record; {
-	case d.Item() != now.Item, d.Hash == "", d.Hash != now.Hash, !now.Time.Before(d.Ends):
+	case g.Agent.ID == "" || g.Agent.ID != now.Agent:
 		return false
-	case d.URL != "" && !approval.SameServer(d.URL, now.URL):
+	case d.Item() != now.Item, d.Hash == "", d.Hash != now.Hash:
 		return false
-	case r == nil && !d.Against.IsZero(): // the store lost it
+	case !now.Time.Before(d.Ends), now.Time.Add(maxSkew).Before(d.At):
 		return false
-	case r != nil && (!r.DecidedAt.Equal(d.Against) || r.CurrentHash != d.Hash || r.IsBlocked(d.Hash)):
+	case !approval.SameServer(d.URL, now.URL):
+		return false
+	case r == nil, r.Lost != nil, r.Format > approval.Format: // lost, of an earlier day, or not understood
+		return false
+	case !r.DecidedAt.Equal(d.Against), r.CurrentHash != d.Hash, r.IsBlocked(d.Hash):
 		return false
 	}
 	return d.At.After(now.Stops.Last(now.Item.Server, now.Agent))
@@ -136,30 +138,49 @@ func (d Decision) holds(now Now) bool {
 
 // Add returns g with one decision more, or [ErrDecided] if its request is decided: of two people who
 // decide at one moment one does. What was allowed or confirmed can be revoked still, and what was
-// approved for all can be decided anew if again says that it did not come to that.
+// approved for all can be decided anew if again says that it did not come to that. To revoke what was
+// never granted is [ErrNotFound].
+//
+// What holds is never dropped to make room: if there is too much of it the error is [ErrFull]. Of the
+// others the oldest go, each later than its request: that one is closed for good. (Since it was decided
+// maxPast others were; at most MaxOpen of those waited then, and of requests made later an [Asked] keeps
+// fewer than that leaves.)
 func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
-	if held, is := g.Of(d.Request); is {
-		revokes := d.Verdict == Revoked && (held.Verdict == Allowed || held.Verdict == Confirmed)
-		if !revokes && !(again && held.Verdict == Approved) {
+	list, i := slices.Clone(g.List), slices.IndexFunc(g.List, func(held Decision) bool { return held.Request == d.Request })
+	switch known := slices.Contains([]Verdict{Approved, Allowed, Confirmed, Declined, Revoked}, d.Verdict); {
+	case !known:
+		return g, fmt.Errorf("%.64q is no verdict: want %s, %s, %s, %s or %s", d.Verdict, Approved, Allowed, Confirmed, Declined, Revoked)
+	case i < 0 && d.Verdict == Revoked:
+		return g, ErrNotFound
+	case i < 0:
+		list = append(list, d)
+	default:
+		held := list[i].Verdict
+		revokes := d.Verdict == Revoked && (held == Allowed || held == Confirmed)
+		if !revokes && !(again && held == Approved) {
 			return g, ErrDecided
 		}
+		list[i] = d
 	}
-	list := make([]Decision, 0, len(g.List)+1)
-	for _, held := range g.List {
-		if held.Request != d.Request && now.Sub(held.Ends) < keepFor {
-			list = append(list, held)
+	next := g
+	next.List = slices.DeleteFunc(list, func(held Decision) bool { return held.Request != d.Request && now.Sub(held.Ends) >= keepFor })
+	allowed, confirmed, past := 0, 0, 0
+	for i, held := range slices.Backward(next.List) {
+		switch opens := now.Before(held.Ends); {
+		case opens && held.Verdict == Allowed:
+			allowed++
+		case opens && held.Verdict == Confirmed:
+			confirmed++
+		case past >= maxPast && held.Request != d.Request:
+			next.List = slices.Delete(next.List, i, i+1)
+		default:
+			past++
 		}
 	}
-	for i := 0; len(list) >= maxDecided; { // what is over goes first
-		if i = slices.IndexFunc(list, func(held Decision) bool {
-			return !now.Before(held.Ends) || held.Verdict == Approved || held.Verdict == Revoked
-		}); i < 0 {
-			return g, ErrFull
-		}
-		list = slices.Delete(list, i, i+1)
+	if allowed > maxAllowed || confirmed > maxConfirmed {
+		return g, ErrFull
 	}
-	g.List = append(list, d)
-	return g, g.Check()
+	return next, next.Check()
 }
 
 // Without returns g without the decision about a request, which is open again.
@@ -190,20 +211,24 @@ func Decide(r Request, v Verdict, minutes int, by, reason string, now time.Time)
 
 // Check returns what is wrong with decisions that are to be stored, or that were.
 func (g Granted) Check() error {
-	if g.Agent.ID == "" || g.Agent.Way == "" {
-		return errors.New("the decisions do not say whose requests they are about")
+	if err := g.Agent.Check(); err != nil {
+		return err
 	}
-	if len(g.List) > maxDecided {
+	if len(g.List) > maxAllowed+maxConfirmed+maxPast {
 		return ErrFull
 	}
 	for _, d := range g.List {
-		switch _, err := ParseID(d.Request); {
+		switch err := checkID(d.Request); {
 		case err != nil:
 			return err
 		case d.Server == "" || d.Tool == "" || d.Hash == "" || d.By == "" || d.At.IsZero() || d.Ends.IsZero():
 			return fmt.Errorf("decision about %s: it does not say what was decided, by whom, when and until when", d.Request)
 		case d.Verdict == Confirmed && d.Args == "", d.Verdict == Allowed && d.Args != "":
 			return fmt.Errorf("decision about %s: %s does not go with what was asked for", d.Request, d.Verdict)
+		case d.Verdict == Allowed && !g.Agent.Alone():
+			return fmt.Errorf("decision about %s: nothing is allowed to an agent that is not told from others", d.Request)
+		case d.Verdict == Confirmed && d.Ends.Sub(d.At) > UseFor:
+			return fmt.Errorf("decision about %s: a confirmed call can be made for %v at most", d.Request, UseFor)
 		case d.Verdict == Allowed && (!d.Ends.After(d.At) || d.Ends.Sub(d.At) > MaxMinutes*time.Minute):
 			return fmt.Errorf("decision about %s: minutes: want 1 to %d", d.Request, MaxMinutes)
 		case !utf8.ValidString(d.Reason) || utf8.RuneCountInString(d.Reason) > MaxReason:
@@ -211,25 +236,4 @@ func (g Granted) Check() error {
 		}
 	}
 	return nil
-}
-
-// Encode returns g at its next revision, and its stored form.
-func (g Granted) Encode() (next Granted, data []byte, err error) {
-	if err := g.Check(); err != nil {
-		return Granted{}, nil, err
-	}
-	g.Rev++
-	data, err = json.Marshal(g)
-	return g, data, err
-}
-
-// DecodeGranted reads what [Granted.Encode] wrote.
-func DecodeGranted(data []byte) (g Granted, err error) {
-	if err = json.Unmarshal(data, &g); err == nil {
-		err = g.Check()
-	}
-	if err != nil {
-		return Granted{}, fmt.Errorf("stored decisions about requests: %w", err)
-	}
-	return g, nil
 }

@@ -35,3 +35,12 @@ func ParseID(s string) (string, error) {
 	}
 	return idPrefix + letters, nil
 }
+
+// checkID returns an error for an id that is not as it is stored.
+func checkID(id string) error {
+	parsed, err := ParseID(id)
+	if err == nil && parsed != id {
+		err = fmt.Errorf("%q is not as ids are written: %s", id, parsed)
+	}
+	return err
+}

@@ -30,8 +30,13 @@ const (
 
 	MaxMinutes = 43_200 // that a grant lasts: 30 days
 
-	maxKept    = 32 // requests that are kept in all, the newest
-	maxDecided = 64 // decisions that stand
+	maxKept = 32 // requests that are kept in all: those that wait, and the newest others
+
+	maxAllowed   = 32 // grants that hold at one time
+	maxConfirmed = 64 // confirmed calls whose time is not over, made or not
+	maxPast      = 48 // other decisions, the newest; see [Granted.Add]
+
+	maxDoc = 380 << 10 // bytes of a document; an item of DynamoDB has 400 KB
 )
 
 // How long things last.
@@ -48,7 +53,7 @@ var (
 	ErrNotFound = errors.New("request not found")           // never made, or too long ago
 	ErrConflict = errors.New("requests changed since read") // another writer came first; the caller reads again
 	ErrTooMany  = errors.New("10 requests of the agent are open, which is all")
-	ErrFull     = errors.New("64 decisions stand for the agent, which is all: end a grant")
+	ErrFull     = errors.New("the agent has all that can be granted to one at a time: revoke a grant, or wait until one ends")
 	ErrDecided  = errors.New("request is decided already")
 	ErrUsed     = errors.New("confirmation is used already")
 )
@@ -69,13 +74,25 @@ func AgentOf(a identity.Agent) Agent {
 
 // Key names the agent in a store: 32 hex digits.
 func (a Agent) Key() string {
-	b, _ := json.Marshal([]string{a.Way, a.ID, a.Human, a.Subject}) // texts alone cannot fail
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{a.Way, a.ID, a.Human, a.Subject})) // no two lists are quoted alike
 	return hex.EncodeToString(sum[:16])
 }
 
 // Alone reports whether the agent is told from others, so that something can be granted to it.
 func (a Agent) Alone() bool { return a.Way != "" && a.Way != identity.WayNone }
+
+// Check returns what is wrong with an agent about which something is to be stored, or was.
+func (a Agent) Check() error {
+	if a.Way == "" || a.ID == "" {
+		return errors.New("it does not say which agent it is about")
+	}
+	for _, s := range []string{a.Way, a.ID, a.Human, a.Subject} {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("agent %q: its name is not UTF-8", a.ID)
+		}
+	}
+	return nil
+}
 
 // A Request is what an agent asked for: to call one tool as it is defined now, or to make one call of
 // it with these very arguments.
@@ -114,6 +131,15 @@ func (r Request) same(o Request) bool {
 
 // Live reports whether the request is neither withdrawn nor expired. It may be decided.
 func (r Request) Live(now time.Time) bool { return r.Ended.IsZero() && now.Before(r.Expires) }
+
+// Kept returns until when it is known whose the request is: for as long as something that was granted may
+// last, and is known.
+func (r Request) Kept() time.Time {
+	if r.OneCall() {
+		return r.Expires.Add(UseFor + keepFor)
+	}
+	return r.Expires.Add(MaxMinutes*time.Minute + keepFor)
+}
 
 // Asked is what one agent asked for. The zero Asked is nothing.
 type Asked struct {
@@ -193,10 +219,27 @@ func (a Asked) Change(id string, change func(*Request)) (Asked, error) {
 	return a, a.List[i].Check()
 }
 
+// Added returns the request with the id that a write of a adds, and what is wrong with such a write;
+// arguments are those of its call. Every store asks it before it writes.
+func (a Asked) Added(id string, arguments json.RawMessage) (r Request, err error) {
+	if id != "" {
+		var is bool
+		if r, is = a.Find(id); !is {
+			return r, fmt.Errorf("request %s is to be added: %w", id, ErrNotFound)
+		}
+	}
+	switch {
+	case len(arguments) > MaxArgs:
+		return r, fmt.Errorf("the arguments of a call have %d bytes, at most %d are kept", len(arguments), MaxArgs)
+	case len(arguments) > 0 && !r.OneCall():
+		return r, errors.New("arguments are kept of a request for one call alone")
+	}
+	return r, nil
+}
+
 // Check returns what is wrong with a request that is to be stored, or that was.
 func (r Request) Check() error {
-	_, err := ParseID(r.ID)
-	switch {
+	switch err := checkID(r.ID); {
 	case err != nil:
 		return err
 	case r.Server == "" || r.Tool == "" || r.Hash == "":
@@ -213,10 +256,10 @@ func (r Request) Check() error {
 
 // Check returns what is wrong with requests that are to be stored, or that were.
 func (a Asked) Check() error {
-	if a.Agent.ID == "" || a.Agent.Way == "" {
-		return errors.New("the requests do not say whose they are")
+	if err := a.Agent.Check(); err != nil {
+		return err
 	}
-	if len(a.List) > maxKept+MaxOpen {
+	if len(a.List) > maxKept {
 		return fmt.Errorf("%d requests of one agent", len(a.List))
 	}
 	for _, r := range a.List {
@@ -225,25 +268,4 @@ func (a Asked) Check() error {
 		}
 	}
 	return nil
-}
-
-// Encode returns a at its next revision, and its stored form.
-func (a Asked) Encode() (next Asked, data []byte, err error) {
-	if err := a.Check(); err != nil {
-		return Asked{}, nil, err
-	}
-	a.Rev++
-	data, err = json.Marshal(a)
-	return a, data, err
-}
-
-// DecodeAsked reads what [Asked.Encode] wrote.
-func DecodeAsked(data []byte) (a Asked, err error) {
-	if err = json.Unmarshal(data, &a); err == nil {
-		err = a.Check()
-	}
-	if err != nil {
-		return Asked{}, fmt.Errorf("stored requests: %w", err)
-	}
-	return a, nil
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -20,16 +22,18 @@ type Asks interface {
 	// PutAsked stores a if the stored revision is still a.Rev (0: must not exist yet) and returns it at
 	// its new Rev, or [ErrConflict] if another writer came first. Together with it, or not at all, it
 	// stores where the request with the id added is found, and its arguments if there are some; with
-	// added "" neither. It refuses what [Asked.Check] refuses.
+	// added "" neither. If there is a request with that id already it returns [ErrConflict]. It refuses
+	// what [Asked.Check] and [Asked.Added] refuse.
 	PutAsked(ctx context.Context, a Asked, added string, arguments json.RawMessage) (Asked, error)
 
 	// Granted returns what people decided about the requests of the agent with this key, as Asked does.
 	Granted(ctx context.Context, key string) (Granted, error)
 
 	// Use notes that the confirmed call of a request is made now. It is the one use if used is now's
-	// time, to the microsecond, and the error nil; [ErrUsed] comes with when it was used. The note is kept until keep at
-	// least. Of two at one moment one is told ErrUsed. If it is not known whether the note was kept
-	// the error is another one, and the call must not be made.
+	// time, to the microsecond, and the error nil; [ErrUsed] comes with when it was used. Of two at one
+	// moment one is told ErrUsed. If it is not known whether the note was kept the error is another
+	// one, and the call must not be made. keep is when the confirmation has ended; the note is kept for
+	// as long after it as the decision is known.
 	Use(ctx context.Context, request string, now, keep time.Time) (used time.Time, err error)
 }
 
@@ -51,11 +55,13 @@ type Store interface {
 	// Used returns when the confirmed call of a request was made; the zero time: it was not.
 	Used(ctx context.Context, request string) (time.Time, error)
 
-	// Whose returns the key of the agent that made a request, or [ErrNotFound].
+	// Whose returns the key of the agent that made a request, or [ErrNotFound]: it is known for
+	// longer than the request waits, see [Request.Kept].
 	Whose(ctx context.Context, request string) (key string, err error)
 
-	// Requests returns the ids of the requests that have not expired, decided or not, and whose each is.
-	// If there are more than a driver reads at once, all says so.
+	// Requests returns the requests of which it is known whose they are, by id: those that wait, and
+	// those that were decided or have expired. all is false if there are more than a driver reads at
+	// once, or some that cannot be read.
 	Requests(ctx context.Context) (list []Pointer, all bool, err error)
 }
 
@@ -64,7 +70,11 @@ type Pointer struct {
 	Request string
 	Key     string    // of the agent
 	Expires time.Time // of the request
+	Kept    time.Time // until when the pointer is known, as [Request.Kept] says
 }
+
+// KeepUse returns until when the note of a use is kept at least, for a confirmation that has ended by then.
+func KeepUse(ended time.Time) time.Time { return ended.Add(keepFor) }
 
 // HashArgs returns what a call's arguments are bound by: the SHA-256, as hex, of their canonical JSON; ""
 // if they have none, since a name stands in them twice or they are no JSON.
@@ -80,21 +90,25 @@ func HashArgs(arguments json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tries is how often a change is made anew because another writer came first.
-const tries = 32
+// A change is made anew if another writer came first, so often, and after a wait that grows.
+const (
+	tries     = 32
+	firstWait = 2 * time.Millisecond
+	maxWait   = 100 * time.Millisecond
+)
 
 // ChangeAsked applies a change to what an agent asked for, as often as it takes: of two writers at one
 // moment both changes stand. added is the id of the request that it adds, with its arguments; "": none.
-// If the change fails nothing is stored.
+// If the change fails, or changes nothing, nothing is stored.
 func ChangeAsked(ctx context.Context, s Asks, a Agent, change func(Asked) (next Asked, added string, arguments json.RawMessage, err error)) (Asked, error) {
-	return changeDoc(func() (Asked, error) {
+	return changeDoc(ctx, func() (Asked, error) {
 		held, err := s.Asked(ctx, a.Key())
 		if err != nil {
 			return Asked{}, err
 		}
 		held.Agent = a
 		next, added, arguments, err := change(held)
-		if err != nil {
+		if err != nil || added == "" && slices.Equal(held.List, next.List) {
 			return held, err
 		}
 		return s.PutAsked(ctx, next, added, arguments)
@@ -103,24 +117,29 @@ func ChangeAsked(ctx context.Context, s Asks, a Agent, change func(Asked) (next 
 
 // ChangeGranted applies a change to what was decided about an agent's requests, as [ChangeAsked] does.
 func ChangeGranted(ctx context.Context, s Store, a Agent, change func(Granted) (Granted, error)) (Granted, error) {
-	return changeDoc(func() (Granted, error) {
+	return changeDoc(ctx, func() (Granted, error) {
 		held, err := s.Granted(ctx, a.Key())
 		if err != nil {
 			return Granted{}, err
 		}
 		held.Agent = a
 		next, err := change(held)
-		if err != nil {
+		if err != nil || slices.Equal(held.List, next.List) {
 			return held, err
 		}
 		return s.PutGranted(ctx, next)
 	})
 }
 
-func changeDoc[T any](once func() (T, error)) (doc T, err error) {
-	for range tries {
+func changeDoc[T any](ctx context.Context, once func() (T, error)) (doc T, err error) {
+	for n := range tries {
 		if doc, err = once(); !errors.Is(err, ErrConflict) {
 			return doc, err
+		}
+		select {
+		case <-ctx.Done():
+			return doc, ctx.Err()
+		case <-time.After(rand.N(min(firstWait<<min(n, 10), maxWait))):
 		}
 	}
 	return doc, err

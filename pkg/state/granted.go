@@ -12,7 +12,10 @@ import (
 
 // NowAt returns what a grant to the view's agent for the visible item i is held against.
 func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) request.Now {
-	_, what := v.known(i)
+	known, what := v.known(i)
+	if r != nil && known != nil && known.Rev > r.Rev { // the store is one of an earlier day
+		r = known
+	}
 	return request.Now{Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now}
 }
 

@@ -62,6 +62,7 @@ type Ended struct {
 const (
 	maxEnded = 64
 	keepOver = 31 * 24 * time.Hour // no grant lasts longer
+	maxDoc   = 380 << 10           // bytes of the stored form; an item of DynamoDB has 400 KB
 )
 
 // A Store keeps the stops of people for all instances of the gateway. Every implementation passes
@@ -147,6 +148,18 @@ func (s Stops) Check() error {
 			return fmt.Errorf("stop of %s: %w", stop.Target, err)
 		}
 	}
+	if len(s.Ended) > maxEnded {
+		return ErrFull
+	}
+	for _, e := range s.Ended {
+		err := e.Check()
+		if err == nil && e.At.IsZero() {
+			err = errors.New("it does not say when")
+		}
+		if err != nil {
+			return fmt.Errorf("ended stop of %s: %w", e.Target, err)
+		}
+	}
 	return nil
 }
 
@@ -206,21 +219,34 @@ func (s Stops) Undo(t Target) (Stops, error) {
 	return s, nil
 }
 
-// ended returns what was undone with one stop more. If they are too many, the oldest of them count
-// for everything.
+// ended returns what was undone with one stop more, the last one first and each target once. If they are
+// too many, the oldest of them count for everything.
 func ended(before []Ended, undone Stop) []Ended {
+	if undone.At.IsZero() { // which no program wrote
+		return before
+	}
 	list := []Ended{{undone.Target, undone.At}}
 	for _, e := range before {
-		if e.Target != undone.Target && undone.At.Sub(e.At) < keepOver {
+		if undone.At.Sub(e.At) < keepOver {
 			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, func(a, b Ended) int { return b.At.Compare(a.At) })
+	list = eachOnce(list)
 	if len(list) > maxEnded {
-		rest := list[maxEnded-1]
-		list = append(slices.DeleteFunc(list[:maxEnded-1], func(e Ended) bool { return e.All && e.At.Before(rest.At) }), Ended{Target{All: true}, rest.At})
+		list = eachOnce(append(list[:maxEnded-1:maxEnded-1], Ended{Target{All: true}, list[maxEnded-1].At}))
 	}
 	return list
+}
+
+// eachOnce returns of each target what ended last, the last one first.
+func eachOnce(list []Ended) (last []Ended) {
+	slices.SortStableFunc(list, func(a, b Ended) int { return b.At.Compare(a.At) })
+	for _, e := range list {
+		if !slices.ContainsFunc(last, func(held Ended) bool { return held.Target == e.Target }) {
+			last = append(last, e)
+		}
+	}
+	return last
 }
 
 // Last returns when a server or an agent was last stopped by a person, or everything was, whether it

@@ -11,7 +11,9 @@ func (s Stops) Encode() (next Stops, data []byte, err error) {
 		return Stops{}, nil, err
 	}
 	s.Rev++
-	data, err = json.Marshal(s)
+	if data, err = json.Marshal(s); err == nil && len(data) > maxDoc {
+		err = ErrFull
+	}
 	return s, data, err
 }
 

@@ -53,7 +53,7 @@ func (m *Mem) Asked(ctx context.Context, key string) (a request.Asked, err error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if data := m.asked[key]; data != nil {
-		return request.DecodeAsked(data)
+		return request.DecodeAsked(key, data)
 	}
 	return a, nil
 }
@@ -73,7 +73,8 @@ func (m *Mem) PutAsked(ctx context.Context, a request.Asked, added string, argum
 
 func (m *Mem) putAsked(ctx context.Context, a request.Asked, added string, arguments json.RawMessage) (request.Asked, error) {
 	next, data, err := a.Encode()
-	if err := cmp.Or(ctx.Err(), err); err != nil {
+	r, wrong := a.Added(added, arguments)
+	if err := cmp.Or(ctx.Err(), err, wrong); err != nil {
 		return request.Asked{}, err
 	}
 	m.mu.Lock()
@@ -81,7 +82,7 @@ func (m *Mem) putAsked(ctx context.Context, a request.Asked, added string, argum
 	key := a.Agent.Key()
 	var held request.Asked
 	if old := m.asked[key]; old != nil {
-		if held, err = request.DecodeAsked(old); err != nil {
+		if held, err = request.DecodeAsked(key, old); err != nil {
 			return request.Asked{}, err
 		}
 	}
@@ -89,11 +90,7 @@ func (m *Mem) putAsked(ctx context.Context, a request.Asked, added string, argum
 		return request.Asked{}, request.ErrConflict
 	}
 	if added != "" {
-		r, ok := next.Find(added)
-		if !ok {
-			return request.Asked{}, request.ErrNotFound
-		}
-		put(&m.pointers, added, request.Pointer{Request: added, Key: key, Expires: r.Expires})
+		put(&m.pointers, added, request.Pointer{Request: added, Key: key, Expires: r.Expires, Kept: r.Kept()})
 		if len(arguments) > 0 {
 			put(&m.arguments, added, bytes.Clone(arguments))
 		}
@@ -120,7 +117,7 @@ func (m *Mem) Granted(ctx context.Context, key string) (g request.Granted, err e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if data := m.granted[key]; data != nil {
-		return request.DecodeGranted(data)
+		return request.DecodeGranted(key, data)
 	}
 	return g, nil
 }
@@ -148,7 +145,7 @@ func (m *Mem) putGranted(ctx context.Context, g request.Granted) (request.Grante
 	key := g.Agent.Key()
 	var held request.Granted
 	if old := m.granted[key]; old != nil {
-		if held, err = request.DecodeGranted(old); err != nil {
+		if held, err = request.DecodeGranted(key, old); err != nil {
 			return request.Granted{}, err
 		}
 	}
@@ -188,9 +185,12 @@ func (m *Mem) use(ctx context.Context, id string, now time.Time) (time.Time, err
 
 // Used implements [request.Store].
 func (m *Mem) Used(ctx context.Context, id string) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.used[id], ctx.Err()
+	return m.used[id], nil
 }
 
 // Arguments implements [request.Store].
@@ -212,21 +212,24 @@ func (m *Mem) Arguments(ctx context.Context, _, id string) (json.RawMessage, err
 
 // DropArguments implements [request.Store].
 func (m *Mem) DropArguments(ctx context.Context, _, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.arguments, id)
-	return ctx.Err()
+	return nil
 }
 
 // Whose implements [request.Store].
 func (m *Mem) Whose(ctx context.Context, id string) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	p, ok := m.pointers[id]
-	if !ok {
+	if !ok || !m.now().Before(p.Kept) {
 		return "", request.ErrNotFound
 	}
 	return p.Key, nil
@@ -234,13 +237,16 @@ func (m *Mem) Whose(ctx context.Context, id string) (string, error) {
 
 // Requests implements [request.Store].
 func (m *Mem) Requests(ctx context.Context) (list []request.Pointer, all bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.pointers {
-		if m.now().Before(p.Expires) {
+		if m.now().Before(p.Kept) {
 			list = append(list, p)
 		}
 	}
 	slices.SortFunc(list, func(a, b request.Pointer) int { return cmp.Compare(a.Request, b.Request) })
-	return list, true, ctx.Err()
+	return list, true, nil
 }

@@ -67,6 +67,6 @@ func (m *Mem) put(ctx context.Context, s stop.Stops) (stop.Stops, error) {
 
 // clone cuts s loose from what its caller may write over.
 func clone(s stop.Stops) stop.Stops {
-	s.List = slices.Clone(s.List)
+	s.List, s.Ended = slices.Clone(s.List), slices.Clone(s.Ended)
 	return s
 }

@@ -34,7 +34,8 @@ const (
 // A Store is an [approval.Store], with [approval.Baselines], and a [token.Store] in one file.
 type Store struct {
 	guard
-	o store.Options
+	o     store.Options
+	swept time.Time // when requests that are over were removed last; used in writes alone
 }
 
 var _ approval.Store = (*Store)(nil)
@@ -89,7 +90,7 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 		if err := migrate(tx); err != nil {
 			return err
 		}
-		return s.trimAll(tx)
+		return errors.Join(s.trimAll(tx), s.sweepRequests(tx))
 	})
 	if err != nil {
 		_ = s.Close() // the first error counts

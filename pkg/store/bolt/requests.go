@@ -31,13 +31,16 @@ type usedMark struct {
 	Keep time.Time `json:"keep"`
 }
 
+// sweepEvery is how often what is over is removed, as a request is added.
+const sweepEvery = time.Hour
+
 // getDoc returns what a bucket has of an agent; the zero document if that is nothing.
-func getDoc[T any](tx *bbolt.Tx, bucket []byte, key string, decode func([]byte) (T, error)) (doc T, err error) {
+func getDoc[T any](tx *bbolt.Tx, bucket []byte, key string, decode func(key string, data []byte) (T, error)) (doc T, err error) {
 	data := tx.Bucket(bucket).Get([]byte(key))
 	if data == nil {
 		return doc, nil
 	}
-	return decode(data)
+	return decode(key, data)
 }
 
 // Asked implements [request.Store].
@@ -54,7 +57,8 @@ func (s *Store) Asked(ctx context.Context, key string) (a request.Asked, err err
 func (s *Store) PutAsked(ctx context.Context, a request.Asked, added string, arguments json.RawMessage) (next request.Asked, err error) {
 	defer store.Wrap(&err, "put requests")
 	next, data, err := a.Encode()
-	if err := cmp.Or(ctx.Err(), err); err != nil {
+	r, wrong := a.Added(added, arguments)
+	if err := cmp.Or(ctx.Err(), err, wrong); err != nil {
 		return request.Asked{}, err
 	}
 	key := a.Agent.Key()
@@ -63,20 +67,13 @@ func (s *Store) PutAsked(ctx context.Context, a request.Asked, added string, arg
 		switch {
 		case err != nil:
 			return err
-		case held.Rev != a.Rev:
+		case held.Rev != a.Rev, added != "" && tx.Bucket(requestKeys).Get([]byte(added)) != nil:
 			return request.ErrConflict
 		}
 		if err := tx.Bucket(asked).Put([]byte(key), data); err != nil || added == "" {
 			return err
 		}
-		r, ok := next.Find(added)
-		if !ok {
-			return request.ErrNotFound
-		}
-		if tx.Bucket(requestKeys).Get([]byte(added)) != nil {
-			return request.ErrConflict // chance made an id twice
-		}
-		if err := dropOld(tx, s.o.Now()); err != nil {
+		if err := s.sweepRequests(tx); err != nil {
 			return err
 		}
 		if len(arguments) > 0 {
@@ -84,7 +81,7 @@ func (s *Store) PutAsked(ctx context.Context, a request.Asked, added string, arg
 				return err
 			}
 		}
-		return putJSON(tx.Bucket(requestKeys), []byte(added), request.Pointer{Request: added, Key: key, Expires: r.Expires})
+		return putJSON(tx.Bucket(requestKeys), []byte(added), request.Pointer{Request: added, Key: key, Expires: r.Expires, Kept: r.Kept()})
 	})
 	if err != nil {
 		return request.Asked{}, err
@@ -92,29 +89,46 @@ func (s *Store) PutAsked(ctx context.Context, a request.Asked, added string, arg
 	return next, nil
 }
 
-// dropOld removes what is kept of requests that have expired, and notes of uses that nothing needs.
-func dropOld(tx *bbolt.Tx, now time.Time) error {
-	for _, bucket := range [][]byte{requestKeys, requestsUsed} {
-		var old [][]byte // a bucket must not change while one goes through it
-		err := tx.Bucket(bucket).ForEach(func(k, v []byte) error {
-			var p request.Pointer
-			var m usedMark
-			if json.Unmarshal(v, &p) == nil && json.Unmarshal(v, &m) == nil && !now.Before(cmp.Or(p.Expires, m.Keep)) {
-				old = append(old, bytes.Clone(k))
-			}
-			return nil
-		})
-		for _, k := range old {
-			err = errors.Join(err, tx.Bucket(bucket).Delete(k))
-			if bytes.Equal(bucket, requestKeys) {
-				err = errors.Join(err, tx.Bucket(requestArgs).Delete(k))
-			}
-		}
-		if err != nil {
-			return err
-		}
+// sweepRequests removes arguments of requests that have expired, and what else is not kept any longer,
+// unless it did so lately. It runs in transactions alone, of which there is one at a time.
+func (s *Store) sweepRequests(tx *bbolt.Tx) error {
+	now := s.o.Now()
+	if since := now.Sub(s.swept); since >= 0 && since < sweepEvery {
+		return nil
 	}
-	return nil
+	err := errors.Join(
+		sweep(tx, requestArgs, func(id, _ []byte) bool {
+			p, err := pointer(tx, string(id))
+			return errors.Is(err, request.ErrNotFound) || err == nil && !now.Before(p.Expires)
+		}),
+		sweep(tx, requestKeys, func(_, data []byte) bool {
+			var p request.Pointer
+			return json.Unmarshal(data, &p) == nil && !now.Before(p.Kept)
+		}),
+		sweep(tx, requestsUsed, func(_, data []byte) bool {
+			var m usedMark
+			return json.Unmarshal(data, &m) == nil && !now.Before(m.Keep)
+		}),
+	)
+	if err == nil {
+		s.swept = now
+	}
+	return err
+}
+
+// sweep removes what is over from a bucket.
+func sweep(tx *bbolt.Tx, bucket []byte, over func(key, data []byte) bool) error {
+	var keys [][]byte // a bucket must not change while one goes through it
+	err := tx.Bucket(bucket).ForEach(func(k, data []byte) error {
+		if over(k, data) {
+			keys = append(keys, bytes.Clone(k))
+		}
+		return nil
+	})
+	for _, k := range keys {
+		err = errors.Join(err, tx.Bucket(bucket).Delete(k))
+	}
+	return err
 }
 
 // Granted implements [request.Store].
@@ -159,17 +173,19 @@ func (s *Store) Use(ctx context.Context, id string, now, keep time.Time) (used t
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	err = s.update(func(tx *bbolt.Tx) error {
-		if data := tx.Bucket(requestsUsed).Get([]byte(id)); data != nil {
-			var m usedMark
-			if err := json.Unmarshal(data, &m); err != nil {
-				return err
-			}
+		m, is, err := getUsed(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case is:
 			used = m.At
 			return request.ErrUsed
 		}
-		used = now
-		return putJSON(tx.Bucket(requestsUsed), []byte(id), usedMark{At: now, Keep: keep.UTC()})
+		return putJSON(tx.Bucket(requestsUsed), []byte(id), usedMark{At: now, Keep: request.KeepUse(keep).UTC()})
 	})
+	if err == nil {
+		used = now
+	}
 	return used, err
 }
 
@@ -177,16 +193,19 @@ func (s *Store) Use(ctx context.Context, id string, now, keep time.Time) (used t
 func (s *Store) Used(ctx context.Context, id string) (used time.Time, err error) {
 	defer store.Wrap(&err, "look for use of %s", id)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		data := tx.Bucket(requestsUsed).Get([]byte(id))
-		if data == nil {
-			return nil
-		}
-		var m usedMark
-		err := json.Unmarshal(data, &m)
+		m, _, err := getUsed(tx, id)
 		used = m.At
 		return err
 	})
 	return used, err
+}
+
+func getUsed(tx *bbolt.Tx, id string) (m usedMark, is bool, err error) {
+	data := tx.Bucket(requestsUsed).Get([]byte(id))
+	if data == nil {
+		return m, false, nil
+	}
+	return m, true, json.Unmarshal(data, &m)
 }
 
 // Arguments implements [request.Store].
@@ -222,10 +241,16 @@ func (s *Store) Whose(ctx context.Context, id string) (key string, err error) {
 	defer store.Wrap(&err, "find request %s", id)
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		p, err := pointer(tx, id)
+		if err == nil && !s.o.Now().Before(p.Kept) {
+			err = request.ErrNotFound
+		}
 		key = p.Key
 		return err
 	})
-	return key, err
+	if err != nil {
+		return "", err
+	}
+	return key, nil
 }
 
 func pointer(tx *bbolt.Tx, id string) (p request.Pointer, err error) {
@@ -241,15 +266,17 @@ func pointer(tx *bbolt.Tx, id string) (p request.Pointer, err error) {
 func (s *Store) Requests(ctx context.Context) (list []request.Pointer, all bool, err error) {
 	defer store.Wrap(&err, "list requests")
 	now := s.o.Now()
+	all = true
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		return tx.Bucket(requestKeys).ForEach(func(_, v []byte) error {
+		return tx.Bucket(requestKeys).ForEach(func(_, data []byte) error {
 			var p request.Pointer
-			err := json.Unmarshal(v, &p)
-			if err == nil && now.Before(p.Expires) {
+			if err := json.Unmarshal(data, &p); err != nil {
+				all = false // the others wait for people
+			} else if now.Before(p.Kept) {
 				list = append(list, p)
 			}
-			return err
+			return nil
 		})
 	})
-	return list, err == nil, err
+	return list, all && err == nil, err
 }

@@ -13,6 +13,11 @@
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
 //	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
+//	ASK#<agent>     ASKED                    what an agent asked for
+//	ASK#<agent>     ARGS#<request>           the arguments of a call that it asked for, until expires_at
+//	ASK#            <request>                whose a request is, until expires_at
+//	GRANT#<agent>   GRANTED                  what people decided about that
+//	USED#<request>  USED                     the call that a person confirmed was made, until expires_at
 //
 // The index "decisions" has the records that people decided about under one partition
 // key, sorted by decided_at, without their definitions. That holds a thousand writes a

@@ -53,7 +53,7 @@ func (x *Logins) Put(ctx context.Context, s login.Session) (next login.Session, 
 	key, writeID := loginKey(s.ID), rand.Text()
 	it := loginKey(s.ID)
 	it["login"], it["rev"], it["write_id"] = text(string(data)), number(next.Rev), text(writeID)
-	it["expires_at"] = number(s.Expires.Unix() + 1) // never before its time
+	it["expires_at"] = ttl(s.Expires)
 	in := &dynamodb.PutItemInput{TableName: &x.s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
 	if s.Rev > 0 {
 		in.ConditionExpression, in.ExpressionAttributeValues = aws.String("rev = :rev"), item{":rev": number(s.Rev)}

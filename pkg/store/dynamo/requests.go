@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -41,32 +42,16 @@ func (s *Store) Asked(ctx context.Context, key string) (a request.Asked, err err
 func (s *Store) PutAsked(ctx context.Context, a request.Asked, added string, arguments json.RawMessage) (_ request.Asked, err error) {
 	defer store.Wrap(&err, "put requests")
 	next, data, err := a.Encode()
-	if err := cmp.Or(ctx.Err(), err); err != nil {
+	r, wrong := a.Added(added, arguments)
+	if err := cmp.Or(ctx.Err(), err, wrong); err != nil {
 		return request.Asked{}, err
 	}
 	key := a.Agent.Key()
-	put, writeID := s.putDoc(askedKey(key), data, a.Rev)
-	in := &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{{Put: put}}}
-	if added != "" {
-		r, ok := next.Find(added)
-		if !ok {
-			return request.Asked{}, request.ErrNotFound
-		}
-		expires := number(r.Expires.Unix() + 1) // never before its time
-		whose := pointerKey(added)
-		whose["agent"], whose["expires_at"] = text(key), expires
-		in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{
-			TableName: &s.table, Item: whose, ConditionExpression: aws.String("attribute_not_exists(PK)"),
-		}})
-		if len(arguments) > 0 {
-			it := argumentsKey(key, added)
-			it["arguments"], it["expires_at"] = text(string(arguments)), expires
-			in.TransactItems = append(in.TransactItems, types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: it}})
-		}
-	}
-	_, err = s.db.TransactWriteItems(ctx, in, s.options)
-	if hasReason(err, "TransactionConflict") {
-		return request.Asked{}, request.ErrConflict // another writes at this moment
+	put, writeID := s.putDoc(askedKey(key), "doc", data, a.Rev)
+	if added == "" {
+		err = s.putOne(ctx, put)
+	} else {
+		err = s.putAdded(ctx, put, key, r, arguments)
 	}
 	if err := s.written(ctx, askedKey(key), writeID, err); err != nil {
 		return request.Asked{}, as(err, approval.ErrConflict, request.ErrConflict)
@@ -74,10 +59,37 @@ func (s *Store) PutAsked(ctx context.Context, a request.Asked, added string, arg
 	return next, nil
 }
 
-// putDoc returns the write of a document of an agent that is at the revision rev, and the write's id.
-func (s *Store) putDoc(key item, data []byte, rev int64) (put *types.Put, writeID string) {
+// putAdded writes, with the document of an agent, whose the request r is, and the arguments of its call.
+func (s *Store) putAdded(ctx context.Context, doc *types.Put, key string, r request.Request, arguments json.RawMessage) error {
+	whose := pointerKey(r.ID)
+	whose["agent"], whose["expires"], whose["kept"] = text(key), timeText(r.Expires), timeText(r.Kept())
+	whose["expires_at"] = ttl(r.Kept())
+	items := []types.TransactWriteItem{{Put: doc}, {Put: &types.Put{
+		TableName: &s.table, Item: whose, ConditionExpression: aws.String("attribute_not_exists(PK)"), // chance made an id twice
+	}}}
+	if len(arguments) > 0 {
+		it := argumentsKey(key, r.ID)
+		it["arguments"] = &types.AttributeValueMemberB{Value: arguments}
+		it["expires"], it["expires_at"] = timeText(r.Expires), ttl(r.Expires)
+		items = append(items, types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: it}})
+	}
+	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, s.options)
+	return err
+}
+
+// putOne makes one write, which costs half of a transaction.
+func (s *Store) putOne(ctx context.Context, put *types.Put) error {
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression, ExpressionAttributeValues: put.ExpressionAttributeValues,
+	}, s.options)
+	return err
+}
+
+// putDoc returns the write of a document that is at the revision rev, into the attribute name, and the
+// write's id.
+func (s *Store) putDoc(key item, name string, data []byte, rev int64) (put *types.Put, writeID string) {
 	writeID = rand.Text()
-	key["doc"], key["rev"], key["write_id"] = text(string(data)), number(rev+1), text(writeID)
+	key[name], key["rev"], key["write_id"] = text(string(data)), number(rev+1), text(writeID)
 	put = &types.Put{TableName: &s.table, Item: key, ConditionExpression: aws.String("attribute_not_exists(PK)")}
 	if rev > 0 {
 		put.ConditionExpression, put.ExpressionAttributeValues = aws.String("rev = :rev"), item{":rev": number(rev)}
@@ -100,11 +112,8 @@ func (s *Store) PutGranted(ctx context.Context, g request.Granted) (_ request.Gr
 		return request.Granted{}, err
 	}
 	key := g.Agent.Key()
-	put, writeID := s.putDoc(grantedKey(key), data, g.Rev)
-	_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: put.TableName, Item: put.Item, ConditionExpression: put.ConditionExpression, ExpressionAttributeValues: put.ExpressionAttributeValues,
-	}, s.options)
-	if err := s.written(ctx, grantedKey(key), writeID, err); err != nil {
+	put, writeID := s.putDoc(grantedKey(key), "doc", data, g.Rev)
+	if err := s.written(ctx, grantedKey(key), writeID, s.putOne(ctx, put)); err != nil {
 		return request.Granted{}, as(err, approval.ErrConflict, request.ErrConflict)
 	}
 	return next, nil
@@ -119,10 +128,8 @@ func (s *Store) Use(ctx context.Context, id string, now, keep time.Time) (used t
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	writeID, it := rand.Text(), usedKey(id)
-	it["used_at"], it["write_id"], it["expires_at"] = text(now.Format(timeLayout)), text(writeID), number(keep.Unix()+1)
-	_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)"),
-	}, s.options)
+	it["used_at"], it["write_id"], it["expires_at"] = timeText(now), text(writeID), ttl(request.KeepUse(keep))
+	err = s.putOne(ctx, &types.Put{TableName: &s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")})
 	switch err = s.written(ctx, usedKey(id), writeID, err); {
 	case err == nil:
 		return now, nil
@@ -138,13 +145,7 @@ func (s *Store) Use(ctx context.Context, id string, now, keep time.Time) (used t
 // Used implements [request.Store].
 func (s *Store) Used(ctx context.Context, id string) (used time.Time, err error) {
 	defer store.Wrap(&err, "look for use of %s", id)
-	used, err = read(ctx, s, usedKey(id), func(it item) (time.Time, error) {
-		at, err := time.Parse(timeLayout, textOf(it["used_at"]))
-		if err != nil {
-			return at, broken(it, err)
-		}
-		return at, nil
-	})
+	used, err = read(ctx, s, usedKey(id), func(it item) (time.Time, error) { return timeOf(it, "used_at") })
 	return used, as(err, approval.ErrNotFound, nil)
 }
 
@@ -152,38 +153,45 @@ func (s *Store) Used(ctx context.Context, id string) (used time.Time, err error)
 func (s *Store) Arguments(ctx context.Context, key, id string) (arguments json.RawMessage, err error) {
 	defer store.Wrap(&err, "get arguments of %s", id)
 	arguments, err = read(ctx, s, argumentsKey(key, id), func(it item) (json.RawMessage, error) {
-		if s.expired(it) {
+		kept := bytesOf(it["arguments"])
+		if kept == nil { // they were dropped
 			return nil, approval.ErrNotFound
 		}
-		return json.RawMessage(textOf(it["arguments"])), nil
+		expires, err := timeOf(it, "expires")
+		if err == nil && !s.o.Now().Before(expires) { // the table removes it days later
+			err = approval.ErrNotFound
+		}
+		return kept, err
 	})
-	return arguments, as(err, approval.ErrNotFound, request.ErrNotFound)
+	if err != nil {
+		return nil, as(err, approval.ErrNotFound, request.ErrNotFound)
+	}
+	return arguments, nil
 }
 
-// expired reports whether the table is to remove an item, which it does days later.
-func (s *Store) expired(it item) bool {
-	seconds, err := numberOf(it["expires_at"])
-	return err == nil && s.o.Now().Unix() >= seconds
-}
-
-// DropArguments implements [request.Store]. An item without arguments, which has expired, takes their place: so no
-// role has to be able to delete.
+// DropArguments implements [request.Store]. An item without arguments, which the table removes, takes
+// their place: so no role has to be able to delete.
 func (s *Store) DropArguments(ctx context.Context, key, id string) (err error) {
 	defer store.Wrap(&err, "drop arguments of %s", id)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	it := argumentsKey(key, id)
-	it["expires_at"] = number(1)
-	_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: it}, s.options)
-	return s.explain(err)
+	it["expires_at"] = ttl(s.o.Now()) // what ended years ago the table would keep
+	return s.explain(s.putOne(ctx, &types.Put{TableName: &s.table, Item: it}))
 }
 
 // Whose implements [request.Store].
 func (s *Store) Whose(ctx context.Context, id string) (key string, err error) {
 	defer store.Wrap(&err, "find request %s", id)
 	p, err := read(ctx, s, pointerKey(id), decodePointer)
-	return p.Key, as(err, approval.ErrNotFound, request.ErrNotFound)
+	if err == nil && !s.o.Now().Before(p.Kept) {
+		err = approval.ErrNotFound
+	}
+	if err != nil {
+		return "", as(err, approval.ErrNotFound, request.ErrNotFound)
+	}
+	return p.Key, nil
 }
 
 // Requests implements [request.Store].
@@ -192,18 +200,25 @@ func (s *Store) Requests(ctx context.Context) (list []request.Pointer, all bool,
 	in := &dynamodb.QueryInput{
 		TableName: &s.table, KeyConditionExpression: aws.String("PK = :pk"), ExpressionAttributeValues: item{":pk": text(askPrefix)}, ConsistentRead: aws.Bool(true),
 	}
+	all = true
 	for range requestsPages {
-		p, err := again(func() (page[request.Pointer], error) { return queryPage(ctx, s, in, decodePointer) })
+		p, err := again(func() (page[request.Pointer], error) {
+			return queryPage(ctx, s, in, func(it item) (request.Pointer, error) {
+				one, err := decodePointer(it)
+				all = all && err == nil // the others wait for people
+				return one, nil
+			})
+		})
 		if err != nil {
 			return nil, false, err
 		}
 		for _, one := range p.items {
-			if s.o.Now().Before(one.Expires) {
+			if s.o.Now().Before(one.Kept) {
 				list = append(list, one)
 			}
 		}
 		if len(p.next) == 0 {
-			return list, true, nil
+			return list, all, nil
 		}
 		in.ExclusiveStartKey = p.next
 	}
@@ -211,7 +226,7 @@ func (s *Store) Requests(ctx context.Context) (list []request.Pointer, all bool,
 }
 
 func decodeAsked(it item) (request.Asked, error) {
-	a, err := request.DecodeAsked([]byte(textOf(it["doc"])))
+	a, err := request.DecodeAsked(strings.TrimPrefix(textOf(it["PK"]), askPrefix), []byte(textOf(it["doc"])))
 	if err != nil {
 		return request.Asked{}, broken(it, err)
 	}
@@ -219,7 +234,7 @@ func decodeAsked(it item) (request.Asked, error) {
 }
 
 func decodeGranted(it item) (request.Granted, error) {
-	g, err := request.DecodeGranted([]byte(textOf(it["doc"])))
+	g, err := request.DecodeGranted(strings.TrimPrefix(textOf(it["PK"]), grantPrefix), []byte(textOf(it["doc"])))
 	if err != nil {
 		return request.Granted{}, broken(it, err)
 	}
@@ -227,12 +242,30 @@ func decodeGranted(it item) (request.Granted, error) {
 }
 
 func decodePointer(it item) (request.Pointer, error) {
-	seconds, err := numberOf(it["expires_at"])
+	expires, err := timeOf(it, "expires")
 	if err != nil {
-		return request.Pointer{}, broken(it, err)
+		return request.Pointer{}, err
 	}
-	return request.Pointer{Request: textOf(it["SK"]), Key: textOf(it["agent"]), Expires: time.Unix(seconds, 0).UTC()}, nil
+	kept, err := timeOf(it, "kept")
+	if err != nil {
+		return request.Pointer{}, err
+	}
+	return request.Pointer{Request: textOf(it["SK"]), Key: textOf(it["agent"]), Expires: expires, Kept: kept}, nil
 }
+
+func timeText(t time.Time) types.AttributeValue { return text(t.UTC().Format(timeLayout)) }
+
+// timeOf returns the time that timeText wrote into an item.
+func timeOf(it item, name string) (time.Time, error) {
+	t, err := time.Parse(timeLayout, textOf(it[name]))
+	if err != nil {
+		return time.Time{}, broken(it, err)
+	}
+	return t, nil
+}
+
+// ttl returns the attribute by which the table removes an item, never before its time.
+func ttl(t time.Time) types.AttributeValue { return number(t.Unix() + 1) }
 
 func askedKey(key string) item { return item{"PK": text(askPrefix + key), "SK": text("ASKED")} }
 func argumentsKey(key, id string) item {

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"time"
@@ -38,14 +37,8 @@ func (s *Store) PutStops(ctx context.Context, n stop.Stops) (_ stop.Stops, err e
 	if err := cmp.Or(ctx.Err(), err); err != nil {
 		return stop.Stops{}, err
 	}
-	it, writeID := stopsKey(), rand.Text()
-	it["stop"], it["rev"], it["write_id"] = text(string(data)), number(next.Rev), text(writeID)
-	in := &dynamodb.PutItemInput{TableName: &s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(PK)")}
-	if n.Rev > 0 {
-		in.ConditionExpression, in.ExpressionAttributeValues = aws.String("rev = :rev"), item{":rev": number(n.Rev)}
-	}
-	_, err = s.db.PutItem(ctx, in, s.options)
-	if err := s.written(ctx, stopsKey(), writeID, err); err != nil {
+	put, writeID := s.putDoc(stopsKey(), "stop", data, n.Rev)
+	if err := s.written(ctx, stopsKey(), writeID, s.putOne(ctx, put)); err != nil {
 		return stop.Stops{}, as(err, approval.ErrConflict, stop.ErrConflict)
 	}
 	return next, nil
