@@ -162,6 +162,7 @@ var checkTexts = map[string][2]string{
 	"policy":   {"no policy denies it", "denied by the policy"},
 	"person":   {"nobody disabled it", "disabled by a person"},
 	"approval": {"approved", "waits for approval"},
+	"grant":    {"a person allows it to this agent for a while", "not allowed to this agent"},
 	"tier":     {"the agent may call this tier", "the agent may not call this tier"},
 }
 

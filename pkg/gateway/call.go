@@ -174,6 +174,9 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 		}
 	}
 	s.line.Allow(hash)
+	if s.confirm.grant == "" {
+		s.line.Requested(now.by)
+	}
 	raw, err := s.exchange(ctx, t, c, func() { s.g.o.Recorder.Call(ctx, id.String(), tier.String()) })
 	if err != nil {
 		return s.failed(ctx, server.Name, err)

@@ -36,12 +36,12 @@ func (s *Session) see(ctx context.Context) {
 		return
 	}
 	s.seen = true
-	s.view = s.g.granted(ctx, key, s.view)
+	s.view, s.granted = s.g.granted(ctx, key, s.view)
 }
 
 // granted returns the view of an agent with what was granted to it. What cannot be read is granted to
 // nobody.
-func (g *Gateway) granted(ctx context.Context, key string, base *state.View) *state.View {
+func (g *Gateway) granted(ctx context.Context, key string, base *state.View) (*state.View, request.Granted) {
 	now := g.o.Now()
 	g.grants.mu.Lock()
 	of, known := g.grants.all[key]
@@ -52,16 +52,16 @@ func (g *Gateway) granted(ctx context.Context, key string, base *state.View) *st
 		read, err := g.o.Requests.Granted(ctx, key)
 		if err != nil {
 			g.o.Log.LogAttrs(ctx, slog.LevelWarn, "what is granted to an agent cannot be read: it is found as locked", slog.Any("error", err))
-			return base
+			return base, request.Granted{}
 		}
 		of = grantsOf{granted: read, at: now}
 	}
 	if of.base == base {
-		return of.view
+		return of.view, of.granted
 	}
 	of.base, of.view = base, base.With(of.granted, now)
 	g.grants.keep(key, of)
-	return of.view
+	return of.view, of.granted
 }
 
 func (x *grants) keep(key string, of grantsOf) {

@@ -45,10 +45,12 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 		return ""
 	case h.declined.Request != "":
 		l.Request = &waiting{h.declined.Request, wantDeclined}
+		s.line.Requested(h.declined.Request)
 		l.more = append(l.more, s.declinedText(h.declined))
 		return ""
 	case h.open.ID != "":
 		l.Request = &waiting{h.open.ID, wantOpen}
+		s.line.Requested(h.open.ID)
 		l.Link = s.g.askLink(h.open.ID)
 		l.more = append(l.more, s.openText(h.open))
 		return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -31,6 +32,7 @@ type Session struct {
 	down   bool // there is nothing to answer from
 	seen   bool // view has what was granted to the agent
 
+	granted request.Granted // that view has
 	confirm confirm
 
 	pages map[string]map[string][]int // of apps, by server

@@ -25,6 +25,7 @@ type standing struct {
 	granted request.Granted // to the agent, as of now
 	at      request.Now     // what it is held against
 	read    bool            // these two were read
+	by      string          // the request by which alone the item is callable; "": it is so without
 }
 
 // unreadNote is said of a call that is refused because what decides about it cannot be read.
@@ -57,13 +58,19 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 		return standing{status: lock.DisabledUnknown, refuse: refused}
 	}
 	at := s.view.NowAt(i, r, held, s.g.o.Now())
-	now := standing{status: lock.Classify(s.view.FactsNow(i, r, held, granted, at.Time)), granted: granted, at: at, read: true}
-	if now.status == lock.ServerDisabled {
+	facts = s.view.FactsNow(i, r, held, granted, at.Time)
+	now := standing{status: lock.Classify(facts), granted: granted, at: at, read: true}
+	switch {
+	case now.status == lock.ServerDisabled:
 		is, _ := s.st.Stopped(held).Server(id.Server)
 		s.noteStopped(now.status)
 		now.said = s.g.stopNote(is)
-	} else if r != nil {
+	case r != nil:
 		now.said = s.view.SaidAt(i, now.status, r)
+	}
+	if facts.Granted = lock.No; now.status == lock.None && lock.Classify(facts) != lock.None {
+		grant, _ := granted.Allows(at)
+		now.by = grant.Request
 	}
 	return now
 }

@@ -71,6 +71,7 @@ const (
 	CheckPolicy   = "policy"   // no rule of policy.cedar does
 	CheckPerson   = "person"   // no person has disabled or blocked it
 	CheckApproval = "approval" // its definition is approved, or need not be
+	CheckGrant    = "grant"    // a person lets this agent call it for a while, whatever the two before say; left out if nobody does
 	CheckTier     = "tier"     // the agent may call tools of its tier
 )
 
@@ -126,6 +127,7 @@ func (s *Session) explain(t *Trial, query string, limit int) error {
 		return err
 	}
 	all := s.st.View(identity.Agent{ID: s.caller.Agent.ID, Way: s.caller.Agent.Way, Servers: []string{"*"}, Claims: s.caller.Agent.Claims})
+	all = all.With(s.granted, s.g.o.Now())
 	callable, locked := s.split()
 	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
 	q := index.Query(query)
@@ -165,6 +167,11 @@ func (s *Session) trialTool(all *state.View, offered tool.Set, hit search.Hit) T
 	out.Checks = append(
 		out.Checks, Check{Name: CheckServer, Passed: facts.ServerEnabled}, lists, policies,
 		Check{Name: CheckPerson, Passed: facts.UserDisabled.Not()}, Check{Name: CheckApproval, Passed: facts.Approved},
+	)
+	if facts.Granted == lock.Yes {
+		out.Checks = append(out.Checks, Check{Name: CheckGrant, Passed: lock.Yes})
+	}
+	out.Checks = append(out.Checks,
 		Check{Name: CheckTier, Passed: lock.FactOf(slices.Contains(s.caller.Agent.Tiers, out.Tier)), Detail: out.Tier.String()},
 	)
 	return out

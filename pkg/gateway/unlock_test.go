@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
@@ -394,4 +395,73 @@ func TestNotAskedByItsClient(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was granted is found within two seconds, by one read for all searches of that time, and its end too.
+func TestGrantsAreFound(t *testing.T) {
+	u := unlock(t)
+	reads := 0
+	u.Approvals.Requests.OnGranted = func(context.Context, string) error { reads++; return nil }
+	found := func() bool {
+		u.T.Helper()
+		f := u.search(`{"query":"pushes commits"}`)
+		return len(f.Tools) > 0 && f.Tools[0].Name == "s:push"
+	}
+	_, id, _ := u.want("s:push")
+	u.decides(id, request.Allowed, 1, "")
+	u.Clock.Wait(2 * time.Second)
+	reads = 0
+	for range 5 {
+		if !found() {
+			t.Fatal("what was granted is not found")
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads for five searches", reads)
+	}
+	if r := u.Call("describe_tools", `{"names":["s:push","s:pay"]}`); !strings.Contains(r.Text, `"call_with":"call_tool_destructive"`) || strings.Contains(r.Text, "pending_approval") || strings.Count(r.Text, `"confirm":true`) != 1 {
+		t.Errorf("described: %s", r.Text)
+	}
+	u.Approvals.Requests.OnGranted = func(context.Context, string) error { return errors.New("no answer") }
+	u.Clock.Wait(2 * time.Second)
+	if found() {
+		t.Error("grants that cannot be read are found as callable")
+	}
+	u.Approvals.Requests.OnGranted = nil
+	u.Clock.Wait(time.Minute)
+	if found() {
+		t.Error("a grant that is over is found as callable")
+	}
+}
+
+// The line of a call says which request it met, or by which it went through.
+func TestRequestsInTheAudit(t *testing.T) {
+	u := unlock(t)
+	line := func(name, args string) audit.Line {
+		ctx := audit.Begin(t.Context())
+		_, err := u.Open().CallTool(ctx, parse(t, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args)), mcp.Client{})
+		require.OK(t, err)
+		return audit.Of(ctx).Line(u.Clock.Now())
+	}
+	push, pay := `{"name":"s:push","args":{}}`, `{"name":"s:pay","args":{}}`
+	check := func(what string, l audit.Line, decision, id string) {
+		t.Helper()
+		if l.Decision != decision || l.Request != id {
+			t.Errorf("%s: %s, request %q; want %s, %q", what, l.Decision, l.Request, decision, id)
+		}
+	}
+	check("nothing asked", line("call_tool_destructive", push), audit.Locked, "")
+	asked := line("request_access", `{"names":["s:push"]}`)
+	id := u.asked().List[0].ID
+	check("asked", asked, audit.Allowed, id)
+	check("open", line("call_tool_destructive", push), audit.Locked, id)
+	u.decides(id, request.Allowed, 5, "")
+	check("granted", line("call_tool_destructive", push), audit.Allowed, id)
+	u.Decide("s:push", "approve")
+	check("approved for all", line("call_tool_destructive", push), audit.Allowed, "")
+	first := line("call_tool_destructive", pay)
+	id = u.asked().List[1].ID
+	check("to be confirmed", first, audit.Locked, id)
+	u.decides(id, request.Confirmed, 0, "")
+	check("confirmed", line("call_tool_destructive", pay), audit.Allowed, id)
 }
