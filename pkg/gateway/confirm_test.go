@@ -178,3 +178,17 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 		t.Errorf("a question of before: %s %v", raw, err)
 	}
 }
+
+// A tool that no person has to approve can be confirmed as well.
+func TestConfirmWithoutApproval(t *testing.T) {
+	u := unlock(t)
+	u.Configure(map[string]string{"s": `"approval":"off"`, "out": ""}, `"tools":{"confirm":["s:p*"]}`)
+	u.States.Refresh(t.Context())
+	if text, ran := u.push(); ran || !strings.Contains(text, "Each call of this tool waits for a person") {
+		t.Fatalf("the first call: %s", text)
+	}
+	u.decides(u.asked().List[0].ID, request.Confirmed, 0, "")
+	if text, ran := u.push(); !ran {
+		t.Errorf("confirmed: %s", text)
+	}
+}

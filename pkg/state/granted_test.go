@@ -23,10 +23,10 @@ func TestWith(t *testing.T) {
 	grant := func(change func(*request.Decision)) request.Granted {
 		d := request.Decision{
 			Request: request.NewID(), Verdict: request.Allowed, Server: send.Server, Tool: send.Name, Hash: v.Tool(i).Definition.Hash,
-			By: "kim", At: now, Ends: now.Add(time.Hour), Against: record.DecidedAt,
+			By: "kim", At: now, Ends: now.Add(time.Hour), Against: record.DecidedAt, URL: "https://mail.example.com/mcp",
 		}
 		change(&d)
-		return request.Granted{Agent: request.Agent{Way: "token", ID: "token:ci"}, List: []request.Decision{d}}
+		return request.Granted{Agent: request.Agent{Way: "token", ID: anyone().ID}, List: []request.Decision{d}}
 	}
 	with := v.With(grant(func(*request.Decision) {}), now)
 	if with.Status(i) != lock.None || !with.Callable().Has(i) || with.Callable().Len() != v.Callable().Len()+1 {
