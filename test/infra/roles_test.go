@@ -192,6 +192,7 @@ func triesOfAdmin() []try {
 		{"takes away a record", item(remove, "SRV#github"), false},
 		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
 		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},
+		{"reads the secret of its client", on("ssm:GetParameter", roletest.ClientSecret), true},
 		{"lists who asks for what", item(query, "ASK#"), true},
 		{"asks for a person's agent", items(put, "ASK#kim", "ASK#"), true},
 		{"takes a request away", item(remove, "ASK#kim"), false},

@@ -42,6 +42,9 @@ func ofSecrets(service, operation string, body []byte) ([]Request, error) {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
 	if name, ok := strings.CutPrefix(in.Name, "/portcullis/"); ok && service == "AmazonSSM" {
+		if name == "console" { // that of AdminClientSecret
+			return []Request{{Action: "ssm:" + operation, Resource: ClientSecret}}, nil
+		}
 		return []Request{{Action: "ssm:" + operation, Resource: Parameter(name)}}, nil
 	}
 	if name, ok := strings.CutPrefix(in.SecretId, "portcullis/"); ok && service == "secretsmanager" {

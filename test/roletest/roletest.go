@@ -50,6 +50,9 @@ func Secret(name string) string {
 // Parts of ARNs, as the template writes them.
 const named, account = "arn:${AWS::Partition}:", ":${AWS::Region}:${AWS::AccountId}:"
 
+// ClientSecret is the parameter that AdminClientSecret names.
+const ClientSecret = named + "ssm" + account + "parameter${Name}"
+
 // A Request is one call of AWS, as its authorization sees it.
 type Request struct {
 	Action      string   // such as dynamodb:GetItem
