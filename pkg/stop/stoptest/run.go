@@ -11,10 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
-	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -27,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) stop.Store) {
 	}{
 		{"nothing is stopped at first", empty},
 		{"stops come back as they were put", roundTrip},
+		{"when something was stopped stays known once it is undone", ended},
 		{"a write of an old rev is a conflict and stores nothing", staleRev},
 		{"a first write of stops that exist is a conflict", secondFirst},
 		{"racing changes all stand", racing},
@@ -107,6 +105,19 @@ func roundTrip(t *testing.T, s stop.Store) {
 	want(t, s, put(t, s, stop.Stops{List: []stop.Stop{}, Rev: all.Rev}))
 }
 
+func ended(t *testing.T, s stop.Store) {
+	held := put(t, s, stop.Stops{List: []stop.Stop{Server("a"), Agent("token:ci"), All()}})
+	for _, target := range []stop.Target{{Server: "a"}, {Agent: "token:ci"}, {All: true}} {
+		next, err := held.Undo(target)
+		require.OK(t, err)
+		held = put(t, s, next)
+		want(t, s, held)
+	}
+	if last := held.Last("any", "any"); !last.Equal(All().At) || len(held.Ended) != 3 {
+		t.Errorf("everything was stopped last at %v, of %+v", last, held.Ended)
+	}
+}
+
 func staleRev(t *testing.T, s stop.Store) {
 	first := put(t, s, stop.Stops{List: []stop.Stop{Server("a")}})
 	second := put(t, s, stop.Stops{List: []stop.Stop{Server("b")}, Rev: first.Rev})
@@ -185,46 +196,4 @@ func endedContext(t *testing.T, s stop.Store) {
 		t.Errorf("Stops = %v, want Canceled", err)
 	}
 	want(t, s, stop.Stops{})
-}
-
-// A Standing is a store that returns a record and the stops together.
-type Standing interface {
-	approval.Store
-	stop.Store
-	Standing(ctx context.Context, id tool.ID, agent string) (approval.Record, stop.Stops, request.Granted, error)
-}
-
-// RunStanding checks what a read of a record together with the stops returns. open returns an empty
-// store.
-func RunStanding(t *testing.T, open func(t *testing.T) Standing) {
-	s, id := open(t), tool.ID{Server: "fs", Name: "read"}
-	check := func(step string, rev int64, stops stop.Stops) {
-		t.Helper()
-		r, got, _, err := s.Standing(t.Context(), id, "")
-		if missing := errors.Is(err, approval.ErrNotFound); missing != (rev == 0) || !missing && err != nil || r.Rev != rev {
-			t.Errorf("%s: the record is at rev %d, %v; want %d", step, r.Rev, err, rev)
-		}
-		if d := cmp.Diff(stops, got); d != "" {
-			t.Errorf("%s: stops (-want +got):\n%s", step, d)
-		}
-	}
-	check("nothing stored", 0, stop.Stops{})
-	stops := put(t, s, stop.Stops{List: []stop.Stop{Server("fs")}})
-	check("a stop alone", 0, stops)
-	r, err := s.Put(t.Context(), approval.Record{Server: id.Server, Tool: id.Name, State: approval.Pending}, nil)
-	require.OK(t, err)
-	check("both", r.Rev, stops)
-	stops = put(t, s, stop.Stops{List: []stop.Stop{}, Rev: stops.Rev})
-	check("undone", r.Rev, stops)
-	res := tool.ID{Server: "fs", Name: "file:///a b", Kind: tool.Resource}
-	_, err = s.Put(t.Context(), approval.Record{Server: res.Server, Tool: res.Name, Kind: res.Kind, State: approval.Pending}, nil)
-	require.OK(t, err)
-	if r, _, _, err := s.Standing(t.Context(), res, ""); err != nil || r.ID() != res {
-		t.Errorf("Standing of a resource = %v, %v", r.ID(), err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, _, err := s.Standing(ctx, id, ""); !errors.Is(err, context.Canceled) {
-		t.Errorf("Standing = %v, want Canceled", err)
-	}
 }

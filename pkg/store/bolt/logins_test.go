@@ -31,7 +31,7 @@ func TestLoginsAreSwept(t *testing.T) {
 	put("1", time.Minute)
 	put("2", time.Hour)
 	require.OK(t, s.Close())
-	require.OK(t, change(path, func(b *bbolt.Bucket) error { return b.Put([]byte("3"), []byte("{")) }))
+	require.OK(t, onBucket(path, "logins", func(b *bbolt.Bucket) error { return b.Put([]byte("3"), []byte("{")) }))
 	s = open(t, path, func() time.Time { return now })
 	if all, err := s.Logins().List(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("List = %+v, %v; want the two that can be read, as nobody could sign in otherwise", all, err)
@@ -43,7 +43,7 @@ func TestLoginsAreSwept(t *testing.T) {
 	put("4", time.Hour)
 	require.OK(t, s.Close())
 	var left []string
-	require.OK(t, change(path, func(b *bbolt.Bucket) error {
+	require.OK(t, onBucket(path, "logins", func(b *bbolt.Bucket) error {
 		return b.ForEach(func(id, _ []byte) error { left = append(left, string(id[:1])); return nil })
 	}))
 	if got := strings.Join(left, ""); got != "24" {
@@ -51,12 +51,12 @@ func TestLoginsAreSwept(t *testing.T) {
 	}
 }
 
-// change works on the sessions of a file that is closed.
-func change(path string, do func(*bbolt.Bucket) error) error {
+// onBucket works on a bucket of a file that is closed.
+func onBucket(path, name string, do func(*bbolt.Bucket) error) error {
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte("logins"))) })
+	err = db.Update(func(tx *bbolt.Tx) error { return do(tx.Bucket([]byte(name))) })
 	return errors.Join(err, db.Close())
 }

@@ -12,11 +12,6 @@ func TestStops(t *testing.T) {
 	stoptest.Run(t, func(t *testing.T) stop.Store {
 		return open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
 	})
-	t.Run("with a record", func(t *testing.T) {
-		stoptest.RunStanding(t, func(t *testing.T) stoptest.Standing {
-			return open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
-		})
-	})
 }
 
 // What is stopped stays so when the program starts again.

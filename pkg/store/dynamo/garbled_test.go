@@ -11,6 +11,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -20,14 +21,20 @@ import (
 // An item that every read can decode, as one of an answer to GetItem or Query.
 const anything = `{"PK":{"S":"SRV#s"},"SK":{"S":"TOOL#t"},"record":{"S":"{\"server\":\"s\",\"tool\":\"t\",\"rev\":1}"},"rev":{"N":"1"},
 	"disabled":{"BOOL":true},"decided_at":{"S":"2026-03-14T15:09:26.535897932Z"},"entry":{"S":"{}"},"baseline":{"S":"{}"},"token":{"S":"{}"},
-	"session_id":{"S":"x"},"expires_at":{"N":"9999999999"},"stop":{"S":"{\"list\":[],\"rev\":1}"}}`
+	"session_id":{"S":"x"},"expires_at":{"N":"9999999999"},"stop":{"S":"{\"list\":[],\"rev\":1}"},"doc":{"S":"{\"agent\":{\"way\":\"token\",\"id\":\"token:ci\"}}"},"used_at":{"S":"2026-03-14T15:09:26.535897932Z"},
+	"kept":{"S":"2099-03-14T15:09:26.535897932Z"},"expires":{"S":"2099-03-14T15:09:26.535897932Z"},"arguments":{"B":"e30="}}`
+
+// agentKey is the key of the agent that the item is about.
+var agentKey = requesttest.Agent("ci").Key()
 
 // damages are what an answer can come to on its way.
 var damages = map[string]func(whole string) string{
-	"broken off":                func(s string) string { return s[:len(s)/2] },
-	"another text":              func(string) string { return `<html>busy</html>` },
-	"an item that is none":      func(s string) string { return strings.ReplaceAll(s, `"S":"{`, `"S":"{{`) },
-	"an item without its parts": func(s string) string { return strings.NewReplacer("rev", "ver", "expires_at", "at").Replace(s) },
+	"broken off":           func(s string) string { return s[:len(s)/2] },
+	"another text":         func(string) string { return `<html>busy</html>` },
+	"an item that is none": func(s string) string { return strings.ReplaceAll(s, `"S":"{`, `"S":"{{`) },
+	"an item without its parts": func(s string) string {
+		return strings.NewReplacer("rev", "ver", "expires", "at", "agent", "a", "used_at", "at").Replace(s)
+	},
 }
 
 // reads are all that read the table, each with what it says of the item.
@@ -38,7 +45,7 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 	return map[string]func() error{
 		"Get":          func() error { _, err := s.Get(ctx, waiting.ID()); return err },
 		"Stops":        func() error { _, err := s.Stops(ctx); return err },
-		"Standing":     func() error { _, _, _, err := s.Standing(ctx, waiting.ID(), "k"); return err },
+		"Standing":     func() error { _, _, _, err := s.Standing(ctx, waiting.ID(), agentKey); return err },
 		"Records":      func() error { _, err := s.Records(ctx, "s"); return err },
 		"Changes":      func() error { _, _, err := s.Changes(ctx, time.Time{}, ""); return err },
 		"Audit":        func() error { _, err := s.Audit(ctx, "s", approval.Cursor{}, 10); return err },
@@ -46,16 +53,28 @@ func reads(t *testing.T, w *wire) map[string]func() error {
 		"OldBaselines": func() error { _, err := s.OldBaselines(ctx, []string{"s"}); return err },
 		"Token":        func() error { _, err := tokens.Token(ctx, "id"); return err },
 		"Tokens":       func() error { _, err := tokens.Tokens(ctx); return err },
+		"Asked":        func() error { _, err := s.Asked(ctx, agentKey); return err },
+		"Granted":      func() error { _, err := s.Granted(ctx, agentKey); return err },
+		"Used":         func() error { _, err := s.Used(ctx, "R-00000000"); return err },
+		"Arguments":    func() error { _, err := s.Arguments(ctx, agentKey, "R-00000000"); return err },
+		"Whose":        func() error { _, err := s.Whose(ctx, "R-00000000"); return err },
 		"Session":      func() error { _, err := sessions.Get(ctx, session.Key{Server: "s"}); return err },
 	}
 }
 
 func answerTo(call string, in request) string {
+	granted := strings.Replace(anything, "SRV#s", "GRANT#"+agentKey, 1)
 	switch call {
 	case "GetItem":
+		switch pk, _ := in.Key["PK"].(map[string]any); {
+		case pk["S"] == "ASK#"+agentKey:
+			return `{"Item":` + strings.Replace(anything, "SRV#s", "ASK#"+agentKey, 1) + `}`
+		case pk["S"] == "GRANT#"+agentKey:
+			return `{"Item":` + granted + `}`
+		}
 		return `{"Item":` + anything + `}`
 	case "BatchGetItem":
-		return `{"Responses":{"approvals":[` + anything + `,` + strings.NewReplacer("SRV#s", "STOP", "TOOL#t", "STOP").Replace(anything) + `]}}`
+		return `{"Responses":{"approvals":[` + anything + `,` + granted + `,` + strings.NewReplacer("SRV#s", "STOP", "TOOL#t", "STOP").Replace(anything) + `]}}`
 	}
 	items := `{"Items":[` + anything + `],"Count":1}`
 	if strings.HasPrefix(in.ExpressionAttributeValues[":pk"].S, "AUDIT#") {

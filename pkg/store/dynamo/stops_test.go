@@ -30,11 +30,6 @@ func TestStops(t *testing.T) {
 			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), nil)
 		})
 	})
-	t.Run("with a record", func(t *testing.T) {
-		stoptest.RunStanding(t, func(t *testing.T) stoptest.Standing {
-			return dynamo.New(client(endpoint, http.DefaultTransport), table(t), nil)
-		})
-	})
 	t.Run("a write is kept although its answer is lost", func(t *testing.T) {
 		stoptest.RunLost(t, func(t *testing.T) (stop.Store, func()) {
 			transport := new(emulator.Lossy)
@@ -76,18 +71,46 @@ const (
 	keysLeft   = `"UnprocessedKeys":{"approvals":{"ConsistentRead":true,"Keys":[{"PK":{"S":"STOP"},"SK":{"S":"STOP"}}]}}`
 )
 
-// What a call reads costs two units of strongly consistent reads, one a key, and one request.
+var grantItem = `{"PK":{"S":"GRANT#` + agentKey + `"},"SK":{"S":"GRANTED"},"doc":{"S":"{\"agent\":{\"way\":\"token\",\"id\":\"token:ci\"},\"list\":[],\"rev\":4}"}}`
+
+// A busy table that leaves out what was granted is asked for that too: nothing granted is another answer.
+func TestStandingAsksForGrants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := `"UnprocessedKeys":{"approvals":{"ConsistentRead":true,"Keys":[{"PK":{"S":"GRANT#` + agentKey + `"},"SK":{"S":"GRANTED"}}]}}`
+		var w wire
+		w.answer = func(string, request) (int, string) {
+			if len(w.calls) == 1 {
+				return http.StatusOK, `{"Responses":{"approvals":[` + recordItem + `,` + stopItem + `]},` + left + `}`
+			}
+			return http.StatusOK, `{"Responses":{"approvals":[` + grantItem + `]}}`
+		}
+		if _, _, g, err := w.store().Standing(t.Context(), waiting.ID(), agentKey); err != nil || g.Rev != 4 || len(w.seen[1].RequestItems["approvals"].Keys) != 1 {
+			t.Errorf("Standing = %+v, %v after %q", g, err, w.calls)
+		}
+		w.answer = func(string, request) (int, string) {
+			return http.StatusOK, `{"Responses":{"approvals":[` + recordItem + `,` + stopItem + `]},` + left + `}`
+		}
+		if _, _, g, err := w.store().Standing(t.Context(), waiting.ID(), agentKey); err == nil || errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("Standing = %+v, %v of a table that never answers for the grants", g, err)
+		}
+	})
+}
+
+// What a call reads is one request, for two items, and for a third one if people may have granted something
+// to its agent.
 func TestStandingIsOneConsistentRead(t *testing.T) {
-	w := &wire{answer: func(string, request) (int, string) {
-		return http.StatusOK, `{"Responses":{"approvals":[` + stopItem + `,` + recordItem + `]}}`
-	}}
-	r, held, _, err := w.store().Standing(t.Context(), waiting.ID(), "")
-	if _, all := held.Server("any"); err != nil || r.Rev != 3 || !all {
-		t.Errorf("Standing = rev %d, %+v, %v", r.Rev, held, err)
-	}
-	asked := w.seen[0].RequestItems["approvals"]
-	if !slices.Equal(w.calls, []string{"BatchGetItem"}) || !asked.ConsistentRead || len(asked.Keys) != 2 {
-		t.Errorf("it asked %q %+v, want one consistent BatchGetItem of two keys", w.calls, asked)
+	for key, want := range map[string]int{"": 2, agentKey: 3} {
+		w := &wire{answer: func(string, request) (int, string) {
+			return http.StatusOK, `{"Responses":{"approvals":[` + stopItem + `,` + recordItem + `,` + grantItem + `]}}`
+		}}
+		r, held, g, err := w.store().Standing(t.Context(), waiting.ID(), key)
+		if _, all := held.Server("any"); err != nil || r.Rev != 3 || !all || g.Rev != 4 {
+			t.Errorf("Standing = rev %d, %+v, %+v, %v", r.Rev, held, g, err)
+		}
+		asked := w.seen[0].RequestItems["approvals"]
+		if !slices.Equal(w.calls, []string{"BatchGetItem"}) || !asked.ConsistentRead || len(asked.Keys) != want {
+			t.Errorf("it asked %q %+v, want one consistent BatchGetItem of %d keys", w.calls, asked, want)
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	requests "github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -371,4 +373,62 @@ func (s *shop) burst() {
 	}
 	s.search(31 * time.Second) // looks at the config too, so that a slow machine does not do so in the next one
 	s.idle("after a burst")
+}
+
+// What a call reads grows with what was granted to its agent, by a unit for each 4 KB. The record is of a
+// usual size.
+func TestReadUnitsOfGrants(t *testing.T) {
+	endpoint, m := emulator.Start(t), new(meter)
+	s := dynamo.New(client(endpoint, m), tables(endpoint, "grants")(t), nil)
+	id, now := tool.ID{Server: "git", Name: "push"}, time.Now()
+	if _, err := s.Put(t.Context(), approval.Record{Server: id.Server, Tool: id.Name, State: approval.Pending, Current: make([]byte, 1600)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		grants, calls, others int // that hold, that are confirmed, that are over
+		asker                 bool
+		want                  float64
+	}{
+		"requests are off":               {want: 2},
+		"nothing was granted":            {asker: true, want: 3},
+		"five grants":                    {grants: 5, asker: true, want: 3},
+		"ten confirmed calls":            {calls: 10, asker: true, want: 4},
+		"a month of grants and declines": {grants: 10, others: 20, asker: true, want: 5},
+		"as much as there may be":        {grants: 32, calls: 64, others: 48, asker: true, want: 16},
+	} {
+		agent := requesttest.Agent(name)
+		g := requests.Granted{Agent: agent}
+		for i := range tt.grants + tt.calls + tt.others {
+			r, v := requesttest.To("git", fmt.Sprint("push_", i)), requests.Allowed
+			switch {
+			case i >= tt.grants+tt.calls:
+				v = requests.Declined
+			case i >= tt.grants:
+				r, v = requesttest.OneCall("git", "push", "{}"), requests.Confirmed
+			}
+			r.ID = requests.NewID()
+			d := requests.Decide(r, v, 480, "kim@example.com", "use staging for now", now)
+			d.Against, d.URL = now.UTC(), "https://mcp.example.com/mcp"
+			var err error
+			if g, err = g.Add(d, false, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		key := ""
+		if tt.asker {
+			key = agent.Key()
+		}
+		if len(g.List) > 0 {
+			if _, err := s.PutGranted(t.Context(), g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.take()
+		_, _, got, err := s.Standing(t.Context(), id, key)
+		if cost := m.take(); err != nil || len(got.List) != len(g.List) || cost.Reads != 1 || cost.Units != tt.want {
+			t.Errorf("%s: a call reads %d decisions in %+v, %v; want %v units in one read", name, len(got.List), cost, err, tt.want)
+		} else {
+			t.Logf("%s: a call reads %+v", name, cost)
+		}
+	}
 }

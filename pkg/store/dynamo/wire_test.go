@@ -42,6 +42,8 @@ type request struct {
 		ConsistentRead bool
 		Keys           []map[string]any
 	}
+	Item map[string]struct{ S, N string }
+	Key  map[string]any
 	update
 	TransactItems []struct {
 		Update update
