@@ -57,9 +57,9 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 		s.noteStopped("")
 		return standing{status: lock.DisabledUnknown, refuse: refused}
 	}
-	at := s.view.NowAt(i, r, held, s.g.o.Now())
-	facts = s.view.FactsNow(i, r, held, granted, at.Time)
-	now := standing{status: lock.Classify(facts), granted: granted, at: at, read: true}
+	clock := s.g.o.Now()
+	facts = s.view.FactsNow(i, r, held, granted, clock)
+	now := standing{status: lock.Classify(facts), read: true}
 	switch {
 	case now.status == lock.ServerDisabled:
 		is, _ := s.st.Stopped(held).Server(id.Server)
@@ -68,9 +68,13 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 	case r != nil:
 		now.said = s.view.SaidAt(i, now.status, r)
 	}
-	if facts.Granted = lock.No; now.status == lock.None && lock.Classify(facts) != lock.None {
-		grant, _ := granted.Allows(at)
-		now.by = grant.Request
+	if len(granted.List) > 0 && r != nil {
+		kept := record // most calls keep none of it
+		now.granted, now.at = granted, s.view.NowAt(i, &kept, held, clock)
+		if facts.Granted = lock.No; now.status == lock.None && lock.Classify(facts) != lock.None {
+			grant, _ := granted.Allows(now.at)
+			now.by = grant.Request
+		}
 	}
 	return now
 }

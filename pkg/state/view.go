@@ -135,8 +135,13 @@ func (v *View) FactsAt(i int, r *approval.Record) lock.Facts {
 // by it, so that a decision, a stop and a grant count at once.
 func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Granted, now time.Time) lock.Facts {
 	stops := stopped{Stops: union(v.r.cfg, held)}
-	_, granted := g.Allows(v.NowAt(i, r, held, now))
-	return v.factsAt(i, r, stops.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), lock.FactOf(granted))
+	granted := lock.Unknown
+	if len(g.List) > 0 && r != nil {
+		kept := *r // without which the record of every call would lie on the heap
+		_, allowed := g.Allows(v.NowAt(i, &kept, held, now))
+		granted = lock.FactOf(allowed)
+	}
+	return v.factsAt(i, r, stops.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), granted)
 }
 
 func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lock.Facts {
