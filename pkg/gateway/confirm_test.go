@@ -125,7 +125,7 @@ func TestConfirmationIsNotGoneRound(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		u := unlock(t)
 		c := u.human(modern)
-		push := request.Code{Agent: request.AgentOf(u.Agent), Hash: "x", Item: approval.Record{Server: "s", Tool: "push"}.ID()}
+		push := request.Code{Agent: request.AgentOf(u.Agent), Hash: "00", Item: approval.Record{Server: "s", Tool: "push"}.ID()}
 		code, err := request.SealCode(t.Context(), u.Options.Sealer, push, u.Clock.Now())
 		require.OK(t, err)
 		for _, state := range []string{code, "made up", ""} {

@@ -46,13 +46,12 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 	case h.declined.Request != "":
 		l.Request = &waiting{h.declined.Request, wantDeclined}
 		s.line.Requested(h.declined.Request)
-		l.more = append(l.more, s.declinedText(h.declined))
+		s.leadTo(l, "", s.declinedText(h.declined))
 		return ""
 	case h.open.ID != "":
 		l.Request = &waiting{h.open.ID, wantOpen}
 		s.line.Requested(h.open.ID)
-		l.Link = s.g.askLink(h.open.ID)
-		l.more = append(l.more, s.openText(h.open))
+		s.leadTo(l, s.g.askLink(h.open.ID), s.openText(h.open))
 		return ""
 	case h.last.Request != "" && (now.status == lock.PendingApproval || now.status == lock.DisabledByUser):
 		l.more = append(l.more, s.overText(h.last))
@@ -62,10 +61,19 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 		return ""
 	}
 	if code = s.code(ctx, r); code != "" {
-		l.Link = s.g.askLink(code)
-		l.more = append(l.more, "Or your user asks, here: "+l.Link)
+		link := s.g.askLink(code)
+		s.leadTo(l, link, "Or your user asks, here: "+link)
 	}
 	return code
+}
+
+// leadTo says one thing more of a lock, and has it lead to one page alone; "": to none.
+func (s *Session) leadTo(l *lockInfo, link, said string) {
+	id, err := tool.ParseID(l.Name)
+	if err == nil && l.Link != "" {
+		l.Remediation = lock.RemediationOf(id.Kind.String(), l.Status, "")
+	}
+	l.Link, l.more = link, append(l.more, said)
 }
 
 // askPerson returns what asks the client to open the page where its person asks, if the client can do so and
