@@ -65,6 +65,7 @@ func (a *api) register(mux *http.ServeMux) {
 	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)
 	a.registerUsage(h)
 	a.registerStops(h)
+	a.registerRequests(h)
 	a.registerTokens(h)
 	a.registerSessions(h)
 	a.registerConnect(h)

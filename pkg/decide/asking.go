@@ -174,15 +174,15 @@ func (d *Desk) refusesAsking(ctx context.Context, s sight) error {
 	if s.listed && len(s.agent.Servers) > 0 && !slices.Contains(s.agent.Servers, "*") && !slices.Contains(s.agent.Servers, s.one.Server) {
 		return errNoLink() // the agent may not see the server any more
 	}
+	no, declined := s.one.granted.Declined(s.one.Request, s.m.now)
 	switch {
 	case state == RequestOpen && s.one.ID != "":
 		return nil
 	case state == RequestOpen && s.status == lock.DisabledUnknown:
 		return conflict("it is not known why the %v is locked, so there is nothing that a person could decide, and nothing was asked: the operator of the gateway looks into it", s.one.Kind)
+	case declined && (state == RequestOpen || state == RequestDeclined):
+		return conflict("%s declined this at %s: %s. It can be asked again after %s; nothing was asked", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
 	case state == RequestOpen:
-		if no, is := s.one.granted.Declined(s.one.Request, s.m.now); is {
-			return conflict("%s declined this at %s: %s. It can be asked again after %s; nothing was asked", no.By, shortTime(no.At), text.Line(no.Reason), shortTime(no.Ends))
-		}
 		return nil
 	case state == RequestChanged:
 		return conflict("the %v is not the one of this link any more (%s), and nothing was asked: have the agent call it again", s.one.Kind, why)

@@ -18,12 +18,13 @@ type fixture struct {
 	*admintest.Desk
 	desk *decide.Desk
 	ctx  context.Context // of a request by ann
+	told *teller         // of requests; nil: nobody is told
 }
 
 func newFixture(t testing.TB) *fixture { return fixtureOf(admintest.New(t)) }
 
 func fixtureOf(d *admintest.Desk) *fixture {
-	return &fixture{d, d.Console.Desk, decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
+	return &fixture{Desk: d, desk: d.Console.Desk, ctx: decide.WithActor(d.T.Context(), decide.Actor{Name: "ann", Rights: identity.Everything()})}
 }
 
 // newQueue is a fixture in which tools of three servers wait: two of db that changed, one of git

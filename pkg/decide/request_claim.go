@@ -92,6 +92,8 @@ func (s sight) locks(dec RequestDecision) error {
 		return conflict("the %v itself is locked as %s, so that confirming one call would not open it, and nothing was decided: approve or enable the %v first", kind, s.status, kind)
 	case dec.Verdict == request.Confirmed:
 		return nil
+	case s.record.IsBlocked(s.record.CurrentHash):
+		return conflict("somebody blocked this definition, and nothing was decided: nothing can be allowed to one agent before it is unblocked or approved for all")
 	case !s.one.agent.Alone():
 		return conflict("all callers of this gateway are one agent, so nothing can be allowed to one of them, and nothing was decided: approve it for all, or decline")
 	case s.takesTwo():

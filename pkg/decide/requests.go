@@ -48,13 +48,13 @@ type Request struct {
 	Exempt   string      `json:"exemption,omitempty" doc:"the denying rules of policy.cedar as they would let this agent call this very item and change nothing else: to be put in their place; not in lists"`
 	TakesTwo bool        `json:"takes_two,omitempty" doc:"approving it takes two people, so one cannot allow it to one agent either"`
 	Proposed string      `json:"proposed_by,omitempty" doc:"who approved it as the first of two people; not in lists"`
-	Alike    []string    `json:"alike,omitempty" doc:"ids of other agents' open requests for the same definition: approving and declining is for all of them"`
+	Alike    []string    `json:"alike,omitempty" nullable:"false" doc:"ids of other agents' open requests for the same definition: approving and declining is for all of them"`
 
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"of one call, kept until somebody decides; not in lists"` // only if their hash is Args
 	Link      string          `json:"link" doc:"of the page about it"`
 
 	// Of the answer to a decision.
-	Unsettled  []string `json:"unsettled,omitempty" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
+	Unsettled  []string `json:"unsettled,omitempty" nullable:"false" doc:"ids of joined requests in which the decision could not be noted, and which are open still"`
 	Unrecorded bool     `json:"unrecorded,omitempty" doc:"it is done, and a line could not be written to the audit; the gateway's log has it"`
 }
 

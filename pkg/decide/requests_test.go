@@ -1,9 +1,11 @@
 package decide_test
 
 import (
-	"encoding/json"
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -11,8 +13,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
-	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
 )
 
 // withRequests is a fixture with tools of each lock: of fs, read_file is approved and format_disk denied
@@ -34,7 +36,35 @@ func withRequests(t testing.TB) *fixture {
 	f.Sync()
 	f.Put(config.Key, strings.Replace(cfg, `old.example.com/mcp"`, `old.example.com/mcp", "enabled": false`, 1))
 	f.Sync()
+	f.Decide.Sealer = newSealer()
+	f.told = new(teller)
+	f.Decide.Teller = f.told
+	f.Open()
+	f.desk = f.Console.Desk
 	return f
+}
+
+// A teller keeps what people are told.
+type teller struct {
+	mu     sync.Mutex
+	events []notify.Event
+}
+
+func (l *teller) Tell(_ context.Context, e notify.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+}
+
+// take returns what people were told since the last take, in short.
+func (l *teller) take() (out []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.events {
+		out = append(out, strings.TrimSpace(fmt.Sprint(e.Kind, " ", e.Items, " ", e.Agent, " ", e.Verdict, " ", e.By)))
+	}
+	l.events = nil
+	return out
 }
 
 // kim's agents, each with a JWT of its own.
@@ -46,29 +76,7 @@ func agentNamed(id string) request.Agent {
 // request for one call.
 func (f *fixture) asks(a request.Agent, id, arguments string) string {
 	f.T.Helper()
-	item := gatewaytest.ID(f.T, id)
-	v := f.States.Load(f.T.Context()).View(f.Agent)
-	i, ok := v.Find(item)
-	if !ok {
-		f.T.Fatalf("no %s", id)
-	}
-	r := request.Request{Status: v.Status(i), Note: "for the report"}.About(item, v.Tool(i).Definition.Hash)
-	var kept json.RawMessage
-	if arguments != "" {
-		kept, r.Args, r.Status = json.RawMessage(arguments), request.HashArgs(json.RawMessage(arguments)), lock.PendingApproval
-	}
-	var made string
-	_, err := request.ChangeAsked(f.T.Context(), &f.Approvals.Requests, a, func(asked request.Asked) (request.Asked, string, json.RawMessage, error) {
-		next, held, added, err := asked.Add(r, request.Granted{}, nil, f.Clock.Now())
-		if made = held.ID; !added {
-			return next, "", nil, err
-		}
-		return next, made, kept, err
-	})
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	return made
+	return f.Asks(a, id, "for the report", arguments)
 }
 
 // request returns a request as the desk shows it.

@@ -1,0 +1,38 @@
+package admintest
+
+import (
+	"encoding/json"
+
+	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// Asks has an agent ask for an item as it is now, and returns the id of the request. Arguments make it a
+// request for one call.
+func (d *Desk) Asks(a request.Agent, id, note, arguments string) string {
+	d.T.Helper()
+	item := gatewaytest.ID(d.T, id)
+	v := d.States.Refresh(d.T.Context()).View(d.Agent)
+	i, ok := v.Find(item)
+	if !ok {
+		d.T.Fatalf("%s is not in the catalog", id)
+	}
+	r := request.Request{Status: v.Status(i), Note: note}.About(item, v.Tool(i).Definition.Hash)
+	var kept json.RawMessage
+	if arguments != "" {
+		kept, r.Args, r.Status = json.RawMessage(arguments), request.HashArgs(json.RawMessage(arguments)), lock.PendingApproval
+	}
+	var made string
+	_, err := request.ChangeAsked(d.T.Context(), &d.Approvals.Requests, a, func(asked request.Asked) (request.Asked, string, json.RawMessage, error) {
+		next, held, added, err := asked.Add(r, request.Granted{}, nil, d.Clock.Now())
+		if made = held.ID; !added {
+			return next, "", nil, err
+		}
+		return next, made, kept, err
+	})
+	if err != nil {
+		d.T.Fatal(err)
+	}
+	return made
+}
