@@ -61,12 +61,12 @@ func (d *Desk) openSealed(ctx context.Context, code string) (o oneRequest, err e
 		return o, err
 	}
 	key := c.Agent.Key()
-	asked, err := d.askedBy(ctx, key)
+	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return o, err
 	}
 	o.agent = c.Agent
-	if o.granted, err = d.grantedTo(ctx, key); err != nil {
+	if o.granted, err = d.o.Requests.Granted(ctx, key); err != nil {
 		return o, err
 	}
 	expires := time.Unix(c.Expires, 0)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -51,11 +50,11 @@ func (d *Desk) findRequest(ctx context.Context, id string) (o oneRequest, err er
 	if err != nil {
 		return o, err
 	}
-	asked, err := d.askedBy(ctx, key)
+	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return o, err
 	}
-	granted, err := d.grantedTo(ctx, key)
+	granted, err := d.o.Requests.Granted(ctx, key)
 	if err != nil {
 		return o, err
 	}
@@ -86,26 +85,9 @@ func (d *Desk) addUse(ctx context.Context, o *oneRequest) (err error) {
 	return err
 }
 
-// askedBy returns what the agent with this key asked for. The function that agents call writes it: a
-// document that names another agent than it lies with counts for nothing.
-func (d *Desk) askedBy(ctx context.Context, key string) (request.Asked, error) {
-	a, err := d.o.Requests.Asked(ctx, key)
-	if err == nil && a.Rev != 0 && a.Agent.Key() != key {
-		return request.Asked{}, fmt.Errorf("requests of agent %.64q lie with another one's", a.Agent.ID)
-	}
-	return a, err
-}
-
-func (d *Desk) grantedTo(ctx context.Context, key string) (request.Granted, error) {
-	g, err := d.o.Requests.Granted(ctx, key)
-	if err == nil && g.Rev != 0 && g.Agent.Key() != key {
-		return request.Granted{}, fmt.Errorf("decisions about agent %.64q lie with another one's", g.Agent.ID)
-	}
-	return g, err
-}
-
-// requesters returns the keys of the agents that asked, those first whose requests expire last.
-func (d *Desk) requesters(ctx context.Context) (keys []string, all bool, err error) {
+// requesters returns the keys of the agents that asked, or that wait, those first whose requests expire
+// last.
+func (d *Desk) requesters(ctx context.Context, wait bool) (keys []string, all bool, err error) {
 	if d.o.Requests == nil {
 		return nil, false, errNoRequests()
 	}
@@ -116,9 +98,9 @@ func (d *Desk) requesters(ctx context.Context) (keys []string, all bool, err err
 	slices.SortFunc(pointers, func(a, b request.Pointer) int {
 		return cmp.Or(b.Expires.Compare(a.Expires), strings.Compare(a.Key, b.Key))
 	})
-	seen := map[string]bool{}
+	seen, now := map[string]bool{}, d.o.Now()
 	for _, p := range pointers {
-		if !seen[p.Key] {
+		if !seen[p.Key] && (!wait || now.Before(p.Expires)) {
 			seen[p.Key] = true
 			keys = append(keys, p.Key)
 		}
@@ -129,10 +111,11 @@ func (d *Desk) requesters(ctx context.Context) (keys []string, all bool, err err
 	return keys, all, nil
 }
 
-// everyRequest returns the requests that are kept, of so many agents as are read at once. What cannot be
-// read of one agent is left out and in the log, and all is false: the others' requests wait for people.
-func (d *Desk) everyRequest(ctx context.Context) (list []oneRequest, all bool, err error) {
-	keys, all, err := d.requesters(ctx)
+// everyRequest returns the requests that are kept, of so many agents as are read at once; with wait alone
+// those of agents that wait. What cannot be read of one agent is left out and in the log, and all is
+// false: the others' requests wait for people.
+func (d *Desk) everyRequest(ctx context.Context, wait bool) (list []oneRequest, all bool, err error) {
+	keys, all, err := d.requesters(ctx, wait)
 	if err != nil {
 		return nil, false, err
 	}
@@ -158,11 +141,11 @@ func (d *Desk) everyRequest(ctx context.Context) (list []oneRequest, all bool, e
 
 // requestsOf returns what one agent asked for.
 func (d *Desk) requestsOf(ctx context.Context, key string) (list []oneRequest, err error) {
-	asked, err := d.askedBy(ctx, key)
+	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	granted, err := d.grantedTo(ctx, key)
+	granted, err := d.o.Requests.Granted(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +178,7 @@ func older(a, b request.Request) int {
 
 // alike returns the open requests of other agents for the same definition as s, the oldest first.
 func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, err error) {
-	keys, _, err := d.requesters(ctx)
+	keys, _, err := d.requesters(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +208,7 @@ func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, err error
 
 // alikeOf returns the open request of one agent for the same definition as s; nil: there is none.
 func (d *Desk) alikeOf(ctx context.Context, s sight, key string) (*oneRequest, error) {
-	asked, err := d.askedBy(ctx, key)
+	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +218,7 @@ func (d *Desk) alikeOf(ctx context.Context, s sight, key string) (*oneRequest, e
 	if !slices.ContainsFunc(asked.List, same) {
 		return nil, nil
 	}
-	granted, err := d.grantedTo(ctx, key)
+	granted, err := d.o.Requests.Granted(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -224,7 +224,7 @@ func (s sight) openedBy() string {
 
 // decided returns what became of what was decided.
 func (s sight) decided(d request.Decision) (state RequestState, why string) {
-	alone := request.Granted{List: []request.Decision{d}}
+	alone := request.Granted{Agent: s.one.agent, List: []request.Decision{d}}
 	switch d.Verdict {
 	case request.Declined:
 		return RequestDeclined, ""

@@ -44,102 +44,121 @@ func (want outcomes) check(t *testing.T, set func(*fixture) (id string)) {
 	}
 }
 
-func TestDecideRequestByLock(t *testing.T) {
-	const none, config = "(nothing stands that could be ended)", "(no decision here opens this tool)"
-	access, oneCall := "(request for access and not for one call)", "(request for one call)"
-	jwt := agentNamed("a")
-	everybody := request.AgentOf(identity.Anonymous())
-	for _, test := range []struct {
-		name string
-		set  func(f *fixture) string
-		want outcomes
-	}{
-		{"pending", func(f *fixture) string { return f.asks(jwt, "mail:send", "") },
-			outcomes{"approved": "approved", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
-		{"pending, one agent is all", func(f *fixture) string { return f.asks(everybody, "mail:send", "") },
-			outcomes{"approved": "approved", "allowed": "(all callers of this gateway are one agent)", "confirmed": access, "declined": "declined", "revoked": none}},
-		{"disabled and approved", func(f *fixture) string {
-			f.Gateway.Decide("fs:read_file", "disable")
-			f.States.Refresh(f.T.Context())
-			return f.asks(jwt, "fs:read_file", "")
-		}, outcomes{"approved": "approved", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
-		{"disabled and not approved", func(f *fixture) string {
-			f.Gateway.Decide("mail:send", "disable")
-			return f.asks(jwt, "mail:send", "")
-		}, outcomes{"approved": "(which are two decisions, and nothing was decided: make them on its page, /admin/tools/mail/send)", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
-		{"blocked", func(f *fixture) string {
-			f.Gateway.Decide("fs:read_file", "block")
-			f.States.Refresh(f.T.Context())
-			return f.asks(jwt, "fs:read_file", "")
-		}, outcomes{"approved": "approved", "allowed": "(blocked this definition, and nothing was decided)", "confirmed": access, "declined": "declined", "revoked": none}},
-		{"denied by a list", func(f *fixture) string { return f.asks(jwt, "fs:format_disk", "") },
-			outcomes{"approved": "(mcpServers.fs.disabled_tools[0])", "allowed": config, "confirmed": access, "declined": "declined", "revoked": none}},
-		{"denied by a policy", func(f *fixture) string { return f.asks(jwt, "mail:read_drafts", "") },
-			outcomes{"approved": "(policy.cedar:1 no-drafts: Drafts are private. (rule no-drafts, contact #mail-owners))", "allowed": config, "confirmed": access, "declined": "declined", "revoked": none}},
-		{"server disabled", func(f *fixture) string { return f.asks(jwt, "old:relic", "") },
-			outcomes{"approved": "(mcpServers.old.enabled)", "allowed": config, "confirmed": access, "declined": "declined", "revoked": none}},
-		{"server stopped", func(f *fixture) string {
-			f.stop(stop.Target{Server: "mail"})
-			return f.asks(jwt, "mail:send", "")
-		}, outcomes{"approved": `(server "mail" is stopped by kim: it leaks: an operator undoes that at /admin/stop)`, "allowed": config, "confirmed": access, "declined": "declined", "revoked": none}},
-		{"agent stopped", func(f *fixture) string {
-			f.stop(stop.Target{Agent: jwt.ID})
-			return f.asks(jwt, "mail:send", "")
-		}, outcomes{"approved": "approved", "allowed": "(the agent is stopped by kim: it leaks)", "confirmed": access, "declined": "declined", "revoked": none}},
-		{"unknown", func(f *fixture) string {
-			f.Forbid(`forbid (principal, action, resource) when { principal.team == "x" };`)
-			f.Sync()
-			return f.asks(everybody, "mail:send", "")
-		}, outcomes{"approved": "(it is not known why it is locked)", "allowed": config, "confirmed": access, "declined": "declined", "revoked": none}},
-		{"one call", func(f *fixture) string { return f.asks(jwt, "pay:send_money", `{"to":"kim","amount":5}`) },
-			outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
-		{"one call by whoever", func(f *fixture) string { return f.asks(everybody, "pay:send_money", `{"to":"kim","amount":5}`) },
-			outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
-		{"one call of a tool that is locked itself", func(f *fixture) string {
-			f.Gateway.Decide("pay:send_money", "disable")
-			f.States.Refresh(f.T.Context())
-			return f.asks(jwt, "pay:send_money", `{}`)
-		}, outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "(the tool itself is locked as disabled_by_user)", "declined": "declined", "revoked": none}},
-		{"withdrawn", func(f *fixture) string {
-			id := f.asks(jwt, "mail:send", "")
-			f.by("kim", jwt.Subject)
-			if _, err := f.desk.Withdraw(f.ctx, id); err != nil {
-				f.T.Fatal(err)
-			}
-			return id
-		}, outcomes{"approved": "(withdrawn by who asked)", "allowed": "(withdrawn)", "confirmed": "(withdrawn)", "declined": "(withdrawn)", "revoked": none}},
-		{"expired", func(f *fixture) string {
-			id := f.asks(jwt, "mail:send", "")
-			f.Clock.Wait(request.OpenFor)
-			return id
-		}, outcomes{"approved": "(expired)", "allowed": "(expired)", "confirmed": "(expired)", "declined": "(expired)", "revoked": none}},
-		{"changed", func(f *fixture) string {
-			id := f.asks(jwt, "mail:send", "")
-			f.Serve("mail", `{"name":"send","description":"Sends."}`)
-			f.Sync()
-			return id
-		}, outcomes{"approved": "(its definition changed since)", "allowed": "(changed)", "confirmed": "(changed)", "declined": "(changed)", "revoked": none}},
-		{"approved apart from it", func(f *fixture) string {
-			id := f.asks(jwt, "mail:send", "")
-			f.Gateway.Decide("mail:send", "approve")
-			f.States.Refresh(f.T.Context())
-			return id
-		}, outcomes{"approved": "(can call it by now (decided about by", "allowed": "(can call it by now", "confirmed": "(can call it by now", "declined": "(can call it by now", "revoked": none}},
-		{"allowed", func(f *fixture) string { return f.after("mail:send", "", request.Allowed) },
-			outcomes{"approved": "(ann decided about this request)", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
-		{"confirmed", func(f *fixture) string { return f.after("pay:send_money", "{}", request.Confirmed) },
-			outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
-		{"used", func(f *fixture) string {
-			id := f.after("pay:send_money", "{}", request.Confirmed)
-			if _, err := f.Approvals.Requests.Use(f.T.Context(), id, f.Clock.Now(), f.Clock.Now().Add(time.Hour)); err != nil {
-				f.T.Fatal(err)
-			}
-			return id
-		}, outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "(the request is used)"}},
-		{"declined", func(f *fixture) string { return f.after("mail:send", "", request.Declined) },
-			outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": none}},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.want.check(t, test.set) })
+// What a refusal says of each request of a kind.
+const (
+	none    = "(nothing stands that could be ended)"
+	noLock  = "(no decision here opens this tool)"
+	access  = "(request for access and not for one call)"
+	oneCall = "(request for one call)"
+)
+
+var (
+	jwt       = agentNamed("a")
+	everybody = request.AgentOf(identity.Anonymous())
+)
+
+// A verdictTest is a request, and what becomes of it by each verdict.
+type verdictTest struct {
+	name string
+	set  func(f *fixture) string
+	want outcomes
+}
+
+var byLock = []verdictTest{
+	{"pending", func(f *fixture) string { return f.asks(jwt, "mail:send", "") },
+		outcomes{"approved": "approved", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
+	{"pending, one agent is all", func(f *fixture) string { return f.asks(everybody, "mail:send", "") },
+		outcomes{"approved": "approved", "allowed": "(all callers of this gateway are one agent)", "confirmed": access, "declined": "declined", "revoked": none}},
+	{"disabled and approved", func(f *fixture) string {
+		f.Gateway.Decide("fs:read_file", "disable")
+		f.States.Refresh(f.T.Context())
+		return f.asks(jwt, "fs:read_file", "")
+	}, outcomes{"approved": "approved", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
+	{"disabled and not approved", func(f *fixture) string {
+		f.Gateway.Decide("mail:send", "disable")
+		return f.asks(jwt, "mail:send", "")
+	}, outcomes{"approved": "(which are two decisions, and nothing was decided: make them on its page, /admin/tools/mail/send)", "allowed": "allowed", "confirmed": access, "declined": "declined", "revoked": none}},
+	{"blocked", func(f *fixture) string {
+		f.Gateway.Decide("fs:read_file", "block")
+		f.States.Refresh(f.T.Context())
+		return f.asks(jwt, "fs:read_file", "")
+	}, outcomes{"approved": "approved", "allowed": "(blocked this definition, and nothing was decided)", "confirmed": access, "declined": "declined", "revoked": none}},
+	{"denied by a list", func(f *fixture) string { return f.asks(jwt, "fs:format_disk", "") },
+		outcomes{"approved": "(mcpServers.fs.disabled_tools[0])", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
+	{"denied by a policy", func(f *fixture) string { return f.asks(jwt, "mail:read_drafts", "") },
+		outcomes{"approved": "(policy.cedar:1 no-drafts: Drafts are private. (rule no-drafts, contact #mail-owners))", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
+	{"server disabled", func(f *fixture) string { return f.asks(jwt, "old:relic", "") },
+		outcomes{"approved": "(mcpServers.old.enabled)", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
+	{"server stopped", func(f *fixture) string {
+		f.stop(stop.Target{Server: "mail"})
+		return f.asks(jwt, "mail:send", "")
+	}, outcomes{"approved": `(server "mail" is stopped by kim: it leaks: an operator undoes that at /admin/stop)`, "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
+	{"agent stopped", func(f *fixture) string {
+		f.stop(stop.Target{Agent: jwt.ID})
+		return f.asks(jwt, "mail:send", "")
+	}, outcomes{"approved": "approved", "allowed": "(the agent is stopped by kim: it leaks)", "confirmed": access, "declined": "declined", "revoked": none}},
+	{"unknown", func(f *fixture) string {
+		f.Forbid(`forbid (principal, action, resource) when { principal.team == "x" };`)
+		f.Sync()
+		return f.asks(everybody, "mail:send", "")
+	}, outcomes{"approved": "(it is not known why it is locked)", "allowed": noLock, "confirmed": access, "declined": "declined", "revoked": none}},
+	{"one call", func(f *fixture) string { return f.asks(jwt, "pay:send_money", `{"to":"kim","amount":5}`) },
+		outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
+	{"one call by whoever", func(f *fixture) string { return f.asks(everybody, "pay:send_money", `{"to":"kim","amount":5}`) },
+		outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "confirmed", "declined": "declined", "revoked": none}},
+	{"one call of a tool that is locked itself", func(f *fixture) string {
+		f.Gateway.Decide("pay:send_money", "disable")
+		f.States.Refresh(f.T.Context())
+		return f.asks(jwt, "pay:send_money", `{}`)
+	}, outcomes{"approved": oneCall, "allowed": oneCall, "confirmed": "(the tool itself is locked as disabled_by_user)", "declined": "declined", "revoked": none}},
+}
+
+var byState = []verdictTest{
+	{"withdrawn", func(f *fixture) string {
+		id := f.asks(jwt, "mail:send", "")
+		f.by("kim", jwt.Subject)
+		if _, err := f.desk.Withdraw(f.ctx, id); err != nil {
+			f.T.Fatal(err)
+		}
+		return id
+	}, outcomes{"approved": "(withdrawn by who asked)", "allowed": "(withdrawn)", "confirmed": "(withdrawn)", "declined": "(withdrawn)", "revoked": none}},
+	{"expired", func(f *fixture) string {
+		id := f.asks(jwt, "mail:send", "")
+		f.Clock.Wait(request.OpenFor)
+		return id
+	}, outcomes{"approved": "(expired)", "allowed": "(expired)", "confirmed": "(expired)", "declined": "(expired)", "revoked": none}},
+	{"changed", func(f *fixture) string {
+		id := f.asks(jwt, "mail:send", "")
+		f.Serve("mail", `{"name":"send","description":"Sends."}`)
+		f.Sync()
+		return id
+	}, outcomes{"approved": "(its definition changed since)", "allowed": "(changed)", "confirmed": "(changed)", "declined": "(changed)", "revoked": none}},
+	{"approved apart from it", func(f *fixture) string {
+		id := f.asks(jwt, "mail:send", "")
+		f.Gateway.Decide("mail:send", "approve")
+		f.States.Refresh(f.T.Context())
+		return id
+	}, outcomes{"approved": "(can call it by now (decided about by", "allowed": "(can call it by now", "confirmed": "(can call it by now", "declined": "(can call it by now", "revoked": none}},
+	{"allowed", func(f *fixture) string { return f.after("mail:send", "", request.Allowed) },
+		outcomes{"approved": "(ann decided about this request)", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
+	{"confirmed", func(f *fixture) string { return f.after("pay:send_money", "{}", request.Confirmed) },
+		outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
+	{"used", func(f *fixture) string {
+		id := f.after("pay:send_money", "{}", request.Confirmed)
+		if _, err := f.Approvals.Requests.Use(f.T.Context(), id, f.Clock.Now(), f.Clock.Now().Add(time.Hour)); err != nil {
+			f.T.Fatal(err)
+		}
+		return id
+	}, outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "(the request is used)"}},
+	{"declined", func(f *fixture) string { return f.after("mail:send", "", request.Declined) },
+		outcomes{"approved": "(ann decided", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": none}},
+}
+
+func TestDecideRequest(t *testing.T) {
+	for name, tests := range map[string][]verdictTest{"lock": byLock, "state": byState} {
+		for _, test := range tests {
+			t.Run(name+"/"+test.name, func(t *testing.T) { test.want.check(t, test.set) })
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ const maxRequests = 500
 // kept. If there is more than is read at once, all is false. Records are as requests of this process see
 // them.
 func (d *Desk) Requests(ctx context.Context, open bool) (list []Request, all bool, err error) {
-	kept, all, err := d.everyRequest(ctx)
+	kept, all, err := d.everyRequest(ctx, open)
 	if err != nil {
 		return nil, false, err
 	}
