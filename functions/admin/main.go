@@ -7,10 +7,10 @@ import (
 
 	metrics "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	logs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
-	"github.com/portcullis-mcp/portcullis/internal/starter"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/pkg/usage"
@@ -22,13 +22,15 @@ func main() {
 }
 
 func handler(f *boot.Function) (boot.Handler, error) {
-	// Without a function that it could start, as under `sam local`, this one syncs by itself.
+	// In the place of a function's name, "in-process" makes this function sync by itself, which
+	// `sam local` needs: there is no function that it could start.
 	var sync decide.Syncer = f.Program
-	if f.Settings.SyncFunction == "" {
+	switch name := f.Settings.SyncFunction; name {
+	case "":
 		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: the function that syncs")
-	}
-	if s := starter.New(f); s != nil {
-		sync = remote{s}
+	case "in-process":
+	default:
+		sync = remote{lambda.NewFromConfig(f.AWS.Config), name}
 	}
 	f.Usage = usageOf(f)
 	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: dynamo.NewLogins(f.AWS.DB, f.Settings.Table, nil)})
