@@ -101,7 +101,9 @@ func writeConfig(ctx context.Context, objects object.Store, at map[string]string
 	for name, url := range at {
 		servers[name] = map[string]string{"url": url}
 	}
-	data, err := json.MarshalIndent(map[string]any{"mcpServers": servers}, "", "  ")
+	data, err := json.MarshalIndent(map[string]any{
+		"mcpServers": servers, "gateway": map[string]any{"requests": true}, "tools": map[string]any{"confirm": []string{"tickets:close_ticket"}},
+	}, "", "  ")
 	if err != nil {
 		return err
 	}

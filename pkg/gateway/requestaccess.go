@@ -130,6 +130,10 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 	case err == nil && added:
 		w.State = wantOpen
 		w.Message = "Asked. Tell your user, and call it again once a person has decided, after 60 s at the earliest" + s.g.at(held.ID)
+		if now.status == lock.DisabledByConfig || now.status == lock.ServerDisabled {
+			w.Message = "Asked, although no person can let you call it by that alone: an operator has to change the config or a rule. Tell your user, and go on without it; " +
+				"what becomes of it stands here" + s.g.at(held.ID)
+		}
 	case err == nil:
 		w.State, w.Message = wantOpen, s.openText(held)
 	case errors.Is(err, errDeclined):
