@@ -18,6 +18,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/demo"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -96,11 +97,13 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 			log.LogAttrs(ctx, slog.LevelError, "audit not closed cleanly", slog.Any("error", err))
 		}
 	}()
+	courier := notify.NewCourier()
 	p = boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Requests: approvals, Outbox: approvals.Outbox(), Usage: approvals.Usage()}, boot.Options{
 		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
-		Sealer: sealer, Audit: calls, Ending: ctx.Done(),
+		Sealer: sealer, Audit: calls, Ending: ctx.Done(), Sends: true, Wake: courier.Wake,
 	})
 	defer p.Counter.Start(ctx)()
+	defer courier.Start(ctx, p.Sender)()
 	browsers := bootadmin.Browsers{Store: approvals.Logins()}
 	if owner != nil {
 		browsers.Codes = login.NewCodes(nil)

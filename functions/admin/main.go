@@ -7,7 +7,6 @@ import (
 
 	metrics "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	logs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
@@ -22,15 +21,13 @@ func main() {
 }
 
 func handler(f *boot.Function) (boot.Handler, error) {
-	// In the place of a function's name, "in-process" makes this function sync by itself, which
-	// `sam local` needs: there is no function that it could start.
 	var sync decide.Syncer = f.Program
-	switch name := f.Settings.SyncFunction; name {
+	switch f.Settings.SyncFunction {
 	case "":
 		return nil, errors.New("PORTCULLIS_SYNC_FUNCTION is not set: the function that syncs")
-	case "in-process":
+	case boot.InProcess:
 	default:
-		sync = remote{lambda.NewFromConfig(f.AWS.Config), name}
+		sync = remote{f.Remote}
 	}
 	f.Usage = usageOf(f)
 	h, err := bootadmin.Handler(f.Program, sync, bootadmin.Browsers{Store: dynamo.NewLogins(f.AWS.DB, f.Settings.Table, nil)})

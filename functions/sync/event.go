@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
 )
 
 // An event is what started a sync, as far as it matters.
 type event struct {
-	trigger string // schedule, config, admin or invoke
+	trigger string // schedule, config, admin, outbox or invoke
 	key     string // of the object that changed; "": none did
 }
+
+// outbox is the trigger of who put a notice into the outbox: it is sent, and no sync is run.
+const outbox = "outbox"
 
 // configPrefix is where what a sync reads lies. What it writes lies elsewhere: an event
 // about that must not start another one.
@@ -57,8 +62,10 @@ func parseEvent(payload []byte) (event, error) {
 		return event{trigger: "schedule"}, nil
 	case e.Source == "aws.s3":
 		return event{trigger: "config", key: e.Detail.Object.Key}, nil
-	case e.Source == "portcullis.admin":
+	case e.Source == boot.SourceAdmin:
 		return event{trigger: "admin"}, nil
+	case e.Source == boot.SourceOutbox:
+		return event{trigger: outbox}, nil
 	case e.Event == "s3:TestEvent":
 		return event{trigger: "config"}, nil
 	}

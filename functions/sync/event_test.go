@@ -20,6 +20,7 @@ func TestParseEvent(t *testing.T) {
 		{"schedule", `{"source":"aws.events"}`, event{"schedule", ""}, true},
 		{"EventBridge Scheduler", `{"source":"aws.scheduler"}`, event{"schedule", ""}, true},
 		{"admin", `{"source":"portcullis.admin"}`, event{"admin", ""}, true},
+		{"outbox", `{"source":"portcullis.outbox","id":"R-7KQ2M4XD"}`, event{"outbox", ""}, true},
 		{"config by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"config/policy.cedar"}}}`, event{"config", "config/policy.cedar"}, true},
 		{"a deletion by EventBridge", `{"source":"aws.s3","detail-type":"Object Deleted","detail":{"object":{"key":"config/policy.cedar"},"deletion-type":"Delete Marker Created"}}`, event{"config", "config/policy.cedar"}, true},
 		{"catalog by EventBridge", `{"source":"aws.s3","detail":{"object":{"key":"catalog/current.json"}}}`, event{"config", "catalog/current.json"}, false},

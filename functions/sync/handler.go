@@ -16,7 +16,7 @@ import (
 // A result is what the sync function answers: numbers and codes, nothing that a
 // server wrote.
 type result struct {
-	Result     string   `json:"result"` // ok or skipped
+	Result     string   `json:"result"` // ok, skipped or sent
 	Trigger    string   `json:"trigger"`
 	Config     string   `json:"config,omitempty"` // version of the config that was used
 	Stale      bool     `json:"config_stale,omitempty"`
@@ -29,6 +29,8 @@ type result struct {
 	Stored     bool     `json:"stored"`
 	Superseded bool     `json:"superseded,omitempty"`
 	DurationMS int64    `json:"duration_ms"`
+	Told       int      `json:"told,omitempty"` // messages that were sent
+	Left       int      `json:"left,omitempty"` // notices that are not told to everybody yet
 	Servers    []server `json:"servers,omitempty"`
 }
 
@@ -54,6 +56,11 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		h.program.Log.LogAttrs(ctx, slog.LevelInfo, "event asks for no sync",
 			append([]slog.Attr{slog.String("trigger", e.trigger), slog.String("key", e.key)}, h.program.Metrics.Sync(metrics.Run{Result: "skipped"})...)...)
 		return json.Marshal(result{Result: "skipped", Trigger: e.trigger})
+	}
+	if e.trigger == outbox {
+		h.program.States.Load(ctx) // which says where people are told
+		sent := h.program.Send(ctx)
+		return json.Marshal(result{Result: "sent", Trigger: e.trigger, Told: sent.Told, Left: sent.Left})
 	}
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
 	r, err := h.program.Sync(ctx)

@@ -64,7 +64,8 @@ type Options struct {
 	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
 
 	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
-	Wake func(ctx context.Context, id string) error
+	Wake  func(ctx context.Context, id string) error
+	Sends bool // what is in the outbox is sent here: after each sync, unless Wake does it
 }
 
 // An Owner is the person to whom a gateway on one machine belongs. Where every agent is
@@ -93,6 +94,7 @@ type Program struct {
 	Counter  *usage.Counter   // counts calls; nil: there is no store for it
 	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
 	Teller   notify.Teller    // of what people want to know
+	Sender   *notify.Sender   // nil: another process sends that
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
 	files     *deed.Files // nil: nothing keeps which versions come into use
@@ -100,6 +102,7 @@ type Program struct {
 	ending    <-chan struct{}
 	now       func() time.Time
 	secrets   secret.Source
+	woken     bool // the sender need not be called after a sync
 
 	authOnce sync.Once
 	auth     identity.Authenticator
@@ -155,7 +158,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	p.Audit = p.auditLog(o.Audit)
 	p.auditDeeds()
-	p.Teller = p.teller(o.Wake)
+	p.tellers(o)
 	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
 	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
 	return p
@@ -226,8 +229,12 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)
+	p.tellOfSync(ctx, r)
 	if p.files != nil {
 		p.files.See(ctx, s.Health)
+	}
+	if !p.woken {
+		p.Send(ctx)
 	}
 	run := metrics.Run{Result: "ok", Servers: len(r.Servers), Tools: r.Tools, Took: r.Duration}
 	if err != nil {

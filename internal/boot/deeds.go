@@ -25,6 +25,6 @@ func (p *Program) auditDeeds() {
 		p.Stores.Approvals = audited{p.Stores.Approvals, deed.Audited(p.Stores.Approvals, p.Audit, p.Log)}
 	}
 	if p.Stores.Deeds != nil {
-		p.files = &deed.Files{Deeds: p.Stores.Deeds, Audit: p.Audit, Now: p.now, Log: p.Log}
+		p.files = &deed.Files{Deeds: p.Stores.Deeds, Audit: p.Audit, Now: p.now, Log: p.Log, Refused: p.tellRefused}
 	}
 }

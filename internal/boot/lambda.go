@@ -26,7 +26,8 @@ const initTime = 8 * time.Second
 // A Function is a Program on AWS.
 type Function struct {
 	*Program
-	AWS AWS
+	AWS    AWS
+	Remote SyncFunction // zero: there is none, or this is it
 }
 
 // Main runs the function of this name (mcp, sync, admin) with the handler that build returns. A
@@ -57,10 +58,18 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if err != nil {
 		return nil, err
 	}
-	p := New(s, clients.Stores, Options{Function: name, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)})
+	o := Options{Function: name, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
+	var remote SyncFunction
+	if o.Sends = name == "sync" || s.SyncFunction == InProcess; !o.Sends {
+		remote = syncFunction(s, clients.Config)
+	}
+	if remote.Exists() {
+		o.Wake = remote.SendNotice
+	}
+	p := New(s, clients.Stores, o)
 	p.warm(ctx)
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
-	return &Function{p, clients}, nil
+	return &Function{p, clients, remote}, nil
 }
 
 // HTTP returns h as the handler of API Gateway's events.

@@ -2,17 +2,34 @@ package boot
 
 import (
 	"context"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/deed"
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
-// teller returns who takes what people are to be told.
-func (p *Program) teller(wake func(context.Context, string) error) notify.Teller {
-	if p.Stores.Outbox == nil {
-		return notify.Nobody{}
+// tellers makes who takes what people are to be told and, if this program does, who sends it.
+func (p *Program) tellers(o Options) {
+	p.Teller, p.woken = notify.Nobody{}, o.Wake != nil
+	box := p.Stores.Outbox
+	if box == nil {
+		return
 	}
-	return &notify.Post{Box: p.Stores.Outbox, Targets: p.targets, Wake: wake, Now: p.now, Log: p.Log}
+	p.Teller = &notify.Post{Box: box, Targets: p.targets, Wake: o.Wake, Now: p.now, Log: p.Log}
+	if !o.Sends {
+		return
+	}
+	p.Sender = notify.NewSender(box, notify.SenderOptions{
+		Targets: p.targets, Secrets: p.secrets, Rule: egress.Rule{Allow: p.Settings.AllowNets, Runtime: p.Settings.RuntimeAPI},
+		BaseURL: p.Settings.AdminURL, Agent: "portcullis/" + Version, Deeds: p.Stores.Deeds, Audit: p.Audit, Log: p.Log, Now: p.now,
+	})
 }
 
 // targets returns where people are told of things, as of the config that is in use. It reads nothing.
@@ -21,4 +38,67 @@ func (p *Program) targets() []config.Notify {
 		return c.Notify
 	}
 	return nil
+}
+
+// Send sends what is in the outbox, if this program does that. What cannot be sent stays there.
+func (p *Program) Send(ctx context.Context) notify.Sent {
+	if p.Sender == nil {
+		return notify.Sent{}
+	}
+	sent, err := p.Sender.Send(ctx)
+	if err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, "notices are not sent", slog.Any("error", err))
+	}
+	if sent.Told+sent.GivenUp+sent.Left > 0 {
+		p.Log.LogAttrs(ctx, slog.LevelInfo, "notices", slog.Int("told", sent.Told), slog.Int("given_up", sent.GivenUp), slog.Int("left", sent.Left))
+	}
+	return sent
+}
+
+// tellOfSync tells people what a sync found, also one that failed: of each server at most one event of
+// what changed, one of what is new and one that it is down.
+func (p *Program) tellOfSync(ctx context.Context, r catalog.Report) {
+	if len(p.targets()) == 0 {
+		return
+	}
+	for _, s := range r.Servers {
+		for _, e := range eventsOf(s) {
+			p.Teller.Tell(ctx, e)
+		}
+	}
+}
+
+// eventsOf returns what people are told of a server after a sync. The ids come of what is in the stores:
+// two syncs that see the same make the same event.
+func eventsOf(s catalog.ServerReport) (events []notify.Event) {
+	page := "/admin/servers/" + url.PathEscape(s.Name)
+	for _, kind := range []notify.Kind{notify.Changed, notify.New} {
+		e := notify.Event{Kind: kind, Server: s.Name, Path: page}
+		id := []string{string(kind), s.Name}
+		for _, n := range s.News {
+			if n.New == (kind == notify.New) {
+				e.Items = append(e.Items, n.ID)
+				id = append(id, n.ID.Key(), strconv.FormatInt(n.Rev, 10))
+			}
+		}
+		if e.ID = notify.IDOf(id...); len(e.Items) > 0 {
+			events = append(events, e)
+		}
+	}
+	now := s.Outcome
+	if s.Enabled && !s.Unasked && now.Recorded() && now.Status != outcome.Available && s.Before == outcome.Available {
+		events = append(events, notify.Event{
+			ID: notify.IDOf(string(notify.ServerDown), s.Name, now.LoadedAt.UTC().Format(time.RFC3339Nano)), Kind: notify.ServerDown,
+			Server: s.Name, Status: now.Status, Reason: now.Reason, Path: page,
+		})
+	}
+	return events
+}
+
+// tellRefused tells people that a file of the operator is refused.
+func (p *Program) tellRefused(ctx context.Context, r deed.Refused) {
+	p.Teller.Tell(ctx, notify.Event{
+		ID: notify.IDOf(string(notify.ConfigRefused), r.Key, string(r.Hash), r.At.Format(time.RFC3339Nano)), Kind: notify.ConfigRefused,
+		At: r.At, File: r.Key, Faults: r.Faults, Stays: r.Stays, Path: "/admin/health",
+	})
 }

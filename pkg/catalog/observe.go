@@ -231,6 +231,12 @@ func (r *run) recordAll(ctx context.Context, due []observation) error {
 			*fresh++
 		case before.CurrentHash != after.CurrentHash:
 			*changed++
+		default:
+			return nil
+		}
+		// The first list of a server is nothing new to who has just configured it, nor is another name.
+		if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
+			c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // A Report says what one sync found and did. Beside an error it says how far the sync came.
@@ -40,8 +41,17 @@ type ServerReport struct {
 	Enabled  bool
 	Required bool
 	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
+	Before   outcome.Status  // how its load before this one ended; "": it was never tried
 	Unasked  bool            // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
+	News     []News          // what this sync recorded of it first; those of other syncs at the same time are in their reports
 	ServerTotals
+}
+
+// News is an item that a sync recorded: new, or with another definition than before.
+type News struct {
+	ID  tool.ID
+	New bool
+	Rev int64 // of its record
 }
 
 // ServerTotals are the numbers of a [ServerReport] that everybody may read.

@@ -45,9 +45,10 @@ type list struct {
 	server        config.Server
 	identity, key string          // [approval.Identity] and, of its tools, [approval.BaselineKey]
 	outcome       outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
+	before        outcome.Status  // of the run before
 	loaded        bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
 	tools         []ToolInput     // and other items; without records
-	counts        ServerReport    // New, Changed and Gone
+	counts        ServerReport    // New, Changed, Gone and News
 }
 
 // run syncs once, from the start.
@@ -112,7 +113,7 @@ func (r *run) readConfig(ctx context.Context) error {
 		identity := approval.Identity(server.URL)
 		r.lists[i] = &list{server: server, identity: identity, key: approval.BaselineKey(identity, approval.Tools)}
 		if at := slices.IndexFunc(r.prev.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
-			r.lists[i].outcome = r.prev.Outcomes[at]
+			r.lists[i].outcome, r.lists[i].before = r.prev.Outcomes[at], r.prev.Outcomes[at].Status
 		}
 	}
 	return nil
@@ -143,7 +144,8 @@ func (r *run) finish(ctx context.Context, err error) {
 	rep.StartedAt, rep.Duration = r.began, r.o.Now().Sub(r.began)
 	for _, l := range r.lists {
 		c := l.counts
-		c.Name, c.Enabled, c.Required, c.Outcome, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, !l.loaded
+		c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
+		slices.SortFunc(c.News, func(a, b News) int { return a.ID.Compare(b.ID) })
 		if r.snap != nil {
 			s, _ := r.snap.Server(c.Name)
 			c.Tools, c.Items = s.Tools, s.Items

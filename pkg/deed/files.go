@@ -24,8 +24,20 @@ type Files struct {
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger
 
+	// Refused, if set, is told of a version that is refused: once, by the process that records it.
+	Refused func(ctx context.Context, r Refused)
+
 	mu   sync.Mutex
 	seen map[string]string // state of each file as this process recorded it last
+}
+
+// A Refused is a version of a file that is not taken into use.
+type Refused struct {
+	Key    string
+	Hash   tool.Hash // of the version; "": the file is gone
+	At     time.Time
+	Faults int
+	Stays  bool // an earlier version stays in use
 }
 
 // ActorFile is who takes and refuses files: nobody signs in to change one.
@@ -74,6 +86,9 @@ func (f *Files) see(ctx context.Context, key string, p state.Part, taken, refuse
 	}
 	if err := f.Audit.Write(ctx, l); err != nil {
 		f.Log.LogAttrs(ctx, slog.LevelError, "a version of a file is not among the lines of calls", slog.String("file", key), slog.Any("error", err))
+	}
+	if f.Refused != nil && l.Action == refused {
+		f.Refused(ctx, Refused{key, l.Hash, l.Time, max(len(faults), 1), p.InUse})
 	}
 }
 

@@ -98,6 +98,7 @@ func (e Event) Fit(now time.Time) Event {
 	for _, s := range []*string{&e.Server, &e.Agent, &e.Request, &e.Verdict, &e.By, &e.Reason, &e.File} {
 		*s = text.Clip(*s, maxName)
 	}
+	e.Status = outcome.Status(text.Clip(string(e.Status), maxName))
 	return e
 }
 

@@ -1,0 +1,65 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+)
+
+// InProcess, in the place of the sync function's name, makes a function sync and send by itself, which
+// `sam local` needs: there is no function that it could start.
+const InProcess = "in-process"
+
+// What starts the sync function, in its event.
+const (
+	SourceAdmin  = "portcullis.admin"  // somebody wants a sync
+	SourceOutbox = "portcullis.outbox" // a notice is to be sent; no sync is needed
+)
+
+// A SyncFunction is the function that syncs and sends, as others start it.
+type SyncFunction struct {
+	client *lambda.Client
+	name   string
+}
+
+// syncFunction returns the function that the settings name; the zero SyncFunction if they name none.
+func syncFunction(s Settings, c aws.Config) SyncFunction {
+	if s.SyncFunction == "" || s.SyncFunction == InProcess {
+		return SyncFunction{}
+	}
+	return SyncFunction{lambda.NewFromConfig(c), s.SyncFunction}
+}
+
+// Exists reports whether there is one to start.
+func (f SyncFunction) Exists() bool { return f.client != nil }
+
+// Start starts the function and does not wait for it: it may last longer than an API's request may, and
+// while one is running Lambda refuses a call that waits, but keeps one that does not until the function
+// is free.
+func (f SyncFunction) Start(ctx context.Context, source, id string) error {
+	payload, err := json.Marshal(struct {
+		Source string `json:"source"`
+		ID     string `json:"id,omitempty"`
+	}{source, id})
+	if err != nil {
+		return err
+	}
+	if !f.Exists() {
+		return errors.New("start the sync function: there is none")
+	}
+	_, err = f.client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &f.name, InvocationType: types.InvocationTypeEvent, Payload: payload})
+	if err != nil {
+		return fmt.Errorf("start the sync function: %w", err)
+	}
+	return nil
+}
+
+// SendNotice has the function send the notice of an event, and what else is due.
+func (f SyncFunction) SendNotice(ctx context.Context, id string) error {
+	return f.Start(ctx, SourceOutbox, id)
+}
