@@ -96,10 +96,11 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 		return Agent{}, errors.New("it is no access token")
 	}
 	a := Agent{ID: id, Way: WayJWT, Claims: maps.Clone(claims)}
-	if human, _ := claims[claimSubject].(string); human != id && validID(human) && claims["client_id"] != human && claims["azp"] != human {
-		a.Human = human
+	if person := personOf(claims); person != "" {
+		if a.Subject = subject(claims, person); person != id {
+			a.Human = person
+		}
 	}
-	a.Subject = subjectOf(claims)
 	maps.DeleteFunc(a.Claims, func(name string, _ any) bool { return dropped(name) })
 	var faults []error
 	list := func(claim string) (names []string, given bool) {
@@ -144,11 +145,22 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	return a, nil
 }
 
-// subjectOf returns issuer and sub of the person that a token is about; "" if it is the client's own.
-func subjectOf(claims map[string]any) string {
-	issuer, _ := claims["iss"].(string)
+// personOf returns the sub of a token that is a person's; "" if a client got it for itself. That is said by
+// a sub that names the client (RFC 9068; Okta has it as cid), or as Auth0 and Entra say it.
+func personOf(claims map[string]any) string {
 	sub, _ := claims[claimSubject].(string)
-	if issuer == "" || !validID(sub) || claims["client_id"] == sub || claims["azp"] == sub {
+	own := claims["client_id"] == sub || claims["azp"] == sub || claims["cid"] == sub || claims["gty"] == "client-credentials" || claims["idtyp"] == "app"
+	if own || !validID(sub) {
+		return ""
+	}
+	return sub
+}
+
+// subject returns issuer and sub of a person, which are the same at each sign-in, and nobody else's; "" if
+// the issuer is not named.
+func subject(claims map[string]any, sub string) string {
+	issuer, _ := claims["iss"].(string)
+	if issuer == "" {
 		return ""
 	}
 	return issuer + " " + sub

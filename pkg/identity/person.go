@@ -28,8 +28,7 @@ const unverified = " (not verified)"
 // without that the subject.
 func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	m = m.filled()
-	issuer, _ := claims["iss"].(string)
-	sub, _ := claims["sub"].(string)
+	sub, _ := claims[claimSubject].(string)
 	if !nameable(sub) {
 		return Person{}, errors.New(`claim "sub" names nobody`)
 	}
@@ -40,7 +39,7 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	if err != nil {
 		return Person{}, err
 	}
-	return Person{Name: personName(claims, sub), Subject: issuer + " " + sub, Groups: m.Roles.known(groups)}, nil
+	return Person{Name: personName(claims, sub), Subject: subject(claims, sub), Groups: m.Roles.known(groups)}, nil
 }
 
 func personName(claims map[string]any, sub string) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/request/requesttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -67,7 +70,28 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 	_, base := s.Baseline(ctx, "i", approval.Tools)
 	_, old := s.OldBaselines(ctx, nil)
 	_, tokens := s.Tokens(ctx)
+	_, _, requests := s.Requests(ctx)
+	errs = append(errs, requests, exerciseRequests(ctx, s))
 	return errors.Join(append(errs, changes, base, old, tokens, s.PutBaseline(ctx, approval.Baseline{Identity: "j", Kind: approval.Tools}))...)
+}
+
+// exerciseRequests asks for a call, and decides about it.
+func exerciseRequests(ctx context.Context, s *bolt.Store) error {
+	agent, now := requesttest.Agent(crand.Text()[:2]), time.Now()
+	var r request.Request
+	_, asked := request.ChangeAsked(ctx, s, agent, func(a request.Asked) (next request.Asked, id string, _ json.RawMessage, err error) {
+		next, r, _, err = a.Add(requesttest.OneCall("git", "push", fmt.Sprint(now.UnixNano())), request.Granted{}, func(request.Request) bool { return true }, now)
+		return next, r.ID, json.RawMessage(`{"a":1}`), err
+	})
+	_, granted := request.ChangeGranted(ctx, s, agent, func(g request.Granted) (request.Granted, error) {
+		return g.Add(request.Decide(r, request.Declined, 0, "kim", "", now), false, now)
+	})
+	_, use := s.Use(ctx, request.NewID(), now, now)
+	_, _, _, standing := s.Standing(ctx, tool.ID{Server: "s0", Name: "t0"}, agent.Key())
+	if errors.Is(standing, approval.ErrNotFound) {
+		standing = nil
+	}
+	return errors.Join(asked, granted, use, standing, s.DropArguments(ctx, agent.Key(), r.ID))
 }
 
 func TestOpenDamagedFile(t *testing.T) {
