@@ -34,7 +34,10 @@ func (s sight) refuses(dec RequestDecision) error {
 		return nil
 	}
 	if held, is := o.granted.Of(o.ID); is {
-		if not, begun := s.unfinished(held); !not || begun {
+		switch not, begun := s.unfinished(held); {
+		case begun:
+			return conflict("%s decides about this request at this moment, and nothing of yours was decided: read it again in a minute", held.By)
+		case !not:
 			return errClaimed(o.granted, o.ID)
 		}
 	}
@@ -79,7 +82,7 @@ func (s sight) locks(dec RequestDecision) error {
 	case lock.None, lock.DisabledByUser, lock.PendingApproval:
 	}
 	switch {
-	case s.record == nil && dec.Verdict != request.Confirmed:
+	case s.record == nil:
 		return errNoRecord(kind)
 	case dec.Verdict == request.Approved:
 		return s.refusesApproval()

@@ -97,6 +97,9 @@ func (d *Desk) grant(ctx context.Context, s sight, dec RequestDecision) (decided
 	if err := d.mayGrant(ctx, s, dec); err != nil {
 		return decided{}, err
 	}
+	if one := s.decision(ctx, s.one, dec); dec.Verdict != request.Revoked && !s.holds(one) {
+		return decided{}, conflict("what would be given now would not hold, and nothing was decided: the approval record was lost, or a newer program wrote it; an operator looks at /admin/health")
+	}
 	return decided{all: []oneRequest{s.one}}, d.claim(ctx, s, s.one, dec)
 }
 

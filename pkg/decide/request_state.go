@@ -224,7 +224,6 @@ func (s sight) openedBy() string {
 
 // decided returns what became of what was decided.
 func (s sight) decided(d request.Decision) (state RequestState, why string) {
-	alone := request.Granted{Agent: s.one.agent, List: []request.Decision{d}}
 	switch d.Verdict {
 	case request.Declined:
 		return RequestDeclined, ""
@@ -235,18 +234,25 @@ func (s sight) decided(d request.Decision) (state RequestState, why string) {
 			return RequestApproved, ""
 		}
 	case request.Allowed:
-		if _, holds := alone.Allows(s.now); s.listed && holds {
+		if s.holds(d) {
 			return RequestAllowed, ""
 		}
 	case request.Confirmed:
 		if !s.one.used.IsZero() {
 			return RequestUsed, ""
 		}
-		if s.listed && len(alone.Confirms(s.now, d.Args)) > 0 {
+		if s.holds(d) {
 			return RequestConfirmed, ""
 		}
 	}
 	return RequestOver, s.whyOver(d)
+}
+
+// holds reports whether what a decision gives to the agent holds now.
+func (s sight) holds(d request.Decision) bool {
+	alone := request.Granted{Agent: s.one.agent, List: []request.Decision{d}}
+	_, allows := alone.Allows(s.now)
+	return s.listed && (allows || len(alone.Confirms(s.now, d.Args)) > 0)
 }
 
 // whyOver says why what was opened no longer is.
