@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,12 +15,10 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // An auditCmd is portcullis audit.
@@ -98,38 +94,11 @@ func (c auditCmd) read(ctx context.Context, f audit.Filter, each func(audit.Line
 
 // ask reads the lines of a gateway that runs.
 func (c auditCmd) ask(ctx context.Context, env *environment, query decide.AuditQuery, each func(audit.Line) error) error {
-	address, err := auditAddress(c.URL, query)
-	if err != nil {
-		return fmt.Errorf("--url: %w", err)
-	}
-	key := secret.New(env.getenv(tokenVariable))
-	if c.Dir != "" {
-		data, err := os.ReadFile(filepath.Join(c.Dir, keyFile))
-		if err != nil {
-			return fmt.Errorf("audit: the admin key: %w; only a gateway on one machine without authentication has one: elsewhere leave --dir out, and set PORTCULLIS_TOKEN", err)
-		}
-		var ok bool
-		if key, ok = token.ReadAdmin(strings.TrimSpace(string(data))); !ok {
-			return fmt.Errorf("audit: %s in %q holds no admin key", keyFile, c.Dir)
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	res, err := running{"audit", c.URL, c.Dir}.ask(ctx, env, "/admin/audit.jsonl", query.Values(), nil)
 	if err != nil {
 		return err
 	}
-	if key.Reveal() != "" {
-		req.Header.Set("Authorization", "Bearer "+key.Reveal())
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("audit: the gateway does not answer: %w", err)
-	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		var p struct{ Detail string }
-		_ = json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(&p) // else the status says it
-		return fmt.Errorf("audit: the gateway answers %s: %s", res.Status, text.Clip(text.Line(p.Detail), 500))
-	}
 	for lines := json.NewDecoder(res.Body); ; {
 		var l audit.Line
 		switch err := lines.Decode(&l); {
@@ -146,28 +115,10 @@ func (c auditCmd) ask(ctx context.Context, env *environment, query decide.AuditQ
 	}
 }
 
-// auditAddress returns where a gateway has the lines that a query asks for.
-func auditAddress(gateway string, query decide.AuditQuery) (string, error) {
-	if _, err := endpoint(gateway); err != nil {
-		return "", err
-	}
-	u, err := url.Parse(gateway)
-	if err != nil {
-		return "", err
-	}
-	path := strings.TrimRight(u.Path, "/")
-	for _, end := range []string{"/mcp", "/admin"} {
-		path = strings.TrimSuffix(path, end)
-	}
-	u.Path, u.RawQuery, u.Fragment = path+"/admin/audit.jsonl", query.Values().Encode(), ""
-	return u.String(), nil
-}
-
 // people writes lines for people.
 type people struct{ w io.Writer }
 
 func (p people) Write(l audit.Line) error {
-	short := func(s string) string { return text.Clip(text.Line(s), 120) }
 	who, what, about, hash := l.Actor, l.Action, l.Tool, string(l.Hash)
 	if l.Kind == audit.KindCall {
 		who, what, hash = l.Agent, strings.TrimSpace("call "+l.Decision+" "+l.Status), string(l.Definition)
@@ -175,12 +126,12 @@ func (p people) Write(l audit.Line) error {
 	if about == "" {
 		about = l.Subject
 	}
-	line := fmt.Sprintf("%s  %-16s  %-16s  %-32s  %-12s", l.Time.UTC().Format("2006-01-02 15:04:05"), short(who), short(what), short(about), text.Clip(short(hash), 12))
+	line := fmt.Sprintf("%s  %-16s  %-16s  %-32s  %-12s", l.Time.UTC().Format("2006-01-02 15:04:05"), inLine(who), inLine(what), inLine(about), text.Clip(inLine(hash), 12))
 	if note := text.Clip(text.Line(l.Note), 500); note != "" {
 		line += `  "` + note + `"`
 	}
 	if l.Source != "" {
-		line += "  from " + short(l.Source)
+		line += "  from " + inLine(l.Source)
 	}
 	_, err := fmt.Fprintln(p.w, strings.TrimRight(line, " "))
 	return err

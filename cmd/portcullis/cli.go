@@ -21,6 +21,7 @@ type cli struct {
 	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
 	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
 	Audit     auditCmd     `cmd:"" help:"Print who did what: what agents called and what people decided."`
+	Requests  requestsCmd  `cmd:"" help:"Print what agents ask for, and decide about it."`
 	Approvals approvalsCmd `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
 
 	Version kong.VersionFlag `help:"Print the version."`

@@ -75,8 +75,8 @@ func refuses(message, data string) wanted {
 	return wanted{status: http.StatusBadRequest, message: message, data: data}
 }
 
-// A request is one row of the table: a path and headers.
-type request struct {
+// A selecting is one row of the table: a path and headers.
+type selecting struct {
 	name   string
 	path   string
 	header http.Header
@@ -87,7 +87,7 @@ type request struct {
 type setup struct {
 	tools    string
 	broken   []string
-	requests []request
+	requests []selecting
 }
 
 // setups are the cases of the toolset document's table, by their numbers.
@@ -98,31 +98,31 @@ func setups() []setup {
 		return refuses("Unknown tool: "+name+". Tools that exist: ", `{"unknown_toolsets":[],"unknown_tools":["`+name+`"],"conflicts":[]}`)
 	}
 	return []setup{
-		{`{"toolsets": ["files"], "enabled": ["create_folder"]}`, nil, []request{
+		{`{"toolsets": ["files"], "enabled": ["create_folder"]}`, nil, []selecting{
 			{"1 toolset and tool", "", nil, opens("files:create_file", "files:delete_file", "files:get_file", "folders:create_folder")},
 			{"17 a toolset that is offered in part", "", headers("X-MCP-Toolsets", "folders"), opens("folders:create_folder")},
 		}},
-		{`{"toolsets": ["files"], "enabled": ["create_folder"], "disabled": ["get_file"]}`, nil, []request{
+		{`{"toolsets": ["files"], "enabled": ["create_folder"], "disabled": ["get_file"]}`, nil, []selecting{
 			{"2 a disabled tool of the toolset is locked", "", nil,
 				wanted{open: []string{"files:create_file", "files:delete_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
 		}},
-		{`{"toolsets": [], "enabled": ["create_file", "get_file", "create_folder"], "disabled": ["get_file", "delete_folder"]}`, nil, []request{
+		{`{"toolsets": [], "enabled": ["create_file", "get_file", "create_folder"], "disabled": ["get_file", "delete_folder"]}`, nil, []selecting{
 			{"3 tools alone", "", nil, wanted{open: []string{"files:create_file", "folders:create_folder"}, locked: []string{"files:get_file"}}},
 		}},
-		{`{"toolsets": ["all", "files"]}`, nil, []request{{"5 all and one of them", "", nil, opens(six()...)}}},
-		{`{"toolsets": ["files"], "disabled": ["get_folder"]}`, nil, []request{{"10 disabled, and not offered", "", nil, opens(files...)}}},
-		{`{"toolsets": ["all"], "disabled": ["delete_file"]}`, nil, []request{
+		{`{"toolsets": ["all", "files"]}`, nil, []selecting{{"5 all and one of them", "", nil, opens(six()...)}}},
+		{`{"toolsets": ["files"], "disabled": ["get_folder"]}`, nil, []selecting{{"10 disabled, and not offered", "", nil, opens(files...)}}},
+		{`{"toolsets": ["all"], "disabled": ["delete_file"]}`, nil, []selecting{
 			{"11 disabled, no headers", "", nil, locksDelete(without("files:delete_file")...)},
 			{"12 disabled, its toolset asked for", "", headers("X-MCP-Toolsets", "files"), locksDelete("files:create_file", "files:get_file")},
 			{"13 disabled, itself asked for", "", headers("X-MCP-Tools", "delete_file"), locksDelete()},
 			{"13 unknown", "", headers("X-MCP-Tools", "nope"), unknown("nope")},
 			{"16 disabled and excluded", "", headers("X-MCP-Exclude-Tools", "delete_file"), opens(without("files:delete_file")...)},
 		}},
-		{`{"toolsets": ["files"]}`, nil, []request{
+		{`{"toolsets": ["files"]}`, nil, []selecting{
 			{"14 outside the bound", "", headers("X-MCP-Tools", "get_folder"), unknown("get_folder")},
 			{"15 outside the bound, lenient", "", headers("X-MCP-Tools", "get_folder", "Prefer", "handling=lenient"), refuses("No tools left", noFault)},
 		}},
-		{`{}`, nil, []request{
+		{`{}`, nil, []selecting{
 			{"4 nothing set", "", nil, opens(six()...)},
 			{"18 everything together", "", headers("X-MCP-Toolsets", "files", "X-MCP-Tools", "create_folder", "X-MCP-Exclude-Tools", "get_file"),
 				opens("files:create_file", "files:delete_file", "folders:create_folder")},
@@ -143,8 +143,8 @@ func setups() []setup {
 			{"an exclude that nothing has", "", headers("X-MCP-Exclude-Tools", "nope", "Prefer", "handling=lenient"), unknown("nope")},
 			{"a switch that says nothing", "", headers("X-MCP-Readonly", "maybe"), refuses("X-MCP-Readonly is", noFault)},
 		}},
-		{`{"read_only": true}`, nil, []request{{"24 read-only for all", "", headers("X-MCP-Readonly", "false"), opens("files:get_file", "folders:get_folder")}}},
-		{`{}`, []string{"folders"}, []request{
+		{`{"read_only": true}`, nil, []selecting{{"24 read-only for all", "", headers("X-MCP-Readonly", "false"), opens("files:get_file", "folders:get_folder")}}},
+		{`{}`, []string{"folders"}, []selecting{
 			{"26 a server that is down for a while", "", headers("X-MCP-Toolsets", "folders"), wanted{status: http.StatusServiceUnavailable, message: "No tools left", data: noFault}},
 			{"27 a name under it", "", headers("X-MCP-Tools", "get_file, folders:x"), opens("files:get_file")},
 		}},
@@ -165,7 +165,7 @@ func TestToolsetCasesInBothErasAndModes(t *testing.T) {
 }
 
 // check holds every answer to one request's selection.
-func (o *sixTools) check(t *testing.T, e era, r request) {
+func (o *sixTools) check(t *testing.T, e era, r selecting) {
 	c := &client{program: o.with(t), era: e, path: r.path, header: r.header}
 	if r.want.status != 0 {
 		checkRefused(t, c, r.want)
