@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
@@ -54,9 +56,7 @@ func TestDeployedStack(t *testing.T) {
 		t.Errorf("before it is approved the call answers %s", text)
 	}
 
-	var tool struct{ Hash string }
-	s.Ask(200, "/admin/tools/mail/send_mail", nil, &tool)
-	s.Ask(200, "/admin/tools/mail/send_mail/approve", `{"hash":"`+tool.Hash+`"}`, nil)
+	s.checkAsking(agent, call)
 	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
 		t.Errorf("after it is approved the call answers %s", text)
 	}
@@ -72,7 +72,8 @@ func TestDeployedStack(t *testing.T) {
 	local.Until(t, "the sync that a person asked for runs", func() bool { return s.synced() == 2 })
 
 	before := s.outputs
-	s.deploy(parameters + "MemorySize=512")
+	const topics = " NotifyTopics=arn:aws:sns:us-east-1:123456789012:gate,arn:aws:sns:us-east-1:123456789012:people"
+	s.deploy(parameters + "MemorySize=512" + topics)
 	for name, value := range before {
 		if s.outputs[name] != value {
 			t.Errorf("output %s was %q, and is %q after a second deploy", name, value, s.outputs[name])
@@ -90,6 +91,32 @@ func TestDeployedStack(t *testing.T) {
 	s.Ask(200, "/admin/audit", nil, &audit)
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
 		t.Errorf("after a second deploy the audit is %s", text)
+	}
+}
+
+// checkAsking has an agent ask for a tool that waits for a person, by way of the function that it calls,
+// and a person give it, by way of the other.
+func (s *stack) checkAsking(agent *mcp.ClientSession, call map[string]any) {
+	s.t.Helper()
+	var asked struct {
+		Requests []struct{ State, Request string }
+	}
+	said, _ := s.call(agent, "request_access", map[string]any{"names": []string{"mail:send_mail"}, "note": "the user wants it sent"})
+	if err := json.Unmarshal([]byte(said), &asked); err != nil || len(asked.Requests) != 1 || asked.Requests[0].State != "open" {
+		s.t.Fatalf("request_access answers %s (%v)", said, err)
+	}
+	id := asked.Requests[0].Request
+	if text, refused := s.call(agent, "call_tool_write", call); !refused || !strings.Contains(text, id) {
+		s.t.Errorf("after it was asked for the call answers %s", text)
+	}
+	var one struct{ State, Hash, Note string }
+	s.Ask(200, "/admin/requests/"+id, nil, &one)
+	if one.State != "open" || one.Note != "the user wants it sent" {
+		s.t.Errorf("people see the request as %+v", one)
+	}
+	s.Ask(200, "/admin/requests/"+id+"/decide", `{"verdict":"approved","hash":"`+one.Hash+`"}`, &one)
+	if one.State != "approved" {
+		s.t.Errorf("after the decision the request is %+v", one)
 	}
 }
 
@@ -149,7 +176,7 @@ func (s *stack) folder(url string) string {
 	dir := s.t.TempDir()
 	path := filepath.Join(dir, "config", "mcp_config.json")
 	require.OK(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.OK(s.t, os.WriteFile(path, []byte(`{"mcpServers":{"mail":{"url":"`+url+`","approval":"manual"}}}`), 0o644))
+	require.OK(s.t, os.WriteFile(path, []byte(`{"gateway":{"requests":true},"mcpServers":{"mail":{"url":"`+url+`","approval":"manual"}}}`), 0o644))
 	return dir
 }
 
