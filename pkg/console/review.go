@@ -16,8 +16,7 @@ import (
 // A reviewPage shows one tool, prompt or resource as a person has to see it who decides about it.
 type reviewPage struct {
 	Page
-	kind     tool.Kind
-	Tool     decide.Tool
+	itemView
 	Beside   decide.Neighbours
 	Queue    string // its name
 	List     string // its address
@@ -25,26 +24,34 @@ type reviewPage struct {
 	Next     string
 	Query    string // of the queue, with a "?"; "": none
 
+	Note    string // what was typed
+	Tell    bool
+	Kept    bool // the note was kept, and nothing else was asked for
+	Actions []string
+	CanUndo bool
+}
+
+// An itemView is an item's definition, or what changed in it since it was approved, with what is known
+// about it.
+type itemView struct {
+	kind     tool.Kind
+	Tool     decide.Tool
+	Own      string // address of the page that it stands on, without a query
+	ItemPage string // address of the page about the item
+
 	Old       bool // Items are from the approved definition to that of now; else they are what a new one has
 	Items     []decide.ChangeItem
 	MoreItem  int
 	Again     *changedAgain // since the person looked; nil: it did not
 	Findings  []pointer
 	NeedsNote string // why approving needs a note; "": it does not
+	Two       string // what a person has to know of an approval that takes two; "": nothing
 
 	View   string
 	Views  []viewLink
 	Blocks []block
 	Only   link
 	Side   link
-
-	Two     string // what a person has to know of an approval that takes two; "": nothing
-	Here    string // address of the page, without a query
-	Note    string // what was typed
-	Tell    bool
-	Kept    bool // the note was kept, and nothing else was asked for
-	Actions []string
-	CanUndo bool
 }
 
 // changedAgain is what changed between the page that a person decided on and now.
@@ -96,14 +103,11 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 		c.failed(w, r, "page", err)
 		return
 	}
-	p, status := &reviewPage{kind: id.Kind, Page: Page{Title: shownID(id), Here: "tools"}, Tool: t, View: r.URL.Query().Get("view")}, http.StatusOK
+	p, status := &reviewPage{Page: Page{Title: shownID(id), Here: "tools"}, itemView: viewOf(r, id, t)}, http.StatusOK
 	if refusal != nil {
 		e := c.o.Desk.Explain(r.Context(), "form", refusal)
 		status, p.Problem = e.Status, sentence(e.Detail)
-		seen := tool.Hash(r.PostForm.Get("hash"))
-		if e.Status == http.StatusConflict && seen != t.Hash {
-			p.Again = againOf(id.Kind, toolLink(rootOf(r), id, nil), c.read(seen, e), t.Definition)
-		}
+		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
 	}
 	if typed := typedOf(r); typed != nil {
 		p.Note, p.Tell = typed.Get("note"), typed.Get("tell") != ""
@@ -112,16 +116,13 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 		p.Kept = refusal == nil
 	}
 	p.Note = cutNote(p.Note)
-	if !slices.ContainsFunc(views[id.Kind], func(v viewLink) bool { return v.View == p.View }) {
-		p.View = "summary"
-	}
 	if err := c.place(p, r, f, id); err != nil {
 		c.failed(w, r, "page", err)
 		return
 	}
-	p.lay(r.URL.Query())
+	p.lay(r.URL.Query(), htmlLen(p.Note))
 	c.tell(&p.Page, r)
-	own := c.twoPeople(p, r)
+	own := c.twoPeople(&p.itemView, r)
 	for _, action := range t.Actions {
 		if action == approval.ActionApprove && own {
 			continue
@@ -137,8 +138,24 @@ func (c *Console) review(w http.ResponseWriter, r *http.Request, id tool.ID, ref
 	c.render(w, r, status, "review", p)
 }
 
+// viewOf returns an item as the page that r asks for shows it.
+func viewOf(r *http.Request, id tool.ID, t decide.Tool) itemView {
+	v := itemView{kind: id.Kind, Tool: t, View: r.URL.Query().Get("view"), ItemPage: toolLink(rootOf(r), id, nil)}
+	if v.Own = v.ItemPage; !slices.ContainsFunc(views[id.Kind], func(x viewLink) bool { return x.View == v.View }) {
+		v.View = "summary"
+	}
+	return v
+}
+
+// since fills in what changed since the person looked whose decision was refused so.
+func (p *itemView) since(seen tool.Hash, refusal *decide.Error, c *Console) {
+	if refusal.Status == http.StatusConflict && seen != p.Tool.Hash {
+		p.Again = againOf(p.kind, p.ItemPage, c.read(seen, refusal), p.Tool.Definition)
+	}
+}
+
 // Verdicts returns what was decided about other definitions of the item, the newest first.
-func (p *reviewPage) Verdicts() (out []decide.Verdict) {
+func (p *itemView) Verdicts() (out []decide.Verdict) {
 	for _, v := range p.Tool.Record.Verdicts {
 		if v.Hash != p.Tool.Hash && len(out) < maxVerdicts {
 			out = append(out, v)
@@ -148,7 +165,7 @@ func (p *reviewPage) Verdicts() (out []decide.Verdict) {
 }
 
 // Short returns how a hash begins.
-func (p *reviewPage) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
+func (p *itemView) Short(hash tool.Hash) string { return string(hash[:min(len(hash), 6)]) }
 
 // place says where in the queue the item stands.
 func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool.ID) (err error) {
@@ -156,7 +173,7 @@ func (c *Console) place(p *reviewPage, r *http.Request, f decide.Filter, id tool
 	if p.Beside, err = c.o.Desk.Neighbours(r.Context(), f, id); err != nil {
 		return err
 	}
-	p.Here, p.Query = toolLink(root, id, nil), withQuery("", query)
+	p.Query = withQuery("", query)
 	p.List = withQuery(root+"admin/tools", f.Values())
 	p.Queue = nameOf(f)
 	if p.Beside.Previous != (tool.ID{}) {
@@ -190,8 +207,8 @@ func nameOf(f decide.Filter) string {
 	return name
 }
 
-// lay fills in what the chosen view shows.
-func (p *reviewPage) lay(query url.Values) {
+// lay fills in what the chosen view shows, beside so many bytes of HTML that were typed.
+func (p *itemView) lay(query url.Values, typed int) {
 	t := p.Tool
 	now, before := tool.KeptItem(p.kind, t.Definition), tool.KeptItem(p.kind, t.Approved)
 	p.Old = t.Change != nil
@@ -207,7 +224,7 @@ func (p *reviewPage) lay(query url.Values) {
 		if q.Del(name); value != "" {
 			q.Set(name, value)
 		}
-		return withQuery(p.Here, q)
+		return withQuery(p.Own, q)
 	}
 	for _, v := range views[p.kind] {
 		v.Address = to("view", v.View)
@@ -227,7 +244,7 @@ func (p *reviewPage) lay(query url.Values) {
 	if p.Again != nil { // which stands above
 		room.now.html -= maxHTML / 6
 	}
-	room.now.html = max(0, room.now.html-htmlLen(p.Note))
+	room.now.html = max(0, room.now.html-typed)
 	for _, x := range textsOf(p.View, before, now) {
 		if x.before == x.now && x.now == "" {
 			continue
@@ -237,13 +254,13 @@ func (p *reviewPage) lay(query url.Values) {
 			was = x.now
 		}
 		b := blockOf(room, x.title, x.diff(was, x.now), placesIn(t.Kind, x.name, x.now, t.Findings), side && was != x.now, only)
-		b.Rest = p.Here + "/text?of=" + x.name
+		b.Rest = p.ItemPage + "/text?of=" + x.name
 		p.Blocks = append(p.Blocks, b)
 	}
 }
 
 // point lists what was found, with links to the places.
-func (p *reviewPage) point(to func(name, value string) string) {
+func (p *itemView) point(to func(name, value string) string) {
 	severe := false
 	for n, f := range p.Tool.Findings {
 		_, view := textIn(p.Tool.Kind, f)
@@ -260,7 +277,7 @@ func (p *reviewPage) point(to func(name, value string) string) {
 }
 
 // items fills in what differs, as far as there is room.
-func (p *reviewPage) items(now tool.Definition) {
+func (p *itemView) items(now tool.Definition) {
 	change := p.Tool.Change
 	if !p.Old { // of what is new, what it takes and gives; its texts stand below
 		change = decide.ChangeOf(tool.Definition{Kind: p.kind}, now)

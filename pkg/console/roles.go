@@ -96,7 +96,7 @@ const maxNamedServers = 12
 
 // twoPeople says on p what there is to know of an approval that takes two, and reports whether the one
 // who asks can be neither.
-func (c *Console) twoPeople(p *reviewPage, r *http.Request) (neither bool) {
+func (c *Console) twoPeople(p *itemView, r *http.Request) (neither bool) {
 	who, record := callerOf(r.Context()), p.Tool.Record
 	if !p.Tool.TakesTwo || record == nil || record.State == approval.Approved {
 		return false
