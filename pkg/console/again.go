@@ -43,7 +43,7 @@ func (s *resend) Link() string {
 // Note returns the note that was typed.
 func (s *resend) Note() string {
 	for _, f := range s.Fields {
-		if f.Name == noteField {
+		if f.Name == noteField || f.Name == "reason" || f.Name == "why" {
 			return f.Value
 		}
 	}
@@ -143,6 +143,11 @@ func pageOf(r *http.Request) string {
 	next := nextOf(r)
 	for _, verb := range decide.Actions() { // the form of a tool is sent below its page
 		if page, ok := strings.CutSuffix(next, "/"+verb); ok && strings.Count(next, "/") == 3 {
+			return page
+		}
+	}
+	for _, verb := range []string{"/decide", "/withdraw"} { // and those about requests
+		if page, ok := strings.CutSuffix(next, verb); ok && strings.Count(next, "/") == 2 {
 			return page
 		}
 	}

@@ -49,6 +49,7 @@ type Console struct {
 	templates map[string]*template.Template
 	handler   http.Handler
 	shown     shown
+	asks      asks
 }
 
 // New returns the console.

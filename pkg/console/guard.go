@@ -41,7 +41,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Referrer-Policy", referrerPolicy(r))
 		h.Set("X-Content-Type-Options", "nosniff")
 		switch {
 		case !c.knownHost(r):
@@ -56,12 +56,12 @@ func (c *Console) guard(next http.Handler) http.Handler {
 		}
 		who, err := c.caller(r)
 		if err != nil {
-			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", r.URL.Path), slog.Any("error", err))
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request refused", slog.String("path", loggedPath(r)), slog.Any("error", err))
 			c.refuse(w, r, err)
 			return
 		}
 		if is, stopped := c.o.Desk.Stopped(r.Context(), who.Agent); stopped {
-			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request of a stopped agent refused", slog.String("path", r.URL.Path), slog.String("actor", who.Name))
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request of a stopped agent refused", slog.String("path", loggedPath(r)), slog.String("actor", who.Name))
 			c.deny(w, r, http.StatusForbidden, "the agent "+strconv.Quote(who.Agent)+" is "+is.Note()+" — until an operator undoes it, that holds here too; nothing was done")
 			return
 		}
@@ -70,7 +70,7 @@ func (c *Console) guard(next http.Handler) http.Handler {
 			return
 		}
 		if who.session != nil && !isSafe(r.Method) && !proves(r, who.csrf) {
-			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without its proof refused", slog.String("path", r.URL.Path), slog.String("actor", who.Name))
+			c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without its proof refused", slog.String("path", loggedPath(r)), slog.String("actor", who.Name))
 			c.unproven(w, r)
 			return
 		}
@@ -78,6 +78,16 @@ func (c *Console) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// referrerPolicy says what a browser tells of the address of a page: our own pages may know it, but for
+// one that holds the code of a link, which no log is to have. With no-referrer a browser would say of no
+// form where it comes from.
+func referrerPolicy(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, askAt) || r.URL.Path == "/admin/login" {
+		return "strict-origin"
+	}
+	return "same-origin"
 }
 
 // What people and programs are told of a request that a page of another site may have sent.

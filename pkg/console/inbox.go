@@ -38,6 +38,7 @@ type inboxPage struct {
 
 // An inbox is what the page is made of, but for what only gets older.
 type inbox struct {
+	askedFor
 	Changed   []toolRow
 	ChangedN  int
 	ChangedAt string // address of the queue of what changed
@@ -177,7 +178,7 @@ func (c *Console) waiting(r *http.Request) (in inbox, err error) {
 			in.MoreDown++
 		}
 	}
-	in.Reasons = c.o.Desk.Health(ctx).Reasons
+	in.Reasons, in.askedFor = c.o.Desk.Health(ctx).Reasons, c.askedOf(r)
 	return in, nil
 }
 

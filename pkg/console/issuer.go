@@ -86,7 +86,7 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	if person.Actor == o.Owner { // whose name is not the issuer's to give
 		person.Actor += " (at the issuer)"
 	}
-	if len(who.Groups) == 0 {
+	if len(who.Groups) == 0 && !p.asks() {
 		c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "sign-in without a role refused", slog.String("actor", person.Actor), slog.String("way", person.Way))
 		p.Problem = noRole(o.Issuer, person.Actor)
 		c.render(w, r, http.StatusForbidden, "login", p)
@@ -109,6 +109,15 @@ func (c *Console) comeBack(w http.ResponseWriter, r *http.Request) {
 	default:
 		c.leadFrom(w, r, "Signed in", to)
 	}
+}
+
+// asks reports whether the sign-in leads on to a page that takes no role.
+func (p *loginPage) asks() bool {
+	next := p.Next
+	if p.Kept != nil {
+		next = p.Kept.Page
+	}
+	return strings.HasPrefix("/admin/"+next, askAt)
 }
 
 // isOfIssuer reports whether a session is of somebody who signed in at the issuer.

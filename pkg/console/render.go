@@ -58,19 +58,21 @@ type Page struct {
 	Problem string // what went wrong, and that nothing was done
 	Undo    *flash // undoes what Message says; nil: it cannot be undone
 
-	Root    string // relative address of what /admin lies in: "./", "../", …
-	Actor   string // who is let in; "": nobody, and the page shows nothing of the gateway
-	OSUser  bool   // whom a gateway on one machine belongs to
-	SignOut bool   // the browser is signed in
-	CSRF    string // proof that a form is ours
-	Keys    bool   // single keys are commands
-	Waiting int    // tools, prompts and resources that wait for a decision of who is let in
-	Banner  []notice
-	Role    string // of who is let in
-	rights  identity.Rights
-	now     time.Time
-	tokens  bool // there are agent tokens
-	reads   bool // the caller may read
+	Root     string // relative address of what /admin lies in: "./", "../", …
+	Actor    string // who is let in; "": nobody, and the page shows nothing of the gateway
+	OSUser   bool   // whom a gateway on one machine belongs to
+	SignOut  bool   // the browser is signed in
+	CSRF     string // proof that a form is ours
+	Keys     bool   // single keys are commands
+	Waiting  int    // tools, prompts and resources that wait for a decision of who is let in
+	OpenAsks int    // requests that do
+	Banner   []notice
+	Role     string // of who is let in
+	rights   identity.Rights
+	now      time.Time
+	tokens   bool // there are agent tokens
+	asks     bool // agents can ask for things
+	reads    bool // the caller may read
 }
 
 // A notice is a line above every page: something that is wrong with what is in use, or stopped. Path,
@@ -90,14 +92,21 @@ func (p *Page) frame() *Page { return p }
 
 // Nav returns the entries of the navigation.
 func (p *Page) Nav() []navItem {
-	switch {
-	case !p.reads:
+	if !p.reads {
 		return nil
-	case p.tokens:
-		return append(slices.Clip(nav), navItem{"tokens", "Tokens"})
 	}
-	return nav
+	all := slices.Clone(nav)
+	if p.asks {
+		all = slices.Insert(all, 1, navItem{"requests", "Requests"})
+	}
+	if p.tokens {
+		all = append(all, navItem{"tokens", "Tokens"})
+	}
+	return all
 }
+
+// Reads reports whether who is let in may read.
+func (p *Page) Reads() bool { return p.reads }
 
 // At returns the address of something below /admin.
 func (p *Page) At(below string) string { return p.Root + strings.TrimSuffix("admin/"+below, "/") }
@@ -143,6 +152,7 @@ func (c *Console) fill(p *Page, r *http.Request) {
 			}
 		}
 	}
+	p.asks, p.OpenAsks = c.o.Desk.TakesRequests(), c.openAsks(r.Context(), who.Rights)
 	p.Banner = append(stopBanner(c.o.Desk.StoppedNow(r.Context())), bannerOf(c.o.Desk.Freshness(r.Context()))...)
 	for _, n := range c.o.Desk.Notices(r.Context()) {
 		p.Banner = append(p.Banner, notice{Text: n.Message, Detail: n.Action, Path: "health", Link: "See what is wrong"})
@@ -205,7 +215,7 @@ var templates = sync.OnceValue(parseTemplates)
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped}
+	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf}
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

@@ -29,8 +29,14 @@ func needs(method, address string) identity.Role {
 	switch first := parts[0]; {
 	case first == "tokens", first == "sessions":
 		return identity.Operator // who reads it knows which agents there are, and who is here
+	case first == "ask" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "withdraw"):
+		return identity.NoRole // whoever signed in; what the page shows, and does, is for the agent's person
 	case isSafe(method), first == "me":
 		return identity.Viewer
+	case first == "requests" && len(parts) == 2:
+		return identity.Viewer // what is typed on the page of a request is kept
+	case first == "requests" && len(parts) == 3:
+		return identity.Approver
 	case !slices.Contains([]string{"tools", "prompts", "resources"}, first):
 		return identity.Operator
 	case len(parts) == 3:
@@ -46,13 +52,13 @@ func (c *Console) permits(w http.ResponseWriter, r *http.Request, who caller) bo
 		return true
 	}
 	c.o.Log.LogAttrs(r.Context(), slog.LevelWarn, "admin request without the role refused",
-		slog.String("path", r.URL.Path), slog.String("actor", who.Name), slog.String("role", who.Rights.Role.String()), slog.String("needs", need.String()))
+		slog.String("path", loggedPath(r)), slog.String("actor", who.Name), slog.String("role", who.Rights.Role.String()), slog.String("needs", need.String()))
 	detail := fmt.Sprintf("you are here as %q, %s, and this takes the role %s; nothing was done. An operator gives roles",
 		who.Name, inWords(who.Rights.Role), need)
 	if who.Rights.Role == identity.NoRole && c.isOfIssuer(who.session) {
 		detail = noRole(c.o.SignIn.Issuer, who.Name)
 	}
-	if r.PostForm.Get(noteField) != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
+	if r.PostForm.Get(noteField)+r.PostForm.Get("reason") != "" && wantsHTML(r.Header.Get("Accept")) { // a role may be taken away while somebody writes
 		c.showAgain(w, r, http.StatusForbidden, who.csrf, &againPage{Form: resendOf(w, r), Page: Page{Title: "Nothing was done", Problem: sentence(detail)}})
 		return false
 	}

@@ -49,7 +49,7 @@ func (s *SignIn) rights(x login.Session) identity.Rights {
 }
 
 // maxNext is the longest address, in bytes, that a sign-in leads on to.
-const maxNext = 2048
+const maxNext = 8 << 10 // the code of a link for an agent's person may be that of a long URI
 
 // A loginPage asks people to sign in.
 type loginPage struct {

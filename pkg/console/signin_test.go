@@ -158,7 +158,7 @@ func TestSignInRedirects(t *testing.T) {
 		"/admin/tools/a%2Fb/c%20d":               "../../../admin/login?next=tools%2Fa%252Fb%2Fc%2520d",
 		"/admin/servers":                         "../admin/login?next=servers",
 		"/admin//evil.example.com":               "../../admin/login",
-		"/admin/" + strings.Repeat("x", 1<<12):   "../admin/login",
+		"/admin/" + strings.Repeat("x", 1<<14):   "../admin/login",
 		"/admin/tools?status=pending_approval":   "../admin/login?next=tools%3Fstatus%3Dpending_approval",
 		"/admin/tools/%2e%2e/%2e%2e/mcp?x=%0d":   "../../../../admin/login",
 		"/admin/openapi.json?next=//evil.com%5c": "../admin/login?next=openapi.json%3Fnext%3D%2F%2Fevil.com%255c",
@@ -198,7 +198,7 @@ func TestSignInFromAnotherSite(t *testing.T) {
 func TestSignInNext(t *testing.T) {
 	for _, next := range []string{
 		"//evil.example.com", "/\\evil.example.com", "\\\\evil.example.com", "/mcp", "../mcp", "tools/../../mcp", "%2e%2e/mcp",
-		"tools/%2E%2e/%2e%2e/x", "tools\r\nSet-Cookie: a=b", "tools/\x00", "login", "logout", "login?code=x", "./login", strings.Repeat("x", 3000),
+		"tools/%2E%2e/%2e%2e/x", "tools\r\nSet-Cookie: a=b", "tools/\x00", "login", "logout", "login?code=x", "./login", strings.Repeat("x", 9000),
 	} {
 		h := newLaptop(t)
 		w, cookie := h.signIn(url.Values{"key": {h.key.Reveal()}, "next": {next}})

@@ -144,7 +144,7 @@ const notListed = "not_listed"
 
 // Use returns how the tool was called in the last week, in a line; "" if it was not, or that is not
 // known.
-func (p *reviewPage) Use() *useLine {
+func (p *itemView) Use() *useLine {
 	w := p.Tool.Use
 	if w == nil {
 		return nil

@@ -119,6 +119,9 @@ func (d *Desk) Now() time.Time { return d.o.Now() }
 // HoldsAnswers reports whether an answer is held until it is whole, which bounds its length.
 func (d *Desk) HoldsAnswers() bool { return d.o.HoldsAnswers }
 
+// TakesRequests reports whether it is kept here what agents ask for.
+func (d *Desk) TakesRequests() bool { return d.o.Requests != nil }
+
 // View returns the tools as they are known now.
 func (d *Desk) View(ctx context.Context) *state.View {
 	return d.states.Load(ctx).View(d.o.Agent)
