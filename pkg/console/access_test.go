@@ -31,6 +31,8 @@ import (
 type row struct {
 	need   identity.Role // the weakest role that may; NoRole: everybody, also who is not let in
 	server string        // whose item it decides about, so that an approver of other servers may not; "": none
+	signed bool          // whoever is let in may, also without a role
+	own    bool          // and only the person for whom the agent acts may
 
 	// What is sent, as a form and as JSON. In both, $hash, $rev and $id stand for the item.
 	form, json string
@@ -93,6 +95,15 @@ func rows() map[string]row {
 		"GET /admin/connect/{client}":  {need: viewer},
 		"POST /admin/connect/{client}": {need: operator, form: "path=/mcp&name=x&servers=fs&tier=read&days=1"},
 
+		"GET /admin/requests":              {need: viewer},
+		"GET /admin/requests/{id}":         {need: viewer},
+		"POST /admin/requests/{id}":        {need: viewer, form: "reason=mine"}, // shows the page again
+		"POST /admin/requests/{id}/decide": {need: approver, server: "mail", form: "verdict=declined&reason=no&hash=$hash", json: `{"verdict":"declined","reason":"no","hash":"$hash"}`},
+
+		"GET /admin/ask/{code}":           {signed: true, need: viewer},
+		"POST /admin/ask/{code}":          {signed: true, own: true, need: viewer, form: "ask=1&why=x&for=60", json: `{"why":"x","minutes":60}`},
+		"POST /admin/ask/{code}/withdraw": {signed: true, own: true, need: viewer, form: "x=", json: "{}"},
+
 		"GET /admin/sessions":              {need: operator},
 		"POST /admin/sessions/{id}/revoke": {need: operator, form: "x=", json: "{}"},
 
@@ -120,9 +131,10 @@ func rows() map[string]row {
 
 // A person is a column of the table.
 type person struct {
-	name   string
-	rights identity.Rights
-	nobody bool // no credentials are known
+	name    string
+	rights  identity.Rights
+	nobody  bool   // no credentials are known
+	subject string // at the issuer with which the person signed in; "": otherwise
 }
 
 func people() []person {
@@ -134,6 +146,8 @@ func people() []person {
 		{name: "approver of mail", rights: identity.Rights{Role: approver, Servers: []string{"mail"}}},
 		{name: "approver", rights: identity.Rights{Role: approver}},
 		{name: "operator", rights: identity.Everything()},
+		{name: "signed in at the issuer without a role", subject: bot.Subject},
+		{name: "another one without a role", subject: "https://login.example.com 2"},
 	}
 }
 
@@ -142,6 +156,8 @@ func (r row) may(p person) bool {
 	switch {
 	case r.need == anybody:
 		return true
+	case r.signed:
+		return !p.nobody && (!r.own || p.subject == bot.Subject)
 	case p.nobody || p.rights.Role < r.need:
 		return false
 	}
@@ -184,7 +200,7 @@ func newStage(t *testing.T) *stage {
 		if s.actor != nil {
 			return *s.actor, nil
 		}
-		return decide.Actor{Name: "kim", Rights: s.who.rights}, nil
+		return decide.Actor{Name: "kim", Rights: s.who.rights, Subject: s.who.subject}, nil
 	}
 	s.who.rights = identity.Everything()
 	s.Console.SignIn = &console.SignIn{
@@ -247,7 +263,7 @@ func (a *access) check(p person) {
 	before := a.trace()
 	a.who = p
 	got, may := send(), a.row.may(p)
-	a.who.nobody, a.who.rights = false, identity.Everything()
+	a.who.nobody, a.who.rights, a.who.subject = false, identity.Everything(), ""
 	refused := got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden || p.nobody && strings.Contains(got.Header.Get("Location"), "admin/login")
 	switch {
 	case a.row.need == anybody:
@@ -291,6 +307,8 @@ func (a *access) prepare() func() agenttest.Answer {
 		all, err := a.Console.SignIn.Sessions.All(a.Context())
 		require.OK(a.T, err)
 		path = strings.ReplaceAll(path, "{id}", all[0].ID)
+	case strings.Contains(path, "/requests/"), strings.Contains(path, "/ask/"):
+		path = strings.NewReplacer("{id}", a.asks(bot, "mail:send", ""), "{code}", a.asks(bot, "mail:send", "")).Replace(path)
 	case strings.Contains(path, "{id}"):
 		made := struct{ ID string }{}
 		a.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "ci", "servers": []string{"fs"}, "tiers": []string{"read"}, "days": 1}, &made)
@@ -329,6 +347,11 @@ func (a access) trace() string {
 	}
 	sessions, err := a.Console.SignIn.Sessions.All(context.Background())
 	require.OK(a.T, err)
+	asked, err := a.Approvals.Requests.Asked(context.Background(), bot.Key())
+	require.OK(a.T, err)
+	granted, err := a.Approvals.Requests.Granted(context.Background(), bot.Key())
+	require.OK(a.T, err)
+	out = append(out, fmt.Sprint(asked.Rev, granted.Rev))
 	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions))), " ")
 }
 

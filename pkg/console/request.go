@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
@@ -158,34 +159,50 @@ func (p *requestPage) offer(decides, neither bool) {
 		return
 	}
 	p.Decline = true
-	open := q.Locked == lock.PendingApproval || q.Locked == lock.DisabledByUser
 	switch {
-	case q.OneCall():
-		p.Confirm = len(q.Arguments) > 0 && (open || q.Locked == lock.None)
-		if !p.Confirm && len(q.Arguments) == 0 {
-			p.Nothing = "The arguments of the call are not kept any more, or are not those that were asked for, so nobody can confirm it. The agent can make the call again, which asks anew."
-		}
-	case open:
-		p.Approve = !neither
-		switch {
-		case !q.Agent.Alone():
-			p.Not = "It cannot be opened for this agent alone: agents need no credentials here, so it cannot be told from others."
-		case q.TakesTwo:
-			p.Not = "It cannot be opened for this agent alone: approving it takes two people, and so one person may not open it for one agent either."
-		default:
-			p.Allow = true
-		}
-		if t := p.Tool.Record; t != nil && t.Disabled {
-			p.Opens = " It was disabled by a person, and is enabled again for all of them."
-		}
-	}
-	if !p.Approve && !p.Allow && !p.Confirm && p.Nothing == "" {
+	case q.OneCall() && len(q.Arguments) == 0:
+		p.Nothing = "The arguments of the call are not kept any more, or are not those that were asked for, so nobody can confirm it. The agent can make the call again, which asks anew."
+	case q.OneCall() && q.Locked == lock.None:
+		p.Confirm = true
+	case q.OneCall() && unlockable(q.Locked):
+		p.Nothing = "It is locked itself, so that confirming one call would not open it. It can be approved or enabled on its own page; the call can be confirmed then."
+	case unlockable(q.Locked):
+		p.offerAccess(neither)
+	default:
 		p.Nothing = map[lock.Status]string{
 			lock.DisabledByConfig: "Nobody can open it here: only an operator can, in mcp_config.json or policy.cedar.",
 			lock.ServerDisabled:   "Nobody can open it here: its server is off. An operator switches it on in mcp_config.json, or undoes the stop.",
 			lock.DisabledUnknown:  "Nobody can open it here: it is not known why it is locked. The gateway's log and its health say more.",
 			lock.None:             "It can be called already.",
 		}[q.Locked]
+	}
+}
+
+// unlockable reports whether people open what is locked so.
+func unlockable(s lock.Status) bool { return s == lock.PendingApproval || s == lock.DisabledByUser }
+
+// offerAccess says how an item can be opened that people locked, or have not approved.
+func (p *requestPage) offerAccess(neither bool) {
+	p.Approve = !neither
+	blocked := false
+	if r := p.Tool.Record; r != nil {
+		blocked = r.State == approval.Blocked
+		switch approved := r.ApprovedHash == r.CurrentHash && !blocked; {
+		case r.Disabled && approved:
+			p.Opens = " A person disabled it, and it is enabled again for all of them."
+		case r.Disabled:
+			p.Approve, p.Nothing = false, "It is disabled, and its definition is not approved, which are two decisions: they are made on its own page."
+		}
+	}
+	switch {
+	case !p.Request.Agent.Alone():
+		p.Not = "It cannot be opened for this agent alone: agents need no credentials here, so it cannot be told from others."
+	case p.Request.TakesTwo:
+		p.Not = "It cannot be opened for this agent alone: approving it takes two people, and so one person may not open it for one agent either."
+	case blocked:
+		p.Not = "It cannot be opened for this agent alone: a person blocked this definition. It is unblocked on its own page, or approved for all."
+	default:
+		p.Allow = true
 	}
 }
 

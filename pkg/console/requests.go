@@ -60,7 +60,7 @@ func (c *Console) requestPages(mux *http.ServeMux, next http.Handler) {
 // requests shows what agents ask for.
 func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	p := &requestsPage{Page: Page{Title: "Requests", Here: "requests"}, All: query.Get("show") == "all"}
+	p := &requestsPage{Page: Page{Title: "Requests", Here: "requests"}, All: query.Get("state") == "all"}
 	skip, _ := strconv.Atoi(query.Get("skip")) // 0 is the beginning
 	list, all, err := c.o.Desk.Requests(r.Context(), !p.All)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	at := func(skip int) string {
 		q := url.Values{}
 		if p.All {
-			q.Set("show", "all")
+			q.Set("state", "all")
 		}
 		if skip > 0 {
 			q.Set("skip", strconv.Itoa(skip))

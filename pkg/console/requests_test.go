@@ -47,8 +47,10 @@ func (h *fixture) asks(a request.Agent, id, note string, arguments ...string) st
 	}
 	added := ""
 	_, err := request.ChangeAsked(h.T.Context(), &h.Approvals.Requests, a, func(all request.Asked) (request.Asked, string, json.RawMessage, error) {
-		next, held, _, err := all.Add(r, request.Granted{}, nil, h.Clock.Now())
-		added = held.ID
+		next, held, is, err := all.Add(r, request.Granted{}, nil, h.Clock.Now())
+		if added = held.ID; !is {
+			return next, "", nil, err
+		}
 		return next, added, raw, err
 	})
 	require.OK(h.T, err)
@@ -85,7 +87,7 @@ func TestRequestsList(t *testing.T) {
 	h := newFixture(t)
 	h.confirms()
 	says(t, h.small("/admin/requests"), "No request is open", `aria-current="page">Requests <b class="count" id="asking"></b>`)
-	says(t, h.small("/admin/requests?show=all"), "Nobody has asked for anything")
+	says(t, h.small("/admin/requests?state=all"), "Nobody has asked for anything")
 	lacks(t, h.small("/admin"), `id="asked"`)
 	first := h.asks(bot, "mail:send", "to send <b>the report</b>")
 	h.Clock.Wait(time.Minute)
@@ -112,7 +114,7 @@ func TestRequestsList(t *testing.T) {
 	page := h.small("/admin/requests")
 	lacks(t, page, "4 agents ask", first)
 	says(t, page, call, `id="asking">1</b>`)
-	says(t, h.small("/admin/requests?show=all"), first, `<span class="chip denied">declined</span>`, call)
+	says(t, h.small("/admin/requests?state=all"), first, `<span class="chip denied">declined</span>`, call)
 }
 
 // be has whoever asks have these rights.
@@ -440,7 +442,7 @@ func TestRequestHostile(t *testing.T) {
 	h.wishes(a, id, bad, 60)
 	call := h.asks(a, "fs:read_file", bad, `{"`+"k\u202e<img src=x>"+`":"<img src=x>"}`)
 	h.verdict(call, "declined", "reason", bad)
-	for _, path := range []string{"/admin/requests", "/admin/requests?show=all", "/admin/requests/" + id, "/admin/requests/" + call, "/admin/ask/" + id, "/admin/ask/" + call, "/admin"} {
+	for _, path := range []string{"/admin/requests", "/admin/requests?state=all", "/admin/requests/" + id, "/admin/requests/" + call, "/admin/ask/" + id, "/admin/ask/" + call, "/admin"} {
 		page := h.small(path)
 		lacks(t, page, "<img", "\u202e", "\u2066", "\u200b")
 		says(t, html.UnescapeString(page), "⟨U+202E⟩", "<bdi>")
