@@ -138,11 +138,11 @@ func (c *Console) fill(p *Page, r *http.Request) {
 	p.rights, p.Role = who.Rights, who.Rights.Role.String()
 	p.tokens = c.o.Tokens != nil && p.MayOperate()
 	p.now = c.o.Now()
-	if p.reads = who.Rights.Role >= identity.Viewer; !p.reads {
-		return
-	}
 	if typedOf(r) != nil {
 		p.Problem = cmp.Or(p.Problem, typedAgain)
+	}
+	if p.reads = who.Rights.Role >= identity.Viewer; !p.reads {
+		return
 	}
 	v := c.o.Desk.View(r.Context())
 	for _, kind := range []tool.Set{v.Tools(), v.Items()} {
