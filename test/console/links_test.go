@@ -52,7 +52,7 @@ func kindOf(address string) string {
 	parts := strings.Split(path, "/")
 	lists := []string{"tools", "prompts", "resources"}
 	for i := range parts {
-		if i > 0 && (parts[i-1] == "servers" || i > 1 && slices.Contains(lists, parts[i-2]) || slices.Contains(lists, parts[i-1])) {
+		if i > 0 && (slices.Contains([]string{"servers", "requests", "ask"}, parts[i-1]) || i > 1 && slices.Contains(lists, parts[i-2]) || slices.Contains(lists, parts[i-1])) {
 			parts[i] = "*"
 		}
 	}

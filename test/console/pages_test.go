@@ -48,6 +48,8 @@ func pagesOf(u fleettest.Update) []place {
 		{"connect-cursor", "/admin/connect/cursor?path=/mcp/readonly&since=1"},
 		{"connect-devin", "/admin/connect/devin?since=1"},
 		{"stop", "/admin/stop"},
+		{"requests-none", "/admin/requests"},
+		{"requests-all-none", "/admin/requests?state=all"},
 	}
 }
 

@@ -1,0 +1,273 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// A gate is the program in front of a server, at which agents ask for things and people sign in with an
+// issuer.
+type gate struct {
+	*desk
+	issuer *identitytest.Issuer
+	server *upstreamtest.Server
+}
+
+const (
+	sendBefore = `{"name":"send_mail","description":"Sends a mail to one person.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"text":{"type":"string"}},"required":["to","text"]},"annotations":{"destructiveHint":false}}`
+	sendNow    = `{"name":"send_mail","description":"Sends a mail to one person, or to a list.","inputSchema":{"type":"object","properties":{"to":{"type":"string"},"text":{"type":"string"},"bcc":{"type":"string","description":"Copies go here."}},"required":["to","text"]},"annotations":{"destructiveHint":false}}`
+	pay        = `{"name":"pay","description":"Pays an invoice.","inputSchema":{"type":"object","properties":{"invoice":{"type":"string"},"amount":{"type":"number"}}},"annotations":{"destructiveHint":false}}`
+)
+
+// openGate starts a gate, whose one tool has changed since it was approved, and another waits for a person
+// at each call.
+func openGate(t *testing.T) *gate {
+	t.Helper()
+	t.Parallel()
+	g := &gate{issuer: startIssuer(t), server: upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{json.RawMessage(sendBefore), json.RawMessage(pay)}})}
+	env := signsInAt(g.issuer)
+	maps.Copy(env, map[string]string{"PORTCULLIS_ID_CLAIM": "client_id"})
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"office": {"url": %q}}, "gateway": {"requests": true}, "tools": {"confirm": ["office:pay"]}}`, g.server.URL))
+	admin := g.issuer.Token("gateway", map[string]any{"scope": "portcullis:admin", "client_id": "admin"})
+	p := programtest.StartWith(t, programtest.Access{Env: env, Admin: admin}, dir)
+	g.issuer.Client("console", "", p.URL+"/admin/login/callback")
+	g.server.SetTools([]json.RawMessage{json.RawMessage(sendNow), json.RawMessage(pay)})
+	p.Sync()
+	g.desk = &desk{Program: p, tab: browsertest.Open(t, p.URL, g.issuer.URL)}
+	return g
+}
+
+// agent returns the credentials of an agent that acts for somebody.
+func (g *gate) agent(id, human string) string {
+	return "Authorization: Bearer " + g.issuer.Token("gateway", map[string]any{"scope": "portcullis:write", "client_id": id, "sub": human})
+}
+
+// call has an agent call a tool of the server.
+func (g *gate) call(as, tool, arguments string) agenttest.Result {
+	g.T.Helper()
+	return g.Call("call_tool_write", `{"name":"office:`+tool+`","args":`+arguments+`}`, as)
+}
+
+// enter signs in at the issuer as somebody, at a page that takes it, and comes to that page.
+func (g *gate) enter(path, subject string, claims map[string]any) {
+	g.T.Helper()
+	g.issuer.Become(subject, claims)
+	g.tab.Goto(path)
+	atIssuer(g.tab, g.issuer)
+	comes(g.tab, path)
+}
+
+// kim signs in, who decides.
+func (g *gate) kim(path string) {
+	g.T.Helper()
+	g.enter(path, "8f3", map[string]any{"email": "kim@example.com", "email_verified": true, "groups": []string{"ops"}})
+}
+
+var (
+	askLink  = regexp.MustCompile(`/admin/ask/[A-Za-z0-9_-]+`)
+	someID   = regexp.MustCompile(`R-[0-9A-Z]{8}`)
+	someNote = map[string]any{"names": []string{"office:send_mail"}, "note": "to send the <b>quarterly</b> report"}
+)
+
+// The whole way in a browser: an agent meets a lock, its person asks through the link without a role, a
+// person decides, and the agent's next try goes through.
+func TestAskAndDecide(t *testing.T) {
+	g := openGate(t)
+	bot, tab := g.agent("deploy-bot", "sam@example.com"), g.tab
+	blocked := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`)
+	link := askLink.FindString(blocked.Text)
+	if !blocked.IsError || link == "" {
+		t.Fatalf("the blocked call has no link to ask: %s", blocked.Text)
+	}
+	g.enter(link, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
+	tab.SeeText("h1", "deploy-bot")
+	tab.SeeText("main", "Nothing was asked for yet")
+	if tab.Has("header nav") || tab.Has("footer") {
+		t.Error("who has no role is shown the way to other pages")
+	}
+	tab.Everywhere("ask")
+	tab.Fill(`input[name=why]`, "the report is due")
+	tab.Press("Enter")
+	tab.SeeText(".message", "Nothing was asked for. What you typed stands below")
+	tab.Click(`input[value="480"]`)
+	tab.Loads("Ask", func() { tab.Click(`button[name=ask]`) })
+	tab.SeeText(".message", "You asked.")
+	tab.Everywhere("asked")
+	id := someID.FindString(tab.Path())
+	g.CallJSON("request_access", someNote, &struct{}{}, g.agent("build-bot", "ann@example.com"))
+	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
+
+	g.kim("/admin/requests")
+	tab.SeeText("main", "2 agents ask")
+	tab.SeeText("header nav", "Requests 1")
+	tab.Everywhere("requests")
+	tab.Press("j")
+	tab.Loads("the request", func() { tab.Press("Enter") })
+	comes(tab, "/admin/requests/"+id)
+	tab.SeeText("main", "the report is due")
+	tab.SeeText("main", "1 other agent asks for the same definition")
+	tab.Everywhere("request")
+	if shown := tab.Texts("#decide button"); len(shown) < 6 {
+		t.Errorf("the buttons are %q", shown)
+	}
+	tab.Press("n")
+	tab.Type("read it")
+	tab.Loads("Enter in the reason", func() { tab.Press("Enter") })
+	tab.SeeText(".message", "Nothing was decided. What you typed stands below")
+	if got := tab.Value(`input[name=reason]`); got != "read it" {
+		t.Errorf("the reason is %q", got)
+	}
+	tab.Loads("8 h", func() { tab.ClickText("#decide button", "8 h") })
+	tab.SeeText(".message", "Opened for this agent alone.")
+	tab.Everywhere("request-allowed")
+	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
+		t.Errorf("after the decision: %s", again.Text)
+	}
+	if others := g.call(g.agent("build-bot", "ann@example.com"), "send_mail", `{"to":"a@example.com","text":"x"}`); !others.IsError {
+		t.Error("another agent can call it too")
+	}
+	tab.Loads("End the grant", func() { tab.ClickText("#decide button", "End the grant") })
+	tab.SeeText(".message", "Ended.")
+	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); !again.IsError {
+		t.Error("the grant has ended, and the agent can call it")
+	}
+	tab.Goto("/admin")
+	tab.SeeText("main", "1 request")
+	tab.Everywhere("inbox-requests")
+	tab.Goto("/admin/requests")
+	tab.Press("j")
+	tab.Loads("the request", func() { tab.Press("Enter") })
+	tab.Loads("a", func() { tab.Press("a") })
+	tab.SeeText(".message", "Approved for all agents.")
+	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
+		t.Errorf("after the approval: %s", again.Text)
+	}
+	tab.Goto("/admin/requests?state=all")
+	tab.Everywhere("requests-all")
+	c := &crawler{g.desk, map[string]int{}, map[string]bool{}, map[string]string{}}
+	c.crawl(t, "the start", g.URL+"/admin/requests?state=all")
+	t.Logf("%d addresses, %d kinds of forms", len(c.seen), len(c.posts))
+}
+
+// A call that waits for a person, and one that is declined, without script.
+func TestConfirmACall(t *testing.T) {
+	g := openGate(t)
+	bot, tab := g.agent("deploy-bot", "sam@example.com"), g.tab
+	const arguments = `{"invoice":"<img src=x onerror=alert(1)>","amount":12.50}`
+	waits := g.call(bot, "pay", arguments)
+	id := someID.FindString(waits.Text)
+	if !waits.IsError || id == "" {
+		t.Fatalf("the call names no request: %s", waits.Text)
+	}
+	tab.Scripts(false)
+	g.kim("/admin/requests/" + id)
+	tab.SeeText("#arguments", `"amount": 12.50`)
+	tab.SeeText("#arguments", "<img src=x")
+	tab.Everywhere("request-call")
+	tab.Loads("Confirm", func() { tab.ClickText("#decide button", "Confirm this call") })
+	tab.SeeText(".message", "Confirmed.")
+	if paid := g.call(bot, "pay", `{"amount":12.50,"invoice":"<img src=x onerror=alert(1)>"}`); paid.IsError {
+		t.Errorf("the confirmed call: %s", paid.Text)
+	}
+	tab.Goto("/admin/requests/" + id)
+	tab.SeeText("main", "confirmed and used")
+	tab.Everywhere("request-used")
+	again := g.call(bot, "pay", arguments)
+	next := someID.FindString(strings.ReplaceAll(again.Text, id, ""))
+	if !again.IsError || next == "" {
+		t.Fatalf("the second call: %s", again.Text)
+	}
+	tab.Goto("/admin/requests/" + next)
+	tab.Forgive(`status 422 of `)
+	tab.Loads("Decline without a reason", func() { tab.ClickText("#decide button", "Decline") })
+	tab.SeeText(".problem", "The reason is missing")
+	tab.Fill(`input[name=reason]`, "use staging")
+	tab.Loads("Decline", func() { tab.ClickText("#decide button", "Decline") })
+	tab.SeeText(".message", "Declined.")
+	tab.Everywhere("request-declined")
+	if no := g.call(bot, "pay", arguments); !no.IsError || !strings.Contains(no.Text, "use staging") {
+		t.Errorf("the declined call: %s", no.Text)
+	}
+}
+
+// Whatever an agent says, and whatever it would call with, is text: no script runs, nothing is hidden,
+// nothing reaches over the edge of the page, and the buttons are there.
+func TestHostileRequests(t *testing.T) {
+	g := openGate(t)
+	const bad = "\u202e\u2066\u200b\"><img src=x onerror=alert(1)><script>alert(2)</script><a href=javascript:alert(3)>"
+	bot := g.agent(`"><img src=x onerror=alert(1)>`+strings.Repeat("b", 200), bad[6:]+strings.Repeat("w", 150))
+	var made struct {
+		Requests []struct{ Request, Message string }
+	}
+	g.CallJSON("request_access", map[string]any{"names": []string{"office:send_mail"}, "note": bad + strings.Repeat("w", 380)}, &made, bot)
+	if len(made.Requests) != 1 || made.Requests[0].Request == "" {
+		t.Fatalf("%+v", made)
+	}
+	arguments, err := json.Marshal(map[string]any{bad: bad, "long": strings.Repeat("w", 20_000), "hidden": strings.Repeat("\u200b", 2_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := someID.FindString(g.call(bot, "pay", string(arguments)).Text)
+	g.kim("/admin/requests")
+	paths := []string{"/admin", "/admin/requests", "/admin/requests/" + made.Requests[0].Request, "/admin/requests/" + call, "/admin/ask/" + call, "/admin/ask/" + made.Requests[0].Request}
+	for n, path := range paths {
+		g.tab.Goto(path)
+		g.tab.See("h1")
+		g.fitsEverywhere()
+		g.tab.Shot(fmt.Sprintf("hostile-request-%d", n))
+		if n := browsertest.Eval[int](g.tab, foreign); n > 0 {
+			t.Errorf("%s: %d elements come out of what an agent wrote", path, n)
+		}
+		if found := browsertest.Eval[[]string](g.tab, unseen); len(found) > 0 {
+			t.Errorf("%s has characters that nobody sees: %q", path, found)
+		}
+	}
+	g.tab.Goto("/admin/requests/" + call)
+	g.tab.SeeText("#decide button", "Confirm this call")
+}
+
+// Enter is pressed in every field of the pages about requests, with and without script: nothing is
+// decided, and nothing is asked for.
+func TestEnterInRequests(t *testing.T) {
+	g := openGate(t)
+	bot := g.agent("deploy-bot", "8f3")
+	link := askLink.FindString(g.call(bot, "send_mail", `{"to":"a","text":"x"}`).Text)
+	call := someID.FindString(g.call(bot, "pay", `{"amount":1}`).Text)
+	var made struct{ Requests []struct{ Request string } }
+	g.CallJSON("request_access", someNote, &made, g.agent("build-bot", "ann@example.com"))
+	g.kim("/admin/requests")
+	state := func() string { return g.Send("/admin/requests", "").Body }
+	before := state()
+	for _, scripts := range []bool{true, false} {
+		g.tab.Scripts(scripts)
+		pressed := 0
+		for _, path := range []string{link, "/admin/requests/" + call, "/admin/requests/" + made.Requests[0].Request} {
+			g.tab.Goto(path)
+			for i := range browsertest.Eval[[]string](g.tab, fields+`.map(e => e.name)`) {
+				g.tab.Goto(path)
+				browsertest.Eval[bool](g.tab, fmt.Sprintf(`(%s[%d].focus(), true)`, fields, i))
+				g.desk.enter(scripts)
+				pressed++
+				if after := state(); after != before {
+					t.Fatalf("scripts %v: Enter in a field of %s did something: %s, before %s", scripts, path, after, before)
+				}
+			}
+		}
+		if pressed < 6 {
+			t.Errorf("scripts %v: there are %d fields: the search for them is broken", scripts, pressed)
+		}
+	}
+	local.Until(t, "the list has both requests", func() bool { return strings.Contains(state(), call) })
+}
