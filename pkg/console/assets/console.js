@@ -24,18 +24,19 @@
     return !!box;
   };
   const focus = (s) => { $(s)?.focus(); return !!$(s); };
+  const said = "#decide :is([name=note], [name=reason])";
   const approve = () => {
-    const note = $("#decide [name=note]");
+    const note = $(said);
     if (note && note.dataset.needed && !note.value.trim()) {
       note.focus();
       say(note.dataset.needed);
       return true;
     }
-    return press("#decide [value=approve]");
+    return press("#decide [value^=approve]");
   };
   const help = () => { const d = $("#keys"); if (d && d.showModal) d.open ? d.close() : d.showModal(); return !!d; };
   const keys = {
-    a: approve, b: () => press("#decide [value=block]"), n: () => focus("#decide [name=note]"),
+    a: approve, b: () => press("#decide [value=block]"), n: () => focus(said),
     s: () => press("[data-go=s]"), u: () => press("[value=undo]"), x: tick, "/": () => focus("[type=search]"), "?": help,
     j: () => press("[data-go=j]") || (!$("#decide") && move(1)), k: () => press("[data-go=k]") || (!$("#decide") && move(-1)),
   };
