@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -95,15 +96,6 @@ func rows() map[string]row {
 		"GET /admin/connect/{client}":  {need: viewer},
 		"POST /admin/connect/{client}": {need: operator, form: "path=/mcp&name=x&servers=fs&tier=read&days=1"},
 
-		"GET /admin/requests":              {need: viewer},
-		"GET /admin/requests/{id}":         {need: viewer},
-		"POST /admin/requests/{id}":        {need: viewer, form: "reason=mine"}, // shows the page again
-		"POST /admin/requests/{id}/decide": {need: approver, server: "mail", form: "verdict=declined&reason=no&hash=$hash", json: `{"verdict":"declined","reason":"no","hash":"$hash"}`},
-
-		"GET /admin/ask/{code}":           {signed: true, need: viewer},
-		"POST /admin/ask/{code}":          {signed: true, own: true, need: viewer, form: "ask=1&why=x&for=60", json: `{"why":"x","minutes":60}`},
-		"POST /admin/ask/{code}/withdraw": {signed: true, own: true, need: viewer, form: "x=", json: "{}"},
-
 		"GET /admin/sessions":              {need: operator},
 		"POST /admin/sessions/{id}/revoke": {need: operator, form: "x=", json: "{}"},
 
@@ -112,6 +104,7 @@ func rows() map[string]row {
 		"GET /admin/tokens/{id}/revoke":  {need: operator},
 		"POST /admin/tokens/{id}/revoke": {need: operator, form: "x=", json: "{}"},
 	}
+	maps.Copy(out, requestRows())
 	for _, kind := range []string{"tool", "prompt", "resource"} {
 		at := "/admin/" + kind + "s/{server}/{name}"
 		out["GET "+at] = row{need: viewer}
@@ -127,6 +120,20 @@ func rows() map[string]row {
 		}
 	}
 	return out
+}
+
+// requestRows are those of what agents ask for.
+func requestRows() map[string]row {
+	return map[string]row{
+		"GET /admin/requests":              {need: viewer},
+		"GET /admin/requests/{id}":         {need: viewer},
+		"POST /admin/requests/{id}":        {need: viewer, form: "reason=mine"}, // shows the page again
+		"POST /admin/requests/{id}/decide": {need: approver, server: "mail", form: "verdict=declined&reason=no&hash=$hash", json: `{"verdict":"declined","reason":"no","hash":"$hash"}`},
+
+		"GET /admin/ask/{code}":           {signed: true, need: viewer},
+		"POST /admin/ask/{code}":          {signed: true, own: true, need: viewer, form: "ask=1&why=x&for=60", json: `{"why":"x","minutes":60}`},
+		"POST /admin/ask/{code}/withdraw": {signed: true, own: true, need: viewer, form: "x=", json: "{}"},
+	}
 }
 
 // A person is a column of the table.
