@@ -63,14 +63,24 @@ func (l lockInfo) refusal(kind tool.Kind) error {
 	return &mcp.Error{Code: mcp.CodeLocked, Message: l.text(kind), Data: data}
 }
 
+// lockedTool returns the result of a call of tool i that a lock refuses. Of a tool that is listed with an
+// output schema it is an error always: clients refuse any other result that lacks what the schema wants.
+func (s *Session) lockedTool(i int, text string, l lockInfo) (json.RawMessage, error) {
+	return s.lockResult(text, l, s.direct && s.view.Tool(i).Definition.OutputSchema != nil)
+}
+
 // lockedResult returns the result of a call that a lock refuses.
 func (s *Session) lockedResult(text string, l any) (json.RawMessage, error) {
+	return s.lockResult(text, l, false)
+}
+
+func (s *Session) lockResult(text string, l any, failed bool) (json.RawMessage, error) {
 	meta := s.meta()
 	if meta == nil {
 		meta = map[string]any{}
 	}
 	meta["dev.portcullis/lock"] = l
-	return result(text, s.st.Config.Gateway.Locked != "result", meta)
+	return result(text, failed || s.st.Config.Gateway.Locked != "result", meta)
 }
 
 // countLocked counts and logs that something locked was asked for.

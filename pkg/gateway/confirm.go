@@ -140,7 +140,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now standing, r mc
 			return raw, err
 		}
 	}
-	return s.lockedResult(said, l)
+	return s.lockedTool(i, said, l)
 }
 
 // declinedCall adds to l that a person said no to this call.

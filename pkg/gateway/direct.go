@@ -16,10 +16,14 @@ func (s *Session) directName(id tool.ID) string {
 	return id.Direct()
 }
 
-// listDirect returns a page of the callable tools themselves.
+// listDirect returns a page of the callable tools themselves, and request_access where it can be called.
 func (s *Session) listDirect(cursor string) (json.RawMessage, error) {
 	callable, _ := s.split()
-	return s.page(listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.presentTool}, cursor)
+	l := listing{kind: "tools", member: "tools", items: callable.All(), name: s.directName, entry: s.presentTool}
+	if _, taken := s.findDirect(tool.Tool, requestAccess); s.asks() && !taken {
+		l.first = requestAccessDefinition
+	}
+	return s.page(l, cursor)
 }
 
 // presentTool returns tool i as it is listed.

@@ -144,5 +144,5 @@ func (s *Session) blocked(ctx context.Context, i int, now standing, r mcp.Reques
 			return raw, err
 		}
 	}
-	return s.lockedResult(text, l)
+	return s.lockedTool(i, text, l)
 }

@@ -19,6 +19,7 @@ const maxPage = 5 << 19
 // A listing is a list that is given in pages.
 type listing struct {
 	kind   string                                   // of what it lists, in plural
+	first  string                                   // the gateway's own definition, which begins the list; "": none
 	member string                                   // of the result: the list
 	items  iter.Seq[int]                            // in the order of their ids
 	name   func(tool.ID) string                     // that clients know an item by
@@ -36,6 +37,10 @@ func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 	page.WriteString(`{"` + l.member + `":[`)
 	named := map[string]bool{}
 	last, next, n := "", "", 0
+	if after == "" && l.first != "" {
+		page.WriteString(l.first)
+		n++
+	}
 	for i := range l.items {
 		id := s.view.ID(i)
 		name := l.name(id)
@@ -47,7 +52,7 @@ func (s *Session) page(l listing, cursor string) (json.RawMessage, error) {
 			continue
 		}
 		definition := l.entry(i, name)
-		if n > 0 && page.Len()+len(definition) > maxPage {
+		if last != "" && page.Len()+len(definition) > maxPage {
 			next = writeCursor(last)
 			break
 		}
