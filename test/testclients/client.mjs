@@ -5,16 +5,25 @@
 //
 // "sdk" is @modelcontextprotocol/sdk, the client of the handshake protocols; the others
 // are @modelcontextprotocol/client. With "command" instead of "url" the server is a child. A step
-// with "progress" is told how far its call is; with "reply" questions are accepted, with that.
+// with "progress" is told how far its call is; with "reply" questions are accepted, with that. With
+// "opens" the client can open pages for its user, who then says accept, decline or cancel: one after
+// another, the last one ever after.
 import process from "node:process";
 
-const { url, command, mode, headers = {}, reply, steps = [] } = JSON.parse(process.argv[2]);
+const { url, command, mode, headers = {}, reply, opens, steps = [] } = JSON.parse(process.argv[2]);
 const info = { name: "portcullis-clients", version: "1.0.0" };
-const options = reply ? { capabilities: { elicitation: {} } } : {};
+const elicitation = opens ? { form: {}, url: {} } : {};
+const options = reply || opens ? { capabilities: { elicitation } } : {};
 const asked = [];
+const opened = [];
 const logs = [];
-const answer = (request) => {
-  asked.push(request.params.message);
+const answer = ({ params }) => {
+  if (params.mode === "url") {
+    const action = opens.length > 1 ? opens.shift() : opens[0];
+    opened.push({ action, message: params.message, url: params.url });
+    return { action };
+  }
+  asked.push(params.message);
   return { action: "accept", content: reply };
 };
 const log = (notification) => void logs.push(notification.params.data);
@@ -28,7 +37,7 @@ async function connect() {
     const types = await import("@modelcontextprotocol/sdk/types.js");
     const transport = command ? new StdioClientTransport(child) : new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
     const client = new Client(info, options);
-    if (reply) {
+    if (reply || opens) {
       client.setRequestHandler(types.ElicitRequestSchema, answer);
     }
     client.setNotificationHandler(types.LoggingMessageNotificationSchema, log);
@@ -38,7 +47,7 @@ async function connect() {
   const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
   const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
   const client = new Client(info, { ...options, versionNegotiation: { mode } });
-  if (reply) {
+  if (reply || opens) {
     client.setRequestHandler("elicitation/create", answer);
   }
   client.setNotificationHandler("notifications/message", log);
@@ -73,7 +82,8 @@ async function take({ client, call }, { method, params, progress }) {
         throw new Error(`no step ${method}`);
     }
   } catch (e) {
-    return answered({ error: { code: e.code ?? 0, message: e.message } });
+    const { code = 0, message, elicitations } = e;
+    return answered({ error: { code, message, name: e.constructor.name, url: elicitations?.[0]?.url } });
   }
 }
 
@@ -90,6 +100,7 @@ console.log(JSON.stringify({
   instructions: client.getInstructions(),
   answers,
   asked,
+  opened,
   logs,
 }));
 await client.close();

@@ -1,6 +1,6 @@
 """Runs one of the Python clients against a gateway and prints what it was told, as one JSON object:
 the contract of client.mjs. The modes are "mcp", the official client, and
-"fastmcp".
+"fastmcp"; "handshake" has either speak the older protocols alone.
 """
 
 import asyncio
@@ -9,21 +9,36 @@ import sys
 
 from fastmcp import Client as FastMCPClient
 from fastmcp.client.elicitation import ElicitResult
-from fastmcp.client.transports import StdioTransport
-from mcp import Client, MCPError, StdioServerParameters
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
+from mcp import Client, MCPError, StdioServerParameters, UrlElicitationRequiredError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import ElicitResult as RawElicitResult
 
 job = json.loads(sys.argv[1])
 asked: list[str] = []
+opened: list[dict[str, str]] = []
 logs: list[object] = []
+opens: list[str] = job.get("opens") or []
+
+
+def visit(params):
+    """What the user does with a page that the client opens."""
+    action = opens.pop(0) if len(opens) > 1 else opens[0]
+    opened.append({"action": action, "message": params.message, "url": params.url})
+    return action
 
 
 async def raw_answer(context, params):
+    if params.mode == "url":
+        return RawElicitResult(action=visit(params))
     asked.append(params.message)
     return RawElicitResult(action="accept", content=job["reply"])
 
 
 async def answer(message, response_type, params, context):
+    if params.mode == "url":
+        return ElicitResult(action=visit(params))
     asked.append(message)
     return ElicitResult(action="accept", content=job["reply"])
 
@@ -33,12 +48,16 @@ async def log(message):
 
 
 def connect():
-    command = job.get("command")
+    command, headers = job.get("command"), job.get("headers") or {}
+    mode, asks = "legacy" if job.get("handshake") else "auto", job.get("reply") or opens
     if job["mode"] == "mcp":
-        target = StdioServerParameters(command=command[0], args=command[1:]) if command else job["url"]
-        return Client(target, elicitation_callback=raw_answer if job.get("reply") else None, logging_callback=log)
-    target = StdioTransport(command[0], command[1:]) if command else job["url"]
-    return FastMCPClient(target, elicitation_handler=answer if job.get("reply") else None, log_handler=log)
+        if command:
+            target = StdioServerParameters(command=command[0], args=command[1:])
+        else:
+            target = streamable_http_client(job["url"], http_client=create_mcp_http_client(headers=headers))
+        return Client(target, mode=mode, elicitation_callback=raw_answer if asks else None, logging_callback=log)
+    target = StdioTransport(command[0], command[1:]) if command else StreamableHttpTransport(job["url"], headers=headers)
+    return FastMCPClient(target, mode=mode, elicitation_handler=answer if asks else None, log_handler=log)
 
 
 def raw(client, name):
@@ -73,7 +92,9 @@ async def take(client, step):
                 raise ValueError(f"no step {other}")
         told = {"result": result.model_dump(mode="json", by_alias=True, exclude_none=True)}
     except MCPError as e:
-        told = {"error": {"code": e.error.code, "message": e.error.message}}
+        told = {"error": {"code": e.error.code, "message": e.error.message, "name": type(e).__name__}}
+        if e.error.code == -32042:
+            told["error"]["url"] = UrlElicitationRequiredError.from_error(e.error).elicitations[0].url
     return told | ({"progress": seen} if step.get("progress") else {})
 
 
@@ -86,7 +107,7 @@ async def main():
             "server": {"name": server.name, "version": server.version},
             "capabilities": client.server_capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
             "instructions": client.instructions,
-            "answers": answers, "asked": asked, "logs": logs,
+            "answers": answers, "asked": asked, "opened": opened, "logs": logs,
         }))
 
 

@@ -3,8 +3,10 @@ package testclients
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -43,6 +47,23 @@ var Clients = []Client{
 	{Name: "go-sdk", take: goSDK},
 	{Name: "mcp-go", take: mcpGo},
 	{Name: "Inspector", Plain: true, take: inspector},
+}
+
+// A Visit says how a client comes.
+type Visit struct {
+	Token     string   // its credential; "": none
+	Handshake bool     // it speaks the older protocols alone
+	Opens     []string // what its user says to one page after another, accept, decline or cancel; nil: it can open none
+}
+
+// Visit connects the client to a server and takes the steps.
+func (c Client) Visit(t testing.TB, at Endpoint, v Visit, steps ...Step) Transcript {
+	t.Helper()
+	headers := map[string]string{}
+	if v.Token != "" {
+		headers["Authorization"] = "Bearer " + v.Token
+	}
+	return c.take(t, job{URL: at.URL, Command: at.Command, Headers: headers, Opens: v.Opens, Legacy: v.Handshake, Steps: steps})
 }
 
 // Take connects the client to a server and takes the steps. It answers what it is asked with reply.
@@ -91,6 +112,18 @@ func mcpGo(t testing.TB, j job) Transcript {
 	return transcript(t, j, out, err)
 }
 
+// headers are sent with every request.
+type headers map[string]string
+
+// RoundTrip implements [http.RoundTripper].
+func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, value := range h {
+		r.Header.Set(name, value)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // goSDK is the official client in Go, in this process.
 func goSDK(t testing.TB, j job) (tr Transcript) {
 	t.Helper()
@@ -105,20 +138,31 @@ func goSDK(t testing.TB, j job) (tr Transcript) {
 			progress = append(progress, r.Params)
 		},
 	}
-	if j.Reply != nil {
-		content := require.JSON[map[string]any](t, j.Reply)
+	if j.Reply != nil || j.Opens != nil {
 		o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 			mu.Lock()
 			defer mu.Unlock()
+			if r.Params.Mode == "url" {
+				open := Opened{j.Opens[min(len(tr.Opened), len(j.Opens)-1)], r.Params.Message, r.Params.URL}
+				tr.Opened = append(tr.Opened, open)
+				return &sdk.ElicitResult{Action: open.Action}, nil
+			}
 			tr.Asked = append(tr.Asked, r.Params.Message)
-			return &sdk.ElicitResult{Action: "accept", Content: content}, nil
+			return &sdk.ElicitResult{Action: "accept", Content: require.JSON[map[string]any](t, j.Reply)}, nil
 		}
 	}
-	var transport sdk.Transport = &sdk.StreamableClientTransport{Endpoint: j.URL}
+	if j.Opens != nil {
+		o.Capabilities = &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}}}
+	}
+	var transport sdk.Transport = &sdk.StreamableClientTransport{Endpoint: j.URL, HTTPClient: &http.Client{Transport: headers(j.Headers)}}
 	if len(j.Command) > 0 {
 		transport = &sdk.CommandTransport{Command: exec.CommandContext(context.WithoutCancel(ctx), j.Command[0], j.Command[1:]...)}
 	}
-	session, err := sdk.NewClient(&sdk.Implementation{Name: "portcullis-clients", Version: "1.0.0"}, o).Connect(ctx, transport, nil)
+	era := &sdk.ClientSessionOptions{}
+	if j.Legacy {
+		era.ProtocolVersion = mcp.VersionLegacy
+	}
+	session, err := sdk.NewClient(&sdk.Implementation{Name: "portcullis-clients", Version: "1.0.0"}, o).Connect(ctx, transport, era)
 	require.OK(t, err)
 	defer func() { _ = session.Close() }()
 	began := session.InitializeResult()
@@ -176,16 +220,26 @@ func goStep(ctx context.Context, t testing.TB, c *sdk.ClientSession, n int, s St
 func asAnswer(t testing.TB, result any, failed error) (a Answer) {
 	t.Helper()
 	if failed != nil {
-		a.Error = &struct {
-			Code    any
-			Message string
-		}{0, failed.Error()}
+		a.Error = &Failure{Code: 0, Message: failed.Error(), Name: fmt.Sprintf("%T", failed)}
+		if e, ok := errors.AsType[*jsonrpc.Error](failed); ok {
+			a.Error.Code, a.Error.Name = e.Code, "*jsonrpc.Error" // an alias, whose own name is internal
+			a.Error.URL = firstURL(e.Data)
+		}
 		return a
 	}
 	var err error
 	a.Result, err = json.Marshal(result)
 	require.OK(t, err)
 	return a
+}
+
+// firstURL returns the page that an error -32042 wants to be opened.
+func firstURL(data json.RawMessage) string {
+	var d struct{ Elicitations []struct{ URL string } }
+	if json.Unmarshal(data, &d) != nil || len(d.Elicitations) == 0 {
+		return ""
+	}
+	return d.Elicitations[0].URL
 }
 
 // inspector is the Inspector's command line, once for each step.
@@ -197,7 +251,14 @@ func inspector(t testing.TB, j job) (tr Transcript) {
 			args = append([]string{"--cli"}, j.Command...)
 			args = append(args, "--transport", "stdio")
 		}
-		args = append(args, "--protocol-era", "auto", "--quiet", "--method", s.Method)
+		era := "auto"
+		if j.Legacy {
+			era = "legacy"
+		}
+		for name, value := range j.Headers {
+			args = append(args, "--header", name+": "+value)
+		}
+		args = append(args, "--protocol-era", era, "--quiet", "--method", s.Method)
 		p := struct {
 			Name, URI string
 			Arguments json.RawMessage

@@ -48,21 +48,30 @@ type Transcript struct {
 	Instructions string
 	Answers      []Answer // one a step
 	Asked        []string // the questions that it was asked
+	Opened       []Opened // the pages that it was asked to open
 	Logs         []any
 }
 
 // An Answer is a result as the client decoded it, or an error.
 type Answer struct {
-	Result json.RawMessage
-	Error  *struct {
-		Code    any // a number from the server, a name from the client itself
-		Message string
-	}
+	Result   json.RawMessage
+	Error    *Failure
 	Progress []struct {
 		Progress, Total float64
 		Message         string
 	}
 }
+
+// A Failure is an error as the client raises it.
+type Failure struct {
+	Code    any // a number from the server, a name from the client itself
+	Message string
+	Name    string // of the client's type
+	URL     string // of the page that its user has to open first
+}
+
+// An Opened is a page that a client asks its user to open, and what the user says to that.
+type Opened struct{ Action, Message, URL string }
 
 // TypeScript connects a client to url in one of the modes and takes the steps.
 func TypeScript(t testing.TB, mode, url string, headers map[string]string, steps ...Step) Transcript {
@@ -77,6 +86,8 @@ type job struct {
 	Mode    string            `json:"mode,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Reply   json.RawMessage   `json:"reply,omitempty"` // to what it is asked; nil: it declares that it cannot be asked
+	Opens   []string          `json:"opens,omitempty"` // what its user says to pages; nil: it declares that it cannot open any
+	Legacy  bool              `json:"handshake,omitempty"`
 	Steps   []Step            `json:"steps"`
 }
 

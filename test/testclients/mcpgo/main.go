@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -19,6 +20,9 @@ type job struct {
 	URL     string
 	Command []string
 	Reply   map[string]any
+	Opens   []string
+	Legacy  bool `json:"handshake"`
+	Headers map[string]string
 	Steps   []struct {
 		Method   string
 		Params   json.RawMessage
@@ -35,13 +39,24 @@ type answer struct {
 type failure struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Name    string `json:"name"`
+	URL     string `json:"url,omitempty"`
+}
+
+// An opened is a page that the user is asked to open, and what the user says to that.
+type opened struct {
+	Action  string `json:"action"`
+	Message string `json:"message"`
+	URL     string `json:"url"`
 }
 
 // A watch is what the server says beside its answers.
 type watch struct {
 	reply    map[string]any
+	opens    []string
 	mu       sync.Mutex
 	asked    []string
+	opened   []opened
 	logs     []any
 	progress []map[string]any
 }
@@ -50,6 +65,11 @@ type watch struct {
 func (w *watch) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if r.Params.Mode == "url" {
+		action := w.opens[min(len(w.opened), len(w.opens)-1)]
+		w.opened = append(w.opened, opened{action, r.Params.Message, r.Params.URL})
+		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseAction(action)}}, nil
+	}
 	w.asked = append(w.asked, r.Params.Message)
 	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: w.reply}}, nil
 }
@@ -77,19 +97,25 @@ func run(ctx context.Context, text string) error {
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return err
 	}
-	w := &watch{reply: j.Reply}
+	w := &watch{reply: j.Reply, opens: j.Opens}
 	var tr transport.Interface
 	if len(j.Command) > 0 {
 		tr = transport.NewStdio(j.Command[0], nil, j.Command[1:]...)
 	} else {
-		http, err := transport.NewStreamableHTTP(j.URL)
+		http, err := transport.NewStreamableHTTP(j.URL, transport.WithHTTPHeaders(j.Headers))
 		if err != nil {
 			return err
 		}
 		tr = http
 	}
 	var options []client.ClientOption
-	if j.Reply != nil {
+	if j.Opens != nil {
+		options = append(options, client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}}))
+	}
+	if j.Legacy {
+		options = append(options, client.WithLegacyProtocolOnly())
+	}
+	if j.Reply != nil || j.Opens != nil {
 		options = append(options, client.WithElicitationHandler(w))
 	}
 	c := client.NewClient(tr, options...)
@@ -107,7 +133,13 @@ func run(ctx context.Context, text string) error {
 		result, err := take(ctx, c, i, s.Method, s.Params, s.Progress)
 		a := answer{Result: result}
 		if err != nil {
-			a = answer{Error: &failure{Message: err.Error()}}
+			f := failure{Message: err.Error(), Name: fmt.Sprintf("%T", err)}
+			if e, ok := errors.AsType[mcp.URLElicitationRequiredError](err); ok {
+				f.Code, f.Name = mcp.URL_ELICITATION_REQUIRED, fmt.Sprintf("%T", e)
+				f.URL = e.Elicitations[0].URL
+				f.Message += "\n" + e.Elicitations[0].Message // the error's own is none of the server's
+			}
+			a = answer{Error: &f}
 		}
 		w.mu.Lock()
 		a.Progress, w.progress = w.progress, nil
@@ -118,7 +150,7 @@ func run(ctx context.Context, text string) error {
 	defer w.mu.Unlock()
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
 		"version": began.ProtocolVersion, "server": began.ServerInfo, "capabilities": began.Capabilities,
-		"instructions": began.Instructions, "answers": answers, "asked": w.asked, "logs": w.logs,
+		"instructions": began.Instructions, "answers": answers, "asked": w.asked, "opened": w.opened, "logs": w.logs,
 	})
 }
 
