@@ -20,9 +20,9 @@ import (
 var firstMinute = []string{
 	"portcullis is ready",
 	`\"name\":\"tickets:assign_ticket\",\"server\":\"tickets\",\"description\":\"Assign a ticket to a person.\",\"status\":\"pending_approval\"`,
-	`"isError":true,"_meta":{"dev.portcullis/lock":{"name":"tickets:assign_ticket","status":"pending_approval"`,
+	`\"state\":\"open\",\"request\":\"R-`,
 	`"state":"approved"`,
-	`\"assignee\":\"kim\"`,
+	`"confirm":{"request":"R-`,
 }
 
 // The README's first minute is run as it stands, on another port and folder.
@@ -36,12 +36,43 @@ func TestReadmeFirstMinute(t *testing.T) {
 	}
 	dir := t.TempDir()
 	begin(t, "make run DIR="+dir+" ADDR="+addr, firstMinute[0])
-	for i, b := range blocks[1:] {
-		script := strings.NewReplacer("127.0.0.1:8080", addr, ".portcullis/demo", dir).Replace(b[1])
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), firstMinute[i+1]) {
-			t.Fatalf("%s\nprints no %s (%v):\n%s", script, firstMinute[i+1], err, out)
+	const end = "\n---- end of block ----\n"
+	script := ""
+	for _, b := range blocks[1:] { // in one shell, as a reader types them
+		script += b[1] + "printf '" + strings.ReplaceAll(end, "\n", `\n`) + "'\n"
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.NewReplacer("127.0.0.1:8080", addr, ".portcullis/demo", dir).Replace(script))
+	out, err := cmd.CombinedOutput()
+	printed := strings.Split(string(out), end)
+	if err != nil || len(printed) != len(blocks) {
+		t.Fatalf("the README's commands end with %v:\n%s", err, out)
+	}
+	for i, want := range firstMinute[1:] {
+		if !strings.Contains(printed[i], want) {
+			t.Errorf("%s\nprints no %s:\n%s", blocks[i+1][1], want, printed[i])
+		}
+	}
+	holdsMessages(t, string(readme), string(out))
+}
+
+// holdsMessages checks that what the README quotes of the messages about requests is what was printed, but
+// for the ids, and that it quotes four.
+func holdsMessages(t *testing.T, readme, printed string) {
+	t.Helper()
+	id := regexp.MustCompile("R-[0-9A-Z]{8}")
+	same := func(s string) string {
+		return strings.NewReplacer(`\"`, `"`, "\\n", " ", `\\"`, `"`).Replace(id.ReplaceAllString(s, "R-"))
+	}
+	quotes := regexp.MustCompile("(?s)```text\n(.*?)\n```").FindStringSubmatch(readme)
+	if quotes == nil || len(strings.Split(quotes[1], "\n")) != 4 {
+		t.Fatalf("the README quotes %q, want four messages", quotes)
+	}
+	quotes = strings.Split(quotes[1], "\n")
+	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	all := port.ReplaceAllString(same(printed), "127.0.0.1:8080")
+	for _, n := range []int{0, 3} { // the other two come with time, and are held where the clock is a test's
+		if !strings.Contains(all, same(quotes[n])) {
+			t.Errorf("nothing prints %q:\n%s", quotes[n], all)
 		}
 	}
 }
