@@ -90,23 +90,17 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// Whatever was sealed, what comes out is whole.
 func FuzzOpenCode(f *testing.F) {
 	s := sealer(1)
-	text, err := request.SealCode(f.Context(), s, sampleCode(), noon)
-	require.OK(f, err)
-	f.Add(text, []byte(`{"a":{"way":"jwt","id":"x"},"i":{},"h":"1","e":9999999999}`))
-	f.Add("AAAA", []byte(`{`))
-	f.Fuzz(func(t *testing.T, forged string, plain []byte) {
-		if c, err := request.OpenCode(t.Context(), s, forged, noon); err == nil && forged != text {
-			t.Errorf("OpenCode(%q) = %+v", forged, c)
-		}
-		own, err := s.Seal(t.Context(), seal.Ask, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := request.OpenCode(t.Context(), s, own, noon)
-		if err == nil && (c.Agent.Check() != nil || c.Item.Name == "" || c.Hash == "" || c.Expires <= noon.Unix()) {
-			t.Errorf("OpenCode of %q = %+v", plain, c)
+	f.Add([]byte(`{"a":{"way":"jwt","id":"x"},"i":{"Server":"git","Name":"push"},"h":"1","e":9999999999}`))
+	f.Add([]byte(`{`))
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		text, err := s.Seal(t.Context(), seal.Ask, plain)
+		require.OK(t, err)
+		c, err := request.OpenCode(t.Context(), s, text, noon)
+		if err == nil && (c.Agent.Check() != nil || c.Item.Name == "" || c.Hash == "" || c.Expires <= noon.Unix()) || err != nil && c != (request.Code{}) {
+			t.Errorf("OpenCode of %q = %+v, %v", plain, c, err)
 		}
 	})
 }

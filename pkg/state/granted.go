@@ -13,8 +13,8 @@ import (
 // NowAt returns what a grant to the view's agent for the visible item i is held against.
 func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) request.Now {
 	known, what := v.known(i)
-	if r != nil && known != nil && known.Rev > r.Rev { // the store is one of an earlier day
-		r = known
+	if r != nil && known != nil && (known.Rev > r.Rev || known.Rev == r.Rev && !known.DecidedAt.Equal(r.DecidedAt)) {
+		r = nil // the store is of an earlier day, and what was decided since is not in it
 	}
 	return request.Now{Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now}
 }

@@ -6,7 +6,10 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // What was granted is found as callable by who it was granted to, and nothing else is.
@@ -46,6 +49,54 @@ func TestWith(t *testing.T) {
 	} {
 		if with := v.With(grant(change), now); with.Status(i) != lock.PendingApproval || with.Callable().Len() != v.Callable().Len() {
 			t.Errorf("%s: it is %q", name, with.Status(i))
+		}
+	}
+}
+
+// A grant stands over what a person disabled, so a store of an earlier day, in which that is missing, must not let
+// it hold; whichever of the two records is further on.
+func TestGrantInALostStore(t *testing.T) {
+	h := withTools(t)
+	i, _ := h.States.Load(t.Context()).View(anyone()).Find(tool.ID{Server: "mail", Name: "send"})
+	called := func(d request.Decision) lock.Status {
+		v := h.States.Load(t.Context()).View(anyone())
+		r, err := h.Approvals.Get(t.Context(), v.ID(i))
+		require.OK(t, err)
+		g := request.Granted{Agent: request.Agent{Way: "token", ID: anyone().ID}, List: []request.Decision{d}}
+		return lock.Classify(v.FactsNow(i, &r, stop.Stops{}, g, h.Clock.Now()))
+	}
+	grant := func() request.Decision {
+		v := h.States.Load(t.Context()).View(anyone())
+		r, err := h.Approvals.Get(t.Context(), v.ID(i))
+		require.OK(t, err)
+		return request.Decision{
+			Request: request.NewID(), Verdict: request.Allowed, Server: r.Server, Tool: r.Tool, Hash: r.CurrentHash, By: "kim",
+			At: h.Clock.Now(), Ends: h.Clock.Now().Add(24 * time.Hour), Against: r.DecidedAt, URL: "https://mail.example.com/mcp",
+		}
+	}
+	yesterdays, yesterday := grant(), h.Approvals.Copy()
+	if got := called(yesterdays); got != lock.None {
+		t.Fatalf("granted: a call is %q", got)
+	}
+	h.Clock.Wait(time.Minute)
+	h.Decide("mail:send", "disable")
+	todays := grant()
+	if old, now := called(yesterdays), called(todays); old != lock.DisabledByUser || now != lock.None {
+		t.Errorf("disabled since: a call is %q by the older grant, %q by the newer", old, now)
+	}
+	h.Clock.Wait(time.Minute)
+	h.publish(listing{"files": {"read": "Read a file.", "write": "Write a file."}, "mail": {"send": "Send a mail."}})
+	h.Clock.Wait(time.Minute)
+	h.Approvals = yesterday
+	h.States = state.New(h.Objects, yesterday, &state.Options{Now: h.Clock.Now})
+	for _, then := range []string{"set back", "and decided about anew"} {
+		if then != "set back" {
+			h.Decide("mail:send", "disable")
+			h.Decide("mail:send", "enable")
+			h.Clock.Wait(time.Minute)
+		}
+		if old, now := called(yesterdays), called(todays); old == lock.None || now == lock.None {
+			t.Errorf("%s: a call is %q by the older grant, %q by the newer", then, old, now)
 		}
 	}
 }
