@@ -159,6 +159,9 @@ func (e Event) count(noun string) string { return text.Count(len(e.Items)+e.More
 
 // items names the items, as many as have room.
 func (e Event) items() (words []word) {
+	if len(e.Items)+e.More == 0 {
+		return []word{own("something")}
+	}
 	room := maxLine
 	for i, id := range e.Items {
 		w := named(shown(id))
