@@ -3,13 +3,20 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/notify/notifytest"
 	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // Lambda shows the error to whoever invoked: the cause is for the log alone.
@@ -33,5 +40,32 @@ func TestHandlerFailure(t *testing.T) {
 				t.Errorf("the log does not hold the cause: %s", log.String())
 			}
 		})
+	}
+}
+
+// Who put a notice into the outbox has it sent, without a sync.
+func TestHandlerSendsNotices(t *testing.T) {
+	var got []string
+	room := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, string(body))
+	}))
+	defer room.Close()
+	objects, box := &objecttest.Mem{}, new(notifytest.Mem)
+	_, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers": {}, "notify": [{"type": "slack", "url": "`+room.URL+`"}]}`), "")
+	require.OK(t, err)
+	settings := boot.Settings{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AdminURL: "https://gate.example.com"}
+	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: &approvaltest.Mem{}, Outbox: box}, boot.Options{Sends: true})
+	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
+	out, err := handler{p}.Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`))
+	require.OK(t, err)
+	if len(got) != 1 || !strings.Contains(got[0], "https://gate.example.com/admin/requests/R-7KQ2M4XD") || !strings.Contains(string(out), `"result":"sent"`) || !strings.Contains(string(out), `"told":1`) {
+		t.Errorf("Invoke = %s; told %q", out, got)
+	}
+	if p.Syncer.Catalog() != nil {
+		t.Error("a sync ran")
+	}
+	if out, err = (handler{p}).Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`)); err != nil || len(got) != 1 {
+		t.Errorf("the second time: %s, %v, told %d times", out, err, len(got))
 	}
 }

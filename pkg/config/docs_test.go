@@ -34,3 +34,17 @@ func TestDocsNameEveryKey(t *testing.T) {
 		}
 	}
 }
+
+// What the page on unlocking shows of a config is one, beside servers.
+func TestConfigsOfUnlocking(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```json\n\\{(.*?)```").FindAllStringSubmatch(string(read(t, "../../docs/unlock.md")), -1)
+	if len(blocks) < 2 {
+		t.Errorf("docs/unlock.md has %d JSON blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		cfg, err := Parse([]byte(`{"mcpServers": {"payments": {"url": "https://pay.example.com/mcp"}}, ` + b[1]))
+		if err != nil || len(cfg.Warnings) > 0 {
+			t.Errorf("%v in\n%s", err, b[1])
+		}
+	}
+}

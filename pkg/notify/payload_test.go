@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -131,5 +132,39 @@ func TestWebhookSignature(t *testing.T) {
 	}
 	if m.header.Get("Authorization") != "" || m.header.Get(http.CanonicalHeaderKey("webhook-signature")) == "" {
 		t.Errorf("header %v", m.header)
+	}
+}
+
+// The page on unlocking has the messages word by word.
+func TestMessagesOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/unlock.md")
+	require.OK(t, err)
+	room := newStub(t)
+	o := newOffice(t, slack(room.URL))
+	item := func(server, name string) tool.ID { return tool.ID{Server: server, Name: name} }
+	for i, e := range []notify.Event{
+		{Kind: notify.Asked, Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
+		{Kind: notify.Asked, Agent: "ci", Items: []tool.ID{item("pay", "refund")}, OneCall: true, Request: "R-9DPM2B4J"},
+		{Kind: notify.Decided, Verdict: "declined", By: "kim", Agent: "ci", Items: tools("git_push"), Request: "R-7KQ2M4XD"},
+		{Kind: notify.Changed, Server: "git", Items: tools("git_push", "git_commit")},
+		{Kind: notify.New, Server: "git", Items: append(tools("tag", "fetch"), tool.ID{Server: "git", Name: "review", Kind: tool.Prompt})},
+		{Kind: notify.ServerDown, Server: "git", Status: outcome.Transient, Reason: outcome.ReasonTimeout},
+		{Kind: notify.ConfigRefused, File: "config/mcp_config.json", Faults: 3, Stays: true},
+	} {
+		e.ID = fmt.Sprint(i)
+		o.put(t, e)
+	}
+	o.send(t)
+	for _, m := range room.messages() {
+		var got struct {
+			Text   string
+			Blocks []struct {
+				Elements []struct{ Text struct{ Text string } }
+			}
+		}
+		require.OK(t, json.Unmarshal([]byte(m.body), &got))
+		if row := "| " + got.Text + " | " + got.Blocks[1].Elements[0].Text.Text + " |"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/unlock.md does not have %q", row)
+		}
 	}
 }

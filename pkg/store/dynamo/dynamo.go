@@ -13,6 +13,8 @@
 //	TOKENS          <id>                     an agent token
 //	SESSION#<key>   SESSION                  an agent's session with an upstream server, until expires_at
 //	LOGIN#SESSIONS  <id>                     a person's session with a browser, until expires_at
+//	OUTBOX#OPEN     <slot>                   a notice that people are to be told
+//	OUTBOX#SEEN     <id>                     that an event was put, until expires_at
 //	ASK#<agent>     ASKED                    what an agent asked for
 //	ASK#<agent>     ARGS#<request>           the arguments of a call that it asked for, until expires_at
 //	ASK#            <request>                whose a request is, until expires_at
