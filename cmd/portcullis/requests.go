@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/alecthomas/kong"
 
@@ -55,7 +57,7 @@ func call[T any](ctx context.Context, f gatewayFlags, env *environment, path str
 		if err := json.Indent(&out, raw, "", "  "); err != nil {
 			return err
 		}
-		out.WriteByte('\n')
+		out = *bytes.NewBufferString(escaped(out.String()) + "\n")
 	} else {
 		var answer T
 		if err := json.Unmarshal(raw, &answer); err != nil {
@@ -65,6 +67,23 @@ func call[T any](ctx context.Context, f gatewayFlags, env *environment, path str
 	}
 	_, err := env.stdout.Write(out.Bytes())
 	return err
+}
+
+// escaped returns indented JSON with each character of its strings that does not print as its number, as
+// JSON writes it: a terminal obeys some of them.
+func escaped(json string) string {
+	var out strings.Builder
+	for _, r := range json {
+		switch {
+		case r == '\n', unicode.IsPrint(r):
+			out.WriteRune(r)
+		default:
+			for _, unit := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&out, `\u%04x`, unit)
+			}
+		}
+	}
+	return out.String()
 }
 
 // A requestList is the answer to a list of requests.

@@ -133,7 +133,7 @@ func (d *Desk) joined(ctx context.Context, s sight) ([]oneRequest, error) {
 	if s.one.OneCall() {
 		return []oneRequest{s.one}, nil
 	}
-	alike, err := d.alike(ctx, s)
+	alike, _, err := d.alike(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -176,34 +176,39 @@ func older(a, b request.Request) int {
 	return cmp.Or(a.Opened.Compare(b.Opened), strings.Compare(a.ID, b.ID))
 }
 
-// alike returns the open requests of other agents for the same definition as s, the oldest first.
-func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, err error) {
+// alike returns the open requests of other agents for the same definition as s, the oldest first, and of
+// how many agents that is not known: what cannot be read of one of them keeps nobody from deciding.
+func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, unread int, err error) {
 	keys, _, err := d.requesters(ctx, true)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	found := make([]*oneRequest, len(keys))
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == s.one.agent.Key() })
+	found, failed := make([]*oneRequest, len(keys)), make([]error, len(keys))
 	var g errgroup.Group
 	g.SetLimit(maxWriters)
 	for n, key := range keys {
-		if key == s.one.agent.Key() {
-			continue
-		}
-		g.Go(func() (err error) {
-			found[n], err = d.alikeOf(ctx, s, key)
-			return err
+		g.Go(func() error {
+			if found[n], failed[n] = d.alikeOf(ctx, s, key); failed[n] != nil {
+				found[n], failed[n] = d.alikeOf(ctx, s, key) // two deciders must see the same ones, if they can be seen
+			}
+			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	for _, o := range found {
-		if o != nil {
+	_ = g.Wait() // each says in its place what became of it
+	for n, o := range found {
+		switch {
+		case failed[n] != nil:
+			unread++
+		case o != nil:
 			list = append(list, *o)
 		}
 	}
+	if err := errors.Join(failed...); err != nil {
+		d.o.Log.LogAttrs(ctx, slog.LevelError, "who else asks for the same cannot be read", slog.String("request", s.one.ID), slog.Any("error", err))
+	}
 	slices.SortFunc(list, func(a, b oneRequest) int { return older(a.Request, b.Request) })
-	return list, nil
+	return list, unread, ctx.Err()
 }
 
 // alikeOf returns the open request of one agent for the same definition as s; nil: there is none.
