@@ -28,6 +28,9 @@ const (
 	Throttled       // the service says that it is asked too much
 )
 
+// functionsPath is where Lambda has functions.
+const functionsPath = "/2015-03-31/functions/"
+
 // A Proxy stands before an emulator, counts the calls and makes services fail.
 type Proxy struct {
 	URL string
@@ -36,7 +39,9 @@ type Proxy struct {
 	faults  map[string]Fault
 	calls   map[string]int
 	roles   map[string]roletest.Role
-	checked int // calls that were held against a role
+	checked int                             // calls that were held against a role
+	events  map[string]func(payload []byte) // of functions that are served
+	running sync.WaitGroup
 	server  *httptest.Server
 }
 
@@ -118,15 +123,54 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 		case Throttled:
 			throttle(w, service)
 		case None:
-			pass.ServeHTTP(w, r)
+			if !p.takeEvent(w, r) {
+				pass.ServeHTTP(w, r)
+			}
 		}
 	}))
 	t.Cleanup(func() {
+		p.running.Wait()
 		p.server.CloseClientConnections()
 		p.server.Close()
 	})
 	p.URL = p.server.URL
 	return p
+}
+
+// Serve hands the events by which a function is started to invoke, one after the other, as Lambda does
+// that has one environment of it. Whoever starts it does not wait.
+func (p *Proxy) Serve(function string, invoke func(payload []byte)) {
+	var turn sync.Mutex
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.events == nil {
+		p.events = map[string]func([]byte){}
+	}
+	p.events[function] = func(payload []byte) {
+		p.running.Go(func() {
+			turn.Lock()
+			defer turn.Unlock()
+			invoke(payload)
+		})
+	}
+}
+
+// takeEvent takes an event for a function that is served.
+func (p *Proxy) takeEvent(w http.ResponseWriter, r *http.Request) bool {
+	name, isCall := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, functionsPath), "/invocations")
+	p.mu.Lock()
+	take := p.events[name]
+	p.mu.Unlock()
+	if !isCall || take == nil || r.Header.Get("X-Amz-Invocation-Type") != "Event" {
+		return false
+	}
+	payload, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false // the caller went away
+	}
+	w.WriteHeader(http.StatusAccepted)
+	take(payload)
+	return true
 }
 
 // waitFor blocks until ctx ends, but no longer than any caller waits.
@@ -165,7 +209,7 @@ func call(r *http.Request) (service, operation string) {
 		}
 		return name, op
 	}
-	if strings.HasPrefix(r.URL.Path, "/2015-03-31/functions/") {
+	if strings.HasPrefix(r.URL.Path, functionsPath) {
 		return "lambda", r.Method
 	}
 	return "s3", r.Method

@@ -1,0 +1,224 @@
+package unlock_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// An era is one generation of the protocol.
+type era struct {
+	name   string
+	modern bool
+}
+
+var eras = []era{{"2026-07-28 stateless", true}, {"2025-11-25 handshake", false}}
+
+// An agent is a client with credentials that opens pages for its person if it is asked to.
+type agent struct {
+	*agenttest.Client
+	t       *testing.T
+	era     era
+	bearer  string
+	session string // that a handshake opened
+	sent    atomic.Int64
+}
+
+// An answered is what an agent was told of a call.
+type answered struct {
+	Raw, Text string
+	Ran       bool   // the tool did it
+	Link      string // of the page that the client was asked to open; "": it was not asked
+	State     string // that its retry brings back; "": none
+	Lock      struct {
+		Status  string
+		Request struct{ ID, State string }
+		Confirm struct{ Request string }
+	}
+}
+
+// agent returns one that bears credentials. One of the handshake era has a session.
+func (w *world) agent(e era, bearer string) *agent {
+	w.T.Helper()
+	a := &agent{Client: &agenttest.Client{T: w.T, URL: w.URL}, t: w.T, era: e, bearer: bearer}
+	if e.modern {
+		return a
+	}
+	opened := a.post("initialize", map[string]any{
+		"protocolVersion": mcp.VersionLegacy, "capabilities": capabilities, "clientInfo": map[string]any{"name": "unlock", "version": "1"},
+	})
+	if a.session = opened.Header.Get(mcp.HeaderSession); a.session == "" {
+		w.T.Fatalf("the handshake opens no session: %d %s", opened.Status, opened.Body)
+	}
+	return a
+}
+
+// capabilities say that the client shows forms and opens pages.
+var capabilities = map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
+
+func (a *agent) post(method string, params map[string]any) agenttest.Answer {
+	a.t.Helper()
+	body, h := a.request(method, params)
+	return a.Do(http.MethodPost, "/mcp", body, h)
+}
+
+// request returns what is sent.
+func (a *agent) request(method string, params map[string]any) (body string, h http.Header) {
+	a.t.Helper()
+	h = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + a.bearer}}
+	params = maps.Clone(params)
+	switch {
+	case a.era.modern:
+		params["_meta"] = map[string]any{
+			mcp.MetaVersion: mcp.VersionModern, mcp.MetaClientCapabilities: capabilities, mcp.MetaClientInfo: map[string]any{"name": "unlock", "version": "1"},
+		}
+		h.Set(mcp.HeaderVersion, mcp.VersionModern)
+		h.Set(mcp.HeaderMethod, method)
+		if name, ok := params["name"].(string); ok {
+			h.Set(mcp.HeaderName, name)
+		}
+	case a.session != "":
+		h.Set(mcp.HeaderSession, a.session)
+		h.Set(mcp.HeaderVersion, mcp.VersionLegacy)
+	}
+
+	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.sent.Add(1), "method": method, "params": params})
+	require.OK(a.t, err)
+	return string(data), h
+}
+
+// call calls a tool of a server. args is JSON, which is sent as it is.
+func (a *agent) call(name, args string) answered { a.t.Helper(); return a.retry(name, args, "") }
+
+// tries calls it at a gateway that may go away.
+func (a *agent) tries(name, args string) {
+	a.t.Helper()
+	body, h := a.request("tools/call", destructive(name, args))
+	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, a.URL+"/mcp", strings.NewReader(body))
+	require.OK(a.t, err)
+	r.Header = h
+	if answer, err := http.DefaultTransport.RoundTrip(r); err == nil {
+		_ = answer.Body.Close()
+	}
+}
+
+// destructive are the parameters of the call of a server's tool.
+func destructive(name, args string) map[string]any {
+	return map[string]any{"name": "call_tool_destructive", "arguments": json.RawMessage(fmt.Sprintf(`{"name":%q,"args":%s}`, name, args))}
+}
+
+// retry calls it again, with the state that the first answer gave.
+func (a *agent) retry(name, args, state string) answered {
+	a.t.Helper()
+	params := destructive(name, args)
+	if state != "" {
+		params["requestState"], params["inputResponses"] = state, json.RawMessage(`{"unlock":{"action":"accept"}}`)
+	}
+	return a.read(a.post("tools/call", params))
+}
+
+// wants asks for a tool by request_access, and returns the state of that and the id of the request.
+func (a *agent) wants(name, note string) (state, id string) {
+	a.t.Helper()
+	got := a.read(a.post("tools/call", map[string]any{"name": "request_access", "arguments": map[string]any{"names": []string{name}, "note": note}}))
+	if !got.Ran {
+		return got.Text, ""
+	}
+	out := require.JSON[struct {
+		Requests []struct{ State, Request string }
+	}](a.t, got.Text)
+	if len(out.Requests) != 1 {
+		return "not found", ""
+	}
+	return out.Requests[0].State, out.Requests[0].Request
+}
+
+// read reads the answer to a call, of either era.
+func (a *agent) read(got agenttest.Answer) (out answered) {
+	a.t.Helper()
+	m := require.JSON[struct {
+		Result struct {
+			Content       []struct{ Text string }
+			IsError       bool
+			ResultType    string
+			RequestState  string
+			InputRequests map[string]struct {
+				Params struct{ URL, Message, Mode string }
+			}
+			Meta map[string]json.RawMessage `json:"_meta"`
+		}
+		Error *struct {
+			Code    int
+			Message string
+			Data    struct{ Elicitations []struct{ URL string } }
+		}
+	}](a.t, lastOf(got.Body))
+	out.Raw = got.Body
+	switch e := m.Error; {
+	case e != nil:
+		out.Text = e.Message
+		if e.Code == mcp.CodeURLElicitation && len(e.Data.Elicitations) == 1 {
+			out.Link = e.Data.Elicitations[0].URL
+		}
+		return out
+	case m.Result.ResultType == "input_required":
+		asked := m.Result.InputRequests["unlock"].Params
+		out.Text, out.Link, out.State = asked.Message, asked.URL, m.Result.RequestState
+		return out
+	case len(m.Result.Content) != 1:
+		a.t.Fatalf("%d %s is no answer to a call", got.Status, got.Body)
+	}
+	out.Text, out.Ran = m.Result.Content[0].Text, !m.Result.IsError
+	if raw := m.Result.Meta["dev.portcullis/lock"]; raw != nil {
+		require.OK(a.t, json.Unmarshal(raw, &out.Lock))
+	}
+	return out
+}
+
+// lastOf returns the message that ends an answer, which may come as a stream of events.
+func lastOf(body string) string {
+	last := body
+	for line := range strings.Lines(body) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			last = data
+		}
+	}
+	return last
+}
+
+// wantAsked checks that the client was asked to open a page, in the way of its era.
+func (a *agent) wantAsked(got answered) {
+	a.t.Helper()
+	if !strings.HasPrefix(got.Link, a.URL+"/admin/ask/") || (got.State != "") != a.era.modern || !strings.Contains(got.Text, "pending_approval") {
+		a.t.Fatalf("the client is not asked to open a page: %s", got.Raw)
+	}
+}
+
+// wantSaid checks that the tool did nothing, and what the agent reads.
+func (a *agent) wantSaid(got answered, texts ...string) {
+	a.t.Helper()
+	if got.Ran {
+		a.t.Fatalf("the call ran: %s", got.Raw)
+	}
+	for _, text := range texts {
+		if !strings.Contains(got.Text, text) {
+			a.t.Errorf("the agent reads %q, which lacks %q", got.Text, text)
+		}
+	}
+}
+
+// wantRan checks that the tool did it.
+func (a *agent) wantRan(got answered) {
+	a.t.Helper()
+	if !got.Ran {
+		a.t.Fatalf("the call did not run: %s", got.Raw)
+	}
+}

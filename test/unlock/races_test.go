@@ -1,0 +1,305 @@
+package unlock_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/agenttest"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+const note = "to do my work"
+
+// A seen is a request as the API shows it.
+type seen struct {
+	ID, State, Hash, Args, Tool string
+	Alike                       []string
+	Agent                       struct{ ID string }
+}
+
+// see returns a request.
+func (w *world) see(id string) (s seen) {
+	w.T.Helper()
+	w.Ask(http.StatusOK, "/admin/requests/"+id, nil, &s)
+	return s
+}
+
+// listed returns the requests that are open, or all.
+func (w *world) listed(state string) (list []seen) {
+	w.T.Helper()
+	var page struct{ Requests []seen }
+	w.Ask(http.StatusOK, "/admin/requests?state="+state, nil, &page)
+	return page.Requests
+}
+
+// decide sends a decision about a request as it was seen.
+func (w *world) decide(s seen, v verdict) agenttest.Answer {
+	w.T.Helper()
+	body, err := json.Marshal(map[string]any{"verdict": v.value, "hash": s.Hash, "args": s.Args, "reason": v.reason, "minutes": v.minutes})
+	require.OK(w.T, err)
+	return w.Send("/admin/requests/"+s.ID+"/decide", string(body))
+}
+
+// at once runs all of it at one moment.
+func atOnce(all ...func()) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for _, f := range all {
+		wg.Go(func() { <-start; f() })
+	}
+	close(start)
+	wg.Wait()
+}
+
+// more gives the shop more tools, t0, t1, …, which wait.
+func (w *world) more(n int) {
+	w.T.Helper()
+	w.shop.SetTools(append(tools("does its work"), numbered(n)...))
+	w.place.sync(w.T)
+}
+
+func numbered(n int) (out []json.RawMessage) {
+	for i := range n {
+		out = append(out, upstreamtest.Tool(fmt.Sprintf("t%d", i), "Does it.", ""))
+	}
+	return out
+}
+
+// Of two people who decide at one moment one does, and what the agent gets is what that one decided.
+func TestTwoApprovers(t *testing.T) {
+	t.Parallel()
+	const rounds = 16
+	w := openBolt(t)
+	w.more(rounds)
+	a := w.agent(eras[0], w.token("racer"))
+	yes := []verdict{{value: "approved", reason: "yes"}, {value: "allowed", reason: "yes", minutes: 60}}
+	no := verdict{value: "declined", reason: "use staging"}
+	won := map[string]int{}
+	for n := range rounds {
+		if n%8 == 0 && n > 0 { // no more than 10 are open, and those that were declined are not
+			a = w.agent(eras[0], w.token(fmt.Sprintf("racer-%d", n)))
+		}
+		name := fmt.Sprintf("shop:t%d", n)
+		_, id := a.wants(name, note)
+		s, open := w.see(id), yes[n%2]
+		var one, two agenttest.Answer
+		atOnce(func() { one = w.decide(s, open) }, func() { two = w.decide(s, no) })
+		if (one.Status == http.StatusOK) == (two.Status == http.StatusOK) {
+			t.Fatalf("%s and declined at one moment: %d %s and %d %s", open.value, one.Status, one.Body, two.Status, two.Body)
+		}
+		for _, lost := range []agenttest.Answer{one, two} {
+			if lost.Status != http.StatusOK && (lost.Status != http.StatusConflict || !strings.Contains(lost.Body, "nothing of yours was decided")) {
+				t.Errorf("who lost is told %d %s", lost.Status, lost.Body)
+			}
+		}
+		got := a.call(name, `{}`)
+		if winner := w.see(id).State; one.Status == http.StatusOK {
+			won[open.value]++
+			if a.wantRan(got); winner != open.value {
+				t.Errorf("%s won, and the request is %s", open.value, winner)
+			}
+		} else {
+			won["declined"]++
+			if a.wantSaid(got, "declined by", "use staging ("+id+")"); winner != "declined" {
+				t.Errorf("declined won, and the request is %s", winner)
+			}
+		}
+	}
+	if ran := len(w.shop.Calls()); ran != won["approved"]+won["allowed"] {
+		t.Errorf("%d calls reached the server, %v", ran, won)
+	}
+	t.Logf("who won: %v", won)
+}
+
+// A hundred agents ask for the same while it is decided: each request has an answer, and each agent's
+// next call has the one that stands.
+func TestManyJoin(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	w := openBolt(t)
+	agents := make([]*agent, n)
+	for i := range agents {
+		agents[i] = w.agent(eras[0], w.token(fmt.Sprintf("joins-%d", i)))
+	}
+	ask := func(name string, ids []string) (all []func()) {
+		for i, a := range agents {
+			all = append(all, func() {
+				state, id := a.wants(name, note)
+				if ids[i] = id; state != "open" && state != "callable" && state != "declined" {
+					t.Errorf("agent %d: %s", i, state)
+				}
+			})
+		}
+		return all
+	}
+
+	ids := make([]string, n)
+	atOnce(ask("shop:drop", ids)...)
+	open := w.listed("open")
+	if distinct := len(slices.Compact(slices.Sorted(slices.Values(ids)))); distinct != n || len(open) != n || len(open[0].Alike) != n-1 {
+		t.Fatalf("%d requests, %d open, %d joined", distinct, len(open), len(open[0].Alike))
+	}
+	began := time.Now()
+	if got := w.decide(open[n/2], verdict{value: "declined", reason: "use staging"}); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	t.Logf("%d joined requests are declined in %v", n, time.Since(began))
+	for i, a := range agents {
+		a.wantSaid(a.call("shop:drop", `{}`), "declined by", "("+ids[i]+")")
+	}
+
+	// Now the decision falls in between.
+	clear(ids)
+	first := w.agent(eras[0], w.token("joins-first"))
+	_, id := first.wants("shop:ship", note)
+	s := w.see(id)
+	var answer agenttest.Answer
+	atOnce(append(ask("shop:ship", ids), func() { answer = w.decide(s, verdict{value: "approved", reason: "yes"}) })...)
+	if answer.Status != http.StatusOK {
+		t.Fatalf("%d %s", answer.Status, answer.Body)
+	}
+	for _, a := range append(agents, first) {
+		a.wantRan(a.call("shop:ship", `{}`))
+	}
+	if left := w.listed("open"); len(left) > 0 {
+		t.Errorf("%d requests wait although everybody can call it: %+v", len(left), left[0])
+	}
+	w.wantCalls("ship", n+1)
+	w.wantCalls("drop", 0)
+}
+
+// People decide about a definition as they saw it, while the server changes it to another and back. No
+// call is sent while the other one is listed.
+func TestDecisionsAgainstAChange(t *testing.T) {
+	t.Parallel()
+	const rounds = 12
+	w := openBolt(t)
+	agents := []*agent{w.agent(eras[0], w.token("one")), w.agent(eras[1], w.token("two"))}
+	_, id := agents[0].wants("shop:ship", note)
+	seenHash := w.see(id).Hash
+
+	var turn sync.RWMutex // held by who changes what is listed
+	var ended atomic.Bool
+	other := false
+	var ran, refused, decided, round atomic.Int64
+	var wg sync.WaitGroup
+	for _, a := range agents {
+		wg.Go(func() {
+			for !ended.Load() {
+				turn.RLock()
+				is := other
+				got := a.call("shop:ship", `{}`)
+				turn.RUnlock()
+				switch {
+				case got.Ran && is:
+					t.Errorf("a call was sent although the definition is another: %s", got.Raw)
+				case got.Ran:
+					ran.Add(1)
+				default:
+					refused.Add(1)
+					a.wants("shop:ship", note)
+				}
+			}
+		})
+	}
+	for i := range 2 {
+		wg.Go(func() {
+			for !ended.Load() {
+				for _, s := range w.listed("open") {
+					s.Hash = seenHash                          // what this person saw, whatever it is now
+					v := verdict{value: "allowed", minutes: 1} // which each change ends
+					if i == 0 && round.Load() >= rounds-2 {
+						v = verdict{value: "approved", reason: "yes"}
+					}
+					if w.decide(s, v).Status == http.StatusOK {
+						decided.Add(1)
+					}
+				}
+			}
+		})
+	}
+	for n := range rounds {
+		round.Store(int64(n))
+		list := tools("does its work")
+		if n%2 == 0 {
+			list = tools("does something else")
+		}
+		w.shop.SetTools(list)
+		w.place.sync(t)
+		turn.Lock()
+		other = n%2 == 0
+		turn.Unlock()
+		before := refused.Load() + ran.Load()
+		local.Until(t, "the agents call", func() bool { return refused.Load()+ran.Load() > before+4 })
+		turn.Lock() // before it changes again nobody may say that it did
+		other = false
+		turn.Unlock()
+	}
+	ended.Store(true)
+	wg.Wait()
+	t.Logf("%d calls ran, %d were refused, %d decisions held", ran.Load(), refused.Load(), decided.Load())
+	if ran.Load() == 0 || refused.Load() == 0 || decided.Load() == 0 {
+		t.Error("nothing happened of what this test is about")
+	}
+	w.wantCalls("ship", int(ran.Load()))
+}
+
+// The program dies at any moment of a confirmed call. After that the call is not sent a second time.
+func TestKilledInAConfirmedCall(t *testing.T) {
+	t.Parallel()
+	w := openBolt(t)
+	p := w.place.(program)
+	sent := func(to string) (n int) {
+		for _, c := range w.shop.Calls() {
+			if c.Tool == "pay" && strings.Contains(string(c.Params), to) {
+				n++
+			}
+		}
+		return n
+	}
+	outcomes := map[string]int{}
+	for n := range 12 {
+		to := fmt.Sprintf("payee-%d", n)
+		args := fmt.Sprintf(`{"to":%q,"amount":"5"}`, to)
+		a := w.agent(eras[n%2], w.token(to))
+		id := a.call("shop:pay", args).Lock.Confirm.Request
+		if got := w.decide(w.see(id), verdict{value: "confirmed"}); got.Status != http.StatusOK {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		gone := make(chan struct{})
+		go func() { defer close(gone); a.tries("shop:pay", args) }()
+		if n == 0 {
+			local.Until(t, "the call is sent", func() bool { return sent(to) > 0 })
+		} else {
+			<-time.After(time.Duration(n) * time.Millisecond)
+		}
+		p.Kill()
+		<-gone
+		p.Start()
+		before := sent(to)
+		got := a.call("shop:pay", args)
+		switch after := sent(to); {
+		case after > 1, after > before && !got.Ran, after == before && got.Ran:
+			t.Errorf("the call was sent %d times, %d before the program died: %s", after, before, got.Raw)
+		case got.Ran:
+			outcomes["died before the use"]++
+		case strings.Contains(got.Text, "The confirmation "+id+" was used"):
+			outcomes[fmt.Sprintf("died after the use, %d sent", before)]++
+		default:
+			t.Errorf("the agent reads %s", got.Raw)
+		}
+		if again := a.call("shop:pay", args); again.Ran || sent(to) > 1 {
+			t.Errorf("the call was sent %d times: %s", sent(to), again.Raw)
+		}
+	}
+	t.Logf("%v", outcomes)
+}

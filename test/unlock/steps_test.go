@@ -1,0 +1,153 @@
+package unlock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+)
+
+// The client opens the page, the person asks there, and the tool is approved for everybody.
+func approvedForAll(t *testing.T, w *world, e era) {
+	a, other := w.agent(e, w.actsFor(sam)), w.agent(e, w.token("other-"+e.name[:4]))
+	got := a.call("shop:ship", `{"to":"sam"}`)
+	a.wantAsked(got)
+	again := a.retry("shop:ship", `{"to":"sam"}`, got.State) // its client says that the page was opened
+	a.wantSaid(again, "pending_approval")
+	if e.modern && again.State != "" {
+		t.Errorf("a retry is asked once more: %s", again.Raw)
+	}
+	if posted := w.slack.posted(); len(posted) > 0 {
+		t.Fatalf("people are told of a call that nobody asked for: %q", posted)
+	}
+	id := w.asks(sam, got.Link, "to send the parcel")
+	link, message := w.told(id, "shop:ship")
+	if strings.Contains(message, "parcel") || strings.Contains(message, "does its work") {
+		t.Errorf("the message holds a text of a person or of the server: %s", message)
+	}
+	a.wantSaid(a.retry("shop:ship", `{"to":"sam"}`, got.State), "Request "+id+": asked ", ", open.")
+	w.wantCalls("ship", 0)
+
+	tab := w.decides(kim, link, verdict{value: "approved"})
+	tab.SeeText("main", "approved")
+	w.told(id, "approved")
+	a.wantRan(a.retry("shop:ship", `{"to":"sam"}`, got.State))
+	other.wantRan(other.call("shop:ship", `{}`))
+	w.wantCalls("ship", 2)
+}
+
+// The agent asks by itself, and is told who declined and what to do instead.
+func declined(t *testing.T, w *world, e era) {
+	a := w.agent(e, w.actsFor(sam))
+	state, id := a.wants("shop:drop", "the table is old")
+	if state != "open" {
+		t.Fatalf("request_access: %s", state)
+	}
+	if again, same := a.wants("shop:drop", "please"); again != "open" || same != id {
+		t.Errorf("asked again: %s %s, was %s", again, same, id)
+	}
+	link, message := w.told(id, "shop:drop")
+	if strings.Contains(message, "the table is old") {
+		t.Errorf("the message holds the agent's note: %s", message)
+	}
+	a.wantSaid(a.call("shop:drop", `{}`), "Request "+id+": asked ", ", open.", w.URL+"/admin/ask/"+id)
+	tab := w.opens(kim, link)
+	tab.SeeText("main blockquote", "the table is old")
+	w.press(tab, verdict{value: "declined", reason: "use staging"})
+	w.told(id, "declined")
+	said := a.call("shop:drop", `{}`)
+	a.wantSaid(said, "declined by kim@example.com: use staging ("+id+")")
+	if said.Lock.Request.ID != id || said.Lock.Request.State != "declined" {
+		t.Errorf("what programs read: %+v", said.Lock)
+	}
+	if state, same := a.wants("shop:drop", "please"); state != "declined" || same != id {
+		t.Errorf("asked after the no: %s %s", state, same)
+	}
+	asker := w.opens(sam, w.URL+"/admin/ask/"+id)
+	asker.SeeText("main", "use staging")
+	w.wantCalls("drop", 0)
+}
+
+// One agent may call it for a minute. When that is over a call that runs goes on, and the next one is
+// refused.
+func allowedUntilAnEnd(t *testing.T, w *world, e era) {
+	name := "clock-" + e.name[:4]
+	a, other := w.agent(e, w.token(name)), w.agent(e, w.actsFor(sam))
+	_, id := a.wants("shop:rotate", "the key is old")
+	link, _ := w.told(id, name)
+	w.decides(lee, link, verdict{value: "allowed", minutes: 1})
+	w.told(id, "allowed")
+	a.wantRan(a.call("shop:rotate", `{}`))
+	other.wantSaid(other.call("shop:rotate", `{}`), "pending_approval")
+	w.wantCalls("rotate", 1)
+
+	end := time.Now().Add(5 * time.Second)
+	w.endsAt(id, end)
+	long := make(chan answered, 1)
+	go func() { long <- a.call("shop:rotate", `{"to":"wait"}`) }()
+	local.Until(t, "the long call runs", func() bool { return w.calls("rotate") == 2 })
+	ran := 2
+	var last answered
+	local.Until(t, "the grant ends", func() bool {
+		if last = a.call("shop:rotate", `{}`); last.Ran {
+			ran++
+		}
+		return !last.Ran
+	})
+	if early := time.Until(end); early > 0 {
+		t.Errorf("it ended %v early: %s", early, last.Raw)
+	}
+	a.wantSaid(last, "What lee@example.com allowed by "+id+" ended", `request_access`)
+	select {
+	case w.hold <- struct{}{}:
+	case got := <-long:
+		t.Fatalf("the call that ran when it ended is answered before the server answers: %s", got.Raw)
+	}
+	if got := <-long; !got.Ran {
+		t.Errorf("the call that ran when it ended: %s", got.Raw)
+	}
+	w.wantCalls("rotate", ran)
+	if state, next := a.wants("shop:rotate", "once more"); state != "open" || next == id {
+		t.Errorf("asked after the end: %s %s", state, next)
+	}
+}
+
+// One call is confirmed with its arguments, and can be made once.
+func oneCall(t *testing.T, w *world, e era) {
+	a := w.agent(e, w.actsFor(sam))
+	const args = `{"to":"ann","amount":"5"}`
+	got := a.call("shop:pay", args)
+	a.wantAsked(got)
+	_, id, _ := strings.Cut(got.Link, "/admin/ask/")
+	link, message := w.told(id, "shop:pay")
+	if strings.Contains(message, "ann") {
+		t.Errorf("the message holds an argument: %s", message)
+	}
+	said := a.retry("shop:pay", args, got.State)
+	a.wantSaid(said, "Request "+id+": asked ", ", open.")
+	if said.Lock.Confirm.Request != id {
+		t.Errorf("what programs read: %s", said.Raw)
+	}
+	asker := w.opens(sam, got.Link)
+	asker.SeeText("#what ~ pre", `"amount"`)
+	tab := w.opens(kim, link)
+	tab.SeeText("#arguments", `"ann"`)
+	w.press(tab, verdict{value: "confirmed"})
+	w.told(id, "confirmed")
+	w.wantCalls("pay", 0)
+
+	for _, other := range []string{`{"to":"ann","amount":"50"}`, `{"to":"ann","amount":5}`, `{"to":"ann"}`, `{"to":"ann","amount":"5","x":null}`} {
+		got := a.call("shop:pay", other)
+		a.wantSaid(got, "Nothing was called.")
+		if strings.Contains(got.Text, id) {
+			t.Errorf("the call with %s is answered by the request of another: %s", other, got.Text)
+		}
+	}
+	w.wantCalls("pay", 0)
+	a.wantRan(a.retry("shop:pay", `{ "amount":"5", "to":"\u0061nn"}`, got.State))
+	a.wantSaid(a.call("shop:pay", args), "The confirmation "+id+" was used for a call", "Nothing was called.")
+	w.wantCalls("pay", 1)
+	tab.Goto("/admin/requests/" + id)
+	tab.SeeText("main", "used")
+}

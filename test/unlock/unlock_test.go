@@ -1,0 +1,58 @@
+// Package unlock_test proves from end to end that a lock is opened in place: an agent meets it, its
+// person asks, another person is told and decides, and the agent's next try goes through, or is told why
+// not. The gateway is the real program over bolt, or the built functions over DynamoDB of an emulator;
+// people have a Chromium and sign in at an issuer; what is told goes to a stub of Slack; and what the
+// server received is counted.
+package unlock_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(programtest.Main(func() int { return browsertest.Main(m) }))
+}
+
+// The people of these tests.
+var (
+	sam = person{"u-sam", "sam@example.com", nil}                   // for whom an agent acts; she has no role
+	kim = person{"u-kim", "kim@example.com", []string{"approvers"}} // who decides
+	lee = person{"u-lee", "lee@example.com", []string{"approvers"}} // who decides too
+)
+
+// A step is one way from a lock to an answer.
+type step struct {
+	name string
+	run  func(*testing.T, *world, era)
+}
+
+var steps = []step{
+	{"approved for all", approvedForAll},
+	{"declined", declined},
+	{"allowed until an end", allowedUntilAnEnd},
+	{"one call", oneCall},
+}
+
+// In both eras, on bolt and on DynamoDB.
+func TestUnlockInPlace(t *testing.T) {
+	for _, p := range places {
+		t.Run(p.name, func(t *testing.T) {
+			open := p.prepare(t)
+			for _, e := range eras {
+				t.Run(e.name, func(t *testing.T) {
+					t.Parallel()
+					w := open(t)
+					for _, s := range steps {
+						if !t.Run(s.name, func(t *testing.T) { s.run(t, w.in(t), e) }) {
+							return
+						}
+					}
+				})
+			}
+		})
+	}
+}
