@@ -23,7 +23,7 @@ func behindTheGate(t *testing.T, requirements string) string {
 	if requirements == mcp.VersionLegacy {
 		entry, stateless = `, "protocol": "2025-11-25"`, "-stateless=false"
 	}
-	return fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "approval": "off"%s}}, "gateway": {"mode": "direct", "prefix": false}}`,
+	return fmt.Sprintf(`{"mcpServers": {"everything": {"url": %q, "approval": "off"%s}}, "gateway": {"mode": "direct", "prefix": false, "requests": true}}`,
 		Everything(t, stateless), entry)
 }
 

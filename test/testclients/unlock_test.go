@@ -135,7 +135,17 @@ func TestUnlock(t *testing.T) {
 		take = users[:2]
 	}
 	for n, u := range take {
-		t.Run(u.client+", "+u.version, func(t *testing.T) { g.unlocks(t, u, n) })
+		t.Run(u.client+", "+u.version, func(t *testing.T) {
+			g.unlocks(t, u, n, func(url, _ string) Endpoint { return Endpoint{URL: url} })
+		})
+		if lanes != "full" || n > 3 {
+			continue
+		}
+		t.Run(u.client+", "+u.version+", stdio", func(t *testing.T) {
+			g.unlocks(t, u, len(take)+n, func(url, token string) Endpoint {
+				return Endpoint{Command: []string{"env", "PORTCULLIS_TOKEN=" + token, programtest.Build(t), "stdio", "--url", url}}
+			})
+		})
 	}
 }
 
@@ -168,13 +178,14 @@ func startUnlocking(t *testing.T) *unlocking {
 	return g
 }
 
-// unlocks takes a client through all the stages. n is another number for each.
-func (g *unlocking) unlocks(t *testing.T, u user, n int) {
+// unlocks takes a client through all the stages. n is another number for each; at says where it finds a
+// gateway of this address, with a token.
+func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token string) Endpoint) {
 	client := Clients[slices.IndexFunc(Clients, func(c Client) bool { return c.Name == u.client })]
 	token := g.issuer.Token("gateway", map[string]any{"scope": "portcullis:destructive", "sub": fmt.Sprintf("person %d", n)})
 	visit := func(p *programtest.Program, answers []string, steps ...Step) Transcript {
 		t.Helper()
-		told := client.Visit(t, Endpoint{URL: p.URL + "/mcp"}, Visit{Token: token, Handshake: u.handshake, Opens: answers}, steps...)
+		told := client.Visit(t, at(p.URL+"/mcp", token), Visit{Token: token, Handshake: u.handshake, Opens: answers}, steps...)
 		if told.Version != "" && told.Version != u.version {
 			t.Errorf("it speaks %s", told.Version)
 		}
@@ -202,13 +213,13 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int) {
 	u.shows(t, after, visit(g.search, []string{"accept"}, push, through("s:drop", `{}`), pay, pay))
 
 	direct := call("payments__pay", fmt.Sprintf(`{"amount":%d}`, n))
-	told = visit(g.direct, nil, list, direct)
+	told = visit(g.direct, []string{"accept"}, list, direct)
 	lists(t, told.Answers[0], "payments__pay", requestAccess)
-	asked = u.shows(t, []stage{{"in direct mode, a call that waits for a person", alike(askedWords), []string{"Asked as R-"}}},
+	asked = u.shows(t, []stage{{"in direct mode, a call to confirm", ladder(openWords, askedWords), []string{"Asked as R-"}}},
 		Transcript{Answers: told.Answers[1:], Opened: told.Opened})
 	g.decide(t, g.direct, asked[0], "confirmed", 0, "")
 	told = visit(g.direct, nil, list, direct)
-	u.shows(t, []stage{{"in direct mode, a call that a person confirmed", alike(runsWords), nil}}, Transcript{Answers: told.Answers[1:]})
+	u.shows(t, []stage{{"in direct mode, a call to confirm, confirmed", alike(runsWords), nil}}, Transcript{Answers: told.Answers[1:]})
 }
 
 const requestAccess = "request_access"
