@@ -74,7 +74,9 @@ func (c *Console) askPage(w http.ResponseWriter, r *http.Request, refusal error)
 		e := c.o.Desk.Explain(r.Context(), "ask", refusal)
 		status, p.Problem = e.Status, sentence(e.Detail)
 	} else if fromHere(r) {
-		p.Message = p.said(r.URL.Query().Get("did"))
+		if p.Message = p.said(r.URL.Query().Get("did")); p.Message != "" && r.URL.Query().Get("audit") == "lost" {
+			p.Problem = notAudited
+		}
 	}
 	c.render(w, r, status, "ask", p)
 }
@@ -172,7 +174,11 @@ func (c *Console) asked(w http.ResponseWriter, r *http.Request, up string, a dec
 		return
 	}
 	c.forgetAsks()
-	leadTo(w, http.StatusSeeOther, up+a.ID+"?did="+did)
+	lost := ""
+	if a.Unrecorded {
+		lost = "lost"
+	}
+	leadTo(w, http.StatusSeeOther, withQuery(up+a.ID, url.Values{}, "did", did, "audit", lost))
 }
 
 // loggedPath returns the path of r as a log may have it: a link's code is a request that is sealed, and

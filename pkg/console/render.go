@@ -215,7 +215,7 @@ var templates = sync.OnceValue(parseTemplates)
 
 // parseTemplates panics if a template is wrong, when the program starts.
 func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf}
+	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf, "why": lockedWhy}
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {

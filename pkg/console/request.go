@@ -222,17 +222,25 @@ func (p *requestPage) Changed() bool { return p.Known && p.Tool.Hash != p.Reques
 
 // decideRequest carries out the form of the page about a request.
 func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
+	var done decide.Request
 	dec, err := readVerdict(r.PostForm)
 	if err == nil {
-		_, err = c.o.Desk.DecideRequest(r.Context(), r.PathValue("id"), dec)
+		done, err = c.o.Desk.DecideRequest(r.Context(), r.PathValue("id"), dec)
 		c.forgetAsks()
 	}
 	if err != nil {
 		c.requestPage(w, r, err)
 		return
 	}
+	left, lost := "", ""
+	if n := len(done.Unsettled); n > 0 {
+		left = strconv.Itoa(n)
+	}
+	if done.Unrecorded {
+		lost = "lost"
+	}
 	// Sent again by a reload, a form would decide again.
-	leadTo(w, http.StatusSeeOther, "../"+url.PathEscape(r.PathValue("id"))+"?did="+string(dec.Verdict))
+	leadTo(w, http.StatusSeeOther, withQuery("../"+url.PathEscape(r.PathValue("id")), url.Values{}, "did", string(dec.Verdict), "left", left, "audit", lost))
 }
 
 // readVerdict returns what a form says. A button that opens something for so long says so behind the
@@ -254,7 +262,8 @@ func readVerdict(form url.Values) (d decide.RequestDecision, err error) {
 
 // tellRequest shows on p what the address says was decided just now, if it was.
 func (c *Console) tellRequest(p *requestPage, r *http.Request) {
-	did, q := request.Verdict(r.URL.Query().Get("did")), p.Request
+	query := r.URL.Query()
+	did, q := request.Verdict(query.Get("did")), p.Request
 	by := callerOf(r.Context()).Name
 	if did == "" || !fromHere(r) {
 		return
@@ -273,6 +282,31 @@ func (c *Console) tellRequest(p *requestPage, r *http.Request) {
 		request.Declined:  "Declined. The agent is told so when it tries again, and cannot ask for the same within 24 hours.",
 		request.Revoked:   "Ended. The next call is refused.",
 	}[did]
+	if n, err := strconv.Atoi(query.Get("left")); err == nil && n > 0 {
+		p.Problem = "It could not be noted with " + text.Count(n, "request") + " of other agents for the same, which stand open in the list. "
+	}
+	if query.Get("audit") == "lost" {
+		p.Problem += notAudited
+	}
+}
+
+// lockedWhy says what a lock means, for people.
+func lockedWhy(s lock.Status) string {
+	return map[lock.Status]string{
+		lock.ServerDisabled:   "its server is off",
+		lock.DisabledByConfig: "an operator's rule denies it",
+		lock.DisabledByUser:   "a person disabled it, or blocked this definition",
+		lock.PendingApproval:  "this definition is not approved",
+		lock.DisabledUnknown:  "it is not known why",
+	}[s]
+}
+
+// With says which other requests are decided with this one.
+func (p *requestPage) With() string {
+	if p.OthersN == 1 {
+		return "the request of 1 other agent is"
+	}
+	return fmt.Sprintf("the requests of %d other agents are", p.OthersN)
 }
 
 // maxPretty is how many bytes arguments may take with one member a line and each level indented.

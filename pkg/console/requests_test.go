@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -256,6 +257,18 @@ func TestRequestRefused(t *testing.T) {
 	h.Page(http.StatusNotFound, "/admin/requests/R-00000000")
 	if w := h.Send("/admin/requests/x", "", browser); w.Status < 400 || w.Status >= 500 {
 		t.Errorf("%d", w.Status)
+	}
+}
+
+// A decision whose line could not be written says so.
+func TestRequestIsNotRecorded(t *testing.T) {
+	h := newFixture(t)
+	id := h.asks(bot, "mail:send", "")
+	h.Deeds.OnPut = func(audit.Line) error { return errDown }
+	status, page := h.verdict(id, "allowed 60")
+	says(t, page, "Opened for this agent alone", "could not be written to the audit")
+	if status != http.StatusSeeOther {
+		t.Errorf("%d", status)
 	}
 }
 

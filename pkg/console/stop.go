@@ -63,6 +63,9 @@ func (c *Console) stops(w http.ResponseWriter, r *http.Request) {
 	c.showStops(w, r, http.StatusOK, p, typedOf(r))
 }
 
+// notAudited tells of a deed without its line.
+const notAudited = "This was done, but its line could not be written to the audit. The gateway's log has it."
+
 // stopSaid says what was done, by the address that led here.
 func stopSaid(query url.Values) (message, problem string) {
 	message = map[string]string{
@@ -72,7 +75,7 @@ func stopSaid(query url.Values) (message, problem string) {
 		"none":    "Nobody had stopped anything that can be undone here. Nothing was changed.",
 	}[query.Get("did")]
 	if message != "" && query.Get("audit") == "lost" {
-		problem = "This was done, but its line could not be written to the audit. The gateway's log has it."
+		problem = notAudited
 	}
 	return message, problem
 }

@@ -154,11 +154,34 @@ func TestAskAndDecide(t *testing.T) {
 	if again := g.call(bot, "send_mail", `{"to":"a@example.com","text":"x"}`); again.IsError {
 		t.Errorf("after the approval: %s", again.Text)
 	}
-	tab.Goto("/admin/requests?state=all")
-	tab.Everywhere("requests-all")
 	c := &crawler{g.desk, map[string]int{}, map[string]bool{}, map[string]string{}}
 	c.crawl(t, "the start", g.URL+"/admin/requests?state=all")
 	t.Logf("%d addresses, %d kinds of forms", len(c.seen), len(c.posts))
+}
+
+// The person of an agent adds to what it asked for, and who decides sees what each of the two says.
+func TestPersonSaysMore(t *testing.T) {
+	g := openGate(t)
+	tab := g.tab
+	var made struct{ Requests []struct{ Request string } }
+	g.CallJSON("request_access", map[string]any{"names": []string{"office:send_mail"}, "note": "I have to send the quarterly report to the board."}, &made, g.agent("deploy-bot", "sam@example.com"))
+	id := made.Requests[0].Request
+	g.enter("/admin/ask/"+id, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
+	tab.SeeText("main", "I have to send the quarterly report")
+	tab.Fill(`input[name=why]`, "Today only; the list is in the wiki.")
+	tab.Click(`input[value="480"]`)
+	tab.Loads("Say it", func() { tab.ClickText("main button", "Say it") })
+	tab.SeeText(".message", "You asked.")
+	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
+	g.kim("/admin/requests/" + id)
+	for _, says := range []string{"The agent says", "I have to send the quarterly report", "sam@example.com says", "Today only", "8 hours would do"} {
+		tab.SeeText("main", says)
+	}
+	tab.Shot("request")
+	tab.Loads("the button", func() { tab.ClickText("header button", "Sign out") })
+	g.enter("/admin/ask/"+id, "sam@example.com", map[string]any{"email": "sam@example.com", "email_verified": true})
+	tab.Loads("Withdraw", func() { tab.ClickText("main button", "Withdraw") })
+	tab.SeeText(".message", "You withdrew it.")
 }
 
 // A call that waits for a person, and one that is declined, without script.
@@ -171,11 +194,12 @@ func TestConfirmACall(t *testing.T) {
 	if !waits.IsError || id == "" {
 		t.Fatalf("the call names no request: %s", waits.Text)
 	}
-	tab.Scripts(false)
 	g.kim("/admin/requests/" + id)
+	tab.Everywhere("request-call")
+	tab.Scripts(false)
+	tab.Reload()
 	tab.SeeText("#arguments", `"amount": 12.50`)
 	tab.SeeText("#arguments", "<img src=x")
-	tab.Everywhere("request-call")
 	tab.Loads("Confirm", func() { tab.ClickText("#decide button", "Confirm this call") })
 	tab.SeeText(".message", "Confirmed.")
 	if paid := g.call(bot, "pay", `{"amount":12.50,"invoice":"<img src=x onerror=alert(1)>"}`); paid.IsError {
@@ -183,7 +207,6 @@ func TestConfirmACall(t *testing.T) {
 	}
 	tab.Goto("/admin/requests/" + id)
 	tab.SeeText("main", "confirmed and used")
-	tab.Everywhere("request-used")
 	again := g.call(bot, "pay", arguments)
 	next := someID.FindString(strings.ReplaceAll(again.Text, id, ""))
 	if !again.IsError || next == "" {
@@ -196,7 +219,6 @@ func TestConfirmACall(t *testing.T) {
 	tab.Fill(`input[name=reason]`, "use staging")
 	tab.Loads("Decline", func() { tab.ClickText("#decide button", "Decline") })
 	tab.SeeText(".message", "Declined.")
-	tab.Everywhere("request-declined")
 	if no := g.call(bot, "pay", arguments); !no.IsError || !strings.Contains(no.Text, "use staging") {
 		t.Errorf("the declined call: %s", no.Text)
 	}
