@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
+	"github.com/portcullis-mcp/portcullis/pkg/notify"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
@@ -61,11 +62,13 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 // A table is what the tests do with the driver, on items that are there.
 type table struct {
 	*dynamo.Store
+	box     *dynamo.Outbox
 	agent   request.Agent
 	asked   request.Asked
 	granted request.Granted
 	stops   stop.Stops
 	record  approval.Record
+	notice  notify.Notice
 	id      string // of a request with arguments, which is granted and not used
 }
 
@@ -152,6 +155,38 @@ func deedsOfRequests() []deed {
 	}
 }
 
+// deedsOfNotices are all that an outbox can do.
+func deedsOfNotices() []deed {
+	all, sender := []string{"mcp", "sync", "admin"}, []string{"sync"}
+	return []deed{
+		{"Put", all, func(ctx context.Context, x table) error {
+			e := x.notice.Event
+			e.ID = "another-" + e.ID
+			return x.box.Put(ctx, e)
+		}},
+		{"Put, twice", all, func(ctx context.Context, x table) error { return x.box.Put(ctx, x.notice.Event) }},
+		{"Pending", sender, func(ctx context.Context, x table) error { _, err := x.box.Pending(ctx); return err }},
+		{"Change", sender, func(ctx context.Context, x table) error { _, err := x.box.Change(ctx, x.notice); return err }},
+		{"Change, of an old revision", sender, func(ctx context.Context, x table) error {
+			x.notice.Rev += 7
+			_, err := x.box.Change(ctx, x.notice)
+			return taken(err)
+		}},
+		{"Remove", sender, func(ctx context.Context, x table) error { return x.box.Remove(ctx, x.notice) }},
+		{"Remove, of an old revision", sender, func(ctx context.Context, x table) error {
+			x.notice.Rev += 7
+			return taken(x.box.Remove(ctx, x.notice))
+		}},
+	}
+}
+
+func taken(err error) error {
+	if errors.Is(err, notify.ErrTaken) {
+		return nil
+	}
+	return errors.Join(err, errors.New("it was not taken"))
+}
+
 func conflict(err error) error {
 	if errors.Is(err, request.ErrConflict) {
 		return nil
@@ -164,21 +199,17 @@ func conflict(err error) error {
 // refused. The function that agents call cannot grant, whichever method it calls.
 func TestDriverKeepsToTheRoles(t *testing.T) {
 	roles, endpoint := roletest.Load(t), emulator.Start(t)
-	deeds := deedsOfRequests()
-	methods := reflect.TypeFor[request.Store]()
-	for i := range methods.NumMethod() {
-		name := methods.Method(i).Name
-		if !slices.ContainsFunc(deeds, func(d deed) bool { return d.name == name }) {
-			t.Errorf("%s of a request.Store is tried in no role", name)
-		}
-	}
+	wantEach[request.Store](t, deedsOfRequests())
+	wantEach[notify.Outbox](t, deedsOfNotices())
+	deeds := slices.Concat(deedsOfRequests(), deedsOfNotices())
 	name := emulator.Deploy(t, endpoint, fmt.Sprintf("drivers-%d", time.Now().UnixNano()), root+"/infra/data.yaml", map[string]string{"DeletionProtection": "false"})["TableName"]
 	for n, d := range deeds {
 		for m, function := range []string{"mcp", "sync", "admin"} {
 			t.Run(d.name+"/"+function, func(t *testing.T) {
-				x := newTable(t, dynamo.New(dynamodb.NewFromConfig(emulator.Config(endpoint)), name, nil), fmt.Sprint(3*n+m))
+				x := newTable(t, dynamodb.NewFromConfig(emulator.Config(endpoint)), name, fmt.Sprint(3*n+m))
 				g := &guard{t: t, role: roles[function]}
-				x.Store = dynamo.New(dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: g} }), name, nil)
+				db := dynamodb.NewFromConfig(emulator.Config(endpoint), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: g} })
+				x.Store, x.box = dynamo.New(db, name, nil), dynamo.NewOutbox(db, name, nil)
 				err := d.do(t.Context(), x)
 				if allowed := slices.Contains(d.may, function); allowed && (err != nil || len(g.denied) > 0) {
 					t.Errorf("%v; refused: %q", err, g.denied)
@@ -190,9 +221,22 @@ func TestDriverKeepsToTheRoles(t *testing.T) {
 	}
 }
 
-// newTable stores what the deeds are done with, of an agent and a tool of its own.
-func newTable(t *testing.T, s *dynamo.Store, name string) table {
+// wantEach checks that each method of a port is among the deeds.
+func wantEach[Port any](t *testing.T, deeds []deed) {
 	t.Helper()
+	methods := reflect.TypeFor[Port]()
+	for i := range methods.NumMethod() {
+		name := methods.Method(i).Name
+		if !slices.ContainsFunc(deeds, func(d deed) bool { return d.name == name }) {
+			t.Errorf("%s of a %v is tried in no role", name, methods)
+		}
+	}
+}
+
+// newTable stores what the deeds are done with, of an agent and a tool of its own.
+func newTable(t *testing.T, db *dynamodb.Client, of, name string) table {
+	t.Helper()
+	s, box := dynamo.New(db, of, nil), dynamo.NewOutbox(db, of, nil)
 	ctx, now := t.Context(), time.Now().UTC().Truncate(time.Microsecond)
 	x := table{agent: request.Agent{Way: identity.WayToken, ID: "agent" + name}, id: request.NewID()}
 	args := json.RawMessage(`{"to":"ann"}`)
@@ -207,5 +251,9 @@ func newTable(t *testing.T, s *dynamo.Store, name string) table {
 	require.OK(t, err)
 	x.record, err = s.Put(ctx, approval.Record{Server: r.Server, Tool: r.Tool, State: approval.Pending, Current: json.RawMessage(`{}`), CurrentHash: r.Hash}, nil)
 	require.OK(t, err)
+	require.OK(t, box.Put(ctx, notify.Event{ID: "notice-" + name, Kind: notify.Asked, At: now, Server: r.Server, Request: x.id, Path: "/admin/requests/" + x.id}))
+	open, err := box.Pending(ctx)
+	require.OK(t, err)
+	x.notice = open[slices.IndexFunc(open, func(n notify.Notice) bool { return n.Event.ID == "notice-"+name })]
 	return x
 }
