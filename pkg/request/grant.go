@@ -156,8 +156,8 @@ func (g Granted) Add(d Decision, again bool, now time.Time) (Granted, error) {
 		list = append(list, d)
 	default:
 		held := list[i].Verdict
-		revokes := d.Verdict == Revoked && (held == Allowed || held == Confirmed)
-		if !revokes && !(again && held == Approved) {
+		revokes, anew := d.Verdict == Revoked && (held == Allowed || held == Confirmed), again && held == Approved
+		if !revokes && !anew {
 			return g, ErrDecided
 		}
 		list[i] = d
@@ -218,22 +218,31 @@ func (g Granted) Check() error {
 		return ErrFull
 	}
 	for _, d := range g.List {
-		switch err := checkID(d.Request); {
-		case err != nil:
-			return err
-		case d.Server == "" || d.Tool == "" || d.Hash == "" || d.By == "" || d.At.IsZero() || d.Ends.IsZero():
-			return fmt.Errorf("decision about %s: it does not say what was decided, by whom, when and until when", d.Request)
-		case d.Verdict == Confirmed && d.Args == "", d.Verdict == Allowed && d.Args != "":
-			return fmt.Errorf("decision about %s: %s does not go with what was asked for", d.Request, d.Verdict)
-		case d.Verdict == Allowed && !g.Agent.Alone():
+		if d.Verdict == Allowed && !g.Agent.Alone() {
 			return fmt.Errorf("decision about %s: nothing is allowed to an agent that is not told from others", d.Request)
-		case d.Verdict == Confirmed && d.Ends.Sub(d.At) > UseFor:
-			return fmt.Errorf("decision about %s: a confirmed call can be made for %v at most", d.Request, UseFor)
-		case d.Verdict == Allowed && (!d.Ends.After(d.At) || d.Ends.Sub(d.At) > MaxMinutes*time.Minute):
-			return fmt.Errorf("decision about %s: minutes: want 1 to %d", d.Request, MaxMinutes)
-		case !utf8.ValidString(d.Reason) || utf8.RuneCountInString(d.Reason) > MaxReason:
-			return fmt.Errorf("decision about %s: reason: want text of at most %d characters", d.Request, MaxReason)
 		}
+		if err := d.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Decision) check() error {
+	lasts := d.Ends.Sub(d.At)
+	switch err := checkID(d.Request); {
+	case err != nil:
+		return err
+	case d.Server == "" || d.Tool == "" || d.Hash == "" || d.By == "" || d.At.IsZero() || d.Ends.IsZero():
+		return fmt.Errorf("decision about %s: it does not say what was decided, by whom, when and until when", d.Request)
+	case d.Verdict == Confirmed && d.Args == "", d.Verdict == Allowed && d.Args != "":
+		return fmt.Errorf("decision about %s: %s does not go with what was asked for", d.Request, d.Verdict)
+	case d.Verdict == Confirmed && lasts > UseFor:
+		return fmt.Errorf("decision about %s: a confirmed call can be made for %v at most", d.Request, UseFor)
+	case d.Verdict == Allowed && (lasts <= 0 || lasts > MaxMinutes*time.Minute):
+		return fmt.Errorf("decision about %s: minutes: want 1 to %d", d.Request, MaxMinutes)
+	case !utf8.ValidString(d.Reason) || utf8.RuneCountInString(d.Reason) > MaxReason:
+		return fmt.Errorf("decision about %s: reason: want text of at most %d characters", d.Request, MaxReason)
 	}
 	return nil
 }

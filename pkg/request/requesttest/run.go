@@ -293,8 +293,7 @@ func sameID(t *testing.T, s request.Store) {
 
 func invalid(t *testing.T, s request.Store) {
 	agent := Agent("ci")
-	good, err := request.Asked{Agent: agent}, error(nil)
-	good, r, _, err := good.Add(To("git", "push"), request.Granted{}, nil, time.Now())
+	good, r, _, err := request.Asked{Agent: agent}.Add(To("git", "push"), request.Granted{}, nil, time.Now())
 	require.OK(t, err)
 	bad := r
 	bad.ID = strings.ToLower(r.ID)

@@ -66,10 +66,10 @@ func answerTo(call string, in request) string {
 	granted := strings.Replace(anything, "SRV#s", "GRANT#"+agentKey, 1)
 	switch call {
 	case "GetItem":
-		switch pk, _ := in.Key["PK"].(map[string]any); {
-		case pk["S"] == "ASK#"+agentKey:
+		switch pk, _ := in.Key["PK"].(map[string]any); pk["S"] {
+		case "ASK#" + agentKey:
 			return `{"Item":` + strings.Replace(anything, "SRV#s", "ASK#"+agentKey, 1) + `}`
-		case pk["S"] == "GRANT#"+agentKey:
+		case "GRANT#" + agentKey:
 			return `{"Item":` + granted + `}`
 		}
 		return `{"Item":` + anything + `}`
