@@ -154,7 +154,7 @@ func (d *Desk) Ask(ctx context.Context, code string, w Want) (Asking, error) {
 	unrecorded := d.Record(ctx, s.line(audit.ActionAsked, id, strings.TrimSpace(w.Why))) != nil
 	if added {
 		d.o.Teller.Tell(ctx, notify.Event{
-			ID: id, Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID, Request: id, OneCall: o.OneCall(), Path: requestPath(id),
+			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID, Request: id, OneCall: o.OneCall(), Path: requestPath(id),
 		})
 	}
 	out, err := d.Asking(ctx, id)
@@ -206,10 +206,17 @@ func (d *Desk) ask(ctx context.Context, s sight, w Want) (id string, added bool,
 			next, err := a.Change(id, wish)
 			return next, "", nil, err
 		}
+		granted, err := d.o.Requests.Granted(ctx, s.one.agent.Key())
+		if err != nil {
+			return a, "", nil, err
+		}
+		if _, declined := granted.Declined(s.one.Request, s.m.now); declined {
+			return a, "", nil, request.ErrDecided
+		}
 		r := s.one.Request
 		r.By = text.Clip(ActorOf(ctx).Name, maxActor)
 		wish(&r)
-		next, held, is, err := a.Add(r, s.one.granted, s.moot(ctx), s.m.now)
+		next, held, is, err := a.Add(r, granted, s.moot(ctx), s.m.now)
 		if id, added = held.ID, is; err != nil || is {
 			return next, id, nil, err
 		}
@@ -234,6 +241,8 @@ func (d *Desk) refusedAsking(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, request.ErrTooMany):
 		return conflict("nothing was asked: %v; one of them is decided or withdrawn first", request.ErrTooMany)
+	case errors.Is(err, request.ErrDecided):
+		return conflict("somebody declined this at this moment, and nothing was asked: open the link again, which says why")
 	case errors.Is(err, request.ErrNotFound):
 		return conflict("the request was withdrawn or has expired at this moment, and nothing was asked: have the agent try again")
 	case errors.Is(err, request.ErrConflict):

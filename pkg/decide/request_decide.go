@@ -186,7 +186,7 @@ func (d *Desk) afterDecision(ctx context.Context, dec RequestDecision, done deci
 	}
 	o := done.all[0]
 	d.o.Teller.Tell(ctx, notify.Event{
-		ID: o.ID + " " + string(dec.Verdict), Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID,
+		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID,
 		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Path: requestPath(o.ID),
 	})
 	return unrecorded

@@ -139,6 +139,14 @@ var byState = []verdictTest{
 		f.States.Refresh(f.T.Context())
 		return id
 	}, outcomes{"approved": "(can call it by now (decided about by", "allowed": "(can call it by now", "confirmed": "(can call it by now", "declined": "(can call it by now", "revoked": none}},
+	{"of a record that was recovered", func(f *fixture) string {
+		id, r := f.asks(jwt, "mail:send", ""), f.Record("mail:send")
+		r.Lost = &approval.Lost{At: f.Clock.Now()}
+		if _, err := f.Approvals.Put(f.T.Context(), r, nil); err != nil {
+			f.T.Fatal(err)
+		}
+		return id
+	}, outcomes{"approved": "approved", "allowed": "(what would be given now would not hold)", "confirmed": access, "declined": "declined", "revoked": none}},
 	{"allowed", func(f *fixture) string { return f.after("mail:send", "", request.Allowed) },
 		outcomes{"approved": "(ann decided about this request)", "allowed": "(ann decided", "confirmed": "(ann decided", "declined": "(ann decided", "revoked": "revoked"}},
 	{"confirmed", func(f *fixture) string { return f.after("pay:send_money", "{}", request.Confirmed) },
