@@ -151,7 +151,7 @@ func (a *agent) floods(names int, why string) {
 // hostileNotes are what an agent may say for its request.
 var hostileNotes = map[string]string{
 	"html":     `</blockquote><script>alert(1)</script><img src=x onerror=alert(2)><b>APPROVED by kim</b>`,
-	"bidi":     "pay \u202ecod.exe\u2066 now\u2069\u200b\u200d\ufeff",
+	"bidi":     "invoice \u202ecod.exe\u2066 now\u2069\u200b\u200d\ufeff",
 	"control":  "\x1b[2J\x1b]0;pwned\x07\x00 bell\b\b\b\r\nstate: approved",
 	"emoji":    strings.Repeat("👨‍👩‍👧‍👦", 71) + "🔥🔥🔥",
 	"markdown": "[click](https://evil.example.com) **bold** `code` # head\n\n| a | b |",
@@ -175,11 +175,7 @@ func TestHostileNotes(t *testing.T) {
 			continue
 		}
 		_, message := w.told(id, item)
-		for _, part := range []string{"evil", "channel", "alert", "pwned", "cod.exe", "🔥", "👨"} {
-			if strings.Contains(message, part) {
-				t.Errorf("%s: the message holds %q of the note: %s", name, part, message)
-			}
-		}
+		w.wantSilent(message, name)
 		for _, page := range []string{"/admin/requests/" + id, "/admin/requests", "/admin", "/admin/ask/" + id} {
 			tab.Goto(page)
 			w.wantText(tab, name)
@@ -197,6 +193,52 @@ func TestHostileNotes(t *testing.T) {
 			if bad := regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{200b}\x{202a}-\x{202e}\x{2066}-\x{2069}\x{feff}]`).FindString(string(out)); bad != "" {
 				t.Errorf("%s: the terminal gets %q: %q", name, bad, out)
 			}
+		}
+	}
+}
+
+// What stands in the arguments of a call that a person is to confirm is text, all of it, and what is too
+// much of it is not asked for.
+func TestHostileArguments(t *testing.T) {
+	t.Parallel()
+	w := openBolt(t)
+	a := w.agent(eras[0], w.token("hostile-args"))
+	tab := w.opens(kim, w.URL+"/admin/requests")
+	n := 0
+	for name, hostile := range hostileNotes {
+		n++
+		args, err := json.Marshal(map[string]any{"to": hostile, hostile: n})
+		require.OK(t, err)
+		got := a.call("shop:pay", string(args))
+		id := got.Lock.Confirm.Request
+		if id == "" {
+			t.Fatalf("%s: %s", name, got.Raw)
+		}
+		_, message := w.told(id, "shop:pay")
+		w.wantSilent(message, name)
+		tab.Goto("/admin/requests/" + id)
+		w.wantText(tab, name)
+		tab.SeeText("#arguments", firstWord(hostile))
+		w.press(tab, verdict{value: "confirmed"})
+		a.wantRan(a.call("shop:pay", string(args)))
+	}
+	w.wantCalls("pay", n)
+	for _, args := range []string{
+		`{"to":"` + strings.Repeat("x", request.MaxArgs) + `"}`, `{"to":"ann","to":"eve"}`, `{"to":"\ud800"}`,
+	} {
+		if got := a.call("shop:pay", args); got.Ran || got.Lock.Confirm.Request != "" {
+			t.Errorf("%.40s is asked for: %s", args, got.Raw)
+		}
+	}
+	w.wantCalls("pay", n)
+}
+
+// wantSilent checks that a message has nothing of a hostile text.
+func (w *world) wantSilent(message, name string) {
+	w.T.Helper()
+	for _, part := range []string{"evil", "channel", "alert", "pwned", "invoice", "cod.exe", "🔥", "👨"} {
+		if strings.Contains(message, part) {
+			w.T.Errorf("%s: the message holds %q: %s", name, part, message)
 		}
 	}
 }

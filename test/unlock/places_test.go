@@ -43,7 +43,7 @@ func openBolt(t *testing.T) *world {
 	env := w.settings()
 	env["PORTCULLIS_SEAL_KEY"] = sealKey
 	p := programtest.StartWith(t, programtest.Access{Env: env, Admin: w.admin()}, dir)
-	w.Client, w.place = p.Client, program{p}
+	w.Client, w.place, w.width = p.Client, program{p}, 1000
 	w.issuer.Client("console", "", w.URL+"/admin/login/callback")
 	w.ready()
 	return w
@@ -109,7 +109,7 @@ func (b built) open(t *testing.T) *world {
 	mcp, admin = f.Front(t), lambdatest.NewFront(t, func() *lambdatest.Function { return f.Start(t, "admin") })
 	f.syncer = f.Start(t, "sync")
 	proxy.Serve("portcullis-sync", func(payload []byte) { f.syncer.Invoke(payload) })
-	w.Client, w.place = agenttest.Client{T: t, URL: front.URL, Admin: w.admin()}, f
+	w.Client, w.place, w.width = agenttest.Client{T: t, URL: front.URL, Admin: w.admin()}, f, 12 // environments of a function
 	w.issuer.Client("console", "", w.URL+"/admin/login/callback")
 	f.Configure(w.config())
 	f.sync(t)

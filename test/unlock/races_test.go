@@ -49,12 +49,17 @@ func (w *world) decide(s seen, v verdict) agenttest.Answer {
 	return w.Send("/admin/requests/"+s.ID+"/decide", string(body))
 }
 
-// at once runs all of it at one moment.
-func atOnce(all ...func()) {
+// atOnce does all of it at one moment, or as much of it as the place takes.
+func (w *world) atOnce(all ...func()) {
 	var wg sync.WaitGroup
-	start := make(chan struct{})
+	start, turn := make(chan struct{}), make(chan struct{}, w.width)
 	for _, f := range all {
-		wg.Go(func() { <-start; f() })
+		wg.Go(func() {
+			<-start
+			turn <- struct{}{}
+			f()
+			<-turn
+		})
 	}
 	close(start)
 	wg.Wait()
@@ -75,10 +80,8 @@ func numbered(n int) (out []json.RawMessage) {
 }
 
 // Of two people who decide at one moment one does, and what the agent gets is what that one decided.
-func TestTwoApprovers(t *testing.T) {
-	t.Parallel()
+func twoApprovers(t *testing.T, w *world) {
 	const rounds = 16
-	w := openBolt(t)
 	w.more(rounds)
 	a := w.agent(eras[0], w.token("racer"))
 	yes := []verdict{{value: "approved", reason: "yes"}, {value: "allowed", reason: "yes", minutes: 60}}
@@ -92,7 +95,7 @@ func TestTwoApprovers(t *testing.T) {
 		_, id := a.wants(name, note)
 		s, open := w.see(id), yes[n%2]
 		var one, two agenttest.Answer
-		atOnce(func() { one = w.decide(s, open) }, func() { two = w.decide(s, no) })
+		w.atOnce(func() { one = w.decide(s, open) }, func() { two = w.decide(s, no) })
 		if (one.Status == http.StatusOK) == (two.Status == http.StatusOK) {
 			t.Fatalf("%s and declined at one moment: %d %s and %d %s", open.value, one.Status, one.Body, two.Status, two.Body)
 		}
@@ -122,10 +125,8 @@ func TestTwoApprovers(t *testing.T) {
 
 // A hundred agents ask for the same while it is decided: each request has an answer, and each agent's
 // next call has the one that stands.
-func TestManyJoin(t *testing.T) {
-	t.Parallel()
+func manyJoin(t *testing.T, w *world) {
 	const n = 100
-	w := openBolt(t)
 	agents := make([]*agent, n)
 	for i := range agents {
 		agents[i] = w.agent(eras[0], w.token(fmt.Sprintf("joins-%d", i)))
@@ -143,7 +144,7 @@ func TestManyJoin(t *testing.T) {
 	}
 
 	ids := make([]string, n)
-	atOnce(ask("shop:drop", ids)...)
+	w.atOnce(ask("shop:drop", ids)...)
 	open := w.listed("open")
 	if distinct := len(slices.Compact(slices.Sorted(slices.Values(ids)))); distinct != n || len(open) != n || len(open[0].Alike) != n-1 {
 		t.Fatalf("%d requests, %d open, %d joined", distinct, len(open), len(open[0].Alike))
@@ -163,7 +164,7 @@ func TestManyJoin(t *testing.T) {
 	_, id := first.wants("shop:ship", note)
 	s := w.see(id)
 	var answer agenttest.Answer
-	atOnce(append(ask("shop:ship", ids), func() { answer = w.decide(s, verdict{value: "approved", reason: "yes"}) })...)
+	w.atOnce(append(ask("shop:ship", ids), func() { answer = w.decide(s, verdict{value: "approved", reason: "yes"}) })...)
 	if answer.Status != http.StatusOK {
 		t.Fatalf("%d %s", answer.Status, answer.Body)
 	}
@@ -179,10 +180,8 @@ func TestManyJoin(t *testing.T) {
 
 // People decide about a definition as they saw it, while the server changes it to another and back. No
 // call is sent while the other one is listed.
-func TestDecisionsAgainstAChange(t *testing.T) {
-	t.Parallel()
+func decisionsAgainstAChange(t *testing.T, w *world) {
 	const rounds = 12
-	w := openBolt(t)
 	agents := []*agent{w.agent(eras[0], w.token("one")), w.agent(eras[1], w.token("two"))}
 	_, id := agents[0].wants("shop:ship", note)
 	seenHash := w.see(id).Hash
@@ -214,12 +213,18 @@ func TestDecisionsAgainstAChange(t *testing.T) {
 	for i := range 2 {
 		wg.Go(func() {
 			for !ended.Load() {
-				for _, s := range w.listed("open") {
-					s.Hash = seenHash                          // what this person saw, whatever it is now
-					v := verdict{value: "allowed", minutes: 1} // which each change ends
-					if i == 0 && round.Load() >= rounds-2 {
+				for _, s := range w.listed("all") {
+					v := verdict{value: "allowed", minutes: 1}
+					switch {
+					case i == 0 && round.Load() >= rounds-2:
 						v = verdict{value: "approved", reason: "yes"}
+					case i == 1:
+						v = verdict{value: "revoked"}
 					}
+					if mine := map[string]string{"open": "allowed approved", "allowed": "revoked"}[s.State]; !strings.Contains(mine, v.value) {
+						continue
+					}
+					s.Hash = seenHash // what this person saw, whatever it is now
 					if w.decide(s, v).Status == http.StatusOK {
 						decided.Add(1)
 					}

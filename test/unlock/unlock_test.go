@@ -37,6 +37,16 @@ var steps = []step{
 	{"one call", oneCall},
 }
 
+// What people and agents do at one moment.
+var races = []struct {
+	name string
+	run  func(*testing.T, *world)
+}{
+	{"two approvers", twoApprovers},
+	{"many join", manyJoin},
+	{"decisions against a change", decisionsAgainstAChange},
+}
+
 // In both eras, on bolt and on DynamoDB.
 func TestUnlockInPlace(t *testing.T) {
 	for _, p := range places {
@@ -51,6 +61,12 @@ func TestUnlockInPlace(t *testing.T) {
 							return
 						}
 					}
+				})
+			}
+			for _, r := range races {
+				t.Run(r.name, func(t *testing.T) {
+					t.Parallel()
+					r.run(t, open(t))
 				})
 			}
 		})

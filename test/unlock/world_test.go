@@ -35,6 +35,7 @@ type world struct {
 	vault  *upstreamtest.Server
 	hold   chan struct{} // a call of "wait" ends when something comes out of it
 	place  gateway
+	width  int // requests at one moment
 }
 
 // A gateway is what runs it.
