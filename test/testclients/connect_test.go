@@ -95,16 +95,7 @@ var names = map[string]string{"claude-code": "claude-code", "codex": "codex-mcp-
 // Each client that can be installed from a registry is told of a gateway by the command and by the
 // files of its guide, connects, and is seen by the gateway.
 func TestConnect(t *testing.T) {
-	if lanes != "full" {
-		t.Skip("the clients are 900 MB of packages: make lanes without SMALL installs and runs them")
-	}
-	bin := repo.Path("test/testclients/agents/node_modules/.bin")
-	if _, err := os.Stat(filepath.Join(bin, "claude")); err != nil {
-		local.Missing(t, "the clients that agents run in are not installed: make agents")
-	}
-	node, err := exec.LookPath(findNode(t))
-	require.OK(t, err)
-	path := strings.Join([]string{bin, filepath.Dir(node), filepath.Dir(programtest.Build(t)), os.Getenv("PATH")}, string(os.PathListSeparator))
+	path := findAgents(t)
 	for _, auth := range []connect.Auth{connect.None, connect.Bearer} {
 		access := programtest.Access{}
 		if auth == connect.Bearer {
@@ -141,6 +132,21 @@ func TestConnect(t *testing.T) {
 			})
 		}
 	}
+}
+
+// findAgents returns where the clients that agents run in are looked for.
+func findAgents(t *testing.T) string {
+	t.Helper()
+	if lanes != "full" {
+		t.Skip("the clients are 900 MB of packages: make lanes without SMALL installs and runs them")
+	}
+	bin := repo.Path("test/testclients/agents/node_modules/.bin")
+	if _, err := os.Stat(filepath.Join(bin, "claude")); err != nil {
+		local.Missing(t, "the clients that agents run in are not installed: make agents")
+	}
+	node, err := exec.LookPath(findNode(t))
+	require.OK(t, err)
+	return strings.Join([]string{bin, filepath.Dir(node), filepath.Dir(programtest.Build(t)), os.Getenv("PATH")}, string(os.PathListSeparator))
 }
 
 // write writes the files of the guide where the client looks for them.

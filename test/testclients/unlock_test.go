@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -38,7 +39,7 @@ const (
 	shows            // it can open none, and shows the lock
 )
 
-const older, newer = "2025-11-25", "2026-07-28"
+const older, newer = mcp.VersionLegacy, mcp.VersionModern
 
 var users = []user{
 	{"TypeScript 1", true, older, fails, "UrlElicitationRequiredError", "`UrlElicitationRequiredError`, page in `elicitations`"},
