@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -19,6 +22,8 @@ type confirm struct {
 	wanted bool   // the config wants each call of the tool confirmed
 	grant  string // id of the request by which a person did; "": not known yet
 	turn   int    // how often the call came back with answers to its server's questions
+
+	now standing // of the tool, when it came back
 }
 
 // confirming says for programs that each call of a tool waits for a person.
@@ -41,6 +46,7 @@ func (c confirm) spent(delivered bool) string {
 // made for it. A call that comes back with an answer to its server's question was confirmed before.
 func (s *Session) confirmed(ctx context.Context, i int, now standing, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
+		s.confirm.now = now
 		return nil, nil // exchange looks whether that is so
 	}
 	hash := request.HashArgs(r.Arguments)
@@ -77,6 +83,27 @@ func (s *Session) use(ctx context.Context, id string, ends time.Time) (time.Time
 	return s.g.o.Requests.Use(ctx, id, s.g.o.Now(), ends.Add(request.ConfirmFor))
 }
 
+// shownAlone returns what goes upstream with a confirmed call beside its arguments: what the protocol wants,
+// and answers to questions of its server. All else the agent wrote and nobody saw.
+func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
+	rest, meta = slices.Clone(rest), slices.Clone(meta)
+	asked := rest.Get(requestState) != nil
+	rest = slices.DeleteFunc(rest, func(m rawjson.Member) bool {
+		return m.Name != requestState && (m.Name != inputResponses || !asked)
+	})
+	return rest, slices.DeleteFunc(meta, func(m rawjson.Member) bool {
+		return !strings.HasPrefix(m.Name, mcp.MetaPrefix) && !slices.Contains([]string{"progressToken", "traceparent", "tracestate"}, m.Name)
+	})
+}
+
+// stands reports whether the call that comes back is the one of this confirmation still: of the same agent
+// and person, of the same definition, and without a stop since.
+func (c confirm) stands(grant string) bool {
+	d, _ := c.now.granted.Of(grant)
+	at := c.now.at
+	return d.Verdict == request.Confirmed && d.Item() == at.Item && d.Hash == at.Hash && d.At.After(at.Stops.Last(at.Item.Server, at.Agent))
+}
+
 // goOn lets a call pass that comes back with the answer to a question of its server, if it was confirmed.
 // Each answer is taken once: a state that is sent again calls nothing again.
 func (s *Session) goOn(ctx context.Context, st inputState) error {
@@ -86,6 +113,10 @@ func (s *Session) goOn(ctx context.Context, st inputState) error {
 	if st.Grant == "" || s.g.o.Requests == nil {
 		return &notAsked{"Each call of this tool waits for a person since, and this one was not confirmed. Nothing was sent to the server now, " +
 			"and what the tool did before it asked is not known: check before calling it anew, without the answer."}
+	}
+	if !s.confirm.stands(st.Grant) {
+		return &notAsked{"The confirmation " + st.Grant + " does not stand any more: since the tool asked, its definition changed or somebody stopped it. " +
+			"Nothing was sent to the server now, and what the tool did before it asked is not known: check before calling it anew, without the answer."}
 	}
 	s.confirm.grant, s.confirm.turn = st.Grant, st.Turn+1
 	s.line.Requested(st.Grant)
