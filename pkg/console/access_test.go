@@ -315,7 +315,7 @@ func (a *access) prepare() func() agenttest.Answer {
 		require.OK(a.T, err)
 		path = strings.ReplaceAll(path, "{id}", all[0].ID)
 	case strings.Contains(path, "/requests/"), strings.Contains(path, "/ask/"):
-		path = strings.NewReplacer("{id}", a.asks(bot, "mail:send", ""), "{code}", a.asks(bot, "mail:send", "")).Replace(path)
+		path = strings.NewReplacer("{id}", a.Asks(bot, "mail:send", "", ""), "{code}", a.Asks(bot, "mail:send", "", "")).Replace(path)
 	case strings.Contains(path, "{id}"):
 		made := struct{ ID string }{}
 		a.Ask(http.StatusCreated, "/admin/tokens", map[string]any{"name": "ci", "servers": []string{"fs"}, "tiers": []string{"read"}, "days": 1}, &made)

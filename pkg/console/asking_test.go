@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/console"
-	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
@@ -132,7 +131,7 @@ func TestAskByLink(t *testing.T) {
 func TestAskBecomes(t *testing.T) {
 	h := newAsker(t)
 	h.enter("kim", "9", identity.Everything())
-	id := h.asksAs("mail:send", "note of the agent")
+	id := h.Asks(bot, "mail:send", "note of the agent", "")
 	page := h.page("/admin/requests/" + id)
 	if a := h.send(page, "/admin/requests/"+id+"/decide", url.Values{"verdict": {"declined"}, "hash": {h.Field(page, "hash")}, "reason": {"use <staging>"}}); a.Status != http.StatusSeeOther {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -143,18 +142,6 @@ func TestAskBecomes(t *testing.T) {
 	lacks(t, page, `name="ask"`, "Withdraw", "admin/requests")
 }
 
-// asksAs is asks while nobody is let in without a session.
-func (h *asker) asksAs(id, note string) string {
-	h.T.Helper()
-	actor := h.Console.Actor
-	h.Console.Actor = func(*http.Request) (decide.Actor, error) {
-		return decide.Actor{Name: "kim", Rights: identity.Everything()}, nil
-	}
-	h.Open()
-	defer func() { h.Console.Actor = actor; h.Open() }()
-	return h.asks(bot, id, note)
-}
-
 // Whoever else opens the link may look, and no more: without a role at nothing that anybody wrote, and at
 // no definition.
 func TestAskByOthers(t *testing.T) {
@@ -162,7 +149,7 @@ func TestAskByOthers(t *testing.T) {
 	h.ByName["mail"].Tools[0] = `{"name":"send","description":"SECRETDESCRIPTION","inputSchema":{"type":"object","properties":{"SECRETPARAMETER":{"type":"string"}}}}`
 	h.enter("kim", "9", identity.Everything())
 	h.Sync()
-	id, code := h.asksAs("mail:send", "SECRETNOTE"), h.link(bot, "mail:read_drafts")
+	id, code := h.Asks(bot, "mail:send", "SECRETNOTE", ""), h.link(bot, "mail:read_drafts")
 	const only = "Only the person of the agent&#39;s token can ask, and you are not signed in as that person."
 	h.enter("eve", "2", identity.Rights{})
 	for _, at := range []string{"/admin/ask/" + id, "/admin/ask/" + code} {

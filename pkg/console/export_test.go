@@ -5,6 +5,9 @@ import (
 	"reflect"
 )
 
+// ArgumentsText is [argumentsText].
+var ArgumentsText = argumentsText
+
 // Patterns returns what the console of these options has registered, by the words of
 // [http.ServeMux]. A mux does not list its patterns, so they are read where it keeps them.
 func Patterns(o Options) (out []string) {
