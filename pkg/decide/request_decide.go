@@ -187,7 +187,7 @@ func (d *Desk) afterDecision(ctx context.Context, dec RequestDecision, done deci
 	o := done.all[0]
 	d.o.Teller.Tell(ctx, notify.Event{
 		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID,
-		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Path: requestPath(o.ID),
+		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Waiting: len(done.all), Path: requestPath(o.ID),
 	})
 	return unrecorded
 }

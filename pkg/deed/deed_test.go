@@ -79,8 +79,14 @@ func TestAudited(t *testing.T) {
 func TestFiles(t *testing.T) {
 	kept, out, log := new(audittest.Mem), &sink{}, &local.Buffer{}
 	now := audittest.Start
+	var told []string
 	start := func() *deed.Files {
-		return &deed.Files{Deeds: kept, Audit: audit.NewLog(out), Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil))}
+		return &deed.Files{
+			Deeds: kept, Audit: audit.NewLog(out), Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil)),
+			Refused: func(_ context.Context, r deed.Refused) {
+				told = append(told, fmt.Sprintf("%s %s %d %t", r.Key, r.Hash, r.Faults, r.Stays))
+			},
+		}
 	}
 	_, err := config.Parse([]byte(`{"mcpServers": {"a": {"url": "https://u:swordfish@a.example.com/mcp", "x": 1}, "b c": {}}}`))
 	faults, ok := errors.AsType[config.Faults](err)
@@ -119,6 +125,12 @@ func TestFiles(t *testing.T) {
 	}
 	if len(out.lines) != len(want) {
 		t.Errorf("%d lines were written, want %d", len(out.lines), len(want))
+	}
+	refusals := []string{
+		fmt.Sprintf("config/mcp_config.json v2 %d true", len(faults)), "config/policy.cedar p1 1 false", "config/mcp_config.json  1 true",
+	}
+	if d := cmp.Diff(refusals, told); d != "" {
+		t.Errorf("refusals (-want +got):\n%s", d)
 	}
 	kept.OnPut = func(audit.Line) error { return errors.New("no room") }
 	see(one, refused, state.Part{})

@@ -129,6 +129,9 @@ func decided(e Event) []word {
 	default:
 		line = append(append([]word{who, own(" decided about ")}, items...), own(" for agent "), agent)
 	}
+	if e.Waiting > 1 {
+		line = append(line, own(", and with it "+text.Count(e.Waiting-1, "more request")))
+	}
 	return append(line, e.about())
 }
 

@@ -54,7 +54,7 @@ type Event struct {
 	File    string         `json:"file,omitempty"`    // of config_refused: its key
 	Faults  int            `json:"faults,omitempty"`  // and how many it has
 	Stays   bool           `json:"stays,omitempty"`   // and an earlier version stays in use
-	Waiting int            `json:"waiting,omitempty"` // of a request that stands for so many
+	Waiting int            `json:"waiting,omitempty"` // of a request, or a decision, that stands for so many
 }
 
 // A Teller takes what people are to be told. It does not wait until that was done, and what it cannot

@@ -40,7 +40,7 @@ func TestEachTargetIsToldWhatItWants(t *testing.T) {
 		o.put(t, e)
 	}
 	sent := o.send(t)
-	if n, m := len(all.messages()), len(few.messages()); n != len(samples()) || m != 7 || sent.Told != n+m || sent.Left > 0 {
+	if n, m := len(all.messages()), len(few.messages()); n != len(samples()) || m != 8 || sent.Told != n+m || sent.Left > 0 {
 		t.Errorf("told %d and %d, %+v", n, m, sent)
 	}
 	if again := o.send(t); again != (notify.Sent{}) {
