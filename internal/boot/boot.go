@@ -102,7 +102,7 @@ type Program struct {
 	ending    <-chan struct{}
 	now       func() time.Time
 	secrets   secret.Source
-	woken     bool // the sender need not be called after a sync
+	wake      func(context.Context, string) error // of the options
 
 	authOnce sync.Once
 	auth     identity.Authenticator
@@ -233,9 +233,7 @@ func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
 	if p.files != nil {
 		p.files.See(ctx, s.Health)
 	}
-	if !p.woken {
-		p.Send(ctx)
-	}
+	p.sendRest(ctx)
 	run := metrics.Run{Result: "ok", Servers: len(r.Servers), Tools: r.Tools, Took: r.Duration}
 	if err != nil {
 		run.Result = "failed"

@@ -17,7 +17,7 @@ import (
 
 // tellers makes who takes what people are to be told and, if this program does, who sends it.
 func (p *Program) tellers(o Options) {
-	p.Teller, p.woken = notify.Nobody{}, o.Wake != nil
+	p.Teller, p.wake = notify.Nobody{}, o.Wake
 	box := p.Stores.Outbox
 	if box == nil {
 		return
@@ -53,6 +53,17 @@ func (p *Program) Send(ctx context.Context) notify.Sent {
 		p.Log.LogAttrs(ctx, slog.LevelInfo, "notices", slog.Int("told", sent.Told), slog.Int("given_up", sent.GivenUp), slog.Int("left", sent.Left))
 	}
 	return sent
+}
+
+// sendRest has sent what is in the outbox after a sync, which found out where to, if this program does that.
+func (p *Program) sendRest(ctx context.Context) {
+	if p.Sender == nil || p.wake == nil {
+		p.Send(ctx)
+		return
+	}
+	if err := p.wake(ctx, ""); err != nil {
+		p.Log.LogAttrs(ctx, slog.LevelError, "notices are not sent", slog.Any("error", err))
+	}
 }
 
 // tellOfSync tells people what a sync found, also one that failed: of each server at most one event of
