@@ -27,6 +27,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("people sign in at an issuer", g.peopleSignInAtIssuer)
 	t.Run("people stop", g.peopleStop)
 	t.Run("agents ask", g.agentsAsk)
+	t.Run("people are told", g.tellsPeople)
 	t.Run("calls are rows of the audit", g.logsCalls)
 	t.Run("agents reach no sign-in", g.linksNoSignIn)
 	t.Run("agents keep apart", g.agentsKeepApart)
