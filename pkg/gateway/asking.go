@@ -141,7 +141,8 @@ func (s *Session) code(ctx context.Context, r request.Request) string {
 // logUnread says that what an agent asked for could not be read or written.
 func (s *Session) logUnread(ctx context.Context, what string, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) { // else the caller went away
-		s.g.o.Log.LogAttrs(ctx, slog.LevelError, what, slog.String("agent", s.caller.Agent.ID), slog.Any("error", err))
+		s.g.o.Log.LogAttrs(ctx, slog.LevelError, "the requests of an agent cannot be read or written",
+			slog.String("agent", s.caller.Agent.ID), slog.String("step", what), slog.Any("error", err))
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *Session) confirmed(ctx context.Context, i int, now standing, r mcp.Requ
 		return s.refuse("Each call of this tool waits for a person, and this gateway keeps no requests. Nothing was called; an operator has to look into its log.")
 	}
 	used := ""
-	for _, d := range now.granted.Confirms(now.at, hash) {
+	for _, d := range slices.Backward(now.granted.Confirms(now.at, hash)) { // the newest is the least likely to be used
 		at, err := s.use(ctx, d.Request, d.Ends)
 		switch {
 		case err == nil:
@@ -167,7 +167,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now standing, r mc
 	s.countLocked(ctx, l, s.view.Verdict(i))
 	said := l.text(tool.Tool)
 	if held.ID != "" && added && !back {
-		if raw, err := s.askPerson(ctx, r, s.code(ctx, wish), held.ID, said); raw != nil || err != nil {
+		if raw, err := s.askPerson(r, s.code(ctx, wish), held.ID, said); raw != nil || err != nil {
 			return raw, err
 		}
 	}

@@ -60,14 +60,7 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 		})
 	}
 	if state != nil {
-		st, message, err := s.openState(ctx, state, bound(t, c))
-		if err != nil || message != "" {
-			return nil, refusal(message, err)
-		}
-		if err := s.goOn(ctx, st); err != nil {
-			return nil, err
-		}
-		return s.again(ctx, t, c, st, responses, sent)
+		return s.again(ctx, t, c, state, responses, sent)
 	}
 	if t.Asks != upstream.AsksOff && s.g.o.Sealer != nil && c.Method != mcp.MethodComplete && mcp.Askable(c.Client.Capabilities) {
 		switch {
@@ -81,8 +74,15 @@ func (s *Session) exchange(ctx context.Context, t upstream.Target, c upstream.Ca
 	return s.once(ctx, t, c, sent)
 }
 
-// again sends a request that comes back with answers.
-func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call, st inputState, responses json.RawMessage, sent func()) (json.RawMessage, error) {
+// again sends a request that comes back with answers, and the state that it was given.
+func (s *Session) again(ctx context.Context, t upstream.Target, c upstream.Call, state, responses json.RawMessage, sent func()) (json.RawMessage, error) {
+	st, message, err := s.openState(ctx, state, bound(t, c))
+	if err != nil || message != "" {
+		return nil, refusal(message, err)
+	}
+	if err := s.goOn(ctx, st); err != nil {
+		return nil, err
+	}
 	switch {
 	case st.Parked != "":
 		return s.resume(ctx, st, answersOf(responses), c)

@@ -79,7 +79,7 @@ func (s *Session) leadTo(l *lockInfo, link, said string) {
 // askPerson returns what asks the client to open the page where its person asks, if the client can do so and
 // has not been asked just now; nil: the lock is answered. message is all that there is to say, code is the
 // request that nobody has made yet and id that of one that is open, or "".
-func (s *Session) askPerson(ctx context.Context, r mcp.Request, code, id, message string) (json.RawMessage, error) {
+func (s *Session) askPerson(r mcp.Request, code, id, message string) (json.RawMessage, error) {
 	link := s.g.askLink(code)
 	if id != "" {
 		link = s.g.askLink(id)
@@ -88,10 +88,9 @@ func (s *Session) askPerson(ctx context.Context, r mcp.Request, code, id, messag
 		return nil, nil
 	}
 	params := rawjson.Object{{Name: "mode", Value: rawjson.Quote("url")}, {Name: "message", Value: rawjson.Quote(message)}, {Name: "url", Value: rawjson.Quote(link)}}
-	if mcp.UndeclaredQuestion(mcp.MethodElicit, params.Bytes(), s.client.Capabilities) != nil {
-		return nil, nil
-	}
+	declared := mcp.UndeclaredQuestion(mcp.MethodElicit, params.Bytes(), s.client.Capabilities) == nil
 	switch {
+	case !declared:
 	case s.caller.Modern:
 		return inputRequired(rawjson.Object{{Name: "unlock", Value: mcp.InputRequest(mcp.MethodElicit, params.Bytes())}}, rawjson.Quote(code)), nil
 	case s.client.OpensLinks:
@@ -140,7 +139,7 @@ func (s *Session) blocked(ctx context.Context, i int, now standing, r mcp.Reques
 	s.countLocked(ctx, l, s.view.Verdict(i))
 	text := l.text(tool.Tool) + s.pointer(tool.Tool)
 	if !back {
-		if raw, err := s.askPerson(ctx, r, code, "", text); raw != nil || err != nil {
+		if raw, err := s.askPerson(r, code, "", text); raw != nil || err != nil {
 			return raw, err
 		}
 	}

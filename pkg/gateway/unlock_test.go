@@ -169,6 +169,10 @@ func TestGrantEnds(t *testing.T) {
 			u.Configure(map[string]string{"s": `"approval":"manual","disabled_tools":["push"]`}, `"gateway":{"requests":true}`)
 			u.States.Refresh(u.T.Context())
 		},
+		"it takes two people since": func(u *unlocking) {
+			u.Configure(map[string]string{"s": `"approval":"manual"`}, `"gateway":{"requests":true}`, `"review":{"four_eyes":"destructive"}`)
+			u.States.Refresh(u.T.Context())
+		},
 		"stopped, undone": func(u *unlocking) {
 			_, err := stop.Change(u.T.Context(), u.Approvals, func(s stop.Stops) (stop.Stops, error) {
 				return s.Add(stop.Stop{Target: stop.Target{Server: "s"}, Reason: "r", By: "kim", At: u.Clock.Wait(time.Second)})

@@ -29,7 +29,7 @@ func (v *View) With(g request.Granted, now time.Time) *View {
 			continue
 		}
 		known, _ := v.known(i)
-		if _, allowed := g.Allows(v.NowAt(i, known, v.r.stopped.Stops, now)); allowed {
+		if v.allows(g, i, known, v.r.stopped.Stops, now) {
 			if grants == nil {
 				grants = map[int]bool{}
 			}
@@ -40,6 +40,16 @@ func (v *View) With(g request.Granted, now time.Time) *View {
 		return v
 	}
 	return &View{r: v.r, agent: v.agent, servers: v.servers, tools: v.tools, items: v.items, verdicts: v.verdicts, grants: grants}
+}
+
+// allows reports whether a grant lets the agent call item i. What takes two people to approve, also since
+// then, no grant of one opens.
+func (v *View) allows(g request.Granted, i int, r *approval.Record, held stop.Stops, now time.Time) bool {
+	if v.TakesTwo(v.ID(i).Server, v.Tool(i).Definition) {
+		return false
+	}
+	_, allowed := g.Allows(v.NowAt(i, r, held, now))
+	return allowed
 }
 
 func (v *View) granted(i int) lock.Fact {
