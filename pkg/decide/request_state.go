@@ -51,6 +51,14 @@ func (m *instant) lists(r request.Request) bool {
 	return ok && m.v.Tool(i).Definition.Hash == r.Hash
 }
 
+// seenFor is how long after a request was made this process surely has seen the catalog that it is about.
+const seenFor = 5 * time.Minute
+
+// unseen reports whether a request may be about a definition that this process has not seen yet.
+func (m *instant) unseen(o oneRequest) bool {
+	return m.now.Sub(o.Opened) < seenFor && !o.granted.Decided(o.ID) && !m.lists(o.Request)
+}
+
 // recordOf returns an item's record as of the state.
 func (m *instant) recordOf(id tool.ID) *approval.Record {
 	if i, ok := m.v.Find(id); ok {

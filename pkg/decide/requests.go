@@ -101,12 +101,7 @@ func (d *Desk) Requests(ctx context.Context, open bool) (list []Request, all boo
 	if err != nil {
 		return nil, false, err
 	}
-	stale := func() bool { // whether a request is of a definition that this process has not seen yet
-		return slices.ContainsFunc(kept, func(o oneRequest) bool {
-			return o.Live(m.now) && !o.granted.Decided(o.ID) && !m.lists(o.Request)
-		})
-	}
-	if stale() {
+	if slices.ContainsFunc(kept, m.unseen) {
 		m.renew(ctx)
 	}
 	for _, o := range kept {
