@@ -53,6 +53,9 @@ func TestNoButtonIsRefused(t *testing.T) {
 				if target.server != "" && !strings.HasPrefix(to.Path, "/admin/requests/") { // of which all are about one server
 					target.server = strings.Split(to.Path, "/")[3]
 				}
+				if m[3] != "" && target.server != "" && !strings.HasPrefix(to.Path, a.sent+"/") {
+					t.Errorf("%s: %s offers %s, which is about something else", p.name, a.sent, to.Path)
+				}
 				offered[p.name]++
 				if !ok || !target.may(p) {
 					t.Errorf("%s: %s offers %s (%q), which is refused", p.name, a.sent, to.Path, pattern)
