@@ -58,6 +58,8 @@ func (d *Desk) DecideRequest(ctx context.Context, id string, dec RequestDecision
 	}
 	rights := ActorOf(ctx).Rights
 	switch {
+	case ActorOf(ctx).Agent == s.one.agent.ID:
+		return Request{}, Refuse(http.StatusForbidden, "this comes with the credentials of the agent that asks, and nothing was decided: a person decides, signed in at the page about the request or with credentials of another name")
 	case rights.Role < identity.Approver:
 		return Request{}, Refuse(http.StatusForbidden, "deciding takes the role approver, and nothing was decided")
 	case !rights.Decides(s.one.Server):

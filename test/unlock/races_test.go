@@ -258,6 +258,34 @@ func decisionsAgainstAChange(t *testing.T, w *world) {
 	w.wantCalls("ship", int(ran.Load()))
 }
 
+// Of many calls at one moment that a person confirmed once one is sent.
+func confirmedOnce(t *testing.T, w *world) {
+	const n, args = 12, `{"to":"ann","amount":"5"}`
+	bearer := w.token("once")
+	id := w.agent(eras[0], bearer).call("shop:pay", args).Lock.Confirm.Request
+	if got := w.decide(w.see(id), verdict{value: "confirmed"}); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	var ran atomic.Int64
+	var all []func()
+	for i := range n {
+		a := w.agent(eras[i%2], bearer)
+		all = append(all, func() {
+			switch got := a.call("shop:pay", args); {
+			case got.Ran:
+				ran.Add(1)
+			case !strings.Contains(got.Text, "The confirmation "+id+" was used"):
+				t.Errorf("the agent reads %s", got.Raw)
+			}
+		})
+	}
+	w.atOnce(all...)
+	if ran.Load() != 1 {
+		t.Errorf("%d of %d calls ran", ran.Load(), n)
+	}
+	w.wantCalls("pay", 1)
+}
+
 // The program dies at any moment of a confirmed call. After that the call is not sent a second time.
 func TestKilledInAConfirmedCall(t *testing.T) {
 	t.Parallel()

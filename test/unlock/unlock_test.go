@@ -44,6 +44,7 @@ var races = []struct {
 }{
 	{"two approvers", twoApprovers},
 	{"many join", manyJoin},
+	{"confirmed once", confirmedOnce},
 	{"decisions against a change", decisionsAgainstAChange},
 }
 
