@@ -257,7 +257,7 @@ func (r *run) tell(ctx context.Context, e Event, notices []Notice) (done []strin
 // deliver tells one target, unless it has failed in this run already.
 func (r *run) deliver(ctx context.Context, t *target, e Event, m message, over bool) error {
 	if over {
-		return &failure{why: "nobody could be told for a day", final: true}
+		return r.note(ctx, t, e, &failure{why: "it could not be told for a day", final: true})
 	}
 	r.mu.Lock()
 	after, down := r.down[t.key]
@@ -270,13 +270,19 @@ func (r *run) deliver(ctx context.Context, t *target, e Event, m message, over b
 	if !errors.As(err, &f) {
 		return nil
 	}
-	level := slog.LevelWarn
-	if f.final {
-		level = slog.LevelError
-	} else {
+	if !f.final {
 		r.mu.Lock()
 		r.down[t.key] = f.after
 		r.mu.Unlock()
+	}
+	return r.note(ctx, t, e, f)
+}
+
+// note logs that a target was not told, and returns why.
+func (r *run) note(ctx context.Context, t *target, e Event, f *failure) error {
+	level := slog.LevelWarn
+	if f.final {
+		level = slog.LevelError
 	}
 	r.o.Log.LogAttrs(ctx, level, "people are not told", slog.String("target", t.name), slog.String("event", string(e.Kind)), slog.Bool("given_up", f.final), slog.String("reason", f.why))
 	return f

@@ -175,7 +175,7 @@ func TestGivenUpAfterADay(t *testing.T) {
 		t.Errorf("%+v", sent)
 	}
 	lines := o.deeds.Lines()
-	if len(lines) != 1 || lines[0].Note != "notify[0] (slack) is not told of server_down: nobody could be told for a day" || lines[0].Actor != "notify" {
+	if len(lines) != 1 || lines[0].Note != "notify[0] (slack) is not told of server_down: it could not be told for a day" || !strings.Contains(o.log.String(), "given_up=true") || lines[0].Actor != "notify" {
 		t.Errorf("audit: %+v", lines)
 	}
 	if n := len(up.messages()); n != 1 {
