@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
@@ -123,19 +125,57 @@ func (g *Gateway) askLink(code string) string {
 	return g.o.BaseURL + "/admin/ask/" + code
 }
 
-// code returns a request that nobody has made yet, for a link; "": it cannot be sealed.
+// code returns a request that nobody has made yet, for a link; "": it cannot be sealed. For some time it
+// is the same one: a client that tries again by itself finds that it was sent to this page before.
 func (s *Session) code(ctx context.Context, r request.Request) string {
 	if s.g.o.Sealer == nil {
 		return ""
 	}
-	code, err := request.SealCode(ctx, s.g.o.Sealer, request.Code{
-		Agent: request.AgentOf(s.caller.Agent), Item: r.Item(), Hash: r.Hash, Status: r.Status,
-	}, s.g.o.Now())
+	c := request.Code{Agent: request.AgentOf(s.caller.Agent), Item: r.Item(), Hash: r.Hash, Status: r.Status}
+	now := s.g.o.Now()
+	if code, ok := s.g.codes.get(c, now); ok {
+		return code
+	}
+	code, err := request.SealCode(ctx, s.g.o.Sealer, c, now)
 	if err != nil {
 		s.g.logNoKey(ctx, err)
 		return ""
 	}
+	s.g.codes.put(c, code, now)
 	return code
+}
+
+const (
+	codeTime = 10 * time.Minute // that a link is used again
+	maxCodes = 1024
+)
+
+// codes are the links that were made last.
+type codes struct {
+	mu  sync.Mutex
+	all map[request.Code]madeCode
+}
+
+type madeCode struct {
+	code string
+	at   time.Time
+}
+
+func (x *codes) get(c request.Code, now time.Time) (string, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	made, ok := x.all[c]
+	age := now.Sub(made.at)
+	return made.code, ok && age >= 0 && age < codeTime
+}
+
+func (x *codes) put(c request.Code, code string, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.all == nil || len(x.all) >= maxCodes {
+		x.all = map[request.Code]madeCode{}
+	}
+	x.all[c] = madeCode{code, now}
 }
 
 // logUnread says that what an agent asked for could not be read or written.

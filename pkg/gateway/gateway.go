@@ -86,6 +86,7 @@ type Gateway struct {
 	lot       *lot
 	running   running
 	grants    grants
+	codes     codes
 	o         Options
 }
 

@@ -373,6 +373,10 @@ func TestAskedByAnError(t *testing.T) {
 		t.Errorf("data: %s", told.Data)
 	}
 	u.holds("the message", told.Message, "pending_approval", "request_access")
+	_, again := u.as(c, "push", "")
+	if e, ok := errors.AsType[*mcp.Error](again); !ok || e.Message != told.Message {
+		t.Errorf("a client that tries again by itself is sent to another page: %v", again)
+	}
 	_, id, _ := u.want("s:push")
 	if raw, err := u.as(c, "push", ""); err != nil || !strings.Contains(string(raw), "Request "+id+": asked just now, open.") {
 		t.Errorf("with the request open: %s %v", raw, err)
