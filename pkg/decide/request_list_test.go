@@ -217,3 +217,33 @@ func BenchmarkRequests(b *testing.B) {
 		}
 	})
 }
+
+// The exemption on the page, pasted over the policy, opens the tool to that agent and to nobody else.
+func TestRequestExemption(t *testing.T) {
+	f := withRequests(t)
+	id, other := f.asks(agentNamed("a"), "mail:read_drafts", ""), f.asks(agentNamed("b"), "mail:read_drafts", "")
+	r := f.request(id)
+	if r.Locked != lock.DisabledByConfig || r.Exempt == "" {
+		t.Fatalf("%+v", r)
+	}
+	f.Forbid(r.Exempt)
+	f.Sync()
+	f.States.Refresh(t.Context())
+	if r := f.request(id); r.Locked != lock.PendingApproval || r.Rule != "" || r.Exempt != "" {
+		t.Errorf("exempted: %+v", r)
+	}
+	if r := f.request(other); r.Locked != lock.DisabledByConfig || r.Exempt == "" {
+		t.Errorf("the other: %+v", r)
+	}
+	if r, err := f.decides(id, request.Allowed); err != nil || r.State != decide.RequestAllowed || r.Locked != lock.None {
+		t.Errorf("allowed: %+v, %v", r, err)
+	}
+	list := f.request(f.asks(agentNamed("a"), "fs:format_disk", ""))
+	if list.Exempt != "" || !strings.Contains(list.Rule, "a list knows no agents") {
+		t.Errorf("denied by a list: %+v", list)
+	}
+	everybody := f.request(f.asks(request.AgentOf(identity.Anonymous()), "mail:read_drafts", ""))
+	if everybody.Exempt != "" || everybody.Rule == "" {
+		t.Errorf("of an agent that is all: %+v", everybody)
+	}
+}
