@@ -72,13 +72,17 @@ func TestSignInAtAnIssuer(t *testing.T) {
 	const call = `{"name":"tickets:assign_ticket","args":{"id":1,"assignee":"sam"}}`
 	blocked := p.Call("call_tool_write", call, agent)
 	const link = "/admin/tools/tickets/assign_ticket"
-	if !blocked.IsError || !strings.Contains(blocked.Text, p.URL+link) {
+	ask := askLink.FindString(blocked.Text)
+	if !blocked.IsError || ask == "" || !strings.Contains(blocked.Text, p.URL+ask) {
 		t.Fatalf("the blocked call does not name the page: %s", blocked.Text)
 	}
 	tab := browsertest.Open(t, p.URL, issuer.URL)
-	tab.Goto(link)
+	tab.Goto(ask)
 	tab.Everywhere("login-issuer")
 	atIssuer(tab, issuer)
+	comes(tab, ask)
+	tab.SeeText("main", "which acts for you")
+	tab.Loads("the way to the item", func() { tab.ClickText("main a", "Look at it") })
 	comes(tab, link)
 	tab.SeeText("header .actor", "kim@example.com")
 	if script := browsertest.Eval[string](tab, `document.cookie`); script != "" {
