@@ -47,7 +47,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || len(asked) == 0 {
 		g.t.Errorf("%s is held against no role: %v", r.Header.Get("X-Amz-Target"), err)
 	}
-	for _, q := range asked {
+	for _, q := range append(asked, together(asked)...) {
 		if !g.role.Allows(q) {
 			g.denied = append(g.denied, q.String())
 			return &http.Response{
@@ -57,6 +57,22 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// together returns the writes of a transaction as if each named the items of all: whether AWS weighs them
+// one by one or at once is not documented.
+func together(writes []roletest.Request) (all []roletest.Request) {
+	if len(writes) < 2 {
+		return nil
+	}
+	var keys []string
+	for _, q := range writes {
+		keys = append(keys, q.LeadingKeys...)
+	}
+	for _, q := range writes {
+		all = append(all, roletest.Request{Action: q.Action, Resource: q.Resource, LeadingKeys: keys})
+	}
+	return all
 }
 
 // A table is what the tests do with the driver, on items that are there.
