@@ -82,7 +82,7 @@ func allowedUntilAnEnd(t *testing.T, w *world, e era) {
 	other.wantSaid(other.call("shop:rotate", `{}`), "pending_approval")
 	w.wantCalls("rotate", 1)
 
-	end := time.Now().Add(5 * time.Second)
+	end := time.Now().Add(8 * time.Second) // of which the program may take some to start again
 	w.endsAt(id, end)
 	long := make(chan answered, 1)
 	go func() { long <- a.call("shop:rotate", `{"to":"wait"}`) }()
