@@ -151,7 +151,7 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 }
 
 // tooManyText is said to an agent that asks for more and more.
-var tooManyText = "Nothing was asked: " + strconv.Itoa(request.MaxOpen) + " requests of this agent are open, which is all that can be. " +
+var tooManyText = "Nothing was asked: " + strconv.Itoa(request.MaxOpen) + " requests of this agent are open, or were withdrawn within the hour, which is all that can be. " +
 	"Tell your user that a person has to decide about some of them first."
 
 // unasked says that a request could not be written.

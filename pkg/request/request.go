@@ -41,18 +41,19 @@ const (
 
 // How long things last.
 const (
-	OpenFor    = 7 * 24 * time.Hour // a request for access waits for a person
-	ConfirmFor = 24 * time.Hour     // a request for one call does
-	UseFor     = time.Hour          // a confirmed call can be made
-	declineFor = 24 * time.Hour     // a no holds: there is no new request
-	keepFor    = 7 * 24 * time.Hour // what is over is still known
+	OpenFor      = 7 * 24 * time.Hour // a request for access waits for a person
+	ConfirmFor   = 24 * time.Hour     // a request for one call does
+	UseFor       = time.Hour          // a confirmed call can be made
+	withdrawnFor = time.Hour          // a request that was withdrawn counts, so that nobody asks and withdraws without end
+	declineFor   = 24 * time.Hour     // a no holds: there is no new request
+	keepFor      = 7 * 24 * time.Hour // what is over is still known
 )
 
 // What a caller may have to tell apart.
 var (
 	ErrNotFound = errors.New("request not found")           // never made, or too long ago
 	ErrConflict = errors.New("requests changed since read") // another writer came first; the caller reads again
-	ErrTooMany  = errors.New("10 requests of the agent are open, which is all")
+	ErrTooMany  = errors.New("10 requests of the agent are open, or were withdrawn within the hour, which is all")
 	ErrFull     = errors.New("the agent has all that can be granted to one at a time: revoke a grant, or wait until one ends")
 	ErrDecided  = errors.New("request is decided already")
 	ErrUsed     = errors.New("confirmation is used already")
@@ -182,17 +183,20 @@ func (a Asked) Add(r Request, g Granted, moot func(Request) bool, now time.Time)
 	if err := r.Check(); err != nil {
 		return a, Request{}, false, err
 	}
-	open := 0
+	open, withdrawn := 0, 0
 	next = Asked{Agent: a.Agent, Rev: a.Rev}
 	for _, held := range a.List {
 		if held.Live(now) && !g.Decided(held.ID) && (moot == nil || !moot(held)) {
 			open++
 		}
+		if !held.Ended.IsZero() && now.Sub(held.Ended) < withdrawnFor { // each was told to people, and is kept
+			withdrawn++
+		}
 		if now.Sub(held.Expires) < keepFor {
 			next.List = append(next.List, held)
 		}
 	}
-	if open >= MaxOpen {
+	if open >= MaxOpen || withdrawn >= MaxOpen {
 		return a, Request{}, false, ErrTooMany
 	}
 	if over := len(next.List) + 1 - maxKept; over > 0 { // those that wait are at most MaxOpen

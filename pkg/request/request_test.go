@@ -116,6 +116,25 @@ func TestAskedChange(t *testing.T) {
 	}
 }
 
+// Who asks and withdraws without end comes to an end: each request was told to people.
+func TestMaxWithdrawn(t *testing.T) {
+	a, g, now := request.Asked{Agent: ci}, request.Granted{Agent: ci}, noon
+	for range request.MaxOpen {
+		var held request.Request
+		a, held, _ = add(t, a, requesttest.To("git", "push"), g, now)
+		now = now.Add(time.Second)
+		var err error
+		a, err = a.Change(held.ID, func(r *request.Request) { r.Ended = now })
+		require.OK(t, err)
+	}
+	if _, _, added, err := a.Add(requesttest.To("git", "push"), g, nil, now); !errors.Is(err, request.ErrTooMany) || added {
+		t.Errorf("one more: %v, added %v", err, added)
+	}
+	if _, _, added, err := a.Add(requesttest.To("git", "push"), g, nil, now.Add(time.Hour)); err != nil || !added {
+		t.Errorf("an hour later: %v, added %v", err, added)
+	}
+}
+
 // An agent that asks without end has so many open requests and no more, and is let ask again for each that
 // is decided, withdrawn, expired or moot.
 func TestMaxOpen(t *testing.T) {
