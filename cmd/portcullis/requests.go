@@ -243,7 +243,7 @@ func (c verdictFlags) decide(ctx context.Context, env *environment, v request.Ve
 	if err := (running{"requests", c.URL, c.Dir}).read(ctx, env, path, nil, nil, &r); err != nil {
 		return err
 	}
-	body := map[string]any{"verdict": v, "hash": cmp.Or(c.Hash, string(r.Hash)), "args": r.Args, "tool": r.Item().String(), "reason": reason}
+	body := map[string]any{"verdict": v, "hash": cmp.Or(c.Hash, string(r.Hash)), "args": r.Args, "tool": r.Item().String(), "agent": r.Agent, "reason": reason}
 	if minutes > 0 {
 		body["minutes"] = minutes
 	}

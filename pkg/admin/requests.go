@@ -57,6 +57,7 @@ type decideRequestInput struct {
 		Hash    tool.Hash       `json:"hash,omitempty" doc:"of the definition that was seen; needed but for revoked"`
 		Args    string          `json:"args,omitempty" doc:"hash of the arguments that were seen, of one call"`
 		Tool    string          `json:"tool,omitempty" maxLength:"8192" doc:"id of the tool that was seen, server:tool; if it is another nothing is decided"`
+		Agent   request.Agent   `json:"agent,omitzero" doc:"that was seen, as the request has it; if it is another nothing is decided"`
 		Minutes int             `json:"minutes,omitempty" doc:"of allowed: 1 to 43,200"`
 		Reason  string          `json:"reason,omitempty" doc:"at most 500 characters; needed to decline, and to open a definition with a severe finding. The agent is told it; of approved it is the note"`
 	}
@@ -64,7 +65,11 @@ type decideRequestInput struct {
 
 func (a *api) decideRequest(ctx context.Context, in *decideRequestInput) (decide.Request, error) {
 	b := in.Body
-	return a.desk.DecideRequest(ctx, in.ID, decide.RequestDecision{Verdict: b.Verdict, Hash: b.Hash, Args: b.Args, Tool: b.Tool, Minutes: b.Minutes, Reason: b.Reason})
+	dec := decide.RequestDecision{Verdict: b.Verdict, Hash: b.Hash, Args: b.Args, Tool: b.Tool, Minutes: b.Minutes, Reason: b.Reason}
+	if b.Agent != (request.Agent{}) {
+		dec.Agent = b.Agent.Key()
+	}
+	return a.desk.DecideRequest(ctx, in.ID, dec)
 }
 
 type askInput struct {

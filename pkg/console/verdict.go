@@ -136,7 +136,7 @@ func (c *Console) decideRequest(w http.ResponseWriter, r *http.Request) {
 // verdict.
 func readVerdict(form url.Values) (d decide.RequestDecision, err error) {
 	verdict, minutes, chosen := strings.Cut(form.Get("verdict"), " ")
-	d = decide.RequestDecision{Verdict: request.Verdict(verdict), Hash: tool.Hash(form.Get("hash")), Args: form.Get("args"), Tool: form.Get("tool"), Reason: form.Get("reason")}
+	d = decide.RequestDecision{Verdict: request.Verdict(verdict), Hash: tool.Hash(form.Get("hash")), Args: form.Get("args"), Tool: form.Get("tool"), Agent: form.Get("agent"), Reason: form.Get("reason")}
 	if d.Verdict != request.Allowed {
 		return d, nil
 	}

@@ -109,7 +109,7 @@ func (d *Desk) asking(ctx context.Context, s sight) (a Asking, err error) {
 	}
 	a.Rule, a.Exempt, a.Alike, a.Proposed = "", "", nil, ""
 	if !a.Person {
-		a.Note, a.Why, a.Decided.Reason, a.Arguments, a.Agent = "", "", "", json.RawMessage(nil), request.Agent{Way: a.Agent.Way, ID: a.Agent.ID}
+		a.Note, a.Why, a.By, a.Decided.Reason, a.Arguments, a.Agent = "", "", "", "", json.RawMessage(nil), request.Agent{Way: a.Agent.Way, ID: a.Agent.ID}
 	}
 	return a, nil
 }
@@ -240,7 +240,7 @@ func (s sight) moot(ctx context.Context) func(request.Request) bool {
 func (d *Desk) refusedAsking(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, request.ErrTooMany):
-		return conflict("nothing was asked: %v; one of them is decided or withdrawn first", request.ErrTooMany)
+		return conflict("nothing was asked: %v; one of them is decided first, or an hour passes", request.ErrTooMany)
 	case errors.Is(err, request.ErrDecided):
 		return conflict("somebody declined this at this moment, and nothing was asked: open the link again, which says why")
 	case errors.Is(err, request.ErrNotFound):

@@ -3,6 +3,7 @@ package decide_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -232,5 +233,35 @@ func TestAskingSeenBy(t *testing.T) {
 	id := f.asks(anonymous, "mail:send", "")
 	if one, err := f.desk.Asking(decide.WithActor(t.Context(), decide.Actor{Name: "eve"}), id); err != nil || one.Person {
 		t.Errorf("of an agent without a person: %+v, %v", one, err)
+	}
+}
+
+// Where the gateway reaches a server is for nobody who reads requests, and who asked for none but those who
+// may read it.
+func TestRequestsSayNoAddress(t *testing.T) {
+	f, a := withRequests(t), agentNamed("a")
+	f.person(a)
+	made, err := f.desk.Ask(f.ctx, f.code(a, "mail:send"), decide.Want{Why: "please"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.by("ann", "")
+	if _, err := f.decides(made.ID, request.Allowed); err != nil {
+		t.Fatal(err)
+	}
+	for name, look := range map[string]func() (any, error){
+		"an operator": func() (any, error) { return f.desk.Request(f.ctx, made.ID) },
+		"all of them": func() (any, error) { list, _, err := f.desk.Requests(f.ctx, false); return list, err },
+		"a stranger": func() (any, error) {
+			f.person(agentNamed("b"))
+			return f.desk.Asking(f.ctx, made.ID)
+		},
+	} {
+		shown, err := look()
+		text, _ := json.Marshal(shown)
+		if err != nil || strings.Contains(string(text), `"url"`) || name == "a stranger" && strings.Contains(string(text), `"by":"kim"`) {
+			t.Errorf("%s: %s %v", name, text, err)
+		}
+		f.by("ann", "")
 	}
 }

@@ -44,6 +44,8 @@ func (s sight) refuses(dec RequestDecision) error {
 	switch {
 	case dec.Tool != "" && dec.Tool != o.Item().String():
 		return conflict("the request is not about the %v that was shown, and nothing was decided: read it again", o.Kind)
+	case dec.Agent != "" && dec.Agent != o.agent.Key():
+		return conflict("the request is not the one of the agent that was shown, and nothing was decided: read it again")
 	case dec.Hash != o.Hash || state == RequestChanged:
 		return conflict("the definition changed since it was shown or asked for%s, and nothing was decided: what was asked for is not there any more; the agent asks anew", because(why))
 	case dec.Args != o.Args:

@@ -288,6 +288,7 @@ func (s sight) request(d *Desk) Request {
 	r.State, r.EndedBy = s.state()
 	if decided, is := o.granted.Of(o.ID); is && r.State != RequestOpen {
 		r.Decided = decided
+		r.Decided.URL = "" // the server's address is for nobody who reads requests
 	}
 	if !s.listed {
 		return r

@@ -290,6 +290,7 @@ func TestDecideRequestAsSeen(t *testing.T) {
 		{"no hash", access, "does not name the hash", func(d *decide.RequestDecision) { d.Hash = "" }},
 		{"another hash", access, "the definition changed since it was shown", func(d *decide.RequestDecision) { d.Hash = other }},
 		{"another tool", access, "not about the tool that was shown", func(d *decide.RequestDecision) { d.Tool = "mail:wipe" }},
+		{"another agent", access, "not the one of the agent that was shown", func(d *decide.RequestDecision) { d.Agent = agentNamed("b").Key() }},
 		{"other arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = request.HashArgs([]byte(`{"amount":6}`)) }},
 		{"no arguments", call, "the arguments are not those", func(d *decide.RequestDecision) { d.Args = "" }},
 		{"no verdict", access, "verdict takes approved", func(d *decide.RequestDecision) { d.Verdict = "" }},

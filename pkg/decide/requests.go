@@ -66,6 +66,7 @@ type RequestDecision struct {
 	Hash    tool.Hash       // of the definition that the person saw; what was granted is revoked without it
 	Args    string          // hash of the arguments that the person saw; "": of none
 	Tool    string          // id of the item that the person saw; "": it is not compared
+	Agent   string          // key of the agent that the person saw; "": it is not compared
 	Minutes int
 	Reason  string // told to the agent; of what is approved it is the note
 }
