@@ -168,7 +168,7 @@ func (s *Session) call(ctx context.Context, i int, as tool.Tier, r mcp.Request) 
 	}
 	t, c := s.outgoing(i, r)
 	if s.view.Confirmed().Has(i) {
-		s.confirm.wanted, c.Retry = true, false // what a person confirmed is sent once
+		s.confirm.wanted, c.Retry, c.Once = true, false, true // what a person confirmed is sent once
 		c.Rest, c.Meta = shownAlone(c.Rest, c.Meta)
 		if raw, err := s.confirmed(ctx, i, now, r, back); raw != nil || err != nil {
 			return raw, err

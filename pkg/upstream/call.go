@@ -32,7 +32,7 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	if t.Asks == AsksOff {
 		call = unasked(call)
 	}
-	o.client = call.Client
+	o.client, o.single = call.Client, call.Once
 	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
 		return nil, &outcome.CallError{Outcome: c.ended(ctx, "call", t, start, out)}

@@ -104,6 +104,7 @@ type Call struct {
 	Traceparent string // of the caller's HTTP request, used if Meta has none
 
 	Schema json.RawMessage // the tool's input schema, for its x-mcp-header properties; nil: none
+	Once   bool            // it is not sent again after an answer that may come of a call that was begun
 	Retry  bool            // the tool is read-only or idempotent: trying it twice does no harm
 }
 

@@ -33,6 +33,7 @@ type operation struct {
 	reopened                           int       // times
 	askedModern                        time.Time // when the last handshake asked for the stateless era; zero: it did not
 
+	single    bool       // what is ambiguous is not sent again
 	ambiguous *ambiguity // an answer that a new handshake is to explain; nil: none
 
 	limit   time.Duration // of each step, a handshake or a request; 0: none of its own
@@ -147,10 +148,12 @@ func (o *operation) again(ctx context.Context, err error) bool {
 		o.forget(false)
 		return true
 	case o.session != nil && o.wrongEra(err):
-		if !once(&o.renegotiated) {
+		_, vague := errors.AsType[*statusError](err)
+		vague = vague && x.status == http.StatusBadRequest
+		if vague && o.single || !once(&o.renegotiated) {
 			return false
 		}
-		if _, vague := errors.AsType[*statusError](err); vague && x.status == http.StatusBadRequest {
+		if vague {
 			o.ambiguous = &ambiguity{*o.session, x, err}
 		}
 		o.forget(true)

@@ -364,3 +364,20 @@ func (s hungStore) Delete(ctx context.Context, k session.Key, _ session.Session)
 	_, err := s.Get(ctx, k)
 	return err
 }
+
+// A server with sessions that carries out a call half and answers HTTP 400 is not sent again what is to be
+// sent once; else a new session explains the answer.
+func TestCallOnce(t *testing.T) {
+	for once, want := range map[bool]int{true: 1, false: 2} {
+		withNotebook(t, fmt.Sprint("once ", once), func(t *testing.T, n *notebook) {
+			c := n.instance()
+			n.write(c, "a", "first")
+			before := len(n.Calls())
+			n.FailOn("tools/call", 1, upstreamtest.Status(400, "half done"))
+			_, err := c.Call(t.Context(), n.target(), Call{Owner: owner("a"), Name: "write", Arguments: json.RawMessage(`{"text":"second"}`), Once: once})
+			if got := len(n.Calls()) - before; got != want || once == (err == nil) {
+				t.Errorf("%d sent, %v; want %d", got, err, want)
+			}
+		})
+	}
+}
