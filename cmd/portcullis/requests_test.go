@@ -144,7 +144,7 @@ func testConfirmCommand(c *clerk, call func(tool string, arguments map[string]an
 func TestLasting(t *testing.T) {
 	for s, want := range map[string]int{
 		"90m": 90, "8h": 480, "7d": 10_080, "30d": request.MaxMinutes, "1m": 1,
-		"": 0, "m": 0, "8": 0, "0h": 0, "-1h": 0, "31d": 0, "43201m": 0, "1.5h": 0, "8h ": 0, "1w": 0, "99999999999999999999d": 0,
+		"": 0, "m": 0, "8": 0, "0h": 0, "-1h": 0, "31d": 0, "43201m": 0, "1.5h": 0, "8h" + " ": 0, "1w": 0, "99999999999999999999d": 0,
 	} {
 		got, err := parseLasting(s)
 		if got != want || (err == nil) != (want > 0) {

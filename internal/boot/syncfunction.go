@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 )
 
-// InProcess, in the place of the sync function's name, makes a function sync and send by itself, which
+// InProcess in the place of the sync function's name makes a function sync and send by itself, which
 // `sam local` needs: there is no function that it could start.
 const InProcess = "in-process"
 

@@ -52,8 +52,9 @@ func TestRequestArgumentsWhole(t *testing.T) {
 			h := newFixture(t)
 			h.confirms()
 			page := h.Page(http.StatusOK, "/admin/requests/"+h.Asks(bot, "fs:read_file", "", arguments))
-			shown := page[strings.Index(page, `id="arguments"`):]
-			shown = html.UnescapeString(shown[:strings.Index(shown, "</pre>")])
+			_, shown, _ := strings.Cut(page, `id="arguments"`)
+			shown, _, _ = strings.Cut(shown, "</pre>")
+			shown = html.UnescapeString(shown)
 			if !strings.Contains(shown, "end") || len(page) > 640<<10 {
 				t.Errorf("%d bytes, of which the last are %.100q", len(page), shown[max(0, len(shown)-100):])
 			}

@@ -36,7 +36,7 @@ type requestPage struct {
 const maxOthers = 6
 
 // verifiedBy says how an agent proved who it is.
-var verifiedBy = map[string]string{
+var verifiedBy = map[string]string{ //nolint:gosec // G101: words for people
 	"jwt":   "an access token of the issuer",
 	"token": "an agent token of this gateway",
 	"iam":   "a signature of AWS",

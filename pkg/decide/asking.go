@@ -142,12 +142,12 @@ func (d *Desk) Ask(ctx context.Context, code string, w Want) (Asking, error) {
 	if !s.isPerson(ActorOf(ctx)) {
 		return Asking{}, errNotPerson()
 	}
-	if err := d.refusesAsking(ctx, s); err != nil {
+	if err := refusesAsking(s); err != nil {
 		return Asking{}, err
 	}
 	id, added, err := d.ask(ctx, s, w)
 	if err != nil {
-		return Asking{}, d.refusedAsking(ctx, err)
+		return Asking{}, refusedAsking(err)
 	}
 	o := s.one
 	o.ID = id
@@ -169,7 +169,7 @@ func (s sight) line(action, id, note string) audit.Line {
 }
 
 // refusesAsking says why nothing can be asked for; nil: it can.
-func (d *Desk) refusesAsking(ctx context.Context, s sight) error {
+func refusesAsking(s sight) error {
 	state, why := s.state()
 	if s.listed && len(s.agent.Servers) > 0 && !slices.Contains(s.agent.Servers, "*") && !slices.Contains(s.agent.Servers, s.one.Server) {
 		return errNoLink() // the agent may not see the server any more
@@ -237,7 +237,7 @@ func (s sight) moot(ctx context.Context) func(request.Request) bool {
 }
 
 // refusedAsking returns what a person is told of a request that could not be written.
-func (d *Desk) refusedAsking(ctx context.Context, err error) error {
+func refusedAsking(err error) error {
 	switch {
 	case errors.Is(err, request.ErrTooMany):
 		return conflict("nothing was asked: %v; one of them is decided first, or an hour passes", request.ErrTooMany)
@@ -275,7 +275,7 @@ func (d *Desk) Withdraw(ctx context.Context, id string) (Asking, error) {
 		return next, "", nil, err
 	})
 	if err != nil {
-		return Asking{}, d.refusedAsking(ctx, err)
+		return Asking{}, refusedAsking(err)
 	}
 	if s.one.OneCall() {
 		d.dropArguments(ctx, s.one)

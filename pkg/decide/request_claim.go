@@ -139,7 +139,7 @@ func (d *Desk) joined(ctx context.Context, s sight) ([]oneRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := append(alike, s.one)
+	all := append(slices.Clone(alike), s.one)
 	slices.SortFunc(all, func(a, b oneRequest) int { return older(a.Request, b.Request) })
 	return all, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,7 @@ func (m *instant) agentOf(ctx context.Context, a request.Agent) (agent identity.
 			m.known = map[string]identity.Agent{}
 			all, err := names.List(ctx, m.now)
 			if err != nil {
-				m.d.o.Log.WarnContext(ctx, "agents of tokens are not known", "error", err)
+				m.d.o.Log.LogAttrs(ctx, slog.LevelWarn, "agents of tokens are not known", slog.Any("error", err))
 			}
 			for _, one := range all {
 				m.known[one.ID] = one

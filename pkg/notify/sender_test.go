@@ -99,10 +99,10 @@ func TestRetryAfter(t *testing.T) {
 		switch n {
 		case 0:
 			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		case 1:
 			w.Header().Set("Retry-After", o.Now().Add(11*time.Second).UTC().Format(http.TimeFormat))
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
 	o.put(t, event(1))
@@ -110,7 +110,10 @@ func TestRetryAfter(t *testing.T) {
 	if sent.Told != 1 || len(o.paused) != 2 || o.paused[0] < 7*time.Second || o.paused[0] > 8*time.Second || o.paused[1] < 10*time.Second || o.paused[1] > 13*time.Second {
 		t.Errorf("%+v after pauses of %v", sent, o.paused)
 	}
-	busy.says(func(_ int, w http.ResponseWriter) { w.Header().Set("Retry-After", "600"); w.WriteHeader(429) })
+	busy.says(func(_ int, w http.ResponseWriter) {
+		w.Header().Set("Retry-After", "600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
 	o.put(t, event(2))
 	if sent := o.send(t); sent.Left != 1 || len(o.paused) != 2 || sent.Next.Sub(o.Now()) < 599*time.Second {
 		t.Errorf("it waits for %v: %+v", o.paused, sent)
@@ -132,7 +135,10 @@ func TestTargetThatRefuses(t *testing.T) {
 	elsewhere := newStub(t)
 	for name, answer := range map[string]func(int, http.ResponseWriter){
 		"it answers 404": status(404), "it answers 410": status(410), "it answers 400": status(400),
-		"it answers 302, and no redirect is followed": func(_ int, w http.ResponseWriter) { w.Header().Set("Location", elsewhere.URL); w.WriteHeader(302) },
+		"it answers 302, and no redirect is followed": func(_ int, w http.ResponseWriter) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(http.StatusFound)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gone := newStub(t)

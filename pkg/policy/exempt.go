@@ -77,7 +77,7 @@ func (p *Policy) denying(agent identity.Agent, t Tool, unsure bool) (out rules) 
 	}
 	for _, r := range p.forbids.about(agentEntity(agent).UID) {
 		one := &Policy{forbids: rules{r}, reads: p.reads}
-		if !(unsure && r.claims) && one.judge(agent).verdict(t).Denied == lock.Yes {
+		if (!unsure || !r.claims) && one.judge(agent).verdict(t).Denied == lock.Yes {
 			out = append(out, r)
 		}
 	}
