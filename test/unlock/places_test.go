@@ -51,8 +51,6 @@ func openBolt(t *testing.T) *world {
 
 func (p program) sync(t *testing.T) { t.Helper(); p.Sync() }
 
-func (p program) configure(t *testing.T, data string) { t.Helper(); p.Configure(data) }
-
 // requests stops the program, which has its file for itself, until close.
 func (p program) requests(t *testing.T) (request.Store, func()) {
 	t.Helper()
@@ -123,8 +121,6 @@ func (f functions) sync(t *testing.T) {
 		t.Fatalf("sync: %s", a.Payload)
 	}
 }
-
-func (f functions) configure(t *testing.T, data string) { t.Helper(); f.Configure(data); f.sync(t) }
 
 func (f functions) requests(t *testing.T) (request.Store, func()) {
 	t.Helper()

@@ -42,8 +42,6 @@ type world struct {
 type gateway interface {
 	// sync runs a sync.
 	sync(t *testing.T)
-	// configure replaces the config, and syncs.
-	configure(t *testing.T, data string)
 	// requests opens the store of requests; close gives it back.
 	requests(t *testing.T) (s request.Store, close func())
 }
