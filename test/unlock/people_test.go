@@ -64,5 +64,7 @@ func (w *world) press(tab *browsertest.Tab, v verdict) {
 	if v.minutes > 0 {
 		tab.Fill("input[name=minutes]", strconv.Itoa(v.minutes))
 	}
-	tab.Loads("the decision", func() { tab.Click("#decide button[value=" + v.value + "]") })
+	button := "#decide button[value=" + v.value + "]"
+	tab.Loads("the decision", func() { tab.Click(button) })
+	tab.Until("there is nothing left to decide so", "!document.querySelector('"+button+"')") // a page that loads late counts as one, too
 }

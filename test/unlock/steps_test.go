@@ -31,7 +31,7 @@ func approvedForAll(t *testing.T, w *world, e era) {
 
 	tab := w.decides(kim, link, verdict{value: "approved"})
 	tab.SeeText("main", "approved")
-	w.told(id, "approved")
+	w.told(id, " approved ")
 	a.wantRan(a.retry("shop:ship", `{"to":"sam"}`, got.State))
 	other.wantRan(other.call("shop:ship", `{}`))
 	w.wantCalls("ship", 2)
@@ -55,7 +55,7 @@ func declined(t *testing.T, w *world, e era) {
 	tab := w.opens(kim, link)
 	tab.SeeText("main blockquote", "the table is old")
 	w.press(tab, verdict{value: "declined", reason: "use staging"})
-	w.told(id, "declined")
+	w.told(id, " declined ")
 	said := a.call("shop:drop", `{}`)
 	a.wantSaid(said, "declined by kim@example.com: use staging ("+id+")")
 	if said.Lock.Request.ID != id || said.Lock.Request.State != "declined" {
@@ -77,7 +77,7 @@ func allowedUntilAnEnd(t *testing.T, w *world, e era) {
 	_, id := a.wants("shop:rotate", "the key is old")
 	link, _ := w.told(id, name)
 	w.decides(lee, link, verdict{value: "allowed", minutes: 1})
-	w.told(id, "allowed")
+	w.told(id, " allowed agent ")
 	a.wantRan(a.call("shop:rotate", `{}`))
 	other.wantSaid(other.call("shop:rotate", `{}`), "pending_approval")
 	w.wantCalls("rotate", 1)
@@ -134,7 +134,7 @@ func oneCall(t *testing.T, w *world, e era) {
 	tab := w.opens(kim, link)
 	tab.SeeText("#arguments", `"ann"`)
 	w.press(tab, verdict{value: "confirmed"})
-	w.told(id, "confirmed")
+	w.told(id, " confirmed one call of ")
 	w.wantCalls("pay", 0)
 
 	for _, other := range []string{`{"to":"ann","amount":"50"}`, `{"to":"ann","amount":5}`, `{"to":"ann"}`, `{"to":"ann","amount":"5","x":null}`} {
