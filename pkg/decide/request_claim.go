@@ -130,16 +130,25 @@ func (s sight) sameServer() error {
 // pageOf returns the address of the page about an item, below that of the gateway.
 func pageOf(id tool.ID) string { return approval.Link("/", id)[len("/"):] }
 
-// joined returns the requests for which a decision for all counts, the oldest first.
-func (d *Desk) joined(ctx context.Context, s sight) ([]oneRequest, error) {
+// joined returns the requests for which a decision for all counts, the oldest first. If one of them was
+// declined at this moment, so are the others, and it is refused.
+func (d *Desk) joined(ctx context.Context, s sight, v request.Verdict) ([]oneRequest, error) {
 	if s.one.OneCall() {
 		return []oneRequest{s.one}, nil
 	}
-	alike, _, err := d.alike(ctx, s)
+	alike, _, err := d.alike(ctx, s, true)
 	if err != nil {
 		return nil, err
 	}
-	all := append(slices.Clone(alike), s.one)
+	all := []oneRequest{s.one}
+	for _, o := range alike {
+		switch held, is := o.granted.Of(o.ID); {
+		case !is || held.Verdict != request.Declined:
+			all = append(all, o)
+		case v != request.Declined || held.By != text.Clip(ActorOf(ctx).Name, maxActor): // who could not note it here says it again
+			return nil, errClaimed(o.granted, o.ID)
+		}
+	}
 	slices.SortFunc(all, func(a, b oneRequest) int { return older(a.Request, b.Request) })
 	return all, nil
 }

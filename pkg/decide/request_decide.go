@@ -139,7 +139,7 @@ func (d *Desk) approveRequest(ctx context.Context, s sight, dec RequestDecision)
 	if list := findingsOf(s.m.v, s.record); one.Action == approval.ActionApprove && severeWithout(list, dec.Reason) {
 		return decided{}, errUnexplained(list)
 	}
-	joined, err := d.joined(ctx, s)
+	joined, err := d.joined(ctx, s, dec.Verdict)
 	if err != nil {
 		return decided{}, err
 	}
@@ -160,7 +160,7 @@ func (d *Desk) approveRequest(ctx context.Context, s sight, dec RequestDecision)
 
 // declineRequest says no to everybody who asks for the same.
 func (d *Desk) declineRequest(ctx context.Context, s sight, dec RequestDecision) (decided, error) {
-	joined, err := d.joined(ctx, s)
+	joined, err := d.joined(ctx, s, dec.Verdict)
 	if err != nil {
 		return decided{}, err
 	}

@@ -177,8 +177,10 @@ func older(a, b request.Request) int {
 }
 
 // alike returns the open requests of other agents for the same definition as s, the oldest first, and of
-// how many agents that is not known: what cannot be read of one of them keeps nobody from deciding.
-func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, unread int, err error) {
+// how many agents that is not known: what cannot be read of one of them keeps nobody from deciding. With
+// declined it also returns those that were declined at this moment, since s was made: whoever did is about
+// to note it with the others.
+func (d *Desk) alike(ctx context.Context, s sight, declined bool) (list []oneRequest, unread int, err error) {
 	keys, _, err := d.requesters(ctx, true)
 	if err != nil {
 		return nil, 0, err
@@ -189,8 +191,8 @@ func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, unread in
 	g.SetLimit(maxWriters)
 	for n, key := range keys {
 		g.Go(func() error {
-			if found[n], failed[n] = d.alikeOf(ctx, s, key); failed[n] != nil {
-				found[n], failed[n] = d.alikeOf(ctx, s, key) // two deciders must see the same ones, if they can be seen
+			if found[n], failed[n] = d.alikeOf(ctx, s, key, declined); failed[n] != nil {
+				found[n], failed[n] = d.alikeOf(ctx, s, key, declined) // two deciders must see the same ones, if they can be seen
 			}
 			return nil
 		})
@@ -211,8 +213,8 @@ func (d *Desk) alike(ctx context.Context, s sight) (list []oneRequest, unread in
 	return list, unread, ctx.Err()
 }
 
-// alikeOf returns the open request of one agent for the same definition as s; nil: there is none.
-func (d *Desk) alikeOf(ctx context.Context, s sight, key string) (*oneRequest, error) {
+// alikeOf returns the request of one agent for the same definition as s, as alike does; nil: there is none.
+func (d *Desk) alikeOf(ctx context.Context, s sight, key string, declined bool) (*oneRequest, error) {
 	asked, err := d.o.Requests.Asked(ctx, key)
 	if err != nil {
 		return nil, err
@@ -228,11 +230,17 @@ func (d *Desk) alikeOf(ctx context.Context, s sight, key string) (*oneRequest, e
 		return nil, err
 	}
 	for _, r := range asked.List {
-		if held, is := granted.Of(r.ID); same(r) && (!is || held.Verdict == request.Approved && !s.approvedBy(held)) {
+		held, is := granted.Of(r.ID)
+		if same(r) && (!is || held.Verdict == request.Approved && !s.approvedBy(held) || declined && s.justDeclined(held)) {
 			return &oneRequest{Request: r, agent: asked.Agent, granted: granted}, nil
 		}
 	}
 	return nil, nil
+}
+
+// justDeclined reports whether d is a no of this moment to what everybody who asks for it is declined.
+func (s sight) justDeclined(d request.Decision) bool {
+	return d.Verdict == request.Declined && d.At.After(s.one.Opened) && s.m.now.Sub(d.At) < claimTime
 }
 
 // argumentsOf returns the arguments of the call that a request is about, if they are those that it names;

@@ -160,7 +160,7 @@ func (d *Desk) showRequest(ctx context.Context, s sight) (r Request, err error) 
 	if r.State != RequestOpen || r.OneCall() {
 		return r, nil
 	}
-	alike, unread, err := d.alike(ctx, s)
+	alike, unread, err := d.alike(ctx, s, false)
 	r.Unread = unread
 	for _, o := range alike {
 		r.Alike = append(r.Alike, o.ID)
