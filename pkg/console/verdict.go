@@ -45,9 +45,9 @@ func (p *requestPage) offer(decides, neither bool) {
 		p.Nothing = "The arguments of the call are not kept any more, or are not those that were asked for, so nobody can confirm it. The agent can make the call again, which asks anew."
 	case q.OneCall() && q.Locked == lock.None:
 		p.Confirm = true
-	case q.OneCall() && unlockable(q.Locked):
+	case q.OneCall() && q.Locked.UserCanLift():
 		p.Nothing = "It is locked itself, so that confirming one call would not open it. It can be approved or enabled on its own page; the call can be confirmed then."
-	case unlockable(q.Locked):
+	case q.Locked.UserCanLift():
 		p.offerAccess(neither)
 	default:
 		p.Nothing = map[lock.Status]string{
@@ -58,9 +58,6 @@ func (p *requestPage) offer(decides, neither bool) {
 		}[q.Locked]
 	}
 }
-
-// unlockable reports whether people open what is locked so.
-func unlockable(s lock.Status) bool { return s == lock.PendingApproval || s == lock.DisabledByUser }
 
 // offerAccess says how an item can be opened that people locked, or have not approved.
 func (p *requestPage) offerAccess(neither bool) {

@@ -220,8 +220,7 @@ func (s sight) state() (state RequestState, why string) {
 // opened reports whether nothing is left that the agent could ask for.
 func (s sight) opened() bool {
 	people := s.facts.UserDisabled == lock.No && s.facts.Approved == lock.Yes || s.facts.Granted == lock.Yes
-	was := s.one.Status
-	return s.status == lock.None || s.unsure && people && (was == lock.PendingApproval || was == lock.DisabledByUser)
+	return s.status == lock.None || s.unsure && people && s.one.Status.UserCanLift()
 }
 
 func (s sight) openedBy() string {

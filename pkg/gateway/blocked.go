@@ -35,7 +35,7 @@ type lockInfo struct {
 func (s *Session) lockInfo(i int, status lock.Status, said string) lockInfo {
 	id := s.view.ID(i)
 	l := lockInfo{Name: id.String(), Status: status, Note: s.note(i, status, said)}
-	if status == lock.DisabledByUser || status == lock.PendingApproval {
+	if status.UserCanLift() {
 		l.Link = approval.Link(s.g.o.BaseURL, id)
 	}
 	l.Remediation = lock.RemediationOf(id.Kind.String(), status, l.Link)

@@ -53,7 +53,7 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 		s.line.Requested(h.open.ID)
 		s.leadTo(l, s.g.askLink(h.open.ID), s.openText(h.open))
 		return ""
-	case h.last.Request != "" && (now.status == lock.PendingApproval || now.status == lock.DisabledByUser):
+	case h.last.Request != "" && now.status.UserCanLift():
 		l.more = append(l.more, s.overText(h.last))
 	}
 	l.more = append(l.more, "It may be asked for: call request_access with names ["+strconv.Quote(l.Name)+"] and a note that says why.")

@@ -59,6 +59,9 @@ type Facts struct {
 	Approved      Fact // approved at this exact definition, or no approval needed
 }
 
+// UserCanLift reports whether people lift the lock at /admin, and not an operator in the config alone.
+func (s Status) UserCanLift() bool { return s == DisabledByUser || s == PendingApproval }
+
 // Statuses returns the five statuses, in the order of their precedence.
 func Statuses() []Status {
 	return []Status{ServerDisabled, DisabledByConfig, DisabledByUser, PendingApproval, DisabledUnknown}

@@ -128,6 +128,14 @@ func TestGranted(t *testing.T) {
 	}
 }
 
+func TestUserCanLift(t *testing.T) {
+	for _, s := range append(lock.Statuses(), lock.None, "other") {
+		if want := s == lock.DisabledByUser || s == lock.PendingApproval; s.UserCanLift() != want {
+			t.Errorf("%q: %v", s, !want)
+		}
+	}
+}
+
 func TestFactOf(t *testing.T) {
 	if lock.FactOf(true) != lock.Yes || lock.FactOf(false) != lock.No {
 		t.Errorf("FactOf = %v, %v", lock.FactOf(true), lock.FactOf(false))

@@ -120,7 +120,7 @@ func factsOf(record *approval.Record, what subject) (userDisabled, approved lock
 // away. What was said about another server's tool is not passed on.
 func said(record *approval.Record, what subject, s lock.Status) string {
 	switch {
-	case record == nil || s != lock.DisabledByUser && s != lock.PendingApproval:
+	case record == nil || !s.UserCanLift():
 		return ""
 	case record.URL != "" && !approval.SameServer(record.URL, what.server.URL):
 		return ""
