@@ -273,6 +273,8 @@ func (s sight) whyOver(d request.Decision) string {
 		return "its server does not list it any more"
 	case !s.current():
 		return "its definition changed since"
+	case d.Verdict == request.Allowed && s.now.Two:
+		return "approving it takes two people since, and a grant is given by one"
 	case d.Verdict != request.Approved && !d.At.After(last):
 		return "the agent, its server or everything was stopped since"
 	case r != nil && !r.DecidedAt.Equal(d.Against):

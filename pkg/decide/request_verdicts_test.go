@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -207,6 +208,9 @@ func TestGrantEnds(t *testing.T) {
 			f.Sync()
 		}},
 		{"disabled", "tester decided about it since", func(f *fixture) { f.Gateway.Decide("mail:send", "disable") }},
+		{"two people", "approving it takes two people since", func(f *fixture) {
+			f.Put(config.Key, `{"mcpServers": {"mail": {"url": "https://mail.example.com/mcp", "approval": "manual"}}, "gateway": {"requests": true}, "review": {"four_eyes": "destructive"}}`)
+		}},
 		{"stopped", "the agent, its server or everything was stopped since", func(f *fixture) { f.stop(stop.Target{Server: "mail"}) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -219,5 +219,5 @@ func (s *Session) overText(d request.Decision) string {
 	case !now.Before(d.Ends):
 		return "What " + by + " allowed by " + d.Request + " ended " + text.Ago(now.Sub(d.Ends)) + "."
 	}
-	return "What " + by + " allowed by " + d.Request + " has ended: since then the definition changed, or somebody decided otherwise or stopped it."
+	return "What " + by + " allowed by " + d.Request + " has ended: since then the definition changed, somebody decided otherwise or stopped it, or approving it takes two people."
 }

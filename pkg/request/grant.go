@@ -87,6 +87,7 @@ type Now struct {
 	URL    string           // of the item's server, as it is configured
 	Agent  string           // id of who calls
 	Record *approval.Record // nil: there is none
+	Two    bool             // approving it takes two people, so that no grant of one opens it
 	Stops  stop.Stops
 	Time   time.Time
 }
@@ -94,7 +95,7 @@ type Now struct {
 // Allows returns the grant that lets the agent call the item now.
 func (g Granted) Allows(now Now) (Decision, bool) {
 	for _, d := range slices.Backward(g.List) {
-		if d.Verdict == Allowed && d.Args == "" && g.Agent.Alone() && g.holds(d, now) {
+		if d.Verdict == Allowed && d.Args == "" && !now.Two && g.Agent.Alone() && g.holds(d, now) {
 			return d, true
 		}
 	}

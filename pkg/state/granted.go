@@ -16,7 +16,10 @@ func (v *View) NowAt(i int, r *approval.Record, held stop.Stops, now time.Time) 
 	if r != nil && known != nil && (known.Rev > r.Rev || known.Rev == r.Rev && !known.DecidedAt.Equal(r.DecidedAt)) {
 		r = nil // the store is of an earlier day, and what was decided since is not in it
 	}
-	return request.Now{Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now}
+	return request.Now{
+		Item: v.ID(i), Hash: what.hash, URL: what.server.URL, Agent: v.agent.ID, Record: r, Stops: held, Time: now,
+		Two: v.TakesTwo(what.server.Name, v.Tool(i).Definition),
+	}
 }
 
 // With returns the view of an agent to which people granted something, as of the state: what they let it
@@ -29,7 +32,7 @@ func (v *View) With(g request.Granted, now time.Time) *View {
 			continue
 		}
 		known, _ := v.known(i)
-		if v.allows(g, i, known, v.r.stopped.Stops, now) {
+		if _, allowed := g.Allows(v.NowAt(i, known, v.r.stopped.Stops, now)); allowed {
 			if grants == nil {
 				grants = map[int]bool{}
 			}
@@ -40,16 +43,6 @@ func (v *View) With(g request.Granted, now time.Time) *View {
 		return v
 	}
 	return &View{r: v.r, agent: v.agent, servers: v.servers, tools: v.tools, items: v.items, verdicts: v.verdicts, grants: grants}
-}
-
-// allows reports whether a grant lets the agent call item i. What takes two people to approve, also since
-// then, no grant of one opens.
-func (v *View) allows(g request.Granted, i int, r *approval.Record, held stop.Stops, now time.Time) bool {
-	if v.TakesTwo(v.ID(i).Server, v.Tool(i).Definition) {
-		return false
-	}
-	_, allowed := g.Allows(v.NowAt(i, r, held, now))
-	return allowed
 }
 
 func (v *View) granted(i int) lock.Fact {

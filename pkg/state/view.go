@@ -138,7 +138,8 @@ func (v *View) FactsNow(i int, r *approval.Record, held stop.Stops, g request.Gr
 	granted := lock.Unknown
 	if len(g.List) > 0 && r != nil {
 		kept := *r // without which the record of every call would lie on the heap
-		granted = lock.FactOf(v.allows(g, i, &kept, held, now))
+		_, allowed := g.Allows(v.NowAt(i, &kept, held, now))
+		granted = lock.FactOf(allowed)
 	}
 	return v.factsAt(i, r, stops.serverEnabled(&v.r.cfg.Servers[v.r.inventory.rows[i].server]), granted)
 }
