@@ -283,3 +283,18 @@ func timeKey(t time.Time) []byte {
 	}
 	return binary.BigEndian.AppendUint64(nil, ns)
 }
+
+// sweep removes what is over from a bucket.
+func sweep(tx *bbolt.Tx, bucket []byte, over func(key, data []byte) bool) error {
+	var keys [][]byte // a bucket must not change while one goes through it
+	err := tx.Bucket(bucket).ForEach(func(k, data []byte) error {
+		if over(k, data) {
+			keys = append(keys, bytes.Clone(k))
+		}
+		return nil
+	})
+	for _, k := range keys {
+		err = errors.Join(err, tx.Bucket(bucket).Delete(k))
+	}
+	return err
+}

@@ -3,8 +3,6 @@ package bolt
 import (
 	"cmp"
 	"context"
-	"errors"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -58,7 +56,11 @@ func (x Logins) Put(ctx context.Context, s login.Session) (next login.Session, e
 			return login.ErrConflict
 		}
 		if s.Rev == 0 {
-			if err := sweepLogins(b, x.s.o.Now()); err != nil {
+			now := x.s.o.Now()
+			if err := sweep(tx, logins, func(_, data []byte) bool { // what cannot be read signs nobody in
+				s, err := login.Decode(data)
+				return err != nil || !s.Live(now)
+			}); err != nil {
 				return err
 			}
 		}
@@ -68,21 +70,6 @@ func (x Logins) Put(ctx context.Context, s login.Session) (next login.Session, e
 		return login.Session{}, err
 	}
 	return next, nil
-}
-
-// sweepLogins removes what has expired, and what cannot be read and so signs nobody in.
-func sweepLogins(b *bbolt.Bucket, now time.Time) error {
-	var over [][]byte // a bucket must not change while one goes through it
-	err := b.ForEach(func(id, data []byte) error {
-		if s, err := login.Decode(data); err != nil || !s.Live(now) {
-			over = append(over, id)
-		}
-		return nil
-	})
-	for _, id := range over {
-		err = errors.Join(err, b.Delete(id))
-	}
-	return err
 }
 
 // Delete implements [login.Store].

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -40,7 +39,7 @@ func (x Outbox) Put(ctx context.Context, e notify.Event) (err error) {
 		if until := ids.Get(id); bytes.Compare(until, timeKey(now)) > 0 {
 			return nil
 		}
-		if err := forget(ids, now); err != nil {
+		if err := sweep(tx, outboxIDs, func(_, until []byte) bool { return bytes.Compare(until, timeKey(now)) <= 0 }); err != nil {
 			return err
 		}
 		held := 0
@@ -50,21 +49,6 @@ func (x Outbox) Put(ctx context.Context, e notify.Event) (err error) {
 		}
 		return errors.Join(ids.Put(id, timeKey(now.Add(notify.Remember))), open.Put(id, data))
 	})
-}
-
-// forget removes the ids that nothing needs.
-func forget(ids *bbolt.Bucket, now time.Time) error {
-	var old [][]byte // a bucket must not change while one goes through it
-	err := ids.ForEach(func(id, until []byte) error {
-		if bytes.Compare(until, timeKey(now)) <= 0 {
-			old = append(old, bytes.Clone(id))
-		}
-		return nil
-	})
-	for _, id := range old {
-		err = errors.Join(err, ids.Delete(id))
-	}
-	return err
 }
 
 // Pending implements [notify.Outbox].

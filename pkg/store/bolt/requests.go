@@ -116,21 +116,6 @@ func (s *Store) sweepRequests(tx *bbolt.Tx) error {
 	return err
 }
 
-// sweep removes what is over from a bucket.
-func sweep(tx *bbolt.Tx, bucket []byte, over func(key, data []byte) bool) error {
-	var keys [][]byte // a bucket must not change while one goes through it
-	err := tx.Bucket(bucket).ForEach(func(k, data []byte) error {
-		if over(k, data) {
-			keys = append(keys, bytes.Clone(k))
-		}
-		return nil
-	})
-	for _, k := range keys {
-		err = errors.Join(err, tx.Bucket(bucket).Delete(k))
-	}
-	return err
-}
-
 // Granted implements [request.Store].
 func (s *Store) Granted(ctx context.Context, key string) (g request.Granted, err error) {
 	defer store.Wrap(&err, "get grants")
