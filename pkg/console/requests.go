@@ -229,13 +229,8 @@ func (c *Console) askedOf(r *http.Request) (a askedFor) {
 
 // spanOf returns so many minutes in words.
 func spanOf(minutes int) string {
-	switch {
-	case minutes == 0:
+	if minutes == 0 {
 		return "for good"
-	case minutes%(24*60) == 0:
-		return text.Count(minutes/(24*60), "day")
-	case minutes%60 == 0:
-		return text.Count(minutes/60, "hour")
 	}
-	return text.Count(minutes, "minute")
+	return text.Minutes(minutes)
 }

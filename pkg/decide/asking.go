@@ -20,9 +20,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
-// sealedFor is how long a link to a request that nobody has made yet can be opened.
-const sealedFor = 24 * time.Hour
-
 func errNoLink() error {
 	return Refuse(http.StatusNotFound, "this link leads nowhere: it is more than a day old, it was cut off, or it was not made here; nothing was done. Have the agent call the tool again, which gives a new one")
 }
@@ -73,7 +70,7 @@ func (d *Desk) openSealed(ctx context.Context, code string) (o oneRequest, err e
 	o.Request = request.Request{Status: c.Status, Opened: now, Expires: expires}.About(c.Item, c.Hash)
 	for _, r := range slices.Backward(asked.List) {
 		waits := r.Live(now) && !o.granted.Decided(r.ID)
-		if r.Item() == c.Item && r.Hash == c.Hash && !r.OneCall() && (waits || r.Opened.After(expires.Add(-sealedFor))) {
+		if r.Item() == c.Item && r.Hash == c.Hash && !r.OneCall() && (waits || r.Opened.After(expires.Add(-request.CodeFor))) {
 			o.Request = r
 			return o, nil
 		}
@@ -154,7 +151,7 @@ func (d *Desk) Ask(ctx context.Context, code string, w Want) (Asking, error) {
 	unrecorded := d.Record(ctx, s.line(audit.ActionAsked, id, strings.TrimSpace(w.Why))) != nil
 	if added {
 		d.o.Teller.Tell(ctx, notify.Event{
-			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID, Request: id, OneCall: o.OneCall(), Path: requestPath(id),
+			Kind: notify.Asked, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID, Request: id, OneCall: o.OneCall(),
 		})
 	}
 	out, err := d.Asking(ctx, id)

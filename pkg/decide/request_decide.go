@@ -189,7 +189,7 @@ func (d *Desk) afterDecision(ctx context.Context, dec RequestDecision, done deci
 	o := done.all[0]
 	d.o.Teller.Tell(ctx, notify.Event{
 		Kind: notify.Decided, At: d.o.Now().UTC(), Server: o.Server, Items: toolIDs(o), Agent: o.agent.ID,
-		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Waiting: len(done.all), Path: requestPath(o.ID),
+		Request: o.ID, OneCall: o.OneCall(), Verdict: string(dec.Verdict), By: ActorOf(ctx).Name, Waiting: len(done.all),
 	})
 	return unrecorded
 }
@@ -201,23 +201,12 @@ func (dec RequestDecision) note(first bool) string {
 	case first:
 		what += " by the first of two people"
 	case dec.Verdict == request.Allowed:
-		what += " for " + minutesText(dec.Minutes)
+		what += " for " + text.Minutes(dec.Minutes)
 	}
 	if text.Blank(dec.Reason) {
 		return what
 	}
 	return what + ": " + strings.TrimSpace(dec.Reason)
-}
-
-// minutesText returns how long that is, in the largest unit without a rest.
-func minutesText(n int) string {
-	switch {
-	case n >= 24*60 && n%(24*60) == 0:
-		return text.Count(n/(24*60), "day")
-	case n >= 60 && n%60 == 0:
-		return text.Count(n/60, "hour")
-	}
-	return text.Count(n, "minute")
 }
 
 // dropArguments removes the arguments of a call that nobody has to look at any more.

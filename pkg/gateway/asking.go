@@ -34,8 +34,6 @@ type history struct {
 	open     request.Request  // that waits; its ID is "": none does
 	declined request.Decision // that still holds; its Request is "": none does
 	last     request.Decision // of what was allowed or confirmed and holds no more; its Request is "": nothing was
-	asked    request.Asked
-	granted  request.Granted
 }
 
 // history returns what the agent asked for of what r is about, and what became of it. now is how the item
@@ -43,19 +41,20 @@ type history struct {
 func (s *Session) history(ctx context.Context, r request.Request, now standing) (h history, err error) {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
-	h.granted = now.granted
+	granted := now.granted
 	if !now.read {
-		if h.granted, err = s.g.o.Requests.Granted(ctx, s.asker()); err != nil {
+		if granted, err = s.g.o.Requests.Granted(ctx, s.asker()); err != nil {
 			return h, err
 		}
 	}
-	if h.asked, err = s.g.o.Requests.Asked(ctx, s.asker()); err != nil {
+	asked, err := s.g.o.Requests.Asked(ctx, s.asker())
+	if err != nil {
 		return h, err
 	}
 	at := s.g.o.Now()
-	h.open, _ = h.asked.Open(r, h.granted, at)
-	h.declined, _ = h.granted.Declined(r, at)
-	for _, d := range slices.Backward(h.granted.List) {
+	h.open, _ = asked.Open(r, granted, at)
+	h.declined, _ = granted.Declined(r, at)
+	for _, d := range slices.Backward(granted.List) {
 		if d.Item() == r.Item() && d.Args == r.Args && d.Verdict != request.Declined && d.Verdict != request.Approved {
 			h.last = d
 			break
@@ -98,8 +97,7 @@ func (s *Session) open(ctx context.Context, r request.Request, arguments json.Ra
 		return request.Request{}, false, err
 	}
 	s.g.o.Teller.Tell(ctx, notify.Event{
-		ID: "request-" + held.ID, Kind: notify.Asked, At: held.Opened, Server: held.Server, Items: []tool.ID{held.Item()},
-		Agent: agent.ID, Request: held.ID, OneCall: held.OneCall(), Path: "/admin/requests/" + held.ID,
+		Kind: notify.Asked, At: held.Opened, Server: held.Server, Items: []tool.ID{held.Item()}, Agent: agent.ID, Request: held.ID, OneCall: held.OneCall(),
 	})
 	return held, true, nil
 }

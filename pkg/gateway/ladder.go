@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -46,12 +47,12 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 	case h.declined.Request != "":
 		l.Request = &waiting{h.declined.Request, wantDeclined}
 		s.line.Requested(h.declined.Request)
-		s.leadTo(l, "", s.declinedText(h.declined))
+		s.leadTo(i, l, "", s.declinedText(h.declined))
 		return ""
 	case h.open.ID != "":
 		l.Request = &waiting{h.open.ID, wantOpen}
 		s.line.Requested(h.open.ID)
-		s.leadTo(l, s.g.askLink(h.open.ID), s.openText(h.open))
+		s.leadTo(i, l, s.g.askLink(h.open.ID), s.openText(h.open))
 		return ""
 	case h.last.Request != "" && now.status.UserCanLift():
 		l.more = append(l.more, s.overText(h.last))
@@ -62,16 +63,15 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 	}
 	if code = s.code(ctx, r); code != "" {
 		link := s.g.askLink(code)
-		s.leadTo(l, link, "Or your user asks, here: "+link)
+		s.leadTo(i, l, link, "Or your user asks, here: "+link)
 	}
 	return code
 }
 
-// leadTo says one thing more of a lock, and has it lead to one page alone; "": to none.
-func (s *Session) leadTo(l *lockInfo, link, said string) {
-	id, err := tool.ParseID(l.Name)
-	if err == nil && l.Link != "" {
-		l.Remediation = lock.RemediationOf(id.Kind.String(), l.Status, "")
+// leadTo says one thing more of the lock of item i, and has it lead to one page alone; "": to none.
+func (s *Session) leadTo(i int, l *lockInfo, link, said string) {
+	if l.Link != "" {
+		l.Remediation = lock.RemediationOf(s.view.ID(i).Kind.String(), l.Status, "")
 	}
 	l.Link, l.more = link, append(l.more, said)
 }
@@ -80,10 +80,7 @@ func (s *Session) leadTo(l *lockInfo, link, said string) {
 // has not been asked just now; nil: the lock is answered. message is all that there is to say, code is the
 // request that nobody has made yet and id that of one that is open, or "".
 func (s *Session) askPerson(r mcp.Request, code, id, message string) (json.RawMessage, error) {
-	link := s.g.askLink(code)
-	if id != "" {
-		link = s.g.askLink(id)
-	}
+	link := s.g.askLink(cmp.Or(id, code))
 	if link == "" || code == "" || s.caller.Agent.Subject == "" || r.Rest.Get(requestState) != nil || r.Rest.Get(inputResponses) != nil {
 		return nil, nil
 	}
@@ -125,19 +122,14 @@ func (s *Session) lockOf(ctx context.Context, i int, now standing) (l lockInfo, 
 	return l, code
 }
 
-// pointer leads an agent to what else is locked.
-func (s *Session) pointer(kind tool.Kind) string {
-	if s.direct || kind != tool.Tool {
-		return ""
-	}
-	return "\nretrieve_tools include_disabled:true shows locked tools and why."
-}
-
 // blocked answers the call of a locked tool. Nothing went upstream. now is how it stands, r the call.
 func (s *Session) blocked(ctx context.Context, i int, now standing, r mcp.Request, back bool) (json.RawMessage, error) {
 	l, code := s.lockOf(ctx, i, now)
 	s.countLocked(ctx, l, s.view.Verdict(i))
-	text := l.text(tool.Tool) + s.pointer(tool.Tool)
+	text := l.text(tool.Tool)
+	if !s.direct {
+		text += "\nretrieve_tools include_disabled:true shows locked tools and why."
+	}
 	if !back {
 		if raw, err := s.askPerson(r, code, "", text); raw != nil || err != nil {
 			return raw, err

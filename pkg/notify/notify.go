@@ -47,7 +47,7 @@ type Event struct {
 	OneCall bool      `json:"one_call,omitempty"`
 	Verdict string    `json:"verdict,omitempty"` // of decided
 	By      string    `json:"by,omitempty"`      // who decided, or asked in the place of the agent
-	Path    string    `json:"path"`              // of the page, below the gateway's address: /admin/requests/R-7KQ2M4XD
+	Path    string    `json:"path"`              // of the page, below the gateway's address; "": of an event about a request, its page
 
 	Status  outcome.Status `json:"status,omitempty"`  // of server_down
 	Reason  string         `json:"reason,omitempty"`  // and one of [outcome.Reasons]
@@ -77,13 +77,16 @@ const (
 )
 
 // Fit returns the event as an outbox keeps it: with an id and a time, and of bounded size. An event
-// about a request has the id of that and of what was decided, if it has none of its own: it is told
-// once, however often it is put.
+// about a request has the id of that and of what was decided, and its page, if it has none of its own:
+// it is told once, however often it is put.
 func (e Event) Fit(now time.Time) Event {
 	if e.At.IsZero() {
 		e.At = now
 	}
 	e.At = e.At.UTC().Truncate(time.Microsecond)
+	if e.Path == "" && e.Request != "" {
+		e.Path = "/admin/requests/" + e.Request
+	}
 	switch {
 	case e.ID == "" && e.Request != "":
 		e.ID = IDOf(string(e.Kind), e.Request, e.Verdict)

@@ -14,8 +14,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// codeFor is how long a link to a request that nobody has made yet can be opened.
-const codeFor = 24 * time.Hour
+// CodeFor is how long a link to a request that nobody has made yet can be opened.
+const CodeFor = 24 * time.Hour
 
 // A Code is a request that nobody has made yet, as it stands sealed in a link: nothing is written because
 // an agent met a lock.
@@ -36,7 +36,7 @@ func SealCode(ctx context.Context, s *seal.Sealer, c Code, now time.Time) (strin
 	}
 	plain, err := json.Marshal([]string{
 		c.Agent.Way, c.Agent.ID, c.Agent.Human, c.Agent.Subject, c.Item.String(), base64.RawStdEncoding.EncodeToString(hash), string(c.Status),
-		strconv.FormatInt(now.Add(codeFor).Unix(), 36),
+		strconv.FormatInt(now.Add(CodeFor).Unix(), 36),
 	})
 	if err != nil {
 		return "", err

@@ -107,6 +107,17 @@ func Ago(d time.Duration) string {
 // In says in words how long it is until something: "in 3 minutes".
 func In(d time.Duration) string { return "in " + length(max(d+time.Minute-1, time.Minute)) }
 
+// Minutes says in words how long so many minutes are, in the largest unit without a rest: "8 hours".
+func Minutes(n int) string {
+	switch {
+	case n >= 24*60 && n%(24*60) == 0:
+		return Count(n/(24*60), "day")
+	case n >= 60 && n%60 == 0:
+		return Count(n/60, "hour")
+	}
+	return Count(n, "minute")
+}
+
 // length returns how long d is, in one unit, rounded down.
 func length(d time.Duration) string {
 	switch {

@@ -3,6 +3,7 @@ package text_test
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/portcullis-mcp/portcullis/pkg/text"
@@ -79,6 +80,27 @@ func TestList(t *testing.T) {
 	} {
 		if got := text.List(c.names, c.most); got != c.want {
 			t.Errorf("List(%q, %d) = %q, want %q", c.names, c.most, got, c.want)
+		}
+	}
+}
+
+func TestMinutes(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0 minutes", 1: "1 minute", 59: "59 minutes", 60: "1 hour", 90: "90 minutes", 480: "8 hours", 1440: "1 day", 1500: "25 hours", 10080: "7 days", 43200: "30 days",
+	} {
+		if got := text.Minutes(n); got != want {
+			t.Errorf("Minutes(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestAgoAndIn(t *testing.T) {
+	for d, want := range map[time.Duration][2]string{
+		-time.Hour: {"just now", "in 1 minute"}, 59 * time.Second: {"just now", "in 1 minute"}, time.Minute: {"1 minute ago", "in 1 minute"},
+		3*time.Minute + time.Second: {"3 minutes ago", "in 4 minutes"}, time.Hour: {"1 hour ago", "in 1 hour"}, 24 * time.Hour: {"24 hours ago", "in 24 hours"}, 72 * time.Hour: {"3 days ago", "in 3 days"},
+	} {
+		if ago, in := text.Ago(d), text.In(d); ago != want[0] || in != want[1] {
+			t.Errorf("%v: %q and %q, want %q", d, ago, in, want)
 		}
 	}
 }
