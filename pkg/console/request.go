@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -69,7 +68,7 @@ func (c *Console) requestPage(w http.ResponseWriter, r *http.Request, refusal er
 		status, p.Problem = e.Status, sentence(e.Detail)
 		p.since(tool.Hash(r.PostForm.Get("hash")), e, c)
 	}
-	c.others(p, r)
+	p.others(rootOf(r))
 	if p.Known {
 		p.lay(r.URL.Query(), p.taken())
 		c.shown.put(t.Hash, t.Definition)
@@ -122,18 +121,10 @@ func firstOf(s string, characters int) string {
 }
 
 // others fills in who else asks for the same.
-func (c *Console) others(p *requestPage, r *http.Request) {
-	if p.OthersN = len(p.Request.Alike); p.OthersN == 0 {
-		return
-	}
-	list, _, err := c.o.Desk.Requests(r.Context(), true)
-	if err != nil {
-		_ = c.o.Desk.Explain(r.Context(), "requests", err) // which logs it; their number stands there
-	}
-	for _, q := range list {
-		if slices.Contains(p.Request.Alike, q.ID) && len(p.Others) < maxOthers {
-			p.Others = append(p.Others, askRow{Request: q, Link: rootOf(r) + "admin/requests/" + q.ID, Who: agentName(q.Agent)})
-		}
+func (p *requestPage) others(root string) {
+	p.OthersN = len(p.Request.Alike)
+	for n, agent := range p.Request.AlikeBy[:min(p.OthersN, maxOthers)] {
+		p.Others = append(p.Others, askRow{Link: root + "admin/requests/" + p.Request.Alike[n], Who: agentName(agent)})
 	}
 }
 

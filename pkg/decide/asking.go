@@ -104,7 +104,7 @@ func (d *Desk) asking(ctx context.Context, s sight) (a Asking, err error) {
 	if actor.Rights.Role >= identity.Viewer {
 		return a, nil
 	}
-	a.Rule, a.Exempt, a.Alike, a.Proposed = "", "", nil, ""
+	a.Rule, a.Exempt, a.Alike, a.AlikeBy, a.Proposed = "", "", nil, nil, ""
 	if !a.Person {
 		a.Note, a.Why, a.By, a.Decided.Reason, a.Arguments, a.Agent = "", "", "", "", json.RawMessage(nil), request.Agent{Way: a.Agent.Way, ID: a.Agent.ID}
 	}

@@ -50,6 +50,8 @@ type Request struct {
 	Proposed string      `json:"proposed_by,omitempty" doc:"who approved it as the first of two people; not in lists"`
 	Alike    []string    `json:"alike,omitempty" nullable:"false" doc:"ids of other agents' open requests for the same definition: approving and declining is for all of them"`
 
+	AlikeBy []request.Agent `json:"-"` // who asks each of Alike; not in lists
+
 	Unread int `json:"unread,omitempty" doc:"agents of which it cannot be read whether they ask for the same; the gateway's log says why; not in lists"`
 
 	Arguments json.RawMessage `json:"arguments,omitempty" doc:"of one call, kept until somebody decides; not in lists"` // only if their hash is Args
@@ -163,7 +165,7 @@ func (d *Desk) showRequest(ctx context.Context, s sight) (r Request, err error) 
 	alike, unread, err := d.alike(ctx, s, false)
 	r.Unread = unread
 	for _, o := range alike {
-		r.Alike = append(r.Alike, o.ID)
+		r.Alike, r.AlikeBy = append(r.Alike, o.ID), append(r.AlikeBy, o.agent)
 	}
 	return r, err
 }
