@@ -23,7 +23,7 @@ type confirm struct {
 	grant  string // id of the request by which a person did; "": not known yet
 	turn   int    // how often the call came back with answers to its server's questions
 
-	now standing // of the tool, when it came back
+	now *standing // of the tool, when it came back; nil: it did not
 }
 
 // confirming says for programs that each call of a tool waits for a person.
@@ -46,7 +46,8 @@ func (c confirm) spent(delivered bool) string {
 // made for it. A call that comes back with an answer to its server's question was confirmed before.
 func (s *Session) confirmed(ctx context.Context, i int, now standing, r mcp.Request, back bool) (json.RawMessage, error) {
 	if s.caller.Modern && r.Rest.Get(requestState) != nil {
-		s.confirm.now = now
+		kept := now // few calls come back, and a session is made for each request
+		s.confirm.now = &kept
 		return nil, nil // exchange looks whether that is so
 	}
 	hash := request.HashArgs(r.Arguments)
@@ -99,6 +100,9 @@ func shownAlone(rest, meta rawjson.Object) (rawjson.Object, rawjson.Object) {
 // stands reports whether the call that comes back is the one of this confirmation still: of the same agent
 // and person, of the same definition, and without a stop since.
 func (c confirm) stands(grant string) bool {
+	if c.now == nil {
+		return false
+	}
 	d, _ := c.now.granted.Of(grant)
 	at := c.now.at
 	return d.Verdict == request.Confirmed && d.Item() == at.Item && d.Hash == at.Hash && d.At.After(at.Stops.Last(at.Item.Server, at.Agent))
