@@ -19,12 +19,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
-// approvalsFile holds the approvals, in the gateway's folder.
-const approvalsFile = "approvals.db"
-
-// auditFolder holds the lines of calls and deeds, in the gateway's folder.
-const auditFolder = "audit"
-
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
 	Restore settleCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`

@@ -173,7 +173,7 @@ func testAuditCommand(t *testing.T, d *day) {
 		return stdout.String(), stderr.String(), err
 	}
 	key := map[string]string{tokenVariable: d.Admin}
-	out, _, err := command(key, "--url", d.URL, "--json")
+	out, _, err := command(key, "--url", d.URL, "-o", "json")
 	require.OK(t, err)
 	holds(t, "over HTTP", shorts(t, out), everything...)
 	if out, _, err = command(key, "--url", d.URL+"/mcp", "--actor", "token:ci", "--since", "7d", "--kind", "call"); err != nil || strings.Count(out, "\n") != len(callsOfADay) || !strings.Contains(out, "call locked pending_approval") {
@@ -187,23 +187,23 @@ func testAuditCommand(t *testing.T, d *day) {
 		args []string
 		want string
 	}{
-		"no key":       {nil, []string{"--url", d.URL}, "401"},
-		"nobody there": {key, []string{"--url", "http://127.0.0.1:1"}, "does not answer"},
+		"no key":       {nil, []string{"--url", d.URL}, "set PORTCULLIS_TOKEN"},
+		"nobody there": {key, []string{"--url", "http://127.0.0.1:1"}, "no gateway answers at"},
 		"no address":   {key, []string{"--url", "nonsense"}, "want a URL"},
-		"nothing":      {key, nil, "--dir or --url"},
+		"nothing":      {key, nil, "there is no gateway in \".\""},
 		"since":        {key, []string{"--dir", d.dir, "--since", "yesterday"}, "is no time"},
-		"it runs":      {nil, []string{"--dir", d.dir}, "add --url"},
-		"no folder":    {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "no gateway has run there"},
+		"it runs":      {nil, []string{"--dir", d.dir}, "does not take the credential"},
+		"no folder":    {nil, []string{"--dir", filepath.Join(d.dir, "none")}, "run portcullis init"},
 	} {
 		if out, _, err := command(test.env, test.args...); err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
 			t.Errorf("%s: %v, want %q; printed %q", name, err, test.want, out)
 		}
 	}
 	require.OK(t, d.stop())
-	out, _, err = command(nil, "--dir", d.dir, "--json")
+	out, _, err = command(nil, "--dir", d.dir, "-o", "json")
 	require.OK(t, err)
 	holds(t, "the folder", shorts(t, out), everything...)
-	out, _, err = command(nil, "--dir", d.dir, "--csv", "--action", "approve")
+	out, _, err = command(nil, "--dir", d.dir, "-o", "csv", "--action", "approve")
 	if rows, wrong := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || wrong != nil || len(rows) != 2 {
 		t.Errorf("%v, %v: %s", err, wrong, out)
 	}

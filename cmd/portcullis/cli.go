@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/user"
@@ -29,14 +30,14 @@ type cli struct {
 
 // A folder is what the commands take that work on a gateway's state.
 type folder struct {
-	Dir   string `required:"" placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
+	Dir   string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
 	Actor string `default:"${user}" help:"Who the audit names for decisions made with the admin key."`
 }
 
 // Validate implements kong's check of flags.
 func (f folder) Validate() error {
 	if f.Actor == "" {
-		return errors.New("--actor is empty: the audit must name somebody")
+		return errNobody
 	}
 	return nil
 }
@@ -46,6 +47,7 @@ type environment struct {
 	getenv         func(string) string
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	terminal       bool // a person reads stderr and types into stdin
 	bucket         func(ctx context.Context, name string) (object.Store, error)
 }
 
@@ -68,6 +70,32 @@ func run(ctx context.Context, args []string, env *environment) error {
 		return err
 	}
 	return command.Run()
+}
+
+// The exit codes.
+const (
+	exitFault = 1 // something went wrong, or was refused
+	exitUsage = 2 // the command line is not understood
+	exitDrift = 3 // what was compared differs
+)
+
+// errDrift ends a command that compared two things which differ; it has printed how.
+var errDrift = errors.New("it differs")
+
+// exitCode says what went wrong, and returns the exit code.
+func exitCode(err error, stderr io.Writer) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errDrift):
+		return exitDrift
+	}
+	fmt.Fprintln(stderr, "portcullis:", err)
+	if _, usage := errors.AsType[*kong.ParseError](err); usage {
+		fmt.Fprintln(stderr, "portcullis --help lists the commands, portcullis COMMAND --help the flags of one")
+		return exitUsage
+	}
+	return exitFault
 }
 
 // osUser is who runs the program, as the audit names him unless told otherwise.

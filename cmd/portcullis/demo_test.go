@@ -100,7 +100,7 @@ func TestFlagsRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"no folder", []string{"serve"}, "missing flags: --dir"},
+		{"no folder", []string{"serve"}, "there is no gateway in"},
 		{"no command", nil, `expected one of "serve"`},
 		{"stray argument", []string{"serve", "--dir", "x", "now"}, "unexpected argument now"},
 		{"no actor", []string{"serve", "--dir", "x", "--actor", ""}, "--actor is empty"},

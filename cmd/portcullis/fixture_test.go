@@ -47,7 +47,7 @@ func startWith(t testing.TB, env map[string]string, dir string, args ...string) 
 	t.Cleanup(func() { p.stop() })
 	local.Until(t, "the gateway is ready", func() bool { // it shows its banner in one write
 		if len(p.ended) > 0 {
-			t.Fatalf("the gateway never got ready: %v\n%s", <-p.ended, p.log)
+			t.Fatalf("the gateway never got ready: %v\n%s", p.stop(), p.log)
 		}
 		return strings.Contains(p.out.String(), "portcullis is")
 	})

@@ -58,14 +58,5 @@ func newKey(path string) (secret.Text, error) {
 
 // writeKey writes a key's file, for its owner alone, and gives it its name by place when it is whole.
 func writeKey(path, key string, place func(from, to string) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is gone, or has a second name, if all went well
-	_, err = f.WriteString(key + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return place(f.Name(), path)
+	return putFile(path, []byte(key+"\n"), 0o600, place)
 }

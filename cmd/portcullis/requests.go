@@ -11,10 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/alecthomas/kong"
 
@@ -22,6 +19,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
+
+// requestsName is that of the command, in errors.
+const requestsName = "requests"
 
 // A requestsCmd is portcullis requests.
 type requestsCmd struct {
@@ -36,54 +36,11 @@ type requestsCmd struct {
 
 // Help implements kong's longer help.
 func (requestsCmd) Help() string {
-	return `Asks a gateway that runs: --url, and --dir for the admin key or PORTCULLIS_TOKEN.`
-}
+	return `Examples:
 
-// A gatewayFlags is which gateway, and in what form it answers.
-type gatewayFlags struct {
-	URL  string `required:"" placeholder:"URL" help:"Gateway that runs, such as http://127.0.0.1:8080. The credential is the admin key of --dir, or PORTCULLIS_TOKEN."`
-	Dir  string `placeholder:"DIR" help:"Folder that holds the admin key."`
-	JSON bool   `help:"The answer of the API, as JSON."`
-}
-
-// call asks the API, and prints the answer as JSON or as show does.
-func call[T any](ctx context.Context, f gatewayFlags, env *environment, path string, query url.Values, body any, show func(io.Writer, T)) error {
-	var raw json.RawMessage
-	if err := (running{"requests", f.URL, f.Dir}).read(ctx, env, path, query, body, &raw); err != nil {
-		return err
-	}
-	var out bytes.Buffer
-	if f.JSON {
-		if err := json.Indent(&out, raw, "", "  "); err != nil {
-			return err
-		}
-		out = *bytes.NewBufferString(escaped(out.String()) + "\n")
-	} else {
-		var answer T
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return fmt.Errorf("requests: the gateway's answer cannot be read: %w", err)
-		}
-		show(&out, answer)
-	}
-	_, err := env.stdout.Write(out.Bytes())
-	return err
-}
-
-// escaped returns indented JSON with each character of its strings that does not print as its number, as
-// JSON writes it: a terminal obeys some of them.
-func escaped(json string) string {
-	var out strings.Builder
-	for _, r := range json {
-		switch {
-		case r == '\n', unicode.IsPrint(r):
-			out.WriteRune(r)
-		default:
-			for _, unit := range utf16.AppendRune(nil, r) {
-				fmt.Fprintf(&out, `\u%04x`, unit)
-			}
-		}
-	}
-	return out.String()
+  portcullis requests
+  portcullis requests allow R-7KQ2M4XD --for 8h
+  portcullis requests decline R-7KQ2M4XD --reason "use staging"`
 }
 
 // A requestList is the answer to a list of requests.
@@ -94,7 +51,7 @@ type requestList struct {
 
 // A listRequestsCmd is portcullis requests list.
 type listRequestsCmd struct {
-	gatewayFlags
+	askFlags
 	All bool `help:"Also those that are decided or over."`
 }
 
@@ -104,7 +61,7 @@ func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
 	if c.All {
 		state = "all"
 	}
-	return call(ctx, c.gatewayFlags, env, "/admin/requests", url.Values{"state": {state}}, nil, func(w io.Writer, list requestList) {
+	return call(ctx, c.askFlags, env, requestsName, "/admin/requests", url.Values{"state": {state}}, nil, func(w io.Writer, list requestList) {
 		if !list.All {
 			fmt.Fprintln(env.stderr, "there are more requests than are listed, or some cannot be read: the gateway's log says which")
 		}
@@ -112,20 +69,13 @@ func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
 			fmt.Fprintln(env.stderr, "nothing is asked for")
 			return
 		}
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "ID\tSTATE\tAGENT\tWHAT\tLOCKED\tOPENED\tNOTE")
+		t := newTable(w, "ID", "STATE", "AGENT", "WHAT", "LOCKED", "OPENED", "NOTE")
 		for _, r := range list.Requests {
-			fmt.Fprintln(table, strings.Join([]string{
-				inLine(r.ID), inLine(string(r.State)), inLine(whoAsks(r)), inLine(whatIsAsked(r)), inLine(decide.StatusText(r.Locked)),
-				r.Opened.UTC().Format("2006-01-02 15:04"), text.Clip(text.Line(cmp.Or(r.Why, r.Note)), 80),
-			}, "\t"))
+			t.row(r.ID, string(r.State), whoAsks(r), whatIsAsked(r), decide.StatusText(r.Locked), r.Opened.UTC().Format("2006-01-02 15:04"), text.Clip(text.Line(cmp.Or(r.Why, r.Note)), 80))
 		}
-		_ = table.Flush() // into memory
+		t.end()
 	})
 }
-
-// inLine returns a text of somebody as it may stand in one line of a terminal.
-func inLine(s string) string { return text.Clip(text.Line(s), 120) }
 
 // whoAsks names the agent, and its person.
 func whoAsks(r decide.Request) string {
@@ -144,7 +94,7 @@ func whatIsAsked(r decide.Request) string {
 
 // A requestID is which request.
 type requestID struct {
-	gatewayFlags
+	askFlags
 	ID string `arg:"" help:"Of the request, such as R-7KQ2M4XD."`
 }
 
@@ -165,7 +115,7 @@ func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	return call(ctx, c.gatewayFlags, env, path, nil, nil, showRequest)
+	return call(ctx, c.askFlags, env, requestsName, path, nil, nil, showRequest)
 }
 
 // showRequest prints a request for people: of what others wrote each character that is not seen as its
@@ -239,15 +189,20 @@ func (c verdictFlags) decide(ctx context.Context, env *environment, v request.Ve
 	if err != nil {
 		return err
 	}
+	g, err := c.open(ctx, env, requestsName)
+	if err != nil {
+		return err
+	}
+	defer g.close()
 	var r decide.Request
-	if err := (running{"requests", c.URL, c.Dir}).read(ctx, env, path, nil, nil, &r); err != nil {
+	if err := g.read(ctx, path, nil, nil, &r); err != nil {
 		return err
 	}
 	body := map[string]any{"verdict": v, "hash": cmp.Or(c.Hash, string(r.Hash)), "args": r.Args, "tool": r.Item().String(), "agent": r.Agent, "reason": reason}
 	if minutes > 0 {
 		body["minutes"] = minutes
 	}
-	return call(ctx, c.gatewayFlags, env, path+"/decide", nil, body, showRequest)
+	return callAt(ctx, g, c.askFlags, env, path+"/decide", nil, body, showRequest)
 }
 
 // An approveCmd is portcullis requests approve.

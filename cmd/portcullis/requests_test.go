@@ -68,7 +68,7 @@ func (c *clerk) must(want string, args ...string) string {
 func (c *clerk) id() string {
 	c.t.Helper()
 	var list requestList
-	if err := json.Unmarshal([]byte(c.must("", "--json")), &list); err != nil || len(list.Requests) == 0 {
+	if err := json.Unmarshal([]byte(c.must("", "-o", "json")), &list); err != nil || len(list.Requests) == 0 {
 		c.t.Fatalf("%v: nothing is open", err)
 	}
 	return list.Requests[0].ID
@@ -98,7 +98,7 @@ func TestRequestsCommand(t *testing.T) {
 		t.Errorf("revoked, it answers %s", got)
 	}
 	id = ask("files:delete_file", "again")
-	if _, _, err := c.run("approve", id, "--hash", strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "409") {
+	if _, _, err := c.run("approve", id, "--hash", strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "nothing was decided") {
 		t.Errorf("another hash: %v", err)
 	}
 	c.must(id+", approved", "approve", id)
@@ -112,7 +112,7 @@ func TestRequestsCommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		"want a time":       {"allow", id, "--for", "31d"},
 		"no id of a":        {"show", "R-\x1b[2J"},
-		"404":               {"show", "R-00000000"},
+		"was never made":    {"show", "R-00000000"},
 		"--reason":          {"decline", id},
 		"about this reques": {"decline", id, "--reason", "no"},
 	} {

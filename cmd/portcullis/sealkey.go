@@ -20,11 +20,11 @@ import (
 const sealFile = "seal.key"
 
 // sealer returns what seals with the key of the settings or, if they have none, of the folder.
-func (c serveCmd) sealer(s boot.Settings) (*seal.Sealer, error) {
+func sealer(folder string, s boot.Settings) (*seal.Sealer, error) {
 	if s.SealKey.Reveal() != "" {
 		return nil, nil //nolint:nilnil // the program makes it of the settings
 	}
-	key, err := sealKey(c.Dir)
+	key, err := sealKey(folder)
 	if err != nil {
 		return nil, err
 	}

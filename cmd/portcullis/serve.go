@@ -16,12 +16,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
-	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
-	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
-	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -35,6 +31,12 @@ type serveCmd struct {
 
 // Run answers requests and syncs until ctx ends.
 func (c serveCmd) Run(ctx context.Context, env *environment) error {
+	switch {
+	case c.Dir == "." && c.Demo:
+		c.Dir = filepath.Join(".portcullis", "demo")
+	case c.Dir == "." && !hasGateway(c.Dir): // another folder is taken as it is: its config may come later
+		return noGateway(c.Dir)
+	}
 	listener, err := c.listen(ctx)
 	if err != nil {
 		return err
@@ -59,58 +61,48 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return fmt.Errorf("--dir %q: %w", c.Dir, err)
-	}
-	approvals, err := bolt.Open(filepath.Join(c.Dir, approvalsFile), &store.Options{KeepAudit: settings.KeepAudit})
+	held, err := openStores(c.Dir, settings, 0, log)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err := approvals.Close(); err != nil {
-			log.LogAttrs(ctx, slog.LevelError, "approvals not closed cleanly", slog.Any("error", err))
-		}
-	}()
-	objects := dir.New(c.Dir)
+	defer held.close(ctx)
 	owner, err := c.owner(ctx, settings, addr, log)
-	if err != nil {
-		return fmt.Errorf("--dir %q: %w", c.Dir, err)
-	}
-	sealer, err := c.sealer(settings)
 	if err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
 	var servers *demo.Servers
 	if c.Demo {
-		if servers, err = demo.Start(ctx, objects); err != nil {
+		if servers, err = demo.Start(ctx, held.objects); err != nil {
 			return fmt.Errorf("--demo: %w", err)
 		}
 		defer servers.Close()
 	}
-	var p *boot.Program
-	calls, err := audit.OpenDir(filepath.Join(c.Dir, auditFolder), &audit.DirOptions{Log: log, Days: func() int { return p.AuditDays() }})
-	if err != nil {
+	courier := notify.NewCourier()
+	p := held.build(settings, boot.Options{
+		Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner,
+		Ending: ctx.Done(), Sends: true, Wake: courier.Wake,
+	})
+	if err := announce(c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}); err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
 	}
-	defer func() {
-		if err := calls.Close(); err != nil {
-			log.LogAttrs(ctx, slog.LevelError, "audit not closed cleanly", slog.Any("error", err))
-		}
-	}()
-	courier := notify.NewCourier()
-	p = boot.New(settings, boot.Stores{Objects: objects, Approvals: approvals, Deeds: approvals.Deeds(), Tokens: approvals, Requests: approvals, Outbox: approvals.Outbox(), Usage: approvals.Usage()}, boot.Options{
-		Log: log, Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner, Front: boot.Local(),
-		Sealer: sealer, Audit: calls, Ending: ctx.Done(), Sends: true, Wake: courier.Wake,
-	})
+	defer func() { _ = forgetServe(c.Dir) }() // a process that is gone is not asked
 	defer p.Counter.Start(ctx)()
 	defer courier.Start(ctx, p.Sender)()
-	browsers := bootadmin.Browsers{Store: approvals.Logins()}
+	browsers := bootadmin.Browsers{Store: held.approvals.Logins()}
 	if owner != nil {
 		browsers.Codes = login.NewCodes(nil)
 	}
 	return serve(ctx, p, browsers, listener, func(ctx context.Context) {
 		syncLoop(ctx, p, servers, newBanner(env.stdout, p, addr, c, browsers.Codes))
 	})
+}
+
+// reachedAt returns the URL at which this machine reaches a listener.
+func reachedAt(addr *net.TCPAddr) string {
+	if addr.IP.IsUnspecified() {
+		addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: addr.Port}
+	}
+	return "http://" + addr.String()
 }
 
 // localSettings are those of the environment with defaults for one machine: loopback may be

@@ -31,23 +31,8 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 	}
 	admins := identity.Admins(auth)
 	s := &p.Settings
-	var running func(stop.Target) int
-	if p.Front.Holds { // calls run in this process
-		running = p.Gateway.Running
-	}
-	var calls audit.Reader
-	if p.Calls != nil {
-		calls = p.Calls
-	}
-	desk := decide.New(p.States, p.Stores.Approvals, decide.Options{
-		Issuer: s.Access.ClientID != "" && b.Store != nil,
-		Stops:  p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
-		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: s.AdminURL, Version: boot.Version, Log: p.Log,
-	})
-	var tokens *token.Registry
-	if p.Tokens != nil {
-		tokens = &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log, Record: desk.RecordToken}
-	}
+	desk := newDesk(p, sync, s.Access.ClientID != "" && b.Store != nil)
+	tokens := registry(p, desk)
 	gate := clientsAt(p)
 	signIn, err := b.signIn(p, admins)
 	if err != nil {
@@ -69,6 +54,45 @@ func Handler(p *boot.Program, sync decide.Syncer, b Browsers) (http.Handler, err
 		},
 		Challenge: challenge(p), SignIn: signIn, BaseURL: s.AdminURL, Log: p.Log,
 	}), nil
+}
+
+// API returns the admin API for somebody who is let in already, to everything: who can open the
+// stores themselves.
+func API(p *boot.Program, sync decide.Syncer, actor string) (http.Handler, error) {
+	if _, err := p.Authenticator(context.Background()); err != nil { // it has the agent tokens
+		return nil, err
+	}
+	desk := newDesk(p, sync, p.Settings.Access.ClientID != "")
+	api := admin.New(desk, registry(p, desk), clientsAt(p), nil)
+	who := decide.Actor{Name: actor, Rights: identity.Everything()}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.ServeHTTP(w, r.WithContext(decide.WithActor(r.Context(), who)))
+	}), nil
+}
+
+// newDesk returns what decides. issuer says whether people sign in at one.
+func newDesk(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Desk {
+	var running func(stop.Target) int
+	if p.Front.Holds { // calls run in this process
+		running = p.Gateway.Running
+	}
+	var calls audit.Reader
+	if p.Calls != nil {
+		calls = p.Calls
+	}
+	return decide.New(p.States, p.Stores.Approvals, decide.Options{
+		Issuer: issuer,
+		Stops:  p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
+		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
+	})
+}
+
+// registry returns what makes agent tokens; nil: there are none.
+func registry(p *boot.Program, desk *decide.Desk) *token.Registry {
+	if p.Tokens == nil {
+		return nil
+	}
+	return &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log, Record: desk.RecordToken}
 }
 
 // callStore says where the lines of agents' calls are that another process writes.

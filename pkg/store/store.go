@@ -11,6 +11,7 @@ import (
 type Options struct {
 	Now       func() time.Time // nil: time.Now
 	KeepAudit time.Duration    // how long audit lines are kept, at least; 0: for ever
+	LockWait  time.Duration    // how long a file waits for another process to close it; 0: two seconds
 }
 
 // OrDefault returns o with its defaults filled in; o may be nil.

@@ -25,11 +25,14 @@ import (
 )
 
 const (
-	// lockWait is how long Open waits for another process to close the file, and lockPoll how
-	// often it looks.
+	// lockWait is how long Open waits for another process to close the file unless told otherwise,
+	// and lockPoll how often it looks.
 	lockWait = 2 * time.Second
 	lockPoll = 20 * time.Millisecond
 )
+
+// ErrHeld says that another process has the file open.
+var ErrHeld = errors.New("another process holds the file; stop that one first, or use another folder")
 
 // A Store is an [approval.Store], with [approval.Baselines], and a [token.Store] in one file.
 type Store struct {
@@ -64,19 +67,20 @@ type stored struct {
 }
 
 // Open opens or creates the file at path, with the default options if o is nil. If another process
-// holds the file it returns an error after two seconds. A file that is damaged, or empty, is
+// holds the file it returns [ErrHeld] after two seconds. A file that is damaged, or empty, is
 // [ErrDamaged] and stays as it is.
 func Open(path string, o *store.Options) (_ *Store, err error) {
 	s := &Store{guard: guard{path: path}, o: o.OrDefault()}
 	defer store.Wrap(&err, "open approvals %q", path)
-	if err = intact(path); err == nil {
+	wait := cmp.Or(s.o.LockWait, lockWait)
+	if err = intact(path, wait); err == nil {
 		err = s.run(func() (err error) {
-			s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+			s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait})
 			return err
 		})
 	}
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, errors.New("another process holds the file; stop that one first, or use another folder")
+		return nil, ErrHeld
 	}
 	if err != nil {
 		return nil, err

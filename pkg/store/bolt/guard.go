@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 	"go.etcd.io/bbolt"
@@ -18,12 +19,13 @@ import (
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
 
 // intact returns what is wrong with the file at path; a file that does not exist is fine. It reads
-// the file while no other process writes, or returns an error if one holds it.
-func intact(path string) error {
+// the file while no other process writes, or returns an error if one holds it
+// longer than wait.
+func intact(path string, wait time.Duration) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
 	defer func() { _ = lock.Close() }()

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// backUp copies a file to NAME.bak-20261121T210000Z beside it, readable by no more people than the file,
+// and returns the copy's path. A name that is taken gets a number.
+func backUp(path string, now time.Time) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	name := path + ".bak-" + now.UTC().Format("20060102T150405Z")
+	for n := 2; ; n++ {
+		err := createFile(name, data, info.Mode().Perm())
+		if !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		name = fmt.Sprintf("%s.bak-%s-%d", path, now.UTC().Format("20060102T150405Z"), n)
+	}
+}
+
+// createFile writes a file that is not there yet, whole or not at all.
+func createFile(path string, data []byte, mode fs.FileMode) error {
+	return putFile(path, data, mode, os.Link)
+}
+
+// replaceFile writes a file, whole or not at all, in the place of one that is there, whose mode it keeps.
+// A file that a symbolic link names is replaced where it is.
+func replaceFile(path string, data []byte, mode fs.FileMode) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return putFile(path, data, mode, os.Rename)
+}
+
+// putFile writes data beside path, and gives it its name by place when it is whole.
+func putFile(path string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is gone, or has a second name, if all went well
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return place(f.Name(), path)
+}
+
+// agree asks a person to say yes. Where nobody can be asked, instead says what to do.
+func (env *environment) agree(question, instead string) (bool, error) {
+	if !env.terminal {
+		return false, errors.New("nobody can be asked here, since no terminal is there: " + instead)
+	}
+	fmt.Fprintf(env.stderr, "%s [y/N] ", question)
+	line, err := bufio.NewReader(env.stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+)
+
+// An opened is the gateway of a folder, opened in this process to do one thing. It listens nowhere.
+type opened struct {
+	stores  *stores
+	program *boot.Program
+	api     http.Handler
+	running sync.WaitGroup // requests
+
+}
+
+// A syncing is how an opened folder syncs. The zero syncing starts no programs, and tells nobody how far it is.
+type syncing struct {
+	commands bool // servers that are programs are started
+	progress func(catalog.Progress)
+}
+
+// A folder that is held is waited for: by a gateway that runs no longer than it takes to see that it is
+// held, by another command until it is done.
+const (
+	glance = 100 * time.Millisecond
+	turns  = 5 * time.Second
+)
+
+// openFolder opens the gateway of a folder; nil: one runs there, and answers where the served says.
+func openFolder(ctx context.Context, folder, actor string, how syncing, env *environment) (served, *opened, error) {
+	began := time.Now()
+	for {
+		s, runs := findServe(folder)
+		l, err := newLocal(ctx, folder, actor, how, env)
+		switch {
+		case err == nil:
+			return served{Address: l.program.Settings.BaseURL}, l, nil
+		case errors.Is(err, bolt.ErrHeld) && runs:
+			return s, nil, nil
+		case !errors.Is(err, bolt.ErrHeld) || time.Since(began) > turns || ctx.Err() != nil:
+			return served{}, nil, err
+		}
+	}
+}
+
+// newLocal builds it. What the environment says of a gateway that runs here holds of it as well.
+func newLocal(ctx context.Context, folder, actor string, how syncing, env *environment) (_ *opened, err error) {
+	settings, err := localSettings(env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	if err != nil {
+		return nil, err
+	}
+	level := slog.LevelError // what else is worth telling, the command tells
+	if env.getenv("PORTCULLIS_LOG_LEVEL") != "" {
+		level = settings.LogLevel
+	}
+	o, err := openStores(folder, settings, glance, slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: level})))
+	if err != nil {
+		return nil, err
+	}
+	l := &opened{stores: o, program: o.build(settings, boot.Options{Commands: how.commands, Progress: how.progress})}
+	if l.api, err = bootadmin.API(l.program, l.program, actor); err != nil {
+		o.close(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+// RoundTrip implements [http.RoundTripper]: the API answers in this process.
+func (l *opened) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, into := io.Pipe()
+	w := &pipeWriter{header: http.Header{}, into: into, begun: make(chan struct{})}
+	in := r.Clone(r.Context())
+	in.RequestURI, in.Host = r.URL.RequestURI(), r.URL.Host
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	l.running.Go(func() {
+		l.api.ServeHTTP(w, in)
+		w.WriteHeader(http.StatusOK)
+		_ = into.Close() // never fails
+	})
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		_ = body.Close() // never fails
+		return nil, r.Context().Err()
+	}
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: body, Request: r, ContentLength: -1}, nil
+}
+
+// end waits for what is being done, and closes the stores.
+func (l *opened) end(ctx context.Context) {
+	l.running.Wait()
+	endServers(ctx, l.program.Upstream)
+	l.stores.close(ctx)
+}
+
+// A pipeWriter is a response that is read while it is written.
+type pipeWriter struct {
+	header http.Header
+	status int
+	into   *io.PipeWriter
+	once   sync.Once
+	begun  chan struct{} // closed when the status is known
+}
+
+func (a *pipeWriter) Header() http.Header { return a.header }
+
+func (a *pipeWriter) WriteHeader(status int) {
+	a.once.Do(func() {
+		a.header = a.header.Clone() // the reader's own from here on
+		a.status = status
+		close(a.begun)
+	})
+}
+
+func (a *pipeWriter) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.into.Write(p)
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// servedFile says, in the gateway's folder, where the gateway answers that has the folder open.
+const servedFile = "serve.json"
+
+// A served is what portcullis serve writes there while it runs.
+type served struct {
+	Address string `json:"address"` // of the gateway: http://127.0.0.1:8080
+	PID     int    `json:"pid"`
+	Key     bool   `json:"key"` // admin.key in the folder opens /admin
+}
+
+// announce writes where the gateway answers, for its owner alone. Who does so holds the approvals.
+func announce(folder string, s served) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return writeKey(filepath.Join(folder, servedFile), string(data), os.Rename)
+}
+
+// forgetServe takes that back. Only who holds the approvals may call it: what stands there then is of a
+// process that was killed.
+func forgetServe(folder string) error {
+	if err := os.Remove(filepath.Join(folder, servedFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// findServe returns where the gateway of a folder answers, if a process says so that still runs. It may be
+// another process by now that has the number: whether the folder is held tells.
+func findServe(folder string) (s served, ok bool) {
+	data, err := os.ReadFile(filepath.Join(folder, servedFile))
+	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 {
+		return s, false
+	}
+	p, err := os.FindProcess(s.PID)
+	if err != nil {
+		return s, false
+	}
+	if runtime.GOOS == "windows" { // which has no signal that does nothing
+		return s, true
+	}
+	err = p.Signal(syscall.Signal(0))
+	return s, err == nil || errors.Is(err, os.ErrPermission)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+// What a gateway keeps in its folder, beside config and policy.
+const (
+	approvalsFile = "approvals.db" // what people decided
+	auditFolder   = "audit"        // the lines of calls and deeds
+)
+
+// Stores are what a gateway has open in its folder.
+type stores struct {
+	dir       string
+	objects   *dir.Store
+	approvals *bolt.Store
+	audit     *audit.Dir
+	sealer    *seal.Sealer // nil: the settings have the key
+	log       *slog.Logger
+	program   *boot.Program // which days the audit is kept is in its config
+}
+
+// openStores opens what is in the folder, which is made if need be. It waits so long for another
+// process to close it; 0: two seconds.
+func openStores(folder string, s boot.Settings, wait time.Duration, log *slog.Logger) (_ *stores, err error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("--dir %q: %w", folder, err)
+	}
+	o := &stores{dir: folder, objects: dir.New(folder), log: log}
+	if o.approvals, err = bolt.Open(filepath.Join(folder, approvalsFile), &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
+		return nil, err
+	}
+	if err = errors.Join(forgetServe(folder), o.openRest(s)); err != nil {
+		_ = o.approvals.Close() // the first error counts
+		return nil, fmt.Errorf("--dir %q: %w", folder, err)
+	}
+	return o, nil
+}
+
+func (o *stores) openRest(s boot.Settings) (err error) {
+	if o.sealer, err = sealer(o.dir, s); err != nil {
+		return err
+	}
+	o.audit, err = audit.OpenDir(filepath.Join(o.dir, auditFolder), &audit.DirOptions{Log: o.log, Days: func() int { return o.program.AuditDays() }})
+	return err
+}
+
+// build returns the gateway over the stores.
+func (o *stores) build(s boot.Settings, more boot.Options) *boot.Program {
+	more.Log, more.Sealer, more.Audit, more.Front = o.log, o.sealer, o.audit, boot.Local()
+	a := o.approvals
+	o.program = boot.New(s, boot.Stores{Objects: o.objects, Approvals: a, Deeds: a.Deeds(), Tokens: a, Requests: a, Outbox: a.Outbox(), Usage: a.Usage()}, more)
+	return o.program
+}
+
+// close closes them. What goes wrong is logged: it is too late for whoever waited.
+func (o *stores) close(ctx context.Context) {
+	for _, part := range []struct {
+		name  string
+		close func() error
+	}{{"audit", o.audit.Close}, {"approvals", o.approvals.Close}} {
+		if err := part.close(); err != nil {
+			o.log.LogAttrs(ctx, slog.LevelError, part.name+" not closed cleanly", slog.Any("error", err))
+		}
+	}
+}
+
+// hasGateway reports whether the folder has a config, or has had a gateway.
+func hasGateway(folder string) bool {
+	for _, key := range []string{filepath.FromSlash(config.Key), approvalsFile} {
+		if _, err := os.Stat(filepath.Join(folder, key)); !errors.Is(err, fs.ErrNotExist) {
+			return true // or it cannot be known: who opens it is told why
+		}
+	}
+	return false
+}
+
+// noGateway says that there is none in a folder, and how one gets there.
+func noGateway(folder string) error {
+	return fmt.Errorf("there is no gateway in %q: neither %s nor %s is there; run portcullis init to begin one, or name another folder with --dir", folder, config.Key, approvalsFile)
+}
