@@ -96,6 +96,9 @@ func (f gatewayFlags) openTo(ctx context.Context, env *environment, command stri
 			key = folder
 		}
 		g.base, g.bearer = s.Address, func() (secret.Text, error) { return credential(env, key) }
+		if f.Actor != osUser() {
+			fmt.Fprintln(env.stderr, "warning: a gateway runs on the folder, and its audit names whoever its credential says, not --actor")
+		}
 		return g, nil
 	}
 	g.base, g.bearer, g.send, g.local = s.Address, func() (secret.Text, error) { return secret.Text{}, nil }, here, here

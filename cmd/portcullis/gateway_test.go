@@ -140,3 +140,17 @@ func TestGatewayThatIsSilent(t *testing.T) {
 		cancel()
 	}
 }
+
+func TestActorOfAGatewayThatRuns(t *testing.T) {
+	_, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(""))
+	start(t, dir)
+	env := quiet()
+	g, err := gatewayFlags{placeFlags{Dir: dir}, "somebody else"}.open(t.Context(), env, "test")
+	require.OK(t, err)
+	defer g.close()
+	if said := env.stderr.(*strings.Builder).String(); !strings.Contains(said, "not --actor") {
+		t.Errorf("--actor counts for nothing, and it said %q", said)
+	}
+}
