@@ -59,6 +59,9 @@ func (b *banner) show(s *state.State) {
 }
 
 func headline(h state.Health) string {
+	if waitsForServers(h) {
+		return "portcullis is running, and has no servers yet"
+	}
 	switch n := text.Count(len(h.Reasons()), "problem"); h.Condition() {
 	case state.Failing:
 		return "portcullis is running and cannot serve yet: " + n
@@ -67,6 +70,13 @@ func headline(h state.Health) string {
 	case state.OK:
 	}
 	return "portcullis is ready"
+}
+
+// waitsForServers reports whether all that is wrong is that nobody has named a server yet, as after
+// portcullis init.
+func waitsForServers(h state.Health) bool {
+	reasons := h.Reasons()
+	return len(reasons) == 1 && reasons[0].Code == "no_servers"
 }
 
 // row writes one line under the headline; without a name it goes on with the row before.
@@ -196,6 +206,11 @@ func counted(n map[string]int, names ...string) string {
 func (b *banner) writeProblems(w io.Writer, h state.Health) {
 	check := self() + " check " + b.Dir // prints all of them
 	for _, r := range h.Reasons() {
+		if waitsForServers(h) {
+			row(w, "next", "write your servers into %s, or take over those of a client: portcullis import", b.path(config.Key))
+			row(w, "", "A change of the file is taken within seconds.")
+			break
+		}
 		row(w, "problem", "%s", r.Message)
 		switch r.Code {
 		case "config_refused":

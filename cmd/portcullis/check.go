@@ -30,7 +30,7 @@ const shown = 50
 
 // A checkCmd is portcullis check.
 type checkCmd struct {
-	Dir string `arg:"" help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar."`
+	Dir string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar."`
 }
 
 // Run prints what is wrong with the folder.

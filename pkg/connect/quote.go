@@ -21,6 +21,9 @@ func shell(words ...string) string {
 	return strings.Join(out, " ")
 }
 
+// Shell returns a text as one word of a POSIX shell.
+func Shell(word string) string { return shell(word) }
+
 // Export returns the line that sets an environment variable in a POSIX shell.
 func Export(name, value string) string { return "export " + name + "=" + shell(value) }
 

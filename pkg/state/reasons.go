@@ -235,7 +235,7 @@ func (h Health) servers(rs *reasons) {
 	}
 	switch s := h.Servers; {
 	case s.Configured == 0:
-		rs.add("no_servers", Degraded, config.Key+" names no server, so there are no tools.", `Add a server to "mcpServers".`)
+		rs.add("no_servers", Degraded, config.Key+" names no server, so there are no tools.", `Add a server to "mcpServers", or take over those of an MCP client: portcullis import.`)
 	case s.Enabled == 0:
 		rs.add("servers_off", Degraded, "No server is enabled ("+text.Count(s.Configured, "server")+" configured), so no tool is callable.",
 			`Set "enabled" of a server to true.`)

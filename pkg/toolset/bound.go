@@ -211,7 +211,7 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 }
 
 // disable warns of names that deny nothing, because a typo in a list that denies fails open;
-// and if nothing that is offered stays callable.
+// and if nothing that is offered stays callable. Without a server nothing is expected.
 func (b *Bound) disable(entries []string) {
 	denied := b.newGroup("")
 	for i, entry := range entries {
@@ -222,7 +222,7 @@ func (b *Bound) disable(entries []string) {
 			denied.tools.Add(n)
 		}
 	}
-	if b.allLoaded && b.offered.tools.Without(denied.tools).Len() == 0 {
+	if b.allLoaded && len(b.servers) > 0 && b.offered.tools.Without(denied.tools).Len() == 0 {
 		b.warnings = append(b.warnings, config.Fault{Path: "tools", Message: noToolsLeft})
 	}
 }
