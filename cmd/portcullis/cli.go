@@ -20,6 +20,7 @@ type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
 	Stdio     stdioCmd     `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
 	Init      initCmd      `cmd:"" help:"Write what a gateway begins with: a config, a policy that shows how, .gitignore lines for keys. It overwrites nothing."`
+	Status    statusCmd    `cmd:"" help:"Print on one screen how a gateway is: what is wrong, what is in use, servers, tools, requests, stops."`
 	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
 	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
 	Audit     auditCmd     `cmd:"" help:"Print who did what: what agents called and what people decided."`

@@ -61,6 +61,7 @@ func newLocal(ctx context.Context, folder, actor string, how syncing, env *envir
 	if err != nil {
 		return nil, err
 	}
+	settings.SyncEvery = 0   // none is due while no gateway runs
 	level := slog.LevelError // what else is worth telling, the command tells
 	if env.getenv("PORTCULLIS_LOG_LEVEL") != "" {
 		level = settings.LogLevel
