@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -20,19 +18,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
-
-// Version of the program, set by the linker.
-var Version = "dev"
-
-// LongVersion returns the version and the Go version for a person. Where the linker set none it is
-// the module's, such as v1.2.0, or one that holds the commit, if the Go command knew it.
-func LongVersion() string {
-	v := Version
-	if b, ok := debug.ReadBuildInfo(); ok && v == "dev" && b.Main.Version != "" && b.Main.Version != "(devel)" {
-		v = b.Main.Version
-	}
-	return v + " " + runtime.Version()
-}
 
 // Settings are read once, at the start.
 type Settings struct {
