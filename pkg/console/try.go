@@ -152,27 +152,12 @@ func tryGroupOf(g decide.TrialGroup) tryGroup {
 // share writes a number from 0 to 1 with two digits.
 func share(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
 
-// checkTexts say what a check finds: passed, and not.
-var checkTexts = map[string][2]string{
-	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
-	"offered":  {"offered", "the operator, or the toolsets that bound the agent, leave it out"},
-	"selected": {"selected", "the request does not select it"},
-	"server":   {"server on", "its server is off"},
-	"lists":    {"no list denies it", "denied by a list"},
-	"policy":   {"no policy denies it", "denied by the policy"},
-	"person":   {"nobody disabled it", "disabled by a person"},
-	"approval": {"approved", "waits for approval"},
-	"grant":    {"a person allows it to this agent for a while", "not allowed to this agent"},
-	"tier":     {"the agent may call this tier", "the agent may not call this tier"},
-}
-
 func tryCheckOf(check decide.TrialCheck) tryCheck {
-	texts := checkTexts[check.Name]
 	switch check.Passed {
 	case "yes":
-		return tryCheck{"✓", "plus", texts[0], check.Detail}
+		return tryCheck{"✓", "plus", check.Text(), check.Detail}
 	case "no":
-		return tryCheck{"✕", "minus", texts[1], check.Detail}
+		return tryCheck{"✕", "minus", check.Text(), check.Detail}
 	}
-	return tryCheck{"?", "minus", "not known: " + texts[0], check.Detail}
+	return tryCheck{"?", "minus", check.Text(), check.Detail}
 }

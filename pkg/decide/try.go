@@ -86,6 +86,32 @@ type TrialCheck struct {
 	Detail string `json:"detail,omitempty" doc:"what decided"`
 }
 
+// checkTexts say what a check finds: passed, and not.
+var checkTexts = map[string][2]string{
+	"scope":    {"in the agent's scope", "its server is not in the agent's scope"},
+	"offered":  {"offered", "the operator, or the toolsets that bound the agent, leave it out"},
+	"selected": {"selected", "the request does not select it"},
+	"server":   {"server on", "its server is off"},
+	"lists":    {"no list denies it", "denied by a list"},
+	"policy":   {"no policy denies it", "denied by the policy"},
+	"person":   {"nobody disabled it", "disabled by a person"},
+	"approval": {"approved", "waits for approval"},
+	"grant":    {"a person allows it to this agent for a while", "not allowed to this agent"},
+	"tier":     {"the agent may call this tier", "the agent may not call this tier"},
+}
+
+// Text returns what the check found, in words.
+func (c TrialCheck) Text() string {
+	switch texts := checkTexts[c.Name]; c.Passed {
+	case "yes":
+		return texts[0]
+	case "no":
+		return texts[1]
+	default:
+		return "not known: " + texts[0]
+	}
+}
+
 // Agents returns the agents that are known by name.
 func (d *Desk) Agents(ctx context.Context) ([]identity.Agent, error) {
 	return d.o.Agents.List(ctx, d.o.Now())
