@@ -79,7 +79,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	}
 	courier := notify.NewCourier()
 	p := held.build(settings, boot.Options{
-		Commands: c.AllowCommands, Progress: (&progress{w: env.stderr}).show, Owner: owner,
+		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner,
 		Ending: ctx.Done(), Sends: true, Wake: courier.Wake,
 	})
 	if err := announce(c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}); err != nil {

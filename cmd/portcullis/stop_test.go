@@ -231,14 +231,14 @@ func TestProgress(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		terminal := &local.Buffer{}
-		p := &progress{w: terminal}
-		show := func(after time.Duration, now catalog.Progress) { time.Sleep(after); synctest.Wait(); p.show(now) }
+		p := newProgress(terminal, false, "syncing", "server")
+		show := func(after time.Duration, now catalog.Progress) { time.Sleep(after); synctest.Wait(); p.sync(now) }
 		show(0, catalog.Progress{Total: 3})
 		show(2500*time.Millisecond, ended(1, "a", outcome.Available))
 		show(100*time.Millisecond, ended(2, "b", outcome.Permanent))
 		show(3*time.Second, ended(3, "c", outcome.Transient))
 		time.Sleep(time.Minute)
-		want := "syncing: 0 of 3 servers\nsyncing: 0 of 3 servers\n" + strings.Repeat("syncing: 2 of 3 servers, \"b\" is permanent\n", 3)
+		want := "syncing: 0 of 3 servers, 1 s\nsyncing: 0 of 3 servers, 2 s\nsyncing: 2 of 3 servers, 4 s, \"b\" is permanent\n"
 		if got := terminal.String(); got != want {
 			t.Errorf("a long sync prints\n%swant\n%s", got, want)
 		}
@@ -251,6 +251,30 @@ func TestProgress(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := terminal.String(); got != want {
 			t.Errorf("then a short one prints\n%s", strings.TrimPrefix(got, want))
+		}
+	})
+}
+
+func TestProgressOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terminal := &local.Buffer{}
+		p := newProgress(terminal, true, "approving", "tool")
+		p.begin(4)
+		time.Sleep(1300 * time.Millisecond)
+		p.step(1, "\x1b[2J\u202efs:read")
+		time.Sleep(200 * time.Millisecond)
+		p.end()
+		p.end()
+		none, some := strings.Repeat("-", barWidth), strings.Repeat("#", barWidth/4)+strings.Repeat("-", 3*barWidth/4)
+		want := "\r[" + none + "] approving: 0 of 4 tools, 1 s\x1b[K\r[" + none + "] approving: 0 of 4 tools, 1 s\x1b[K\r[" + some + "] approving: 1 of 4 tools, 1 s, [2Jfs:read\x1b[K\r\x1b[K"
+		if got := terminal.String(); got != want {
+			t.Errorf("it draws\n%q, want\n%q", got, want)
+		}
+		p.begin(0)
+		time.Sleep(1100 * time.Millisecond)
+		p.end()
+		if got := strings.TrimPrefix(terminal.String(), want); got != "\rapproving: 1 s\x1b[K\r\x1b[K" {
+			t.Errorf("of how much it is nobody knows it draws %q", got)
 		}
 	})
 }

@@ -3,20 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
-	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 const (
@@ -100,39 +95,4 @@ func (w *watcher) changed(ctx context.Context) bool {
 		}
 	}
 	return w.etags != before
-}
-
-// progress shows on a terminal how far a long sync is: nothing in the first
-// second, then a line a second until every server has ended, also while none does.
-type progress struct {
-	mu    sync.Mutex
-	w     io.Writer
-	now   catalog.Progress
-	timer *time.Timer
-}
-
-func (p *progress) show(now catalog.Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now = now
-	if p.timer != nil && (now.Done == 0 || now.Done == now.Total) {
-		p.timer.Stop()
-	}
-	if now.Done == 0 {
-		p.timer = time.AfterFunc(time.Second, p.line)
-	}
-}
-
-func (p *progress) line() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.now.Done == p.now.Total {
-		return
-	}
-	last := ""
-	if p.now.Outcome.Recorded() {
-		last = fmt.Sprintf(", %q is %s", p.now.Outcome.ServerID, p.now.Outcome.Status)
-	}
-	fmt.Fprintf(p.w, "syncing: %d of %s%s\n", p.now.Done, text.Count(p.now.Total, "server"), last)
-	p.timer.Reset(time.Second)
 }
