@@ -27,7 +27,15 @@ type cli struct {
 	Requests  requestsCmd  `cmd:"" help:"Print what agents ask for, and decide about it."`
 	Approvals approvalsCmd `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
 
-	Version kong.VersionFlag `help:"Print the version."`
+	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools now."`
+	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
+	Try   tryCmd   `cmd:"" help:"Print what an agent finds for some words, and why."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and names in a shell."`
+	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"What the scripts of completion ask."`
+	Version    versionCmd    `cmd:"" help:"Print the version, the commit and the Go version."`
+
+	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // A folder is what the commands take that work on a gateway's state.
