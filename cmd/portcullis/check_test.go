@@ -145,6 +145,11 @@ func TestCheckMatches(t *testing.T) {
     "toolsets": ["mixed", "later"],
     "enabled": ["nope"],
     "disabled": ["files:gone", "create_file"]
+  },
+  "words": {
+    "files:*": ["Dateien"],
+    "files:purge_*": ["löschen"],
+    "later:*": ["later"]
   }
 }`
 	policy := `// Nobody deletes.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/finding"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/search"
@@ -21,6 +22,7 @@ import (
 // An Input is what a snapshot is built from.
 type Input struct {
 	Servers []ServerInput // in any order; names are unique
+	Words   config.Words  // what tools are found by besides what their servers say
 }
 
 // A ServerInput is one configured server with its tools and other items.
@@ -72,7 +74,7 @@ func Build(in Input) (*Snapshot, error) {
 	docs := make([]search.Doc, len(tools))
 	for i, t := range tools {
 		d := t.Definition
-		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema}
+		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.Of(d.ID(t.server))}
 	}
 	index := search.Build(docs)
 

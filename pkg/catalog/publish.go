@@ -35,7 +35,7 @@ func (r *run) publish(ctx context.Context) error {
 		}
 		if err == nil {
 			r.report.Stored = cur.StoredAt.IsZero()
-			r.snap, r.built = saved, saved.sha256
+			r.snap, r.built, r.words = saved, saved.sha256, r.from.Value.Words
 			r.latest.Store(saved)
 			return nil
 		}
@@ -78,7 +78,7 @@ func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 
 // input returns the catalog as it should be: what servers list now, else what they listed last.
 func (r *run) input() Input {
-	var in Input
+	in := Input{Words: r.from.Value.Words}
 	for _, l := range r.lists {
 		s := ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Tools: l.tools}
 		if kept := r.kept(l.server.Name); l.loaded {

@@ -57,8 +57,9 @@ type Syncer struct {
 
 	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
 	last      result
-	snap      *Snapshot // the catalog as it was read or written last
-	built     string    // SHA-256 of the catalog that this process built last
+	snap      *Snapshot    // the catalog as it was read or written last
+	built     string       // SHA-256 of the catalog that this process built last
+	words     config.Words // what its tools are found by besides
 	from      object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // [approval.BaselineKey] of lists that were taken

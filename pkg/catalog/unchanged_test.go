@@ -51,6 +51,10 @@ func TestUnchangedCatalogIsNotBuilt(t *testing.T) {
 		{"a server that is off", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`}) }, true, nil},
 		{"one more server", func() { w.ConfigureOnly(map[string]string{"fs": "", "git": `,"enabled":false`, "mail": ""}) }, true, nil},
 		{"one less", func() { w.ConfigureOnly(map[string]string{"mail": ""}) }, true, nil},
+		{"words of the operator", func() { w.ConfigureOnly(map[string]string{"mail": ""}, `"words":{"mail:*":["post"]}`) }, true, nil},
+		{"the same words in another file", func() { w.ConfigureOnly(map[string]string{"mail": ""}, `"stop":{},"words":{"mail:*":["post"]}`) }, false, nil},
+		{"other words", func() { w.ConfigureOnly(map[string]string{"mail": ""}, `"words":{"mail:*":["letter"]}`) }, true, nil},
+		{"none any more", func() { w.ConfigureOnly(map[string]string{"mail": ""}) }, true, nil},
 		{"a new process", w.Restart, true, nil},
 		{"and nothing", func() {}, false, nil},
 	} {

@@ -28,6 +28,7 @@ type Config struct {
 	Audit    Audit
 	Stop     stop.Stops // what the operator has stopped; the reason may be ""
 	Notify   []Notify   // in the file's order
+	Words    Words      // what tools are found by besides
 
 	// Warnings are things that are allowed and look wrong, such as a
 	// credential written in clear. They do not keep the config from being used.

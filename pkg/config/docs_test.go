@@ -10,8 +10,8 @@ import (
 func TestConfigsOfTheDocs(t *testing.T) {
 	doc := string(read(t, "../../docs/config.md"))
 	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(doc, -1)
-	if len(blocks) != 2 {
-		t.Errorf("docs/config.md has %d JSON blocks, want 2", len(blocks))
+	if len(blocks) != 3 {
+		t.Errorf("docs/config.md has %d JSON blocks, want 3", len(blocks))
 	}
 	for _, b := range blocks {
 		cfg, err := Parse([]byte(b[1]))

@@ -15,6 +15,7 @@ type file struct {
 	Audit    *fileAudit             `json:"audit,omitempty" jsonschema_description:"What is kept of calls."`
 	Stop     *fileStop              `json:"stop,omitempty" jsonschema_description:"What is stopped: nobody calls it, whatever else says so. Agents find the tools as before, as server_disabled. What people stop at /admin/stop counts besides."`
 	Notify   []fileNotify           `json:"notify,omitempty" jsonschema:"maxItems=20" jsonschema_description:"Where people are told that something waits for them: names and links only."`
+	Words    map[string][]string    `json:"words,omitempty" jsonschema_description:"What tools are found by besides what their servers say: brands, other languages, jargon of the house. By server:tool, server:* or another glob after the colon, a list each. Searched, never shown to agents, and no part of what is approved."`
 }
 
 // A fileServer is one member of mcpServers.

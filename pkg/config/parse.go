@@ -102,6 +102,7 @@ func (c *checker) config(f file, root *node) *Config {
 	c.audit(cfg, f.Audit, root.member("audit"))
 	c.stop(cfg, f.Stop, root.member("stop"), names)
 	c.notify(cfg, f.Notify, root.member("notify"))
+	c.words(cfg, f.Words, root.member("words"), names)
 	return cfg
 }
 

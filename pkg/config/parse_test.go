@@ -54,6 +54,7 @@ func TestParseReadsEveryKey(t *testing.T) {
 		},
 		Review: Review{Remember: "auto", Findings: "wait", FourEyes: "destructive"},
 		Audit:  Audit{Arguments: "redacted", Required: true, Days: 7},
+		Words:  Words{{"github:*", []string{"version control", "版本控制"}}, {"github:get_*", []string{"read"}}},
 		Stop: stop.Stops{List: []stop.Stop{
 			{Target: stop.Target{Server: "files"}, Reason: "key leaked"}, {Target: stop.Target{Agent: "token:ci"}, Reason: "key leaked"},
 		}},

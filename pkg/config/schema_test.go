@@ -45,6 +45,12 @@ func (file) JSONSchemaExtend(s *jsonschema.Schema) {
 	if p, ok := s.Properties.Get("toolsets"); ok {
 		p.AdditionalProperties.Items.Pattern = "^" + idPattern + "$"
 	}
+	if p, ok := s.Properties.Get("words"); ok {
+		p.PropertyNames = &jsonschema.Schema{Pattern: `^[A-Za-z0-9_.-]{1,128}:[A-Za-z0-9_.*-]{1,128}$`}
+		most, longest := uint64(maxWordsOfGlob), uint64(maxWordLength)
+		p.AdditionalProperties.MaxItems = &most
+		p.AdditionalProperties.Items.MaxLength, p.AdditionalProperties.Items.Pattern = &longest, `[^\s]`
+	}
 }
 
 // JSONSchemaExtend states what a glob is.

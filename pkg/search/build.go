@@ -57,7 +57,9 @@ func (b *builder) add(i uint32, d Doc) {
 	for f, text := range d.texts() {
 		for _, w := range words.Split(text) {
 			lengths[f]++
-			plain.add(w, f)
+			if f != fieldWords { // they say how people call the tool, and move nothing that it means
+				plain.add(w, f)
+			}
 			terms.add(b.stem(w), f)
 		}
 	}

@@ -8,13 +8,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
-// The five fields of a tool, in the order in which their parts are added up.
+// The six fields of a tool, in the order in which their parts are added up.
 const (
 	fieldName = iota
 	fieldServer
 	fieldDescription
 	fieldProperties   // names of the top-level properties of the input schema
 	fieldPropertyText // their descriptions and enum values
+	fieldWords        // what the operator adds
 	fields
 )
 
@@ -35,6 +36,7 @@ func weightings() [fields]weighting {
 		fieldDescription:  {weight: 1, b: .6, mean: 15},
 		fieldProperties:   {weight: .5, b: .6, mean: 4},
 		fieldPropertyText: {weight: .3, b: .6, mean: 16},
+		fieldWords:        {weight: 1.5, b: .3, mean: 5},
 	}
 }
 
@@ -51,6 +53,7 @@ func (d Doc) texts() [fields]string {
 		fieldDescription:  d.Description,
 		fieldProperties:   names,
 		fieldPropertyText: text,
+		fieldWords:        strings.Join(d.Words, "\n"),
 	}
 }
 

@@ -22,7 +22,12 @@ func randomDoc(r *rand.Rand) Doc {
 		}
 		return strings.Join(w, " ")
 	}
+	var added []string
+	for range r.IntN(3) {
+		added = append(added, some(2))
+	}
 	return Doc{
+		Words: added,
 		Name: some(3), Server: some(1), Description: some(12),
 		Schema: fmt.Appendf(nil, `{"properties":{%q:{"description":%q,"enum":[%q]}}}`, some(2), some(6), some(1)),
 	}

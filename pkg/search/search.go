@@ -1,5 +1,5 @@
 // Package search ranks tools for a query by two signals that are added: BM25F
-// over five fields, for words that agree, and the cosine of two small vectors,
+// over six fields, for words that agree, and the cosine of two small vectors,
 // for words that mean the same.
 //
 // It is pure, and it ranks views. Which tools exist, which are callable and what
@@ -27,6 +27,7 @@ type Doc struct {
 	Server      string
 	Description string
 	Schema      json.RawMessage // input schema: its top-level properties are searched; nil if there is none
+	Words       []string        // what the operator has the tool found by besides
 }
 
 // Options are the knobs of one ranking. The zero Options rank by both signals.

@@ -69,6 +69,7 @@ func Compile(cfg *config.Config, u Universe) *Bound {
 		}
 	}
 	b.disable(cfg.Tools.Disabled)
+	b.checkWords(cfg.Words)
 	return b
 }
 
@@ -208,6 +209,20 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 		return "Unknown"
 	}
 	return ""
+}
+
+// checkWords warns of words that no tool is found by, because its server has none that matches.
+func (b *Bound) checkWords(words config.Words) {
+	for _, w := range words {
+		id, err := tool.ParseID(w.Glob)
+		server, ok := b.byServer[id.Server]
+		if err != nil || !ok || !b.servers[server].Loaded {
+			continue
+		}
+		if !slices.ContainsFunc(b.own[server], func(i int) bool { return w.Matches(b.tools[i].ID) }) {
+			b.warnings = append(b.warnings, config.Fault{Path: config.JoinPath("words", w.Glob), Message: "matches no tool of the server, so nothing is found by these words"})
+		}
+	}
 }
 
 // disable warns of names that deny nothing, because a typo in a list that denies fails open;

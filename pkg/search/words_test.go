@@ -1,0 +1,58 @@
+package search
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The operator's words find a tool by themselves, and change nothing of what it means.
+func TestWords(t *testing.T) {
+	plain := []Doc{
+		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},
+		{Name: "git_log", Server: "git", Description: "Show the commits."},
+		{Name: "list_rooms", Server: "hotel", Description: "List free rooms."},
+	}
+	with := slices.Clone(plain)
+	with[0].Words = []string{"wechat reading", "微信读书"}
+	with[1].Words = []string{"version control"}
+	bare, named := indexOf(t, plain), indexOf(t, with)
+	for _, tt := range []struct {
+		query        string
+		before, then []int
+	}{
+		{"微信读书", []int{}, []int{0}},
+		{"读书", []int{}, []int{0}},
+		{"wechat", []int{}, []int{0}},
+		{"wehcat", []int{}, []int{0}},
+		{"version", []int{}, []int{1}},
+		{"hotel rooms", []int{2}, []int{2}},
+	} {
+		for o, want := range map[*Index][]int{bare: tt.before, named: tt.then} {
+			if got := found(o.Rank(o.Query(tt.query), fullSet(3), 10, Options{Lexical: true})); !slices.Equal(got, want) {
+				t.Errorf("%q finds %v, want %v", tt.query, got, want)
+			}
+		}
+	}
+	if !bytes.Equal(bare.vectors, named.vectors) || !bytes.Equal(bare.norms, named.norms) {
+		t.Error("words move what a tool means")
+	}
+	for _, query := range []string{"books of the user", "show commits", "free rooms"} {
+		q, all := bare.Query(query), fullSet(3)
+		if diff := cmp.Diff(bare.Rank(q, all, 10, Options{}), named.Rank(q, all, 10, Options{})); diff != "" {
+			t.Errorf("%q is answered in another way (-without +with words):\n%s", query, diff)
+		}
+	}
+	for i := range plain {
+		plain[i].Words = []string{}
+	}
+	if !bytes.Equal(Build(plain), Build([]Doc{
+		{Name: "get_shelf", Server: "weread", Description: "List the books of the user."},
+		{Name: "git_log", Server: "git", Description: "Show the commits."},
+		{Name: "list_rooms", Server: "hotel", Description: "List free rooms."},
+	})) {
+		t.Error("without words the index has other bytes")
+	}
+}
