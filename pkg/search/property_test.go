@@ -28,7 +28,7 @@ func randomDoc(r *rand.Rand) Doc {
 	}
 	return Doc{
 		Words: added,
-		Name: some(3), Server: some(1), Description: some(12),
+		Name:  some(3), Server: some(1), Description: some(12),
 		Schema: fmt.Appendf(nil, `{"properties":{%q:{"description":%q,"enum":[%q]}}}`, some(2), some(6), some(1)),
 	}
 }
