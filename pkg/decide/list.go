@@ -22,6 +22,7 @@ type Row struct {
 	Tier     tool.Tier `json:"tier" enum:"read,write,destructive"`
 	Hash     tool.Hash `json:"hash" doc:"of the definition that the catalog holds; a decision names it"`
 	Rev      int64     `json:"rev" doc:"of the record, which a decision may name; 0: there is no record yet"`
+	Disabled bool      `json:"disabled,omitempty" doc:"somebody disabled it"`
 	Since    time.Time `json:"since,omitzero" doc:"since when the item is as it is; of one that waits, since when it does"`
 	Title    string    `json:"title,omitempty" doc:"of a resource without one, its own name"`
 	Summary  string    `json:"summary,omitempty" doc:"first sentence of the description"`
@@ -241,7 +242,7 @@ func rowOf(v *state.View, i int, r *approval.Record) Row {
 		if p := proposedOf(r); p != nil {
 			row.First, row.Proposed = *p, p.By
 		}
-		row.State, row.Rev, row.Since, row.Lost = stateText(r.State), r.Rev, r.UpdatedAt, r.Lost != nil
+		row.State, row.Rev, row.Disabled, row.Since, row.Lost = stateText(r.State), r.Rev, r.Disabled, r.UpdatedAt, r.Lost != nil
 		if row.By, row.At, row.Note = r.By, r.At, r.Note; r.UpdatedAt.IsZero() { // these are of an older decision
 			row.Since, row.At, row.By, row.Note = r.DecidedAt, r.DecidedAt, "", ""
 		}
