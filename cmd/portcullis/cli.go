@@ -17,15 +17,23 @@ import (
 
 // A cli is the command line.
 type cli struct {
-	Serve     serveCmd     `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
-	Stdio     stdioCmd     `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
-	Init      initCmd      `cmd:"" help:"Write what a gateway begins with: a config, a policy that shows how, .gitignore lines for keys. It overwrites nothing."`
-	Status    statusCmd    `cmd:"" help:"Print on one screen how a gateway is: what is wrong, what is in use, servers, tools, requests, stops."`
-	Check     checkCmd     `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
-	Push      pushCmd      `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
-	Audit     auditCmd     `cmd:"" help:"Print who did what: what agents called and what people decided."`
-	Requests  requestsCmd  `cmd:"" help:"Print what agents ask for, and decide about it."`
-	Approvals approvalsCmd `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
+	Serve     serveCmd        `cmd:"" help:"Run the gateway on one port: MCP at /mcp, approvals at /admin, /healthz. Config, policy and state are in a folder."`
+	Stdio     stdioCmd        `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
+	Init      initCmd         `cmd:"" help:"Write what a gateway begins with: a config, a policy that shows how, .gitignore lines for keys. It overwrites nothing."`
+	Status    statusCmd       `cmd:"" help:"Print on one screen how a gateway is: what is wrong, what is in use, servers, tools, requests, stops."`
+	Check     checkCmd        `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
+	Push      pushCmd         `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
+	Tools     toolsCmd        `cmd:"" help:"Print the tools, prompts and resources that are known: how each is locked, what changed, what was found."`
+	Diff      diffCmd         `cmd:"" help:"Print what changed from the approved definition to the one of now. Exit code 3: it is not approved."`
+	Approve   approveItemsCmd `cmd:"" help:"Approve definitions: agents may call a tool as long as its definition is this one."`
+	Block     blockCmd        `cmd:"" help:"Refuse definitions for good; another definition waits as usual."`
+	Unblock   unblockCmd      `cmd:"" help:"Take a block back; it approves nothing."`
+	Disable   disableCmd      `cmd:"" help:"Lock tools until somebody enables them, whatever their definitions."`
+	Enable    enableCmd       `cmd:"" help:"Take a disabling back; it approves nothing."`
+	Undo      undoCmd         `cmd:"" help:"Take the last decision about one item back, for 10 minutes."`
+	Audit     auditCmd        `cmd:"" help:"Print who did what: what agents called and what people decided."`
+	Requests  requestsCmd     `cmd:"" help:"Print what agents ask for, and decide about it."`
+	Approvals approvalsCmd    `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
 
 	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools now."`
 	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
@@ -57,7 +65,9 @@ type environment struct {
 	getenv         func(string) string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	terminal       bool // a person reads stderr and types into stdin
+	terminal       bool            // a person reads stderr and types into stdin
+	colour         bool            // stdout is a terminal that may show colours
+	interrupted    <-chan struct{} // closed by Ctrl-C; nil: that does not happen
 	bucket         func(ctx context.Context, name string) (object.Store, error)
 }
 
@@ -66,7 +76,7 @@ func run(ctx context.Context, args []string, env *environment) error {
 	done := false // --help or --version was answered
 	parser, err := kong.New(&cli{}, kong.Name("portcullis"),
 		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
-		kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
+		listVars(), kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
 		kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env), kong.BindTo(ctx, (*context.Context)(nil)))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // docs/commands.md is made of what the program says of itself: -update writes it. What stands in it
 // beside the commands is commandsHead.
 func TestCommandsPage(t *testing.T) {
-	app, err := kong.New(&cli{}, kong.Name("portcullis"), kong.Vars{"user": "NAME", "version": ""})
+	app, err := kong.New(&cli{}, kong.Name("portcullis"), listVars(), kong.Vars{"user": "NAME", "version": ""})
 	require.OK(t, err)
 	var page strings.Builder
 	page.WriteString(commandsHead)

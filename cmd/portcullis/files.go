@@ -70,13 +70,29 @@ func (env *environment) agree(question, instead string) (bool, error) {
 		return false, errors.New("nobody can be asked here, since no terminal is there: " + instead)
 	}
 	fmt.Fprintf(env.stderr, "%s [y/N] ", question)
-	line, err := bufio.NewReader(env.stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer := make(chan string, 1)
+	failed := make(chan error, 1)
+	go func() {
+		line, err := bufio.NewReader(env.stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			failed <- err
+			return
+		}
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return true, nil
+		}
+		return false, nil
+	case err := <-failed:
 		return false, err
+	case <-env.interrupted:
+		fmt.Fprintln(env.stderr)
+		return false, errInterrupted
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return true, nil
-	}
-	return false, nil
 }
+
+var errInterrupted = errors.New("interrupted before the answer; nothing was done")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -24,8 +25,10 @@ func code() int {
 	defer stop()
 	err := run(ctx, os.Args[1:], &environment{
 		getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		terminal: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
-		bucket:   func(ctx context.Context, name string) (object.Store, error) { return boot.Bucket(ctx, name) },
+		terminal:    term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
+		interrupted: ctx.Done(),
+		colour:      term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")),
+		bucket:      func(ctx context.Context, name string) (object.Store, error) { return boot.Bucket(ctx, name) },
 	})
 	return exitCode(err, os.Stderr)
 }
