@@ -31,6 +31,7 @@ type cli struct {
 	Disable   disableCmd      `cmd:"" help:"Lock tools until somebody enables them, whatever their definitions."`
 	Enable    enableCmd       `cmd:"" help:"Take a disabling back; it approves nothing."`
 	Undo      undoCmd         `cmd:"" help:"Take the last decision about one item back, for 10 minutes."`
+	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything, at once; or print what is stopped."`
 	Audit     auditCmd        `cmd:"" help:"Print who did what: what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print what agents ask for, and decide about it."`
 	Approvals approvalsCmd    `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
