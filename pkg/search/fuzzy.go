@@ -1,5 +1,10 @@
 package search
 
+import (
+	"slices"
+	"strings"
+)
+
 // A misspelt word still finds what was meant. A stem that no document of the
 // view has is replaced by all stems of the view at one edit from it.
 const (
@@ -18,6 +23,34 @@ func misspellable(stem string) bool {
 	return len(stem) >= minMisspelt
 }
 
+// meant returns the words that the table knows as a whole at one edit from word, in their order; nil if it
+// knows the word itself.
+func (ix *Index) meant(word string) (out []queryWord) {
+	if _, known := ix.table.Word(word[0], word[1:]); known {
+		return nil
+	}
+	add := func(w string) {
+		if oneEdit(word, w) {
+			out = append(out, queryWord{text: w, stem: stem(w)})
+		}
+	}
+	ix.table.Words(word[0], add)
+	// What differs in its first letter has another letter there or before it, or begins with the second one.
+	other := func(letter byte, rest string) {
+		if w, ok := ix.table.Word(letter, rest); ok && letter != word[0] {
+			add(w)
+		}
+	}
+	other(word[1], word[2:])
+	other(word[1], word[:1]+word[2:])
+	for letter := byte('a'); letter <= 'z'; letter++ {
+		other(letter, word)
+		other(letter, word[1:])
+	}
+	slices.SortFunc(out, func(a, b queryWord) int { return strings.Compare(a.text, b.text) })
+	return slices.CompactFunc(out, func(a, b queryWord) bool { return a.text == b.text })
+}
+
 // near calls yield with the number of each term at one edit from stem.
 func (ix *Index) near(stem string, yield func(term int)) {
 	for i := range ix.terms {
@@ -29,7 +62,7 @@ func (ix *Index) near(stem string, yield func(term int)) {
 
 // oneEdit reports whether one insertion, deletion, replacement or swap of
 // neighbours makes a into b.
-func oneEdit(a string, b []byte) bool {
+func oneEdit[B []byte | string](a string, b B) bool {
 	if d := len(a) - len(b); d < -1 || d > 1 {
 		return false
 	}

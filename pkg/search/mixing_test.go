@@ -7,6 +7,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
 	"github.com/portcullis-mcp/portcullis/pkg/search/words"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // TestMisspeltWeight follows the weight of a misspelt word by hand.
@@ -24,7 +25,7 @@ func TestMisspeltWeight(t *testing.T) {
 	} {
 		ix := indexOf(t, docs("invoice", "tables", "cables"))
 		got := map[string]float64{}
-		for _, w := range ix.resolve(ix.Query(c.query), fullSet(3), false) {
+		for _, w := range resolved(ix, c.query, fullSet(3)) {
 			got[string(ix.term(w.term))] = w.weight
 		}
 		for term, want := range c.want {
@@ -36,6 +37,12 @@ func TestMisspeltWeight(t *testing.T) {
 			t.Errorf("%s: terms %v, want %v", c.name, got, c.want)
 		}
 	}
+}
+
+// resolved returns the terms that a query asks for in a view.
+func resolved(ix *Index, query string, view tool.Set) []wanted {
+	q := ix.Query(query)
+	return ix.resolve(q, view, ix.correct(q, view), false)
 }
 
 // TestMinCosine holds from where on a document matches by meaning alone.

@@ -16,6 +16,7 @@ import (
 // A judgedSet is a catalog with queries and the tools that are wanted for each.
 type judgedSet struct {
 	name    string
+	docs    []Doc
 	ix      *Index
 	all     tool.Set
 	servers []string // of each document
@@ -58,7 +59,7 @@ func loadSet(t testing.TB, name, tools, queries string) *judgedSet {
 		number[tool.ID] = i
 		docs[i] = Doc{Name: tool.Tool, Server: tool.Server, Description: tool.Description, Schema: tool.Schema}
 	}
-	s := &judgedSet{name: name, ix: indexOf(t, docs), all: fullSet(len(docs))}
+	s := &judgedSet{name: name, docs: docs, ix: indexOf(t, docs), all: fullSet(len(docs))}
 	for _, d := range docs {
 		s.servers = append(s.servers, d.Server)
 	}
@@ -129,7 +130,11 @@ func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 		if change != nil {
 			text = change(text)
 		}
-		out[i] = q.judge(s.ix.rank(s.ix.Query(text), s.all, 10, m).Hits)
+		query := s.ix.Query(text)
+		if m.noKinds {
+			query = s.ix.query(text, nil)
+		}
+		out[i] = q.judge(s.ix.rank(query, s.all, 10, m).Hits)
 	}
 	return out
 }
@@ -175,7 +180,9 @@ func mean(per []measures) (m measures) {
 // next.
 type typist struct{ rand *rand.Rand }
 
-func newTypist() *typist { return &typist{rand.New(rand.NewPCG(1, 2))} }
+func newTypist() *typist { return newTypistOf(1) }
+
+func newTypistOf(seed uint64) *typist { return &typist{rand.New(rand.NewPCG(seed, 2))} }
 
 func (y *typist) spoil(query string) string {
 	fields := strings.Fields(query)

@@ -22,28 +22,63 @@ type Query struct {
 	weights []float64
 	vector  []int32 // of int8
 	norm    float32 // length of vector; 0: no word of the query has one
+
+	words    []queryWord // different ones, as they first came
+	misspelt []int       // which of them may be misspelt words of the table
+}
+
+// A queryWord is a word of a query.
+type queryWord struct {
+	text, stem string
+	weight     float64
+	meant      []queryWord // words of the table that it may be a misspelling of
 }
 
 // Query analyses the text of a query.
 func (ix *Index) Query(text string) Query {
-	order, counts := tallied(words.Split(text[:min(len(text), maxQueryBytes)]), maxQueryWords)
+	text = text[:min(len(text), maxQueryBytes)]
+	return ix.query(text, literals(text))
+}
+
+// query is Query with the words of the kinds of literals in the text.
+func (ix *Index) query(text string, kinds []string) Query {
+	order, counts := tallied(words.Split(text), maxQueryWords)
+	for _, kind := range kinds {
+		if !slices.Contains(order, kind) {
+			order, counts = append(order, kind), append(counts, 1)
+		}
+	}
 	sum := make([]float64, ix.table.Dim())
+	q := Query{words: make([]queryWord, len(order))}
 	var stems []string
 	for i, w := range order {
-		ix.table.Add(sum, w, emphasis(counts[i]))
-		stems = append(stems, slices.Repeat([]string{stem(w)}, counts[i])...)
+		q.words[i] = queryWord{text: w, stem: stem(w), weight: emphasis(counts[i])}
+		if misspellable(w) {
+			q.words[i].meant = ix.meant(w)
+		}
+		if q.words[i].meant != nil {
+			q.misspelt = append(q.misspelt, i)
+		}
+		ix.table.Add(sum, w, q.words[i].weight)
+		stems = append(stems, slices.Repeat([]string{q.words[i].stem}, counts[i])...)
 	}
-	q := Query{vector: make([]int32, len(sum))}
 	q.stems, counts = tallied(stems, len(stems))
 	for _, n := range counts {
 		q.weights = append(q.weights, emphasis(n))
 	}
-	codes := make([]int8, len(sum))
-	q.norm = embedding.Quantise(codes, sum)
-	for i, c := range codes {
-		q.vector[i] = int32(c)
-	}
+	q.vector, q.norm = quantised(sum)
 	return q
+}
+
+// quantised returns a vector as it is compared, and its length.
+func quantised(sum []float64) (vector []int32, norm float32) {
+	codes := make([]int8, len(sum))
+	norm = embedding.Quantise(codes, sum)
+	vector = make([]int32, len(sum))
+	for i, c := range codes {
+		vector[i] = int32(c)
+	}
+	return vector, norm
 }
 
 // tallied returns the first most different words of all, and how often each comes.

@@ -20,6 +20,10 @@ type mixing struct {
 	share     float64 // of the semantic signal, 0…1
 	threshold float64 // the least cosine of a match by meaning
 	exact     bool    // misspelt words are not corrected
+
+	// What a measurement leaves out.
+	stemsAlone bool // misspelt words are corrected by the stems of the view alone, and not in the vector
+	noKinds    bool // literals add no word to the query
 }
 
 func fused() mixing { return mixing{share: semanticShare, threshold: minCosine} }
@@ -89,7 +93,12 @@ func (ix *Index) top(limit int) *top { return &top{limit: min(max(limit, 0), ix.
 // each calls f with every document of the view that matches, by number.
 func (ix *Index) each(q Query, view tool.Set, m mixing, f func(Hit)) {
 	view = below(view, ix.docs)
-	words := ix.byWords(q, view, m.exact)
+	if m.exact || m.stemsAlone {
+		q.misspelt = nil
+	}
+	c := ix.correct(q, view)
+	words := ix.byWords(q, view, c, m.exact)
+	q.vector, q.norm = c.vector, c.norm
 	semantic := m.share > 0 && q.norm > 0 && len(q.vector) == ix.dim
 	for doc := range view.All() {
 		h := Hit{Doc: doc, Lexical: words[doc]}
@@ -123,10 +132,10 @@ func below(s tool.Set, n int) tool.Set {
 // byWords returns, by document, the share of the query's weight that the document
 // reaches by BM25F: its sum over what the endless repetition of all known words
 // of the query would give. It is 0 outside the view.
-func (ix *Index) byWords(q Query, view tool.Set, exact bool) []float64 {
+func (ix *Index) byWords(q Query, view tool.Set, c corrected, exact bool) []float64 {
 	scores := make([]float64, len(view)*64)
 	n, mass := float64(view.Len()), 0.0
-	for _, t := range ix.resolve(q, view, exact) {
+	for _, t := range ix.resolve(q, view, c, exact) {
 		df := float64(t.df)
 		weight := t.weight * math.Log(1+(n-df+.5)/(df+.5))
 		mass += float64(weight * (saturation + 1))
@@ -151,7 +160,7 @@ type wanted struct {
 }
 
 // resolve finds the terms of the view that q asks for, in the order of q.
-func (ix *Index) resolve(q Query, view tool.Set, exact bool) []wanted {
+func (ix *Index) resolve(q Query, view tool.Set, c corrected, exact bool) []wanted {
 	out := make([]wanted, 0, len(q.stems))
 	place := make(map[int]int, len(q.stems))
 	add := func(term, df int, weight float64) {
@@ -172,17 +181,29 @@ func (ix *Index) resolve(q Query, view tool.Set, exact bool) []wanted {
 		if exact || !misspellable(s) {
 			continue
 		}
-		var near []wanted
-		ix.near(s, func(term int) {
-			if df := ix.frequency(term, view); df > 0 {
-				near = append(near, wanted{term: term, df: df})
-			}
-		})
+		near := ix.nearIn(view, s, c.stems[s])
 		for _, t := range near {
 			add(t.term, t.df, misspelt/float64(len(near)))
 		}
 	}
 	return out
+}
+
+// nearIn returns the terms of the view that a stem may be a misspelling of: those at one edit from it, and
+// the stems of the words that were meant.
+func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []wanted) {
+	add := func(term int) {
+		if df := ix.frequency(term, view); df > 0 {
+			near = append(near, wanted{term: term, df: df})
+		}
+	}
+	ix.near(stem, add)
+	for _, m := range meant {
+		if term, ok := ix.find(m); ok && !slices.ContainsFunc(near, func(w wanted) bool { return w.term == term }) {
+			add(term)
+		}
+	}
+	return near
 }
 
 // frequency returns how many documents of the view have a term.

@@ -303,3 +303,49 @@ func TestMatched(t *testing.T) {
 		}
 	}
 }
+
+// A word whose stem is more than an edit away from what was meant, since a stemmer takes another end off it.
+func TestMisspeltMeaning(t *testing.T) {
+	ix := indexOf(t, []Doc{
+		{Name: "clock", Description: "Tell the time."},
+		{Name: "sum", Description: "Calculate."},
+		{Name: "post", Description: "Send a message."},
+	})
+	for query, want := range map[string]int{"taime": 0, "calculaet": 1, "mesage": 2, "messsage": 2} {
+		r := ix.Rank(ix.Query(query), fullSet(3), 1, Options{})
+		if len(r.Hits) != 1 || r.Hits[0].Doc != want || r.Hits[0].Lexical == 0 || r.Hits[0].Semantic < .1 {
+			t.Errorf("%q finds %+v, want document %d by word and by meaning", query, r.Hits, want)
+		}
+		spelt := ix.Query(query)
+		if got := ix.correct(spelt, viewOf(3, (want+1)%3)); got.stems != nil {
+			t.Errorf("%q: a view without the word corrects it to %v", query, got.stems)
+		}
+	}
+	// A word that a document has is meant as it stands, whatever the table knows.
+	ix = indexOf(t, []Doc{{Name: "taime", Description: "A brand."}, {Name: "clock", Description: "Tell the time."}})
+	if got := ix.correct(ix.Query("taime"), fullSet(2)); got.stems != nil {
+		t.Errorf("a word of the view is corrected to %v", got.stems)
+	}
+}
+
+// meant is held against a plain search of the whole table.
+func TestMeantIsComplete(t *testing.T) {
+	ix := indexOf(t, docs("read"))
+	for _, word := range []string{"taime", "calculaet", "eesage", "aread", "ead", "raed", "pway", "zzzz", "wether", "tabel"} {
+		var want []string
+		for letter := range 256 {
+			ix.table.Words(byte(letter), func(w string) {
+				if oneEdit(word, w) {
+					want = append(want, w)
+				}
+			})
+		}
+		var got []string
+		for _, m := range ix.meant(word) {
+			got = append(got, m.text)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}

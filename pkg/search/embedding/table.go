@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"strings"
 )
 
 //go:embed table.bin
@@ -98,6 +99,32 @@ func (t *Table) text(i int) string {
 		return ""
 	}
 	return t.texts[from:to]
+}
+
+// Word returns the word of a letter and a rest, if it is a piece as a whole. It allocates nothing.
+func (t *Table) Word(letter byte, rest string) (word string, ok bool) {
+	i, ok := sort.Find(t.count-t.firsts, func(i int) int {
+		text := t.text(t.firsts + i)
+		switch {
+		case text == "" || letter > text[0]:
+			return 1
+		case letter < text[0]:
+			return -1
+		}
+		return strings.Compare(rest, text[1:])
+	})
+	if !ok {
+		return "", false
+	}
+	return t.text(t.firsts + i), true
+}
+
+// Words calls yield with every word that is a piece as a whole and begins with letter, in their order.
+func (t *Table) Words(letter byte, yield func(word string)) {
+	from := sort.Search(t.count-t.firsts, func(i int) bool { return t.text(t.firsts+i) >= string(rune(letter)) })
+	for i := t.firsts + from; i < t.count && strings.IndexByte(t.text(i), letter) == 0; i++ {
+		yield(t.text(i))
+	}
 }
 
 func (t *Table) scale(i int) float64 {

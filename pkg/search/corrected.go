@@ -1,0 +1,60 @@
+package search
+
+import (
+	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// corrected is what a query means in a view, in which some of its words may be misspelt.
+type corrected struct {
+	stems  map[string][]string // what was meant, by the stem that was typed; nil: nothing is misspelt
+	vector []int32             // of the query, with the words that were meant in the place of the misspelt ones
+	norm   float32
+}
+
+// correct replaces the words of q that the token table does not know as a whole and that no document of
+// the view has: their pieces say something else. What was meant are the words of the table at one edit
+// whose stems the view has; they share the weight of a misspelt word.
+func (ix *Index) correct(q Query, view tool.Set) corrected {
+	c := corrected{vector: q.vector, norm: q.norm}
+	meant := make(map[int][]queryWord, len(q.misspelt))
+	for _, i := range q.misspelt {
+		w := q.words[i]
+		if ix.has(w.stem, view) {
+			continue
+		}
+		for _, m := range w.meant {
+			if !ix.has(m.stem, view) {
+				continue
+			}
+			meant[i] = append(meant[i], m)
+			if c.stems == nil {
+				c.stems = map[string][]string{}
+			}
+			if !slices.Contains(c.stems[w.stem], m.stem) {
+				c.stems[w.stem] = append(c.stems[w.stem], m.stem)
+			}
+		}
+	}
+	if c.stems == nil || ix.dim == 0 {
+		return c
+	}
+	sum := make([]float64, ix.table.Dim())
+	for i, w := range q.words {
+		if meant[i] == nil {
+			ix.table.Add(sum, w.text, w.weight)
+		}
+		for _, m := range meant[i] {
+			ix.table.Add(sum, m.text, misspelt*w.weight/float64(len(meant[i])))
+		}
+	}
+	c.vector, c.norm = quantised(sum)
+	return c
+}
+
+// has reports whether a document of the view has a stem.
+func (ix *Index) has(stem string, view tool.Set) bool {
+	term, ok := ix.find(stem)
+	return ok && ix.frequency(term, view) > 0
+}

@@ -1,0 +1,64 @@
+package search
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Values of arguments stand in a query as they are: a path, an address, a date. The words that they are
+// made of mean nothing, but what kind of thing they are says which tool is wanted.
+
+// A kind is one of literals, with the word that it adds to a query.
+type kind struct {
+	word string
+	is   func(string) bool
+}
+
+// kinds are tried in their order.
+var kinds = []kind{
+	{"url", regexp.MustCompile(`^(?i:[a-z][a-z0-9+.-]*://|www\.)\S`).MatchString},
+	{"email", regexp.MustCompile(`^[\w.+-]+@[\w-]+(\.[\w-]+)+$`).MatchString},
+	{"date", regexp.MustCompile(`^(\d{4}-\d\d?-\d\d?([T ]\S*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4})$`).MatchString},
+	{"ip", func(s string) bool {
+		_, err := netip.ParseAddr(s)
+		return err == nil && strings.Count(s, ".")+strings.Count(s, ":") >= 2
+	}},
+	{"file", regexp.MustCompile(`^((~|\.{0,2})/[\w.@+-]|[A-Za-z]:\\|[\w@+-][\w.@+/\\-]*[/\\][\w.@+-]+\.[A-Za-z]\w{0,4}$|[\w@+-][\w.@+-]*\.(` + extensions + `)$)`).MatchString},
+	{"hash", func(s string) bool {
+		return hexadecimal(s) && strings.ContainsAny(s, "0123456789") && strings.ContainsAny(s, "abcdef")
+	}},
+}
+
+// extensions are those by which a name without a folder is taken for a file's.
+const extensions = `(?i:txt|md|csv|tsv|json|jsonl|xml|ya?ml|toml|ini|cfg|log|pdf|docx?|xlsx?|pptx?|html?|css|js|ts|tsx|py|go|rs|java|rb|c|h|cpp|sh|sql|db|png|jpe?g|gif|svg|webp|mp3|mp4|wav|zip|gz|tar|parquet|ipynb|env|conf)`
+
+// hexadecimal reports whether a text may be a hash, of 7 to 64 digits.
+var hexadecimal = regexp.MustCompile(`^[0-9a-f]{7,64}$`).MatchString
+
+// around is what may stand around a literal.
+const around = "\"'`()[]{}<>,;:!?“”‘’"
+
+// maxLiteral is how long a literal may be that is looked at: a longer one is data.
+const maxLiteral = 2048
+
+// literals returns the words of the kinds of literals in a text, each once, in the order of the kinds.
+func literals(text string) (out []string) {
+	found := make([]bool, len(kinds))
+	for field := range strings.FieldsSeq(text) {
+		field = strings.TrimRight(strings.TrimLeft(field, around), around+".")
+		if len(field) < 4 || len(field) > maxLiteral || !strings.ContainsAny(field, "./\\@:0123456789") {
+			continue
+		}
+		if i := slices.IndexFunc(kinds, func(k kind) bool { return k.is(field) }); i >= 0 {
+			found[i] = true
+		}
+	}
+	for i, k := range kinds {
+		if found[i] {
+			out = append(out, k.word)
+		}
+	}
+	return out
+}
