@@ -306,7 +306,8 @@ func TestCallBadArguments(t *testing.T) {
 		{"upstream_servers", `{"operation":"get"}`, "name is missing"},
 		{"upstream_servers", `{"operation":"list","name":"docs"}`, "name is for operation get only"},
 		{"upstream_servers", `{"server":"docs"}`, `unknown argument "server"`},
-		{"upstream_servers", `{"operation":"get","name":"docs","after":"a"}`, "after is for operation list only"},
+		{"upstream_servers", `{"operation":"get","name":"docs","after":"a"}`, "after is for a list"},
+		{"upstream_servers", `{"name":"docs","after":"a"}`, "leave one of the two out"},
 	} {
 		if r := gw.Call(tt.tool, tt.args); !r.IsError || !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%s %s: %s, want %q", tt.tool, tt.args, r.Text, tt.want)

@@ -38,14 +38,14 @@ func menu() []string {
 		`{"name":"retrieve_tools","description":"Find tools by what they do. Call each with the tool in its call_with.",` +
 			`"inputSchema":{"type":"object","properties":{` +
 			`"query":{"type":"string","description":"What you want done"},` +
-			`"limit":{"type":"integer","minimum":1,"maximum":50,"default":10},` +
-			`"include_disabled":{"type":"boolean","default":false,"description":"Also show locked tools, why, and how to unlock them"},` +
-			`"detail":{"enum":["compact","full"],"default":"compact"},` +
-			`"read_only":{"type":"boolean","default":false}},` +
+			`"limit":{"type":"integer","default":10},` +
+			`"include_disabled":{"type":"boolean","description":"Also locked tools: why, and how to unlock"},` +
+			`"detail":{"enum":["compact","full"]},` +
+			`"read_only":{"type":"boolean"}},` +
 			`"required":["query"],"additionalProperties":false}` + read,
 		`{"name":"describe_tools","description":"Full definitions of tools, by name.",` +
 			`"inputSchema":{"type":"object","properties":{` +
-			`"names":{"type":"array","items":{"type":"string","description":"server:tool"},"minItems":1,"maxItems":10}},` +
+			`"names":{"type":"array","items":{"type":"string","description":"server:tool"},"maxItems":10}},` +
 			`"required":["names"],"additionalProperties":false}` + read,
 		`{"name":"call_tool_read","description":"Call a tool that only reads.",` + call + read,
 		`{"name":"call_tool_write","description":"Call a tool that changes but does not destroy.",` + call +
@@ -54,9 +54,8 @@ func menu() []string {
 			`,"annotations":{"destructiveHint":true}` + tail,
 		`{"name":"upstream_servers","description":"Servers behind this gateway: status, toolsets, locked tools.",` +
 			`"inputSchema":{"type":"object","properties":{` +
-			`"operation":{"enum":["list","get"],"default":"list"},` +
-			`"name":{"type":"string","description":"for get"},` +
-			`"after":{"type":"string","description":"next of a list"}},` +
+			`"name":{"type":"string","description":"one server"},` +
+			`"after":{"type":"string","description":"next of the list"}},` +
 			`"additionalProperties":false}` + read,
 	}
 }

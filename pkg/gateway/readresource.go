@@ -62,7 +62,7 @@ func (s *Session) unread(err error) (json.RawMessage, error) {
 	case upstream:
 		return s.refuse("The server answered with error " + strconv.Itoa(e.Code) + ": " + text.Clip(e.Message, maxText))
 	case e.Code == mcp.CodeLocked:
-		return s.lockedResult(e.Message+"\nupstream_servers with operation get shows what of a server is locked, and why.", e.Data)
+		return s.lockedResult(e.Message+"\nupstream_servers with the name of a server shows what of it is locked, and why.", e.Data)
 	case e.Code == mcp.CodeUpstream && e.Data != nil:
 		meta := map[string]any{upstreamKey: e.Data}
 		maps.Copy(meta, s.meta())

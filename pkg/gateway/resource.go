@@ -215,7 +215,7 @@ func (s *Session) claimedTwice(uri string, claims []int) *mcp.Error {
 	}
 	return &mcp.Error{
 		Code: mcp.CodeInvalidParams, Data: uriData(uri),
-		Message: "More than one server has " + quote(uri) + ": " + text.List(names, maxNamed) + ". Nothing was sent to a server. " + readAlone,
+		Message: "More than one server has " + quote(uri) + ": " + text.List(names, maxNames) + ". Nothing was sent to a server. " + readAlone,
 	}
 }
 

@@ -22,7 +22,7 @@ type serverEntry struct {
 	Tools    *lock.Counts `json:"tools,omitempty"` // only if one of its tools is locked
 	Toolsets []string     `json:"toolsets,omitempty"`
 
-	// Of operation get, if the server has any.
+	// Where one server is asked for, if it has any.
 	Prompts   *kindEntry `json:"prompts,omitempty"`
 	Resources *kindEntry `json:"resources,omitempty"`
 }
@@ -43,12 +43,15 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 	a := readArguments(r, "operation", "name", "after")
 	operation := a.oneOf("operation", "list", "get")
 	name := a.text("name", operation == "get", "the name of a server as operation list gives it")
+	if _, given := a.values["operation"]; !given && name != "" {
+		operation = "get" // the menu has the name alone
+	}
 	after := a.text("after", false, "next of the page before")
 	if operation == "list" && name != "" {
 		a.faultf("name is for operation get only: leave it out, or ask for operation get")
 	}
 	if operation == "get" && after != "" {
-		a.faultf("after is for operation list only: leave it out, or ask for operation list")
+		a.faultf("after is for a list, which has no name: leave one of the two out")
 	}
 	if fault := a.fault(); fault != "" {
 		return s.refuse(fault)
@@ -85,7 +88,7 @@ func (s *Session) listServers(r mcp.Request) (json.RawMessage, error) {
 }
 
 func unknownServer(name string) string {
-	return "Server " + quote(name) + " was not found. upstream_servers with operation list names all there are."
+	return "Server " + quote(name) + " was not found. upstream_servers without a name lists all there are."
 }
 
 // servers returns the servers that exist for this request, by name.

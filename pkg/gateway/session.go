@@ -79,25 +79,47 @@ func selectionError(err error) error {
 // orEmpty returns s, or a list that prints as [] in place of nil.
 func orEmpty[T any](s []T) []T { return append([]T{}, s...) }
 
-// maxNamed is how many servers the instructions name.
-const maxNamed = 40
+// namesSize bounds what the instructions name of the servers, in bytes: every agent pays for it in every
+// conversation, and what is not named is found by search all the same.
+const namesSize = 150
 
 // Instructions returns two lines on what can be found behind the gateway.
 func (s *Session) Instructions() string {
-	var names []string
-	for _, srv := range s.servers() {
-		names = append(names, srv.Config.Name)
-	}
-	list := cmp.Or(text.List(names, maxNamed), "no server yet")
-	if len(names) > maxNamed {
-		list += " (upstream_servers lists them)"
-	}
+	names := s.serverNames()
 	if s.direct {
-		return "Gateway to the tools of: " + list + ".\n" +
+		return "Gateway to the tools of: " + names + ".\n" +
 			"Some of their tools may be locked, and are then not listed: calling one says why, and what a person must do to unlock it." + s.asksToo()
 	}
-	return "Gateway to the tools of: " + list + ". Find them with retrieve_tools, then call each with the tool named in its call_with.\n" +
-		"If what you need is missing it may be locked: include_disabled: true shows locked tools, why, and what a person must do to unlock them." + s.asksToo()
+	return "Gateway to the tools of: " + names + ". Find them with retrieve_tools, then call each with the tool in its call_with.\n" +
+		"What is missing may be locked: include_disabled: true shows locked tools, why, and what a person must do to unlock them." + s.asksToo()
+}
+
+// serverNames names the servers, those with the most tools first, as many as there is room for.
+func (s *Session) serverNames() string {
+	servers := s.servers()
+	if len(servers) == 0 {
+		return "no server yet"
+	}
+	tools := make(map[string]int, len(servers))
+	for _, srv := range servers {
+		for i := srv.First; i < srv.First+srv.Tools; i++ {
+			if s.sel.Tools.Has(i) {
+				tools[srv.Config.Name]++
+			}
+		}
+	}
+	slices.SortStableFunc(servers, func(a, b state.Server) int { // they come by name
+		return cmp.Compare(tools[b.Config.Name], tools[a.Config.Name])
+	})
+	var names []string
+	bytes := 0
+	for _, srv := range servers {
+		if bytes += len(srv.Config.Name) + len(", "); bytes > namesSize && len(names) > 0 {
+			return text.List(names, len(names)) + fmt.Sprintf(" and %d more (upstream_servers lists them)", len(servers)-len(names))
+		}
+		names = append(names, srv.Config.Name)
+	}
+	return text.List(names, len(names))
 }
 
 // asksToo is the end of the instructions where agents may ask.

@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/test/agenttest"
 	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/tokens"
 )
 
 var calls = []string{
@@ -189,7 +190,7 @@ func TestOneSelection(t *testing.T) {
 func TestInstructions(t *testing.T) {
 	gw := everyStatus(t)
 	got := gw.Open().Instructions()
-	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "broken, denied, docs, moved, off, user, waiting.") {
+	if strings.Count(got, "\n") != 1 || !strings.Contains(got, "docs, denied, broken, moved, off, user, waiting.") {
 		t.Errorf("got %q", got)
 	}
 	gw.Agent.Servers = []string{"docs", "user"}
@@ -202,7 +203,7 @@ func TestInstructions(t *testing.T) {
 	}
 	gw.Configure(nil)
 	gw.Sync()
-	if got := gw.Open().Instructions(); !strings.Contains(got, "s39 and 10 more (upstream_servers lists them)") || strings.Contains(got, "s40") {
+	if got := gw.Open().Instructions(); !strings.Contains(got, "s29 and 20 more (upstream_servers lists them)") || strings.Contains(got, "s30") {
 		t.Errorf("50 servers: %q", got)
 	}
 }
@@ -234,5 +235,40 @@ func TestManyAgents(t *testing.T) {
 	wg.Wait()
 	if n := len(gw.Sent()); n != 16*20 {
 		t.Errorf("%d calls reached the server, want %d", n, 16*20)
+	}
+}
+
+// Every agent pays for the instructions in every conversation: servers with many tools are named first, as
+// many as there is room for.
+func TestInstructionsSize(t *testing.T) {
+	gw := newFixture(t)
+	gw.Configure(nil)
+	settings := map[string]string{}
+	for i := range 70 {
+		name := fmt.Sprintf("%s-%02d", []string{"github", "weather", "postgres", "calendar", "notion"}[i%5], i)
+		settings[name] = `"approval":"off"`
+		tools := []string{def("act", "Act.", "")}
+		if i == 42 {
+			tools = append(tools, def("more", "Do more.", ""), def("most", "Do most.", ""))
+		}
+		gw.Serve(name, tools...)
+	}
+	gw.Configure(settings)
+	gw.Sync()
+	got := gw.Open().Instructions()
+	if n := tokens.Count(t, got); n > 120 {
+		t.Errorf("%d tokens, want <= 120: %s", n, got)
+	}
+	if !strings.HasPrefix(got, "Gateway to the tools of: postgres-42, calendar-03, ") || !strings.Contains(got, " more (upstream_servers lists them). Find them with retrieve_tools") {
+		t.Errorf("instructions %q", got)
+	}
+}
+
+func TestInstructionsOfRealServers(t *testing.T) {
+	got := realTools(t, 1).Open().Instructions()
+	n := tokens.Count(t, got)
+	t.Logf("%d tokens: %s", n, got)
+	if n > 120 {
+		t.Errorf("%d tokens, want <= 120", n)
 	}
 }
