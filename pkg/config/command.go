@@ -52,9 +52,9 @@ func (c *Command) shownArgs() []string {
 	for _, arg := range c.Args {
 		name, _, assigned := strings.Cut(arg, "=")
 		flag := strings.HasPrefix(arg, "-")
-		next := flag && !assigned && looksSecret(arg)
+		next := flag && !assigned && LooksSecret(arg)
 		switch {
-		case assigned && looksSecret(name):
+		case assigned && LooksSecret(name):
 			arg = name + "=" + hidden
 		case hide && !flag, !flag && looksLikeKey(arg):
 			arg = hidden

@@ -90,7 +90,7 @@ const inClear = "seems to be a credential written in clear; write ${secretsmanag
 
 // value checks the ${…} references in a value that goes by name.
 func (c *checker) value(n *node, path, name string) {
-	if found, ok := c.references(n, path); ok && !found && looksSecret(name) {
+	if found, ok := c.references(n, path); ok && !found && LooksSecret(name) {
 		c.warn(n, path, inClear)
 	}
 }
@@ -118,9 +118,9 @@ func ownHeader(canonical string) bool {
 	return strings.HasPrefix(canonical, "Mcp-")
 }
 
-// looksSecret reports whether a header or query parameter of that name usually
+// LooksSecret reports whether a header or query parameter of that name usually
 // carries a credential.
-func looksSecret(name string) bool {
+func LooksSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"auth", "key", "token", "secret", "password", "cookie", "credential"} {
 		if strings.Contains(name, part) {

@@ -156,7 +156,7 @@ func (c *checker) address(n *node, path string, isSecret bool) {
 	}
 	u, _ := url.Parse(n.text) // which CheckTarget did
 	for name := range u.Query() {
-		isSecret = isSecret || looksSecret(name)
+		isSecret = isSecret || LooksSecret(name)
 	}
 	if isSecret {
 		c.warn(n, path, inClear)

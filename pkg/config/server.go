@@ -82,7 +82,7 @@ func (c *checker) url(text *string, n *node, path string) string {
 		c.fault(at, path, "has a fragment (#…), which is never sent")
 	default:
 		for name := range u.Query() {
-			if looksSecret(name) {
+			if LooksSecret(name) {
 				c.warn(at, path, "seems to hold a credential in its query; a header keeps it out of logs")
 				break
 			}

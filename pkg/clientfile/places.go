@@ -1,0 +1,107 @@
+package clientfile
+
+import (
+	"cmp"
+	"errors"
+	"path/filepath"
+	"slices"
+)
+
+// A Client is a program that keeps MCP servers in files.
+type Client struct {
+	ID    string   // on the command line
+	Also  []string // other names of it
+	Guide string   // its id in package connect
+}
+
+// Clients returns the clients whose files are known.
+func Clients() []Client {
+	return []Client{
+		{"claude-desktop", []string{"claude"}, "claude"},
+		{"claude-code", nil, "claude-code"},
+		{"cursor", nil, "cursor"},
+		{"vscode", []string{"code"}, "vscode"},
+		{"codex", nil, "codex"},
+		{"gemini", nil, "gemini"},
+		{"windsurf", []string{"devin"}, "devin"},
+	}
+}
+
+// Find returns the client of that name.
+func Find(name string) (Client, bool) {
+	for _, c := range Clients() {
+		if c.ID == name || slices.Contains(c.Also, name) {
+			return c, true
+		}
+	}
+	return Client{}, false
+}
+
+// A Machine says where a client looks for its files.
+type Machine struct {
+	OS     string // as runtime.GOOS
+	Getenv func(name string) string
+	Dir    string // the folder of the project
+}
+
+// ErrNoHome says that a machine does not tell where its user keeps files.
+var ErrNoHome = errors.New("HOME is not set, so it is not known where the client keeps its files: name the file")
+
+// Home returns the user's own folder.
+func (m Machine) Home() (string, error) {
+	home := m.Getenv("HOME")
+	if m.OS == "windows" {
+		home = cmp.Or(m.Getenv("USERPROFILE"), home)
+	}
+	if !filepath.IsAbs(home) {
+		return "", ErrNoHome
+	}
+	return home, nil
+}
+
+// appData returns where programs keep what is the user's: as they do on each system.
+func (m Machine) appData(home string) string {
+	switch m.OS {
+	case "darwin":
+		return filepath.Join(home, "Library", "Application Support")
+	case "windows":
+		return cmp.Or(m.Getenv("APPDATA"), filepath.Join(home, "AppData", "Roaming"))
+	}
+	return cmp.Or(m.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
+}
+
+// Files returns where the client looks for servers: the user's own files first, then those of the project.
+func (m Machine) Files(c Client) ([]string, error) {
+	home, err := m.Home()
+	if err != nil {
+		return nil, err
+	}
+	at := func(parts ...string) string { return filepath.Join(append([]string{home}, parts...)...) }
+	here := func(parts ...string) string { return filepath.Join(append([]string{m.Dir}, parts...)...) }
+	data := m.appData(home)
+	switch c.ID {
+	case "claude-desktop":
+		return []string{filepath.Join(data, "Claude", "claude_desktop_config.json")}, nil
+	case "claude-code":
+		if own := m.Getenv("CLAUDE_CONFIG_DIR"); own != "" {
+			return []string{filepath.Join(own, ".claude.json"), here(".mcp.json")}, nil
+		}
+		return []string{at(".claude.json"), here(".mcp.json")}, nil
+	case "cursor":
+		return []string{at(".cursor", "mcp.json"), here(".cursor", "mcp.json")}, nil
+	case "vscode":
+		user := filepath.Join(data, "Code", "User")
+		return []string{filepath.Join(user, "mcp.json"), filepath.Join(user, "settings.json"), here(".vscode", "mcp.json"), here(".vscode", "settings.json")}, nil
+	case "codex":
+		return []string{filepath.Join(cmp.Or(m.Getenv("CODEX_HOME"), at(".codex")), "config.toml"), here(".codex", "config.toml")}, nil
+	case "gemini":
+		return []string{at(".gemini", "settings.json"), here(".gemini", "settings.json")}, nil
+	case "windsurf":
+		devin := at(".config", "devin", "mcp_config.json")
+		if m.OS == "windows" {
+			devin = filepath.Join(data, "devin", "mcp_config.json")
+		}
+		return []string{devin, at(".codeium", "windsurf", "mcp_config.json")}, nil
+	}
+	return nil, nil
+}
