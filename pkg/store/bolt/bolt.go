@@ -85,6 +85,7 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
+	sweepCopies(path) // nobody else has the file open
 	err = s.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{records, decisions, itemRecords, itemDecisions, audit, baselines, firsts, tokens, tokenUses, logins, stops, deeds, deedStates, usageMinutes, usageHours, asked, granted, requestKeys, requestArgs, requestsUsed, outbox, outboxIDs} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {

@@ -1,0 +1,212 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/stop"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+// copyName is what follows the file's name in that of a copy which is being made. A copy that a killed
+// program left is removed as the file is opened.
+const copyName = ".copy-"
+
+// ErrNoCopy says that a file is no copy that can be taken back.
+var ErrNoCopy = errors.New("it is no copy of approvals that can be taken back")
+
+// Contents are what a file of approvals holds.
+type Contents struct {
+	Records  int       // of tools, prompts and resources
+	Approved int       // of these
+	Tokens   int       // of agents, that let somebody in now
+	Newest   time.Time // when its newest record was written; zero: there is none
+	Bytes    int64
+}
+
+// Copy returns the file as it is at one moment, from its beginning. It was read back as a whole, and is
+// good. It takes room beside the file until it is closed, and keeps nobody waiting while it is read.
+func (s *Store) Copy(ctx context.Context) (_ io.ReadCloser, size int64, records int, err error) {
+	defer store.Wrap(&err, "copy approvals")
+	f, err := os.CreateTemp(filepath.Dir(s.path), filepath.Base(s.path)+copyName+"*") // mode 0600
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	out := &copied{f}
+	var c Contents
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(f)
+		return err
+	})
+	if err == nil {
+		c, err = Inspect(f.Name())
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = out.Close() // the first error counts
+		return nil, 0, 0, err
+	}
+	return out, c.Bytes, c.Records, nil
+}
+
+// A copied is a file that is removed as it is closed.
+type copied struct{ *os.File }
+
+func (c *copied) Close() error { return errors.Join(c.File.Close(), os.Remove(c.Name())) }
+
+// sweepCopies removes the copies that a killed program left beside the file.
+func sweepCopies(path string) {
+	left, _ := filepath.Glob(path + copyName + "*") // the pattern is good
+	for _, name := range left {
+		_ = os.Remove(name) // what stays takes room and no more
+	}
+}
+
+// Inspect reads a copy as a whole and returns what it holds, or [ErrNoCopy]. Nothing is written into it.
+func Inspect(path string) (c Contents, err error) {
+	defer store.Wrap(&err, "read %q", path)
+	s, c, err := openCopy(path)
+	if err != nil {
+		return c, err
+	}
+	return c, s.close()
+}
+
+// openCopy opens a copy to be read. What it holds may be of any age, and of somebody else.
+func openCopy(path string) (_ *Store, c Contents, err error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, c, err
+	} else if !info.Mode().IsRegular() {
+		return nil, c, fmt.Errorf("%w: it is no file", ErrNoCopy)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	defer func() { _ = lock.Close() }()
+	if _, err := lock.TryRLockContext(ctx, lockPoll); err != nil {
+		if ctx.Err() != nil {
+			return nil, c, ErrHeld
+		}
+		return nil, c, err
+	}
+	if err := verify(path); err != nil {
+		return nil, c, fmt.Errorf("%w: it is damaged, or no copy at all: %w", ErrNoCopy, err)
+	}
+	s := &Store{guard: guard{path: path}, o: (*store.Options)(nil).OrDefault()}
+	err = s.run(func() (err error) {
+		s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockWait})
+		return err
+	})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, c, ErrHeld
+	}
+	if err == nil {
+		err = s.view(context.Background(), func(tx *bbolt.Tx) error {
+			c, err = fit(tx, s.o.Now())
+			return err
+		})
+	}
+	if err != nil {
+		if s.db != nil {
+			_ = s.close() // the first error counts
+		}
+		return nil, c, err
+	}
+	return s, c, nil
+}
+
+// fit returns what a copy holds, or why it cannot be taken back.
+func fit(tx *bbolt.Tx, now time.Time) (c Contents, err error) {
+	for _, name := range [][]byte{records, tokens} {
+		if tx.Bucket(name) == nil {
+			return c, fmt.Errorf("%w: it is a database of another kind, without %q", ErrNoCopy, name)
+		}
+	}
+	if tx.Bucket(feed) != nil {
+		return c, fmt.Errorf("%w: an earlier version wrote it, in another form: open it once with portcullis in a folder of its own, and back that up", ErrNoCopy)
+	}
+	newer := func(what string, id any) error {
+		return fmt.Errorf("%w: a newer version of portcullis wrote the %s %q: use that version", ErrNoCopy, what, id)
+	}
+	c.Bytes = tx.Size()
+	err = eachRecord(tx, func(r approval.Record) error {
+		if r.Format > approval.Format {
+			return newer("record", r.ID().String())
+		}
+		c.Records++
+		if r.State == approval.Approved {
+			c.Approved++
+		}
+		if r.UpdatedAt.After(c.Newest) {
+			c.Newest = r.UpdatedAt
+		}
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	err = eachToken(tx, func(t token.Token) error {
+		if t.Format > token.Format {
+			return newer("token", t.ID)
+		}
+		if t.Live(now) {
+			c.Tokens++
+		}
+		return nil
+	})
+	if b := tx.Bucket(stops); err == nil && b != nil && b.Get(stopsKey) != nil {
+		if _, err = stop.Decode(b.Get(stopsKey)); err != nil {
+			err = fmt.Errorf("%w: what it says is stopped cannot be read: %w", ErrNoCopy, err)
+		}
+	}
+	return c, err
+}
+
+// eachRecord calls do with every record of a file, which may lack some buckets.
+func eachRecord(tx *bbolt.Tx, do func(approval.Record) error) error {
+	for _, name := range [][]byte{records, itemRecords} {
+		b := tx.Bucket(name)
+		if b == nil {
+			continue
+		}
+		err := b.ForEach(func(id, data []byte) error {
+			r, err := decode(data)
+			if err != nil || string(id) != r.ID().String() {
+				return fmt.Errorf("%w: the record %q cannot be read", ErrNoCopy, id)
+			}
+			return do(r)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachToken calls do with every token of a file.
+func eachToken(tx *bbolt.Tx, do func(token.Token) error) error {
+	return tx.Bucket(tokens).ForEach(func(id, data []byte) error {
+		used := ""
+		if b := tx.Bucket(tokenUses); b != nil {
+			used = string(b.Get(id))
+		}
+		t, err := token.Decode(data, used)
+		if err != nil || t.ID != string(id) {
+			return fmt.Errorf("%w: the token %q cannot be read", ErrNoCopy, id)
+		}
+		return do(t)
+	})
+}

@@ -1,0 +1,177 @@
+package bolt_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// approved returns an approved record of a tool.
+func approved(name string) approval.Record {
+	hash := tool.Hash(fmt.Sprintf("%064x", len(name)))
+	definition := []byte(`{"name":"` + name + `"}`)
+	return approval.Record{Server: "s", Tool: name, State: approval.Approved, CurrentHash: hash, ApprovedHash: hash, Current: definition, Approved: definition, By: "ann", At: time.Now(), DecidedAt: time.Now()}
+}
+
+// putCopy copies a store into a file.
+func putCopy(t testing.TB, s *bolt.Store) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "copy.db")
+	c, size, _, err := s.Copy(t.Context())
+	require.OK(t, err)
+	data, err := io.ReadAll(c)
+	require.OK(t, err)
+	require.OK(t, c.Close())
+	if int64(len(data)) != size {
+		t.Fatalf("it has %d bytes, and says %d", len(data), size)
+	}
+	require.OK(t, os.WriteFile(path, data, 0o400))
+	return path
+}
+
+func TestCopyLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "approvals.db")
+	require.OK(t, os.WriteFile(path+".copy-1", []byte("of a program that was killed"), 0o600))
+	s := open(t, path, nil)
+	_, err := s.Put(t.Context(), approved("a"), nil)
+	require.OK(t, err)
+	putCopy(t, s)
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("beside the file are %v, %v", entries, err)
+	}
+}
+
+func TestTakeBackTokens(t *testing.T) {
+	key, clock := tokentest.Key(t), time.Now()
+	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+	r := token.Registry{Store: first, Key: key, Now: func() time.Time { return clock }}
+	wish := token.Wish{Name: "ci", Servers: []string{"*"}, Days: 1}
+	kept, _, err := r.Make(t.Context(), "ann", wish)
+	require.OK(t, err)
+	ended, _, err := r.Make(t.Context(), "ann", wish)
+	require.OK(t, err)
+	path := putCopy(t, first)
+	_, err = r.Revoke(t.Context(), "ann", ended.ID)
+	require.OK(t, err)
+	later, _, err := r.Make(t.Context(), "ann", wish)
+	require.OK(t, err)
+	live := func(s *bolt.Store, id string) bool {
+		x, err := s.Token(t.Context(), id)
+		return err == nil && x.Live(clock)
+	}
+	_, err = first.TakeBack(t.Context(), path, bolt.TakeBackOptions{Actor: "kim"})
+	require.OK(t, err)
+	if !live(first, kept.ID) || live(first, ended.ID) || !live(first, later.ID) {
+		t.Error("a token of the store is not as it was")
+	}
+	for _, keep := range []bool{false, true} {
+		lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+		out, err := lost.TakeBack(t.Context(), path, bolt.TakeBackOptions{Actor: "kim", KeepTokens: keep})
+		require.OK(t, err)
+		if live(lost, kept.ID) != keep || live(lost, ended.ID) != keep || out.Tokens != 2 || (out.Revoked == 2) == keep {
+			t.Errorf("keep %v: %+v", keep, out)
+		}
+	}
+}
+
+func TestTakeBackOfWhatIsNotKnown(t *testing.T) {
+	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+	for _, name := range []string{"known", "unknown"} {
+		_, err := first.Put(t.Context(), approved(name), nil)
+		require.OK(t, err)
+	}
+	path := putCopy(t, first)
+	lost := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
+	out, err := lost.TakeBack(t.Context(), path, bolt.TakeBackOptions{Known: func(id tool.ID) bool { return id.Name == "known" }})
+	require.OK(t, err)
+	if out.Records != 2 || len(out.Differ) != 1 || out.Differ[0].Name != "unknown" {
+		t.Errorf("%+v", out)
+	}
+	known, err := lost.Get(t.Context(), tool.ID{Server: "s", Name: "known"})
+	if err != nil || known.State != approval.Approved || known.Rev != 1 {
+		t.Errorf("%+v, %v", known, err)
+	}
+	unknown, err := lost.Get(t.Context(), tool.ID{Server: "s", Name: "unknown"})
+	if err != nil || unknown.State == approval.Approved || !unknown.Disabled || unknown.Lost == nil {
+		t.Errorf("%+v, %v", unknown, err)
+	}
+	accepted, _, err := approval.AcceptStore(unknown, "kim", time.Now())
+	if err != nil || accepted.State != approval.Approved || accepted.Disabled {
+		t.Errorf("accepted: %+v, %v", accepted, err)
+	}
+	again, err := lost.TakeBack(t.Context(), path, bolt.TakeBackOptions{})
+	if err != nil || len(again.Differ) != 1 { // whose record is newer by now
+		t.Errorf("again: %+v, %v", again, err)
+	}
+}
+
+func TestInspectRefuses(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.db")
+	db, err := bbolt.Open(other, 0o600, nil)
+	require.OK(t, err)
+	require.OK(t, db.Close())
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	s, err := bolt.Open(newer, nil)
+	require.OK(t, err)
+	r := approved("a")
+	r.Format = approval.Format + 1
+	_, err = s.Put(t.Context(), r, nil)
+	require.OK(t, err)
+	require.OK(t, s.Close())
+	for _, path := range []string{other, newer, t.TempDir()} {
+		if _, err := bolt.Inspect(path); !errors.Is(err, bolt.ErrNoCopy) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	held := filepath.Join(t.TempDir(), "approvals.db")
+	open(t, held, nil)
+	if _, err := bolt.Inspect(held); !errors.Is(err, bolt.ErrHeld) {
+		t.Errorf("a file that a gateway holds: %v", err)
+	}
+}
+
+// BenchmarkCopy is of a store of 10,000 records with definitions of a kilobyte.
+func BenchmarkCopy(b *testing.B) {
+	s, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
+	require.OK(b, err)
+	defer s.Close()
+	text := make([]byte, 1024)
+	for i := range text {
+		text[i] = 'x'
+	}
+	errs := make(chan error)
+	for i := range 10_000 {
+		go func() {
+			r := approved(fmt.Sprintf("tool_%05d", i))
+			r.Current = append([]byte(`{"description":"`), append(text, `"}`...)...)
+			r.Approved = r.Current
+			_, err := s.Put(b.Context(), r, nil)
+			errs <- err
+		}()
+	}
+	for range 10_000 {
+		require.OK(b, <-errs)
+	}
+	for b.Loop() {
+		c, size, _, err := s.Copy(b.Context())
+		require.OK(b, err)
+		_, err = io.Copy(io.Discard, c)
+		require.OK(b, err)
+		require.OK(b, c.Close())
+		b.ReportMetric(float64(size), "bytes")
+	}
+}

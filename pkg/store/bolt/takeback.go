@@ -1,0 +1,174 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// TakeBackOptions are the knobs of [Store.TakeBack].
+type TakeBackOptions struct {
+	// Known reports whether something else than the store tells how new a record is, such as a tool
+	// catalog, which is asked afterwards; nil: nothing does.
+	Known func(tool.ID) bool
+
+	// KeepTokens says that no token was revoked since the copy was made.
+	KeepTokens bool
+
+	Actor string // who takes it back
+}
+
+// TakenBack says what came of it.
+type TakenBack struct {
+	Records int       // that the copy has
+	Differ  []tool.ID // of which store and copy had two versions, or of which nothing else tells whether they are the newest
+	Tokens  int       // that came back
+	Revoked int       // of these, since nothing tells whether they were revoked after the copy was made
+}
+
+// TakeBack takes back what the copy at path holds, in one transaction.
+//
+// The store is not set back: what people decided after the copy was made would be undone, and a gate that
+// they shut would open. Where the two have a record in two versions, or the store has none and nothing
+// else is known of it, it is as after a loss: the stricter holds until a person says which one counts
+// ([approval.KeepRestored]: the newer, [approval.AcceptStore]: that of the copy). Tokens, stops, lists that
+// were taken and lines of the audit are added where the store has none. Sessions of people, requests of
+// agents and what was granted, and notices that are not sent do not come back.
+func (s *Store) TakeBack(ctx context.Context, path string, o TakeBackOptions) (out TakenBack, err error) {
+	defer store.Wrap(&err, "take back %q", path)
+	from, _, err := openCopy(path)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = from.close() }() // nothing was written
+	if o.Known == nil {
+		o.Known = func(tool.ID) bool { return false }
+	}
+	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
+		t := takingBack{s: s, o: o, to: tx, now: s.o.Now()}
+		if err := from.view(ctx, t.all); err != nil {
+			return err
+		}
+		out = t.out
+		return nil
+	})
+	return out, err
+}
+
+// A takingBack is one run of [Store.TakeBack].
+type takingBack struct {
+	s   *Store
+	o   TakeBackOptions
+	to  *bbolt.Tx
+	now time.Time
+	out TakenBack
+}
+
+func (t *takingBack) all(from *bbolt.Tx) error {
+	had := map[tool.ID]approval.Record{} // what the store had
+	if err := eachRecord(t.to, func(r approval.Record) error { had[r.ID()] = r; return nil }); err != nil {
+		return err
+	}
+	err := eachRecord(from, func(r approval.Record) error {
+		t.out.Records++
+		held, ok := had[r.ID()]
+		delete(had, r.ID())
+		return t.record(&r, held, ok)
+	})
+	if err != nil {
+		return err
+	}
+	for _, held := range had { // which are newer than the copy
+		if err := t.recover(nil, &held, held); err != nil {
+			return err
+		}
+	}
+	if err := eachToken(from, t.token); err != nil {
+		return err
+	}
+	for _, name := range [][]byte{tokenUses, stops, baselines, firsts, audit, deeds, deedStates, usageMinutes, usageHours} {
+		if b := from.Bucket(name); b != nil {
+			if err := addMissing(t.to.Bucket(name), b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// record takes back one record. held is what the store has, if ok.
+func (t *takingBack) record(r *approval.Record, held approval.Record, ok bool) error {
+	switch {
+	case ok && approval.IsLost(r, &held): // which was written after the copy
+		return t.recover(r, &held, held)
+	case ok && approval.IsLost(&held, r): // the store itself was set back
+		return t.recover(&held, r, held)
+	case ok:
+		return nil
+	case t.o.Known(r.ID()):
+		if err := move(t.to, approval.Record{}, *r); err != nil {
+			return err
+		}
+		return put(t.to, *r)
+	}
+	unknown := *r // as if its approval had been taken back since, and it had been disabled: where nothing waits for approval that alone locks it
+	unknown.Disabled, unknown.ApprovedHash, unknown.Approved, unknown.Endorsed, unknown.ApprovedBefore = true, "", nil, approval.Remembered{}, nil
+	return t.recover(r, &unknown, approval.Record{})
+}
+
+// recover writes the stricter of two versions of a record in the place of held.
+func (t *takingBack) recover(older, newer *approval.Record, held approval.Record) error {
+	next, entry := approval.Recover(older, newer, t.now)
+	next.Rev = max(next.Rev, held.Rev)
+	next = next.Next(t.now)
+	t.out.Differ = append(t.out.Differ, next.ID())
+	if err := move(t.to, held, next); err != nil {
+		return err
+	}
+	if err := put(t.to, next); err != nil {
+		return err
+	}
+	return t.s.addLine(t.to, next.Line(entry))
+}
+
+// token takes back one token that the store does not have.
+func (t *takingBack) token(x token.Token) error {
+	b := t.to.Bucket(tokens)
+	if b.Get([]byte(x.ID)) != nil {
+		return nil
+	}
+	t.out.Tokens++
+	if !t.o.KeepTokens && x.Live(t.now) {
+		t.out.Revoked++
+		x = x.Revoke(t.o.Actor, t.now)
+	}
+	_, data, err := x.Encode()
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(x.ID), data)
+}
+
+// addMissing adds to a bucket what another one has and it has not, in buckets inside as well.
+func addMissing(to, from *bbolt.Bucket) error {
+	return from.ForEach(func(k, v []byte) error {
+		if v == nil {
+			inner, err := to.CreateBucketIfNotExists(bytes.Clone(k))
+			if err != nil {
+				return err
+			}
+			return addMissing(inner, from.Bucket(k))
+		}
+		if to.Get(k) != nil {
+			return nil
+		}
+		return to.Put(bytes.Clone(k), bytes.Clone(v))
+	})
+}
