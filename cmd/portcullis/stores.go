@@ -65,7 +65,7 @@ func (o *stores) openRest(s boot.Settings) (err error) {
 func (o *stores) build(s boot.Settings, more boot.Options) *boot.Program {
 	more.Log, more.Sealer, more.Audit, more.Front = o.log, o.sealer, o.audit, boot.Local()
 	a := o.approvals
-	o.program = boot.New(s, boot.Stores{Objects: o.objects, Approvals: a, Deeds: a.Deeds(), Tokens: a, Requests: a, Outbox: a.Outbox(), Usage: a.Usage()}, more)
+	o.program = boot.New(s, boot.Stores{Objects: o.objects, Approvals: a, Deeds: a.Deeds(), Tokens: a, Requests: a, Outbox: a.Outbox(), Usage: a.Usage(), Copier: a}, more)
 	return o.program
 }
 

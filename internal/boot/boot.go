@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -39,6 +40,12 @@ type Stores struct {
 	Outbox    notify.Outbox // what people are to be told; nil: they are told nothing
 	Sessions  session.Store // nil: sessions with upstream servers stay in this process
 	Usage     usage.Store   // nil: calls are not counted here
+	Copier    Copier        // of the approvals; nil: they are in no file of this machine
+}
+
+// A Copier copies the file of the approvals, as it is at one moment. Who has read the copy closes it.
+type Copier interface {
+	Copy(ctx context.Context) (c io.ReadCloser, size int64, records int, err error)
 }
 
 // Approvals are what people decided and what they stopped.

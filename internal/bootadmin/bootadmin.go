@@ -81,8 +81,8 @@ func newDesk(p *boot.Program, sync decide.Syncer, issuer bool) *decide.Desk {
 		calls = p.Calls
 	}
 	return decide.New(p.States, p.Stores.Approvals, decide.Options{
-		Issuer: issuer,
-		Stops:  p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
+		Issuer: issuer, Copier: p.Stores.Copier,
+		Stops: p.Stores.Approvals, Running: running, Requests: p.Stores.Requests, Sealer: p.Sealer, Teller: p.Teller,
 		Deeds: p.Stores.Deeds, Audit: p.Audit, Calls: calls, CallStore: callStore(p), HoldsAnswers: !p.Front.Holds, Usage: p.Usage, Syncer: sync, Trier: p.Gateway, Agents: p.Names(), BaseURL: p.Settings.AdminURL, Version: boot.Version, Log: p.Log,
 	})
 }

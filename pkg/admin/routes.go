@@ -60,6 +60,7 @@ func (a *api) register(mux *http.ServeMux) {
 	})
 	serve(a, h, post("restore-approvals", "/admin/approvals/restore", "After the approval store lost records: what the tool catalog knows of them holds"), bare(a.desk.Restore))
 	serve(a, h, post("accept-approvals", "/admin/approvals/accept", "After the approval store lost records: what the store has of them holds, and what it lacks waits for approval"), bare(a.desk.Accept))
+	a.registerBackup(h)
 	serve(a, h, get("health", "/admin/health", "How the gateway is: what is wrong, since when, and who mends it"), a.health)
 	a.registerAudit(h)
 	serve(a, h, get("try", "/admin/try", "What an agent gets for a search, and why, tool by tool; nothing is called"), a.try)

@@ -27,6 +27,8 @@ const (
 	ActionSync           = "sync"              // a person had the servers asked
 	ActionRestored       = "approvals_restored"
 	ActionAccepted       = "approvals_accepted"
+	ActionBackup         = "approvals_backup"     // a copy of the store was taken; it has the digests of tokens
+	ActionTakenBack      = "approvals_taken_back" // a copy was taken back
 )
 
 // KindIncomplete is the kind of the last line of a file that lacks lines: its note says why, and where

@@ -185,12 +185,10 @@ func Recover(ctx context.Context, approvals approval.Store, s *Snapshot, i int, 
 // A Settlement decides which of two versions of a recovered record counts.
 type Settlement func(r approval.Record, actor string, now time.Time) (approval.Record, approval.Entry, error)
 
-// Settle settles every record that the store lost by what the catalog ([approval.KeepRestored]) or
-// the store ([approval.AcceptStore]) had, whether a sync has restored it yet or not, and returns
-// those records, by id. An error may come after some were settled.
-func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) (settled []approval.Record, err error) {
+// RecoverAll restores every record that the store lost, and returns those of the catalog's servers that
+// nobody has settled yet, whether they were restored now or by a sync.
+func RecoverAll(ctx context.Context, approvals approval.Store, s *Snapshot, now func() time.Time) (lost []*approval.Record, err error) {
 	var mu sync.Mutex
-	var lost []*approval.Record
 	err = each(ctx, slices.Values(s.Servers()), func(ctx context.Context, server Server) error {
 		records, err := approvals.Records(ctx, server.Name)
 		if err != nil {
@@ -216,9 +214,18 @@ func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Sett
 		}
 		return nil
 	})
+	return lost, err
+}
+
+// Settle settles every record that the store lost by what the catalog ([approval.KeepRestored]) or
+// the store ([approval.AcceptStore]) had, whether a sync has restored it yet or not, and returns
+// those records, by id. An error may come after some were settled.
+func Settle(ctx context.Context, approvals approval.Store, s *Snapshot, how Settlement, actor string, now func() time.Time) (settled []approval.Record, err error) {
+	lost, err := RecoverAll(ctx, approvals, s, now)
 	if err != nil {
 		return nil, err
 	}
+	var mu sync.Mutex
 	err = each(ctx, slices.Values(lost), func(ctx context.Context, r *approval.Record) error {
 		after, err := settle(ctx, approvals, r, how, actor, now)
 		if err != nil || after == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -91,6 +92,7 @@ func rows() map[string]row {
 		"POST /admin/sync":              {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/restore": {need: operator, form: "x=", json: "{}"},
 		"POST /admin/approvals/accept":  {need: operator, form: "x=", json: "{}"},
+		"POST /admin/approvals/backup":  {need: operator, json: "{}"},
 
 		"GET /admin/connect":           {need: viewer},
 		"GET /admin/connect/{client}":  {need: viewer},
@@ -192,9 +194,18 @@ func addresses(t *testing.T, h *fixture) (pages, api []string) {
 // A stage is a fixture that has everything that addresses are about, and who asks there.
 type stage struct {
 	*fixture
-	who   person
-	usage *usagetest.Asked
-	actor *decide.Actor // nil: one with the rights of who
+	who    person
+	usage  *usagetest.Asked
+	copies copies
+	actor  *decide.Actor // nil: one with the rights of who
+}
+
+// Copies count how many copies of the store were handed out.
+type copies int
+
+func (c *copies) Copy(context.Context) (io.ReadCloser, int64, int, error) {
+	*c++
+	return io.NopCloser(strings.NewReader("copy")), 4, 1, nil
 }
 
 func newStage(t *testing.T) *stage {
@@ -217,7 +228,7 @@ func newStage(t *testing.T) *stage {
 		},
 	}
 	s.usage = &usagetest.Asked{Now: s.Clock.Now}
-	s.Decide.Usage = s.usage
+	s.Decide.Usage, s.Decide.Copier = s.usage, &s.copies
 	s.keepTokens()
 	return s
 }
@@ -359,7 +370,7 @@ func (a access) trace() string {
 	granted, err := a.Approvals.Requests.Granted(context.Background(), bot.Key())
 	require.OK(a.T, err)
 	out = append(out, fmt.Sprint(asked.Rev, granted.Rev))
-	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions))), " ")
+	return strings.Join(append(out, fmt.Sprint(len(a.Loaded), a.usage.Count(), len(sessions), a.copies)), " ")
 }
 
 // TestAccessWays tries to reach what an approver or a viewer may not do by other spellings of its

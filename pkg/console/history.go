@@ -89,6 +89,7 @@ var deeds = map[string]string{
 	audit.ActionStop: "stopped", audit.ActionStopUndone: "ended the stop of", audit.ActionSync: "had every server asked",
 	audit.ActionConfigTaken: "config taken into use", audit.ActionConfigRefused: "config refused",
 	audit.ActionPolicyTaken: "policy taken into use", audit.ActionPolicyRefused: "policy refused",
+	audit.ActionBackup: "took a copy of the approvals", audit.ActionTakenBack: "took a copy of the approvals back",
 	audit.ActionRestored: "settled lost records: what the catalog knew holds", audit.ActionAccepted: "settled lost records: what the store had holds",
 
 	approval.ActionKeepRestored: "settled a lost record: what the catalog knew holds",

@@ -66,6 +66,9 @@ type Options struct {
 	// Usage says how the tools are used; nil: it is not counted.
 	Usage usage.Source
 
+	// Copier copies the store of the approvals; nil: it is no file of this program.
+	Copier Copier
+
 	// HoldsAnswers says that what stands before the program holds an answer until it is whole, which
 	// bounds its length.
 	HoldsAnswers bool
