@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
@@ -21,66 +21,144 @@ import (
 
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
-	Restore settleCmd `cmd:"" help:"Keep what the tool catalog recorded. A damaged file is kept under another name."`
-	Accept  settleCmd `cmd:"" help:"Keep what approvals.db has now; what it lacks waits for approval."`
+	Backup  backupCmd  `cmd:"" help:"Make a copy of approvals.db, checked and dated, also while a gateway runs."`
+	Restore restoreCmd `cmd:"" help:"Take a copy back; without a copy, keep what the tool catalog recorded, after approvals.db was lost, damaged or set back."`
+	Accept  acceptCmd  `cmd:"" help:"Keep what approvals.db has now; what it lacks waits for approval."`
 }
 
-// A settleCmd is one of the two.
-type settleCmd struct{ folder }
+// Help implements kong's longer help.
+func (approvalsCmd) Help() string {
+	return `What people decided is in approvals.db, in the gateway's folder. If it is lost, or set back to an older copy, nothing
+opens: the gate goes by the stricter of what the file has and what the tool catalog knows, until you say which one
+counts. Examples:
 
-// Run decides for every record that the file lost, or had an older version of, whether the
+  portcullis approvals backup --keep 14
+  portcullis approvals restore backups/approvals-20261121T210000Z.db
+  portcullis approvals restore`
+}
+
+// A restoreCmd is portcullis approvals restore.
+type restoreCmd struct {
+	gatewayFlags
+	File       string `arg:"" optional:"" help:"Copy to take back. Without it, what the tool catalog recorded counts."`
+	KeepTokens bool   `help:"With a FILE: no agent token was revoked since the copy was made, so those that come back stay good."`
+}
+
+// Help implements kong's longer help.
+func (restoreCmd) Help() string {
+	return `With a FILE it takes back what the copy holds; stop the gateway first. What is there now is kept beside it as
+approvals.db.bak-TIME. Nothing that was shut since the copy was made opens: of records in two versions, and of those
+of which nothing tells whether they are the newest, the stricter holds until you settle them: "approvals restore"
+keeps what was known last, "approvals accept" the copy as it is. Tokens that come back are revoked, unless you say
+--keep-tokens. Requests of agents, what was granted to them, and who was signed in do not come back.
+
+Without a FILE it settles records that were lost by what the tool catalog recorded. A damaged file is kept under
+another name. Examples:
+
+  portcullis approvals restore backups/approvals-20261121T210000Z.db
+  portcullis approvals restore`
+}
+
+// Run takes a copy back, or settles by the catalog.
+func (c restoreCmd) Run(ctx context.Context, env *environment) error {
+	switch {
+	case c.File != "":
+		return c.takeBack(ctx, env)
+	case c.KeepTokens:
+		return errors.New("approvals restore: --keep-tokens is about those of a copy: name the FILE")
+	}
+	return settle(ctx, env, c.gatewayFlags, "restore", approval.KeepRestored)
+}
+
+// An acceptCmd is portcullis approvals accept.
+type acceptCmd struct{ gatewayFlags }
+
+// Help implements kong's longer help.
+func (acceptCmd) Help() string {
+	return `After approvals.db was lost or set back, or a copy was taken back: what the file had counts, and what it lacked waits
+for approval. Example:
+
+  portcullis approvals accept`
+}
+
+// Run settles by the store.
+func (c acceptCmd) Run(ctx context.Context, env *environment) error {
+	return settle(ctx, env, c.gatewayFlags, "accept", approval.AcceptStore)
+}
+
+// settle decides for every record that the file lost, or had an older version of, whether the
 // catalog's or the file's counts, and prints what became of each tool. restore keeps a damaged
 // file under another name and makes a new one from the catalog.
-func (c settleCmd) Run(ctx context.Context, command *kong.Context, env *environment) error {
-	name, decide, out := command.Selected().Name, approval.AcceptStore, env.stdout
-	if name == "restore" {
-		decide = approval.KeepRestored
+func settle(ctx context.Context, env *environment, f gatewayFlags, name string, how catalog.Settlement) error {
+	if f.URL != "" {
+		return settleThere(ctx, env, f, name)
 	}
-	snap, err := catalog.Load(ctx, dir.New(c.Dir), nil)
+	out, folder := env.stdout, f.folder()
+	snap, err := catalog.Load(ctx, dir.New(folder), nil)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
-		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, c.Dir)
+		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, folder)
 	case errors.Is(err, catalog.ErrUnusable):
 		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: everything waits for approval then", name, err, approvalsFile)
 	case err != nil:
 		return err
 	}
-	path := filepath.Join(c.Dir, approvalsFile)
-	store, err := bolt.Open(path, nil)
-	if errors.Is(err, bolt.ErrDamaged) && name == "restore" {
-		if err = setAside(path, out); err == nil {
-			store, err = bolt.Open(path, nil)
+	path := filepath.Join(folder, approvalsFile)
+	wait := turns
+	if _, runs := findServe(folder); runs {
+		wait = glance
+	}
+	s, err := bolt.Open(path, &store.Options{LockWait: wait})
+	switch {
+	case errors.Is(err, bolt.ErrHeld) && wait == glance:
+		return settleThere(ctx, env, f, name)
+	case errors.Is(err, bolt.ErrDamaged) && name == "restore":
+		if _, err = setAside(path, out); err == nil {
+			s, err = bolt.Open(path, nil)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	settled, err := catalog.Settle(ctx, store, snap, decide, c.Actor, time.Now)
+	settled, err := catalog.Settle(ctx, s, snap, how, f.Actor, time.Now)
 	for _, r := range settled {
-		fmt.Fprintf(out, "%s: %s\n", r.ID(), stateOf(r))
+		fmt.Fprintf(out, "%s: %s\n", inLine(r.ID().String()), stateOf(r.State, r.Disabled))
 	}
 	fmt.Fprintf(out, "%s settled; every other record was there\n", text.Count(len(settled), "record"))
-	return errors.Join(err, store.Close())
+	return errors.Join(err, s.Close())
+}
+
+// settleThere is settle at a gateway that runs.
+func settleThere(ctx context.Context, env *environment, f gatewayFlags, name string) error {
+	return call(ctx, askFlags{gatewayFlags: f, Output: "table"}, env, "approvals "+name, "/admin/approvals/"+name, nil, struct{}{}, func(w io.Writer, s decide.Settlement) {
+		for _, t := range s.Tools {
+			fmt.Fprintf(w, "%s: %s\n", inLine(t.ID), stateOf(approval.State(t.State), t.Disabled))
+		}
+		if more := s.Count - len(s.Tools); more > 0 {
+			fmt.Fprintf(w, "and %d more\n", more)
+		}
+		fmt.Fprintf(w, "%s settled; every other record was there\n", text.Count(s.Count, "record"))
+	})
 }
 
 // stateOf returns a record's state in words.
-func stateOf(r approval.Record) string {
+func stateOf(state approval.State, disabled bool) string {
 	s := map[approval.State]string{
 		approval.Approved: "approved", approval.Pending: "waits for approval", approval.Changed: "changed, waits for approval",
 		approval.Blocked: "blocked",
-	}[r.State]
-	if r.Disabled {
+	}[state]
+	if disabled {
 		s += ", disabled"
 	}
 	return s
 }
 
-// setAside renames a damaged file.
-func setAside(path string, out io.Writer) error {
+// setAside renames a damaged file, and returns what it is called then.
+func setAside(path string, out io.Writer) (string, error) {
 	kept := path + ".damaged-" + time.Now().UTC().Format("2006-01-02T15-04-05.000Z")
 	if err := os.Rename(path, kept); err != nil {
-		return err
+		return "", err
 	}
 	fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
-	return nil
+	return kept, nil
 }

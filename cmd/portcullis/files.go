@@ -23,9 +23,14 @@ func backUp(path string, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return besideIt(path, now, func(name string) error { return createFile(name, data, info.Mode().Perm()) })
+}
+
+// besideIt has create make a file of the name that a backup of path gets, and returns the name.
+func besideIt(path string, now time.Time, create func(name string) error) (string, error) {
 	name := path + ".bak-" + now.UTC().Format("20060102T150405Z")
 	for n := 2; ; n++ {
-		err := createFile(name, data, info.Mode().Perm())
+		err := create(name)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}
@@ -52,12 +57,20 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 
 // putFile writes data beside path, and gives it its name by place when it is whole.
 func putFile(path string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
+	return putStream(path, mode, place, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// putStream is putFile of what write writes. An error of write leaves nothing.
+func putStream(path string, mode fs.FileMode, place func(from, to string) error, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-"+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // it is gone, or has a second name, if all went well
-	_, err = f.Write(data)
+	err = write(f)
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}

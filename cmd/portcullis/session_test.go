@@ -87,7 +87,8 @@ var differing = []struct {
 }{
 	{regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIMESTAMP"},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)?( UTC)?`), "TIME"},
-	{regexp.MustCompile(`\b20\d{6}T\d{6}Z`), "STAMP"},
+	{regexp.MustCompile(`\b20\d{6}T\d{6}Z(-\d\b)?`), "STAMP"},
+	{regexp.MustCompile(`\bprocess \d+\b`), "process PID"},
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\d\b`), "DATE"},
 	{regexp.MustCompile(`\b[0-9a-f]{20}\b`), "TOKEN-ID"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{4,5}`), "ADDRESS"},
