@@ -21,7 +21,7 @@ var firstMinute = []string{
 	"portcullis is ready",
 	`\"name\":\"tickets:assign_ticket\",\"server\":\"tickets\",\"description\":\"Assign a ticket to a person.\",\"status\":\"pending_approval\"`,
 	`\"state\":\"open\",\"request\":\"R-`,
-	`"state":"approved"`,
+	", approved\n",
 	`"confirm":{"request":"R-`,
 }
 
@@ -41,7 +41,13 @@ func TestReadmeFirstMinute(t *testing.T) {
 	for _, b := range blocks[1:] { // in one shell, as a reader types them
 		script += b[1] + "printf '" + strings.ReplaceAll(end, "\n", `\n`) + "'\n"
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.NewReplacer("127.0.0.1:8080", addr, ".portcullis/demo", dir).Replace(script))
+	script = strings.NewReplacer("127.0.0.1:8080", addr, "cd .portcullis/demo", "cd "+dir,
+		"portcullis requests\n", "portcullis requests | tee listed\n", // whose id is typed then
+		"R-7KQ2M4XD", "$(grep -o 'R-[0-9A-Z]*' listed)").Replace(script)
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir = filepath.Join("..", "..")
+	bin := t.TempDir()
+	cmd.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	printed := strings.Split(string(out), end)
 	if err != nil || len(printed) != len(blocks) {
