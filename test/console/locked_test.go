@@ -16,7 +16,7 @@ import (
 )
 
 // What an agent reads of a locked tool, what its operator types, and what the agent reads then: the
-// picture of the README, of the demo's own answers.
+// picture of the README, of the demo's own answers. The other picture is the page on which it is decided.
 func TestLockedAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -41,6 +41,12 @@ func TestLockedAnswer(t *testing.T) {
 	asked := ask("request_access", `{"names": ["tickets:assign_ticket"], "note": "kim knows printers"}`)
 	id := regexp.MustCompile("R-[0-9A-Z]{8}").FindString(asked)
 	say("out", "", asked)
+
+	d := &desk{Program: p}
+	d.begin(t)
+	d.tab.Goto("/admin/tools/tickets/assign_ticket")
+	d.tab.SeeText("main", "first seen")
+	d.tab.Shot("changed")
 
 	say("in", "person › ", "portcullis requests approve "+id)
 	typed := exec.CommandContext(t.Context(), programtest.Build(t), "requests", "approve", id, "--dir", dir)
