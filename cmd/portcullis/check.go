@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/internal/difference"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -30,19 +33,52 @@ const shown = 50
 
 // A checkCmd is portcullis check.
 type checkCmd struct {
-	Dir string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar."`
+	Dir    string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the one that you are in."`
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
+}
+
+// Help implements kong's longer help.
+func (checkCmd) Help() string {
+	return `Prints every fault of config and policy with its file, line and path, what each rule denies in the folder's
+tool catalog, and what differs from the files that the folder's gateway used last. It changes nothing, and
+asks no server. The exit code is 1 if the gateway would not take the files. Examples:
+
+  portcullis check
+  portcullis check my-gate -o json | jq .difference`
 }
 
 // Run prints what is wrong with the folder.
 func (c checkCmd) Run(ctx context.Context, env *environment) error {
-	_, err := check(ctx, c.Dir, env.getenv, env.stdout)
+	out := env.stdout
+	if c.Output == "json" {
+		out = io.Discard
+	}
+	checked, err := check(ctx, c.Dir, env.getenv, out)
+	if checked.OK = err == nil; checked.OK {
+		checked.compare(ctx)
+	}
+	if c.Output == "json" {
+		err = errors.Join(err, printJSON(env.stdout, checked))
+	}
 	return err
 }
 
-// A checkup is one check of a folder.
+// A checkup is one check of a folder. What is exported of it is what programs read.
 type checkup struct {
+	OK       bool      `json:"ok"` // the gateway would take both files
+	Config   fileState `json:"config"`
+	Policy   fileState `json:"policy"`
+	Faults   []atFile  `json:"faults"`
+	Warnings []atFile  `json:"warnings"`
+	Notes    []string  `json:"notes,omitempty"` // what else was said
+	Rules    []ruled   `json:"rules,omitempty"`
+
+	Difference *difference.Difference `json:"difference,omitempty"` // to what is in use; absent: nothing is, or that cannot be read
+	Used       *used                  `json:"used,omitempty"`
+
 	out        io.Writer
 	objects    object.Store
+	snap       *catalog.Snapshot // nil: there is none
 	configPath string
 	policyPath string
 	places     *config.Locator // of the config
@@ -52,59 +88,116 @@ type checkup struct {
 	config, policy []byte // the two files; policy is nil if there is none
 }
 
+// A fileState is one of the two files.
+type fileState struct {
+	File    string `json:"file"`
+	Version string `json:"version,omitempty"` // absent: it is not there, or has a fault
+	Servers int    `json:"servers,omitempty"`
+}
+
+// An atFile is a fault or a warning, with its file.
+type atFile struct {
+	File string `json:"file"`
+	config.Fault
+}
+
+// A ruled is a rule and what it does in the catalog.
+type ruled struct {
+	Rule   string   `json:"rule"`
+	Allow  bool     `json:"allow,omitempty"`  // it lets through what it matches
+	Always []string `json:"always,omitempty"` // for every agent
+	Some   []string `json:"some,omitempty"`   // for some agents
+}
+
 // check reads config and policy of a folder as a sync would, prints every
 // fault with its file, line and path, and says what the rules deny in the
 // folder's catalog. It returns an error if there is a fault.
 func check(ctx context.Context, folder string, getenv func(string) string, out io.Writer) (*checkup, error) {
-	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key)}
+	c := &checkup{out: out, objects: dir.New(folder), configPath: filepath.Join(folder, config.Key), policyPath: filepath.Join(folder, policy.Key), Faults: []atFile{}, Warnings: []atFile{}}
+	c.Config.File, c.Policy.File = c.configPath, c.policyPath
 	okConfig := c.readConfig(getenv)
 	okPolicy := c.readPolicy(ctx)
 	if !okConfig || !okPolicy {
-		return nil, errCheck
+		return c, errCheck
 	}
-	snap, err := catalog.Load(ctx, c.objects, nil)
+	var err error
+	c.snap, err = catalog.Load(ctx, c.objects, nil)
 	if errors.Is(err, object.ErrNotFound) {
-		c.printf("no catalog in %s yet: what the rules match is known after the first sync", folder)
+		c.note("no catalog in %s yet: what the rules match is known after the first sync", folder)
 		return c, nil
 	}
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	c.match(snap)
+	c.match(c.snap)
 	return c, nil
 }
 
 func (c *checkup) printf(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
+// note prints a line that is neither fault nor warning.
+func (c *checkup) note(format string, args ...any) {
+	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
+	c.printf(format, args...)
+}
+
+// fault prints one fault of a file, which is about the whole of it.
+func (c *checkup) fault(path, format string, args ...any) {
+	c.Faults = append(c.Faults, atFile{path, config.Fault{Message: fmt.Sprintf(format, args...)}})
+	c.printf("%s: "+format, append([]any{path}, args...)...)
+}
+
 // faults prints each fault of a file, or what else is wrong with it.
-func (c *checkup) faults(prefix, path string, err error) {
+func (c *checkup) faults(path string, err error) {
+	c.Faults = append(c.Faults, atFiles(path, err)...)
+	c.lines("", path, err)
+}
+
+func (c *checkup) warn(path string, warnings config.Faults) {
+	if len(warnings) > 0 {
+		c.Warnings = append(c.Warnings, atFiles(path, warnings)...)
+		c.lines("warning: ", path, warnings)
+	}
+}
+
+func (c *checkup) lines(prefix, path string, err error) {
 	for line := range strings.Lines(err.Error()) {
 		c.printf("%s%s:%s", prefix, path, strings.TrimRight(line, "\n"))
 	}
 }
 
-func (c *checkup) warn(path string, warnings config.Faults) {
-	if len(warnings) > 0 {
-		c.faults("warning: ", path, warnings)
+func atFiles(path string, err error) (out []atFile) {
+	faults, ok := errors.AsType[config.Faults](err)
+	if !ok {
+		return []atFile{{path, config.Fault{Message: err.Error()}}}
 	}
+	for _, f := range faults {
+		out = append(out, atFile{path, f})
+	}
+	return out
 }
 
 func (c *checkup) readConfig(getenv func(string) string) bool {
 	data, err := os.ReadFile(c.configPath)
 	if err != nil {
-		c.printf("%s: it cannot be read: %v", c.configPath, err)
+		hint := ""
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "; portcullis init writes one to begin with"
+		}
+		c.fault(c.configPath, "it cannot be read: %v%s", err, hint)
 		return false
 	}
 	if c.cfg, err = config.Parse(data); err != nil {
-		c.faults("", c.configPath, err)
+		c.faults(c.configPath, err)
 		c.warn(c.configPath, config.Warnings(data))
 		return false
 	}
 	c.config, c.places = data, config.NewLocator(data)
 	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
+	c.Config.Version, c.Config.Servers = object.Version(data), len(c.cfg.Servers)
 	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), object.Version(data))
 	for _, s := range c.cfg.Stop.List {
-		c.printf("%s: %v is %s", c.configPath, s.Target, s.Note())
+		c.note("%s: %v is %s", c.configPath, s.Target, s.Note())
 	}
 	return true
 }
@@ -136,15 +229,16 @@ func (c *checkup) readPolicy(ctx context.Context) bool {
 		return c.noPolicy(ctx)
 	}
 	if err != nil {
-		c.printf("%s: it cannot be read: %v", c.policyPath, err)
+		c.fault(c.policyPath, "it cannot be read: %v", err)
 		return false
 	}
 	if c.rules, err = policy.Parse(data); err != nil {
-		c.faults("", c.policyPath, err)
+		c.faults(c.policyPath, err)
 		return false
 	}
 	c.policy = data
 	c.warn(c.policyPath, c.rules.Warnings())
+	c.Policy.Version = object.Version(data)
 	c.printf("%s: version %.12s", c.policyPath, object.Version(data))
 	return true
 }
@@ -155,15 +249,17 @@ func (c *checkup) noPolicy(ctx context.Context) bool {
 	s := catalog.PolicyFile.Load(ctx, c.objects, object.Source[policy.Policy]{}, time.Now())
 	switch {
 	case s.Value == nil && s.Unread != nil:
-		c.printf("%s: it is missing, and the last good one cannot be read: %v", c.policyPath, s.Unread)
+		c.fault(c.policyPath, "it is missing, and the last good one cannot be read: %v", s.Unread)
 		return false
 	case s.Value == nil:
-		c.printf("%s: it is gone, and the last good one is not understood: every tool is locked until there is a new file", c.policyPath)
+		c.fault(c.policyPath, "it is gone, and the last good one is not understood: every tool is locked until there is a new file")
 		return false
 	case s.Stale():
-		c.printf("warning: %s: it is gone; the last good one, version %.12s, stays in use. Restore it, or write an empty file to have none", c.policyPath, s.Version)
+		message := fmt.Sprintf("it is gone; the last good one, version %.12s, stays in use. Restore it, or write an empty file to have none", s.Version)
+		c.Warnings = append(c.Warnings, atFile{c.policyPath, config.Fault{Message: message}})
+		c.printf("warning: %s: %s", c.policyPath, message)
 	default:
-		c.printf("%s: there is none, so policy permits everything", c.policyPath)
+		c.note("%s: there is none, so policy permits everything", c.policyPath)
 	}
 	c.rules = s.Value
 	return true
@@ -175,7 +271,7 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 	bound := toolset.Compile(c.cfg, universe)
 	for _, s := range c.cfg.Servers {
 		if have, ok := snap.Server(s.Name); !ok || have.Tools == 0 {
-			c.printf("server %q: the catalog has no tool of it, so what the rules match there is not known", s.Name)
+			c.note("server %q: the catalog has no tool of it, so what the rules match there is not known", s.Name)
 		}
 	}
 	warned := map[string]bool{}
@@ -185,15 +281,39 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 	c.warn(c.configPath, c.places.Locate(bound.Warnings()))
 	matches := c.rules.Matches(c.cfg, tools)
 	for _, m := range matches {
+		c.Rules = append(c.Rules, ruled{m.Rule, m.Allow, ids(m.Always), ids(m.Some)})
 		if len(m.Always)+len(m.Some) > 0 {
 			c.printf("%s %s", c.where(m.Rule), effect(m))
 		} else if !warned[m.Rule] {
-			c.printf("warning: %s matches no %s of the catalog", c.where(m.Rule), listed(m.Rule))
+			c.suspect(m.Rule, "matches no %s of the catalog", listed(m.Rule))
 		}
 	}
 	for _, name := range policy.Exposed(c.cfg, tools, matches) {
-		c.printf("warning: %s no rule denies any of its tools", c.where(config.JoinPath("mcpServers", name)))
+		c.suspect(config.JoinPath("mcpServers", name), "no rule denies any of its tools")
 	}
+}
+
+// suspect prints a warning about a rule, or another place of the files.
+func (c *checkup) suspect(rule, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	file, fault := c.policyPath, config.Fault{Path: rule}
+	if place, ok := strings.CutPrefix(rule, "policy.cedar:"); ok {
+		line, id, _ := strings.Cut(place, " ")
+		fault.Path = id
+		fault.Line, _ = strconv.Atoi(line) // it is a number
+	} else {
+		file, fault = c.configPath, c.places.Locate(config.Faults{fault})[0]
+	}
+	fault.Message = message
+	c.Warnings = append(c.Warnings, atFile{file, fault})
+	c.printf("warning: %s %s", c.where(rule), message)
+}
+
+func ids(all []tool.ID) (out []string) {
+	for _, id := range all {
+		out = append(out, id.String())
+	}
+	return out
 }
 
 // where returns file, line and name of a rule.

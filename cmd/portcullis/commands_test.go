@@ -67,7 +67,10 @@ func writeCommand(w *strings.Builder, c *kong.Node, common []flagKey) {
 			fmt.Fprintf(w, "| `%s` | %s |\n", usage(leaf), cell(leaf.Help+arguments(leaf, "<br>")))
 		}
 		for _, leaf := range leaves {
-			writeDetail(w, leaf.Detail)
+			if leaf.Detail != "" {
+				fmt.Fprintf(w, "\n### %s\n", leaf.FullPath())
+				writeDetail(w, leaf.Detail)
+			}
 		}
 	} else if len(c.Positional) > 0 {
 		fmt.Fprintf(w, "\n`%s`\n%s\n", usage(c), arguments(c, "\n- "))
@@ -170,7 +173,7 @@ func flagText(f *kong.Flag) string {
 	if f.IsBool() {
 		return s
 	}
-	return s + " " + strings.Trim(f.FormatPlaceHolder(), `"`)
+	return s + " " + strings.TrimSuffix(strings.Trim(f.FormatPlaceHolder(), `"`), ",...")
 }
 
 // writeDetail writes the longer help: what is indented there is typed or printed, and the rest is prose.

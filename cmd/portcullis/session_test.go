@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/test/golden"
 )
 
@@ -23,6 +24,8 @@ type terminal struct {
 	stdin string            // of the next command
 	typed bool              // a person types it
 	text  strings.Builder
+
+	objects object.Store // of every bucket; nil: there are none
 }
 
 // newTerminal returns a terminal; names are texts that differ from run to run, with what stands for each.
@@ -45,6 +48,12 @@ func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code 
 	var stdout, stderr bytes.Buffer
 	err := run(ctx, args, &environment{
 		getenv: func(name string) string { return s.env[name] }, stdin: strings.NewReader(s.stdin), stdout: &stdout, stderr: &stderr, terminal: s.typed,
+		bucket: func(_ context.Context, name string) (object.Store, error) {
+			if s.objects == nil {
+				return nil, fmt.Errorf("no such bucket: %s", name)
+			}
+			return s.objects, nil
+		},
 	})
 	code = exitCode(err, &stderr)
 	s.stdin = ""

@@ -303,7 +303,7 @@ func (s *standing) showOpen(w io.Writer) {
 	}
 	var stops []string
 	for _, one := range s.stops.Stops {
-		stops = append(stops, text.Clip(text.Line(one.Target.String()+" is "+one.Note()), 300))
+		stops = append(stops, text.Clip(text.Line(one.String()+" is "+one.Note()), 300))
 	}
 	rows(w, "stops", stops, "portcullis stop")
 	for _, unseen := range s.Unseen {

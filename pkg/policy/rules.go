@@ -1,0 +1,21 @@
+package policy
+
+// A Rule is one forbid of a policy, as it is compared with those of another.
+type Rule struct {
+	ID   string // @id; "": it has none
+	Line int    // where it begins
+	Text string // in Cedar's own layout, with its annotations and without comments
+}
+
+// Rules returns the forbids of the file, in its order; those of a nil Policy are not known, so there
+// are none.
+func (p *Policy) Rules() []Rule {
+	if p == nil {
+		return nil
+	}
+	out := make([]Rule, len(p.forbids))
+	for i, r := range p.forbids {
+		out[i] = Rule{ID: r.denial.ID, Line: r.line, Text: string(r.policy.MarshalCedar())}
+	}
+	return out
+}
