@@ -7,6 +7,12 @@ type Locator struct {
 	places map[string]Fault // by path; line and column alone
 }
 
+// Syntax returns what keeps a file from being JSON, and where; nil: nothing does.
+func Syntax(data []byte) *Fault {
+	_, broken := readTree(data)
+	return broken
+}
+
 // NewLocator reads a file. Of one that is no JSON it knows nothing.
 func NewLocator(data []byte) *Locator {
 	l := &Locator{places: map[string]Fault{}}
