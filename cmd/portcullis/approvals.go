@@ -21,6 +21,10 @@ import (
 
 // An approvalsCmd is portcullis approvals.
 type approvalsCmd struct {
+	Write approvalsWriteCmd `cmd:"" help:"Write what is approved into approvals.lock.json, which is reviewed and merged like code."`
+	Check approvalsCheckCmd `cmd:"" help:"Compare that file with the gateway. The exit code is 3 if they differ."`
+	Apply approvalsApplyCmd `cmd:"" help:"Approve exactly the definitions that the file has."`
+
 	Backup  backupCmd  `cmd:"" help:"Make a copy of approvals.db, checked and dated, also while a gateway runs."`
 	Restore restoreCmd `cmd:"" help:"Take a copy back; without a copy, keep what the tool catalog recorded, after approvals.db was lost, damaged or set back."`
 	Accept  acceptCmd  `cmd:"" help:"Keep what approvals.db has now; what it lacks waits for approval."`
@@ -28,7 +32,9 @@ type approvalsCmd struct {
 
 // Help implements kong's longer help.
 func (approvalsCmd) Help() string {
-	return `What people decided is in approvals.db, in the gateway's folder. If it is lost, or set back to an older copy, nothing
+	return `write, check and apply keep approvals as code: each has help of its own.
+
+What people decided is in approvals.db, in the gateway's folder. If it is lost, or set back to an older copy, nothing
 opens: the gate goes by the stricter of what the file has and what the tool catalog knows, until you say which one
 counts. Examples:
 

@@ -34,7 +34,7 @@ type cli struct {
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything, at once; or print what is stopped."`
 	Audit     auditCmd        `cmd:"" help:"Print who did what: what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print what agents ask for, and decide about it."`
-	Approvals approvalsCmd    `cmd:"" help:"Say which approvals count after approvals.db was lost, damaged or replaced by an older copy. Stop the gateway first."`
+	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, in approvals.lock.json; say which count after approvals.db was lost or damaged."`
 
 	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools now."`
 	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`

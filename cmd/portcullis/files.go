@@ -44,15 +44,28 @@ func createFile(path string, data []byte, mode fs.FileMode) error {
 }
 
 // replaceFile writes a file, whole or not at all, in the place of one that is there, whose mode it keeps.
-// A file that a symbolic link names is replaced where it is.
+// A file that a symbolic link names is replaced where it is. What is no file, such as /dev/stdout, is
+// written to and never replaced.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
 	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
+		if mode = info.Mode().Perm(); !info.Mode().IsRegular() && !info.IsDir() {
+			return writeInto(path, data)
+		}
 	}
 	return putFile(path, data, mode, os.Rename)
+}
+
+// writeInto writes data to a device or a pipe.
+func writeInto(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // putFile writes data beside path, and gives it its name by place when it is whole.
