@@ -31,6 +31,9 @@ var errCheck = errors.New("the folder cannot be deployed as it is")
 // shown is how many tools of a rule are named.
 const shown = 50
 
+// undenied is the warning of a server of which every agent may call everything.
+const undenied = "no rule denies any of its tools"
+
 // A checkCmd is portcullis check.
 type checkCmd struct {
 	Dir    string `arg:"" optional:"" default:"." help:"Folder that holds config/mcp_config.json and, if there is one, config/policy.cedar. Without it, the one that you are in."`
@@ -289,7 +292,7 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 		}
 	}
 	for _, name := range policy.Exposed(c.cfg, tools, matches) {
-		c.suspect(config.JoinPath("mcpServers", name), "no rule denies any of its tools")
+		c.suspect(config.JoinPath("mcpServers", name), undenied)
 	}
 }
 

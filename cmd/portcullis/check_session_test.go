@@ -33,7 +33,8 @@ func TestCheckSession(t *testing.T) {
 	s.must(1, "check", dir)
 	before := servers(all).config(each(""), "")
 	programtest.WriteConfig(t, dir, before)
-	s.names[short(object.Version([]byte(before)))] = "BEFORE"
+	version := object.Version([]byte(before))
+	s.names[version], s.names[short(version)] = "BEFORE", "BEFORE"
 	s.must(0, "check", dir)
 	require.OK(t, start(t, dir).stop())
 	s.must(0, "check", dir)

@@ -21,6 +21,7 @@ type cli struct {
 	Stdio     stdioCmd        `cmd:"" help:"Be an MCP server on standard input and output, in front of a gateway."`
 	Init      initCmd         `cmd:"" help:"Write what a gateway begins with: a config, a policy that shows how, .gitignore lines for keys. It overwrites nothing."`
 	Status    statusCmd       `cmd:"" help:"Print on one screen how a gateway is: what is wrong, what is in use, servers, tools, requests, stops."`
+	Doctor    doctorCmd       `cmd:"" help:"Look for what is wrong with a gateway and around it, and say what to do about it; --probe asks each server."`
 	Check     checkCmd        `cmd:"" help:"Check config and policy of a folder, and print what they deny in its tool catalog."`
 	Push      pushCmd         `cmd:"" help:"Check config and policy of a folder, and put them into the bucket of a gateway on AWS."`
 	Tools     toolsCmd        `cmd:"" help:"Print the tools, prompts and resources that are known: how each is locked, what changed, what was found."`

@@ -112,6 +112,21 @@ func (s *standing) read(ctx context.Context, g *gateway, f placeFlags) error {
 			return err
 		}
 	}
+	if err := s.readServers(ctx, g); err != nil {
+		return err
+	}
+	s.Gateway = place{Version: s.health.Version}
+	if f.URL == "" {
+		s.Gateway.Folder = f.folder()
+	}
+	if g.local == nil {
+		s.Gateway.URL = g.base
+	}
+	return nil
+}
+
+// readServers asks for all pages of the servers.
+func (s *standing) readServers(ctx context.Context, g *gateway) error {
 	for after := ""; ; {
 		var page struct {
 			Servers []decide.Server
@@ -126,17 +141,9 @@ func (s *standing) read(ctx context.Context, g *gateway, f placeFlags) error {
 		}
 		s.Servers = append(s.Servers, page.Servers...)
 		if after = page.Next.Next; after == "" {
-			break
+			return nil
 		}
 	}
-	s.Gateway = place{Version: s.health.Version}
-	if f.URL == "" {
-		s.Gateway.Folder = f.folder()
-	}
-	if g.local == nil {
-		s.Gateway.URL = g.base
-	}
-	return nil
 }
 
 // show prints it for people. What others wrote stands in lines of its own.

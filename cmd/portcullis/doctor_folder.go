@@ -1,0 +1,290 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/doctor"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const (
+	oldBackup = 30 * 24 * time.Hour
+
+	nearlyFull = 100 << 20 // bytes of a disk that are left
+	full       = 5 << 20
+)
+
+// folder looks at a gateway's folder, and asks the gateway that runs on it.
+func (x *examination) folder(ctx context.Context) {
+	dir := x.cmd.folder()
+	settings, err := localSettings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	if err != nil {
+		x.find("settings", "the environment", err.Error(), "")
+	}
+	s, runs := findServe(dir)
+	x.files(ctx, dir, runs)
+	x.rights(dir)
+	x.room(dir)
+	x.backups(dir)
+	x.ignored(dir)
+	if x.storeOpens(dir, s, runs) && err == nil {
+		x.health(ctx)
+		x.settled(filepath.Join(dir, servedFile))
+	}
+	if base := settings.BaseURL; base != "" && x.env.getenv("PORTCULLIS_BASE_URL") != "" {
+		x.plain(base, "PORTCULLIS_BASE_URL")
+		if !toLoopback(base) {
+			x.reach(ctx, base, "base_url_unreached")
+		}
+	}
+}
+
+// files looks at config, policy and catalog, and at what they refer to.
+func (x *examination) files(ctx context.Context, dir string, runs bool) {
+	set := func(string) string { return "set" } // what is not set is told apart from what looks wrong
+	c, err := check(ctx, dir, set, io.Discard)
+	again := "portcullis check " + connect.Shell(dir)
+	for code, list := range map[string][]atFile{"fault": c.Faults, "warning": c.Warnings} {
+		for _, f := range list {
+			file := "config_"
+			if f.File == c.policyPath {
+				file = "policy_"
+			}
+			about := cmp.Or(f.Path, "the file") + ": " + f.Message
+			if f.Message == undenied {
+				x.find("nothing_denied", placed(f), about, again)
+				continue
+			}
+			x.find(file+code, placed(f), about, again)
+		}
+	}
+	if err != nil && !errors.Is(err, errCheck) {
+		x.find("catalog_unread", filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey)), err.Error(), "")
+	}
+	slices.SortStableFunc(x.Findings, func(a, b doctor.Finding) int { return strings.Compare(a.About, b.About) })
+	x.cfg = c.cfg
+	if c.cfg == nil {
+		return
+	}
+	for _, f := range c.unset(x.env.getenv) {
+		finding := doctor.Find("variable_unset", placed(atFile{c.configPath, f}), f.Path+": "+f.Message)
+		if runs { // in another environment than this one
+			finding.Severity = doctor.Warning
+		}
+		finding.Run = "export NAME=… before portcullis serve"
+		if name, _, ok := strings.Cut(strings.TrimPrefix(f.Message, "the variable "), " is not set"); ok {
+			finding.Run = "export " + name + "=…"
+		}
+		x.add(finding)
+	}
+	x.secrets(c)
+	if c.snap != nil {
+		x.names(c.cfg, c.snap)
+	}
+}
+
+// placed returns a file with line and column.
+func placed(f atFile) string {
+	switch {
+	case f.Line == 0:
+		return f.File
+	case f.Col == 0:
+		return fmt.Sprintf("%s:%d", f.File, f.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Col)
+}
+
+// secrets looks for references that only the functions on AWS can read.
+func (x *examination) secrets(c *checkup) {
+	for _, s := range c.cfg.Servers {
+		values := s.Headers
+		if s.Command != nil {
+			values = s.Command.Env
+		}
+		for name, value := range values.Plain() {
+			_, _ = secret.Expand(value, func(ref string) (string, error) {
+				if kind, _, _ := strings.Cut(ref, ":"); kind != "env" {
+					x.find("secret_elsewhere", c.configPath, fmt.Sprintf("%s of server %q refers to ${%s}.", name, s.Name, ref), "")
+				}
+				return "", nil
+			})
+		}
+	}
+}
+
+// names looks for tools whose names some clients do not take: in direct mode they are names of the
+// client's own, which puts mcp__portcullis__ before them, and takes 64 characters.
+func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
+	const most = 64 - len("mcp__portcullis__")
+	if cfg.Gateway.Mode != "direct" {
+		return
+	}
+	var long []string
+	for i := range snap.Len() {
+		id := snap.ID(i)
+		name := id.Direct()
+		if cfg.Gateway.Bare {
+			name = id.Name
+		}
+		if len(name) > most && id.Kind == tool.Tool {
+			long = append(long, id.String())
+		}
+	}
+	if len(long) > 0 {
+		x.find("name_long", text.Count(len(long), "tool"), fmt.Sprintf("In direct mode a client that names tools mcp__portcullis__NAME and takes 64 characters leaves them out: %s.", text.List(long, 10)), "")
+	}
+}
+
+// rights looks at who may read what is in the folder.
+func (x *examination) rights(dir string) {
+	if runtime.GOOS == "windows" { // which has no such bits
+		return
+	}
+	for _, name := range []string{keyFile, sealFile, approvalsFile, servedFile, auditFolder} {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm()&0o077 == 0 {
+			continue
+		}
+		cause := fmt.Sprintf("Other users of this machine may read or write it (mode %04o).", info.Mode().Perm())
+		if name == keyFile || name == sealFile {
+			x.find("key_exposed", path, cause, "rm "+connect.Shell(path))
+			continue
+		}
+		mode := info.Mode().Perm() &^ 0o077
+		x.fixable("file_mode", path, cause, fmt.Sprintf("chmod %04o %s", mode, connect.Shell(path)), func() error { return os.Chmod(path, mode) })
+	}
+}
+
+// room looks whether the folder can be written, and for how long.
+func (x *examination) room(dir string) {
+	f, err := os.CreateTemp(dir, ".tmp-doctor-*")
+	if err != nil {
+		x.find("folder_unwritable", dir, err.Error(), "chmod u+rwx "+connect.Shell(dir))
+		return
+	}
+	_, _ = f.Close(), os.Remove(f.Name())
+	left, ok := diskLeft(dir)
+	if !ok || left > nearlyFull {
+		return
+	}
+	finding := doctor.Find("disk_full", dir, fmt.Sprintf("%d MB are left on its disk.", left>>20))
+	finding.Run = "df -h " + connect.Shell(dir)
+	if left < full {
+		finding.Severity = doctor.Fault
+	}
+	x.add(finding)
+}
+
+// backups looks for copies that nobody removes.
+func (x *examination) backups(dir string) {
+	var old []string
+	for _, pattern := range []string{"*.bak-*", "*.damaged-*", "config/*.bak-*"} {
+		found, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+		if err != nil {
+			continue // the folder's own name holds a pattern
+		}
+		for _, path := range found {
+			if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > oldBackup {
+				old = append(old, path)
+			}
+		}
+	}
+	if len(old) > 0 {
+		x.find("backups_old", dir, fmt.Sprintf("%s older than 30 days: %s.", text.Count(len(old), "backup"), text.List(old, 10)), "")
+	}
+}
+
+// ignored looks whether a repository would take keys.
+func (x *examination) ignored(dir string) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(path, ".git")); err == nil {
+			break
+		}
+		if above := filepath.Dir(path); above != path {
+			path = above
+			continue
+		}
+		return // no repository
+	}
+	file := filepath.Join(dir, ".gitignore")
+	lacks, _, err := lackIgnored(file)
+	if err != nil || len(lacks) == 0 {
+		return
+	}
+	x.fixable("gitignore_lacks", file, "The folder is in a Git repository, and nothing keeps these out of it: "+strings.Join(lacks, ", ")+".",
+		"portcullis init "+connect.Shell(dir), func() error { _, err := addIgnored(file); return err })
+}
+
+// storeOpens looks at the file of the approvals, and reports whether the gateway of the folder can be asked.
+func (x *examination) storeOpens(dir string, s served, runs bool) bool {
+	path, left := filepath.Join(dir, approvalsFile), filepath.Join(dir, servedFile)
+	_, err := os.Stat(path)
+	_, servedErr := os.Stat(left)
+	if errors.Is(err, fs.ErrNotExist) {
+		if servedErr == nil && !runs {
+			x.stale(left, s)
+		}
+		x.find("not_started", dir, "No gateway has run on this folder yet.", x.again("serve"))
+		return false
+	}
+	db, err := bolt.Open(path, &store.Options{LockWait: glance})
+	switch {
+	case err == nil:
+		_ = db.Close() // it was only looked at
+		if servedErr == nil {
+			x.stale(left, s)
+		}
+		return true
+	case errors.Is(err, bolt.ErrHeld) && runs:
+		return true
+	case errors.Is(err, bolt.ErrHeld):
+		x.find("approvals_held", path, err.Error(), "fuser "+connect.Shell(path))
+	case errors.Is(err, bolt.ErrDamaged):
+		x.find("approvals_damaged", path, err.Error(), x.again("approvals restore"))
+	default:
+		x.find("folder_unopened", path, err.Error(), "")
+	}
+	return false
+}
+
+// settled notes that what a killed gateway left is gone: who opens a folder removes it.
+func (x *examination) settled(path string) {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	for i, f := range x.Findings {
+		if f.Code == "serve_stale" {
+			x.Findings[i].Fix, x.Findings[i].Fixed = nil, true
+		}
+	}
+}
+
+// stale adds that a gateway was killed which had the folder.
+func (x *examination) stale(path string, s served) {
+	x.fixable("serve_stale", path, fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID), "rm "+connect.Shell(path),
+		func() error { return os.Remove(path) })
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/internal/doctor"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/egress"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+)
+
+// visitTime is how long an address may take to answer.
+const visitTime = 10 * time.Second
+
+// fromOutside looks at a gateway as clients see it, and asks for its health.
+func (x *examination) fromOutside(ctx context.Context) {
+	at, err := (&gateway{base: x.cmd.URL}).address("", nil)
+	if err != nil {
+		x.find("gateway_unreached", x.cmd.URL, err.Error(), "")
+		return
+	}
+	x.plain(at, at)
+	if x.reach(ctx, at, "gateway_unreached") {
+		x.metadata(ctx, at)
+		x.health(ctx)
+	}
+}
+
+// plain adds that credentials go over the network in clear.
+func (x *examination) plain(address, about string) {
+	if strings.HasPrefix(address, "http://") && !toLoopback(address) {
+		x.find("base_url_plain", about, "It begins with http://, and is not this machine.", "")
+	}
+}
+
+// reach asks /healthz, which answers everybody, and reports whether a gateway does.
+func (x *examination) reach(ctx context.Context, base, code string) bool {
+	got, err := visit(ctx, http.MethodGet, base+"/healthz", "")
+	switch {
+	case err != nil:
+		x.find(code, base, err.Error(), "curl -sS "+base+"/healthz")
+		return false
+	case !strings.Contains(string(got.body), `"status"`):
+		x.find("gateway_foreign", base, fmt.Sprintf("%s/healthz answers %d with something that is no gateway's.", base, got.status), "curl -sS "+base+"/healthz")
+		return false
+	}
+	x.add(doctor.FindSkew(base, doctor.Skew(got.header, time.Now()))...)
+	return true
+}
+
+// resourceMetadata is where a 401 says that a client learns where to get a token.
+var resourceMetadata = regexp.MustCompile(`resource_metadata="?([^",\s]+)`)
+
+// metadata looks whether what the gateway says of its own address is the address that it was asked at: a
+// client refuses a token for another.
+func (x *examination) metadata(ctx context.Context, base string) {
+	got, err := visit(ctx, http.MethodPost, base+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if err != nil || got.status != http.StatusUnauthorized {
+		return // it lets everybody in, or its health says what is wrong
+	}
+	m := resourceMetadata.FindStringSubmatch(got.header.Get("Www-Authenticate"))
+	if m == nil {
+		return // no tokens of an issuer are taken
+	}
+	const what = "base_url_differs"
+	said, err := visit(ctx, http.MethodGet, m[1], "")
+	var meta struct{ Resource string }
+	switch {
+	case err != nil:
+		x.find(what, base, fmt.Sprintf("It sends clients to %s, which does not answer: %v", text.Clip(text.Line(m[1]), 200), err), "")
+	case json.Unmarshal(said.body, &meta) != nil || meta.Resource == "":
+		x.find(what, base, fmt.Sprintf("It sends clients to %s, which answers %d and not with metadata.", text.Clip(text.Line(m[1]), 200), said.status), "")
+	case !strings.EqualFold(strings.TrimSuffix(meta.Resource, "/"), base+"/mcp"):
+		x.find(what, base, fmt.Sprintf("It says of itself that it is %s, and was asked at %s/mcp.", text.Clip(text.Line(meta.Resource), 200), base), "")
+	}
+}
+
+// A visited is what an address answered.
+type visited struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// visit sends a request without a credential.
+func visit(ctx context.Context, method, address, body string) (visited, error) {
+	ctx, cancel := context.WithTimeout(ctx, visitTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return visited{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	res, err := within(visitTime, overNetwork, req)
+	if err != nil {
+		return visited{}, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	return visited{res.StatusCode, res.Header, data}, err
+}
+
+// health asks the gateway what is wrong with it, and over --url how its servers answered.
+func (x *examination) health(ctx context.Context) {
+	g, err := x.cmd.open(ctx, x.env, "doctor")
+	if err != nil {
+		x.find("folder_unopened", x.cmd.folder(), err.Error(), "")
+		return
+	}
+	defer g.close()
+	var h decide.Health
+	if err := g.read(ctx, "/admin/health", nil, nil, &h); err != nil {
+		code := "gateway_unreached"
+		if x.cmd.URL != "" || g.local == nil {
+			code = "credential"
+		}
+		x.find(code, g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
+		return
+	}
+	for _, r := range h.Reasons {
+		switch {
+		case x.cmd.URL == "" && (strings.HasSuffix(r.Code, "_refused") && r.Code != "tools_refused" || strings.HasSuffix(r.Code, "_missing")):
+			continue // what is wrong with the files is said with their lines
+		case x.cmd.Probe && r.Code == "servers_down":
+			continue // each is said with its cause
+		}
+		f := doctor.Find("unhealthy", r.Code, r.Message)
+		if f.Do = r.Action; r.Condition == state.Degraded {
+			f.Severity = doctor.Warning
+		}
+		x.add(f)
+	}
+	if x.cmd.URL == "" {
+		return
+	}
+	for _, w := range h.State.Warnings {
+		x.find("config_warning", g.base, w, "")
+	}
+	var s standing
+	if err := s.readServers(ctx, g); err != nil {
+		x.find("credential", g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
+		return
+	}
+	for _, srv := range s.Servers {
+		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
+			x.add(doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
+		}
+	}
+}
+
+// probe asks the servers of the folder's config as the gateway on it would.
+func (x *examination) probe(ctx context.Context) error {
+	if x.cfg == nil {
+		fmt.Fprintln(x.env.stderr, "no server is asked: there is no config that can be used")
+		return nil
+	}
+	settings, err := localSettings(x.env.getenv, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080})
+	if err != nil {
+		return nil // it is one of the findings
+	}
+	var targets []upstream.Target
+	for _, s := range x.cfg.Servers {
+		if s.Enabled {
+			targets = append(targets, catalog.Target(s, outcome.Outcome{}))
+		}
+	}
+	lookup := func(name string) (string, bool) { v := x.env.getenv(name); return v, v != "" }
+	client := upstream.New(&upstream.Options{
+		Secrets: secret.Env{Lookup: lookup}, AllowNets: settings.AllowNets, Version: boot.Version, Commands: x.cmd.AllowCommands, Concurrency: settings.Concurrency,
+	})
+	defer endServers(context.WithoutCancel(ctx), client)
+	dialer := &egress.Dialer{Rule: egress.Rule{Allow: settings.AllowNets}}
+	transport := dialer.Transport()
+	defer transport.CloseIdleConnections()
+	bar := newProgress(x.env.stderr, x.env.terminal, "asking", "server")
+	bar.begin(len(targets))
+	done := 0
+	outcomes, found := doctor.Probe{Loader: client, Transport: transport}.Ask(ctx, targets, func(o outcome.Outcome) {
+		done++
+		bar.step(done, fmt.Sprintf("%q is %s", o.ServerID, o.Status))
+	})
+	bar.end()
+	if ctx.Err() != nil {
+		return errors.New("doctor: interrupted; nothing was changed")
+	}
+	for _, o := range outcomes {
+		x.Asked = append(x.Asked, askedServer{o.ServerID, o.Status, o.Reason, len(o.Tools), o.Duration.Round(time.Millisecond).String()})
+	}
+	x.add(found...)
+	return nil
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/internal/doctor"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// examined is what portcullis doctor finds, as programs read it.
+func examined(t *testing.T, args ...string) (x examination, codes []string) {
+	t.Helper()
+	s := newTerminal(t, nil)
+	out, _ := s.run(append([]string{"doctor", "-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &x); err != nil {
+		t.Fatalf("%v:\n%s", err, s.text.String())
+	}
+	for _, f := range x.Findings {
+		codes = append(codes, f.Code)
+		if f.Cause == "" || f.Do+f.Run == "" || !slices.Contains(doctor.Codes(), f.Code) {
+			t.Errorf("%+v says no cause, nothing to do, or a code that is not known", f)
+		}
+	}
+	return x, codes
+}
+
+func TestDoctorSession(t *testing.T) {
+	_, config := ping(t)
+	dir := t.TempDir()
+	s := newTerminal(t, map[string]string{dir: "DIR"})
+	s.must(1, "doctor", "--dir", dir)
+	programtest.WriteConfig(t, dir, config(""))
+	s.must(0, "doctor", "--dir", dir)
+	p := start(t, dir)
+	s.must(0, "doctor", "--dir", dir)
+	s.must(0, "doctor", "--dir", dir, "--probe")
+	s.must(0, "doctor", "--url", p.URL)
+	require.OK(t, p.stop())
+
+	require.OK(t, os.Mkdir(filepath.Join(dir, ".git"), 0o700))
+	require.OK(t, os.Chmod(filepath.Join(dir, approvalsFile), 0o644))
+	require.OK(t, os.Chmod(filepath.Join(dir, keyFile), 0o640))
+	require.OK(t, announce(dir, served{Address: "http://127.0.0.1:1", PID: 1 << 30}))
+	old := filepath.Join(dir, "approvals.db.bak-20260101T000000Z")
+	require.OK(t, os.WriteFile(old, nil, 0o600))
+	require.OK(t, os.Chtimes(old, time.Now(), time.Now().AddDate(0, -2, 0)))
+	programtest.WriteConfig(t, dir, `{
+  "mcpServers": {
+    "s": {"url": "https://s.example/mcp", "headers": {"Authorization": "Bearer ${env:S_TOKEN}"}},
+    "t": {"url": "https://t.example/mcp", "headers": {"Authorization": "${ssm:/t}"}, "disabled_tools": ["nope"]}
+  }
+}`)
+	s.must(1, "doctor", "--dir", dir)
+	s.must(1, "doctor", "--dir", dir, "--fix")
+	s.env["S_TOKEN"] = "x"
+	require.OK(t, os.Remove(filepath.Join(dir, keyFile)))
+	programtest.WriteConfig(t, dir, `{"mcpServers": {"s": {"urll": "https://s.example/mcp"}}}`)
+	programtest.WritePolicy(t, dir, "forbid (")
+	s.must(1, "doctor", "--dir", dir)
+	require.OK(t, os.WriteFile(filepath.Join(dir, approvalsFile), []byte("no database"), 0o600))
+	programtest.WriteConfig(t, dir, config(""))
+	require.OK(t, os.Remove(filepath.Join(dir, "config", "policy.cedar")))
+	s.must(1, "doctor", "--dir", dir)
+
+	s.must(1, "doctor", "--url", "http://127.0.0.1:1")
+	s.must(1, "doctor", "--url", "gate.example.com")
+	s.must(2, "doctor", "--url", "http://127.0.0.1:1", "--probe")
+	s.must(2, "doctor", "--url", "http://127.0.0.1:1", "--fix")
+	s.must(2, "doctor", "--allow-commands")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.runIn(ended, "doctor", "--dir", dir, "--probe")
+	s.check("doctor")
+}
+
+// Each kind of trouble that a server can be in is told by its code.
+func TestDoctorProbe(t *testing.T) {
+	failing := func(f upstreamtest.Fault) string {
+		s := upstreamtest.New(t, upstreamtest.Options{})
+		s.Fail(f)
+		return s.URL
+	}
+	one := []json.RawMessage{upstreamtest.Tool("ping", "Answer a ping.", "")}
+	gone := upstreamtest.New(t, upstreamtest.Options{})
+	gone.Refuse()
+	odd := upstreamtest.New(t, upstreamtest.Options{Tools: one, Front: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+			next.ServeHTTP(w, r)
+		})
+	}})
+	expired := httptest.NewUnstartedServer(http.NotFoundHandler())
+	expired.TLS = &tls.Config{Certificates: []tls.Certificate{outOfDate(t)}}
+	expired.StartTLS()
+	defer expired.Close()
+	servers := map[string]struct{ entry, code string }{
+		"well":      {upstreamtest.New(t, upstreamtest.Options{Tools: one}).URL, ""},
+		"empty":     {upstreamtest.New(t, upstreamtest.Options{}).URL, "server_no_tools"},
+		"refused":   {gone.URL, "server_refused"},
+		"locked":    {failing(upstreamtest.Status(401, "", "WWW-Authenticate", `Bearer resource_metadata="https://x.example/meta"`)), "server_auth_required"},
+		"forbidden": {failing(upstreamtest.Status(403, "no")), "server_forbidden"},
+		"path":      {failing(upstreamtest.Status(404, "not here")), "server_not_found"},
+		"page":      {failing(upstreamtest.HTML()), "server_not_mcp"},
+		"broken":    {failing(upstreamtest.Status(500, "oops")), "server_http_5xx"},
+		"elsewhere": {failing(upstreamtest.Redirect("https://x.example/mcp")), "server_redirect"},
+		"expired":   {expired.URL, "server_tls"},
+		"plain":     {strings.Replace(gone.URL, "http://127.0.0.1", "http://10.255.255.1", 1), "server_config"},
+		"skewed":    {odd.URL, "clock_skew"},
+		"slow":      {failing(upstreamtest.Hang()), "server_timeout"},
+		"secret":    {gone.URL + `", "headers": {"Authorization": "${env:NOPE}"}, "approval": "off`, "server_config"},
+		"nowhere":   {"https://nowhere.invalid/mcp", "server_dns"},
+	}
+	var entries []string
+	for name, s := range servers {
+		entries = append(entries, fmt.Sprintf(`%q: {"url": "%s"}`, name, s.entry))
+	}
+	entries = append(entries, `"program": {"command": "portcullis-no-such-program"}`)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, `{"mcpServers": {`+strings.Join(entries, ", ")+`}}`)
+	began := time.Now()
+	x, _ := examined(t, "--dir", dir, "--probe")
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	got := map[string][]string{}
+	for _, f := range x.Findings {
+		if name, ok := strings.CutPrefix(f.About, "server "); ok {
+			got[strings.Trim(name, `"`)] = append(got[strings.Trim(name, `"`)], f.Code)
+			t.Logf("%-9s %s: %s", f.Severity, f.Code, f.Cause)
+		}
+	}
+	servers["program"] = struct{ entry, code string }{"", "server_needs_command"}
+	for name, s := range servers {
+		if name == "nowhere" && slices.Equal(got[name], []string{"server_dns_timeout"}) {
+			continue // no name server can be asked here
+		}
+		if want := strings.Fields(s.code); !slices.Equal(got[name], want) {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if x.OK || len(x.Asked) != len(servers) {
+		t.Errorf("ok %v, %d asked of %d", x.OK, len(x.Asked), len(servers))
+	}
+	if _, codes := examined(t, "--dir", dir, "--probe", "--allow-commands"); !slices.Contains(codes, "server_command") {
+		t.Errorf("a program that is not there: %q", codes)
+	}
+}
+
+// outOfDate returns a certificate that was good until yesterday.
+func outOfDate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.OK(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().AddDate(0, -1, 0), NotAfter: time.Now().AddDate(0, 0, -1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	require.OK(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
