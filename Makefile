@@ -17,6 +17,9 @@ export PORTCULLIS_PYTHON    ?= $(TOOLS)/python/bin/python
 GOLANGCI    := v2.15.0
 GOVULNCHECK := v1.8.0
 GOTESTSUM   := v1.13.0
+ACTIONLINT  := v1.7.12
+GORELEASER  := v2.15.4# the newest that the Go of go.mod builds
+SYFT        := v1.50.0
 
 DIR  ?= .portcullis/demo
 ADDR ?= 127.0.0.1:8080
@@ -43,7 +46,7 @@ race: setup ## the tests that run in one process, with the race detector
 	go test -race -timeout 20m ./pkg/... ./cmd/portcullis
 
 .PHONY: check
-check: fmt-check vet lint vuln template-lint test ## what CI runs
+check: fmt-check vet lint vuln template-lint workflow-lint release-lint test ## what CI runs
 
 .PHONY: fmt
 fmt: ## format the code
@@ -64,13 +67,29 @@ lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
 
 .PHONY: vuln
 vuln: $(BIN)/govulncheck ## known vulnerabilities in what is called
-	.ci/vuln $(BIN)/govulncheck
+	ONLINE=$(ONLINE) .ci/vuln $(BIN)/govulncheck
+
+.PHONY: workflow-lint
+workflow-lint: $(BIN)/actionlint
+	$(BIN)/actionlint
+
+.PHONY: unit
+unit: ## the tests that need nothing but Go
+	go build ./...
+	env -u CI go test -timeout 15m ./pkg/... ./internal/... ./functions/... ./cmd/...
+
+.PHONY: cross
+cross: ## build and vet the program for every platform that it is released for
+	@for at in linux darwin windows; do for arch in amd64 arm64; do echo "$$at/$$arch"; \
+	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go build -trimpath -o /dev/null ./cmd/portcullis && \
+	  CGO_ENABLED=0 GOOS=$$at GOARCH=$$arch go vet -trimpath ./cmd/portcullis || exit; done; done
 
 SMALL ?=
 .PHONY: lanes
-lanes: setup $(if $(SMALL),,agents) ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within minutes)
+lanes: setup $(if $(SMALL),,agents snapshot) ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within minutes)
 	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, agents kept apart, too much of everything, locks that are opened in place"
-	@test -z "$(SMALL)" || { mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; }
+	@test -z "$(SMALL)" || { mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
+	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; }
 	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),20m,90m) ./test/testclients ./test/unlock
 
 .PHONY: bench
@@ -93,6 +112,31 @@ table: ## rebuild the token table from its pinned inputs (Python, 3 minutes)
 .PHONY: update
 update: ## rewrite the golden files; read the difference before you commit it
 	go test $$(grep -rl --include='*_test.go' '/test/golden"' cmd functions internal pkg test | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
+
+##@ Release
+
+TAG ?=
+
+.PHONY: release-lint
+release-lint: $(BIN)/goreleaser # the config of releases, and the program for this platform as they build it
+	.ci/goreleaser check
+	.ci/goreleaser build --snapshot --clean --single-target --id portcullis
+	rm -rf dist
+
+.PHONY: snapshot
+snapshot: $(BIN)/goreleaser $(BIN)/syft ## a release without a tag, into dist, and whether it is as it should be
+	.ci/goreleaser release --snapshot --clean --skip=docker,sign,publish
+	PORTCULLIS_DIST=$(CURDIR)/dist go test -v -count=1 ./test/release
+
+.PHONY: release-check
+release-check: # whether TAG may become a release, and what CHANGELOG.md says of it
+	.ci/release-check "$(TAG)"
+
+.PHONY: release
+release: $(BIN)/goreleaser $(BIN)/syft # on GitHub alone: docs/releases.md
+	@mkdir -p $(TOOLS)/report
+	.ci/release-check "$(TAG)" > $(TOOLS)/report/notes.md
+	.ci/goreleaser release --clean --release-notes $(TOOLS)/report/notes.md
 
 ##@ AWS
 
@@ -225,3 +269,9 @@ $(BIN)/govulncheck:
 	GOBIN=$(BIN) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 $(BIN)/gotestsum:
 	GOBIN=$(BIN) go install gotest.tools/gotestsum@$(GOTESTSUM)
+$(BIN)/actionlint:
+	GOBIN=$(BIN) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+$(BIN)/goreleaser:
+	.ci/tool $(BIN) github.com/goreleaser/goreleaser/v2@$(GORELEASER)
+$(BIN)/syft:
+	.ci/tool $(BIN) github.com/anchore/syft/cmd/syft@$(SYFT)

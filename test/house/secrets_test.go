@@ -22,7 +22,7 @@ func TestNoFileHoldsACredential(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); p != root && (name == "node_modules" || strings.HasPrefix(name, ".") && name != ".ci") {
+			if name := d.Name(); p != root && (name == "node_modules" || name == "dist" || strings.HasPrefix(name, ".") && name != ".ci") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -1,0 +1,173 @@
+// Package release holds no code: its tests look at what a release is made of. Those of a snapshot
+// read the folder that PORTCULLIS_DIST names, which `make snapshot` makes; the others read the repo.
+package release
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const root = "../.."
+
+// dist returns the folder of a snapshot.
+func dist(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("PORTCULLIS_DIST")
+	if folder == "" {
+		t.Skip("PORTCULLIS_DIST names no folder: make snapshot makes one")
+	}
+	return folder
+}
+
+// An artifact is one of the files that goreleaser says it has made.
+type artifact struct {
+	Name, Path, Type string
+	Goos, Goarch     string
+	Extra            struct{ ID, Format string }
+}
+
+// artifacts returns those of a type.
+func artifacts(t *testing.T, kind string) []artifact {
+	t.Helper()
+	folder := dist(t)
+	text, err := os.ReadFile(filepath.Join(folder, "artifacts.json"))
+	require.OK(t, err)
+	var found []artifact
+	for _, a := range require.JSON[[]artifact](t, text) {
+		if a.Type == kind {
+			a.Path = filepath.Join(folder, "..", a.Path)
+			found = append(found, a)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("the snapshot has no %s", kind)
+	}
+	return found
+}
+
+// A packed is one file of an archive.
+type packed struct {
+	mode os.FileMode
+	data []byte
+}
+
+// unpack returns the files of an archive, by name.
+func unpack(t *testing.T, path string) map[string]packed {
+	t.Helper()
+	files := map[string]packed{}
+	if strings.HasSuffix(path, ".zip") {
+		z, err := zip.OpenReader(path)
+		require.OK(t, err)
+		defer z.Close()
+		for _, f := range z.File {
+			r, err := f.Open()
+			require.OK(t, err)
+			data, err := io.ReadAll(r)
+			require.OK(t, err)
+			files[f.Name] = packed{f.Mode(), data}
+		}
+		return files
+	}
+	text, err := os.ReadFile(path)
+	require.OK(t, err)
+	unzipped, err := gzip.NewReader(bytes.NewReader(text))
+	require.OK(t, err)
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		require.OK(t, err)
+		data, err := io.ReadAll(r)
+		require.OK(t, err)
+		files[h.Name] = packed{h.FileInfo().Mode(), data}
+	}
+}
+
+func TestArchives(t *testing.T) {
+	programs, functions := 0, 0
+	for _, a := range artifacts(t, "Archive") {
+		files := unpack(t, a.Path)
+		want := strings.Fields("LICENSE NOTICE README.md completions/portcullis.bash completions/_portcullis completions/portcullis.fish")
+		program := "portcullis"
+		switch {
+		case a.Extra.ID != "portcullis":
+			functions++
+			want, program = nil, "bootstrap"
+		case a.Goos == "windows":
+			programs++
+			program += ".exe"
+		default:
+			programs++
+		}
+		for _, name := range append(want, program) {
+			if len(files[name].data) == 0 {
+				t.Errorf("%s has no %s", a.Name, name)
+			}
+		}
+		if len(files) != len(want)+1 {
+			t.Errorf("%s has %d files, want %d and no more", a.Name, len(files), len(want)+1)
+		}
+		if mode := files[program].mode.Perm(); mode != 0o755 {
+			t.Errorf("%s: the mode of %s is %v", a.Name, program, mode)
+		}
+		t.Logf("%s: program of %.1f MB", a.Name, float64(len(files[program].data))/1e6)
+	}
+	if programs != 6 || functions != 6 {
+		t.Errorf("%d archives of the program and %d of functions, want 6 and 6", programs, functions)
+	}
+}
+
+func TestChecksums(t *testing.T) {
+	folder := dist(t)
+	text, err := os.ReadFile(filepath.Join(folder, "checksums.txt"))
+	require.OK(t, err)
+	sums := map[string]string{}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		sum, name, _ := strings.Cut(line, "  ")
+		sums[name] = sum
+	}
+	for _, a := range append(artifacts(t, "Archive"), artifacts(t, "SBOM")...) {
+		data, err := os.ReadFile(a.Path)
+		require.OK(t, err)
+		got := sha256.Sum256(data)
+		if sums[a.Name] != hex.EncodeToString(got[:]) {
+			t.Errorf("checksums.txt says %q of %s, its SHA-256 is %x", sums[a.Name], a.Name, got)
+		}
+		delete(sums, a.Name)
+	}
+	if len(sums) > 0 {
+		t.Errorf("checksums.txt names what is not there: %v", sums)
+	}
+}
+
+// A program tells nothing of the machine that it was built on.
+func TestProgramsNameNoPathOfTheBuildMachine(t *testing.T) {
+	top, err := filepath.Abs(root)
+	require.OK(t, err)
+	home, err := os.UserHomeDir()
+	require.OK(t, err)
+	places := []string{top, filepath.Join(home, "go"), filepath.Join(home, ".cache"), runtime.GOROOT(), os.TempDir() + "/go-build"} //nolint:staticcheck // where the sources of this toolchain are
+	for _, a := range artifacts(t, "Binary") {
+		data, err := os.ReadFile(a.Path)
+		require.OK(t, err)
+		for _, place := range places {
+			if place != "" && bytes.Contains(data, []byte(place+"/")) {
+				t.Errorf("%s %s/%s holds %s", a.Extra.ID, a.Goos, a.Goarch, place)
+			}
+		}
+	}
+}

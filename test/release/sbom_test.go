@@ -1,0 +1,79 @@
+package release
+
+import (
+	"debug/buildinfo"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+const module = "github.com/portcullis-mcp/portcullis"
+
+// A bill is what the tests read of an SBOM, in SPDX.
+type bill struct {
+	SPDXVersion string
+	Packages    []struct {
+		Name, VersionInfo, LicenseConcluded, LicenseDeclared string
+	}
+}
+
+// direct returns the modules that go.mod requires itself.
+func direct(t *testing.T) map[string]bool {
+	t.Helper()
+	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.OK(t, err)
+	all := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(gomod, -1) {
+		all[string(m[1])] = true
+	}
+	return all
+}
+
+// Each bill names what is linked into the program of its archive, with versions, and the licences of what
+// we chose ourselves.
+func TestBills(t *testing.T) {
+	linked := map[string]*buildinfo.BuildInfo{}
+	for _, a := range artifacts(t, "Binary") {
+		info, err := buildinfo.ReadFile(a.Path)
+		require.OK(t, err)
+		linked[a.Extra.ID+" "+a.Goos+" "+a.Goarch] = info
+	}
+	chosen := direct(t)
+	for _, a := range artifacts(t, "Archive") {
+		text, err := os.ReadFile(a.Path + ".spdx.json")
+		require.OK(t, err)
+		versions, licensed := map[string]string{}, map[string]bool{}
+		b := require.JSON[bill](t, text)
+		for _, p := range b.Packages {
+			if versions[p.Name] == "" || p.Name != module {
+				versions[p.Name] = p.VersionInfo
+			}
+			for _, l := range []string{p.LicenseConcluded, p.LicenseDeclared} {
+				licensed[p.Name] = licensed[p.Name] || l != "" && l != "NOASSERTION" && l != "NONE"
+			}
+		}
+		if versions[module] == "" {
+			t.Errorf("%s: the bill does not name the main module", a.Name)
+		}
+		info, ours := linked[a.Extra.ID+" "+a.Goos+" "+a.Goarch], 0
+		for _, m := range info.Deps {
+			if versions[m.Path] != m.Version {
+				t.Errorf("%s: the bill has %s at %q, linked is %q", a.Name, m.Path, versions[m.Path], m.Version)
+			}
+			if !chosen[m.Path] {
+				continue
+			}
+			if ours++; !licensed[m.Path] {
+				t.Errorf("%s: the bill has no licence of %s", a.Name, m.Path)
+			}
+		}
+		if strings.Contains(string(text), filepath.Dir(a.Path)) {
+			t.Errorf("%s: the bill names the folder that it was made in", a.Name)
+		}
+		t.Logf("%s: %d packages of %d linked modules, %d of them required by go.mod itself", a.Name, len(b.Packages), len(info.Deps), ours)
+	}
+}
