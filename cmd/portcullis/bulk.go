@@ -42,7 +42,7 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 		return err
 	}
 	s := d.sheetOf(rows, c.MaxTier)
-	s.show(d.env.stderr, d.action)
+	s.show(d.env.stderr, d.action, d.sure)
 	refused := 0 // what is left out of a choice was not named
 	if !c.All {
 		refused = len(s.out)
@@ -168,19 +168,31 @@ func whyNot(action string, r decide.Row) string {
 	return ""
 }
 
-// maxLeftOut is how many items are named that are left out for one reason.
-const maxLeftOut = 50
+// maxNamed is how many servers, and how many items that are left out, are named.
+const maxNamed = 40
 
-// show says what is decided about, and what is not.
-func (s *sheet) show(w io.Writer, action string) {
+// show says what is decided about, and what is not. brief: in as few words as it takes.
+func (s *sheet) show(w io.Writer, action string, brief bool) {
+	servers := byServer(s.rows)
+	names := slices.Sorted(maps.Keys(servers))
 	if len(s.rows) > 0 {
-		fmt.Fprintf(w, "to %s: %s\n", action, kindsOrItems(s.rows))
-		for _, server := range slices.Sorted(maps.Keys(byServer(s.rows))) {
-			fmt.Fprintf(w, "  %s\n", countsOf(server, byServer(s.rows)[server]))
+		of := text.Count(len(names), "server")
+		if len(names) == 1 {
+			of = inLine(names[0])
+		}
+		fmt.Fprintf(w, "to %s: %s of %s: %s\n", action, kindsOrItems(s.rows), of, countsOf(action, s.rows))
+	}
+	if len(names) > 1 && !brief {
+		for i, server := range names {
+			if i == maxNamed {
+				fmt.Fprintf(w, "  and %s more\n", text.Count(len(names)-i, "server"))
+				break
+			}
+			fmt.Fprintf(w, "  %s: %s\n", inLine(server), countsOf(action, servers[server]))
 		}
 	}
 	for i, o := range s.out {
-		if i == maxLeftOut {
+		if i == maxNamed {
 			fmt.Fprintf(w, "left out: %d more\n", len(s.out)-i)
 			break
 		}
@@ -212,8 +224,8 @@ func byServer(rows []decide.Row) map[string][]decide.Row {
 	return out
 }
 
-// countsOf counts the items of a server: "fs: 9 read, 3 write (10 new, 2 changed), 2 with findings".
-func countsOf(server string, rows []decide.Row) string {
+// countsOf counts items: "9 read, 3 write (10 new, 2 changed), 2 with findings".
+func countsOf(action string, rows []decide.Row) string {
 	tiers, states, found, strange := map[string]int{}, map[string]int{}, 0, 0
 	for _, r := range rows {
 		if r.State == "" {
@@ -231,13 +243,13 @@ func countsOf(server string, rows []decide.Row) string {
 	if len(tiers) > 0 {
 		parts = append(parts, countEach(tiers, tierNames)+" ("+countEach(states, decide.States())+")")
 	}
-	if found > 0 {
+	if found > 0 && action == approval.ActionApprove {
 		parts = append(parts, fmt.Sprintf("%d with findings that are not severe", found))
 	}
 	if strange > 0 {
 		parts = append(parts, fmt.Sprintf("%d not as it was seen, which the gateway refuses", strange))
 	}
-	return inLine(server) + ": " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // countEach returns how many there are of each name: "9 read, 3 write".

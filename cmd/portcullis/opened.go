@@ -88,9 +88,9 @@ func (l *opened) RoundTrip(r *http.Request) (*http.Response, error) {
 		in.Body = http.NoBody
 	}
 	l.running.Go(func() {
+		defer w.end()
 		l.api.ServeHTTP(w, in)
 		w.WriteHeader(http.StatusOK)
-		_ = into.Close() // never fails
 	})
 	select {
 	case <-w.begun:
@@ -115,6 +115,16 @@ type pipeWriter struct {
 	into   *io.PipeWriter
 	once   sync.Once
 	begun  chan struct{} // closed when the status is known
+	left   bool          // whoever reads has gone before the end
+}
+
+// end ends the response. The API panics if it cannot write an answer, which package net/http catches where
+// it serves: nobody waits for the rest of this one.
+func (a *pipeWriter) end() {
+	_ = a.into.Close() // never fails
+	if a.left {
+		_ = recover()
+	}
 }
 
 func (a *pipeWriter) Header() http.Header { return a.header }
@@ -129,5 +139,7 @@ func (a *pipeWriter) WriteHeader(status int) {
 
 func (a *pipeWriter) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
-	return a.into.Write(p)
+	n, err := a.into.Write(p)
+	a.left = a.left || errors.Is(err, io.ErrClosedPipe)
+	return n, err
 }
