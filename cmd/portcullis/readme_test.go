@@ -21,7 +21,7 @@ import (
 // What each shell block of the README's first minute must print, in order.
 var firstMinute = []string{
 	"portcullis is ready",
-	`\"name\":\"tickets:assign_ticket\",\"server\":\"tickets\",\"description\":\"Assign a ticket to a person.\",\"status\":\"pending_approval\"`,
+	`\"name\":\"tickets:assign_ticket\",\"description\":\"Assign a ticket to a person.\",\"status\":\"pending_approval\"`,
 	`\"state\":\"open\",\"request\":\"R-`,
 	", approved\n",
 	`"confirm":{"request":"R-`,

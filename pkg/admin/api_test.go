@@ -136,7 +136,7 @@ func TestTool(t *testing.T) {
 		t.Errorf("denied tool = %+v", denied)
 	}
 	open := admintest.Into[decide.Tool](h.Desk, "/admin/tools/fs/read_file", "")
-	if open.Status != "callable" || open.Remediation != "" || open.Record.By != "sync" || open.Tier != tool.Read || open.Signature != "(path?: string)" {
+	if open.Status != "callable" || open.Remediation != "" || open.Record.By != "sync" || open.Tier != tool.Read || open.Signature != "(path?:string)" {
 		t.Errorf("open tool = %+v", open)
 	}
 	for _, path := range []string{"fs/nope", "nope/read_file", "fs:read_file/x"} {

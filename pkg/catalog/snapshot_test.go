@@ -439,7 +439,7 @@ func ExampleBuild() {
 	}
 	i, _ := again.Find(tool.ID{Server: "fs", Name: "read"})
 	fmt.Println(again.ID(i), again.Tool(i).Signature)
-	// Output: fs:read (path: string)
+	// Output: fs:read (path:string)
 }
 
 // many is a catalog of n tools of about a kilobyte.

@@ -70,15 +70,15 @@ func (gw *fixture) search(arguments string) found {
 type found struct {
 	Raw   string
 	Tools []struct {
-		Name, Server, Signature, Description string
-		Lossy                                bool
-		CallWith                             string          `json:"call_with"`
-		InputSchema                          json.RawMessage `json:"input_schema"`
-		Score                                *float64
+		Name, Signature, Description string
+		Lossy                        bool
+		CallWith                     string          `json:"call_with"`
+		InputSchema                  json.RawMessage `json:"input_schema"`
+		Score                        *float64
 	}
 	Total    int
 	Disabled []struct {
-		Name, Server, Description, Status, Note string
+		Name, Description, Status, Note string
 	}
 	Remediation map[string]string
 	Notice      string

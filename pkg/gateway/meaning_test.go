@@ -87,8 +87,8 @@ func TestRetrieveMatch(t *testing.T) {
 	long := "Do the other thing " + strings.Repeat("again and ", 30)
 	line := strings.TrimRight(long[:strings.LastIndex(long[:200], " ")], " ") + "…"
 	if diff := cmp.Diff(map[string]string{
-		"s:plain": `{"name":"s:plain","server":"s","signature":"(id: string, n?: integer) → {url: string}","description":"Do the thing.","call_with":"call_tool_destructive"}`,
-		"s:vague": `{"name":"s:vague","server":"s","signature":"(to: string)","lossy":true,"description":"` + line + `","call_with":"call_tool_read"}`,
+		"s:plain": `{"name":"s:plain","signature":"(id:string, n?:integer) → {url:string}","description":"Do the thing.","call_with":"call_tool_destructive"}`,
+		"s:vague": `{"name":"s:vague","signature":"(to:string)","lossy":true,"description":"` + line + `","call_with":"call_tool_read"}`,
 	}, byName); diff != "" {
 		t.Error(diff)
 	}

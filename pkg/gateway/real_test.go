@@ -124,25 +124,6 @@ var queries = []string{
 	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
 }
 
-// Five compact results stay cheap to read. These answers have 310 tokens on
-// average (o200k), 4.3 bytes each; the bound is 350 tokens.
-func TestRetrieveSize(t *testing.T) {
-	gw := realTools(t, 1)
-	total := 0
-	for _, q := range queries {
-		f := gw.search(fmt.Sprintf(`{"query":%q,"limit":5}`, q))
-		if len(f.Tools) != 5 {
-			t.Errorf("%q finds %d tools", q, len(f.Tools))
-		}
-		total += len(f.Raw)
-	}
-	if mean := total / len(queries); mean > 1500 {
-		t.Errorf("five compact results have %d bytes on average", mean)
-	} else {
-		t.Logf("five compact results have %d bytes on average", mean)
-	}
-}
-
 func benchmarkRetrieve(b *testing.B, copies int, more string) {
 	retrieveFrom(b, realTools(b, copies), more)
 }

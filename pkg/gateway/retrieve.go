@@ -21,7 +21,6 @@ const (
 // A match is one callable tool that retrieve_tools found.
 type match struct {
 	Name        string          `json:"name"`
-	Server      string          `json:"server"`
 	Signature   string          `json:"signature"`
 	Lossy       bool            `json:"lossy,omitempty"`
 	Description string          `json:"description"`
@@ -40,7 +39,6 @@ type scoreParts struct {
 // A lockedMatch is one locked tool that retrieve_tools found.
 type lockedMatch struct {
 	Name        string      `json:"name"`
-	Server      string      `json:"server"`
 	Description string      `json:"description"` // "" if it may not be shown
 	Status      lock.Status `json:"status"`
 	Note        string      `json:"note,omitempty"` // what the operator, or a person, has to say
@@ -131,7 +129,6 @@ func (s *Session) match(hit search.Hit, full bool) match {
 	t := s.view.Tool(hit.Doc)
 	m := match{
 		Name:        t.ID.String(),
-		Server:      t.ID.Server,
 		Signature:   t.Signature,
 		Lossy:       t.Lossy,
 		Description: tool.FirstSentence(t.Definition.Description),
@@ -158,7 +155,7 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 			text = tool.FirstSentence(text)
 		}
 		out = append(out, lockedMatch{
-			Name: id.String(), Server: id.Server, Description: text, Status: status, Note: s.note(hit.Doc, status, s.view.Said(hit.Doc, status)),
+			Name: id.String(), Description: text, Status: status, Note: s.note(hit.Doc, status, s.view.Said(hit.Doc, status)),
 		})
 		link := approval.Link(s.g.o.BaseURL, id)
 		if _, again := links[status]; again && link != "" {

@@ -11,18 +11,25 @@ import (
 // maxLiteral is how many characters of one literal or property name are shown.
 const maxLiteral = 40
 
+// examples is how many literals are shown of an enum that is too long to be shown whole: enough to
+// see what they look like.
+const examples = 3
+
 // literals renders an enum.
 func (r *renderer) literals(values []*rawjson.Node) expr {
 	if len(values) == 0 {
 		return expr{text: "never"}
 	}
+	cut := len(values) > r.scale.literals+1
+	if cut {
+		values = values[:min(examples, r.scale.literals)]
+	}
 	var list []expr
-	for i, v := range values {
-		if i == r.scale.literals && len(values) > i+1 {
-			list = append(list, r.lose(more))
-			break
-		}
+	for _, v := range values {
 		list = append(list, r.literal(v))
+	}
+	if cut {
+		list = append(list, r.lose(more))
 	}
 	return join(list, "|")
 }

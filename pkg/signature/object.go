@@ -27,9 +27,24 @@ func (r *renderer) parameters() (required, optional []string) {
 		}
 	}
 	if extra := s.Get("additionalProperties"); extra.Object() && len(extra.Keys) > 0 {
-		optional = append(optional, "[key: string]: "+r.render(extra, 0).text)
+		optional = append(optional, "[key:string]:"+r.render(extra, 0).text)
 	}
 	return required, optional
+}
+
+// requiredNames returns the names alone of the parameters that a caller must give; list if they are
+// not all in the schema's own keywords.
+func (r *renderer) requiredNames(list []string) []string {
+	if !r.plain(r.root) {
+		return list
+	}
+	var names []string
+	for _, p := range r.properties(r.root) {
+		if p.required {
+			names = append(names, r.name(p.name))
+		}
+	}
+	return names
 }
 
 // plain reports whether an object's members are all in its own keywords. Combinations
@@ -59,7 +74,7 @@ func (r *renderer) object(s *rawjson.Node, depth int) expr {
 	case depth >= r.scale.depth || r.scale.members == 0:
 		return r.lose("object")
 	case len(properties) == 0:
-		return expr{text: "Record<string, " + r.render(extra, depth+1).text + ">"}
+		return expr{text: "Record<string," + r.render(extra, depth+1).text + ">"}
 	}
 	var list []string
 	for _, p := range properties {
@@ -70,7 +85,7 @@ func (r *renderer) object(s *rawjson.Node, depth int) expr {
 		list = append(list, r.property(p, depth+1))
 	}
 	if others && !extra.Is(true) {
-		list = append(list, "[key: string]: "+r.render(extra, depth+1).text)
+		list = append(list, "[key:string]:"+r.render(extra, depth+1).text)
 	}
 	return expr{text: "{" + strings.Join(list, ", ") + "}"}
 }
@@ -83,9 +98,9 @@ type property struct {
 }
 
 func (r *renderer) property(p property, depth int) string {
-	mark := ": "
+	mark := ":"
 	if !p.required {
-		mark = "?: "
+		mark = "?:"
 	}
 	return r.name(p.name) + mark + r.render(p.schema, depth).text
 }

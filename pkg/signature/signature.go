@@ -14,10 +14,14 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
-// How long a signature may be, in characters: the parameters, and what is returned.
+// How long a signature may be, in characters: all parameters if each is shown; the required ones,
+// or the first ones where none is required, if not; and what is returned. Every agent pays for each
+// result of a search, and most tools are called with what is required.
 const (
-	maxParameters = 140
-	maxResult     = 60
+	maxWhole    = 80
+	maxRequired = 140
+	maxFirst    = 50
+	maxResult   = 60
 )
 
 // more stands where something was left out.
@@ -35,12 +39,11 @@ func scales() []scale {
 	return []scale{{4, 16, 16}, {3, 8, 12}, {2, 6, 8}, {1, 4, 6}, {0, 3, 0}}
 }
 
-// worthRequired is the room that what a caller must give may take from what it may leave out:
-// with a required object that is not shown nobody can call, without an optional
-// parameter anybody can.
-const worthRequired = maxParameters * 2 / 3
+// worthRequired is the room in which what a caller must give is shown in all detail: with a required
+// object that is not shown nobody can call, without an optional parameter anybody can.
+const worthRequired = maxRequired * 2 / 3
 
-// Of returns how a tool is called, such as "(owner: string, labels?: string[]) → {url: string}",
+// Of returns how a tool is called, such as "(owner:string, labels?:string[]) → {url:string}",
 // from its schemas; either may be nil. Required parameters come first, else the order is that of
 // the schema. The length is bounded, whatever the schema.
 //
@@ -65,24 +68,36 @@ func parameters(schema json.RawMessage) (string, bool) {
 	if err != nil {
 		return "(" + more + ")", true
 	}
-	scales := scales()
-	for _, s := range scales[:4] {
+	at := func(s scale) (required, optional []string, lossy bool) {
 		r := &renderer{root: root, scale: s}
-		required, optional := r.parameters()
-		if text := strings.Join(slices.Concat(required, optional), ", "); utf8.RuneCountInString(text) <= maxParameters-2 {
-			return "(" + text + ")", r.lossy
-		}
+		required, optional = r.parameters()
+		return required, optional, r.lossy
 	}
-	var list []string
-	for _, s := range scales[2:] {
-		required, optional := (&renderer{root: root, scale: s}).parameters()
-		list = slices.Concat(required, optional)
-		if utf8.RuneCountInString(strings.Join(required, ", ")) <= worthRequired {
+	var required []string
+	scales := scales()
+	for ; len(scales) > 0; scales = scales[1:] {
+		if required, _, _ = at(scales[0]); length(required) <= worthRequired {
 			break
 		}
 	}
-	return "(" + fit(list, maxParameters-2) + ")", true
+	var optional []string
+	for _, s := range scales {
+		var lossy bool
+		if _, optional, lossy = at(s); length(required)+length(optional) <= maxWhole-4 {
+			return "(" + strings.Join(slices.Concat(required, optional), ", ") + ")", lossy
+		}
+	}
+	switch {
+	case len(required) == 0:
+		return "(" + fit(optional, maxFirst-2) + ")", true
+	case length(required) > maxRequired-5:
+		required = (&renderer{root: root}).requiredNames(required)
+	}
+	return "(" + fit(required, maxRequired-2) + ")", true
 }
+
+// length returns how many characters a list has.
+func length(list []string) int { return utf8.RuneCountInString(strings.Join(list, ", ")) }
 
 // fit joins as many of the list's first texts as have room, and more.
 func fit(list []string, room int) string {
