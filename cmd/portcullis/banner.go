@@ -109,6 +109,7 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(keyFile))
 	}
 	row(w, "health", "%s/healthz", b.base)
+	row(w, "commands", "%s open --dir %s, %s status --dir %s; all: %s --help", self(), b.Dir, self(), b.Dir, self())
 	switch path, c := b.path(config.Key), h.Config; {
 	case !c.InUse:
 		row(w, "config", "none in use; it belongs in %s", path)

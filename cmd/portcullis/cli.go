@@ -35,11 +35,12 @@ type cli struct {
 	Stop      stopCmd         `cmd:"" help:"Stop a server, an agent or everything, at once; or print what is stopped."`
 	Audit     auditCmd        `cmd:"" help:"Print who did what: what agents called and what people decided."`
 	Requests  requestsCmd     `cmd:"" help:"Print what agents ask for, and decide about it."`
-	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, in approvals.lock.json; say which count after approvals.db was lost or damaged."`
+	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, in approvals.lock.json; copy what people decided, take a copy back, and say which counts after approvals.db was lost."`
 
 	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools now."`
 	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
 	Try   tryCmd   `cmd:"" help:"Print what an agent finds for some words, and why."`
+	Open  openCmd  `cmd:"" help:"Open the console of a gateway that runs in the browser."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and names in a shell."`
 	Words      wordsCmd      `cmd:"" hidden:"" name:"complete-words" help:"What the scripts of completion ask."`
@@ -67,9 +68,10 @@ type environment struct {
 	getenv         func(string) string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	terminal       bool            // a person reads stderr and types into stdin
-	colour         bool            // stdout is a terminal that may show colours
-	interrupted    <-chan struct{} // closed by Ctrl-C; nil: that does not happen
+	terminal       bool                                        // a person reads stderr and types into stdin
+	colour         bool                                        // stdout is a terminal that may show colours
+	interrupted    <-chan struct{}                             // closed by Ctrl-C; nil: that does not happen
+	browse         func(ctx context.Context, url string) error // starts a browser; nil: none can be started
 	bucket         func(ctx context.Context, name string) (object.Store, error)
 }
 

@@ -28,6 +28,7 @@ func code() int {
 		terminal:    term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		interrupted: ctx.Done(),
 		colour:      term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")),
+		browse:      browser(os.Getenv),
 		bucket:      func(ctx context.Context, name string) (object.Store, error) { return boot.Bucket(ctx, name) },
 	})
 	return exitCode(err, os.Stderr)

@@ -55,6 +55,14 @@ type listRequestsCmd struct {
 	All bool `help:"Also those that are decided or over."`
 }
 
+// Help implements kong's longer help.
+func (listRequestsCmd) Help() string {
+	return `Examples:
+
+  portcullis requests
+  portcullis requests --all -o json`
+}
+
 // Run prints the requests.
 func (c listRequestsCmd) Run(ctx context.Context, env *environment) error {
 	state := "open"
@@ -108,6 +116,13 @@ func (c requestID) path() (string, error) {
 
 // A showRequestCmd is portcullis requests show.
 type showRequestCmd struct{ requestID }
+
+// Help implements kong's longer help.
+func (showRequestCmd) Help() string {
+	return `Example:
+
+  portcullis requests show R-7KQ2M4XD`
+}
 
 // Run prints one request.
 func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
@@ -211,6 +226,13 @@ type approveCmd struct {
 	Note string `placeholder:"TEXT" help:"Of the approval; needed if the definition has a severe finding."`
 }
 
+// Help implements kong's longer help.
+func (approveCmd) Help() string {
+	return `It is approved for everybody, as by portcullis approve. Example:
+
+  portcullis requests approve R-7KQ2M4XD --note "read it"`
+}
+
 // Run approves.
 func (c approveCmd) Run(ctx context.Context, env *environment) error {
 	return c.decide(ctx, env, request.Approved, 0, c.Note)
@@ -221,6 +243,13 @@ type allowCmd struct {
 	verdictFlags
 	For    lasting `required:"" placeholder:"TIME" help:"How long: 90m, 8h, 7d; at most 30d."`
 	Reason string  `placeholder:"TEXT" help:"Why; needed if the definition has a severe finding."`
+}
+
+// Help implements kong's longer help.
+func (allowCmd) Help() string {
+	return `The definition stays as it is for all other agents. Example:
+
+  portcullis requests allow R-7KQ2M4XD --for 8h`
 }
 
 // Run allows.
@@ -258,6 +287,14 @@ func parseLasting(s string) (minutes int, err error) {
 // A confirmCmd is portcullis requests confirm.
 type confirmCmd struct{ verdictFlags }
 
+// Help implements kong's longer help.
+func (confirmCmd) Help() string {
+	return `Look at the arguments first. Examples:
+
+  portcullis requests show R-7KQ2M4XD
+  portcullis requests confirm R-7KQ2M4XD`
+}
+
 // Run confirms.
 func (c confirmCmd) Run(ctx context.Context, env *environment) error {
 	return c.decide(ctx, env, request.Confirmed, 0, "")
@@ -269,6 +306,13 @@ type declineCmd struct {
 	Reason string `required:"" placeholder:"TEXT" help:"Why, and what to do instead: the agent is told it."`
 }
 
+// Help implements kong's longer help.
+func (declineCmd) Help() string {
+	return `Example:
+
+  portcullis requests decline R-7KQ2M4XD --reason "use staging"`
+}
+
 // Run declines.
 func (c declineCmd) Run(ctx context.Context, env *environment) error {
 	return c.decide(ctx, env, request.Declined, 0, c.Reason)
@@ -278,6 +322,13 @@ func (c declineCmd) Run(ctx context.Context, env *environment) error {
 type revokeRequestCmd struct {
 	verdictFlags
 	Reason string `placeholder:"TEXT" help:"Why; the agent is told it."`
+}
+
+// Help implements kong's longer help.
+func (revokeRequestCmd) Help() string {
+	return `It ends at the agent's next call. Example:
+
+  portcullis requests revoke R-7KQ2M4XD`
 }
 
 // Run revokes.

@@ -29,6 +29,16 @@ type serveCmd struct {
 	Demo          bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
 }
 
+// Help implements kong's longer help.
+func (serveCmd) Help() string {
+	return `It runs until Ctrl-C, asks the servers every minute, and takes up what you change in the folder's config within
+seconds. Examples:
+
+  portcullis serve
+  portcullis serve --dir gate --allow-commands
+  portcullis serve --demo`
+}
+
 // Run answers requests and syncs until ctx ends.
 func (c serveCmd) Run(ctx context.Context, env *environment) error {
 	switch {

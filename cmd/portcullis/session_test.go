@@ -25,7 +25,8 @@ type terminal struct {
 	typed bool              // a person types it
 	text  strings.Builder
 
-	objects object.Store // of every bucket; nil: there are none
+	objects object.Store                        // of every bucket; nil: there are none
+	browse  func(context.Context, string) error // of the next commands
 }
 
 // newTerminal returns a terminal; names are texts that differ from run to run, with what stands for each.
@@ -47,7 +48,7 @@ func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code 
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
 	err := run(ctx, args, &environment{
-		getenv: func(name string) string { return s.env[name] }, stdin: strings.NewReader(s.stdin), stdout: &stdout, stderr: &stderr, terminal: s.typed,
+		getenv: func(name string) string { return s.env[name] }, stdin: strings.NewReader(s.stdin), stdout: &stdout, stderr: &stderr, terminal: s.typed, browse: s.browse,
 		bucket: func(_ context.Context, name string) (object.Store, error) {
 			if s.objects == nil {
 				return nil, fmt.Errorf("no such bucket: %s", name)

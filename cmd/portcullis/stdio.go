@@ -9,11 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/relay"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -22,11 +25,11 @@ const tokenVariable = "PORTCULLIS_TOKEN"
 
 // A stdioCmd is portcullis stdio.
 type stdioCmd struct {
-	URL           string   `placeholder:"URL" xor:"gateway" required:"" help:"Gateway to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
-	Dir           string   `placeholder:"DIR" xor:"gateway" required:"" help:"Folder whose gateway runs in this process, as portcullis serve runs it."`
-	Addr          string   `default:"127.0.0.1:8080" help:"With --dir: address for /admin."`
-	AllowCommands bool     `help:"With --dir: start the servers of the config that have a command."`
-	Actor         string   `default:"${user}" help:"With --dir: who the audit names for decisions made with the admin key."`
+	URL           string   `placeholder:"URL" xor:"gateway" help:"Gateway that runs, to pass everything on to, such as https://gateway.example.com or http://127.0.0.1:8080/mcp/readonly. A credential for it is read from PORTCULLIS_TOKEN."`
+	Dir           string   `placeholder:"DIR" xor:"gateway" help:"Folder of the gateway; without it, and without --url, the one that you are in. If a gateway runs on it everything is passed on to that one, else it runs in this process, as portcullis serve runs it."`
+	Addr          string   `default:"127.0.0.1:8080" help:"Address for /admin, where the gateway runs in this process."`
+	AllowCommands bool     `help:"Start the servers of the config that have a command, where the gateway runs in this process."`
+	Actor         string   `default:"${user}" placeholder:"NAME" help:"Whom the audit names for decisions made with the admin key, where the gateway runs in this process."`
 	Header        []string `placeholder:"NAME:VALUE" sep:"none" help:"Header of every request, such as X-MCP-Toolsets:github. May be given several times."`
 }
 
@@ -35,6 +38,10 @@ func (stdioCmd) Help() string {
 	return `For clients that can only start a command. In their config:
 
   {"mcpServers": {"portcullis": {"command": "portcullis", "args": ["stdio", "--url", "http://127.0.0.1:8080"]}}}
+
+and without a gateway that runs, over a folder:
+
+  portcullis stdio --dir ~/portcullis --allow-commands
 
 Messages go over standard input and output; everything else goes to standard error.`
 }
@@ -46,8 +53,15 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	o := relay.Options{Header: header, Token: secret.New(env.getenv(tokenVariable))}
-	if c.Dir != "" {
-		return c.own(ctx, env, o)
+	if c.URL == "" {
+		switch there, err := c.running(); {
+		case err != nil:
+			return err
+		case there == "":
+			return c.own(ctx, env, o)
+		default:
+			c.URL = there
+		}
 	}
 	level := slog.LevelInfo
 	if text := env.getenv("PORTCULLIS_LOG_LEVEL"); text != "" && level.UnmarshalText([]byte(text)) != nil {
@@ -61,6 +75,27 @@ func (c stdioCmd) Run(ctx context.Context, env *environment) error {
 		o.Log.LogAttrs(ctx, slog.LevelWarn, "the credential goes over the network in clear: the URL begins with http://")
 	}
 	return relay.Run(ctx, env.stdin, env.stdout, o)
+}
+
+// running returns where the gateway answers that runs on the folder; "": none does.
+func (c *stdioCmd) running() (string, error) {
+	if c.Dir == "" {
+		if c.Dir = "."; !hasGateway(c.Dir) { // another folder is taken as it is, as by serve
+			return "", fmt.Errorf("stdio: %w, or a gateway that runs with --url", noGateway(c.Dir))
+		}
+	}
+	s, runs := findServe(c.Dir)
+	if !runs {
+		return "", nil
+	}
+	held, err := bolt.Open(filepath.Join(c.Dir, approvalsFile), &store.Options{LockWait: glance})
+	if errors.Is(err, bolt.ErrHeld) {
+		return s.Address, nil
+	}
+	if err == nil { // what says that one runs is left of one that was killed
+		err = held.Close()
+	}
+	return "", err
 }
 
 // own runs the gateway of a folder and passes messages on to it.

@@ -88,10 +88,10 @@ func TestStdioDir(t *testing.T) {
 	if resp, err := http.Get("http://" + addr + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("/healthz beside it: %v, %v", resp, err)
 	}
-	_, _, err = stdio(t, "--dir", dir, "--addr", addr)
-	if err == nil {
-		t.Error("two gateways run on one folder and address")
-	}
+	second, _, err := stdio(t, "--dir", dir, "--addr", addr) // passes on to the first
+	require.OK(t, err)
+	works(t, second)
+	require.OK(t, second.Close())
 	if err := session.Close(); err != nil {
 		t.Errorf("Close = %v", err)
 	}
@@ -105,6 +105,7 @@ func TestStdioRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
+		{nil, `stdio: there is no gateway in ".": neither config/mcp_config.json nor approvals.db is there; run portcullis init to begin one, or name another folder with --dir, or a gateway that runs with --url`},
 		{[]string{"--url", "gateway.example.com"}, "--url: want a URL such as https://gateway.example.com"},
 		{[]string{"--url", "https://me:hunter2@gateway.example.com"}, "--url: holds a user or password; a credential is read from PORTCULLIS_TOKEN"},
 		{[]string{"--url", "https://gateway.example.com", "--header", "Authorization hunter2"}, "--header: want NAME:VALUE"},
@@ -114,7 +115,7 @@ func TestStdioRefuses(t *testing.T) {
 			t.Errorf("%q: %v, want %s", tt.args, err, tt.want)
 		}
 	}
-	for _, args := range [][]string{{"stdio"}, {"stdio", "--url", "https://a.example", "--dir", "x"}} {
+	for _, args := range [][]string{{"stdio", "--url", "https://a.example", "--dir", "x"}} {
 		err := run(t.Context(), args, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
 		if _, usage := errors.AsType[*kong.ParseError](err); !usage {
 			t.Errorf("%q: %v, want a fault of the command line", args, err)

@@ -68,6 +68,14 @@ func (c doStopCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
+// Help implements kong's longer help.
+func (doStopCmd) Help() string {
+	return `It asks nothing, and holds at the next call in every process. Examples:
+
+  portcullis stop
+  portcullis stop github --reason "key leaked"`
+}
+
 // Run stops, or prints what is stopped.
 func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	targets, err := targetsOf(c.Targets, false)
@@ -97,6 +105,14 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 type undoStopCmd struct {
 	askFlags
 	Targets []string `arg:"" name:"what" help:"As it was stopped: NAME of a server, agent:ID, everything; or every, for all stops of people."`
+}
+
+// Help implements kong's longer help.
+func (undoStopCmd) Help() string {
+	return `What mcp_config.json stops is undone there. Examples:
+
+  portcullis stop undo github
+  portcullis stop undo every`
 }
 
 // Run undoes stops.
