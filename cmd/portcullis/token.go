@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
@@ -98,7 +99,7 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 // joined returns a list for a column.
 func joined(list []string) string { return cmp.Or(strings.Join(list, ","), "none") }
 
-// allTokens returns every token of a gateway.
+// allTokens returns every token of a gateway, the oldest first.
 func allTokens(ctx context.Context, g *gateway) (all []admin.AgentToken, err error) {
 	query := url.Values{"limit": {"200"}}
 	for {
@@ -108,6 +109,7 @@ func allTokens(ctx context.Context, g *gateway) (all []admin.AgentToken, err err
 		}
 		all = append(all, page.Tokens...)
 		if page.Next.Next == "" {
+			slices.SortStableFunc(all, func(a, b admin.AgentToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
 			return all, nil
 		}
 		query.Set("after", page.Next.Next)
