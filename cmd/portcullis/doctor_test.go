@@ -175,3 +175,69 @@ func outOfDate(t *testing.T) tls.Certificate {
 	require.OK(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
+
+// What is seen from outside, without a credential: an address that is another than the gateway says, a clock
+// that is wrong, and something that is no gateway.
+func TestDoctorFromOutside(t *testing.T) {
+	var resource, date, health string
+	mux := http.NewServeMux()
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if date != "" {
+			w.Header().Set("Date", date)
+		}
+		fmt.Fprint(w, health)
+	})
+	mux.HandleFunc("POST /mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("a credential is sent to an address that is not known to be a gateway's")
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+s.URL+`/meta", scope="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	mux.HandleFunc("GET /meta", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, `{"resource": %q}`, resource) })
+	mux.HandleFunc("GET /admin/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"detail": "viewers alone"}`)
+	})
+	for _, tt := range []struct {
+		name, resource, date, health string
+		want                         []string
+	}{
+		{"all is well, but for the right", s.URL + "/mcp", "", `{"status":"ok"}`, []string{"credential"}},
+		{"another address", "https://gate.example.com/mcp\x1b[2J", "", `{"status":"ok"}`, []string{"base_url_differs", "credential"}},
+		{"no metadata", "", "", `{"status":"ok"}`, []string{"base_url_differs", "credential"}},
+		{"a clock", s.URL + "/mcp", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat), `{"status":"ok"}`, []string{"clock_skew", "credential"}},
+		{"another program", s.URL + "/mcp", "", `<h1>It works!</h1>`, []string{"gateway_foreign"}},
+	} {
+		resource, date, health = tt.resource, tt.date, tt.health
+		x, codes := examined(t, "--url", s.URL+"/mcp")
+		if !slices.Equal(codes, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, codes, tt.want)
+		}
+		for _, f := range x.Findings {
+			if strings.Contains(f.Cause, "\x1b") {
+				t.Errorf("%s: a terminal obeys %q", tt.name, f.Cause)
+			}
+		}
+	}
+}
+
+// In direct mode the names of tools are the client's own.
+func TestDoctorLongNames(t *testing.T) {
+	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool(strings.Repeat("long_", 9), "Long.", ""), upstreamtest.Tool("short", "Short.", "")}})
+	for mode, want := range map[string]bool{"direct": true, "search": false} {
+		dir := t.TempDir()
+		programtest.WriteConfig(t, dir, fmt.Sprintf(`{"mcpServers": {"files": {"url": %q}}, "gateway": {"mode": %q}}`, s.URL, mode))
+		require.OK(t, start(t, dir).stop())
+		x, codes := examined(t, "--dir", dir)
+		if slices.Contains(codes, "name_long") != want {
+			t.Errorf("%s: %q", mode, codes)
+		}
+		if i := slices.Index(codes, "name_long"); i >= 0 && (strings.Contains(x.Findings[i].Cause, "short") || x.Findings[i].About != "1 tool") {
+			t.Errorf("%+v", x.Findings[i])
+		}
+	}
+}

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
@@ -118,5 +123,33 @@ func TestInitServes(t *testing.T) {
 	}
 	if strings.Contains(p.out.String(), "warning") || strings.Contains(p.out.String(), "problem") {
 		t.Errorf("the banner:\n%s", p.out)
+	}
+}
+
+// Each line that it prints to go on with is one that the program takes.
+func TestInitNext(t *testing.T) {
+	var out bytes.Buffer
+	env := quiet()
+	env.stdout = &out
+	dir := filepath.Join(t.TempDir(), "my gate")
+	require.OK(t, run(t.Context(), []string{"init", dir}, env))
+	app, err := kong.New(&cli{}, kong.Name("portcullis"), listVars(), kong.Vars{"user": "NAME", "version": ""})
+	require.OK(t, err)
+	found := regexp.MustCompile(`(?m)^  portcullis (\w+) (.*?)  `).FindAllStringSubmatch(out.String(), -1)
+	if len(found) != 3 {
+		t.Fatalf("%d lines:\n%s", len(found), out.String())
+	}
+	for _, m := range found {
+		args := []string{m[1]}
+		if !slices.ContainsFunc(app.Model.Children, func(c *kong.Node) bool { return c.Name == m[1] }) {
+			t.Logf("there is no command %s in this build", m[1])
+			continue
+		}
+		if rest := strings.ReplaceAll(m[2], "'"+dir+"'", ""); rest != m[2] {
+			args = append(append(args, strings.Fields(rest)...), dir)
+		}
+		if _, err := app.Parse(args); err != nil {
+			t.Errorf("portcullis %s: %v", strings.Join(args, " "), err)
+		}
 	}
 }
