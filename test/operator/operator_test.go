@@ -1,0 +1,38 @@
+package operator_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/operator"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+)
+
+// installed is the program as somebody who has the source installs it, into a folder that was empty.
+var installed struct{ bin string }
+
+func TestMain(m *testing.M) {
+	os.Exit(install(m.Run))
+}
+
+func install(run func() int) int {
+	bin, err := os.MkdirTemp("", "operator")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(bin)
+	cmd := exec.Command("go", "install", "./cmd/portcullis")
+	cmd.Dir = repo.Path(".")
+	cmd.Env = append(os.Environ(), "GOBIN="+bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Printf("go install ./cmd/portcullis: %v\n%s", err, out)
+		return 1
+	}
+	installed.bin = bin
+	return run()
+}
+
+func TestWay(t *testing.T) { operator.Walk(t, filepath.Join(installed.bin, "portcullis")) }

@@ -1,0 +1,97 @@
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/repo"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// The page docs/first-tool.md is typed as it stands, into one shell, but for the port and for where npx
+// has its packages from: each block prints the lines of the text below it.
+func TestFirstToolPage(t *testing.T) {
+	modules := repo.Path("test/testclients/node_modules")
+	if _, err := os.Stat(filepath.Join(modules, ".bin/mcp-inspector")); err != nil {
+		local.Missing(t, "no server and client of others: `make clients` installs them")
+	}
+	page, err := os.ReadFile(repo.Path("docs/first-tool.md"))
+	require.OK(t, err)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```\n\n```text\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != strings.Count(string(page), "```sh\n") || len(blocks) < 7 {
+		t.Fatalf("%d blocks have an answer", len(blocks))
+	}
+	addr := local.Addr(t)
+	as := strings.NewReplacer(
+		"127.0.0.1:8080", addr, "portcullis serve", "portcullis serve --addr "+addr,
+		"npx -y @modelcontextprotocol/inspector@2.12.0", modules+"/.bin/mcp-inspector",
+		`"npx", "args": ["-y", "@modelcontextprotocol/server-everything@2026.8.31"`, `"node", "args": ["`+modules+`/@modelcontextprotocol/server-everything/dist/index.js"`)
+	dir, gateway := t.TempDir(), new(local.Buffer)
+	for i, b := range blocks {
+		script := as.Replace(b[1])
+		if i > 0 {
+			script = "cd my-gate\n" + script
+		}
+		read := func() string { return typed(t, dir, script) }
+		if strings.HasPrefix(b[1], "portcullis serve") {
+			background(t, dir, script, gateway)
+			read = gateway.String
+		}
+		holds(t, b[1], as.Replace(b[2]), read)
+	}
+}
+
+// holds checks that what is read has each line; what runs on has them in the end.
+func holds(t *testing.T, block, lines string, read func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		said, missing := read(), ""
+		for line := range strings.Lines(lines) {
+			if !strings.Contains(said, strings.TrimSpace(line)) {
+				missing = line
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if !strings.HasPrefix(block, "portcullis serve") || time.Now().After(deadline) {
+			t.Fatalf("%s\nprints no %s:\n%s", block, missing, said)
+		}
+	}
+}
+
+// typed runs a block, which may end with an exit code: a locked call does.
+func typed(t *testing.T, dir, script string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "bash", "-uc", script)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, environment(), &out, &out
+	_ = cmd.Run()
+	return out.String()
+}
+
+// background runs a block until the test ends, with all that it starts.
+func background(t *testing.T, dir, script string, out *local.Buffer) {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), "bash", "-uc", script)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, environment(), out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.OK(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+}
+
+func environment() []string {
+	return append(os.Environ(), "PATH="+installed.bin+":"+os.Getenv("PATH"))
+}
