@@ -37,6 +37,9 @@ type cli struct {
 	Requests  requestsCmd     `cmd:"" help:"Print what agents ask for, and decide about it."`
 	Approvals approvalsCmd    `cmd:"" help:"Keep approvals as code, in approvals.lock.json; copy what people decided, take a copy back, and say which counts after approvals.db was lost."`
 
+	Import  importCmd  `cmd:"" help:"Take over the MCP servers of a client: Claude Desktop, Claude Code, Cursor, VS Code, Codex, Gemini CLI, Windsurf."`
+	Connect connectCmd `cmd:"" help:"Tell a client of the gateway: print the link, the command and the file, or write the file."`
+
 	Sync  syncCmd  `cmd:"" help:"Ask every server for its tools now."`
 	Token tokenCmd `cmd:"" help:"List, make and revoke agent tokens."`
 	Try   tryCmd   `cmd:"" help:"Print what an agent finds for some words, and why."`

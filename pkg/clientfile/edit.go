@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
 )
 
 // ErrTaken says that an entry of the name is there and says something else.
-var ErrTaken = errors.New("another entry of that name is there")
+var ErrTaken = errors.New("an entry of that name is there and says something else")
 
 // A Change is what [Merge] or [Remove] made of a file.
 type Change struct {
@@ -47,7 +48,8 @@ func Merge(path string, data, addition []byte, replace bool) (Change, error) {
 	return Change{Data: out}, checked(path, out, want, err)
 }
 
-// Remove returns a file without an entry. Same: it has none.
+// Remove returns a file without an entry, and without the question of VS Code that asked for its token. Same: it
+// has no such entry.
 func Remove(path string, data []byte, holder, name string) (Change, error) {
 	before, err := parse(path, data)
 	if err != nil {
@@ -57,6 +59,7 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 		return Change{data, true}, nil
 	}
 	before.member(holder).drop(name)
+	unasked := before.unask(name + "-token")
 	var out []byte
 	if FormatOf(path, data) == TOML {
 		if len(before.member(holder).members) == 0 {
@@ -65,8 +68,46 @@ func Remove(path string, data []byte, holder, name string) (Change, error) {
 		out, err = cutTOML(data, []string{holder, name})
 	} else {
 		out, err = removeJSON(path, data, holder, name)
+		if err == nil && unasked >= 0 {
+			out, err = removeInput(path, out, unasked)
+		}
 	}
 	return Change{Data: out}, checked(path, out, before, err)
+}
+
+// unask drops the input with the id if nothing refers to it any more, and returns its number; -1: none.
+func (n *node) unask(id string) int {
+	inputs := n.member("inputs")
+	if inputs == nil || inputs.kind != '[' || n.refersTo("${input:"+id+"}") {
+		return -1
+	}
+	for i, e := range inputs.elems {
+		if at := e.member("id"); at != nil && at.text == id {
+			inputs.elems = append(inputs.elems[:i:i], inputs.elems[i+1:]...)
+			return i
+		}
+	}
+	return -1
+}
+
+// refersTo reports whether some text holds a reference.
+func (n *node) refersTo(reference string) bool {
+	for _, m := range n.members {
+		if m.value.refersTo(reference) {
+			return true
+		}
+	}
+	return strings.Contains(n.text, reference) || slices.ContainsFunc(n.elems, func(e *node) bool { return e.refersTo(reference) })
+}
+
+// removeInput takes one of VS Code's questions out.
+func removeInput(path string, data []byte, i int) ([]byte, error) {
+	root, err := readJSON(path, data)
+	if err != nil {
+		return nil, err
+	}
+	object, _ := root.Value.(*hujson.Object)
+	return newEditor(data).remove(&find(object, "inputs").Value, i), nil
 }
 
 // checked refuses an edit that says anything else than was wanted.
@@ -108,7 +149,7 @@ func merged(path string, before, more *node, replace bool) (want *node, same boo
 			case there.equal(entry.value):
 				continue
 			case there != nil && !replace:
-				return nil, false, fmt.Errorf("%s: %w: %s", Place{path, there.line}, ErrTaken, entry.name)
+				return nil, false, fmt.Errorf("%s: %w", Place{path, there.line}, ErrTaken)
 			case there != nil:
 				next.drop(entry.name)
 			}
@@ -238,7 +279,7 @@ func removeJSON(path string, data []byte, holder, name string) ([]byte, error) {
 	}
 	for i, m := range inner.Members {
 		if literal(m.Name.Value) == name {
-			return newEditor(data).remove(&find(object, holder).Value, inner, i), nil
+			return newEditor(data).remove(&find(object, holder).Value, i), nil
 		}
 	}
 	return data, nil

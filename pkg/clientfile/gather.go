@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 )
 
 // A Choice says which servers are gathered, and under which names.
@@ -210,7 +213,7 @@ func (s *Server) finish(noShell bool) {
 		s.Left = "an argument holds a credential or a variable, and there is no sh here that could put it in: set it in env if the program reads it there"
 		return
 	}
-	script := "exec " + quote(s.Command)
+	script := "exec " + connect.Shell(s.Command)
 	for _, a := range s.Args {
 		script += " " + s.word(a)
 	}
@@ -224,13 +227,13 @@ func (s *Server) word(arg string) string {
 	last := 0
 	for _, at := range marks.FindAllStringIndex(arg, -1) {
 		if at[0] > last {
-			out.WriteString(quote(arg[last:at[0]]))
+			out.WriteString(connect.Shell(arg[last:at[0]]))
 		}
 		out.WriteString(`"$` + s.inEnv(s.variables[index(arg[at[0]:at[1]])]) + `"`)
 		last = at[1]
 	}
 	if last < len(arg) || arg == "" {
-		out.WriteString(quote(arg[last:]))
+		out.WriteString(connect.Shell(arg[last:]))
 	}
 	return out.String()
 }
@@ -250,14 +253,6 @@ func (s *Server) inEnv(v *Variable) string {
 		}
 		name += "_ARG"
 	}
-}
-
-// quote returns a word that a POSIX shell reads as nothing but itself.
-func quote(w string) string {
-	if w != "" && strings.Trim(w, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:@,+-=") == "" {
-		return w
-	}
-	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 }
 
 // An entry is a server in the gateway's config.
@@ -301,4 +296,27 @@ func pairs(list []Pair) map[string]string {
 		out[p.Name] = p.Value
 	}
 	return out
+}
+
+var (
+	anyReference = regexp.MustCompile(`\$\{env:[A-Za-z0-9_]+\}`)
+	anyVariable  = regexp.MustCompile(`"\$[A-Za-z0-9_]+"`)
+)
+
+// SameAs reports whether a server of the gateway's config, as it was read, is this one: at the same URL, or
+// the same program, and given the same, whatever the variables are called.
+func (s *Server) SameAs(raw json.RawMessage) bool {
+	plain := func(data []byte) (e entry) {
+		text := anyReference.ReplaceAllString(string(data), "${env:*}")
+		if json.Unmarshal([]byte(text), &e) != nil {
+			return entry{}
+		}
+		if e.Command == "sh" && len(e.Args) == 2 {
+			e.Args[1] = anyVariable.ReplaceAllString(e.Args[1], `"$*"`)
+			e.Env = nil // whose names are those of the variables
+		}
+		return entry{URL: e.URL, Headers: e.Headers, Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env}
+	}
+	a, b := plain(raw), plain(s.Entry())
+	return cmp.Or(a.URL, a.Command) != "" && fmt.Sprint(a) == fmt.Sprint(b)
 }

@@ -70,6 +70,7 @@ func (e *editor) pretty(value json.RawMessage, indent string, multi bool) string
 
 // An item is a member of an object or an element of a list.
 type item struct {
+	before     hujson.Extra
 	start, end int // without what stands around it
 	after      hujson.Extra
 }
@@ -81,12 +82,13 @@ func items(v *hujson.Value) (out []item, tail hujson.Extra, comma bool) {
 	case *hujson.Object:
 		for i := range c.Members {
 			m := &c.Members[i]
-			out = append(out, item{m.Name.StartOffset, m.Value.EndOffset, m.Value.AfterExtra})
+			out = append(out, item{m.Name.BeforeExtra, m.Name.StartOffset, m.Value.EndOffset, m.Value.AfterExtra})
 		}
 		tail = c.AfterExtra
 	case *hujson.Array:
 		for i := range c.Elements {
-			out = append(out, item{c.Elements[i].StartOffset, c.Elements[i].EndOffset, c.Elements[i].AfterExtra})
+			e := &c.Elements[i]
+			out = append(out, item{e.BeforeExtra, e.StartOffset, e.EndOffset, e.AfterExtra})
 		}
 		tail = c.AfterExtra
 	}
@@ -129,10 +131,10 @@ func (e *editor) insert(v *hujson.Value, name string, value json.RawMessage) []b
 }
 
 // remove takes the item with number i out.
-func (e *editor) remove(v *hujson.Value, object *hujson.Object, i int) []byte {
+func (e *editor) remove(v *hujson.Value, i int) []byte {
 	list, tail, comma := items(v)
 	this := list[i]
-	before := object.Members[i].Name.BeforeExtra
+	before := this.before
 	from := this.start - len(before) + len(bytes.TrimRight(before, " \t\r\n")) // behind a comment that stands before it
 	switch {
 	case len(list) == 1 && len(bytes.TrimSpace(before))+len(bytes.TrimSpace(this.after))+len(bytes.TrimSpace(tail)) == 0:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A Client is a program that keeps MCP servers in files.
@@ -104,4 +105,39 @@ func (m Machine) Files(c Client) ([]string, error) {
 		return []string{devin, at(".codeium", "windsurf", "mcp_config.json")}, nil
 	}
 	return nil, nil
+}
+
+// Expand returns where a file of a client lies that a guide names: with ~ or %APPDATA% for the user's folders,
+// or within the project.
+func (m Machine) Expand(path, windows string) (string, error) {
+	if m.OS == "windows" && windows != "" {
+		path = windows
+	}
+	own := strings.HasPrefix(path, "~") || strings.HasPrefix(path, "%")
+	if !own {
+		return filepath.Join(m.Dir, filepath.FromSlash(path)), nil
+	}
+	home, err := m.Home()
+	if err != nil {
+		return "", err
+	}
+	for prefix, folder := range map[string]string{
+		"~/Library/Application Support/": m.appData(home), `%APPDATA%\`: m.appData(home), `%USERPROFILE%\`: home, "~/.codex/": cmp.Or(m.Getenv("CODEX_HOME"), filepath.Join(home, ".codex")),
+	} {
+		if rest, ok := strings.CutPrefix(path, prefix); ok {
+			return filepath.Join(folder, filepath.FromSlash(strings.ReplaceAll(rest, `\`, "/"))), nil
+		}
+	}
+	return filepath.Join(home, filepath.FromSlash(strings.TrimPrefix(path, "~"))), nil
+}
+
+// Holder returns the member of the client's file that its servers stand in.
+func (c Client) Holder() string {
+	switch c.ID {
+	case "vscode":
+		return "servers"
+	case "codex":
+		return "mcp_servers"
+	}
+	return "mcpServers"
 }

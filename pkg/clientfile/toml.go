@@ -3,6 +3,7 @@ package clientfile
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -16,7 +17,7 @@ func parseTOML(path string, data []byte) (*node, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	var all map[string]any
 	if err := toml.Unmarshal(data, &all); err != nil {
-		f := &Fault{Place{path, 0}, "not TOML: " + text.Clip(text.Line(err.Error()), 200)}
+		f := &Fault{Place{path, 0}, "not TOML: " + text.Clip(text.Line(strings.TrimPrefix(err.Error(), "toml: ")), 200)}
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			f.Line, _ = at.Position()
 		}

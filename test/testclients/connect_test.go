@@ -149,18 +149,10 @@ func findAgents(t *testing.T) string {
 	return strings.Join([]string{bin, filepath.Dir(node), filepath.Dir(programtest.Build(t)), os.Getenv("PATH")}, string(os.PathListSeparator))
 }
 
-// write writes the files of the guide where the client looks for them.
+// write has portcullis connect --write put the entry into the client's own file.
 func (a *agent) write() {
 	a.t.Helper()
-	for _, f := range a.guide.Files[:1] {
-		path, mine := strings.CutPrefix(f.Path, "~/")
-		path = filepath.Join(a.project, filepath.FromSlash(path))
-		if mine {
-			path = filepath.Join(a.home, filepath.FromSlash(f.Path[2:]))
-		}
-		require.OK(a.t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.OK(a.t, os.WriteFile(path, []byte(f.Text), 0o600))
-	}
+	a.run(nil, "portcullis", "connect", a.guide.ID, "--url", a.program.URL, "--write")
 	if a.guide.ID == "claude-code" { // what a person answers when Claude Code asks about a project's servers
 		require.OK(a.t, os.MkdirAll(filepath.Join(a.home, ".claude"), 0o755))
 		require.OK(a.t, os.WriteFile(filepath.Join(a.home, ".claude", "settings.json"), []byte(`{"enableAllProjectMcpServers": true}`), 0o600))
