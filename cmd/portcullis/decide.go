@@ -56,7 +56,7 @@ func (c decideCmd) Validate() error {
 	case (c.Hash != "" || c.Rev != 0) && len(c.Items) != 1:
 		return errors.New("--hash and --rev are of one item: --seen takes the hashes of many")
 	case c.Yes && c.Hash == "" && c.Seen == "":
-		return errors.New("--yes needs hashes: --hash of one item, or --seen FILE with lines \"server:tool HASH\", as portcullis tools --hashes prints them")
+		return errors.New("--yes needs hashes: --hash of one item, or --seen FILE with lines \"server:tool HASH\", as portcullis tools --hashes prints them; portcullis approvals apply takes those of a lock file")
 	}
 	return c.gatewayFlags.Validate()
 }
@@ -252,7 +252,8 @@ func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
 // agreed asks whether the definition, which it shows, is to be approved.
 func (d *decider) agreed(t decide.Tool) error {
 	showApproval(d.env.stderr, t)
-	ok, err := d.env.agree("Approve this definition, for all agents?", fmt.Sprintf("name the definition that you have read with --hash; portcullis diff %s shows it. Nothing was decided", typed(t.ID)))
+	fmt.Fprintf(d.env.stderr, "all of it portcullis diff %s\n", typed(t.ID))
+	ok, err := d.env.agree("Approve this definition, for all agents?", "name the definition that you have read with --hash. Nothing was decided")
 	switch {
 	case err != nil:
 		return fmt.Errorf("approve: %w", err)

@@ -93,7 +93,10 @@ func stateWords(t decide.Tool) string {
 	if r.Disabled {
 		s += ", disabled"
 	}
-	if r.By != "" {
+	switch {
+	case r.By == approval.Sync:
+		s += "; nobody has decided about it: it was approved with the first list of its server, at " + atMinute(r.At)
+	case r.By != "":
 		s += fmt.Sprintf("; the last decision is by %s at %s", inLine(r.By), atMinute(r.At))
 	}
 	if note := text.Clip(text.Line(r.Note), 300); note != "" {

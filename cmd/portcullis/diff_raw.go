@@ -28,15 +28,20 @@ func (m marker) raw(t decide.Tool) {
 	case len(before) > 0:
 		from = "approved " + hashOf(t)
 	}
-	var lines []diffLine
-	for _, run := range review.Lines(jsonLines(before), jsonLines(t.Definition)) {
+	lines := diffLines(review.Lines(jsonLines(before), jsonLines(t.Definition)))
+	fmt.Fprintf(m.w, "--- %s %s\n+++ %s now %s\n", inLine(t.ID), from, inLine(t.ID), inLine(string(t.Hash)))
+	m.hunks(lines)
+}
+
+// diffLines returns runs of lines as the lines of a diff.
+func diffLines(runs []review.Run) (lines []diffLine) {
+	for _, run := range runs {
 		sign := map[review.Op]byte{review.Equal: ' ', review.Delete: '-', review.Insert: '+'}[run.Op]
 		for line := range strings.Lines(run.Text) {
 			lines = append(lines, diffLine{sign, readable(strings.TrimSuffix(line, "\n"))})
 		}
 	}
-	fmt.Fprintf(m.w, "--- %s %s\n+++ %s now %s\n", inLine(t.ID), from, inLine(t.ID), inLine(string(t.Hash)))
-	m.hunks(lines)
+	return lines
 }
 
 func hashOf(t decide.Tool) string {
