@@ -96,6 +96,11 @@ lanes: setup $(if $(SMALL),,agents snapshot) ## what outsiders see: conformance,
 bench: ## every benchmark of the repo, once
 	go test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-retrieve
+bench-retrieve: ## what a search takes, over HTTP, in the gateway and in the index; on a machine at rest
+	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
+	go test -run '^$$' -bench 'Retrieve(OverHTTP|527|10000)|/527_retrieve|Scan|Rank' -benchmem -count 5 ./cmd/portcullis ./pkg/mcphttp ./pkg/gateway ./pkg/search
+
 .PHONY: bench-search
 bench-search: ## ranking quality on the public query sets, into docs/search-quality.md
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the query sets"; exit 1; }

@@ -9,7 +9,7 @@ import (
 // corrected is what a query means in a view, in which some of its words may be misspelt.
 type corrected struct {
 	stems  map[string][]string // what was meant, by the stem that was typed; nil: nothing is misspelt
-	vector []int32             // of the query, with the words that were meant in the place of the misspelt ones
+	vector vector              // of the query, with the words that were meant in the place of the misspelt ones
 	norm   float32
 }
 

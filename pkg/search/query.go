@@ -20,7 +20,7 @@ const (
 type Query struct {
 	stems   []string // different ones, as they first came
 	weights []float64
-	vector  []int32 // of int8
+	vector  vector
 	norm    float32 // length of vector; 0: no word of the query has one
 
 	words    []queryWord // different ones, as they first came
@@ -71,14 +71,10 @@ func (ix *Index) query(text string, kinds []string) Query {
 }
 
 // quantised returns a vector as it is compared, and its length.
-func quantised(sum []float64) (vector []int32, norm float32) {
+func quantised(sum []float64) (v vector, norm float32) {
 	codes := make([]int8, len(sum))
 	norm = embedding.Quantise(codes, sum)
-	vector = make([]int32, len(sum))
-	for i, c := range codes {
-		vector[i] = int32(c)
-	}
-	return vector, norm
+	return newVector(codes), norm
 }
 
 // tallied returns the first most different words of all, and how often each comes.

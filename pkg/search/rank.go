@@ -99,7 +99,7 @@ func (ix *Index) each(q Query, view tool.Set, m mixing, f func(Hit)) {
 	c := ix.correct(q, view)
 	words := ix.byWords(q, view, c, m.exact)
 	q.vector, q.norm = c.vector, c.norm
-	semantic := m.share > 0 && q.norm > 0 && len(q.vector) == ix.dim
+	semantic := m.share > 0 && q.norm > 0 && len(q.vector.codes) == ix.dim
 	for doc := range view.All() {
 		h := Hit{Doc: doc, Lexical: words[doc]}
 		cos := 0.0
@@ -224,25 +224,6 @@ func (ix *Index) cosine(q Query, doc int) float64 {
 	if !(norm >= 1) { // no vector; in damaged bytes, anything
 		return 0
 	}
-	dot := product(q.vector, ix.vectors[doc*ix.dim:(doc+1)*ix.dim])
+	dot := q.vector.product(ix.vectors[doc*ix.dim : (doc+1)*ix.dim])
 	return max(-1, min(1, float64(dot)/(float64(q.norm)*norm)))
-}
-
-// product returns the sum of the products of two vectors of the same length. The
-// query's numbers come widened, which saves a third of the time of a ranking.
-func product(a []int32, b []byte) int {
-	b = b[:len(a)]
-	var s0, s1, s2, s3 int32
-	i := 0
-	for ; i+8 <= len(a); i += 8 {
-		x, y := (*[8]int32)(a[i:i+8]), (*[8]byte)(b[i:i+8])
-		s0 += x[0]*int32(int8(y[0])) + x[4]*int32(int8(y[4]))
-		s1 += x[1]*int32(int8(y[1])) + x[5]*int32(int8(y[5]))
-		s2 += x[2]*int32(int8(y[2])) + x[6]*int32(int8(y[6]))
-		s3 += x[3]*int32(int8(y[3])) + x[7]*int32(int8(y[7]))
-	}
-	for ; i < len(a); i++ {
-		s0 += a[i] * int32(int8(b[i]))
-	}
-	return int(s0 + s1 + s2 + s3)
 }

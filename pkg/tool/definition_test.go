@@ -188,7 +188,7 @@ func ExampleParseDefinition() {
 	fmt.Println(ID{Server: "github", Name: d.Name}, text, lossy)
 	fmt.Println(FirstSentence(d.Description), d.Annotations.Tier())
 	// Output:
-	// github:search_code (q: string, limit?: integer) false
+	// github:search_code (q:string, limit?:integer) false
 	// Search code. read
 }
 

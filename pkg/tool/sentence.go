@@ -18,7 +18,7 @@ const maxSentence = 200
 // person who approves does not see, are dropped.
 func FirstSentence(description string) string {
 	var line strings.Builder
-	for _, l := range strings.Split(strings.ReplaceAll(description, "\r\n", "\n"), "\n") {
+	for l := range strings.SplitSeq(description, "\n") {
 		l = clean(l)
 		introduces := strings.HasSuffix(line.String(), ":") // "Returns:" alone says nothing
 		if line.Len() > 0 && !introduces && (l == "" || startsBlock(l)) {
@@ -43,6 +43,9 @@ func FirstSentence(description string) string {
 
 // clean returns s with single spaces between its words and without invisible characters.
 func clean(s string) string {
+	if isClean(s) {
+		return s
+	}
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -53,6 +56,19 @@ func clean(s string) string {
 		return r
 	}, s)
 	return strings.Join(strings.Fields(s), " ")
+}
+
+// isClean reports whether s is printable ASCII with single spaces between its words, as most lines
+// are: each result of a search is read here.
+func isClean(s string) bool {
+	before := byte(' ')
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == ' ' && before == ' ' {
+			return false
+		}
+		before = s[i]
+	}
+	return s == "" || before != ' '
 }
 
 // Two format characters are part of the spelling in some scripts and of emoji.

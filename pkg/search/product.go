@@ -1,0 +1,55 @@
+package search
+
+import "encoding/binary"
+
+// A vector is the vector of a query, in the form in which it is held against those of documents.
+//
+// A product of two numbers of 64 bits, each made of two small ones, has the sum of two products of
+// the small ones in its upper half: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …, where what is
+// left over does not fit into 64 bits. So eight products take four multiplications. That halves the
+// time of a scan, which is most of that of a ranking, and the sums are the same to the last bit.
+type vector struct {
+	codes []int8
+	pairs []uint64 // four each eight codes: the pair i, i+4 with the halves swapped
+	sum   int      // of the codes
+}
+
+func newVector(codes []int8) vector {
+	v := vector{codes: codes}
+	v.pairs = make([]uint64, 0, len(codes)/2)
+	for ; len(codes) >= 8; codes = codes[8:] {
+		for i := range 4 {
+			v.pairs = append(v.pairs, uint64(int64(codes[i+4])+int64(codes[i])<<32))
+		}
+	}
+	for _, c := range v.codes {
+		v.sum += int(c)
+	}
+	return v
+}
+
+// product returns the sum of the products of v's numbers and those of a document, which are int8
+// and as many.
+func (v vector) product(b []byte) int {
+	const (
+		low    = 0x000000ff_000000ff
+		signs  = 0x80808080_80808080 // makes each int8 a number 0…255, 128 greater
+		offset = 128
+	)
+	b = b[:len(v.codes)]
+	var s0, s1 uint64
+	pairs := v.pairs
+	for len(pairs) >= 8 && len(b) >= 16 {
+		p := (*[8]uint64)(pairs)
+		x, y := binary.LittleEndian.Uint64(b)^signs, binary.LittleEndian.Uint64(b[8:])^signs
+		s0 += p[0]*(x&low) + p[1]*(x>>8&low) + p[2]*(x>>16&low) + p[3]*(x>>24&low)
+		s1 += p[4]*(y&low) + p[5]*(y>>8&low) + p[6]*(y>>16&low) + p[7]*(y>>24&low)
+		pairs, b = pairs[8:], b[16:]
+	}
+	// What the lower halves add up to is between −2³¹ and 2³¹, so half a unit rounds it away.
+	sum := int(int32((s0 + s1 + 1<<31) >> 32))
+	for i, code := range v.codes[len(v.codes)-len(b):] {
+		sum += int(code) * (int(int8(b[i])) + offset)
+	}
+	return sum - offset*v.sum
+}
