@@ -105,7 +105,7 @@ func settle(ctx context.Context, env *environment, f gatewayFlags, name string, 
 	case errors.Is(err, object.ErrNotFound):
 		return fmt.Errorf("approvals %s: there is no tool catalog in %q, so what was decided is not known", name, folder)
 	case errors.Is(err, catalog.ErrUnusable):
-		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: everything waits for approval then", name, err, approvalsFile)
+		return fmt.Errorf("approvals %s: %w; move %s away yourself and start the gateway: the first list of each server is taken as new then, and waits only where the config says \"approval\": \"manual\"", name, err, approvalsFile)
 	case err != nil:
 		return err
 	}
