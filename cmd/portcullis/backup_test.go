@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -182,4 +185,26 @@ func decideAbout(t *testing.T, dir, server, name, verb string) {
 	var tool struct{ Hash string }
 	require.OK(t, g.read(t.Context(), "/admin/tools/"+server+"/"+name, nil, nil, &tool))
 	require.OK(t, g.read(t.Context(), "/admin/tools/"+server+"/"+name+"/"+verb, nil, map[string]any{"hash": tool.Hash}, new(any)))
+}
+
+// An answer that ends early, and a disk that is full, leave nothing.
+func TestBackupThatIsCutOff(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "copy.db")
+	for _, write := range []func(f *os.File) error{
+		func(f *os.File) error {
+			return receive(f, &http.Response{Header: http.Header{"Content-Length": {"10"}}, Body: io.NopCloser(strings.NewReader("short"))})
+		},
+		func(f *os.File) error {
+			_, _ = f.WriteString("some")
+			return syscall.ENOSPC
+		},
+	} {
+		if err := putStream(path, 0o600, os.Link, write); err == nil {
+			t.Error("it is taken for whole")
+		}
+		if left := copies(t, dir); len(left) > 0 {
+			t.Errorf("%q is left", left)
+		}
+	}
 }

@@ -220,8 +220,20 @@ func (t *takingBack) tell(w io.Writer) {
 	if t.Dir != "" {
 		in = " --dir " + cmp.Or(t.Dir, ".")
 	}
-	if t.snap == nil {
-		fmt.Fprintf(w, "there is no tool catalog here: run portcullis sync%s first\n", in)
+	if t.unlisted() {
+		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
 	}
 	fmt.Fprintf(w, "say which counts:\n  portcullis approvals restore%s   what was known last\n  portcullis approvals accept%s    the copy, as it is\n", in, in)
+}
+
+// unlisted reports whether a record that nobody has settled is of a server that the catalog does not have:
+// it can be settled after a sync.
+func (t *takingBack) unlisted() bool {
+	return slices.ContainsFunc(t.unsettled, func(id tool.ID) bool {
+		if t.snap == nil {
+			return true
+		}
+		_, ok := t.snap.Server(id.Server)
+		return !ok
+	})
 }
