@@ -74,14 +74,14 @@ func copyTo(t *testing.T, from, to string) {
 	}
 	data, err := os.ReadFile(from)
 	require.OK(t, err)
-	require.OK(t, os.WriteFile(to, data, info.Mode().Perm())) //nolint:gosec // a program among them
+	require.OK(t, os.WriteFile(to, data, info.Mode().Perm()))
 }
 
 // imageRoot returns a folder that is what the Dockerfile's COPY lines make.
 func imageRoot(t *testing.T) string {
 	t.Helper()
 	from, folder := buildContext(t), t.TempDir()
-	require.OK(t, os.Chmod(folder, 0o755)) //nolint:gosec // another user works in it
+	require.OK(t, os.Chmod(folder, 0o755))
 	for _, words := range dockerfile(t) {
 		if words[0] != "COPY" {
 			continue

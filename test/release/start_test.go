@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/operator"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -24,7 +25,7 @@ func unpacked(t *testing.T) string {
 			continue
 		}
 		program := filepath.Join(t.TempDir(), "portcullis")
-		require.OK(t, os.WriteFile(program, unpack(t, a.Path)["portcullis"].data, 0o755)) //nolint:gosec // it is to be run
+		require.OK(t, os.WriteFile(program, unpack(t, a.Path)["portcullis"].data, 0o755))
 		return program
 	}
 	t.Fatalf("the snapshot has no archive for %s/%s", runtime.GOOS, runtime.GOARCH)
@@ -63,7 +64,7 @@ func serveUntil(t *testing.T, cmd *exec.Cmd, text string) time.Duration {
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), text) {
 			go func() { // the rest is of no interest, and must not fill the pipe
-				for lines.Scan() { //nolint:revive // read to its end
+				for lines.Scan() {
 				}
 			}()
 			return time.Since(begun)
@@ -88,6 +89,9 @@ func TestServeOfTheRelease(t *testing.T) {
 	}
 	t.Logf("from the start of the program to ready, with two servers read: %v", first.Round(time.Millisecond))
 }
+
+// The whole way of an operator is walked with the program out of the archive.
+func TestOperatorWithTheRelease(t *testing.T) { operator.Walk(t, unpacked(t)) }
 
 // How long it takes from starting the program again, over a folder that has a catalog, to its first answer.
 func TestRestartOfTheRelease(t *testing.T) {
