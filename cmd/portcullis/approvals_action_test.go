@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func newRunner(t *testing.T, env ...string) *runner {
 	if runtime.GOOS == "windows" {
 		t.Skip("the action runs on Linux and macOS")
 	}
-	dir, at := t.TempDir(), ""
+	dir := t.TempDir()
 	at, err := filepath.Abs(actionDir)
 	require.OK(t, err)
 	require.OK(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
@@ -48,7 +49,7 @@ func newRunner(t *testing.T, env ...string) *runner {
 func (r *runner) run(step string, env ...string) (out string, code int) {
 	r.t.Helper()
 	cmd := exec.CommandContext(r.t.Context(), "bash", "-e", "-c", step)
-	cmd.Dir, cmd.Env = r.dir, append(r.env, env...)
+	cmd.Dir, cmd.Env = r.dir, slices.Concat(r.env, env)
 	data, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(data), exit.ExitCode()

@@ -215,7 +215,7 @@ func within(patience time.Duration, send http.RoundTripper, req *http.Request) (
 		}
 		return nil, err
 	}
-	return res, nil //nolint:govet // the context ends with that of the request, and its body goes on
+	return res, nil // the context ends with that of the request, and its body goes on
 }
 
 // unreached says that a request got no answer. changing: it may have been carried out.

@@ -128,7 +128,7 @@ func TestGatewayThatIsSilent(t *testing.T) {
 	defer close(release)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 	require.OK(t, err)
-	if _, err := within(50*time.Millisecond, overNetwork, req); err == nil || !strings.Contains(err.Error(), "no answer within 50ms") { //nolint:bodyclose // there is none
+	if _, err := within(50*time.Millisecond, overNetwork, req); err == nil || !strings.Contains(err.Error(), "no answer within 50ms") {
 		t.Errorf("a gateway that is silent: %v", err)
 	}
 	g := &gateway{command: "test", base: s.URL, send: overNetwork, bearer: func() (secret.Text, error) { return secret.Text{}, nil }}

@@ -76,7 +76,7 @@ func (o *stores) close(ctx context.Context) {
 		close func() error
 	}{{"audit", o.audit.Close}, {"approvals", o.approvals.Close}} {
 		if err := part.close(); err != nil {
-			o.log.LogAttrs(ctx, slog.LevelError, part.name+" not closed cleanly", slog.Any("error", err))
+			o.log.LogAttrs(ctx, slog.LevelError, "a store was not closed cleanly", slog.String("store", part.name), slog.Any("error", err))
 		}
 	}
 }
