@@ -12,6 +12,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -266,6 +267,9 @@ func (d *decider) agreed(t decide.Tool) error {
 // showApproval prints what is to be approved.
 func showApproval(w io.Writer, t decide.Tool) {
 	showHead(w, t)
+	if says := text.Line(tool.FirstSentence(rawjson.Text(rawjson.Get(t.Definition, "description")))); says != "" {
+		fmt.Fprintf(w, "says      %s\n", text.Clip(says, 500))
+	}
 	if t.Change != nil {
 		fmt.Fprintf(w, "change    %s\n", text.Clip(text.Line(t.Change.Line), 500))
 	} else if t.Signature != "" {
