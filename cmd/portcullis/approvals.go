@@ -114,13 +114,13 @@ func settle(ctx context.Context, env *environment, f gatewayFlags, name string, 
 	if _, runs := findServe(folder); runs {
 		wait = glance
 	}
-	s, err := bolt.Open(path, &store.Options{LockWait: wait})
+	s, err := openApprovals(folder, &store.Options{LockWait: wait})
 	switch {
 	case errors.Is(err, bolt.ErrHeld) && wait == glance:
 		return settleThere(ctx, env, f, name)
 	case errors.Is(err, bolt.ErrDamaged) && name == "restore":
 		if _, err = setAside(path, out); err == nil {
-			s, err = bolt.Open(path, nil)
+			s, err = openApprovals(folder, nil)
 		}
 	}
 	if err != nil {

@@ -251,7 +251,7 @@ func (x *examination) storeOpens(dir string, s served, runs bool) bool {
 		x.find("not_started", dir, "No gateway has run on this folder yet.", x.again("serve"))
 		return false
 	}
-	db, err := bolt.Open(path, &store.Options{LockWait: glance})
+	db, err := openApprovals(dir, &store.Options{LockWait: glance})
 	switch {
 	case err == nil:
 		_ = db.Close() // it was only looked at
@@ -286,5 +286,5 @@ func (x *examination) settled(path string) {
 // stale adds that a gateway was killed which had the folder.
 func (x *examination) stale(path string, s served) {
 	x.fixable("serve_stale", path, fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID), "rm "+connect.Shell(path),
-		func() error { return os.Remove(path) })
+		func() error { return forgetServe(filepath.Dir(path)) })
 }

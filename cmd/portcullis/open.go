@@ -67,7 +67,10 @@ func (c openCmd) console() (at, folder string, err error) {
 		if !hasGateway(dir) {
 			return "", "", noGateway(dir)
 		}
-		s, runs := findServe(dir)
+		s, runs, err := runsOn(dir)
+		if err != nil {
+			return "", "", err
+		}
 		if !runs {
 			return "", "", fmt.Errorf("no gateway runs on %q: start it with portcullis serve --dir %s", dir, dir)
 		}

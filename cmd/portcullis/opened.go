@@ -42,8 +42,8 @@ const (
 func openFolder(ctx context.Context, folder, actor string, how syncing, env *environment) (served, *opened, error) {
 	began := time.Now()
 	for {
-		s, runs := findServe(folder)
 		l, err := newLocal(ctx, folder, actor, how, env)
+		s, runs := findServe(folder) // not before: whoever has it open by now removed what a killed gateway left
 		switch {
 		case err == nil:
 			return served{Address: l.program.Settings.BaseURL}, l, nil

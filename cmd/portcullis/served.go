@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 )
 
 // servedFile says, in the gateway's folder, where the gateway answers that has the folder open.
@@ -38,11 +41,28 @@ func forgetServe(folder string) error {
 	return nil
 }
 
+// runsOn returns where the gateway answers that runs on a folder; runs is false if none does.
+func runsOn(folder string) (s served, runs bool, err error) {
+	if s, runs = findServe(folder); !runs {
+		return s, false, nil
+	}
+	held, err := openApprovals(folder, &store.Options{LockWait: glance})
+	switch {
+	case err == nil: // what said that one runs was left of one that was killed
+		return s, false, held.Close()
+	case errors.Is(err, bolt.ErrHeld):
+		s, runs = findServe(folder) // not before: whoever has it open by now removed what a killed one left
+		return s, runs, nil
+	}
+	return s, false, err
+}
+
 // findServe returns where the gateway of a folder answers, if a process says so that still runs. It may be
-// another process by now that has the number: whether the folder is held tells.
+// another process by now that has the number: whether the folder is held tells. The admin key opens a
+// gateway that only this machine reaches, so it goes to no other address, whatever the file says.
 func findServe(folder string) (s served, ok bool) {
 	data, err := os.ReadFile(filepath.Join(folder, servedFile))
-	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 {
+	if err != nil || json.Unmarshal(data, &s) != nil || s.Address == "" || s.PID <= 0 || s.Key && !toLoopback(s.Address) {
 		return s, false
 	}
 	p, err := os.FindProcess(s.PID)

@@ -9,14 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/relay"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -84,18 +81,11 @@ func (c *stdioCmd) running() (string, error) {
 			return "", fmt.Errorf("stdio: %w, or a gateway that runs with --url", noGateway(c.Dir))
 		}
 	}
-	s, runs := findServe(c.Dir)
+	s, runs, err := runsOn(c.Dir)
 	if !runs {
-		return "", nil
+		return "", err
 	}
-	held, err := bolt.Open(filepath.Join(c.Dir, approvalsFile), &store.Options{LockWait: glance})
-	if errors.Is(err, bolt.ErrHeld) {
-		return s.Address, nil
-	}
-	if err == nil { // what says that one runs is left of one that was killed
-		err = held.Close()
-	}
-	return "", err
+	return s.Address, nil
 }
 
 // own runs the gateway of a folder and passes messages on to it.

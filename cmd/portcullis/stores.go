@@ -43,14 +43,28 @@ func openStores(folder string, s boot.Settings, wait time.Duration, log *slog.Lo
 		return nil, fmt.Errorf("--dir %q: %w", folder, err)
 	}
 	o := &stores{dir: folder, objects: dir.New(folder), log: log}
-	if o.approvals, err = bolt.Open(filepath.Join(folder, approvalsFile), &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
+	if o.approvals, err = openApprovals(folder, &store.Options{KeepAudit: s.KeepAudit, LockWait: wait}); err != nil {
 		return nil, err
 	}
-	if err = errors.Join(forgetServe(folder), o.openRest(s)); err != nil {
+	if err = o.openRest(s); err != nil {
 		_ = o.approvals.Close() // the first error counts
 		return nil, fmt.Errorf("--dir %q: %w", folder, err)
 	}
 	return o, nil
+}
+
+// openApprovals opens the approvals of a folder, and removes what a killed gateway left there: while they
+// are held, whoever finds that file takes the holder for the gateway and gives it the admin key.
+func openApprovals(folder string, o *store.Options) (*bolt.Store, error) {
+	s, err := bolt.Open(filepath.Join(folder, approvalsFile), o)
+	if err != nil {
+		return nil, err
+	}
+	if err := forgetServe(folder); err != nil {
+		_ = s.Close() // the first error counts
+		return nil, fmt.Errorf("--dir %q: %w", folder, err)
+	}
+	return s, nil
 }
 
 func (o *stores) openRest(s boot.Settings) (err error) {

@@ -95,14 +95,14 @@ func (t *takingBack) open(ctx context.Context) (err error) {
 	if file, err := os.Stat(t.File); err == nil && before != nil && os.SameFile(before, file) {
 		return errors.New("this is approvals.db itself, and no copy")
 	}
-	t.store, err = bolt.Open(t.path, &store.Options{LockWait: 10 * glance})
+	t.store, err = openApprovals(t.folder(), &store.Options{LockWait: 10 * glance})
 	switch s, runs := findServe(t.folder()); {
 	case errors.Is(err, bolt.ErrHeld) && runs:
 		return fmt.Errorf("a gateway runs on %q, as process %d: stop it first", t.folder(), s.PID)
 	case errors.Is(err, bolt.ErrDamaged):
 		t.bad = true
 		if t.kept, err = setAside(t.path, io.Discard); err == nil {
-			t.store, err = bolt.Open(t.path, nil)
+			t.store, err = openApprovals(t.folder(), nil)
 		}
 		return err
 	case err != nil || before == nil:
