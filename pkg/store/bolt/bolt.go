@@ -73,7 +73,10 @@ func Open(path string, o *store.Options) (_ *Store, err error) {
 	s := &Store{guard: guard{path: path}, o: o.OrDefault()}
 	defer store.Wrap(&err, "open approvals %q", path)
 	wait := cmp.Or(s.o.LockWait, lockWait)
-	if err = intact(path, wait); err == nil {
+	if err = begin(path); err == nil {
+		err = intact(path, wait)
+	}
+	if err == nil {
 		err = s.run(func() (err error) {
 			s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: wait})
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -17,6 +18,31 @@ import (
 
 // ErrDamaged says that the file exists and cannot be used. Nothing was written into it.
 var ErrDamaged = errors.New("the file is damaged; stop the gateway and run portcullis approvals restore --dir DIR, which keeps a copy and takes what was decided from the catalog")
+
+// begin makes the file if there is none, whole or not at all: what a full disk left of one would be taken
+// for a damaged one ever after.
+func begin(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what is wrong with it, whoever reads it says
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+copyName+"*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it has a second name if all went well
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := bbolt.Open(f.Name(), 0o600, nil)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	_ = os.Link(f.Name(), path) // somebody was faster, or there are no links here: then it is made where it is
+	return nil
+}
 
 // intact returns what is wrong with the file at path; a file that does not exist is fine. It reads
 // the file while no other process writes, or returns an error if one holds it
