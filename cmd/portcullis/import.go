@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -43,6 +44,9 @@ it refers to a variable of the environment, and a list says which to set. Exampl
   portcullis import ~/old/mcp.json --only github --as github=github-work
   portcullis import claude-desktop --secrets gate.env && . ./gate.env`
 }
+
+// maxClientFile is how large a client's file is that is read, in bytes. Some keep their history in it.
+const maxClientFile = 256 << 20
 
 // An importing is one run of import.
 type importing struct {
@@ -203,9 +207,17 @@ func (i *importing) readFile(path string) (*clientfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
+	}
+	defer func() { _ = file.Close() }()                            // it was read alone
+	data, err := io.ReadAll(io.LimitReader(file, maxClientFile+1)) // some devices have no end
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxClientFile:
+		return nil, fmt.Errorf("%s is larger than %d MiB, as no client's file is", i.tilde(path), maxClientFile>>20)
 	}
 	return clientfile.Read(path, data, clientfile.Options{Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere, NoShell: i.machine.OS == "windows"})
 }
@@ -294,7 +306,7 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		return "", nil
 	}
 	if i.Secrets != "" {
-		err := createFile(i.Secrets, i.exports(true), 0o600)
+		err = createFile(i.Secrets, i.exports(true), 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return "", fmt.Errorf("--secrets %s: there is a file already, and it may hold what you need: name another; nothing was changed", i.Secrets)
 		} else if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -142,4 +143,37 @@ func TestImportRefusals(t *testing.T) {
 	untold(t, s, "gate")
 	t.Chdir(back)
 	s.check("import_refusals")
+}
+
+func TestImportEndsOnWhatHasNoEnd(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("there is no such device here")
+	}
+	s, _, _ := newUser(t)
+	if out, code := s.run("import", "/dev/zero", "--dir", "gate"); code != 1 || !strings.Contains(out, "larger than") {
+		t.Errorf("it ends with %d: %s", code, out)
+	}
+}
+
+// The file that --secrets asks for is of no use, and holds credentials, if nothing refers to it.
+func TestImportLeavesNoSecretsBehind(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems have other limits of a path")
+	}
+	s, home, _ := newUser(t)
+	// The config's path is as long as a path may be, so that a copy of it has no name.
+	dir := strings.Repeat(strings.Repeat("d", 199)+"/", 20) + strings.Repeat("e", 44)
+	require.OK(t, os.MkdirAll(filepath.Join(dir, "config"), 0o755))
+	config := filepath.Join(dir, "config", "mcp_config.json")
+	require.OK(t, os.WriteFile(config, []byte(`{"mcpServers": {}}`), 0o600))
+	from := filepath.Join(home, ".codeium", "windsurf", "mcp_config.json")
+	if _, code := s.run("import", from, "--dir", dir, "--secrets", "left.env"); code != 1 {
+		t.Errorf("it ends with %d", code)
+	}
+	if _, err := os.Stat("left.env"); err == nil {
+		t.Error("the credentials were left")
+	}
+	if contents(t, config) != `{"mcpServers": {}}` {
+		t.Error("the config was changed")
+	}
 }
