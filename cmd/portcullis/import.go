@@ -45,9 +45,6 @@ it refers to a variable of the environment, and a list says which to set. Exampl
   portcullis import claude-desktop --secrets gate.env && . ./gate.env`
 }
 
-// maxClientFile is how large a client's file is that is read, in bytes. Some keep their history in it.
-const maxClientFile = 256 << 20
-
 // An importing is one run of import.
 type importing struct {
 	importCmd
@@ -211,13 +208,10 @@ func (i *importing) readFile(path string) (*clientfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()                            // it was read alone
-	data, err := io.ReadAll(io.LimitReader(file, maxClientFile+1)) // some devices have no end
-	switch {
-	case err != nil:
+	defer func() { _ = file.Close() }()                                 // it was read alone
+	data, err := io.ReadAll(io.LimitReader(file, clientfile.MaxSize+1)) // some devices have no end
+	if err != nil {
 		return nil, err
-	case len(data) > maxClientFile:
-		return nil, fmt.Errorf("%s is larger than %d MiB, as no client's file is", i.tilde(path), maxClientFile>>20)
 	}
 	return clientfile.Read(path, data, clientfile.Options{Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere, NoShell: i.machine.OS == "windows"})
 }

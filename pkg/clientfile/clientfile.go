@@ -152,7 +152,7 @@ func Read(path string, data []byte, o Options) (*File, error) {
 // parse reads a file of either format.
 func parse(path string, data []byte) (*node, error) {
 	switch {
-	case len(data) > maxSize:
+	case len(data) > MaxSize:
 		return nil, &Fault{Place{path, 0}, "is larger than 64 MiB"}
 	case len(strings.TrimSpace(strings.TrimPrefix(string(data), bom))) == 0:
 		return nil, &Fault{Place{path, 1}, "is empty"}

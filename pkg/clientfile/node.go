@@ -14,8 +14,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
+// MaxSize is how large a file is that is read, in bytes, at most: Claude Code keeps all else that it knows
+// in the same file.
+const MaxSize = 64 << 20
+
 const (
-	maxSize  = 64 << 20 // Claude Code keeps all else that it knows in the same file
 	maxDepth = 500
 	bom      = "\ufeff"
 )
