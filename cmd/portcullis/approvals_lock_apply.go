@@ -234,6 +234,8 @@ func (c approvalsApplyCmd) report(env *environment, f lockfile.File, p plan, app
 		fmt.Fprintf(env.stderr, "%s: %d %s, %d already were, %d skipped\n", c.File, len(approved), verb, p.already, len(p.skipped))
 	}
 	switch {
+	case err != nil && c.DryRun:
+		return fmt.Errorf("approvals apply: nothing was changed, and what would come of it could not be printed: %w", err)
 	case err != nil:
 		return fmt.Errorf("approvals apply: it was carried out, and what came of it could not be printed: %w", err)
 	case len(p.skipped) > 0:
