@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -242,6 +243,7 @@ func TestApplyInterrupted(t *testing.T) {
 	proxy := proxyThat(t, func(r *http.Request) {
 		if r.Method == http.MethodPost {
 			cancel()
+			<-r.Context().Done() // the answer comes too late
 		}
 	}, k.URL)
 	env := quiet()
@@ -253,7 +255,8 @@ func TestApplyInterrupted(t *testing.T) {
 	require.OK(t, run(t.Context(), []string{"approvals", "apply", k.file, "--dir", k.dir}, quiet()))
 }
 
-// proxyThat returns the address of a proxy in front of a gateway, which shows each request to see.
+// proxyThat returns the address of a proxy in front of a gateway, which shows each request to see before it
+// answers it.
 func proxyThat(t *testing.T, see func(*http.Request), gateway string) string {
 	t.Helper()
 	to, err := url.Parse(gateway)
@@ -261,8 +264,12 @@ func proxyThat(t *testing.T, see func(*http.Request), gateway string) string {
 	forward := httputil.NewSingleHostReverseProxy(to)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Host = to.Host
-		forward.ServeHTTP(w, r)
+		answer := httptest.NewRecorder()
+		forward.ServeHTTP(answer, r)
 		see(r)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()) // the client may have gone
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
