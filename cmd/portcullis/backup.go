@@ -89,7 +89,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	})
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("%s: interrupted; no copy was made", name)
 	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("%s: %w", name, taken(path))
