@@ -32,6 +32,7 @@ help: ## list what can be made
 
 .PHONY: run
 run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
+	@echo "compiling the gateway: the first time this fetches 43 MB of modules and takes a minute or two, then a second" >&2
 	go run ./cmd/portcullis serve --dir $(DIR) --addr $(ADDR) --demo
 
 ##@ Check

@@ -219,6 +219,7 @@ func TestSessionEndsWhileTypingAtAnIssuer(t *testing.T) {
 	tab.SeeText("h1", "Signed in")
 	tab.SeeText("main q", `read twice, "ok" for me`)
 	tab.Loads("the page again", func() { tab.Click("main button.main") })
+	comes(tab, path)
 	if note := tab.Value(`input[name=note]`); note != `read twice, "ok" for me` || tab.Path() != path {
 		t.Errorf("at %s the note is %q", tab.Path(), note)
 	}

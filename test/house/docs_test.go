@@ -49,6 +49,9 @@ func TestMarkdown(t *testing.T) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fence = !fence
 			}
+			if !fence && (strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ")) {
+				t.Errorf("%s:%d is a mark of a merge", path, i+1)
+			}
 			words := strings.Fields(line) // a single word is a URL or a command that cannot be broken
 			if n := utf8.RuneCountInString(line); n > maxColumns && !fence && !strings.HasPrefix(line, "|") && len(words) > 2 && !strings.Contains(line, "`") {
 				t.Errorf("%s:%d has %d columns, want <= %d", path, i+1, n, maxColumns)
