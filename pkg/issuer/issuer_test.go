@@ -133,6 +133,15 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// otherAt returns s with another letter at i, whatever letter is there.
+func otherAt(s string, i int) string {
+	letter := "x"
+	if s[i] == 'x' {
+		letter = "y"
+	}
+	return s[:i] + letter + s[i+1:]
+}
+
 // Each answer that is not the issuer's to this browser signs nobody in, for a reason of its own.
 func TestBadAnswers(t *testing.T) {
 	other := newGate(t, "")
@@ -147,7 +156,7 @@ func TestBadAnswers(t *testing.T) {
 		"another browser":                 {func(k *string, _ url.Values) { *k = "" }, issuer.NotBegun},
 		"another sign-in of this browser": {func(k *string, _ url.Values) { *k = otherKept }, issuer.OtherState},
 		"a made up cookie":                {func(k *string, _ url.Values) { *k = strings.Repeat("A", 300) }, issuer.NotBegun},
-		"a changed cookie":                {func(k *string, _ url.Values) { *k = (*k)[:40] + "x" + (*k)[41:] }, issuer.NotBegun},
+		"a changed cookie":                {func(k *string, _ url.Values) { *k = otherAt(*k, 40) }, issuer.NotBegun},
 		"another issuer":                  {func(_ *string, a url.Values) { a.Set("iss", "https://login.example.org") }, issuer.OtherIssuer},
 		"an empty issuer":                 {func(_ *string, a url.Values) { a.Set("iss", "") }, issuer.OtherIssuer},
 		"two issuers":                     {func(_ *string, a url.Values) { a.Add("iss", "https://login.example.org") }, issuer.Malformed},
