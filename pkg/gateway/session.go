@@ -111,15 +111,18 @@ func (s *Session) serverNames() string {
 	slices.SortStableFunc(servers, func(a, b state.Server) int { // they come by name
 		return cmp.Compare(tools[b.Config.Name], tools[a.Config.Name])
 	})
-	var names []string
-	bytes := 0
-	for _, srv := range servers {
-		if bytes += len(srv.Config.Name) + len(", "); bytes > namesSize && len(names) > 0 {
-			return text.List(names, len(names)) + fmt.Sprintf(" and %d more (upstream_servers lists them)", len(servers)-len(names))
+	names, room, size := make([]string, len(servers)), 0, 0
+	for i, srv := range servers {
+		names[i] = srv.Config.Name
+		if size += len(names[i]) + len(", "); size <= namesSize || i == 0 {
+			room = i + 1
 		}
-		names = append(names, srv.Config.Name)
 	}
-	return text.List(names, len(names))
+	list := text.List(names, room)
+	if len(names) > room {
+		list += " (upstream_servers lists them)"
+	}
+	return list
 }
 
 // asksToo is the end of the instructions where agents may ask.
