@@ -52,20 +52,6 @@ type cli struct {
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
-// A folder is what the commands take that work on a gateway's state.
-type folder struct {
-	Dir   string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
-	Actor string `default:"${user}" help:"Who the audit names for decisions made with the admin key."`
-}
-
-// Validate implements kong's check of flags.
-func (f folder) Validate() error {
-	if f.Actor == "" {
-		return errNobody
-	}
-	return nil
-}
-
 // An environment is what a command works with beside its flags.
 type environment struct {
 	getenv         func(string) string

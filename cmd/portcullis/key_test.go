@@ -163,7 +163,7 @@ func TestAdminKeyBeyondLoopback(t *testing.T) {
 		for auth, want := range map[string]bool{"none": want, "iam": false} {
 			s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
 			require.OK(t, err)
-			owner, err := serveCmd{folder: folder{Dir: dir, Actor: "kim"}}.owner(t.Context(), s, a, slog.New(slog.DiscardHandler))
+			owner, err := serveCmd{Dir: dir, Actor: "kim"}.owner(t.Context(), s, a, slog.New(slog.DiscardHandler))
 			if err != nil || (owner != nil) != want {
 				t.Errorf("%s with %s: owner %v, %v", addr, auth, owner != nil, err)
 			}
@@ -181,7 +181,7 @@ func TestBannerWhereAdminIsClosed(t *testing.T) {
 		s, err := localSettings(func(name string) string { return map[string]string{"PORTCULLIS_AUTH": auth}[name] }, a)
 		require.OK(t, err)
 		var text strings.Builder
-		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{folder: folder{Dir: "DIR"}}, nil)
+		b := newBanner(&text, boot.New(s, boot.Stores{}, boot.Options{}), a, serveCmd{Dir: "DIR"}, nil)
 		b.writeAddresses(&text, state.Health{})
 		b.writeNext(&text, "2 tools")
 		if says := strings.Contains(text.String(), "/admin is closed: ") && strings.Contains(text.String(), "127.0.0.1:8080") &&

@@ -22,7 +22,6 @@ type opened struct {
 	program *boot.Program
 	api     http.Handler
 	running sync.WaitGroup // requests
-
 }
 
 // A syncing is how an opened folder syncs. The zero syncing starts no programs, and tells nobody how far it is.

@@ -23,10 +23,19 @@ import (
 
 // A serveCmd is portcullis serve.
 type serveCmd struct {
-	folder
+	Dir           string `default:"." placeholder:"DIR" help:"Folder that holds config/mcp_config.json, config/policy.cedar and the gateway's state."`
+	Actor         string `default:"${user}" help:"Who the audit names for decisions made with the admin key."`
 	Addr          string `default:"127.0.0.1:8080" help:"Address to listen on."`
 	AllowCommands bool   `help:"Start the servers of the config that have a command. They run as you do: allow it only for a config whose commands you know."`
 	Demo          bool   `help:"Start two small MCP servers beside the gateway, with a config that shows every kind of lock."`
+}
+
+// Validate implements kong's check of flags.
+func (c serveCmd) Validate() error {
+	if c.Actor == "" {
+		return errNobody
+	}
+	return nil
 }
 
 // Help implements kong's longer help.

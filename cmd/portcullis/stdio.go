@@ -90,7 +90,7 @@ func (c *stdioCmd) running() (string, error) {
 
 // own runs the gateway of a folder and passes messages on to it.
 func (c stdioCmd) own(ctx context.Context, env *environment, o relay.Options) error {
-	gateway := serveCmd{folder: folder{Dir: c.Dir, Actor: c.Actor}, Addr: c.Addr, AllowCommands: c.AllowCommands}
+	gateway := serveCmd{Dir: c.Dir, Actor: c.Actor, Addr: c.Addr, AllowCommands: c.AllowCommands}
 	listener, err := gateway.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("%w; if a gateway runs there, start this command with --url", err)

@@ -289,7 +289,7 @@ func TestFlagDefaults(t *testing.T) {
 	if unknown != nil {
 		t.Fatal(unknown)
 	}
-	if want := (serveCmd{folder: folder{Dir: "d", Actor: u.Username}, Addr: "127.0.0.1:8080"}); err != nil || c.Serve != want {
+	if want := (serveCmd{Dir: "d", Actor: u.Username, Addr: "127.0.0.1:8080"}); err != nil || c.Serve != want {
 		t.Errorf("serve = %+v, %v; want %+v", c.Serve, err, want)
 	}
 }
