@@ -1,7 +1,9 @@
+//go:build unix
+
 // Package operator walks the whole way of an operator, as it is typed: from an empty folder to a locked
 // tool that an agent finds, to the same tool unlocked by a lock file, to a change of the server that
 // locks it again, with the gateway running and without. The program is any binary of it, so that what
-// a release holds is walked with as well as what this tree builds.
+// a release holds is walked with as well as what this tree builds. The way is typed into a shell of Unix.
 package operator
 
 import (
@@ -10,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -27,9 +28,6 @@ var way string
 // Walk walks with the program at a path, once with a server that has a URL, once with one that is a program.
 func Walk(t *testing.T, program string) {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("the way is typed into a shell of Unix")
-	}
 	bin := t.TempDir()
 	program, err := filepath.Abs(program)
 	require.OK(t, err)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
-	"github.com/portcullis-mcp/portcullis/test/operator"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -89,9 +88,6 @@ func TestServeOfTheRelease(t *testing.T) {
 	}
 	t.Logf("from the start of the program to ready, with two servers read: %v", first.Round(time.Millisecond))
 }
-
-// The whole way of an operator is walked with the program out of the archive.
-func TestOperatorWithTheRelease(t *testing.T) { operator.Walk(t, unpacked(t)) }
 
 // How long it takes from starting the program again, over a folder that has a catalog, to its first answer.
 func TestRestartOfTheRelease(t *testing.T) {
