@@ -87,8 +87,7 @@ func TestFoldersOfDependabot(t *testing.T) {
 	}
 }
 
-// The commands of CONTRIBUTING.md that take seconds are run as they stand, but for the tests of the house,
-// which run anyway.
+// The packages that CONTRIBUTING.md has somebody test are there; what their tests do is run anyway.
 func TestFirstChange(t *testing.T) {
 	text := read(t, "CONTRIBUTING.md")["CONTRIBUTING.md"]
 	for _, m := range regexp.MustCompile(`(?m)^go test (.*?)(?: +#.*)?$`).FindAllStringSubmatch(text, -1) {
