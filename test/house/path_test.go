@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // A stop is a page on the path that docs/README.md is.
@@ -24,12 +23,10 @@ const (
 // readPath returns the pages of the path, in order, and those that docs/README.md names as reference.
 func readPath(t *testing.T) (stops []stop, reference map[string]bool) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "README.md"))
-	require.OK(t, err)
 	entry := regexp.MustCompile(`^- \[([^\]]+)\]\(([a-z0-9_.-]+)\): (.+)$`)
 	reference = map[string]bool{"README.md": true}
 	step := ""
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(pages(t)["docs/README.md"]) {
 		line = strings.TrimSuffix(line, "\n")
 		if name, ok := strings.CutPrefix(line, "## "); ok {
 			step = name
@@ -52,27 +49,25 @@ func readPath(t *testing.T) (stops []stop, reference map[string]bool) {
 // With -update the test writes both lines.
 func TestPath(t *testing.T) {
 	stops, named := readPath(t)
+	all := pages(t)
 	for i, s := range stops {
 		if named[s.file] {
 			t.Errorf("docs/README.md names %s twice", s.file)
 		}
 		named[s.file] = true
-		path := filepath.Join(root, "docs", s.file)
-		page, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
+		page, ok := all["docs/"+s.file]
+		if !ok {
+			t.Errorf("docs/README.md names %s, which is not there", s.file)
 			continue
 		}
 		next := stop{title: "the path", file: "README.md", about: "all pages"}
 		if i+1 < len(stops) {
 			next = stops[i+1]
 		}
-		golden.Check(t, path, onPath(string(page), s, next))
+		golden.Check(t, filepath.Join(root, "docs", s.file), onPath(page, s, next))
 	}
-	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	require.OK(t, err)
-	for _, path := range found {
-		if name := filepath.Base(path); !named[name] {
+	for path := range all {
+		if name, ok := strings.CutPrefix(path, "docs/"); ok && !strings.Contains(name, "/") && !named[name] {
 			t.Errorf("docs/README.md does not name %s: add it to a step, or under Reference, as - [Title](%s): what it is about\n"+
 				"and run go test ./test/house -run TestPath -update", name, name)
 		}
