@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -298,18 +299,10 @@ func (c *checkup) match(snap *catalog.Snapshot) {
 
 // suspect prints a warning about a rule, or another place of the files.
 func (c *checkup) suspect(rule, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	file, fault := c.policyPath, config.Fault{Path: rule}
-	if place, ok := strings.CutPrefix(rule, "policy.cedar:"); ok {
-		line, id, _ := strings.Cut(place, " ")
-		fault.Path = id
-		fault.Line, _ = strconv.Atoi(line) // it is a number
-	} else {
-		file, fault = c.configPath, c.places.Locate(config.Faults{fault})[0]
-	}
-	fault.Message = message
-	c.Warnings = append(c.Warnings, atFile{file, fault})
-	c.printf("warning: %s %s", c.where(rule), message)
+	w := c.place(rule)
+	w.Message = fmt.Sprintf(format, args...)
+	c.Warnings = append(c.Warnings, w)
+	c.printf("warning: %s %s", c.where(rule), w.Message)
 }
 
 func ids(all []tool.ID) (out []string) {
@@ -319,17 +312,24 @@ func ids(all []tool.ID) (out []string) {
 	return out
 }
 
+// place returns where a rule stands.
+func (c *checkup) place(rule string) atFile {
+	at, ok := strings.CutPrefix(rule, "policy.cedar:")
+	if !ok {
+		return atFile{c.configPath, c.places.Locate(config.Faults{{Path: rule}})[0]}
+	}
+	line, id, _ := strings.Cut(at, " ")
+	n, _ := strconv.Atoi(line) // it is a number
+	return atFile{c.policyPath, config.Fault{Path: id, Line: n}}
+}
+
 // where returns file, line and name of a rule.
 func (c *checkup) where(rule string) string {
-	if place, ok := strings.CutPrefix(rule, "policy.cedar:"); ok {
-		line, id, _ := strings.Cut(place, " ")
-		if id == "" {
-			id = "the rule"
-		}
-		return c.policyPath + ":" + line + ": " + id + ":"
+	at := c.place(rule)
+	if at.File == c.policyPath {
+		return fmt.Sprintf("%s:%d: %s:", at.File, at.Line, cmp.Or(at.Path, "the rule"))
 	}
-	place := c.places.Locate(config.Faults{{Path: rule}})[0]
-	return c.configPath + ":" + strings.TrimSpace(place.String())
+	return at.File + ":" + strings.TrimSpace(at.String())
 }
 
 // listed returns what the rule at a path could match.
