@@ -15,7 +15,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
-// Used are the versions of what is in use.
+// A used says which versions are in use.
 type used struct {
 	Config string `json:"config,omitempty"` // absent: none
 	Policy string `json:"policy,omitempty"`
@@ -63,13 +63,13 @@ func lastUsed(ctx context.Context, objects object.Store) (was used, err error) {
 	return was, err
 }
 
-// stored returns the files that a gateway on AWS uses.
-func stored(ctx context.Context, objects object.Store, now time.Time) (was used, err error) {
+// stored returns the files that a gateway on AWS uses, and how its policy was read.
+func stored(ctx context.Context, objects object.Store, now time.Time) (was used, rules object.Source[policy.Policy], err error) {
 	cfg := catalog.ConfigFile.Load(ctx, objects, object.Source[config.Config]{}, now)
-	rules := catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, now)
+	rules = catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, now)
 	was.files = difference.Files{Config: cfg.Value, ConfigData: cfg.Data, Policy: rules.Value}
 	was.Config, was.Policy = cfg.Version, rules.Version
-	return was, errors.Join(cfg.Unread, rules.Unread)
+	return was, rules, errors.Join(cfg.Unread, rules.Unread)
 }
 
 // differ prints what changes if the checked files take the place of others, whose catalog may be nil.

@@ -82,9 +82,9 @@ func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writ
 		return err
 	}
 	p.warn(out)
-	p.compare(ctx, objects)
+	rules := p.compare(ctx, objects)
 	if p.Check.policy == nil {
-		fmt.Fprintln(out, withoutPolicy(ctx, objects))
+		fmt.Fprintln(out, withoutPolicy(rules))
 	}
 	if c.DryRun {
 		fmt.Fprintln(out, "nothing was stored: this was --dry-run")
@@ -154,13 +154,13 @@ func (p *push) warn(out io.Writer) {
 	}
 }
 
-// compare prints what differs from what the gateway uses. That it cannot be read stops no push: it may be
-// why somebody pushes.
-func (p *push) compare(ctx context.Context, objects object.Store) {
-	was, err := stored(ctx, objects, time.Now())
+// compare prints what differs from what the gateway uses, and returns the policy of it. That it cannot be
+// read stops no push: it may be why somebody pushes.
+func (p *push) compare(ctx context.Context, objects object.Store) object.Source[policy.Policy] {
+	was, rules, err := stored(ctx, objects, time.Now())
 	if err != nil {
 		p.Check.note("what the gateway uses cannot be read, so what differs from it is not known: %v", err)
-		return
+		return rules
 	}
 	snap, err := catalog.Load(ctx, objects, nil)
 	if err != nil && !errors.Is(err, object.ErrNotFound) {
@@ -170,6 +170,7 @@ func (p *push) compare(ctx context.Context, objects object.Store) {
 		p.Check.rules = was.files.Policy
 	}
 	p.Check.differ(was, snap, "in use there")
+	return rules
 }
 
 // store stores what differs. Each file replaces exactly the one that was read, so that of two who push
@@ -195,10 +196,10 @@ func (p *push) store(ctx context.Context, objects object.Store, out io.Writer) e
 	return nil
 }
 
-// withoutPolicy returns what comes of a folder without a policy. A push takes none away.
-func withoutPolicy(ctx context.Context, objects object.Store) string {
+// withoutPolicy returns what comes of a folder without a policy where the gateway uses s. A push takes none
+// away.
+func withoutPolicy(s object.Source[policy.Policy]) string {
 	const none = "; to have none, push an empty file"
-	s := catalog.PolicyFile.Load(ctx, objects, object.Source[policy.Policy]{}, time.Now())
 	switch {
 	case s.Value == nil && s.Unread != nil:
 		return fmt.Sprintf("%s  is not in the folder, and what is in use cannot be read: %v", policy.Key, s.Unread)
