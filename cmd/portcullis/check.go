@@ -197,7 +197,8 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 		return false
 	}
 	c.config, c.places = data, config.NewLocator(data)
-	c.warn(c.configPath, append(slices.Clone(c.cfg.Warnings), c.unset(getenv)...))
+	_, unset := c.unset(getenv)
+	c.warn(c.configPath, slices.Concat(c.cfg.Warnings, unset))
 	c.Config.Version, c.Config.Servers = object.Version(data), len(c.cfg.Servers)
 	c.printf("%s: %s, version %.12s", c.configPath, text.Count(len(c.cfg.Servers), "server"), object.Version(data))
 	for _, s := range c.cfg.Stop.List {
@@ -206,12 +207,13 @@ func (c *checkup) readConfig(getenv func(string) string) bool {
 	return true
 }
 
-// unset warns of variables that are not set where the check runs. It is no fault: what is
-// pushed to AWS is read there.
-func (c *checkup) unset(getenv func(string) string) (warnings config.Faults) {
+// unset returns the names of variables that are not set where the check runs, and warns of each. It is no
+// fault: what is pushed to AWS is read there.
+func (c *checkup) unset(getenv func(string) string) (names []string, warnings config.Faults) {
 	for _, s := range c.cfg.Servers {
 		for _, v := range s.Variables() {
 			if getenv(v.Name) == "" {
+				names = append(names, v.Name)
 				warnings = append(warnings, config.Fault{Path: v.Path, Message: fmt.Sprintf(
 					"the variable %s is not set here; without it in the gateway's environment the server %q does not load", v.Name, s.Name)})
 			}
@@ -220,11 +222,12 @@ func (c *checkup) unset(getenv func(string) string) (warnings config.Faults) {
 	for i, target := range c.cfg.Notify {
 		for _, v := range target.Variables(i) {
 			if getenv(v.Name) == "" {
+				names = append(names, v.Name)
 				warnings = append(warnings, config.Fault{Path: v.Path, Message: fmt.Sprintf("the variable %s is not set here; without it in the gateway's environment nobody is told there", v.Name)})
 			}
 		}
 	}
-	return c.places.Locate(warnings)
+	return names, c.places.Locate(warnings)
 }
 
 func (c *checkup) readPolicy(ctx context.Context) bool {

@@ -94,21 +94,12 @@ func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 	return x.print()
 }
 
-// add adds findings, with the line to run of one.
-func (x *examination) add(found ...doctor.Finding) { x.Findings = append(x.Findings, found...) }
-
-// find adds a finding.
-func (x *examination) find(code, about, cause, run string) {
+// find adds a finding with the line to run, and returns it to be completed before the next one is added.
+func (x *examination) find(code, about, cause, run string) *doctor.Finding {
 	f := doctor.Find(code, about, cause)
 	f.Run = run
-	x.add(f)
-}
-
-// fixable adds a finding that --fix mends.
-func (x *examination) fixable(code, about, cause, run string, fix func() error) {
-	f := doctor.Find(code, about, cause)
-	f.Run, f.Fix = run, fix
-	x.add(f)
+	x.Findings = append(x.Findings, f)
+	return &x.Findings[len(x.Findings)-1]
 }
 
 // fix mends what can be mended, and says each thing done.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,7 +24,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 const (
@@ -63,38 +63,35 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	set := func(string) string { return "set" } // what is not set is told apart from what looks wrong
 	c, err := check(ctx, dir, set, io.Discard)
 	again := "portcullis check " + connect.Shell(dir)
-	for code, list := range map[string][]atFile{"fault": c.Faults, "warning": c.Warnings} {
-		for _, f := range list {
-			file := "config_"
-			if f.File == c.policyPath {
-				file = "policy_"
-			}
-			about := cmp.Or(f.Path, "the file") + ": " + f.Message
-			if f.Message == undenied {
-				x.find("nothing_denied", placed(f), about, again)
-				continue
-			}
-			x.find(file+code, placed(f), about, again)
+	say := func(kind string, f atFile) {
+		code := "config_" + kind
+		switch {
+		case f.Message == undenied:
+			code = "nothing_denied"
+		case f.File == c.policyPath:
+			code = "policy_" + kind
 		}
+		x.find(code, placed(f), cmp.Or(f.Path, "the file")+": "+f.Message, again)
+	}
+	for _, f := range c.Faults {
+		say("fault", f)
+	}
+	for _, f := range c.Warnings {
+		say("warning", f)
 	}
 	if err != nil && !errors.Is(err, errCheck) {
 		x.find("catalog_unread", filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey)), err.Error(), "")
 	}
-	slices.SortStableFunc(x.Findings, func(a, b doctor.Finding) int { return strings.Compare(a.About, b.About) })
 	x.cfg = c.cfg
 	if c.cfg == nil {
 		return
 	}
-	for _, f := range c.unset(x.env.getenv) {
-		finding := doctor.Find("variable_unset", placed(atFile{c.configPath, f}), f.Path+": "+f.Message)
+	names, unset := c.unset(x.env.getenv)
+	for i, f := range unset {
+		finding := x.find("variable_unset", placed(atFile{c.configPath, f}), f.Path+": "+f.Message, "export "+names[i]+"=…")
 		if runs { // in another environment than this one
 			finding.Severity = doctor.Warning
 		}
-		finding.Run = "export NAME=… before portcullis serve"
-		if name, _, ok := strings.Cut(strings.TrimPrefix(f.Message, "the variable "), " is not set"); ok {
-			finding.Run = "export " + name + "=…"
-		}
-		x.add(finding)
 	}
 	x.secrets(c)
 	if c.snap != nil {
@@ -120,8 +117,9 @@ func (x *examination) secrets(c *checkup) {
 		if s.Command != nil {
 			values = s.Command.Env
 		}
-		for name, value := range values.Plain() {
-			_, _ = secret.Expand(value, func(ref string) (string, error) {
+		plain := values.Plain()
+		for _, name := range slices.Sorted(maps.Keys(plain)) {
+			_, _ = secret.Expand(plain[name], func(ref string) (string, error) {
 				if kind, _, _ := strings.Cut(ref, ":"); kind != "env" {
 					x.find("secret_elsewhere", c.configPath, fmt.Sprintf("%s of server %q refers to ${%s}.", name, s.Name, ref), "")
 				}
@@ -140,12 +138,12 @@ func (x *examination) names(cfg *config.Config, snap *catalog.Snapshot) {
 	}
 	var long []string
 	for i := range snap.Len() {
-		id := snap.ID(i)
+		id := snap.ID(i) // of a tool
 		name := id.Direct()
 		if cfg.Gateway.Bare {
 			name = id.Name
 		}
-		if len(name) > most && id.Kind == tool.Tool {
+		if len(name) > most {
 			long = append(long, id.String())
 		}
 	}
@@ -171,7 +169,7 @@ func (x *examination) rights(dir string) {
 			continue
 		}
 		mode := info.Mode().Perm() &^ 0o077
-		x.fixable("file_mode", path, cause, fmt.Sprintf("chmod %04o %s", mode, connect.Shell(path)), func() error { return os.Chmod(path, mode) })
+		x.find("file_mode", path, cause, fmt.Sprintf("chmod %04o %s", mode, connect.Shell(path))).Fix = func() error { return os.Chmod(path, mode) }
 	}
 }
 
@@ -187,12 +185,10 @@ func (x *examination) room(dir string) {
 	if !ok || left > nearlyFull {
 		return
 	}
-	finding := doctor.Find("disk_full", dir, fmt.Sprintf("%d MB are left on its disk.", left>>20))
-	finding.Run = "df -h " + connect.Shell(dir)
+	finding := x.find("disk_full", dir, fmt.Sprintf("%d MB are left on its disk.", left>>20), "df -h "+connect.Shell(dir))
 	if left < full {
 		finding.Severity = doctor.Fault
 	}
-	x.add(finding)
 }
 
 // backups looks for copies that nobody removes.
@@ -235,8 +231,8 @@ func (x *examination) ignored(dir string) {
 	if err != nil || len(lacks) == 0 {
 		return
 	}
-	x.fixable("gitignore_lacks", file, "The folder is in a Git repository, and nothing keeps these out of it: "+strings.Join(lacks, ", ")+".",
-		"portcullis init "+connect.Shell(dir), func() error { _, err := addIgnored(file); return err })
+	cause := "The folder is in a Git repository, and nothing keeps these out of it: " + strings.Join(lacks, ", ") + "."
+	x.find("gitignore_lacks", file, cause, "portcullis init "+connect.Shell(dir)).Fix = func() error { _, err := addIgnored(file); return err }
 }
 
 // storeOpens looks at the file of the approvals, and reports whether the gateway of the folder can be asked.
@@ -285,6 +281,6 @@ func (x *examination) settled(path string) {
 
 // stale adds that a gateway was killed which had the folder.
 func (x *examination) stale(path string, s served) {
-	x.fixable("serve_stale", path, fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID), "rm "+connect.Shell(path),
-		func() error { return forgetServe(filepath.Dir(path)) })
+	cause := fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID)
+	x.find("serve_stale", path, cause, "rm "+connect.Shell(path)).Fix = func() error { return forgetServe(filepath.Dir(path)) }
 }

@@ -59,7 +59,7 @@ func (x *examination) reach(ctx context.Context, base, code string) bool {
 		x.find("gateway_foreign", base, fmt.Sprintf("%s/healthz answers %d with something that is no gateway's.", base, got.status), "curl -sS "+base+"/healthz")
 		return false
 	}
-	x.add(doctor.FindSkew(base, doctor.Skew(got.header, time.Now()))...)
+	x.Findings = append(x.Findings, doctor.FindSkew(base, doctor.Skew(got.header, time.Now()))...)
 	return true
 }
 
@@ -142,11 +142,10 @@ func (x *examination) health(ctx context.Context) {
 		case x.cmd.Probe && r.Code == "servers_down":
 			continue // each is said with its cause
 		}
-		f := doctor.Find("unhealthy", r.Code, r.Message)
+		f := x.find("unhealthy", r.Code, r.Message, "")
 		if f.Do = r.Action; r.Condition == state.Degraded {
 			f.Severity = doctor.Warning
 		}
-		x.add(f)
 	}
 	if x.cmd.URL == "" {
 		return
@@ -161,7 +160,7 @@ func (x *examination) health(ctx context.Context) {
 	}
 	for _, srv := range s.Servers {
 		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
-			x.add(doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
+			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
 		}
 	}
 }
@@ -204,6 +203,6 @@ func (x *examination) probe(ctx context.Context) error {
 	for _, o := range outcomes {
 		x.Asked = append(x.Asked, askedServer{o.ServerID, o.Status, o.Reason, len(o.Tools), o.Duration.Round(time.Millisecond).String()})
 	}
-	x.add(found...)
+	x.Findings = append(x.Findings, found...)
 	return nil
 }
