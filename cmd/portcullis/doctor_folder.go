@@ -282,5 +282,13 @@ func (x *examination) settled(path string) {
 // stale adds that a gateway was killed which had the folder.
 func (x *examination) stale(path string, s served) {
 	cause := fmt.Sprintf("It names a gateway (process %d) that does not run on this folder.", s.PID)
-	x.find("serve_stale", path, cause, "rm "+connect.Shell(path)).Fix = func() error { return forgetServe(filepath.Dir(path)) }
+	x.find("serve_stale", path, cause, "rm "+connect.Shell(path)).Fix = func() error {
+		switch _, runs, err := runsOn(filepath.Dir(path)); {
+		case err != nil:
+			return err
+		case runs:
+			return errors.New("a gateway has been started since, and wrote it anew")
+		}
+		return forgetServe(filepath.Dir(path))
+	}
 }
