@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ type visited struct {
 
 // visit sends a request without a credential.
 func visit(ctx context.Context, method, address, body string) (visited, error) {
-	ctx, cancel := context.WithTimeout(ctx, visitTime)
+	ctx, cancel := context.WithTimeout(ctx, 2*visitTime) // the body may take as long again
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
@@ -128,22 +129,15 @@ func (x *examination) health(ctx context.Context) {
 	defer g.close()
 	var h decide.Health
 	if err := g.read(ctx, "/admin/health", nil, nil, &h); err != nil {
-		code := "gateway_unreached"
-		if x.cmd.URL != "" || g.local == nil {
-			code = "credential"
-		}
-		x.find(code, g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
+		x.unseen(g, err)
 		return
 	}
 	for _, r := range h.Reasons {
-		switch {
-		case x.cmd.URL == "" && (strings.HasSuffix(r.Code, "_refused") && r.Code != "tools_refused" || strings.HasSuffix(r.Code, "_missing")):
-			continue // what is wrong with the files is said with their lines
-		case x.cmd.Probe && r.Code == "servers_down":
-			continue // each is said with its cause
+		if x.said(r.Code) {
+			continue
 		}
 		f := x.find("unhealthy", r.Code, r.Message, "")
-		if f.Do = r.Action; r.Condition == state.Degraded {
+		if f.Do = actionOf(r, g.local == nil); r.Condition == state.Degraded {
 			f.Severity = doctor.Warning
 		}
 	}
@@ -155,7 +149,7 @@ func (x *examination) health(ctx context.Context) {
 	}
 	var s standing
 	if err := s.readServers(ctx, g); err != nil {
-		x.find("credential", g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
+		x.unseen(g, err)
 		return
 	}
 	for _, srv := range s.Servers {
@@ -163,6 +157,36 @@ func (x *examination) health(ctx context.Context) {
 			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
 		}
 	}
+}
+
+// said reports whether a reason of the gateway's health is a finding already: of a file, with its line.
+func (x *examination) said(reason string) bool {
+	found := func(code string) bool {
+		return slices.ContainsFunc(x.Findings, func(f doctor.Finding) bool { return f.Code == code })
+	}
+	switch reason {
+	case "config_refused", "config_gone", "config_unread", "config_missing":
+		return found("config_fault")
+	case "policy_refused", "policy_unread":
+		return found("policy_fault")
+	case "policy_gone":
+		return found("policy_fault") || found("policy_warning")
+	case "catalog_unusable", "catalog_unread":
+		return found("catalog_unread")
+	case "servers_down":
+		return x.cmd.Probe // which says of each why
+	}
+	return false
+}
+
+// unseen adds why the gateway did not say how it is.
+func (x *examination) unseen(g *gateway, err error) {
+	code := "gateway_unreached"
+	_, keyless := g.bearer()
+	if r, ok := errors.AsType[*refusal](err); keyless != nil || ok && r.Status < http.StatusInternalServerError {
+		code = "credential"
+	}
+	x.find(code, g.base, strings.TrimPrefix(err.Error(), "doctor: "), "")
 }
 
 // probe asks the servers of the folder's config as the gateway on it would.

@@ -225,6 +225,36 @@ func TestDoctorFromOutside(t *testing.T) {
 	}
 }
 
+// What is wrong with a file is said once, and that no sync has succeeded is said.
+func TestDoctorHealth(t *testing.T) {
+	_, config := ping(t)
+	dir := t.TempDir()
+	programtest.WriteConfig(t, dir, config(""))
+	programtest.WritePolicy(t, dir, `forbid (principal, action, resource) when { resource.name == "other" };`)
+	require.OK(t, start(t, dir).stop())
+	about := func() (out []string) {
+		x, _ := examined(t, "--dir", dir)
+		for _, f := range x.Findings {
+			if f.Code != "nothing_denied" {
+				out = append(out, f.Code+" "+filepath.Base(f.About))
+			}
+			if f.About == "catalog_missing" && !strings.Contains(f.Do, "portcullis sync") {
+				t.Errorf("no gateway runs here, and no sync comes by itself: %s", f.Do)
+			}
+		}
+		return out
+	}
+	require.OK(t, os.Remove(filepath.Join(dir, "config", "policy.cedar")))
+	if got, want := about(), []string{"policy_warning policy.cedar", "policy_warning policy.cedar:1"}; !slices.Equal(got, want) {
+		t.Errorf("without the policy: %q, want %q", got, want)
+	}
+	require.OK(t, os.RemoveAll(filepath.Join(dir, "catalog")))
+	programtest.WritePolicy(t, dir, "")
+	if got, want := about(), []string{"unhealthy catalog_missing"}; !slices.Equal(got, want) {
+		t.Errorf("without a catalog: %q, want %q", got, want)
+	}
+}
+
 // In direct mode the names of tools are the client's own.
 func TestDoctorLongNames(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool(strings.Repeat("long_", 9), "Long.", ""), upstreamtest.Tool("short", "Short.", "")}})

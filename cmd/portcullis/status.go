@@ -164,15 +164,19 @@ func (s *standing) show(w io.Writer, now time.Time) {
 	s.showOpen(w)
 	for _, r := range h.Reasons {
 		row(w, "problem", "%s", text.Clip(text.Line(r.Message), 1000))
-		action := r.Action
-		if r.Code == "catalog_missing" && s.Gateway.URL == "" { // no sync comes by itself
-			action = "Run portcullis serve, which loads the servers, or portcullis sync, which does so once."
-		}
-		row(w, "what to do", "%s", text.Clip(text.Line(action), 1000))
+		row(w, "what to do", "%s", text.Clip(text.Line(actionOf(r, s.Gateway.URL != "")), 1000))
 	}
 	if n := len(h.State.Warnings); n > 0 {
 		row(w, "warnings", "%d: portcullis check lists them", n)
 	}
+}
+
+// actionOf returns who does what next about a reason.
+func actionOf(r state.Reason, runs bool) string {
+	if r.Code == "catalog_missing" && !runs { // no sync comes by itself
+		return "Run portcullis serve, which loads the servers, or portcullis sync, which does so once."
+	}
+	return r.Action
 }
 
 func (p place) String() string {
