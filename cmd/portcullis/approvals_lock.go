@@ -156,26 +156,14 @@ func (s gatewayItems) of(servers []string) (out []lockfile.Item) {
 	return out
 }
 
-// servers returns the servers of a gateway.
+// readServers returns the servers of a gateway by name.
 func readServers(ctx context.Context, g *gateway) (out map[string]decide.Server, err error) {
+	all, err := g.servers(ctx)
 	out = map[string]decide.Server{}
-	query := url.Values{"limit": {"200"}}
-	for {
-		var page struct {
-			Servers []decide.Server
-			Next    string
-		}
-		if err := g.read(ctx, "/admin/servers", query, nil, &page); err != nil {
-			return nil, err
-		}
-		for _, s := range page.Servers {
-			out[s.Name] = s
-		}
-		if page.Next == "" {
-			return out, nil
-		}
-		query.Set("after", page.Next)
+	for _, s := range all {
+		out[s.Name] = s
 	}
+	return out, err
 }
 
 // whyGone says why a gateway does not have an item.

@@ -147,12 +147,12 @@ func (x *examination) health(ctx context.Context) {
 	for _, w := range h.State.Warnings {
 		x.find("config_warning", g.base, w, "")
 	}
-	var s standing
-	if err := s.readServers(ctx, g); err != nil {
+	servers, err := g.servers(ctx)
+	if err != nil {
 		x.unseen(g, err)
 		return
 	}
-	for _, srv := range s.Servers {
+	for _, srv := range servers {
 		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
 			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
 		}

@@ -112,7 +112,8 @@ func (s *standing) read(ctx context.Context, g *gateway, f placeFlags) error {
 			return err
 		}
 	}
-	if err := s.readServers(ctx, g); err != nil {
+	var err error
+	if s.Servers, err = g.servers(ctx); err != nil {
 		return err
 	}
 	s.Gateway = place{Version: s.health.Version}
@@ -125,24 +126,22 @@ func (s *standing) read(ctx context.Context, g *gateway, f placeFlags) error {
 	return nil
 }
 
-// readServers asks for all pages of the servers.
-func (s *standing) readServers(ctx context.Context, g *gateway) error {
-	for after := ""; ; {
+// servers returns every server of a gateway.
+func (g *gateway) servers(ctx context.Context) (all []decide.Server, err error) {
+	query := url.Values{"limit": {"200"}}
+	for {
 		var page struct {
 			Servers []decide.Server
 			decide.Next
 		}
-		query := url.Values{"limit": {"200"}}
-		if after != "" {
-			query.Set("after", after)
-		}
 		if err := g.read(ctx, "/admin/servers", query, nil, &page); err != nil {
-			return err
+			return nil, err
 		}
-		s.Servers = append(s.Servers, page.Servers...)
-		if after = page.Next.Next; after == "" {
-			return nil
+		all = append(all, page.Servers...)
+		if page.Next.Next == "" {
+			return all, nil
 		}
+		query.Set("after", page.Next.Next)
 	}
 }
 
