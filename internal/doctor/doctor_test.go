@@ -74,7 +74,7 @@ func TestProbeOverTLS(t *testing.T) {
 	}
 	p.Now = func() time.Time { return time.Now().Add(-30 * 24 * time.Hour) } // here the certificate is good for long, and the clock is wrong
 	_, found = p.Ask(t.Context(), []upstream.Target{{ID: "s", URL: s.URL}}, func(outcome.Outcome) {})
-	if len(found) != 2 || found[1].Code != "clock_skew" || !strings.Contains(found[1].Cause, "before this machine's") {
+	if len(found) != 2 || found[1].Code != "clock_skew" || !strings.Contains(found[1].Cause, "ahead of this machine's") {
 		t.Errorf("%+v", found)
 	}
 }

@@ -116,7 +116,7 @@ func (p Probe) now() time.Time {
 	return time.Now()
 }
 
-// Skew returns how far the clock of who sent a header is before ours; 0 if it does not say.
+// Skew returns how far the clock of who sent a header is ahead of ours; 0 if it does not say.
 func Skew(h http.Header, now time.Time) time.Duration {
 	at, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -130,7 +130,7 @@ func FindSkew(whose string, skew time.Duration) []Finding {
 	if skew.Abs() <= maxSkew {
 		return nil
 	}
-	way := "before"
+	way := "ahead of"
 	if skew < 0 {
 		way = "behind"
 	}
@@ -144,7 +144,7 @@ func (p Probe) findings(o outcome.Outcome, seen look, name string) (found []Find
 	case !o.Recorded():
 		return []Finding{Find("server_unasked", about, "It was not asked, or not to the end.")}
 	case o.Status != outcome.Available:
-		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.Message(name), cmp.Or(o.Error, ""), seen.challenge))
+		found = append(found, Unwell(about, name, o.Status, o.Reason, o.HTTPStatus, o.Message(name), o.Error, seen.challenge))
 	case len(o.Tools) == 0 && len(o.Items) == 0:
 		found = append(found, Find("server_no_tools", about, "It answers, and lists nothing."))
 	}
