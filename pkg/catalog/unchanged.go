@@ -9,9 +9,9 @@ import (
 )
 
 // unchanged reports whether a catalog built now would equal the last one: the same servers with the
-// same tools and records, and the same words of the operator. One that this process has not built is built, since another version of
-// the program may have made it. Definitions are equal if their hashes are: which of two spellings
-// the catalog has makes no difference.
+// same tools and records, and the same words of the operator. One that this process has not built is
+// built, since another version of the program may have made it. Definitions are equal if their hashes
+// are: which of two spellings the catalog has makes no difference.
 func (r *run) unchanged() bool {
 	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.from.Value.Words) || len(r.base.servers) != len(r.lists) {
 		return false
