@@ -87,7 +87,7 @@ func nearest(want string, names []string) (near []string) {
 	for _, name := range names {
 		is := strings.ToLower(name[:min(len(name), 256)])
 		_, isLast, _ := strings.Cut(is, ":")
-		far := distance(want, is)
+		far := text.Distance(want, is)
 		if last == isLast {
 			far = 1
 		}
@@ -102,27 +102,6 @@ func nearest(want string, names []string) (near []string) {
 		near = append(near, inLine(c.name))
 	}
 	return near
-}
-
-// distance returns how many bytes have to be added, removed or replaced to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, before+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // rowOf returns what a list would say of an item, as far as decisions about many look at it.

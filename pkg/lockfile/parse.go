@@ -214,29 +214,9 @@ func (r *reader) entry(id tool.ID, path string, n *rawjson.Node) {
 // nearest returns the name that somebody meant who wrote another one, if it is plain.
 func nearest(name string, known []string) string {
 	for _, k := range known {
-		if distance := edits(strings.ToLower(text.Clip(name, 20)), k); distance <= len(k)/3 {
+		if distance := text.Distance(strings.ToLower(text.Clip(name, 20)), k); distance <= len(k)/3 {
 			return k
 		}
 	}
 	return ""
-}
-
-// edits returns how many letters have to be put in, taken out or replaced to make b of a.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last, row[j+1] = row[j+1], min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

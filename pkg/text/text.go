@@ -96,6 +96,27 @@ func Names(list string) (names []string) {
 	return names
 }
 
+// Distance returns how many bytes have to be added, removed or replaced to make b of a.
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1) // from the beginning of a to each beginning of b
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, before+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
 // Ago says in words how long ago something was: "just now", "3 minutes ago".
 func Ago(d time.Duration) string {
 	if d < time.Minute {

@@ -104,3 +104,16 @@ func TestAgoAndIn(t *testing.T) {
 		}
 	}
 }
+
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"hash", "hash", 0}, {"", "hash", 4}, {"hash", "", 4}, {"hsh", "hash", 1}, {"hassh", "hash", 1}, {"hush", "hash", 1}, {"kitten", "sitting", 3},
+	} {
+		if got := text.Distance(tt.a, tt.b); got != tt.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
