@@ -1,13 +1,10 @@
 package audit_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
@@ -16,38 +13,17 @@ import (
 )
 
 // On a disk that is full the lines of calls that were told to go on find room; then no more calls are, until
-// there is room again. The disk is a small one of its own, in a process of its own.
+// there is room again.
 func TestDirFullDisk(t *testing.T) {
-	if disk := os.Getenv("AUDIT_TEST_DISK"); disk != "" {
-		fillDisk(t, disk)
-		return
-	}
-	disk := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDirFullDisk$", "-test.v")
-	cmd.Env = append(os.Environ(), "AUDIT_TEST_DISK="+disk)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this machine lets nobody have a disk of their own: %v", err)
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	local.OnSmallDisk(t, "8m", func(disk string) { fillDisk(t, disk) })
 }
 
 func fillDisk(t *testing.T, disk string) {
-	require.OK(t, syscall.Mount("none", disk, "tmpfs", 0, "size=8m"))
 	f := &folder{t: t, path: filepath.Join(disk, "audit"), clock: &clock{now: day(4)}, log: &local.Buffer{}}
 	f.open()
 	f.write("a:1")
 	filler := filepath.Join(disk, "filler")
-	err := os.WriteFile(filler, make([]byte, 16<<20), 0o600)
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
+	local.FillDisk(t, filler, 16<<20)
 	told := 0
 	for ; f.Ready(t.Context()) == nil; told++ { // each call writes its line, until none is told to go on
 		f.write(fmt.Sprintf("b:%d", told))
