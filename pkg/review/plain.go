@@ -21,45 +21,31 @@ const (
 // equal; no line of the two texts begins so. Characters that are not seen are shown as numbers, and so
 // is white space where it is all that changed.
 func PlainWords(before, now string) string {
-	return plain(Words(before, now), func(s string, first, last bool) (head, tail string, left string) {
+	return plain(Words(before, now), nearWords, func(s string, first, last int) (head, tail, left string) {
 		n := utf8.RuneCountInString(s)
-		keepHead, keepTail := nearWords, nearWords
-		if first {
-			keepHead = 0
-		}
-		if last {
-			keepTail = 0
-		}
-		if n <= keepHead+keepTail+nearWords/2 {
+		if n <= first+last+nearWords/2 {
 			return s, "", ""
 		}
 		runes := []rune(s)
-		return string(runes[:keepHead]), string(runes[n-keepTail:]), text.Count(n-keepHead-keepTail, "character")
+		return string(runes[:first]), string(runes[n-last:]), text.Count(n-first-last, "character")
 	})
 }
 
 // PlainLines is PlainWords for [Lines].
 func PlainLines(before, now string) string {
-	return plain(Lines(before, now), func(s string, first, last bool) (head, tail string, left string) {
+	return plain(Lines(before, now), nearLines, func(s string, first, last int) (head, tail, left string) {
 		lines := strings.SplitAfter(strings.TrimSuffix(s, "\n"), "\n")
-		keepHead, keepTail := nearLines, nearLines
-		if first {
-			keepHead = 0
-		}
-		if last {
-			keepTail = 0
-		}
-		if len(lines) <= keepHead+keepTail+1 {
+		n := len(lines)
+		if n <= first+last+1 {
 			return s, "", ""
 		}
-		middle := len(lines) - keepHead - keepTail
-		return strings.Join(lines[:keepHead], ""), strings.Join(lines[len(lines)-keepTail:], ""), text.Count(middle, "line")
+		return strings.Join(lines[:first], ""), strings.Join(lines[n-last:], ""), text.Count(n-first-last, "line")
 	})
 }
 
-// plain writes runs. near cuts a text that is equal into what is shown of its beginning and its end,
-// and how much is left out between them; first and last say that no change comes before it or after it.
-func plain(runs []Run, near func(s string, first, last bool) (head, tail, left string)) string {
+// plain writes runs. cut cuts a text that is equal into what is shown of its beginning and its end, so much
+// of each, and how much is left out between them. That is near where a change comes before or after it.
+func plain(runs []Run, near int, cut func(s string, first, last int) (head, tail, left string)) string {
 	var out strings.Builder
 	for i, r := range runs {
 		switch r.Op {
@@ -68,7 +54,14 @@ func plain(runs []Run, near func(s string, first, last bool) (head, tail, left s
 		case Insert:
 			signed(&out, "+ ", changed(r.Text))
 		default:
-			head, tail, left := near(r.Text, i == 0, i == len(runs)-1)
+			first, last := near, near
+			if i == 0 {
+				first = 0
+			}
+			if i == len(runs)-1 {
+				last = 0
+			}
+			head, tail, left := cut(r.Text, first, last)
 			signed(&out, "  ", head)
 			if left != "" {
 				fmt.Fprintf(&out, "@@ %s the same @@\n", left)
