@@ -1,7 +1,6 @@
 package clientfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 )
 
 // ErrTaken says that an entry of the name is there and says something else.
@@ -225,10 +226,10 @@ func SetJSON(path string, data []byte, at []string, value json.RawMessage) ([]by
 		}
 		m := find(object, name)
 		if m == nil {
-			for _, outer := range reversed(at[i+1:]) {
-				value = json.RawMessage("{" + string(jsonString(outer)) + ":" + string(value) + "}")
+			for _, outer := range slices.Backward(at[i+1:]) {
+				value = json.RawMessage("{" + string(encode(outer)) + ":" + string(value) + "}")
 			}
-			return e.insert(n, string(jsonString(name))+": ", value), nil
+			return e.insert(n, string(encode(name))+": ", value), nil
 		}
 		n = &m.Value
 	}
@@ -294,18 +295,11 @@ func find(o *hujson.Object, name string) *hujson.ObjectMember {
 	return nil
 }
 
-func reversed(list []string) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[len(list)-1-i] = s
+// encode returns the JSON of what is made of strings alone.
+func encode(v any) json.RawMessage {
+	data, err := rawjson.Encode(v)
+	if err != nil {
+		panic(err) // strings always have a JSON form
 	}
-	return out
-}
-
-func jsonString(s string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always has a JSON form
-	return bytes.TrimSpace(b.Bytes())
+	return data
 }

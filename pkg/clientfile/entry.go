@@ -189,11 +189,13 @@ func (r *reader) transport(s *Server, n *node) {
 	}
 }
 
+const notSSE = "its transport is sse, which the gateway does not speak: streamable HTTP is tried at the same URL, and many servers have it at another, such as …/mcp"
+
 // remote reads a server with a URL.
 func (r *reader) remote(s *Server, n, url *node, sse bool) {
 	r.url(s, url)
 	if sse {
-		s.note("its transport is sse, which the gateway does not speak: streamable HTTP is tried at the same URL, and many servers have it at another, such as …/mcp")
+		s.note(notSSE)
 	}
 	for _, key := range []string{"headers", "http_headers"} {
 		if h := n.member(key); h != nil && h.kind == '{' {

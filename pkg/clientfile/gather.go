@@ -1,7 +1,6 @@
 package clientfile
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -278,13 +277,7 @@ func (s *Server) Entry() json.RawMessage {
 	if s.Disabled {
 		e.Enabled = new(bool)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		panic(err) // strings always have a JSON form
-	}
-	return bytes.TrimSpace(b.Bytes())
+	return encode(e)
 }
 
 func pairs(list []Pair) map[string]string {

@@ -53,19 +53,21 @@ func (s *Server) left(why string) {
 	}
 }
 
-// refer returns a text with marks in the place of its references, and reports whether it has one.
-func (r *reader) refer(s *Server, value string, line int) (out string, any bool) {
-	value = strings.ReplaceAll(value, "\x00", "\ufffd")
+// replaced returns a text with what by returns in the place of each reference, which is whole and refers to
+// body. No mark is in the text but those of by.
+func (r *reader) replaced(s string, by func(whole, body string) string) string {
 	form := reference
 	if r.dollar {
 		form = dollar
 	}
-	out = form.ReplaceAllStringFunc(value, func(whole string) string {
-		m := form.FindStringSubmatch(whole)
-		body := m[1]
-		if len(m) > 2 && m[2] != "" {
-			body = m[2]
-		}
+	return form.ReplaceAllStringFunc(strings.ReplaceAll(s, "\x00", "\ufffd"), func(whole string) string {
+		return by(whole, strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(whole, "$"), "{"), "}"))
+	})
+}
+
+// refer returns a text with marks in the place of its references, and reports whether it has one.
+func (r *reader) refer(s *Server, value string, line int) (out string, any bool) {
+	out = r.replaced(value, func(_, body string) string {
 		known, ok := r.known(body)
 		if !ok {
 			any = true
@@ -141,12 +143,7 @@ func (r *reader) plain(s *Server, n *node) string {
 
 // resolved is plain, and returns the variables whose values are in the text.
 func (r *reader) resolved(s *Server, n *node) (out string, used []string) {
-	form := reference
-	if r.dollar {
-		form = dollar
-	}
-	out = form.ReplaceAllStringFunc(strings.ReplaceAll(n.text, "\x00", "\ufffd"), func(whole string) string {
-		body := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(whole, "$"), "{"), "}")
+	out = r.replaced(n.text, func(whole, body string) string {
 		if known, ok := r.known(body); ok {
 			return known
 		}

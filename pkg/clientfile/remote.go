@@ -158,7 +158,7 @@ func (r *reader) flags(s *Server, rest []*node, env *node) (headers bool) {
 			r.header(s, strings.TrimSpace(name), r.fromEnv(&node{kind: '"', text: strings.TrimSpace(content), line: line}, env))
 		case "--transport":
 			if strings.HasPrefix(value, "sse") {
-				s.note("its transport is sse, which the gateway does not speak: streamable HTTP is tried at the same URL, and many servers have it at another, such as …/mcp")
+				s.note(notSSE)
 			}
 		case "--ignore-tool":
 			s.DisabledTools = append(s.DisabledTools, s.globs(&node{members: []member{{"--ignore-tool", line, &node{kind: '[', elems: []*node{{kind: '"', text: value}}}}}}, "--ignore-tool")...)
