@@ -168,7 +168,7 @@ func TestActionInstallsWhatHasTheChecksum(t *testing.T) {
 	s := newServerOf(t, filepath.Join(r.dir, "releases"))
 	env := []string{"VERSION=v1.2.3", "RELEASES=" + s}
 	sums := func(sum [32]byte) {
-		require.OK(t, os.WriteFile(filepath.Join(release, "checksums.txt"), fmt.Appendf(nil, "%x  other\n%x  %s\n", sha256.Sum256(nil), sum, archive), 0o644))
+		require.OK(t, os.WriteFile(filepath.Join(release, "checksums.txt"), fmt.Appendf(nil, "%x  other\n%x  %[3]s\n%[1]x  %[3]s.spdx.json\n", sha256.Sum256(nil), sum, archive), 0o644))
 	}
 	sums(sha256.Sum256([]byte("another archive")))
 	if out, code := r.run(do, env...); code == 0 || r.file("path") != "" {
