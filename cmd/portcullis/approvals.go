@@ -119,7 +119,9 @@ func settle(ctx context.Context, env *environment, f gatewayFlags, name string, 
 	case errors.Is(err, bolt.ErrHeld) && wait == glance:
 		return settleThere(ctx, env, f, name)
 	case errors.Is(err, bolt.ErrDamaged) && name == "restore":
-		if _, err = setAside(path, out); err == nil {
+		var kept string
+		if kept, err = setAside(path); err == nil {
+			fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
 			s, err = openApprovals(folder, nil)
 		}
 	}
@@ -160,11 +162,7 @@ func stateOf(state approval.State, disabled bool) string {
 }
 
 // setAside renames a damaged file, and returns what it is called then.
-func setAside(path string, out io.Writer) (string, error) {
+func setAside(path string) (string, error) {
 	kept := path + ".damaged-" + time.Now().UTC().Format("2006-01-02T15-04-05.000Z")
-	if err := os.Rename(path, kept); err != nil {
-		return "", err
-	}
-	fmt.Fprintf(out, "%s is damaged: it is kept as %s\nagent tokens that it held are gone; make new ones\n", path, kept)
-	return kept, nil
+	return kept, os.Rename(path, kept)
 }

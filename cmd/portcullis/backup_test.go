@@ -163,6 +163,19 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
+// Whoever cannot read what came of it is not told that nothing was changed.
+func TestRestoreSaysTruthOnFullDisk(t *testing.T) {
+	dir, s := newShelf(t)
+	first := filepath.Join(dir, "first.db")
+	s.must(0, "approvals", "backup", first, "--dir", dir)
+	env := quiet()
+	env.stdout = fullDisk{}
+	err := run(t.Context(), []string{"approvals", "restore", first, "--dir", dir}, env)
+	if err == nil || !strings.Contains(err.Error(), "the copy is taken back") || strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("restore = %v", err)
+	}
+}
+
 // damaged returns a file in which a record is no JSON any more.
 func damaged(whole []byte) []byte {
 	return []byte(strings.ReplaceAll(string(whole), `"server":"web"`, `"server";"web"`))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,11 +25,14 @@ import (
 // maxDiffering is how many records are named that wait for somebody to say which version counts.
 const maxDiffering = 50
 
-// takeBack takes a copy back.
+// takeBack takes a copy back, and says what came of it.
 func (c restoreCmd) takeBack(ctx context.Context, env *environment) error {
-	err := c.taken(ctx, env)
+	t, err := c.taken(ctx)
 	switch {
 	case err == nil:
+		if err := errors.Join(t.store.Close(), printed(env.stdout, t.tell)); err != nil {
+			return fmt.Errorf("approvals restore: the copy is taken back, and what came of it could not be printed: %w", err)
+		}
 		return nil
 	case errors.Is(err, syscall.ENOSPC):
 		err = fmt.Errorf("there is no room for it: %w", err)
@@ -40,36 +42,33 @@ func (c restoreCmd) takeBack(ctx context.Context, env *environment) error {
 	return fmt.Errorf("approvals restore: %w; nothing was changed", err)
 }
 
-// taken is takeBack; after an error everything is as it was.
-func (c restoreCmd) taken(ctx context.Context, env *environment) (err error) {
+// taken takes a copy back; after an error everything is as it was. Whoever calls it closes the store.
+func (c restoreCmd) taken(ctx context.Context) (*takingBack, error) {
 	if c.URL != "" {
-		return errors.New("a copy is taken back where the gateway's folder is, with --dir, and not by --url")
+		return nil, errors.New("a copy is taken back where the gateway's folder is, with --dir, and not by --url")
 	}
 	folder := c.folder()
 	if info, err := os.Stat(folder); err != nil {
-		return fmt.Errorf("--dir %q: %w", folder, err)
+		return nil, fmt.Errorf("--dir %q: %w", folder, err)
 	} else if !info.IsDir() {
-		return fmt.Errorf("--dir %q is no folder", folder)
+		return nil, fmt.Errorf("--dir %q is no folder", folder)
 	}
 	copied, err := bolt.Inspect(c.File)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var snap *catalog.Snapshot
-	if snap, err = catalog.Load(ctx, dir.New(folder), nil); err != nil && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, catalog.ErrUnusable) {
-		return err
+	snap, err := catalog.Load(ctx, dir.New(folder), nil)
+	if err != nil && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, catalog.ErrUnusable) {
+		return nil, err
 	}
-	t := takingBack{restoreCmd: c, path: filepath.Join(folder, approvalsFile), snap: snap, copied: copied}
+	t := &takingBack{restoreCmd: c, path: filepath.Join(folder, approvalsFile), snap: snap, copied: copied}
 	if err := t.open(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.take(ctx); err != nil {
-		return errors.Join(err, t.undo())
+		return nil, errors.Join(err, t.undo())
 	}
-	if err := t.store.Close(); err != nil {
-		return err
-	}
-	return printed(env.stdout, t.tell)
+	return t, nil
 }
 
 // A takingBack is one run of approvals restore FILE.
@@ -101,10 +100,13 @@ func (t *takingBack) open(ctx context.Context) (err error) {
 		return fmt.Errorf("a gateway runs on %q, as process %d: stop it first", t.folder(), s.PID)
 	case errors.Is(err, bolt.ErrDamaged):
 		t.bad = true
-		if t.kept, err = setAside(t.path, io.Discard); err == nil {
-			t.store, err = openApprovals(t.folder(), nil)
+		if t.kept, err = setAside(t.path); err != nil {
+			return err
 		}
-		return err
+		if t.store, err = openApprovals(t.folder(), nil); err != nil {
+			return errors.Join(err, os.Rename(t.kept, t.path))
+		}
+		return nil
 	case err != nil || before == nil:
 		return err
 	}
@@ -127,7 +129,7 @@ func (t *takingBack) open(ctx context.Context) (err error) {
 
 // take takes the copy back, and holds it against what the catalog knows.
 func (t *takingBack) take(ctx context.Context) (err error) {
-	known := func(tool.ID) bool { return false }
+	var known func(tool.ID) bool
 	if t.snap != nil {
 		known = func(id tool.ID) bool {
 			i, ok := t.snap.Find(id)
@@ -218,7 +220,7 @@ func (t *takingBack) tell(w io.Writer) {
 	}
 	in := ""
 	if t.Dir != "" {
-		in = " --dir " + cmp.Or(t.Dir, ".")
+		in = " --dir " + t.Dir
 	}
 	if t.unlisted() {
 		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
