@@ -127,14 +127,14 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 	if c.DryRun {
 		return c.report(env, f, p, p.approve)
 	}
-	refused, err := c.carryOut(ctx, g, f, s, p.approve)
+	refused, answered, err := c.carryOut(ctx, g, f, s, p.approve)
 	if err != nil {
-		return c.broken(ctx, g, f, p, err)
+		return c.broken(ctx, g, f, p, answered, err)
 	}
 	approved := slices.DeleteFunc(slices.Clone(p.approve), func(id tool.ID) bool { _, no := refused[id]; return no })
 	if len(refused) > 0 { // somebody else may have approved the same at this moment
 		if s, err = readItems(ctx, g); err != nil {
-			return c.broken(ctx, g, f, p, err)
+			return c.broken(ctx, g, f, p, answered, err)
 		}
 	}
 	for _, id := range p.approve {
@@ -151,8 +151,8 @@ func (c approvalsApplyCmd) Run(ctx context.Context, env *environment) error {
 }
 
 // carryOut approves what is planned, each definition as it was seen. It returns what the gateway did not
-// take, and why.
-func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.File, s gatewayItems, ids []tool.ID) (refused map[tool.ID]string, err error) {
+// take, and why; and about how many it has answered, which may be approved also if there is an error.
+func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.File, s gatewayItems, ids []tool.ID) (refused map[tool.ID]string, answered int, err error) {
 	refused = map[tool.ID]string{}
 	for len(ids) > 0 {
 		note, n := cmp.Or(f[ids[0]].Note, c.Note), 0
@@ -164,10 +164,11 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 		var answer struct{ Tools []admin.BulkResult }
 		body := map[string]any{"action": approval.ActionApprove, "items": items, "note": note}
 		if err := g.read(ctx, "/admin/tools", nil, body, &answer); err != nil {
-			return nil, err
+			return nil, answered, err
 		}
+		answered += n
 		if len(answer.Tools) != n {
-			return nil, fmt.Errorf("%s: the gateway's answer cannot be read: it is about %d of %d", g.command, len(answer.Tools), n)
+			return nil, answered, fmt.Errorf("%s: the gateway's answer cannot be read: it is about %d of %d", g.command, len(answer.Tools), n)
 		}
 		for i, r := range answer.Tools {
 			if r.Result != "done" {
@@ -176,13 +177,13 @@ func (c approvalsApplyCmd) carryOut(ctx context.Context, g *gateway, f lockfile.
 		}
 		ids = ids[n:]
 	}
-	return refused, nil
+	return refused, answered, nil
 }
 
-// broken says what holds after something went wrong on the way.
-func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.File, p plan, why error) error {
-	if _, refused := errors.AsType[*refusal](why); refused && ctx.Err() == nil && len(p.approve) <= atOnce {
-		return why // it was asked for once, and says that nothing was decided
+// broken says what holds after something went wrong on the way, when the gateway had answered about so many.
+func (c approvalsApplyCmd) broken(ctx context.Context, g *gateway, f lockfile.File, p plan, answered int, why error) error {
+	if _, refused := errors.AsType[*refusal](why); refused && ctx.Err() == nil && answered == 0 {
+		return why // nothing was decided
 	}
 	if ctx.Err() != nil {
 		why = errors.New(g.command + ": interrupted")

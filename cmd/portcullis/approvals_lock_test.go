@@ -255,6 +255,42 @@ func TestApplyInterrupted(t *testing.T) {
 	require.OK(t, run(t.Context(), []string{"approvals", "apply", k.file, "--dir", k.dir}, quiet()))
 }
 
+// A refusal of what was asked for last says nothing of what was approved before it.
+func TestApplyRefusedOnTheWay(t *testing.T) {
+	k := newKeeper(t, nil)
+	k.update()
+	require.OK(t, run(t.Context(), []string{"approvals", "write", k.file, "--pending", "--dir", k.dir}, quiet()))
+	f, err := lockArg{k.file}.read()
+	require.OK(t, err)
+	id := tool.ID{Server: "files", Name: "copy"}
+	e := f[id]
+	e.Note = "It has a request of its own."
+	f[id] = e
+	require.OK(t, os.WriteFile(k.file, f.Bytes(), 0o644))
+	to, err := url.Parse(k.URL)
+	require.OK(t, err)
+	forward, asked := httputil.NewSingleHostReverseProxy(to), 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			if asked++; asked == 2 {
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = w.Write([]byte(`{"status": 503, "detail": "nothing was decided"}`))
+				return
+			}
+		}
+		r.Host = to.Host
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	env := quiet()
+	env.getenv = func(name string) string { return map[string]string{tokenVariable: k.Admin}[name] }
+	err = run(t.Context(), []string{"approvals", "apply", k.file, "--url", proxy.URL}, env)
+	if err == nil || !strings.Contains(err.Error(), "of 3 entries that had to be approved 2 are, which holds") {
+		t.Errorf("apply = %v", err)
+	}
+}
+
 // proxyThat returns the address of a proxy in front of a gateway, which shows each request to see before it
 // answers it.
 func proxyThat(t *testing.T, see func(*http.Request), gateway string) string {
