@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -251,16 +252,16 @@ func (i *importing) merge() ([]byte, error) {
 			continue
 		}
 		there, clash := folded[strings.ToLower(s.Name)]
-		if clash && s.SameAs(have.Servers[there]) {
+		same := clash && s.SameAs(have.Servers[there])
+		for base, n := s.Name, 2; clash && !same && i.Rename; n++ {
+			s.Was = cmp.Or(s.Was, base)
+			s.Name = fmt.Sprintf("%s-%d", base, n)
+			there, clash = folded[strings.ToLower(s.Name)]
+			same = clash && s.SameAs(have.Servers[there])
+		}
+		if same {
 			i.state[s] = "is there"
 			continue
-		}
-		for n := 2; clash && i.Rename; n++ {
-			if s.Was == "" {
-				s.Was = s.Name
-			}
-			s.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(s.Name, fmt.Sprintf("-%d", n-1)), n)
-			_, clash = folded[strings.ToLower(s.Name)]
 		}
 		if clash {
 			at := places.Locate(config.Faults{{Path: config.JoinPath("mcpServers", there)}})[0]

@@ -134,6 +134,10 @@ func TestImportRefusals(t *testing.T) {
 		t.Errorf("a refusal left %v, %v", entries, err)
 	}
 	s.must(0, "import", "clash.json", "--dir", "gate", "--rename")
+	renamed := contents(t, configPath)
+	if _, code := newTerminal(t, nil).run("import", "clash.json", "--dir", "gate", "--rename"); code != 0 || contents(t, configPath) != renamed {
+		t.Errorf("the second time it ends with %d:\n%s", code, contents(t, configPath))
+	}
 	require.OK(t, os.RemoveAll(filepath.Join(home, ".gemini")))
 	s.must(1, "import", "gemini", "--dir", "gate")
 	delete(s.env, "HOME")
