@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -28,12 +27,7 @@ type lockArg struct {
 
 // read reads the file. An error names the file, and the line of each fault.
 func (a lockArg) read() (lockfile.File, error) {
-	file, err := os.Open(a.File)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()                               // it was read alone
-	data, err := io.ReadAll(io.LimitReader(file, lockfile.MaxSize+1)) // some devices have no end
+	data, err := readFile(a.File)
 	if err != nil {
 		return nil, err
 	}

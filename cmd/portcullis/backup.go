@@ -67,7 +67,7 @@ func (c backupCmd) Run(ctx context.Context, env *environment) error {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		path = filepath.Join(folder, "approvals-"+time.Now().UTC().Format("20060102T150405Z")+".db")
+		path = filepath.Join(folder, "approvals-"+time.Now().UTC().Format(stamp)+".db")
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %w; make the folder first", name, err)

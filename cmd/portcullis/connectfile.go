@@ -116,7 +116,7 @@ func (c *connecting) write(ctx context.Context, g decide.Guide) error {
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {
 		return fmt.Errorf("%w; nothing was changed", c.short(err))
@@ -192,15 +192,19 @@ func (c *connecting) target(g decide.Guide) (path, text string, project bool, er
 		}
 		return path, g.Files[0].Text, false, err
 	}
-	for n, f := range slices.Backward(g.Files) {
+	for n, f := range g.Files {
 		p, err := c.machine.Expand(f.Path, f.Windows)
 		if err != nil {
 			return "", "", false, err
 		}
-		_, missing := os.Stat(p)
 		mine := strings.HasPrefix(f.Path, "~")
-		if n == 0 && (path == "" || missing == nil) || mine && missing == nil {
+		_, err = os.Stat(p)
+		there := err == nil && (n == 0 || mine)
+		if n == 0 || there {
 			path, text, project = p, f.Text, !mine
+		}
+		if there {
+			break
 		}
 	}
 	return path, text, project, nil
@@ -214,7 +218,7 @@ func (c *connecting) undo() error {
 	}
 	changes := map[string][]byte{}
 	for _, path := range found {
-		data, err := os.ReadFile(path)
+		data, err := readFile(path)
 		if errors.Is(err, fs.ErrNotExist) && c.File == "" {
 			continue
 		} else if err != nil {

@@ -10,7 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/clientfile"
+	"github.com/portcullis-mcp/portcullis/pkg/lockfile"
 )
+
+// stamp is the layout of the time in the name of a copy.
+const stamp = "20060102T150405Z"
 
 // backUp copies a file to NAME.bak-20261121T210000Z beside it, readable by no more people than the file,
 // and returns the copy's path. A name that is taken gets a number.
@@ -28,14 +34,29 @@ func backUp(path string, now time.Time) (string, error) {
 
 // besideIt has create make a file of the name that a backup of path gets, and returns the name.
 func besideIt(path string, now time.Time, create func(name string) error) (string, error) {
-	name := path + ".bak-" + now.UTC().Format("20060102T150405Z")
+	first := path + ".bak-" + now.UTC().Format(stamp)
+	name := first
 	for n := 2; ; n++ {
 		err := create(name)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}
-		name = fmt.Sprintf("%s.bak-%s-%d", path, now.UTC().Format("20060102T150405Z"), n)
+		name = fmt.Sprintf("%s-%d", first, n)
 	}
+}
+
+// maxFile is how large a file of a client, or of approvals, may be.
+const maxFile = max(clientfile.MaxSize, lockfile.MaxSize)
+
+// readFile reads such a file. Of one that is larger, as some devices are that have no end, it returns enough
+// for whoever parses it to refuse it.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was read alone
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
 // createFile writes a file that is not there yet, whole or not at all.

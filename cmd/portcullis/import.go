@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -205,12 +204,7 @@ func (i *importing) readFile(path string) (*clientfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()                                 // it was read alone
-	data, err := io.ReadAll(io.LimitReader(file, clientfile.MaxSize+1)) // some devices have no end
+	data, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -351,11 +345,16 @@ func (p paths) tilde(path string) string {
 
 // short returns an error with paths as people write them.
 func (p paths) short(err error) error {
-	message := strings.ReplaceAll(err.Error(), p.machine.Dir+string(filepath.Separator), "")
+	return errors.New(p.shortened(err.Error()))
+}
+
+// shortened returns a text with paths as people write them.
+func (p paths) shortened(s string) string {
+	s = strings.ReplaceAll(s, p.machine.Dir+string(filepath.Separator), "")
 	if p.home != "" {
-		message = strings.ReplaceAll(message, p.home+string(filepath.Separator), "~"+string(filepath.Separator))
+		s = strings.ReplaceAll(s, p.home+string(filepath.Separator), "~"+string(filepath.Separator))
 	}
-	return errors.New(message)
+	return s
 }
 
 func clientNames() string {

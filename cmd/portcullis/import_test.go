@@ -157,6 +157,9 @@ func TestImportEndsOnWhatHasNoEnd(t *testing.T) {
 	if _, code := s.run("import", "/dev/zero", "--dir", "gate"); code != 1 {
 		t.Errorf("it ends with %d", code)
 	}
+	if _, code := s.run("connect", "cursor", "--url", "https://gate.example.com", "--auth", "none", "--write", "--file", "/dev/zero"); code != 1 {
+		t.Errorf("connect ends with %d", code)
+	}
 }
 
 // The file that --secrets asks for is of no use, and holds credentials, if nothing refers to it.

@@ -89,7 +89,7 @@ func (i *importing) reportNotes(w io.Writer) {
 			notes = []string{"left out: " + s.Left}
 		}
 		for _, n := range notes {
-			fmt.Fprintf(w, "%s  %s: %s\n", heading, inLine(s.Name), text.Clip(text.Line(i.short(fmt.Errorf("%s", n)).Error()), 400))
+			fmt.Fprintf(w, "%s  %s: %s\n", heading, inLine(s.Name), text.Clip(text.Line(i.shortened(n)), 400))
 			heading = ""
 		}
 	}
