@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,10 +56,7 @@ func (d *decider) decideAll(ctx context.Context, rows []decide.Row, leftOut int)
 
 // printDone prints what became of many.
 func (d *decider) printDone(done manyDone, of int) error {
-	if d.json() {
-		return printJSON(d.env.stdout, done)
-	}
-	return printed(d.env.stdout, func(w io.Writer) {
+	return d.print(d.env.stdout, done, func(w io.Writer) {
 		fmt.Fprintf(w, "%s %d of %s\n", past(d.action), done.Count, text.Count(of, "item"))
 		if done.halves > 0 {
 			fmt.Fprintf(w, "of %d of them yours is the first of two approvals: one more person is needed\n", done.halves)
@@ -112,12 +108,6 @@ func (d *decider) sendSome(ctx context.Context, rows []decide.Row) (answer bulkA
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
-	var raw json.RawMessage
-	if err := d.read(going, "/admin/tools", nil, map[string]any{"action": d.action, "items": items, "note": strings.TrimSpace(d.Note), "tell": d.Tell}, &raw); err != nil {
-		return answer, err
-	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return answer, fmt.Errorf("%s: the gateway's answer cannot be read: %w", d.action, err)
-	}
-	return answer, nil
+	err = d.read(going, "/admin/tools", nil, map[string]any{"action": d.action, "items": items, "note": strings.TrimSpace(d.Note), "tell": d.Tell}, &answer)
+	return answer, err
 }

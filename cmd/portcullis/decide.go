@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -120,20 +119,11 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 
 // carryOut sends a decision about one item, and prints what came of it.
 func (d *decider) carryOut(ctx context.Context, id tool.ID, body any, say func(now decide.Tool) string) error {
-	var raw json.RawMessage
-	if err := d.read(ctx, pathOf(id)+"/"+d.action, nil, body, &raw); err != nil {
+	var now reply[decide.Tool]
+	if err := d.read(ctx, pathOf(id)+"/"+d.action, nil, body, &now); err != nil {
 		return err
 	}
-	var now decide.Tool
-	err := json.Unmarshal(raw, &now)
-	switch {
-	case err != nil:
-	case d.json():
-		err = printJSON(d.env.stdout, raw)
-	default:
-		err = printed(d.env.stdout, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", inLine(now.ID), say(now)) })
-	}
-	return d.told(err)
+	return d.told(d.print(d.env.stdout, now.raw, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", inLine(now.value.ID), say(now.value)) }))
 }
 
 // told says that what could not be printed was done.

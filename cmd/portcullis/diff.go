@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -35,23 +34,16 @@ func (c diffCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	var raw json.RawMessage
-	if err := g.orNear(ctx, env, c.Item.ID, g.read(ctx, pathOf(c.Item.ID), nil, nil, &raw)); err != nil {
+	var now reply[decide.Tool]
+	if err := g.orNear(ctx, env, c.Item.ID, g.read(ctx, pathOf(c.Item.ID), nil, nil, &now)); err != nil {
 		return err
 	}
-	var t decide.Tool
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return fmt.Errorf("diff: the gateway's answer cannot be read: %w", err)
+	show := marker.words
+	if c.Raw {
+		show = marker.raw
 	}
-	switch {
-	case c.json():
-		err = printJSON(env.stdout, raw)
-	case c.Raw:
-		err = printed(env.stdout, func(w io.Writer) { marker{w, env.colour}.raw(t) })
-	default:
-		err = printed(env.stdout, func(w io.Writer) { marker{w, env.colour}.words(t) })
-	}
-	if err == nil && !isApproved(t) {
+	err = c.print(env.stdout, now.raw, func(w io.Writer) { show(marker{w, env.colour}, now.value) })
+	if err == nil && !isApproved(now.value) {
 		err = errDrift
 	}
 	return err

@@ -266,8 +266,13 @@ func (g *gateway) read(ctx context.Context, path string, query url.Values, body,
 	}
 	defer res.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
-		if ctx.Err() != nil {
+		switch changing := body != nil; {
+		case ctx.Err() != nil && changing:
+			return fmt.Errorf("%s: interrupted while the answer came: it may have been carried out; look before you repeat it", g.command)
+		case ctx.Err() != nil:
 			return fmt.Errorf("%s: interrupted while the answer came", g.command)
+		case changing:
+			return fmt.Errorf("%s: the gateway may have carried it out, and its answer cannot be read: %w; look before you repeat it", g.command, err)
 		}
 		return fmt.Errorf("%s: the gateway's answer cannot be read: %w", g.command, err)
 	}

@@ -109,7 +109,8 @@ func TestGatewayThatFails(t *testing.T) {
 		"parts":        {answers(422, "application/problem+json", `{"detail":"bad","errors":[{"location":"body.x","message":"missing"}]}`), nil, "bad; body.x missing"},
 		"other server": {answers(404, "text/html", `<h1>nginx</h1>`), nil, "does --url name a Portcullis gateway?"},
 		"redirect":     {answers(302, "text/html", ``), nil, "answers 302"},
-		"no JSON":      {answers(200, "text/html", `<h1>hi</h1>`), nil, "answer cannot be read"},
+		"no JSON":      {answers(200, "text/html", `<h1>hi</h1>`), nil, "test: the gateway's answer cannot be read"},
+		"no JSON POST": {answers(200, "text/html", `<h1>hi</h1>`), 1, "may have carried it out, and its answer cannot be read"},
 		"no URL":       {"gate.example.com", nil, "want a URL"},
 		"no such host": {"http://nowhere.invalid", nil, "does not answer"},
 	} {

@@ -38,17 +38,35 @@ func call[T any](ctx context.Context, f askFlags, env *environment, command, pat
 // callAt is call at a gateway that is open.
 func callAt[T any](ctx context.Context, g *gateway, f askFlags, env *environment, path string, query url.Values, body any, show func(io.Writer, T)) error {
 	var raw json.RawMessage
-	if err := g.read(ctx, path, query, body, &raw); err != nil {
+	var value T
+	into := any(&value)
+	if f.json() { // whatever it is
+		into = &raw
+	}
+	if err := g.read(ctx, path, query, body, into); err != nil {
 		return err
 	}
+	return f.print(env.stdout, raw, func(w io.Writer) { show(w, value) })
+}
+
+// A reply is an answer of the API, as it came and as it is read.
+type reply[T any] struct {
+	raw   json.RawMessage
+	value T
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (r *reply[T]) UnmarshalJSON(data []byte) error {
+	r.raw = bytes.Clone(data)
+	return json.Unmarshal(data, &r.value)
+}
+
+// print prints an answer as the flags say: as JSON, or as show prints it for people.
+func (f askFlags) print(w io.Writer, answer any, show func(io.Writer)) error {
 	if f.json() {
-		return printJSON(env.stdout, raw)
+		return printJSON(w, answer)
 	}
-	var answer T
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return fmt.Errorf("%s: the gateway's answer cannot be read: %w", g.command, err)
-	}
-	return printed(env.stdout, func(w io.Writer) { show(w, answer) })
+	return printed(w, show)
 }
 
 // printed writes what show writes, at once.

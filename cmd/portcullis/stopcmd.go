@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -169,24 +167,14 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 
 // changeStop stops something, or undoes that.
 func (g *gateway) changeStop(ctx context.Context, f askFlags, env *environment, path string, body any, say func(io.Writer, decide.Stopped)) error {
-	var raw json.RawMessage
-	if err := g.read(ctx, path, url.Values{}, body, &raw); err != nil {
+	var done reply[decide.Stopped]
+	if err := g.read(ctx, path, nil, body, &done); err != nil {
 		return err
 	}
-	var done decide.Stopped
-	if err := json.Unmarshal(raw, &done); err != nil {
-		return fmt.Errorf("%s: it is done, and the gateway's answer cannot be read: %w", g.command, err)
-	}
-	if !done.Recorded {
+	if !done.value.Recorded {
 		fmt.Fprintln(env.stderr, "warning: this was done, but its line could not be written to the audit; the gateway's log has it")
 	}
-	var err error
-	if f.json() {
-		err = printJSON(env.stdout, raw)
-	} else {
-		err = printed(env.stdout, func(w io.Writer) { say(w, done) })
-	}
-	if err != nil {
+	if err := f.print(env.stdout, done.raw, func(w io.Writer) { say(w, done.value) }); err != nil {
 		return fmt.Errorf("%s: it is done, and that cannot be printed: %w", g.command, err)
 	}
 	return nil

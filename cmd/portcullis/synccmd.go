@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,27 +46,19 @@ func (c syncCmd) Run(ctx context.Context, env *environment) error {
 		}
 		bar.begin(0)
 	}
-	var raw json.RawMessage
-	err = g.read(ctx, "/admin/sync", nil, struct{}{}, &raw)
+	var a reply[decide.SyncReport]
+	err = g.read(ctx, "/admin/sync", nil, struct{}{}, &a)
 	bar.end()
 	if err != nil {
 		return err
 	}
-	var report decide.SyncReport
-	if err := json.Unmarshal(raw, &report); err != nil {
-		return fmt.Errorf("sync: the gateway's answer cannot be read: %w", err)
-	}
+	report := a.value
 	for _, name := range c.Server {
 		if !report.Pending && !slices.ContainsFunc(report.Servers, func(s decide.SyncedServer) bool { return s.Name == name }) {
 			return fmt.Errorf("sync: no server is called %s; all that there are were asked", text.Quote(name, 80))
 		}
 	}
-	if c.json() {
-		err = printJSON(env.stdout, raw)
-	} else {
-		err = printed(env.stdout, func(w io.Writer) { c.show(w, report) })
-	}
-	if err != nil {
+	if err := c.print(env.stdout, a.raw, func(w io.Writer) { c.show(w, report) }); err != nil {
 		return err
 	}
 	return c.verdict(report)

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -167,25 +166,17 @@ func (c makeTokenCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	var raw json.RawMessage
-	if err := g.read(ctx, "/admin/tokens", nil, wish, &raw); err != nil {
-		return g.withoutTokens(err)
-	}
-	var made struct {
+	var a reply[struct {
 		admin.AgentToken
 		Token string
+	}]
+	if err := g.read(ctx, "/admin/tokens", nil, wish, &a); err != nil {
+		return g.withoutTokens(err)
 	}
-	if err := json.Unmarshal(raw, &made); err != nil {
-		return fmt.Errorf("token make: the gateway's answer cannot be read: %w", err)
-	}
+	made := a.value
 	fmt.Fprintf(env.stderr, "made token %s of %s: servers %s; tiers %s; until %s. Its text is shown this once:\n",
 		inLine(made.ID), inLine(made.Name), inLine(joined(made.Servers)), inLine(joined(made.Tiers)), made.ExpiresAt.UTC().Format("2006-01-02"))
-	if c.json() {
-		err = printJSON(env.stdout, raw)
-	} else {
-		_, err = fmt.Fprintln(env.stdout, inLine(made.Token))
-	}
-	if err != nil {
+	if err := c.print(env.stdout, a.raw, func(w io.Writer) { fmt.Fprintln(w, inLine(made.Token)) }); err != nil {
 		return fmt.Errorf("token make: its text could not be printed (%w) and is lost: portcullis token revoke %s ends it, then make another", err, inLine(made.ID))
 	}
 	return nil
