@@ -24,7 +24,7 @@ type said struct {
 	Tell bool   `help:"Agents may be told the note."`
 }
 
-// A decideCmd is each of the commands in verbs.go.
+// A decideCmd is each of the commands that decide about one item or many.
 type decideCmd struct {
 	askFlags
 	said
@@ -219,12 +219,8 @@ const minHash = 12
 
 // seen returns the hash that a decision names: that of now, which has to be the one that --hash is of.
 func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
-	want := strings.ToLower(strings.TrimSpace(d.Hash))
-	if want == "" {
+	if d.Hash == "" {
 		return t.Hash, nil
-	}
-	if _, whole := tool.Hash(want).Sum(); !whole && (len(want) < minHash || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "") {
-		return "", fmt.Errorf("%s: --hash %s is no hash of a definition, and nothing was decided: want its 64 digits of hex, or at least the first %d", d.action, text.Quote(d.Hash, 80), minHash)
 	}
 	hashes := []tool.Hash{t.Hash}
 	if d.action == approval.ActionUnblock && t.Record != nil { // another than that of now can be blocked
@@ -232,12 +228,27 @@ func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
 			hashes = append(hashes, v.Hash)
 		}
 	}
+	switch h, err := hashNamed(d.Hash, hashes...); {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", d.action, err)
+	case h != "":
+		return h, nil
+	}
+	return "", fmt.Errorf("%s: the definition of %s is %s now, and not the one that --hash names; nothing was decided: portcullis diff %s shows what changed", d.action, inLine(t.ID), shortHash(t.Hash), typed(t.ID))
+}
+
+// hashNamed returns the first of the hashes that begins with what a --hash gives; "": none does.
+func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
+	want := strings.ToLower(strings.TrimSpace(given))
+	if len(want) < minHash || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("--hash %s is no hash of a definition, and nothing was decided: want its 64 digits of hex, or at least the first %d", text.Quote(given, 80), minHash)
+	}
 	for _, h := range hashes {
 		if strings.HasPrefix(string(h), want) {
 			return h, nil
 		}
 	}
-	return "", fmt.Errorf("%s: the definition of %s is %s now, and not the one that --hash names; nothing was decided: portcullis diff %s shows what changed", d.action, inLine(t.ID), shortHash(t.Hash), typed(t.ID))
+	return "", nil
 }
 
 // agreed asks whether the definition, which it shows, is to be approved.

@@ -28,6 +28,7 @@ func TestDecideSession(t *testing.T) {
 	d.change()
 	d.do(1, "approve", "fs:read_file", "--hash", seen)
 	d.do(1, "approve", "fs:read_file", "--hash", "f28e")
+	d.do(1, "approve", "fs:read_file", "--hash", " ")
 	d.do(1, "approve", "fs:read_file", "--hash", d.hash("fs:read_file"), "--rev", "2")
 	d.do(0, "approve", "fs:read_file", "--hash", d.hash("fs:read_file"))
 	d.do(0, "block", "fs:delete_file", "--note", "nobody needs it", "--tell")

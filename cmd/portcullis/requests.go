@@ -195,7 +195,7 @@ func atMinute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC"
 // A verdictFlags is what all decisions take.
 type verdictFlags struct {
 	requestID
-	Hash string `placeholder:"HASH" help:"Of the definition, as show prints it: nothing is decided if it is another. Without it, that of the request now."`
+	Hash string `placeholder:"HASH" help:"Of the definition, as show prints it, or its first 12 digits or more: nothing is decided if it is another. Without it, that of the request now."`
 }
 
 // decide sends a decision about the request as it is now.
@@ -213,7 +213,15 @@ func (c verdictFlags) decide(ctx context.Context, env *environment, v request.Ve
 	if err := g.read(ctx, path, nil, nil, &r); err != nil {
 		return err
 	}
-	body := map[string]any{"verdict": v, "hash": cmp.Or(c.Hash, string(r.Hash)), "args": r.Args, "tool": r.Item().String(), "agent": r.Agent, "reason": reason}
+	if c.Hash != "" {
+		switch h, err := hashNamed(c.Hash, r.Hash); {
+		case err != nil:
+			return fmt.Errorf("%s: %w", requestsName, err)
+		case h == "":
+			return fmt.Errorf("%s: the definition that %s is about is %s, and not the one that --hash names; nothing was decided: portcullis requests show %[2]s prints it", requestsName, inLine(r.ID), shortHash(r.Hash))
+		}
+	}
+	body := map[string]any{"verdict": v, "hash": r.Hash, "args": r.Args, "tool": r.Item().String(), "agent": r.Agent, "reason": reason}
 	if minutes > 0 {
 		body["minutes"] = minutes
 	}

@@ -101,7 +101,8 @@ func TestRequestsCommand(t *testing.T) {
 	if _, _, err := c.run("approve", id, "--hash", strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "nothing was decided") {
 		t.Errorf("another hash: %v", err)
 	}
-	c.must(id+", approved", "approve", id)
+	_, shown, _ := strings.Cut(c.must("what  ", "show", id), "files:delete_file (")
+	c.must(id+", approved", "approve", id, "--hash", shown[:12])
 	id = ask("files:format", "to try")
 	c.must("mcpServers.files.disabled_tools[0]|disabled_by_config", "show", id)
 	if _, _, err := c.run("approve", id); err == nil || !strings.Contains(err.Error(), "disabled_tools[0]") {
