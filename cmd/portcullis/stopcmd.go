@@ -88,15 +88,7 @@ func (c doStopCmd) Run(ctx context.Context, env *environment) error {
 	if len(targets) == 0 {
 		return callAt(ctx, g, c.askFlags, env, "/admin/stop", nil, nil, func(w io.Writer, s decide.Stops) { showStops(w, env.stderr, s) })
 	}
-	var failed []error
-	for _, t := range targets {
-		body := struct {
-			stops.Target
-			Reason string `json:"reason"`
-		}{t.Target, c.Reason}
-		failed = append(failed, g.changeStop(ctx, c.askFlags, env, "/admin/stop", body, func(w io.Writer, done decide.Stopped) { saidStop(w, env.stderr, t.Target, done) }))
-	}
-	return errors.Join(failed...)
+	return g.changeStops(ctx, c.askFlags, env, "/admin/stop", targets, c.Reason, saidStop)
 }
 
 // An undoStopCmd is portcullis stop undo.
@@ -124,15 +116,7 @@ func (c undoStopCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	var failed []error
-	for _, t := range targets {
-		body := struct {
-			stops.Target
-			Every bool `json:"every,omitempty"`
-		}{t.Target, t.every}
-		failed = append(failed, g.changeStop(ctx, c.askFlags, env, "/admin/stop/undo", body, func(w io.Writer, done decide.Stopped) { saidUndone(w, env.stderr, t, done) }))
-	}
-	return errors.Join(failed...)
+	return g.changeStops(ctx, c.askFlags, env, "/admin/stop/undo", targets, "", saidUndone)
 }
 
 // targetsOf reads what is named, all of it before anything is done.
@@ -165,7 +149,21 @@ func targetsOf(names []string, undo bool) (out []stopTarget, err error) {
 	return out, nil
 }
 
-// changeStop stops something, or undoes that.
+// changeStops stops what is named, or undoes that, one after the other; say says what was done.
+func (g *gateway) changeStops(ctx context.Context, f askFlags, env *environment, path string, targets []stopTarget, reason string, say func(w, stderr io.Writer, t stopTarget, done decide.Stopped)) error {
+	var failed []error
+	for _, t := range targets {
+		body := struct {
+			stops.Target
+			Every  bool   `json:"every,omitempty"`
+			Reason string `json:"reason,omitempty"`
+		}{t.Target, t.every, reason}
+		failed = append(failed, g.changeStop(ctx, f, env, path, body, func(w io.Writer, done decide.Stopped) { say(w, env.stderr, t, done) }))
+	}
+	return errors.Join(failed...)
+}
+
+// changeStop stops one thing, or undoes that.
 func (g *gateway) changeStop(ctx context.Context, f askFlags, env *environment, path string, body any, say func(io.Writer, decide.Stopped)) error {
 	var done reply[decide.Stopped]
 	if err := g.read(ctx, path, nil, body, &done); err != nil {
@@ -211,12 +209,12 @@ func nameOf(t stops.Target) string {
 }
 
 // saidStop says what a stop did.
-func saidStop(w, stderr io.Writer, t stops.Target, done decide.Stopped) {
+func saidStop(w, stderr io.Writer, t stopTarget, done decide.Stopped) {
 	what := text.Clip(text.Line(t.String()), 600)
 	if !done.Changed {
 		fmt.Fprintf(w, "%s was stopped already, and stays as it was: agents are told who was first, and why\n", what)
 	} else {
-		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that run are cancelled\nportcullis stop undo %s takes that back\n", what, typed(nameOf(t)))
+		fmt.Fprintf(w, "%s is stopped: the next call is refused in every process, and calls that run are cancelled\nportcullis stop undo %s takes that back\n", what, typed(nameOf(t.Target)))
 	}
 	if done.Unlisted {
 		fmt.Fprintln(stderr, "warning: no good agent token makes an agent of this id: unless a JWT or a signature does, exactly so written, nobody is stopped by it. portcullis audit names agents as they are named here")
