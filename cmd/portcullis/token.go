@@ -213,7 +213,7 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
 		case t.ID == c.Token:
 			id = t.ID
 		case t.Name == c.Token && t.Status == "live":
-			same = append(same, inLine(t.ID))
+			same = append(same, t.ID)
 		}
 	}
 	switch {
@@ -221,7 +221,7 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
 	case len(same) == 1:
 		id = same[0]
 	case len(same) > 1:
-		return fmt.Errorf("token revoke: %s have the name %s; nothing was done: give an id of %s", text.Count(len(same), "live token"), text.Quote(c.Token, 80), text.List(same, 20))
+		return fmt.Errorf("token revoke: %s have the name %s; nothing was done: give an id of %s", text.Count(len(same), "live token"), text.Quote(c.Token, 80), text.Line(text.List(same, 20)))
 	default:
 		return fmt.Errorf("token revoke: no live token has the id or the name %s; nothing was done: portcullis token list --all prints them", text.Quote(c.Token, 80))
 	}
