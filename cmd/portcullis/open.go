@@ -91,7 +91,7 @@ func (c openCmd) console() (at, folder string, err error) {
 	return at, folder, nil
 }
 
-// answers reports whether something answers at an address.
+// answers returns an error unless something answers at an address.
 func answers(ctx context.Context, at string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,7 +38,7 @@ func (c toolsCmd) Validate() error {
 	return c.gatewayFlags.Validate()
 }
 
-var errHashes = fmt.Errorf("--hashes prints lines: leave out -o json, which has the hashes too")
+var errHashes = errors.New("--hashes prints lines: leave out -o json, which has the hashes too")
 
 // Help implements kong's longer help.
 func (toolsCmd) Help() string {
