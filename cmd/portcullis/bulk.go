@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -269,13 +268,6 @@ func (d *decider) agreedAll(s *sheet, named bool) error {
 	if d.sure || named && d.action != approval.ActionApprove && d.action != approval.ActionEnable {
 		return nil
 	}
-	ok, err := d.env.agree(fmt.Sprintf("%s %s?", strings.ToUpper(d.action[:1])+d.action[1:], kindsOrItems(s.rows)),
+	return d.confirmed(fmt.Sprintf("%s %s?", strings.ToUpper(d.action[:1])+d.action[1:], kindsOrItems(s.rows)),
 		"list what you have seen with portcullis tools --hashes > FILE, and name it with --seen FILE --yes. Nothing was decided")
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", d.action, err)
-	case !ok:
-		return errors.New(d.action + ": nothing was decided")
-	}
-	return nil
 }

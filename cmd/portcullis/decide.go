@@ -255,12 +255,18 @@ func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
 func (d *decider) agreed(t decide.Tool) error {
 	showApproval(d.env.stderr, t)
 	fmt.Fprintf(d.env.stderr, "all of it portcullis diff %s\n", typed(t.ID))
-	ok, err := d.env.agree("Approve this definition, for all agents?", "name the definition that you have read with --hash. Nothing was decided")
+	return d.confirmed("Approve this definition, for all agents?", "name the definition that you have read with --hash. Nothing was decided")
+}
+
+// confirmed asks a question, and returns an error unless the answer is yes; instead is what to do where
+// nobody can be asked.
+func (d *decider) confirmed(question, instead string) error {
+	ok, err := d.env.agree(question, instead)
 	switch {
 	case err != nil:
-		return fmt.Errorf("approve: %w", err)
+		return fmt.Errorf("%s: %w", d.action, err)
 	case !ok:
-		return errors.New("approve: nothing was decided")
+		return errors.New(d.action + ": nothing was decided")
 	}
 	return nil
 }
