@@ -103,15 +103,18 @@ func (d *decider) chosenSeen(ctx context.Context, path string) (rows []decide.Ro
 	for _, r := range list.Rows {
 		known[r.ID] = r
 	}
-	for n, s := range seen {
+	taken := map[seenItem]bool{}
+	for _, s := range seen {
+		if taken[s] {
+			continue
+		}
+		taken[s] = true
 		r := known[s.ID]
 		if r.Hash != s.Hash { // what is known is of another definition
 			r = decide.Row{Named: decide.Named{ID: s.ID}}
 		}
 		r.Hash, r.Rev = s.Hash, cmp.Or(s.Rev, r.Rev)
-		if !slices.Contains(seen[:n], s) {
-			rows = append(rows, r)
-		}
+		rows = append(rows, r)
 	}
 	return rows, nil
 }
