@@ -11,14 +11,12 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/portcullis-mcp/portcullis/test/golden"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // docs/commands.md is made of what the program says of itself: -update writes it. What stands in it
 // beside the commands is commandsHead.
 func TestCommandsPage(t *testing.T) {
-	app, err := kong.New(&cli{}, kong.Name("portcullis"), listVars(), kong.Vars{"user": "NAME", "version": ""})
-	require.OK(t, err)
+	app := commandLine(t)
 	var page strings.Builder
 	page.WriteString(commandsHead)
 	page.WriteString("\n| command | |\n|---|---|\n")

@@ -24,13 +24,7 @@ func TestTwoPeopleSession(t *testing.T) {
 		t.Helper()
 		return s.must(code, append(args, "--dir", dir, "--actor", "kim")...)
 	}
-	hash := func(id string) string {
-		before := s.text.String()
-		_, hash, _ := strings.Cut(do(0, "tools", "--hashes", strings.TrimPrefix(id, "fs:")), " ")
-		s.text.Reset()
-		s.text.WriteString(before)
-		return strings.TrimSpace(hash)
-	}
+	hash := func(id string) string { return s.hashAt(dir, id) }
 	do(0, "tools", "--state", "new")
 	do(3, "diff", "fs:delete_file")
 	do(1, "approve", "fs:delete_file", "--hash", hash("fs:delete_file"))

@@ -133,8 +133,7 @@ func TestInitNext(t *testing.T) {
 	env.stdout = &out
 	dir := filepath.Join(t.TempDir(), "my gate")
 	require.OK(t, run(t.Context(), []string{"init", dir}, env))
-	app, err := kong.New(&cli{}, kong.Name("portcullis"), listVars(), kong.Vars{"user": "NAME", "version": ""})
-	require.OK(t, err)
+	app := commandLine(t)
 	found := regexp.MustCompile(`(?m)^  portcullis (\w+) (.*?)  `).FindAllStringSubmatch(out.String(), -1)
 	if len(found) != 3 {
 		t.Fatalf("%d lines:\n%s", len(found), out.String())

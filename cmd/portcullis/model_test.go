@@ -10,10 +10,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// Every command says what it does, with an example of itself, and its flags look as all others do.
-func TestEveryCommandHasHelp(t *testing.T) {
+// commandLine returns the command line of the program, as kong has it.
+func commandLine(t *testing.T) *kong.Kong {
+	t.Helper()
 	app, err := kong.New(&cli{}, kong.Name("portcullis"), listVars(), kong.Vars{"user": "NAME", "version": ""})
 	require.OK(t, err)
+	return app
+}
+
+// Every command says what it does, with an example of itself, and its flags look as all others do.
+func TestEveryCommandHasHelp(t *testing.T) {
 	meanings := map[string]string{} // help of a flag → its name
 	flagName := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 	var walk func(n *kong.Node)
@@ -53,5 +59,5 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			walk(c)
 		}
 	}
-	walk(app.Model.Node)
+	walk(commandLine(t).Model.Node)
 }

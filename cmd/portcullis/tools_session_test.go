@@ -71,19 +71,25 @@ func (d *desk) refusals(command ...string) {
 	d.must(1, append(command, "--url", d.URL)...)
 }
 
-// hash returns the hash of an item, without a trace in the session.
+// hash returns the hash of an item.
 func (d *desk) hash(id string) string {
 	d.t.Helper()
-	before := d.text.String()
-	out := d.do(0, "tools", "--hashes")
-	d.text.Reset()
-	d.text.WriteString(before)
+	return d.hashAt(d.dir, id)
+}
+
+// hashAt returns the hash of an item of a folder's gateway, without a trace in the session.
+func (s *terminal) hashAt(dir, id string) string {
+	s.t.Helper()
+	before := s.text.String()
+	out := s.must(0, "tools", "--hashes", "--dir", dir)
+	s.text.Reset()
+	s.text.WriteString(before)
 	for line := range strings.Lines(out) {
 		if hash, ok := strings.CutPrefix(line, id+" "); ok {
 			return strings.TrimSpace(hash)
 		}
 	}
-	d.t.Fatalf("no hash of %s in %s", id, out)
+	s.t.Fatalf("no hash of %s in %s", id, out)
 	return ""
 }
 
