@@ -86,7 +86,7 @@ func (c doctorCmd) Run(ctx context.Context, env *environment) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return errors.New("doctor: interrupted; nothing was changed")
+		return errors.New("doctor: interrupted; nothing was mended")
 	}
 	if c.Fix {
 		x.fix()

@@ -222,7 +222,7 @@ func (x *examination) probe(ctx context.Context) error {
 	})
 	bar.end()
 	if ctx.Err() != nil {
-		return errors.New("doctor: interrupted; nothing was changed")
+		return errors.New("doctor: interrupted; nothing was mended")
 	}
 	for _, o := range outcomes {
 		x.Asked = append(x.Asked, askedServer{o.ServerID, o.Status, o.Reason, len(o.Tools), o.Duration.Round(time.Millisecond).String()})

@@ -321,7 +321,11 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 
 func (i *importing) replaced(data []byte) error {
 	if err := replaceFile(i.path, data, 0o644); err != nil {
-		return fmt.Errorf("the config cannot be written: %w; it is as it was", err)
+		kept := "it is as it was"
+		if i.before == nil {
+			kept = "it is as init has made it just now, without a server"
+		}
+		return fmt.Errorf("the config cannot be written: %w; %s", err, kept)
 	}
 	return nil
 }

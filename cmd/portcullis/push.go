@@ -70,6 +70,7 @@ type pushed struct {
 
 func (p *push) run(ctx context.Context, c pushCmd, env *environment, out io.Writer) (err error) {
 	set := func(string) string { return "set" } // what counts is the environment of the functions
+	p.Files = []pushed{}
 	p.Check, err = check(ctx, c.Dir, set, out)
 	if p.Check.OK = err == nil; err != nil {
 		return err
