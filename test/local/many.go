@@ -1,0 +1,80 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+)
+
+// maxCopies is how many copies of the 70 real servers [Many] makes: 8,400 fit into one config.
+// Further tools make the servers larger.
+const maxCopies = 120
+
+const maxName = 128 // bytes of a tool's name
+
+// Many returns n tools by the names of their servers: the real ones (see [Tools]) as often as that
+// needs. In each copy but the first the tools have names of their own, and in every third place of a
+// description a word of the description of some real tool: words are as frequent as among real tools, and
+// no two are the same. The same n gives the same tools.
+func Many(t testing.TB, n int) map[string][]json.RawMessage {
+	t.Helper()
+	base := Tools(t)
+	names := slices.Sorted(maps.Keys(base))
+	var words []string
+	for _, name := range names {
+		for _, raw := range base[name] {
+			words = append(words, strings.Fields(rawjson.Text(rawjson.Get(raw, "description")))...)
+		}
+	}
+	out, left := map[string][]json.RawMessage{}, n
+	for copied := 0; left > 0; copied++ {
+		rng := rand.New(rand.NewPCG(uint64(copied), 1))
+		for _, name := range names {
+			tools := base[name][:min(left, len(base[name]))]
+			left -= len(tools)
+			if copied > 0 {
+				tools = varied(rng, tools, words, copied)
+			}
+			if c := copied % maxCopies; c > 0 {
+				name = fmt.Sprintf("%s-%d", name, c)
+			}
+			if len(tools) > 0 {
+				out[name] = append(out[name], tools...)
+			}
+		}
+	}
+	return out
+}
+
+// varied returns a copy of tools with other names and words.
+func varied(rng *rand.Rand, tools []json.RawMessage, words []string, copied int) []json.RawMessage {
+	out := make([]json.RawMessage, len(tools))
+	for i, raw := range tools {
+		name := rawjson.Text(rawjson.Get(raw, "name"))
+		suffix := fmt.Sprintf("_%s_%d", strings.Map(letter, strings.ToLower(words[rng.IntN(len(words))])), copied)
+		name = name[:min(len(name), maxName-len(suffix))] + suffix
+		text := strings.Fields(rawjson.Text(rawjson.Get(raw, "description")))
+		for j := range text {
+			if rng.IntN(3) == 0 {
+				text[j] = words[rng.IntN(len(words))]
+			}
+		}
+		raw = rawjson.Set(raw, "name", rawjson.Quote(name))
+		out[i] = rawjson.Set(raw, "description", rawjson.Quote(strings.Join(text, " ")))
+	}
+	return out
+}
+
+// letter drops what a name may not hold.
+func letter(r rune) rune {
+	if r >= 'a' && r <= 'z' {
+		return r
+	}
+	return -1
+}
