@@ -169,6 +169,9 @@ build-McpFunction build-SyncFunction build-AdminFunction:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
 	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
+	@# A version is published when the code has changed, and Lambda refuses one that has not: a deploy of other parameters alone
+	@# would leave the old ones in use.
+	date -u +%Y-%m-%dT%H:%M:%SZ > $(ARTIFACTS_DIR)/built
 
 .PHONY: build
 build: sam ## the functions, for ARCH (arm64, x86_64)

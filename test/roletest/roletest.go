@@ -27,7 +27,7 @@ import (
 const (
 	Table  = "Data.Outputs.TableArn"
 	Bucket = "Data.Outputs.BucketArn"
-	Syncer = "SyncFunction.Arn"
+	Syncer = "SyncFunctionAliaslive"
 	Topics = "NotifyTopics" // the parameter with their ARNs
 )
 
