@@ -23,6 +23,7 @@ import (
 type Input struct {
 	Servers []ServerInput // in any order; names are unique
 	Words   config.Words  // what tools are found by besides what their servers say
+	Yield   func()        // called between tools, so that the work can make room for other work; nil: none
 }
 
 // A ServerInput is one configured server with its tools and other items.
@@ -30,6 +31,7 @@ type ServerInput struct {
 	Name    string
 	Enabled bool
 	Tools   []ToolInput // in any order; ids are unique; prompts and resources are among them
+	Same    bool        // for [Rebuild]: its tools and their records are those of the catalog before; Tools is nil
 }
 
 // A ToolInput is one tool, or another item: what its server says, and what people decided.
@@ -39,8 +41,11 @@ type ToolInput struct {
 }
 
 // Build makes a snapshot. It is pure: the same input gives the same bytes, in
-// whatever order the servers and tools come.
+// whatever order the servers and tools come. No server of it may be Same.
 func Build(in Input) (*Snapshot, error) {
+	if at := slices.IndexFunc(in.Servers, func(s ServerInput) bool { return s.Same }); at >= 0 {
+		return nil, fmt.Errorf("build catalog: there is no catalog before that has %q", in.Servers[at].Name)
+	}
 	e := &encoder{seen: map[string]int{}, names: finding.NewNames(in.ids())}
 	servers := slices.Clone(in.Servers)
 	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
@@ -64,9 +69,9 @@ func Build(in Input) (*Snapshot, error) {
 			*list = append(*list, namedTool{id.String(), s.Name, t})
 		}
 	}
-	rows, err := e.appendAll(nil, tools)
+	rows, err := e.appendAll(nil, tools, in.Yield)
 	if err == nil {
-		rows, err = e.appendAll(rows, items)
+		rows, err = e.appendAll(rows, items, in.Yield)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("build catalog: %w", err)
@@ -101,11 +106,14 @@ func Build(in Input) (*Snapshot, error) {
 }
 
 // appendAll sorts the tools, or other items, and adds a row for each.
-func (e *encoder) appendAll(rows []byte, list []namedTool) ([]byte, error) {
+func (e *encoder) appendAll(rows []byte, list []namedTool, yield func()) ([]byte, error) {
 	slices.SortFunc(list, func(a, b namedTool) int { return strings.Compare(a.id, b.id) })
 	for i, t := range list {
 		if i > 0 && list[i-1].id == t.id {
 			return nil, fmt.Errorf("%v %q stands twice", t.Definition.Kind, t.id)
+		}
+		if yield != nil {
+			yield()
 		}
 		rows = e.appendTool(rows, t)
 	}

@@ -1,0 +1,35 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+)
+
+func TestRebuildSame(t *testing.T) {
+	in := sample(t)
+	prev := build(t, in)
+	for i := range in.Servers {
+		same := sample(t)
+		same.Servers[i].Same, same.Servers[i].Tools = true, nil
+		got, err := catalog.Rebuild(prev, same)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.SHA256() != prev.SHA256() {
+			t.Errorf("a catalog in which %s is the same is another one", in.Servers[i].Name)
+		}
+	}
+}
+
+func TestRebuildRefuses(t *testing.T) {
+	in := catalog.Input{Servers: []catalog.ServerInput{{Name: "other", Same: true}}}
+	if _, err := catalog.Build(in); err == nil {
+		t.Error("Build takes a server that is the same as nothing")
+	}
+	for name, prev := range map[string]*catalog.Snapshot{"no catalog": nil, "a catalog without it": build(t, sample(t))} {
+		if _, err := catalog.Rebuild(prev, in); err == nil {
+			t.Errorf("%s: Rebuild takes a server that is the same as nothing", name)
+		}
+	}
+}
