@@ -51,13 +51,20 @@ func (ix *Index) meant(word string) (out []queryWord) {
 	return slices.CompactFunc(out, func(a, b queryWord) bool { return a.text == b.text })
 }
 
-// near calls yield with the number of each term at one edit from stem.
-func (ix *Index) near(stem string, yield func(term int)) {
-	for i := range ix.terms {
-		if oneEdit(stem, ix.term(i)) {
-			yield(i)
+// near returns the terms at one edit from stem, in bytewise order.
+func (ix *Index) near(stem string) []string {
+	var out []string
+	for _, s := range ix.segments {
+		for i := range s.terms {
+			if t := s.term(i); oneEdit(stem, t) {
+				out = append(out, string(t))
+			}
 		}
 	}
+	if len(ix.segments) > 1 {
+		slices.Sort(out)
+	}
+	return slices.Compact(out)
 }
 
 // oneEdit reports whether one insertion, deletion, replacement or swap of

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"sort"
 
@@ -23,15 +24,23 @@ const (
 	headerSize = sumAt + sumSize
 )
 
-// An Index is an opened index. It is immutable and safe for concurrent use.
+// An Index is an opened index, or several joined. It is immutable and safe for concurrent use.
 type Index struct {
+	segments []*segment // one after the other; none: no documents
+	docs     int
+	table    embedding.Table
+	dim      int // numbers a vector; 0: ranked by words alone
+}
+
+// A segment is the bytes of one index, as they were stored.
+type segment struct {
+	first       int // number of its first document
 	docs, terms int
 	textEnds    []byte // u32 × terms
 	listEnds    []byte // u32 × terms
 	texts       []byte
 	lists       []byte // (u32 doc, f32 weight) × postings
-	table       embedding.Table
-	dim         int    // numbers a vector; 0: ranked by words alone
+	dim         int    // numbers a vector that this program can use; 0: none
 	norms       []byte // f32 × docs
 	vectors     []byte // int8 × dim × docs
 }
@@ -84,18 +93,19 @@ func Open(b []byte) (*Index, error) {
 	if size != int64(len(b)) {
 		return nil, fmt.Errorf("%w: %d bytes, want %d", ErrFormat, len(b), size)
 	}
-	ix := &Index{docs: int(docs), terms: int(terms), table: embedding.Default()}
+	table := embedding.Default()
+	s := &segment{docs: int(docs), terms: int(terms)}
 	sum := string(cut(int64(headerSize))[sumAt:])
-	ix.textEnds, ix.listEnds, ix.texts = cut(4*terms), cut(4*terms), cut(texts)
+	s.textEnds, s.listEnds, s.texts = cut(4*terms), cut(4*terms), cut(texts)
 	cut(int64(padding(int(texts))))
-	ix.lists, ix.norms, ix.vectors = cut(8*postings), cut(norms), rest
-	if sum == embedding.SHA256 && int(dim) == ix.table.Dim() {
-		ix.dim = int(dim)
+	s.lists, s.norms, s.vectors = cut(8*postings), cut(norms), rest
+	if sum == embedding.SHA256 && int(dim) == table.Dim() {
+		s.dim = int(dim)
 	}
-	if !ascending(ix.textEnds, texts) || !ascending(ix.listEnds, postings) {
+	if !ascending(s.textEnds, texts) || !ascending(s.listEnds, postings) {
 		return nil, fmt.Errorf("%w: offsets out of order", ErrFormat)
 	}
-	return ix, nil
+	return &Index{segments: []*segment{s}, docs: s.docs, table: table, dim: s.dim}, nil
 }
 
 // ascending reports whether the ends of the parts of a whole never fall, and
@@ -123,15 +133,15 @@ func (ix *Index) Len() int { return ix.docs }
 func (ix *Index) Vectors() bool { return ix.dim > 0 }
 
 // term returns the text of term i.
-func (ix *Index) term(i int) []byte {
-	from, to := part(ix.textEnds, i)
-	return ix.texts[from:to]
+func (s *segment) term(i int) []byte {
+	from, to := part(s.textEnds, i)
+	return s.texts[from:to]
 }
 
 // list returns the postings of term i.
-func (ix *Index) list(i int) []byte {
-	from, to := part(ix.listEnds, i)
-	return ix.lists[8*from : 8*to]
+func (s *segment) list(i int) []byte {
+	from, to := part(s.listEnds, i)
+	return s.lists[8*from : 8*to]
 }
 
 // part returns where part i of a whole begins and ends.
@@ -143,16 +153,24 @@ func part(ends []byte, i int) (from, to int) {
 }
 
 // find returns the number of the term with this text.
-func (ix *Index) find(text string) (i int, ok bool) {
-	return sort.Find(ix.terms, func(i int) int { return bytes.Compare([]byte(text), ix.term(i)) })
+func (s *segment) find(text string) (i int, ok bool) {
+	return sort.Find(s.terms, func(i int) int { return bytes.Compare([]byte(text), s.term(i)) })
 }
 
-// at reads the first posting of a list. In damaged bytes its weight may be
-// anything; then it counts as 0.
-func at(list []byte) (doc int, weight float64) {
-	weight = float64(math.Float32frombits(binary.LittleEndian.Uint32(list[4:])))
-	if !(weight >= 0 && weight <= saturation+1) {
-		weight = 0
+// postings yields the documents of term i, by their numbers in the whole index, and their weights. In
+// damaged bytes a document may be any, which is left out if it is none of the segment, and a weight may
+// be anything, which counts as 0.
+func (s *segment) postings(i int) iter.Seq2[int, float64] {
+	return func(yield func(int, float64) bool) {
+		for list := s.list(i); len(list) > 0; list = list[8:] {
+			doc := int(binary.LittleEndian.Uint32(list))
+			weight := float64(math.Float32frombits(binary.LittleEndian.Uint32(list[4:])))
+			if !(weight >= 0 && weight <= saturation+1) {
+				weight = 0
+			}
+			if doc < s.docs && !yield(s.first+doc, weight) {
+				return
+			}
+		}
 	}
-	return int(binary.LittleEndian.Uint32(list)), weight
 }

@@ -26,7 +26,7 @@ func TestMisspeltWeight(t *testing.T) {
 		ix := indexOf(t, docs("invoice", "tables", "cables"))
 		got := map[string]float64{}
 		for _, w := range resolved(ix, c.query, fullSet(3)) {
-			got[string(ix.term(w.term))] = w.weight
+			got[w.text] = w.weight
 		}
 		for term, want := range c.want {
 			if math.Abs(got[term]-want) > 1e-12 {

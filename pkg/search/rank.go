@@ -100,11 +100,15 @@ func (ix *Index) each(q Query, view tool.Set, m mixing, f func(Hit)) {
 	words := ix.byWords(q, view, c, m.exact)
 	q.vector, q.norm = c.vector, c.norm
 	semantic := m.share > 0 && q.norm > 0 && len(q.vector.codes) == ix.dim
+	in := 0 // the segment of doc
 	for doc := range view.All() {
 		h := Hit{Doc: doc, Lexical: words[doc]}
 		cos := 0.0
 		if semantic {
-			cos = ix.cosine(q, doc)
+			for doc >= ix.segments[in].first+ix.segments[in].docs {
+				in++
+			}
+			cos = ix.segments[in].cosine(q, doc-ix.segments[in].first)
 			h.Semantic = max(0, cos) * max(0, cos)
 		}
 		if h.Lexical > 0 || cos >= m.threshold {
@@ -139,8 +143,8 @@ func (ix *Index) byWords(q Query, view tool.Set, c corrected, exact bool) []floa
 		df := float64(t.df)
 		weight := t.weight * math.Log(1+(n-df+.5)/(df+.5))
 		mass += float64(weight * (saturation + 1))
-		for list := ix.list(t.term); len(list) > 0; list = list[8:] {
-			if doc, x := at(list); view.Has(doc) {
+		for doc, x := range t.postings() {
+			if view.Has(doc) {
 				scores[doc] += float64(weight * x)
 			}
 		}
@@ -155,28 +159,28 @@ func (ix *Index) byWords(q Query, view tool.Set, c corrected, exact bool) []floa
 
 // A wanted term is one that the view has and the query, or its correction, asks for.
 type wanted struct {
-	term, df int
-	weight   float64
+	term
+	df     int
+	weight float64
 }
 
 // resolve finds the terms of the view that q asks for, in the order of q.
 func (ix *Index) resolve(q Query, view tool.Set, c corrected, exact bool) []wanted {
 	out := make([]wanted, 0, len(q.stems))
-	place := make(map[int]int, len(q.stems))
-	add := func(term, df int, weight float64) {
-		if at, ok := place[term]; ok {
+	place := make(map[string]int, len(q.stems))
+	add := func(t term, df int, weight float64) {
+		if at, ok := place[t.text]; ok {
 			out[at].weight = max(out[at].weight, weight)
 			return
 		}
-		place[term] = len(out)
-		out = append(out, wanted{term, df, weight})
+		place[t.text] = len(out)
+		out = append(out, wanted{t, df, weight})
 	}
 	for i, s := range q.stems {
-		if term, ok := ix.find(s); ok {
-			if df := ix.frequency(term, view); df > 0 {
-				add(term, df, q.weights[i])
-				continue
-			}
+		t := ix.find(s)
+		if df := ix.frequency(t, view); df > 0 {
+			add(t, df, q.weights[i])
+			continue
 		}
 		if exact || !misspellable(s) {
 			continue
@@ -192,25 +196,26 @@ func (ix *Index) resolve(q Query, view tool.Set, c corrected, exact bool) []want
 // nearIn returns the terms of the view that a stem may be a misspelling of: those at one edit from it, and
 // the stems of the words that were meant.
 func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []wanted) {
-	add := func(term int) {
-		if df := ix.frequency(term, view); df > 0 {
-			near = append(near, wanted{term: term, df: df})
+	texts := ix.near(stem)
+	for _, m := range meant {
+		if !slices.Contains(texts, m) {
+			texts = append(texts, m)
 		}
 	}
-	ix.near(stem, add)
-	for _, m := range meant {
-		if term, ok := ix.find(m); ok && !slices.ContainsFunc(near, func(w wanted) bool { return w.term == term }) {
-			add(term)
+	for _, text := range texts {
+		t := ix.find(text)
+		if df := ix.frequency(t, view); df > 0 {
+			near = append(near, wanted{term: t, df: df})
 		}
 	}
 	return near
 }
 
 // frequency returns how many documents of the view have a term.
-func (ix *Index) frequency(term int, view tool.Set) int {
+func (ix *Index) frequency(t term, view tool.Set) int {
 	n := 0
-	for list := ix.list(term); len(list) > 0; list = list[8:] {
-		if doc, _ := at(list); view.Has(doc) {
+	for doc := range t.postings() {
+		if view.Has(doc) {
 			n++
 		}
 	}
@@ -219,11 +224,11 @@ func (ix *Index) frequency(term int, view tool.Set) int {
 
 // cosine returns the cosine of the query's vector and a document's, 0 if the
 // document has none.
-func (ix *Index) cosine(q Query, doc int) float64 {
-	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(ix.norms[4*doc:])))
+func (s *segment) cosine(q Query, doc int) float64 {
+	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(s.norms[4*doc:])))
 	if !(norm >= 1) { // no vector; in damaged bytes, anything
 		return 0
 	}
-	dot := q.vector.product(ix.vectors[doc*ix.dim : (doc+1)*ix.dim])
+	dot := q.vector.product(s.vectors[doc*s.dim : (doc+1)*s.dim])
 	return max(-1, min(1, float64(dot)/(float64(q.norm)*norm)))
 }

@@ -36,7 +36,7 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	if !bytes.Equal(bare.vectors, named.vectors) || !bytes.Equal(bare.norms, named.norms) {
+	if !bytes.Equal(bare.segments[0].vectors, named.segments[0].vectors) || !bytes.Equal(bare.segments[0].norms, named.segments[0].norms) {
 		t.Error("words move what a tool means")
 	}
 	for _, query := range []string{"books of the user", "show commits", "free rooms"} {
