@@ -88,10 +88,10 @@ cross: ## build and vet the program for every platform that it is released for
 SMALL ?=
 .PHONY: lanes
 lanes: setup $(if $(SMALL),,agents snapshot) ## what outsiders see: conformance, real servers and clients, long calls (SMALL=1: each within minutes)
-	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, agents kept apart, too much of everything, locks that are opened in place"
+	@echo "conformance by three fronts and of the client, $(if $(SMALL),,the ways to connect of the clients that agents run in, )$(if $(SMALL),calls of 12 s,calls of 90 s), servers and clients of others by HTTP and stdio, a laptop's file, agents kept apart, too much of everything, locks that are opened in place, the figures of scale"
 	@test -z "$(SMALL)" || { mkdir -p $(TOOLS)/report && echo "Claude Code, Codex, Gemini CLI and mcp-remote: 900 MB of packages, for make lanes without SMALL" >> $(TOOLS)/report/skipped; \
 	  echo "the whole snapshot of a release: make snapshot, which make lanes without SMALL does too" >> $(TOOLS)/report/skipped; }
-	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),20m,90m) ./test/testclients ./test/unlock
+	PORTCULLIS_LANES=$(if $(SMALL),small,full) go test -v -count=1 -timeout $(if $(SMALL),20m,90m) ./test/testclients ./test/unlock ./test/scale
 
 .PHONY: bench
 bench: ## every benchmark of the repo, once
@@ -101,6 +101,17 @@ bench: ## every benchmark of the repo, once
 bench-retrieve: ## what a search takes, over HTTP, in the gateway and in the index; on a machine at rest
 	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
 	go test -run '^$$' -bench 'Retrieve(OverHTTP|527|10000)|/527_retrieve|Scan|Rank' -benchmem -count 5 ./cmd/portcullis ./pkg/mcphttp ./pkg/gateway ./pkg/search
+
+SCALE  ?= 527,10000,100000
+BEFORE ?=
+.PHONY: bench-scale
+bench-scale: ministack ## the gateway at SCALE tools, beside an older one (BEFORE=folder), into docs/scale.md; 15 minutes, at rest
+	@test -n "$(PORTCULLIS_DATA)" || { echo "set PORTCULLIS_DATA to the folder of the real tools"; exit 1; }
+	PORTCULLIS_SCALE=$(SCALE) PORTCULLIS_SCALE_BEFORE=$(abspath $(BEFORE)) PORTCULLIS_SCALE_PAGE=$(CURDIR)/docs/scale.md go test -v -count=1 -timeout 60m ./test/scale
+
+.PHONY: before
+before: ## the programs of COMMIT into BEFORE=folder, for bench-scale
+	.ci/before "$(COMMIT)" "$(abspath $(BEFORE))"
 
 .PHONY: bench-search
 bench-search: ## ranking quality on the public query sets, into docs/search-quality.md

@@ -1,0 +1,218 @@
+package scale
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/programtest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// What is asked: as agents ask, none of it a tool's own name.
+var queries = []string{
+	"what is the weather like tomorrow", "create an issue in a repository", "search papers about transformers",
+	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
+}
+
+// How much is asked. Times bound what is slow.
+const (
+	warmUp   = 40
+	atRest   = 400
+	whenBusy = 300
+	busyMost = 20 * time.Second
+	restMost = 20 * time.Second
+	tries    = 4 // at a quiet moment between two syncs
+)
+
+// A contender is one program that is measured: the one of this commit, or an older one.
+type contender struct {
+	name      string
+	program   string // cmd/portcullis
+	functions string // folder of the built functions
+	figures   figures
+
+	// Of the size at hand:
+	dir   string // that the program runs on
+	stack *lambdatest.Stack
+	meter *meter
+}
+
+// milliseconds returns a time as the table has it.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// percentile returns the time within which that share of calls was answered.
+func percentile(took []time.Duration, share float64) float64 {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return milliseconds(took[min(len(took)-1, int(share*float64(len(took))))])
+}
+
+// timed calls do so often, or until the time is over, and returns how long each took.
+func timed(t testing.TB, times int, most time.Duration, do func(i int) error) (took []time.Duration) {
+	t.Helper()
+	for i, began := 0, time.Now(); i < times && time.Since(began) < most; i++ {
+		from := time.Now()
+		require.OK(t, do(i))
+		took = append(took, time.Since(from))
+	}
+	return took
+}
+
+// first lets the program read a fleet for the first time.
+func (c *contender) first(t testing.TB, n int, config string) {
+	t.Helper()
+	c.dir = t.TempDir()
+	programtest.WriteConfig(t, c.dir, config)
+	g := start(t, c.program, c.dir)
+	g.waitForSync()
+	c.figures.add("firstCPU", n, g.cpu().Seconds())
+	c.figures.add("firstPeak", n, g.peak())
+	require.OK(t, g.search(0))
+	g.stop()
+	c.figures.add("raw", n, stored(t, c.dir))
+}
+
+// stored returns the size of the snapshot in a folder, in MB.
+func stored(t testing.TB, dir string) float64 {
+	t.Helper()
+	total := int64(0)
+	require.OK(t, filepath.WalkDir(filepath.Join(dir, "catalog"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) == ".json" {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	}))
+	return float64(total) / 1e6
+}
+
+// round starts the program again on what it has stored, and measures it.
+func (c *contender) round(t testing.TB, n int) {
+	t.Helper()
+	g := start(t, c.program, c.dir)
+	began := time.Now()
+	for g.search(0) != nil {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%s: no answer within a minute; the program wrote:\n%.3000s", c.name, g.log.String())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.figures.add("restart", n, milliseconds(time.Since(began)))
+	g.waitForSync()
+	c.unchanged(t, g, n)
+	c.quiet(t, g, n)
+	c.busy(t, g, n)
+	g.stop()
+}
+
+// between calls do at a moment at which the program runs no sync of its own but the given number.
+func between(t testing.TB, g *gateway, own int, do func()) {
+	t.Helper()
+	for range tries {
+		before := g.syncs()
+		do()
+		if g.syncs() == before+own {
+			return
+		}
+	}
+	t.Logf("no quiet moment within %d tries", tries)
+}
+
+// unchanged measures a sync at which no server has changed.
+func (c *contender) unchanged(t testing.TB, g *gateway, n int) {
+	t.Helper()
+	var used, peak float64
+	between(t, g, 1, func() {
+		g.forgetPeak()
+		before := g.cpu()
+		require.OK(t, g.sync())
+		used, peak = (g.cpu() - before).Seconds(), g.peak()
+	})
+	c.figures.add("sameCPU", n, used)
+	c.figures.add("samePeak", n, peak)
+}
+
+// took is how the program's log says how long a request took.
+var tookPattern = regexp.MustCompile(`name=retrieve_tools .*?\btook(_ms)?=(\S+)`)
+
+// quiet measures searches of one client while nothing else happens.
+func (c *contender) quiet(t testing.TB, g *gateway, n int) {
+	t.Helper()
+	var took, pings []time.Duration
+	var log string
+	between(t, g, 0, func() {
+		timed(t, warmUp, restMost/4, g.search)
+		from := len(g.log.String())
+		took = timed(t, atRest, restMost, g.search)
+		log = g.log.String()[from:]
+		pings = timed(t, atRest, restMost, g.ping)
+	})
+	c.figures.add("p50", n, percentile(took, .5))
+	c.figures.add("p95", n, percentile(took, .95))
+	c.figures.add("ping", n, percentile(pings, .5))
+	var inside []time.Duration
+	for _, m := range tookPattern.FindAllStringSubmatch(log, -1) {
+		if d, err := time.ParseDuration(m[2]); err == nil {
+			inside = append(inside, d)
+		} else if ms, err := strconv.ParseFloat(m[2], 64); err == nil {
+			inside = append(inside, time.Duration(ms*float64(time.Millisecond)))
+		}
+	}
+	if len(inside) > 0 {
+		c.figures.add("server", n, percentile(inside, .5))
+	}
+}
+
+// busy measures searches, and the beginning of sessions, while one sync after the other runs.
+func (c *contender) busy(t testing.TB, g *gateway, n int) {
+	t.Helper()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer close(ended)
+		for {
+			if err := g.sync(); err != nil {
+				t.Errorf("%s: sync: %v", c.name, err)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	var begun []time.Duration
+	all.Go(func() {
+		for i := 0; ; i++ {
+			from := time.Now()
+			if err := g.initialize(i); err != nil {
+				t.Errorf("%s: initialize: %v", c.name, err)
+				return
+			}
+			begun = append(begun, time.Since(from))
+			select {
+			case <-ended:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
+	took := timed(t, whenBusy, busyMost, g.search)
+	close(stop)
+	all.Wait()
+	c.figures.add("busy", n, percentile(took, .95))
+	c.figures.add("initialize", n, percentile(begun, .95))
+}

@@ -1,0 +1,191 @@
+package scale
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// ticks are how many of a second /proc counts processor time in, on every Linux.
+const ticks = 100
+
+// A gateway is `portcullis serve` of some commit, running on a folder.
+type gateway struct {
+	t    testing.TB
+	dir  string
+	addr string
+	cmd  *exec.Cmd
+	log  *local.Buffer
+	http *http.Client
+}
+
+// start starts a program on a folder. It does not wait for anything.
+func start(t testing.TB, program, dir string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: dir, addr: local.Addr(t), log: &local.Buffer{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+	g.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program, "serve", "--dir", dir, "--addr", g.addr)
+	g.cmd.Env = append(os.Environ(), "PORTCULLIS_LOG_LEVEL=INFO")
+	g.cmd.Stdout, g.cmd.Stderr = io.Discard, g.log
+	require.OK(t, g.cmd.Start())
+	t.Cleanup(func() {
+		if g.cmd != nil {
+			_ = g.cmd.Process.Kill()
+			_ = g.cmd.Wait()
+		}
+	})
+	return g
+}
+
+// stop ends the program as SIGTERM does.
+func (g *gateway) stop() {
+	g.t.Helper()
+	require.OK(g.t, g.cmd.Process.Signal(syscall.SIGTERM))
+	if err := g.cmd.Wait(); err != nil {
+		g.t.Errorf("after SIGTERM: %v", err)
+	}
+	g.cmd = nil
+	g.http.CloseIdleConnections()
+}
+
+// syncs returns how many syncs the program has ended.
+func (g *gateway) syncs() int { return strings.Count(g.log.String(), `msg="catalog synced"`) }
+
+// waitForSync waits until a sync has ended.
+func (g *gateway) waitForSync() {
+	g.t.Helper()
+	for end := time.Now().Add(10 * time.Minute); g.syncs() == 0; {
+		if time.Now().After(end) {
+			g.t.Fatalf("no sync within 10 minutes; the program wrote:\n%.3000s", g.log.String())
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// cpu returns the processor time that the program has used.
+func (g *gateway) cpu() time.Duration {
+	g.t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.cmd.Process.Pid))
+	require.OK(g.t, err)
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest) // from the third: state
+	used := 0
+	for _, field := range fields[11:13] { // utime, stime
+		n, err := strconv.Atoi(field)
+		require.OK(g.t, err)
+		used += n
+	}
+	return time.Duration(used) * time.Second / ticks
+}
+
+// peak returns the most memory that was resident since the start, or since [gateway.forgetPeak], in MB.
+func (g *gateway) peak() float64 {
+	g.t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
+	require.OK(g.t, err)
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.OK(g.t, err)
+	return float64(kilobytes) / 1024
+}
+
+func (g *gateway) forgetPeak() {
+	g.t.Helper()
+	require.OK(g.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", g.cmd.Process.Pid), []byte("5"), 0))
+}
+
+// post sends JSON and returns the body of the answer, which must be 200.
+func (g *gateway) post(path, body string, headers ...string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, "http://"+g.addr+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := g.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	data, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %.300s", path, answer.Status, data)
+	}
+	return data, err
+}
+
+// sync runs a sync, as a person does who asks for one.
+func (g *gateway) sync() error {
+	key, err := os.ReadFile(filepath.Join(g.dir, "admin.key"))
+	if err != nil {
+		return err
+	}
+	_, err = g.post("/admin/sync", "{}", "Authorization", "Bearer "+strings.TrimSpace(string(key)))
+	return err
+}
+
+var errNothingFound = errors.New("a search found nothing")
+
+// search makes the i-th of the searches, which must find tools. Every second shows locked ones too.
+func (g *gateway) search(i int) error {
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"retrieve_tools","arguments":{"query":%q,"include_disabled":%t}}}`,
+		i, queries[i/2%len(queries)], i%2 == 0)
+	data, err := g.post("/mcp", body)
+	if err == nil {
+		err = found(data)
+	}
+	return err
+}
+
+// found returns an error if an answer of retrieve_tools has no tool.
+func found(data []byte) error {
+	var a struct {
+		Result struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	var list struct{ Tools []json.RawMessage }
+	if err := json.Unmarshal(data, &a); err != nil {
+		return err
+	}
+	if len(a.Result.Content) == 0 || a.Result.IsError {
+		return fmt.Errorf("a search answers %.300s", data)
+	}
+	if err := json.Unmarshal([]byte(a.Result.Content[0].Text), &list); err != nil || len(list.Tools) == 0 {
+		return fmt.Errorf("%w: %.300s (%w)", errNothingFound, data, errors.Join(err))
+	}
+	return nil
+}
+
+// ping asks whether the gateway is there, which takes what a request takes without a search.
+func (g *gateway) ping(i int) error {
+	data, err := g.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
+	if err == nil && !bytes.Contains(data, []byte(`"result"`)) {
+		err = fmt.Errorf("ping answers %.300s", data)
+	}
+	return err
+}
+
+// initialize begins a session, as each client does first.
+func (g *gateway) initialize(i int) error {
+	_, err := g.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"scale","version":"1"}}}`, i))
+	return err
+}
