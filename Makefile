@@ -175,8 +175,8 @@ SAM := SAM_CLI_TELEMETRY=0 $(PORTCULLIS_SAM)
 STACKARCH = Architecture=$(ARCH)
 
 # What `sam build` calls for each function, in the source folder.
-build-McpFunction build-SyncFunction build-AdminFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
-build-McpFunction build-SyncFunction build-AdminFunction:
+build-McpFunction build-SyncFunction build-AdminFunction build-HookFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
+build-McpFunction build-SyncFunction build-AdminFunction build-HookFunction:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
 	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)
@@ -198,8 +198,9 @@ validate: template-lint ## the templates, by cfn-lint and SAM
 
 .PHONY: deploy
 deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has
+	@test -z "$${AWS_ENDPOINT_URL:-}" || $(dir $(PORTCULLIS_SAM))python localstack/emulated.py $(BUILD_DIR)/template.yaml
 	@# SAM ends a value at its first blank unless the value itself is in quotes.
-	@given=($(STACKARCH) $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
+	@given=($(STACKARCH) $${AWS_ENDPOINT_URL:+RollOut=none} $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
 	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides "$${quoted[@]}"
 	@$(MAKE) --no-print-directory outputs

@@ -1,4 +1,7 @@
-"""Prints template.yaml as CloudFormation gets it: expanded by the SAM translator, as JSON."""
+"""Prints template.yaml as CloudFormation gets it: expanded by the SAM translator, as JSON.
+
+After the path come values of parameters (NAME=VALUE) for what is made of them before there are conditions.
+"""
 
 import json
 import sys
@@ -21,4 +24,5 @@ for resource in template["Resources"].values():
         resource["Properties"]["CodeUri"] = "s3://bucket/code.zip"
 template["Globals"]["Function"].pop("CodeUri")
 defaults = {name: parameter.get("Default", "") for name, parameter in template["Parameters"].items()}
+defaults.update(given.split("=", 1) for given in sys.argv[2:])
 json.dump(transform(template, defaults, NoManagedPolicies()), sys.stdout)

@@ -49,7 +49,7 @@ var floors = [][]string{
 }
 
 // awsRooms are the only packages that may import AWS modules.
-var awsRooms = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/secret/aws", "pkg/usage/cloudwatch", "pkg/notify/sns", "pkg/apigw", "internal/boot", "functions/admin"}
+var awsRooms = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/secret/aws", "pkg/usage/cloudwatch", "pkg/notify/sns", "pkg/apigw", "internal/boot", "functions/admin", "functions/hook"}
 
 // A file is one parsed Go file of the module.
 type file struct {

@@ -75,7 +75,8 @@ func TestNoCircle(t *testing.T) {
 			return
 		}
 		state[name] = visiting
-		for next := range x.needs(x.Resources[name].Properties) {
+		r := x.Resources[name]
+		for next := range x.needs([]any{r.Properties, r.UpdatePolicy}) {
 			visit(next, path)
 		}
 		state[name] = done

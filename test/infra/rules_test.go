@@ -104,7 +104,7 @@ func TestRules(t *testing.T) {
 				if err != nil && c.want == "" {
 					t.Errorf("%s does not start: %v", function, err)
 				}
-				if starts := function != "SyncFunction"; (settings.SyncFunction == "SyncFunctionAliaslive") != starts {
+				if starts := function != "SyncFunction"; (settings.SyncFunction == "SyncFunction:live") != starts {
 					t.Errorf("%s starts %q to sync", function, settings.SyncFunction)
 				}
 				if reads := function == "AdminFunction"; (settings.UsageLogs != "") != reads || (settings.AuditStore != "") != (reads && c.values["Audit"] == "true") {

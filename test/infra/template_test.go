@@ -17,6 +17,7 @@ type template struct {
 	Parameters map[string]struct {
 		Default        any
 		AllowedPattern string
+		AllowedValues  []any
 	}
 	Rules      map[string]rule
 	Conditions map[string]any
@@ -29,6 +30,7 @@ type resource struct {
 	Condition                           string
 	DeletionPolicy, UpdateReplacePolicy string
 	Properties                          map[string]any
+	UpdatePolicy                        map[string]any
 }
 
 // only says under which condition the resource is made, if there is one.
@@ -39,11 +41,11 @@ func (r resource) only() string {
 	return "only if " + r.Condition + ", "
 }
 
-func expand(t *testing.T) template {
+// expand returns template.yaml as CloudFormation gets it, with values for the parameters that SAM reads.
+func expand(t *testing.T, values ...string) template {
 	t.Helper()
 	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	out := require.JSON[template](t, command(t, nil, python, "infra/expand.py", "template.yaml"))
-	return out
+	return require.JSON[template](t, command(t, nil, python, append([]string{"infra/expand.py", "template.yaml"}, values...)...))
 }
 
 // nested reads a template that needs no translation.
@@ -73,10 +75,10 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 	var b strings.Builder
 	for _, name := range x.of("AWS::Lambda::Function") {
 		p := x.Resources[name].Properties
-		fmt.Fprintf(&b, "function %s: %s, %s s, at most %s, role %s\n", name, p["Runtime"], text(p["Timeout"]), text(p["ReservedConcurrentExecutions"]), text(p["Role"]))
+		fmt.Fprintf(&b, "%sfunction %s: %s, %s s, at most %s, role %s\n", x.Resources[name].only(), name, p["Runtime"], text(p["Timeout"]), text(p["ReservedConcurrentExecutions"]), text(p["Role"]))
 	}
 	for _, name := range x.of("AWS::IAM::Role") {
-		fmt.Fprintf(&b, "\nrole %s, for %s\n", name, principal(x.Resources[name]))
+		fmt.Fprintf(&b, "\n%srole %s, for %s\n", x.Resources[name].only(), name, principal(x.Resources[name]))
 		for _, s := range statements(x.Resources[name]) {
 			fmt.Fprintf(&b, "  %s\n", s)
 		}
@@ -105,6 +107,7 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 // nameless are the actions that have no resources to name.
 var nameless = []string{
 	"xray:PutTraceSegments", "xray:PutTelemetryRecords", // X-Ray
+	"cloudwatch:DescribeAlarms",                                          // of CodeDeploy
 	"cloudwatch:GetMetricData", "logs:GetQueryResults", "logs:StopQuery", // figures of a metric, and a query that runs
 }
 
@@ -112,8 +115,8 @@ var nameless = []string{
 func TestNoRoleHasAWildcard(t *testing.T) {
 	x := expand(t)
 	roles := x.of("AWS::IAM::Role")
-	if len(roles) != 3 {
-		t.Fatalf("roles are %v, want one a function", roles)
+	if len(roles) != 5 {
+		t.Fatalf("roles are %v, want one a function and one of CodeDeploy", roles)
 	}
 	for _, name := range roles {
 		for _, s := range statements(x.Resources[name]) {

@@ -27,7 +27,7 @@ import (
 const (
 	Table  = "Data.Outputs.TableArn"
 	Bucket = "Data.Outputs.BucketArn"
-	Syncer = "SyncFunctionAliaslive"
+	Syncer = "${SyncFunction.Arn}:live"
 	Topics = "NotifyTopics" // the parameter with their ARNs
 )
 

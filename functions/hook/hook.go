@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/codedeploy"
+	"github.com/aws/aws-sdk-go-v2/service/codedeploy/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+)
+
+// alias is the qualifier of the version that is in use.
+const alias = ":live"
+
+// request is what API Gateway and a Function URL send for GET /healthz.
+const request = `{"version":"2.0","rawPath":"/healthz","headers":{"host":"new.invalid"},"isBase64Encoded":false,` +
+	`"requestContext":{"requestId":"hook","domainName":"new.invalid","http":{"method":"GET","path":"/healthz","sourceIp":"127.0.0.1"}}}`
+
+// An event is what CodeDeploy sends; its answer names both.
+type event struct {
+	Deployment string `json:"DeploymentId"`
+	Execution  string `json:"LifecycleEventHookExecutionId"`
+}
+
+// A hook answers CodeDeploy.
+type hook struct {
+	lambda  *lambda.Client
+	deploy  *codedeploy.Client
+	log     *slog.Logger
+	version string // ARN of the new version, with its number at the end
+}
+
+// answer has the new version asked, and tells CodeDeploy the verdict. Without one CodeDeploy waits
+// for an hour, and then takes the old version back.
+func (h hook) answer(ctx context.Context, e event) error {
+	verdict := types.LifecycleEventStatusSucceeded
+	err := h.check(ctx)
+	if err != nil {
+		h.log.LogAttrs(ctx, slog.LevelError, "the new version is refused", slog.String("version", h.version), slog.Any("error", err))
+		verdict = types.LifecycleEventStatusFailed
+	}
+	_, err = h.deploy.PutLifecycleEventHookExecutionStatus(ctx, &codedeploy.PutLifecycleEventHookExecutionStatusInput{
+		DeploymentId: &e.Deployment, LifecycleEventHookExecutionId: &e.Execution, Status: verdict,
+	})
+	if err != nil {
+		return fmt.Errorf("tell CodeDeploy %s: %w", verdict, err)
+	}
+	h.log.LogAttrs(ctx, slog.LevelInfo, "the new version was asked", slog.String("verdict", string(verdict)))
+	return nil
+}
+
+// check reports why the new version must not be used: it does not start, or it answers as a broken
+// gateway does while the version in use does not. If that is broken as well, as one without a config
+// is, the new version takes nothing away and may be what mends it.
+func (h hook) check(ctx context.Context) error {
+	status, err := h.ask(ctx, h.version)
+	if err != nil {
+		return err
+	}
+	if status < 500 {
+		return nil
+	}
+	if old, err := h.ask(ctx, h.version[:strings.LastIndex(h.version, ":")]+alias); err != nil || old >= 500 {
+		return nil
+	}
+	return fmt.Errorf("it answers GET /healthz with %d, the version in use does not", status)
+}
+
+// ask returns the status with which a function answers GET /healthz.
+func (h hook) ask(ctx context.Context, arn string) (int, error) {
+	out, err := h.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &arn, Payload: []byte(request)})
+	if err != nil {
+		return 0, fmt.Errorf("invoke: %w", err)
+	}
+	if out.FunctionError != nil {
+		return 0, fmt.Errorf("it does not start or ended: %s: %s", *out.FunctionError, out.Payload)
+	}
+	var answer struct{ StatusCode int }
+	// Of an answer that streams this is the prelude; the body follows.
+	if err := json.NewDecoder(bytes.NewReader(out.Payload)).Decode(&answer); err != nil || answer.StatusCode == 0 {
+		return 0, fmt.Errorf("it answers no HTTP: %.200s", out.Payload)
+	}
+	return answer.StatusCode, nil
+}
