@@ -27,7 +27,6 @@ type Known struct {
 // readTaken collects which servers had their first list, from the last catalog and from what an
 // earlier version of the program stored by name. The store may be lost.
 func (r *run) readTaken(ctx context.Context) error {
-	r.taken = map[string]bool{}
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
 	}
@@ -58,13 +57,10 @@ func (r *run) readTaken(ctx context.Context) error {
 var kinds = []approval.Kind{approval.Tools, approval.Prompts, approval.Resources}
 
 // firstLists returns the kinds whose items are approved in mode on_change, and the baselines to store
-// afterwards. A second name of a server, a name that belonged to another server and a server whose
-// baseline was lost have had their first list; an empty one is none.
-func (r *run) firstLists(ctx context.Context, l *list) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
-	has := map[approval.Kind]bool{}
-	for _, t := range l.tools {
-		has[approval.KindOf(t.Definition.Kind)] = true
-	}
+// afterwards. has are the kinds of what l has listed: an empty list is none. A second name of a
+// server, a name that belonged to another one (reused) and a server whose baseline was lost have had
+// their first list.
+func (r *run) firstLists(ctx context.Context, l *list, has map[approval.Kind]bool, reused bool) (first map[approval.Kind]bool, due []approval.Baseline, err error) {
 	first = map[approval.Kind]bool{}
 	for _, kind := range kinds {
 		if !has[kind] {
@@ -75,24 +71,30 @@ func (r *run) firstLists(ctx context.Context, l *list) (first map[approval.Kind]
 		if err != nil {
 			return nil, nil, err
 		}
+		r.mu.Lock()
 		taken := r.taken[key]
-		if r.taken[key] = true; stored {
+		r.taken[key] = true
+		r.mu.Unlock()
+		if stored {
 			continue
 		}
-		first[kind] = !taken && !r.reused(l)
+		first[kind] = !taken && !reused
 		due = append(due, approval.Baseline{Identity: l.identity, Kind: kind, URL: l.server.URL, Server: l.server.Name, At: r.began})
 	}
 	return first, due, nil
 }
 
 // reused reports whether l's name belonged to another server that listed something.
-func (r *run) reused(l *list) bool {
-	for _, k := range r.prev.Servers {
-		if k.Name == l.server.Name && k.Identity != l.key && slices.ContainsFunc(k.baselines(), func(key string) bool { return r.taken[key] }) {
+func (u *unit) reused(l *list) bool {
+	if k, ok := u.known[l.server.Name]; ok && k.Identity != l.key {
+		u.mu.Lock()
+		listed := slices.ContainsFunc(k.baselines(), func(key string) bool { return u.taken[key] })
+		u.mu.Unlock()
+		if listed {
 			return true
 		}
 	}
-	for id, held := range r.records {
+	for id, held := range u.records {
 		if id.Server == l.server.Name && held.URL != "" && !approval.SameServer(held.URL, l.server.URL) {
 			return true
 		}
@@ -111,19 +113,24 @@ func (k Known) baselines() []string {
 }
 
 // hasBaseline reports whether the first list of a server was taken.
-func (s *Syncer) hasBaseline(ctx context.Context, identity string, kind approval.Kind) (bool, error) {
+func (r *run) hasBaseline(ctx context.Context, identity string, kind approval.Kind) (bool, error) {
 	key := approval.BaselineKey(identity, kind)
-	if s.baselines[key] {
+	r.mu.Lock()
+	known := r.baselines[key]
+	r.mu.Unlock()
+	if known {
 		return true, nil
 	}
-	_, err := s.approvals.Baseline(ctx, identity, kind)
+	_, err := r.approvals.Baseline(ctx, identity, kind)
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read baseline of %q: %w", identity, err)
 	}
-	s.baselines[key] = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.baselines[key] = true
 	return true, nil
 }
 
@@ -167,22 +174,22 @@ func (r *run) renamed() map[string]string {
 }
 
 // recordBefore returns the item's record under the name that its server had before; nil: none.
-func (r *run) recordBefore(from string, id tool.ID) *approval.Record {
+func (u *unit) recordBefore(from string, id tool.ID) *approval.Record {
 	if from == "" {
 		return nil
 	}
 	id.Server = from
-	return r.records[id]
+	return u.records[id]
 }
 
 // lockedElsewhere returns whether the item is disabled under another name that l's server has, or
 // had in the last version, and what of it is blocked there: neither a second name nor two that
 // change places open it.
-func (r *run) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []approval.Remembered) {
-	for _, k := range r.prev.Servers {
-		if k.Identity == l.key && k.Name != l.server.Name {
-			id.Server = k.Name
-			if held := r.records[id]; held != nil {
+func (u *unit) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []approval.Remembered) {
+	for _, name := range u.named[l.key] {
+		if name != l.server.Name {
+			id.Server = name
+			if held := u.records[id]; held != nil {
 				disabled = disabled || held.Disabled
 				blocked = append(blocked, held.Blocked...)
 			}
@@ -194,7 +201,8 @@ func (r *run) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []app
 // unlisted returns the tools that l does not list now, and that a person decided about under the
 // name that its server had before: once the server has listed its tools under the new name, the old
 // one is forgotten, and one of them may come back.
-func (r *run) unlisted(l *list, from string) (due []observation) {
+func (u *unit) unlisted(l *list) (due []observation) {
+	from := u.from[l.server.Name]
 	if from == "" {
 		return nil
 	}
@@ -202,15 +210,15 @@ func (r *run) unlisted(l *list, from string) (due []observation) {
 	for _, t := range l.tools {
 		listed[t.Definition.ID(from)] = true
 	}
-	for id, before := range r.records {
+	for id, before := range u.records {
 		if id.Server != from || listed[id] || before.DecidedAt.IsZero() && !before.Disabled {
 			continue
 		}
 		seen := approval.Seen{
 			ID: tool.ID{Server: l.server.Name, Name: id.Name, Kind: id.Kind}, URL: l.server.URL,
-			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: r.began,
+			Definition: before.Current, Hash: before.CurrentHash, From: before, Now: u.began,
 		}
-		held := r.records[seen.ID]
+		held := u.records[seen.ID]
 		if _, _, changed := approval.Observe(held, seen); changed {
 			due = append(due, observation{l, held, seen})
 		}
@@ -220,7 +228,6 @@ func (r *run) unlisted(l *list, from string) (due []observation) {
 
 // describe writes into cur what the next sync has to know of the servers.
 func (r *run) describe(cur *Current) {
-	from := r.renamed()
 	for _, key := range r.prev.Baselines { // those of a sync that ended meanwhile
 		r.taken[key] = true
 	}
@@ -228,8 +235,8 @@ func (r *run) describe(cur *Current) {
 	keys := map[string]bool{}
 	for _, l := range r.lists {
 		k := Known{Name: l.server.Name, Identity: l.key}
-		if !l.loaded || len(l.tools) == 0 {
-			k.From = from[k.Name]
+		if !l.loaded || !l.listed {
+			k.From = r.from[k.Name]
 		}
 		cur.Servers = append(cur.Servers, k)
 		for _, key := range k.baselines() {

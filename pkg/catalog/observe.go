@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -63,36 +62,6 @@ func (l *list) refuse(id tool.ID, reason string) {
 	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(id.Name), Kind: id.Kind, Reason: reason})
 }
 
-// readApprovals reads the records of the configured servers, also under the names that they had
-// before, and of those in the last catalog: one that leaves the config is not in the next catalog,
-// so what the store lost of it is recovered now or never. Records are not taken from the catalog or
-// the last run: a store that was restored from a backup differs.
-func (r *run) readApprovals(ctx context.Context) error {
-	r.records = map[tool.ID]*approval.Record{}
-	asked := map[string]bool{}
-	for _, l := range r.lists {
-		asked[l.server.Name] = true
-	}
-	for _, name := range r.renamed() {
-		asked[name] = true
-	}
-	if r.base != nil {
-		for _, s := range r.base.servers {
-			asked[s.Name] = true
-		}
-	}
-	return each(ctx, maps.Keys(asked), func(ctx context.Context, name string) error {
-		records, err := r.approvals.Records(ctx, name)
-		if err != nil {
-			return fmt.Errorf("read approvals: %w", err)
-		}
-		for _, held := range records {
-			r.remember(&held)
-		}
-		return nil
-	})
-}
-
 // each calls do for every item, [maxWriters] at once. It stops at the first that fails.
 func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context, T) error) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -103,13 +72,13 @@ func each[T any](ctx context.Context, items iter.Seq[T], do func(context.Context
 	return g.Wait()
 }
 
-func (r *run) remember(held *approval.Record) {
+func (u *unit) remember(held *approval.Record) {
 	if bytes.Equal(held.Approved, held.Current) {
 		held.Approved = held.Current // one copy in memory: most records are approved as they are
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.records[held.ID()] = held
+	u.mine.Lock()
+	defer u.mine.Unlock()
+	u.records[held.ID()] = held
 }
 
 // An observation is a tool, or another item, whose record has to be written.
@@ -122,64 +91,70 @@ type observation struct {
 // observe compares every loaded definition with its record, and writes the records that change,
 // then the baselines. A baseline that is not written, because a record was not, is taken again by
 // the next run; the records that were written stay as they are.
-func (r *run) observe(ctx context.Context) error {
-	if err := r.readTaken(ctx); err != nil {
-		return err
-	}
+func (u *unit) observe(ctx context.Context) error {
 	var due []observation
 	var baselines []approval.Baseline
-	before := r.renamed()
 	recorded := map[string]int{} // bytes, by server
-	for id, held := range r.records {
+	for id, held := range u.records {
 		recorded[id.Server] += len(held.Current) + recordSize
 	}
-	for _, l := range r.lists {
+	for _, l := range u.lists {
 		if !l.loaded {
 			continue
 		}
-		first, taken, err := r.firstLists(ctx, l)
+		l.kinds = map[approval.Kind]bool{}
+		for _, t := range l.tools {
+			l.kinds[approval.KindOf(t.Definition.Kind)] = true
+		}
+		first, taken, err := u.firstLists(ctx, l, l.kinds, u.reused(l))
 		if err != nil {
 			return err
 		}
 		baselines = append(baselines, taken...)
-		due = append(due, r.observations(l, first, before[l.server.Name], maxRecorded-recorded[l.server.Name])...)
-		due = append(due, r.unlisted(l, before[l.server.Name])...)
+		due = append(due, u.observations(l, first, maxRecorded-recorded[l.server.Name])...)
+		due = append(due, u.unlisted(l)...)
 	}
-	if err := r.recordAll(ctx, due); err != nil {
+	if err := u.recordAll(ctx, due); err != nil {
 		return err
 	}
-	for _, b := range baselines {
+	return u.putBaselines(ctx, baselines)
+}
+
+func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
+	for _, b := range due {
 		if err := r.approvals.PutBaseline(ctx, b); err != nil {
 			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
 		}
+		r.mu.Lock()
 		r.baselines[b.Key()] = true
+		r.mu.Unlock()
 	}
 	return nil
 }
 
 // observations returns the tools, and other items, of l whose records change, and refuses those that
-// no store would take. first has the kinds of which this is the first list. from is the name that the server had before, if any; room is for the records of new tools,
-// in bytes.
-func (r *run) observations(l *list, first map[approval.Kind]bool, from string, room int) (due []observation) {
-	full := false
+// no store would take. first has the kinds of which this is the first list; room is for the records
+// of new tools, in bytes.
+func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (due []observation) {
+	full, from := false, u.from[l.server.Name]
 	l.tools = slices.DeleteFunc(l.tools, func(t ToolInput) bool {
 		id := t.Definition.ID(l.server.Name)
-		disabled, blocked := r.lockedElsewhere(l, id)
+		disabled, blocked := u.lockedElsewhere(l, id)
 		seen := approval.Seen{
 			ID:         id,
 			URL:        l.server.URL,
 			Definition: t.Definition.Raw,
 			Hash:       t.Definition.Hash,
 			Mode:       approval.Mode(l.server.ApprovalOf(id.Kind)),
-			Remember:   r.from.Value.Review.Remember == "auto",
-			TwoPeople:  r.from.Value.TakesTwo(l.server.Name, t.Definition),
+			Remember:   u.config.Value.Review.Remember == "auto",
+			TwoPeople:  u.config.Value.TakesTwo(l.server.Name, t.Definition),
 			Baseline:   first[approval.KindOf(id.Kind)],
-			From:       r.recordBefore(from, id),
+			From:       u.recordBefore(from, id),
 			Disabled:   disabled,
 			Blocked:    blocked,
-			Now:        r.began,
+			Now:        u.began,
 		}
-		held := r.records[seen.ID]
+		held := u.records[seen.ID]
 		next, _, changed := approval.Observe(held, seen)
 		if !changed {
 			return false
@@ -204,40 +179,44 @@ func (r *run) observations(l *list, first map[approval.Kind]bool, from string, r
 }
 
 // recordAll writes the records. If one fails the store is gone, and the next run goes on from here.
-func (r *run) recordAll(ctx context.Context, due []observation) error {
+func (u *unit) recordAll(ctx context.Context, due []observation) error {
 	return each(ctx, slices.Values(due), func(ctx context.Context, d observation) error {
-		var before *approval.Record
-		after, err := approval.Update(ctx, r.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
-			before = held
-			next, entry, changed := approval.Observe(held, d.seen)
-			if !changed {
-				return nil, nil, nil
-			}
-			return &next, entry, nil
-		})
-		if err != nil {
-			return fmt.Errorf("record %q: %w", d.seen.ID, err)
-		}
-		r.remember(after)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		c := &d.list.counts
-		fresh, changed := &c.New, &c.Changed
-		if after.Kind != tool.Tool {
-			fresh, changed = &c.NewItems, &c.ChangedItems
-		}
-		switch {
-		case before == nil:
-			*fresh++
-		case before.CurrentHash != after.CurrentHash:
-			*changed++
-		default:
-			return nil
-		}
-		// The first list of a server is nothing new to who has just configured it, nor is another name.
-		if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
-			c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
-		}
-		return nil
+		return u.inTurn(ctx, func() error { return u.record(ctx, d) })
 	})
+}
+
+func (u *unit) record(ctx context.Context, d observation) error {
+	var before *approval.Record
+	after, err := approval.Update(ctx, u.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
+		before = held
+		next, entry, changed := approval.Observe(held, d.seen)
+		if !changed {
+			return nil, nil, nil
+		}
+		return &next, entry, nil
+	})
+	if err != nil {
+		return fmt.Errorf("record %q: %w", d.seen.ID, err)
+	}
+	u.remember(after)
+	u.mine.Lock()
+	defer u.mine.Unlock()
+	c := &d.list.counts
+	fresh, changed := &c.New, &c.Changed
+	if after.Kind != tool.Tool {
+		fresh, changed = &c.NewItems, &c.ChangedItems
+	}
+	switch {
+	case before == nil:
+		*fresh++
+	case before.CurrentHash != after.CurrentHash:
+		*changed++
+	default:
+		return nil
+	}
+	// The first list of a server is nothing new to who has just configured it, nor is another name.
+	if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
+		c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
+	}
+	return nil
 }

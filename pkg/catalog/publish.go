@@ -20,7 +20,7 @@ const storeAgain = 24 * time.Hour
 // catalog meanwhile it goes on from the new one, unless that sync began later.
 func (r *run) publish(ctx context.Context) error {
 	for range maxTries {
-		next, err := r.next()
+		next, err := r.next(ctx)
 		if err != nil {
 			return err
 		}
@@ -35,23 +35,21 @@ func (r *run) publish(ctx context.Context) error {
 		}
 		if err == nil {
 			r.report.Stored = cur.StoredAt.IsZero()
-			r.snap, r.built, r.words = saved, saved.sha256, r.from.Value.Words
+			r.snap, r.built, r.words = saved, saved.sha256, r.config.Value.Words
 			r.latest.Store(saved)
 			return nil
 		}
 		if !errors.Is(err, object.ErrConflict) {
 			return err
 		}
+		r.unsettle()
 		if err := r.readBase(ctx); err != nil {
 			return err
 		}
 		if done, err := r.yield(ctx, next.sha256); done || err != nil {
 			return err
 		}
-		if err := r.readApprovals(ctx); err != nil { // the other one wrote records too
-			return err
-		}
-		if err := r.recoverLost(ctx); err != nil { // else this catalog would forget what was lost since
+		if err := r.workAgain(ctx); err != nil {
 			return err
 		}
 	}
@@ -70,47 +68,52 @@ func (r *run) yield(ctx context.Context, sha256 string) (bool, error) {
 			return true, nil
 		}
 	}
-	if ConfigFile.Load(ctx, r.objects, r.from, r.began).Version != r.from.Version {
+	if ConfigFile.Load(ctx, r.objects, r.config, r.began).Version != r.config.Version {
 		return false, errConfigMoved
 	}
 	return false, nil
 }
 
-// input returns the catalog as it should be: what servers list now, else what they listed last.
-func (r *run) input() Input {
-	in := Input{Words: r.from.Value.Words}
+// unsettle gives back what servers listed that have it as it is in base, which is about to be another one.
+func (r *run) unsettle() {
 	for _, l := range r.lists {
-		s := ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Tools: l.tools}
-		if kept := r.kept(l.server.Name); l.loaded {
-			var unread []ToolInput
-			l.counts.Gone, l.counts.GoneItems, unread = l.compare(kept)
-			s.Tools = slices.Concat(l.tools, unread)
-		} else {
-			s.Tools = kept
+		switch {
+		case !l.loaded:
+		case !l.same:
+			l.tools = slices.DeleteFunc(l.input.Tools, func(t ToolInput) bool { return !l.outcome.Read(t.Definition) })
+		case r.base != nil:
+			s, _ := r.base.Server(l.server.Name)
+			l.tools = slices.DeleteFunc(r.base.inputs(s), func(t ToolInput) bool { return !l.outcome.Read(t.Definition) })
 		}
-		for i, t := range s.Tools {
-			s.Tools[i].Record = r.records[t.Definition.ID(s.Name)]
+		for i := range l.tools {
+			l.tools[i].Record = nil
 		}
-		in.Servers = append(in.Servers, s)
 	}
-	return in
 }
 
-// kept returns the server's definitions in the last catalog. If that cannot be used, they are taken
-// from the approval records.
-func (r *run) kept(server string) []ToolInput {
-	if r.base == nil {
-		if r.fromStore == nil {
-			r.fromStore = r.fromRecords()
+// workAgain works the units off against another base.
+func (r *run) workAgain(ctx context.Context) error {
+	before := r.report.Recovered
+	p := newPipeline(ctx, (*unit).again)
+	for _, u := range r.group() {
+		p.add(u)
+	}
+	if err := p.end(); err != nil || r.report.Recovered == before {
+		return err
+	}
+	return r.afterLoss(ctx)
+}
+
+// input returns the catalog as it should be: what servers list now, else what they listed last.
+func (r *run) input(ctx context.Context) Input {
+	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
+	for _, l := range r.lists {
+		if l.same {
+			l.input = ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Same: true}
 		}
-		return r.fromStore[server]
+		in.Servers = append(in.Servers, l.input)
 	}
-	s, _ := r.base.Server(server)
-	tools := make([]ToolInput, 0, s.Tools+s.Items)
-	for i := range s.Numbers() {
-		tools = append(tools, ToolInput{Definition: r.base.Tool(i).Definition})
-	}
-	return tools
+	return in
 }
 
 // compare counts the tools, and the other items, that l's server listed before and does not list now,
@@ -136,7 +139,7 @@ func (l *list) compare(before []ToolInput) (gone, goneItems int, unread []ToolIn
 
 func (r *run) current() Current {
 	cur := Current{
-		Config:    r.from.Version,
+		Config:    r.config.Version,
 		StartedAt: r.began,
 		SyncedAt:  r.o.Now().UTC().Round(0),
 		Restored:  r.restoredRecords(),

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -81,72 +79,29 @@ func (s *Snapshot) Lost(i int, held *approval.Record) bool {
 	return approval.IsLost(held, &known)
 }
 
-// recoverLost restores the records that the last catalog has and the store lost.
-func (r *run) recoverLost(ctx context.Context) error {
-	if r.base == nil {
-		return nil
-	}
-	due := map[int]*approval.Record{} // what the store has, by the tool's number
-	for i := range r.base.Items() {
-		if held := r.records[r.base.ID(i)]; r.base.Lost(i, held) {
-			due[i] = held
-		}
-	}
-	if len(due) == 0 {
-		return nil
-	}
-	clear(r.baselines) // they may be lost as well
-	err := each(ctx, maps.Keys(due), func(ctx context.Context, i int) error {
-		after, err := Recover(ctx, r.approvals, r.base, i, due[i], r.o.Now)
-		if err == nil {
-			r.remember(after)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	r.report.Recovered += len(due)
-	r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
-		slog.Int("records", len(due)))
-	return nil
-}
-
 // restoredRecords counts the records of configured servers that were restored and that are not
 // settled yet.
-func (r *run) restoredRecords() int {
-	configured := map[string]bool{}
+func (r *run) restoredRecords() (n int) {
 	for _, l := range r.lists {
-		configured[l.server.Name] = true
-	}
-	n := 0
-	for id, held := range r.records {
-		if held.Lost != nil && configured[id.Server] {
-			n++
-		}
+		n += l.restored
 	}
 	return n
 }
 
-// fromRecords returns the definitions of every server that did not load, or not all of its lists, from
+// fromRecords returns the definitions of a server that did not load, or not all of its lists, from
 // the approval records. A tool that a server had ceased to list may be among them: nothing tells it
 // apart.
-func (r *run) fromRecords() map[string][]ToolInput {
-	urls := map[string]string{}
-	for _, l := range r.lists {
-		if !l.loaded || len(l.outcome.Unread) > 0 {
-			urls[l.server.Name] = l.server.URL
-		}
+func (u *unit) fromRecords(l *list) (tools []ToolInput) {
+	if l.loaded && len(l.outcome.Unread) == 0 {
+		return nil
 	}
-	tools := map[string][]ToolInput{}
-	for id, held := range r.records {
-		url, ok := urls[id.Server]
-		if !ok || held.CurrentHash == "" || !approval.SameServer(held.URL, url) {
+	for id, held := range u.records {
+		if id.Server != l.server.Name || held.CurrentHash == "" || !approval.SameServer(held.URL, l.server.URL) {
 			continue
 		}
 		if d, err := tool.ParseItem(id.Kind, held.Current); err == nil && d.ID(id.Server) == id {
 			d.Hash = held.CurrentHash
-			tools[id.Server] = append(tools[id.Server], ToolInput{Definition: d})
+			tools = append(tools, ToolInput{Definition: d})
 		}
 	}
 	return tools
@@ -157,9 +112,8 @@ func (r *run) fromRecords() map[string][]ToolInput {
 func (r *run) rebuilt() []string {
 	var names []string
 	for _, l := range r.lists {
-		name := l.server.Name
-		if l.server.Enabled && !l.loaded && (r.base == nil && len(r.kept(name)) > 0 || r.base != nil && slices.Contains(r.prev.Rebuilt, name)) {
-			names = append(names, name)
+		if l.rebuilt {
+			names = append(names, l.server.Name)
 		}
 	}
 	return names

@@ -13,7 +13,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
-	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // errConfigMoved says that the config changed during the run and another sync
@@ -27,17 +26,19 @@ const maxTries = 4
 // A run is one sync.
 type run struct {
 	*Syncer
-	began     time.Time
-	base      *Snapshot                    // the catalog before; nil: none that can be used
-	prev      Current                      // its current.json, also if what that points to cannot be used
-	ifMatch   string                       // its ETag
-	taken     map[string]bool              // first lists that were taken, by [approval.BaselineKey]
-	lists     []*list                      // one each server of the config
-	records   map[tool.ID]*approval.Record // as they were read or written last
-	fromStore map[string][]ToolInput       // tools and other items of servers that did not load, or not all of them, if base cannot tell them
-	report    Report
+	began   time.Time
+	base    *Snapshot           // the catalog before; nil: none that can be used
+	prev    Current             // its current.json, also if what that points to cannot be used
+	ifMatch string              // its ETag
+	lists   []*list             // one each server of the config
+	known   map[string]Known    // of prev, by name
+	named   map[string][]string // names in prev, by Known.Identity
+	from    map[string]string   // names that configured servers had before; see [run.renamed]
+	turns   chan struct{}       // holds a token for each call to the approval store
+	report  Report
 
-	mu sync.Mutex // guards records and the counts of lists while records are read or written
+	mu    sync.Mutex      // guards taken, the Syncer's baselines and report.Recovered while units are worked off
+	taken map[string]bool // first lists that were taken, by [approval.BaselineKey]
 }
 
 // A list is what a run knows of one server.
@@ -47,14 +48,23 @@ type list struct {
 	outcome       outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
 	before        outcome.Status  // of the run before
 	loaded        bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
-	tools         []ToolInput     // and other items; without records
+	tools         []ToolInput     // and other items; without records. nil once they are settled
 	counts        ServerReport    // New, Changed, Gone and News
+	unit          *unit
+	kinds         map[approval.Kind]bool // of what it listed
+
+	// What the next catalog has of it.
+	same     bool        // what base has
+	input    ServerInput // or else this
+	listed   bool        // it has listed something
+	restored int         // records that were lost, and that nobody has settled
+	rebuilt  bool        // its tools come from its records
 }
 
 // run syncs once, from the start.
 func (s *Syncer) run(ctx context.Context) (Report, error) {
 	for n := 1; ; n++ {
-		r := &run{Syncer: s, began: s.o.Now().UTC().Round(0)}
+		r := s.newRun()
 		err := r.sync(ctx)
 		if errors.Is(err, errConfigMoved) && n < maxTries {
 			continue
@@ -67,6 +77,10 @@ func (s *Syncer) run(ctx context.Context) (Report, error) {
 	}
 }
 
+func (s *Syncer) newRun() *run {
+	return &run{Syncer: s, began: s.o.Now().UTC().Round(0), turns: make(chan struct{}, maxWriters), taken: map[string]bool{}}
+}
+
 // sync runs the steps. The catalog's version is read before the config: if another sync moves the
 // catalog in between, the last step fails, so a catalog never replaces one that was made from a
 // newer config. Records are written before the catalog: a tool in the catalog without a record
@@ -75,7 +89,7 @@ func (s *Syncer) run(ctx context.Context) (Report, error) {
 // cannot follow.
 func (r *run) sync(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		r.readBase, r.readConfig, r.readServers, r.readApprovals, r.recoverLost, r.observe, r.checkRequired, r.publish,
+		r.readBase, r.readConfig, r.workAll, r.checkRequired, r.publish,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -96,26 +110,43 @@ func (r *run) readBase(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	r.base, r.prev, r.ifMatch, r.snap = base, prev, etag, base
+	r.base, r.ifMatch, r.snap = base, etag, base
+	r.goOn(prev)
 	return nil
 }
+
+// goOn takes what prev says of servers.
+func (r *run) goOn(prev Current) {
+	r.prev, r.known, r.named = prev, map[string]Known{}, map[string][]string{}
+	for _, k := range prev.Servers {
+		r.known[k.Name] = k
+		r.named[k.Identity] = append(r.named[k.Identity], k.Name)
+	}
+	r.from = r.renamed()
+}
+
+// baseOf returns the catalog that says what was known of the server; nil: none that can be used.
+func (r *run) baseOf(string) *Snapshot { return r.base }
 
 func (r *run) readConfig(ctx context.Context) error {
 	// The policy decides nothing here. It is read so that the last good one is kept.
 	r.rules = keep(ctx, r, PolicyFile, r.rules)
-	r.from = keep(ctx, r, ConfigFile, r.from)
-	r.report.Config, r.report.ConfigErr, r.report.PolicyErr = r.from.Version, r.from.Err(), r.rules.Err()
-	if r.from.Value == nil {
-		return r.from.Err()
+	r.config = keep(ctx, r, ConfigFile, r.config)
+	r.report.Config, r.report.ConfigErr, r.report.PolicyErr = r.config.Version, r.config.Err(), r.rules.Err()
+	if r.config.Value == nil {
+		return r.config.Err()
 	}
-	r.lists = make([]*list, len(r.from.Value.Servers))
-	for i, server := range r.from.Value.Servers {
+	outcomes := make(map[string]outcome.Outcome, len(r.prev.Outcomes))
+	for _, o := range r.prev.Outcomes {
+		outcomes[o.ServerID] = o
+	}
+	r.lists = make([]*list, len(r.config.Value.Servers))
+	for i, server := range r.config.Value.Servers {
 		identity := approval.Identity(server.URL)
 		r.lists[i] = &list{server: server, identity: identity, key: approval.BaselineKey(identity, approval.Tools)}
-		if at := slices.IndexFunc(r.prev.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == server.Name }); at >= 0 {
-			r.lists[i].outcome, r.lists[i].before = r.prev.Outcomes[at], r.prev.Outcomes[at].Status
-		}
+		r.lists[i].outcome, r.lists[i].before = outcomes[server.Name], outcomes[server.Name].Status
 	}
+	r.from = r.renamed()
 	return nil
 }
 

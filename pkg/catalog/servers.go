@@ -12,9 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// readServers asks the enabled servers for their tools. Those that there is no time to ask, or to
+// readServers asks the enabled servers for their tools, and hands each unit to p that was heard. Those that there is no time to ask, or to
 // hear out, keep what they have.
-func (r *run) readServers(ctx context.Context) error {
+func (r *run) readServers(ctx context.Context, p *pipeline) error {
 	var targets []upstream.Target
 	byName := map[string]*list{}
 	asked, failing := inOrder(r.lists)
@@ -23,6 +23,15 @@ func (r *run) readServers(ctx context.Context) error {
 		target.Once = failed(l) && failing > fewFailing
 		targets = append(targets, target)
 		byName[l.server.Name] = l
+		l.counts.Unasked = true // until it is heard
+	}
+	units := r.group()
+	for _, u := range units {
+		for _, l := range u.lists {
+			if l.counts.Unasked {
+				u.waits++
+			}
+		}
 	}
 	now := Progress{Total: len(targets)}
 	progress := func() {
@@ -31,24 +40,33 @@ func (r *run) readServers(ctx context.Context) error {
 		}
 	}
 	progress()
-	loading, cancel := context.WithTimeout(ctx, r.loadTime(ctx))
+	loading, cancel := context.WithTimeout(p.ctx, r.loadTime(ctx))
 	defer cancel()
-	outcomes := r.loader.LoadAll(loading, targets, func(o outcome.Outcome) {
+	r.loader.LoadEach(loading, targets, func(o outcome.Outcome) {
 		now.Outcome = o
 		now.Done++
 		progress()
+		l := byName[o.ServerID]
+		if l == nil || !l.counts.Unasked || !o.Recorded() {
+			return
+		}
+		l.take(o)
+		l.counts.Unasked = false
+		if l.unit.waits--; l.unit.waits == 0 {
+			p.add(l.unit)
+			l.unit.waits = -1
+		}
 	})
 	if ctx.Err() != nil { // what was cut short says nothing about the servers
 		return context.Cause(ctx)
 	}
-	for _, o := range outcomes {
-		l := byName[o.ServerID]
-		switch {
-		case l == nil:
-		case o.Recorded():
-			l.take(o)
-		default:
-			l.counts.Unasked = true
+	for _, u := range units {
+		if u.waits >= 0 {
+			p.add(u)
+		}
+	}
+	for _, l := range asked {
+		if l.counts.Unasked {
 			r.report.Unasked++
 		}
 	}

@@ -17,9 +17,10 @@ import (
 
 // A Loader asks servers for their tools and other items; *upstream.Client is one.
 type Loader interface {
-	// LoadAll asks every target and returns one outcome each, in their order.
-	// each is called as each ends, one call at a time.
-	LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome
+	// LoadEach asks every target and calls each with its outcome as it ends, one call at a time; it
+	// keeps none. While each does not return, no more answers are collected than are on their way. A
+	// server that there was no time for has an outcome that is not [outcome.Outcome.Recorded].
+	LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome))
 }
 
 // Approvals is what a sync needs of an approval driver.
@@ -33,6 +34,11 @@ type SyncOptions struct {
 	Now      func() time.Time // nil: time.Now
 	Log      *slog.Logger     // nil: none
 	Progress func(Progress)   // called when loading begins and as each server's load ends, one call at a time; nil: none
+
+	// Yield is called between small parts of the work, where the process answers requests as well: it
+	// may wait, for a bounded time, while there are any. It is called from several goroutines. nil:
+	// nothing is waited for.
+	Yield func(context.Context)
 }
 
 // Progress is how far a sync's loading is.
@@ -60,7 +66,7 @@ type Syncer struct {
 	snap      *Snapshot    // the catalog as it was read or written last
 	built     string       // SHA-256 of the catalog that this process built last
 	words     config.Words // what its tools are found by besides
-	from      object.Source[config.Config]
+	config    object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // [approval.BaselineKey] of lists that were taken
 }

@@ -145,6 +145,8 @@ func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 	var mu sync.Mutex
 	count := 0
 	fail := func() (bool, error) {
+		mu.Lock() // several units are worked off at once
+		defer mu.Unlock()
 		count++
 		if count == n {
 			return kept, errStore
@@ -152,11 +154,7 @@ func (w *fixture) failAt(n int, kept bool) (reached func() bool) {
 		return false, nil
 	}
 	w.Objects.OnPut = func(context.Context, string, []byte) (bool, error) { return fail() }
-	w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
-		mu.Lock() // records are written many at once
-		defer mu.Unlock()
-		return fail()
-	}
+	w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) { return fail() }
 	w.Approvals.OnBase = func(_ context.Context, _ string, put bool) (bool, error) {
 		if !put {
 			return false, nil

@@ -182,14 +182,14 @@ func TestDecisionWhileServersLoad(t *testing.T) {
 	wantState(t, w, "fs:read: approved")
 }
 
-// What is decided after a sync has read the records is not in its catalog. Readers learn of
-// it because it was decided after the catalog was made.
+// What is decided after a sync has read the records of a server is not in its catalog. Readers
+// learn of it because it was decided after the catalog was made.
 func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 	w := newFixture(t)
-	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`, "git": `,"approval":"manual"`})
-	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
+	w.ConfigureOnly(map[string]string{"fs": `,"approval":"manual"`})
+	w.serve(map[string][]string{"fs": {"read", "write"}})
 	w.sync()
-	w.Server("git").Tools = []string{`{"name":"log","title":"new"}`}
+	w.Server("fs").Tools = []string{"read", `{"name":"write","title":"new"}`}
 	put := w.Approvals.OnPut
 	w.Approvals.OnPut = func(context.Context, approval.Record) (bool, error) {
 		w.Approvals.OnPut = put
@@ -197,7 +197,7 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 		return false, nil
 	}
 	w.sync()
-	wantState(t, w, "fs:read: pending", "git:log: pending")
+	wantState(t, w, "fs:read: pending", "fs:write: pending")
 	since, err := approvaltest.AllChanges(t.Context(), w.Approvals, w.load().CreatedAt())
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestDecisionWhileRecordsAreWritten(t *testing.T) {
 		t.Errorf("decisions since the catalog was made (-want +got):\n%s", diff)
 	}
 	w.sync()
-	wantState(t, w, "fs:read: approved", "git:log: pending")
+	wantState(t, w, "fs:read: approved", "fs:write: pending")
 }
 
 // A sync goes by the records, not by what it remembers of them: another process may have

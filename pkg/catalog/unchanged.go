@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -10,39 +12,43 @@ import (
 
 // unchanged reports whether a catalog built now would equal the last one: the same servers with the
 // same tools and records, and the same words of the operator. One that this process has not built is
-// built, since another version of the program may have made it. Definitions are equal if their hashes
-// are: which of two spellings the catalog has makes no difference.
+// built, since another version of the program may have made it.
 func (r *run) unchanged() bool {
-	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.from.Value.Words) || len(r.base.servers) != len(r.lists) {
+	if r.base == nil || r.base.index == nil || r.base.sha256 != r.built || !r.words.Equal(r.config.Value.Words) || len(r.base.servers) != len(r.lists) {
 		return false
 	}
-	for i, l := range r.lists { // both are by name
-		s := r.base.servers[i]
-		if s.Name != l.server.Name || s.Enabled != l.server.Enabled || l.loaded && s.Tools+s.Items != len(l.tools)+r.unread(l, s) {
+	return !slices.ContainsFunc(r.lists, func(l *list) bool { return !l.same })
+}
+
+// sameAs reports whether base has the server as the next catalog shall: as enabled, with the same
+// tools and records. Definitions are equal if their hashes are: which of two spellings the catalog has makes
+// no difference.
+func (u *unit) sameAs(base *Snapshot, l *list) bool {
+	s, ok := base.Server(l.server.Name)
+	if !ok || s.Enabled != l.server.Enabled || l.loaded && s.Tools+s.Items != len(l.tools)+l.unread(base, s) {
+		return false
+	}
+	for n := range s.Numbers() {
+		if !base.recorded(n, u.records[base.ID(n)]) {
 			return false
 		}
-		for n := range s.Numbers() {
-			if !r.base.recorded(n, r.records[r.base.ID(n)]) {
-				return false
-			}
-		}
-		for _, t := range l.tools {
-			n, ok := r.base.Find(t.Definition.ID(s.Name))
-			if !ok || !r.base.same(n, t.Definition) {
-				return false
-			}
+	}
+	for _, t := range l.tools {
+		n, ok := base.Find(t.Definition.ID(s.Name))
+		if !ok || !base.same(n, t.Definition) {
+			return false
 		}
 	}
 	return true
 }
 
 // unread returns how many items of s the catalog has from lists of l that could not be read.
-func (r *run) unread(l *list, s Server) (n int) {
+func (l *list) unread(base *Snapshot, s Server) (n int) {
 	if len(l.outcome.Unread) == 0 {
 		return 0
 	}
 	for i := range s.Numbers() {
-		if !l.outcome.Read(r.base.Tool(i).Definition) {
+		if !l.outcome.Read(base.Tool(i).Definition) {
 			n++
 		}
 	}
@@ -75,11 +81,11 @@ func (s *Snapshot) recorded(i int, held *approval.Record) bool {
 }
 
 // next returns the catalog as it should be now.
-func (r *run) next() (*Snapshot, error) {
+func (r *run) next(ctx context.Context) (*Snapshot, error) {
 	if r.report.Built = !r.unchanged(); !r.report.Built {
 		return r.base, nil
 	}
-	return Build(r.input())
+	return Rebuild(r.base, r.input(ctx))
 }
 
 // Catalog returns the catalog as the last sync left it, for a reader in the same process, so

@@ -21,13 +21,11 @@ import (
 // fixed is a loader that finds one tool everywhere, and an upstream.
 type fixed struct{ definition string }
 
-func (f fixed) LoadAll(_ context.Context, targets []upstream.Target, _ func(outcome.Outcome)) []outcome.Outcome {
-	var out []outcome.Outcome
+func (f fixed) LoadEach(_ context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
 	for _, t := range targets {
 		d, _ := tool.ParseDefinition([]byte(f.definition))
-		out = append(out, outcome.Outcome{ServerID: t.ID, Status: outcome.Available, Tools: []tool.Definition{d}})
+		each(outcome.Outcome{ServerID: t.ID, Status: outcome.Available, Tools: []tool.Definition{d}})
 	}
-	return out
 }
 
 func (fixed) Call(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {

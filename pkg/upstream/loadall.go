@@ -17,53 +17,71 @@ const (
 	burstTime = time.Second
 )
 
-// LoadAll loads the targets in their order and returns their outcomes in that order. At most
+// LoadAll loads the targets as [Client.LoadEach] does, and returns their outcomes in their order.
+// each, if not nil, is called with every outcome as it comes, one at a time.
+func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
+	out := make([]outcome.Outcome, len(targets))
+	c.loadEach(ctx, targets, func(i int, o outcome.Outcome) {
+		out[i] = o
+		if each != nil {
+			each(o)
+		}
+	})
+	return out
+}
+
+// LoadEach loads the targets, begun in their order, and calls each with every outcome as it comes, one
+// at a time. It keeps none: while each does not return, at most as many wait as load at once. At most
 // Options.Concurrency load at once, and at first no more than eight begin within a second:
 // a burst is what makes a cold authorization service fail. Each round of servers that load makes
 // room for one more, until one meets such a service that is overloaded.
 //
 // The targets are all that there are: a program of another server is ended.
 //
-// When ctx ends LoadAll returns what it has. A server that was not asked, or not to the end,
-// has the zero Status then. each, if not nil, is called with every outcome as it comes, one
-// at a time.
-func (c *Client) LoadAll(ctx context.Context, targets []Target, each func(outcome.Outcome)) []outcome.Outcome {
+// When ctx ends LoadEach returns with what it has. A server that was not asked, or not to the end,
+// has the zero Status then.
+func (c *Client) LoadEach(ctx context.Context, targets []Target, each func(outcome.Outcome)) {
+	c.loadEach(ctx, targets, func(_ int, o outcome.Outcome) { each(o) })
+}
+
+func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, outcome.Outcome)) {
 	if c.programs != nil {
 		c.programs.keep(targets)
-	}
-	if each == nil {
-		each = func(outcome.Outcome) {}
 	}
 	// A load must not take the end of all loads for its own server's: it is canceled then, and
 	// says nothing.
 	loading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	events := make(chan func(), len(targets)*(c.limits.attempts+2)) // what goroutines have to tell this one
-	out := make([]outcome.Outcome, len(targets))
+	// What goroutines have to tell this one. Those that load at once are few, and each is let go when
+	// it was heard.
+	events := make(chan func(), c.o.Concurrency*(c.limits.attempts+2))
 	p := newPacer(c.o.Concurrency, c.limits.burst)
 	over := ctx.Done()
 	for next := 0; ; {
 		for next < len(targets) && over != nil && p.start(next) {
 			i := next
-			calm := time.AfterFunc(burstTime, func() { events <- func() { delete(p.starting, i) } })
+			calm := time.AfterFunc(burstTime, func() {
+				select {
+				case events <- func() { delete(p.starting, i) }:
+				default: // its end says so too
+				}
+			})
 			go func() {
 				sleep(loading, c.o.Jitter(c.limits.start))
 				o := c.load(loading, targets[i], func(o outcome.Outcome) { events <- func() { p.met(o.Reason) } })
 				events <- func() {
 					calm.Stop()
 					p.end(i, o.Status)
-					out[i] = o
-					each(o)
+					each(i, o)
 				}
 			}()
 			next++
 		}
 		if p.running == 0 && (next == len(targets) || over == nil) {
 			for i := next; i < len(targets); i++ {
-				out[i] = outcome.Outcome{ServerID: targets[i].ID}
-				each(out[i])
+				each(i, outcome.Outcome{ServerID: targets[i].ID})
 			}
-			return out
+			return
 		}
 		select {
 		case event := <-events:

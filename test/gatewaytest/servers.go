@@ -99,27 +99,23 @@ func (s *Servers) Sent() []Sent {
 	return out
 }
 
-// LoadAll implements [catalog.Loader].
-func (s *Servers) LoadAll(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) []outcome.Outcome {
+// LoadEach implements [catalog.Loader].
+func (s *Servers) LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
 	s.Loaded = nil
-	out := make([]outcome.Outcome, len(targets))
-	for i, target := range targets {
+	for _, target := range targets {
 		if s.Slow != nil {
 			s.Slow(ctx, target.ID)
 		}
-		if out[i].ServerID = target.ID; ctx.Err() != nil {
+		if ctx.Err() != nil {
+			each(outcome.Outcome{ServerID: target.ID})
 			continue
 		}
 		s.Loaded = append(s.Loaded, target)
-		out[i] = s.load(target.ID)
-		if each != nil {
-			each(out[i])
-		}
+		each(s.load(target.ID))
 	}
 	if s.After != nil {
 		s.After(ctx)
 	}
-	return out
 }
 
 func (s *Servers) load(name string) outcome.Outcome {

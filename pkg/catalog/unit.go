@@ -1,0 +1,329 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+const (
+	// maxUnits is how many units are worked off at once, and maxWaiting how many more may have
+	// been heard and wait for it: servers are not asked faster than what they say is written down.
+	maxUnits   = 16
+	maxWaiting = 16
+)
+
+// A unit is what a run works off for itself: as a rule one server. Servers whose records say something
+// of each other are in one unit: the names of one URL, the two names of a renamed server, and
+// those whose URL was under another name. The order in which units are worked off makes no difference.
+type unit struct {
+	*run
+	lists []*list  // the configured servers, in the order of the config
+	names []string // of all whose records count here; some may have left the config
+	waits int      // loads that have not ended
+
+	records map[tool.ID]*approval.Record // as they were read or written last
+	mine    sync.Mutex                   // guards records, and the counts of lists, while records are read or written
+}
+
+// group returns the units of the run, those with configured servers first, in their order.
+func (r *run) group() []*unit {
+	to := map[string]string{} // from each name to another of its unit
+	var root func(string) string
+	root = func(name string) string {
+		if at, ok := to[name]; ok && at != name {
+			to[name] = root(at)
+			return to[name]
+		}
+		to[name] = name
+		return name
+	}
+	join := func(a, b string) { to[root(b)] = root(a) }
+	first := map[string]string{} // the first name of each identity
+	for _, l := range r.lists {
+		name := l.server.Name
+		join(cmp.Or(first[l.key], name), name)
+		if first[l.key] == "" {
+			first[l.key] = name
+		}
+		for _, other := range r.named[l.key] {
+			join(name, other)
+		}
+		if from := r.from[name]; from != "" {
+			join(name, from)
+		}
+	}
+	byRoot := map[string]*unit{}
+	var units []*unit
+	of := func(name string) *unit {
+		at := root(name)
+		if byRoot[at] == nil {
+			byRoot[at] = &unit{run: r}
+			units = append(units, byRoot[at])
+		}
+		return byRoot[at]
+	}
+	for _, l := range r.lists {
+		u := of(l.server.Name)
+		u.lists = append(u.lists, l)
+		l.unit = u
+	}
+	// A server that leaves the config is not in the next catalog, so what the store lost of it is
+	// recovered now or never.
+	if r.base != nil {
+		for _, s := range r.base.servers {
+			of(s.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		of(name).names = append(of(name).names, name)
+	}
+	return units
+}
+
+// work brings the records of the unit up to date, and finds out what the next catalog has of it.
+func (u *unit) work(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{u.readApprovals, u.recoverLost, u.observe} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	u.settle()
+	return nil
+}
+
+// again is work after another sync has moved the catalog: it wrote records too, and what was lost
+// since must be in this catalog.
+func (u *unit) again(ctx context.Context) error {
+	if err := u.readApprovals(ctx); err != nil {
+		return err
+	}
+	if err := u.recoverLost(ctx); err != nil {
+		return err
+	}
+	u.settle()
+	return nil
+}
+
+// readApprovals reads the records of the unit's names. They are not taken from the catalog or
+// the last run: a store that was restored from a backup differs.
+func (u *unit) readApprovals(ctx context.Context) error {
+	u.records = map[tool.ID]*approval.Record{}
+	return u.each(ctx, slices.Values(u.names), func(ctx context.Context, name string) error {
+		records, err := u.approvals.Records(ctx, name)
+		if err != nil {
+			return fmt.Errorf("read approvals: %w", err)
+		}
+		for i := range records {
+			u.remember(&records[i])
+		}
+		return nil
+	})
+}
+
+// each is the function [each] with as many calls at once as the whole run may have.
+func (r *run) each(ctx context.Context, n iter.Seq[string], do func(context.Context, string) error) error {
+	return each(ctx, n, func(ctx context.Context, s string) error { return r.inTurn(ctx, func() error { return do(ctx, s) }) })
+}
+
+// inTurn calls do when the run may have one more call to the store.
+func (r *run) inTurn(ctx context.Context, do func() error) error {
+	r.pause(ctx)
+	select {
+	case r.turns <- struct{}{}:
+		defer func() { <-r.turns }()
+		return do()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pause lets requests go first, where the process answers any.
+func (s *Syncer) pause(ctx context.Context) {
+	if s.o.Yield != nil {
+		s.o.Yield(ctx)
+	}
+}
+
+// recoverLost restores the records that the last catalog has of the unit and the store lost.
+func (u *unit) recoverLost(ctx context.Context) error {
+	type lost struct {
+		base *Snapshot
+		item int
+		held *approval.Record // what the store has
+	}
+	var due []lost
+	for _, name := range u.names {
+		base := u.baseOf(name)
+		if base == nil {
+			continue
+		}
+		s, _ := base.Server(name)
+		for i := range s.Numbers() {
+			if held := u.records[base.ID(i)]; base.Lost(i, held) {
+				due = append(due, lost{base, i, held})
+			}
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	err := each(ctx, slices.Values(due), func(ctx context.Context, l lost) error {
+		return u.inTurn(ctx, func() error {
+			after, err := Recover(ctx, u.approvals, l.base, l.item, l.held, u.o.Now)
+			if err == nil {
+				u.remember(after)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.baselines) // they may be lost as well
+	u.report.Recovered += len(due)
+	return nil
+}
+
+// settle finds out what the next catalog has of the unit's servers, and lets go of the rest.
+func (u *unit) settle() {
+	for _, l := range u.lists {
+		u.settleList(l)
+	}
+	u.records = nil
+}
+
+func (u *unit) settleList(l *list) {
+	name := l.server.Name
+	l.listed = len(l.tools) > 0
+	l.restored = 0
+	for id, held := range u.records {
+		if id.Server == name && held.Lost != nil {
+			l.restored++
+		}
+	}
+	base := u.baseOf(name)
+	l.rebuilt = l.server.Enabled && !l.loaded && base != nil && slices.Contains(u.prev.Rebuilt, name)
+	if l.same = base != nil && u.sameAs(base, l); l.same {
+		l.counts.Gone, l.counts.GoneItems = 0, 0
+		l.tools, l.input = nil, ServerInput{}
+		return
+	}
+	in := ServerInput{Name: name, Enabled: l.server.Enabled, Tools: l.tools}
+	kept := u.kept(l)
+	l.rebuilt = l.rebuilt || l.server.Enabled && !l.loaded && base == nil && len(kept) > 0
+	if l.loaded {
+		var unread []ToolInput
+		l.counts.Gone, l.counts.GoneItems, unread = l.compare(kept)
+		in.Tools = slices.Concat(l.tools, unread)
+	} else {
+		in.Tools = kept
+	}
+	for i, t := range in.Tools {
+		in.Tools[i].Record = u.records[t.Definition.ID(name)]
+	}
+	l.input = in
+}
+
+// kept returns the server's definitions in the last catalog. If that cannot be used, they are taken
+// from the approval records.
+func (u *unit) kept(l *list) []ToolInput {
+	if base := u.baseOf(l.server.Name); base != nil {
+		s, _ := base.Server(l.server.Name)
+		return base.inputs(s)
+	}
+	return u.fromRecords(l)
+}
+
+// A pipeline works units off while servers are still being asked.
+type pipeline struct {
+	*errgroup.Group
+	ctx     context.Context // of the work; it ends with the first that fails
+	most    int             // units that may wait
+	waiting []*unit
+	do      func(*unit, context.Context) error
+}
+
+func newPipeline(ctx context.Context, do func(*unit, context.Context) error) *pipeline {
+	p := &pipeline{most: maxWaiting, do: do}
+	p.Group, p.ctx = errgroup.WithContext(ctx)
+	p.SetLimit(maxUnits)
+	return p
+}
+
+// add takes a unit whose servers have all been heard. It blocks while too many wait.
+func (p *pipeline) add(u *unit) {
+	if p.waiting = append(p.waiting, u); len(p.waiting) > p.most {
+		p.start()
+	}
+}
+
+func (p *pipeline) start() {
+	u := p.waiting[0]
+	p.waiting[0] = nil
+	p.waiting = p.waiting[1:]
+	p.Go(func() error {
+		u.pause(p.ctx)
+		return p.do(u, p.ctx)
+	})
+}
+
+// end works off what waits, and returns the first error.
+func (p *pipeline) end() error {
+	for len(p.waiting) > 0 && p.ctx.Err() == nil {
+		p.start()
+	}
+	return p.Wait()
+}
+
+// workAll loads the servers, works off the units and puts the baselines back that were lost with
+// records.
+func (r *run) workAll(ctx context.Context) error {
+	if err := r.readTaken(ctx); err != nil {
+		return err
+	}
+	p := newPipeline(ctx, (*unit).work)
+	loaded := r.readServers(ctx, p)
+	if err := p.end(); err != nil {
+		return err
+	}
+	if loaded != nil {
+		return loaded
+	}
+	return r.afterLoss(ctx)
+}
+
+// afterLoss reports what was recovered, and stores the baselines anew that were looked at before
+// the loss was known.
+func (r *run) afterLoss(ctx context.Context) error {
+	if r.report.Recovered == 0 {
+		return nil
+	}
+	r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
+		slog.Int("records", r.report.Recovered))
+	for _, l := range r.lists {
+		if !l.loaded {
+			continue
+		}
+		_, due, err := r.firstLists(ctx, l, l.kinds, true)
+		if err != nil {
+			return err
+		}
+		if err := r.putBaselines(ctx, due); err != nil {
+			return err
+		}
+	}
+	return nil
+}

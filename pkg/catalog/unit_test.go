@@ -1,0 +1,120 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/upstream"
+	"github.com/portcullis-mcp/portcullis/test/gatewaytest"
+)
+
+// A reordered loader tells how servers answered in an order of its own.
+type reordered struct {
+	*gatewaytest.Servers
+	order func([]outcome.Outcome)
+	told  atomic.Int64 // outcomes that each has taken
+}
+
+func (l *reordered) LoadEach(ctx context.Context, targets []upstream.Target, each func(outcome.Outcome)) {
+	var all []outcome.Outcome
+	l.Servers.LoadEach(ctx, targets, func(o outcome.Outcome) { all = append(all, o) })
+	l.order(all)
+	for _, o := range all {
+		each(o)
+		l.told.Add(1)
+	}
+}
+
+// Of two names of one URL the first in the config has the first list, whoever answers first; and what is
+// disabled under one name is so under the other.
+func TestUnitsWhateverAnswersFirst(t *testing.T) {
+	for name, order := range map[string]func([]outcome.Outcome){
+		"in order": func([]outcome.Outcome) {},
+		"reversed": slices.Reverse[[]outcome.Outcome],
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.place(map[string]string{"a": here, "b": here, "c": "https://c.example/mcp"})
+			w.serve(map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"z"}})
+			w.Syncer = catalog.NewSyncer(w.Objects, w.Approvals, &reordered{Servers: w.Servers, order: order}, &catalog.SyncOptions{Now: w.Clock.Now})
+			w.sync()
+			wantState(t, w, "a:x: approved", "b:x: pending", "b:y: pending", "c:z: approved")
+		})
+	}
+}
+
+// While the records of servers cannot be read, answers are not collected without bound.
+func TestUnworkedAnswersAreBounded(t *testing.T) {
+	const servers = 200
+	w := newFixture(t)
+	urls := map[string]string{}
+	for i := range servers {
+		urls[fmt.Sprintf("s%03d", i)] = ""
+		w.Serve(fmt.Sprintf("s%03d", i), "x")
+	}
+	w.ConfigureOnly(urls)
+	held := make(chan struct{})
+	loader := &reordered{Servers: w.Servers, order: func([]outcome.Outcome) {}}
+	w.Syncer = catalog.NewSyncer(w.Objects, slowRecords{w.Approvals, held}, loader, &catalog.SyncOptions{Now: w.Clock.Now})
+	ended := make(chan catalog.Report)
+	go func() { ended <- w.sync() }()
+	var before int64 = -1
+	for now := loader.told.Load(); now == 0 || now != before; now = loader.told.Load() {
+		before = now
+		time.Sleep(100 * time.Millisecond)
+	}
+	if before > 40 {
+		t.Errorf("%d answers were taken while none could be worked off", before)
+	}
+	close(held)
+	if rep := <-ended; rep.New != servers || loader.told.Load() != servers {
+		t.Errorf("%d tools are new, %d answers taken", rep.New, loader.told.Load())
+	}
+}
+
+// slowRecords is a store whose records cannot be read before a channel is closed.
+type slowRecords struct {
+	*approvaltest.Mem
+	held chan struct{}
+}
+
+func (s slowRecords) Records(ctx context.Context, server string) ([]approval.Record, error) {
+	<-s.held
+	return s.Mem.Records(ctx, server)
+}
+
+// A server whose list changes makes a catalog that equals one which was built from all servers.
+func TestOneChangedServerGivesTheSameCatalog(t *testing.T) {
+	w := newFixture(t)
+	w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
+	w.serve(map[string][]string{"a": {"ok", "off", "bad", "later"}, "b": {"x"}})
+	w.sync()
+	w.Decide("a:off", "disable")
+	w.Decide("a:bad", "block")
+	w.Server("a").Tools = []string{"ok", "off", "bad", `{"name":"later","title":"changed"}`, "new"}
+	w.sync()
+	w.Server("b").Tools = []string{"x", "y"}
+	got := w.sync() // takes a as it was
+	want := w.load()
+	w.remove(catalog.CurrentKey) // the next sync goes on from nothing
+	w.Restart()
+	if rep := w.sync(); rep.Snapshot != got.Snapshot {
+		t.Errorf("built from all it is %s, with what was taken over %s", rep.Snapshot, got.Snapshot)
+		s := w.load()
+		for i := range s.Items() {
+			if diff := cmp.Diff(s.Tool(i), want.Tool(i)); diff != "" {
+				t.Errorf("%v (-built from all +taken over):\n%s", s.ID(i), diff)
+			}
+		}
+	}
+}
