@@ -13,7 +13,6 @@ from samcli.yamlhelper import yaml_dump, yaml_parse
 source, target = map(pathlib.Path, sys.argv[1:])
 template = yaml_parse(source.read_text(encoding="utf-8"))
 template["Globals"]["Function"]["Environment"]["Variables"]["AWS_ENDPOINT_URL"] = ""
-template["Parameters"]["RollOut"]["Default"] = "none"  # there is no CodeDeploy
 resources = sorted(template["Resources"].items(), key=lambda r: not r[1]["Type"].startswith("AWS::ApiGatewayV2::"))
 template["Resources"] = type(template["Resources"])(resources)  # a dict would be written in the order of the alphabet
 target.write_text(yaml_dump(template), encoding="utf-8")
