@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +29,14 @@ const (
 	Gone            // the connection breaks
 	Slow            // no answer until the caller gives up
 	Throttled       // the service says that it is asked too much
+	Lost            // the call takes effect, and the connection breaks before the answer
+	Cut             // the connection breaks within the answer
+	Garbled         // the call takes effect, and the answer is another text
+	Late            // the answer comes after a second
 )
+
+// storms are the faults of [Proxy.Storm].
+var storms = []Fault{Throttled, Gone, Lost, Cut, Garbled, Late}
 
 // functionsPath is where Lambda has functions.
 const functionsPath = "/2015-03-31/functions/"
@@ -38,6 +48,8 @@ type Proxy struct {
 	mu      sync.Mutex
 	faults  map[string]Fault
 	calls   map[string]int
+	storm   float64 // share of the calls that get a fault
+	struck  map[Fault]int
 	roles   map[string]roletest.Role
 	checked int                             // calls that were held against a role
 	events  map[string]func(payload []byte) // of functions that are served
@@ -100,13 +112,13 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 	t.Helper()
 	target, err := url.Parse(endpoint)
 	require.OK(t, err)
-	p := &Proxy{faults: map[string]Fault{}, calls: map[string]int{}}
+	p := &Proxy{faults: map[string]Fault{}, calls: map[string]int{}, struck: map[Fault]int{}}
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		service, operation := call(r)
 		p.mu.Lock()
 		p.calls[service+" "+operation]++
-		fault := p.faults[service]
+		fault := p.fault(service)
 		p.mu.Unlock()
 		if p.denied(t, r) != nil {
 			w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -122,6 +134,11 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 			waitFor(r.Context())
 		case Throttled:
 			throttle(w, service)
+		case Lost, Cut, Garbled:
+			spoil(w, r, pass, fault)
+		case Late:
+			time.Sleep(lateness)
+			pass.ServeHTTP(w, r)
 		case None:
 			if !p.takeEvent(w, r) {
 				pass.ServeHTTP(w, r)
@@ -186,6 +203,55 @@ func (p *Proxy) Set(service string, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults[service] = f
+}
+
+// Storm makes a share of the calls of S3 and DynamoDB fail, each in a way of its own: 0.3 is three
+// of ten, 0 is the end of it. What Set said comes first.
+func (p *Proxy) Storm(share float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.storm = share
+}
+
+// Struck returns how many calls each fault of the storms has struck.
+func (p *Proxy) Struck() map[Fault]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.struck)
+}
+
+// fault returns what happens to a call of a service. The caller holds mu.
+func (p *Proxy) fault(service string) Fault {
+	f := p.faults[service]
+	if f != None || service != "s3" && service != "dynamodb" || rand.Float64() >= p.storm {
+		return f
+	}
+	f = storms[rand.IntN(len(storms))]
+	p.struck[f]++
+	return f
+}
+
+// lateness is how long a [Late] answer takes.
+const lateness = time.Second
+
+// spoil makes the call and damages the answer.
+func spoil(w http.ResponseWriter, r *http.Request, pass http.Handler, f Fault) {
+	whole := httptest.NewRecorder()
+	pass.ServeHTTP(whole, r)
+	body := whole.Body.Bytes()
+	switch {
+	case f == Garbled:
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html>busy</html>")
+		return
+	case f == Cut && len(body) > 1:
+		maps.Copy(w.Header(), whole.Header())
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.WriteHeader(whole.Code)
+		_, _ = w.Write(body[:len(body)/2])
+		_ = http.NewResponseController(w).Flush()
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // Calls returns how often each call was made ("dynamodb Query", "s3 GET") since the
