@@ -43,4 +43,9 @@ type Store interface {
 
 	// Delete removes the object, whatever its version. A key without one is no error.
 	Delete(ctx context.Context, key string) error
+
+	// List returns the ETags of all objects in a folder and below it, by key. The folder is the
+	// beginning of a key, without the slash that follows it. It has what every Put that returned
+	// before it began has stored.
+	List(ctx context.Context, folder string) (etags map[string]string, err error)
 }

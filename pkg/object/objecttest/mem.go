@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
@@ -60,6 +61,27 @@ func (m *Mem) Get(ctx context.Context, key, ifNoneMatch string) (object.Object, 
 	}
 	o.Data = bytes.Clone(o.Data)
 	return o, nil
+}
+
+// List implements [object.Store]. Its hook is OnGet, with the folder as the key.
+func (m *Mem) List(ctx context.Context, folder string) (map[string]string, error) {
+	if m.OnGet != nil {
+		if err := m.OnGet(ctx, folder); err != nil {
+			return nil, err
+		}
+	}
+	if err := cmp.Or(ctx.Err(), object.CheckKey(folder)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	etags := map[string]string{}
+	for key, o := range m.objects {
+		if strings.HasPrefix(key, folder+"/") {
+			etags[key] = o.ETag
+		}
+	}
+	return etags, nil
 }
 
 // Delete implements [object.Store].

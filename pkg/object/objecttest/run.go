@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,8 @@ func Run(t *testing.T, open func(t *testing.T) object.Store) {
 		{"keys are kept apart", keys},
 		{"a removed object is not found, and its key is free", removes},
 		{"a removal of nothing is no error and removes nothing else", removesNothing},
+		{"a folder is listed with what is below it, and nothing else", lists},
+		{"a folder of many objects is listed whole", listsMany},
 		{"bad keys are refused", badKeys},
 		{"an ended context stores nothing", endedContext},
 	} {
@@ -332,6 +335,46 @@ func removesNothing(t *testing.T, s object.Store) {
 	holds(t, s, "catalog/a", "one", etag)
 }
 
+func lists(t *testing.T, s object.Store) {
+	listed(t, s, "catalog/servers", map[string]string{})
+	want := map[string]string{}
+	for _, key := range []string{"catalog/servers/a.found", "catalog/servers/=b.found", "catalog/servers/more/c"} {
+		want[key] = put(t, s, key, key, "")
+	}
+	for _, key := range []string{"catalog/servers.json", "catalog/current.json", "config/catalog/servers/d"} {
+		put(t, s, key, "other", "")
+	}
+	listed(t, s, "catalog/servers", want)
+	if err := s.Delete(t.Context(), "catalog/servers/a.found"); err != nil {
+		t.Fatal(err)
+	}
+	delete(want, "catalog/servers/a.found")
+	want["catalog/servers/more/c"] = put(t, s, "catalog/servers/more/c", "changed", "")
+	listed(t, s, "catalog/servers", want)
+	for _, folder := range []string{"catalog/server", "catalog/servers/more/c", "none"} {
+		listed(t, s, folder, map[string]string{})
+	}
+}
+
+// listsMany has more objects than S3 lists at once.
+func listsMany(t *testing.T, s object.Store) {
+	want := map[string]string{}
+	for i := range 1005 {
+		key := fmt.Sprintf("catalog/servers/s%d.found", i)
+		want[key] = put(t, s, key, key, "")
+	}
+	listed(t, s, "catalog/servers", want)
+}
+
+// listed checks what a folder has.
+func listed(t *testing.T, s object.Store, folder string, want map[string]string) {
+	t.Helper()
+	got, err := s.List(t.Context(), folder)
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("List(%q) has %d objects, %v; want %d: %.300v", folder, len(got), err, len(want), got)
+	}
+}
+
 func badKeys(t *testing.T, s object.Store) {
 	for _, key := range []string{
 		"", "/", "/etc/passwd", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a/..", ".hidden", "a/.tmp-x", ".lock",
@@ -342,6 +385,9 @@ func badKeys(t *testing.T, s object.Store) {
 		}
 		if _, err := s.Get(t.Context(), key, ""); !errors.Is(err, object.ErrKey) {
 			t.Errorf("Get(%q) = %v, want ErrKey", key, err)
+		}
+		if _, err := s.List(t.Context(), key); !errors.Is(err, object.ErrKey) {
+			t.Errorf("List(%q) = %v, want ErrKey", key, err)
 		}
 		if err := s.Delete(t.Context(), key); !errors.Is(err, object.ErrKey) {
 			t.Errorf("Delete(%q) = %v, want ErrKey", key, err)
@@ -357,6 +403,9 @@ func endedContext(t *testing.T, s object.Store) {
 	}
 	if _, err := s.Get(ctx, "a", ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("Get = %v, want context.Canceled", err)
+	}
+	if _, err := s.List(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("List = %v, want context.Canceled", err)
 	}
 	if _, err := s.Get(t.Context(), "a", ""); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("the late write was kept: %v", err)

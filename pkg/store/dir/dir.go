@@ -94,6 +94,41 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	})
 }
 
+// List implements [object.Store]. It reads every file, as the ETag is of the data.
+func (s *Store) List(ctx context.Context, folder string) (etags map[string]string, err error) {
+	defer store.Wrap(&err, "list objects in %q", folder)
+	if err := cmp.Or(ctx.Err(), object.CheckKey(folder)); err != nil {
+		return nil, err
+	}
+	etags = map[string]string{}
+	root, err := os.OpenRoot(s.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return etags, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	if !isDir(root, folder) {
+		return etags, nil
+	}
+	err = fs.WalkDir(root.FS(), folder, func(key string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (e.IsDir() || object.CheckKey(key) != nil) {
+			return nil
+		}
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		data, err := read(root, key)
+		if errors.Is(err, object.ErrNotFound) { // it was removed meanwhile
+			return nil
+		}
+		etags[key] = object.Version(data)
+		return err
+	})
+	return etags, err
+}
+
 // Delete implements [object.Store]. It takes its turn as a writer.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	defer store.Wrap(&err, "delete object %q", key)

@@ -32,6 +32,7 @@ type api interface {
 	GetObject(context.Context, *s3.GetObjectInput, ...func(*s3.Options)) (*s3.GetObjectOutput, error)
 	PutObject(context.Context, *s3.PutObjectInput, ...func(*s3.Options)) (*s3.PutObjectOutput, error)
 	DeleteObject(context.Context, *s3.DeleteObjectInput, ...func(*s3.Options)) (*s3.DeleteObjectOutput, error)
+	ListObjectsV2(context.Context, *s3.ListObjectsV2Input, ...func(*s3.Options)) (*s3.ListObjectsV2Output, error)
 }
 
 // A Store is an [object.Store] in a bucket. The key of an object is its key.
@@ -115,6 +116,26 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 		return nil
 	}
 	return err
+}
+
+// List implements [object.Store].
+func (s *Store) List(ctx context.Context, folder string) (etags map[string]string, err error) {
+	defer store.Wrap(&err, "list objects in %q", folder)
+	if err := cmp.Or(ctx.Err(), object.CheckKey(folder)); err != nil {
+		return nil, err
+	}
+	etags = map[string]string{}
+	pages := s3.NewListObjectsV2Paginator(s.s3, &s3.ListObjectsV2Input{Bucket: &s.bucket, Prefix: aws.String(folder + "/")})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, s.explain(err)
+		}
+		for _, o := range page.Contents {
+			etags[aws.ToString(o.Key)] = aws.ToString(o.ETag)
+		}
+	}
+	return etags, nil
 }
 
 // wrote reports whether the object at key is that of the write with the given id. If it cannot be
