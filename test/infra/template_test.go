@@ -15,9 +15,12 @@ import (
 // A template is CloudFormation as the SAM translator makes it of template.yaml.
 type template struct {
 	Parameters map[string]struct {
+		Type           string
 		Default        any
 		AllowedPattern string
 		AllowedValues  []any
+
+		MinValue, MaxValue *float64
 	}
 	Rules      map[string]rule
 	Conditions map[string]any
