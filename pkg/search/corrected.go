@@ -55,5 +55,5 @@ func (ix *Index) correct(q Query, view tool.Set) corrected {
 
 // has reports whether a document of the view has a stem.
 func (ix *Index) has(stem string, view tool.Set) bool {
-	return ix.frequency(ix.find(stem), view) > 0
+	return ix.find(stem).frequency(view) > 0
 }

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 )
@@ -55,16 +56,31 @@ func (ix *Index) meant(word string) (out []queryWord) {
 func (ix *Index) near(stem string) []string {
 	var out []string
 	for _, s := range ix.segments {
-		for i := range s.terms {
-			if t := s.term(i); oneEdit(stem, t) {
-				out = append(out, string(t))
-			}
-		}
+		out = s.near(stem, out)
 	}
 	if len(ix.segments) > 1 {
 		slices.Sort(out)
 	}
 	return slices.Compact(out)
+}
+
+// near appends the terms at one edit from stem, in bytewise order.
+func (s *segment) near(stem string, out []string) []string {
+	first, last := stem[0], stem[len(stem)-1] // of at least four letters
+	from := 0
+	for ends := s.textEnds; len(ends) >= 4; ends = ends[4:] {
+		to := int(binary.LittleEndian.Uint32(ends))
+		t := s.texts[from:to]
+		from = to
+		// An edit changes one of the two ends at most.
+		if d := len(t) - len(stem); d < -1 || d > 1 || t[0] != first && t[len(t)-1] != last {
+			continue
+		}
+		if oneEdit(stem, t) {
+			out = append(out, string(t))
+		}
+	}
+	return out
 }
 
 // oneEdit reports whether one insertion, deletion, replacement or swap of

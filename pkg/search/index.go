@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"sort"
 
@@ -157,20 +156,12 @@ func (s *segment) find(text string) (i int, ok bool) {
 	return sort.Find(s.terms, func(i int) int { return bytes.Compare([]byte(text), s.term(i)) })
 }
 
-// postings yields the documents of term i, by their numbers in the whole index, and their weights. In
-// damaged bytes a document may be any, which is left out if it is none of the segment, and a weight may
-// be anything, which counts as 0.
-func (s *segment) postings(i int) iter.Seq2[int, float64] {
-	return func(yield func(int, float64) bool) {
-		for list := s.list(i); len(list) > 0; list = list[8:] {
-			doc := int(binary.LittleEndian.Uint32(list))
-			weight := float64(math.Float32frombits(binary.LittleEndian.Uint32(list[4:])))
-			if !(weight >= 0 && weight <= saturation+1) {
-				weight = 0
-			}
-			if doc < s.docs && !yield(s.first+doc, weight) {
-				return
-			}
-		}
+// firstPosting reads the first posting of a list. In damaged bytes its document may be any, and its weight
+// anything, which counts as 0.
+func firstPosting(list []byte) (doc int, weight float64) {
+	weight = float64(math.Float32frombits(binary.LittleEndian.Uint32(list[4:8])))
+	if !(weight >= 0 && weight <= saturation+1) {
+		weight = 0
 	}
+	return int(binary.LittleEndian.Uint32(list)), weight
 }

@@ -1,9 +1,8 @@
 package search
 
 import (
-	"iter"
-
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Join returns an index over the documents of all parts, one part after the other, numbered on. It
@@ -53,15 +52,15 @@ func (ix *Index) find(text string) term {
 	return t
 }
 
-// postings yields the documents that have the term, by number, and what it is worth there.
-func (t term) postings() iter.Seq2[int, float64] {
-	return func(yield func(int, float64) bool) {
-		for _, p := range t.in {
-			for doc, weight := range p.segment.postings(p.number) {
-				if !yield(doc, weight) {
-					return
-				}
+// frequency returns how many documents of the view have the term.
+func (t term) frequency(view tool.Set) int {
+	n := 0
+	for _, p := range t.in {
+		for list := p.segment.list(p.number); len(list) >= 8; list = list[8:] {
+			if doc, _ := firstPosting(list); doc < p.segment.docs && view.Has(p.segment.first+doc) {
+				n++
 			}
 		}
 	}
+	return n
 }

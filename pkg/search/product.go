@@ -3,6 +3,8 @@ package search
 import "encoding/binary"
 
 // A vector is the vector of a query, in the form in which it is held against those of documents.
+// Where the processor multiplies sixteen numbers at once, that is done; everywhere else it is the
+// following. Both give the same sums, which are whole numbers.
 //
 // A product of two numbers of 64 bits, each made of two small ones, has the sum of two products of
 // the small ones in its upper half: (x + y·2³²)(b + a·2³²) = xb + (xa + yb)·2³² + …, where what is
@@ -10,12 +12,23 @@ import "encoding/binary"
 // time of a scan, which is most of that of a ranking, and the sums are the same to the last bit.
 type vector struct {
 	codes []int8
+	wide  []int16  // the codes up to a multiple of 16; nil: the processor cannot use them
 	pairs []uint64 // four each eight codes: the pair i, i+4 with the halves swapped
 	sum   int      // of the codes
 }
 
-func newVector(codes []int8) vector {
+func newVector(codes []int8) vector { return vectorFor(codes, multipliesWide) }
+
+// vectorFor is newVector for a processor that multiplies sixteen numbers at once, or does not.
+func vectorFor(codes []int8, wide bool) vector {
 	v := vector{codes: codes}
+	if wide {
+		v.wide = make([]int16, len(codes)&^15)
+		for i := range v.wide {
+			v.wide[i] = int16(codes[i])
+		}
+		return v
+	}
 	v.pairs = make([]uint64, 0, len(codes)/2)
 	for ; len(codes) >= 8; codes = codes[8:] {
 		for i := range 4 {
@@ -30,7 +43,15 @@ func newVector(codes []int8) vector {
 
 // product returns the sum of the products of v's numbers and those of a document, which are int8
 // and as many.
-func (v vector) product(b []byte) int {
+func (v *vector) product(b []byte) int {
+	if v.wide != nil {
+		return v.atOnce(b)
+	}
+	return v.paired(b)
+}
+
+// paired is product by pairs of numbers, for every processor.
+func (v *vector) paired(b []byte) int {
 	const (
 		low    = 0x000000ff_000000ff
 		signs  = 0x80808080_80808080 // makes each int8 a number 0…255, 128 greater

@@ -21,8 +21,11 @@ func TestProduct(t *testing.T) {
 		for i, c := range codes {
 			want += int(c) * int(int8(b[i]))
 		}
-		if got := newVector(codes).product(b); got != want {
-			t.Fatalf("%v · %v = %d, want %d", codes, b, got, want)
+		for _, wide := range []bool{false, multipliesWide} {
+			v := vectorFor(codes, wide)
+			if got := v.product(b); got != want {
+				t.Fatalf("wide %v: %v · %v = %d, want %d", wide, codes, b, got, want)
+			}
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (s *judgedSet) measure(m mixing, change func(string) string) []measures {
 		if m.noKinds {
 			query = s.ix.query(text, nil)
 		}
-		out[i] = q.judge(s.ix.rank(query, s.all, 10, m).Hits)
+		out[i] = q.judge(s.ix.rank(query, s.all, 10, m, nil).Hits)
 	}
 	return out
 }

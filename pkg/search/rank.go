@@ -1,7 +1,6 @@
 package search
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -36,14 +35,10 @@ func lexical() mixing { return mixing{threshold: math.Inf(1)} }
 // same Result to the last bit, whatever else the index holds.
 func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 	if !o.Matched {
-		return ix.rank(q, view, limit, ix.mixing(o))
+		return ix.rank(q, view, limit, ix.mixing(o), nil)
 	}
-	best, matched := ix.top(limit), tool.NewSet(ix.docs)
-	ix.each(q, view, ix.mixing(o), func(h Hit) {
-		matched.Add(h.Doc)
-		best.add(h)
-	})
-	out := best.result()
+	matched := tool.NewSet(ix.docs)
+	out := ix.rank(q, view, limit, ix.mixing(o), matched)
 	out.Matched = matched
 	return out
 }
@@ -54,22 +49,33 @@ func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 // a score is the share of the query's weight that a document reaches, and a word that no
 // document of a view has weighs nothing there.
 func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
-	var of []Hit
-	best := 0.0
 	both := tool.NewSet(ix.docs)
 	both.AddAll(below(a, ix.docs))
 	both.AddAll(below(b, ix.docs))
-	ix.each(q, both, ix.mixing(o), func(h Hit) {
-		if b.Has(h.Doc) {
-			best = max(best, h.Score)
-		} else {
-			of = append(of, h)
+	s := ix.scan(q, both, ix.mixing(o))
+	defer s.end()
+	type part struct {
+		of   []Hit
+		best float64
+	}
+	parts := make([]part, s.parts)
+	s.each(func(n int, h Hit) {
+		if p := &parts[n]; b.Has(h.Doc) {
+			p.best = max(p.best, h.Score)
+		} else if h.Score > p.best { // what is not over its part's best so far is not over the best of all
+			p.of = append(p.of, h)
 		}
 	})
+	best := 0.0
+	for _, p := range parts {
+		best = max(best, p.best)
+	}
 	better := tool.NewSet(ix.docs)
-	for _, h := range of {
-		if h.Score > best {
-			better.Add(h.Doc)
+	for _, p := range parts {
+		for _, h := range p.of {
+			if h.Score > best {
+				better.Add(h.Doc)
+			}
 		}
 	}
 	return better
@@ -82,41 +88,26 @@ func (ix *Index) mixing(o Options) mixing {
 	return fused()
 }
 
-func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing) Result {
-	best := ix.top(limit)
-	ix.each(q, view, m, best.add)
+// rank ranks a view, and puts what matches into matched; nil: nobody asks.
+func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing, matched tool.Set) Result {
+	s := ix.scan(q, view, m)
+	defer s.end()
+	limit = min(max(limit, 0), ix.docs)
+	parts := make([]top, s.parts)
+	for n := range parts {
+		parts[n].limit = limit
+	}
+	s.each(func(n int, h Hit) {
+		parts[n].add(h)
+		if matched != nil {
+			matched.Add(h.Doc) // no two parts share a word of the set
+		}
+	})
+	best := &parts[0]
+	for n := range parts[1:] {
+		best.merge(&parts[n+1])
+	}
 	return best.result()
-}
-
-func (ix *Index) top(limit int) *top { return &top{limit: min(max(limit, 0), ix.docs)} }
-
-// each calls f with every document of the view that matches, by number.
-func (ix *Index) each(q Query, view tool.Set, m mixing, f func(Hit)) {
-	view = below(view, ix.docs)
-	if m.exact || m.stemsAlone {
-		q.misspelt = nil
-	}
-	c := ix.correct(q, view)
-	words := ix.byWords(q, view, c, m.exact)
-	q.vector, q.norm = c.vector, c.norm
-	semantic := m.share > 0 && q.norm > 0 && len(q.vector.codes) == ix.dim
-	in := 0 // the segment of doc
-	for doc := range view.All() {
-		h := Hit{Doc: doc, Lexical: words[doc]}
-		cos := 0.0
-		if semantic {
-			for doc >= ix.segments[in].first+ix.segments[in].docs {
-				in++
-			}
-			cos = ix.segments[in].cosine(q, doc-ix.segments[in].first)
-			h.Semantic = max(0, cos) * max(0, cos)
-		}
-		if h.Lexical > 0 || cos >= m.threshold {
-			// The conversions keep a processor from fusing the steps.
-			h.Score = round(float64((1-m.share)*h.Lexical) + float64(m.share*h.Semantic))
-			f(h)
-		}
-	}
 }
 
 // below returns the members of s that are less than n.
@@ -131,30 +122,6 @@ func below(s tool.Set, n int) tool.Set {
 	s = slices.Clone(s)
 	s[words-1] &= 1<<(n%64) - 1
 	return s
-}
-
-// byWords returns, by document, the share of the query's weight that the document
-// reaches by BM25F: its sum over what the endless repetition of all known words
-// of the query would give. It is 0 outside the view.
-func (ix *Index) byWords(q Query, view tool.Set, c corrected, exact bool) []float64 {
-	scores := make([]float64, len(view)*64)
-	n, mass := float64(view.Len()), 0.0
-	for _, t := range ix.resolve(q, view, c, exact) {
-		df := float64(t.df)
-		weight := t.weight * math.Log(1+(n-df+.5)/(df+.5))
-		mass += float64(weight * (saturation + 1))
-		for doc, x := range t.postings() {
-			if view.Has(doc) {
-				scores[doc] += float64(weight * x)
-			}
-		}
-	}
-	for i, s := range scores {
-		if s > 0 {
-			scores[i] = min(s/mass, 1)
-		}
-	}
-	return scores
 }
 
 // A wanted term is one that the view has and the query, or its correction, asks for.
@@ -178,7 +145,7 @@ func (ix *Index) resolve(q Query, view tool.Set, c corrected, exact bool) []want
 	}
 	for i, s := range q.stems {
 		t := ix.find(s)
-		if df := ix.frequency(t, view); df > 0 {
+		if df := t.frequency(view); df > 0 {
 			add(t, df, q.weights[i])
 			continue
 		}
@@ -204,31 +171,9 @@ func (ix *Index) nearIn(view tool.Set, stem string, meant []string) (near []want
 	}
 	for _, text := range texts {
 		t := ix.find(text)
-		if df := ix.frequency(t, view); df > 0 {
+		if df := t.frequency(view); df > 0 {
 			near = append(near, wanted{term: t, df: df})
 		}
 	}
 	return near
-}
-
-// frequency returns how many documents of the view have a term.
-func (ix *Index) frequency(t term, view tool.Set) int {
-	n := 0
-	for doc := range t.postings() {
-		if view.Has(doc) {
-			n++
-		}
-	}
-	return n
-}
-
-// cosine returns the cosine of the query's vector and a document's, 0 if the
-// document has none.
-func (s *segment) cosine(q Query, doc int) float64 {
-	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(s.norms[4*doc:])))
-	if !(norm >= 1) { // no vector; in damaged bytes, anything
-		return 0
-	}
-	dot := q.vector.product(s.vectors[doc*s.dim : (doc+1)*s.dim])
-	return max(-1, min(1, float64(dot)/(float64(q.norm)*norm)))
 }

@@ -269,7 +269,7 @@ func falseMatches(sets []*judgedSet, m mixing) float64 {
 	for _, s := range sets[1:] {
 		for _, q := range s.queries {
 			query := first.ix.Query(q.text)
-			n += first.ix.rank(query, first.all, 0, m).Total - first.ix.rank(query, first.all, 0, lexical()).Total
+			n += first.ix.rank(query, first.all, 0, m, nil).Total - first.ix.rank(query, first.all, 0, lexical(), nil).Total
 			queries++
 		}
 	}

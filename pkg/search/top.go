@@ -41,6 +41,12 @@ func (t *top) cut() {
 	}
 }
 
+// merge adds what another top has.
+func (t *top) merge(o *top) {
+	t.total += o.total
+	t.hits, t.full = append(t.hits, o.hits...), false
+}
+
 func (t *top) result() Result {
 	t.cut()
 	for i := range t.hits {

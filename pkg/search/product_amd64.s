@@ -1,0 +1,45 @@
+#include "textflag.h"
+
+// func productWide(a *int16, b *byte, n int) int32
+//
+// Each step widens 16 numbers of b, multiplies them with 16 of a and adds neighbours: eight sums of
+// 32 bits. A product is at most 2^14, so that they hold 2^16 steps; a vector has at most 2^8.
+TEXT ·productWide(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	TESTQ $16, CX
+	JZ   pairs
+	VPMOVSXBW (DI), Y2
+	VPMADDWD (SI), Y2, Y0
+	ADDQ $32, SI
+	ADDQ $16, DI
+	SUBQ $16, CX
+	JZ   sum
+
+pairs:
+	VPMOVSXBW (DI), Y2
+	VPMOVSXBW 16(DI), Y3
+	VPMADDWD (SI), Y2, Y2
+	VPMADDWD 32(SI), Y3, Y3
+	VPADDD Y2, Y0, Y0
+	VPADDD Y3, Y1, Y1
+	ADDQ $64, SI
+	ADDQ $32, DI
+	SUBQ $32, CX
+	JNZ  pairs
+
+sum:
+	VPADDD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VPADDD X1, X0, X0
+	VMOVD X0, AX
+	VZEROUPPER
+	MOVL AX, ret+24(FP)
+	RET

@@ -1,0 +1,151 @@
+package search
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"runtime"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A scan holds one query against the documents of one view.
+type scan struct {
+	ix       *Index
+	view     tool.Set // of documents of the index alone
+	mixing   mixing
+	vector   vector // of the query, with its misspelt words corrected
+	norm     float32
+	semantic bool
+	parts    int // in which it is done
+
+	// By document, what the words of the query are worth there; mass is what the endless repetition of
+	// all known words of the query would give. 0 outside the view.
+	scores []float64
+	mass   float64
+}
+
+// scans are used again: the scores of a large catalog are a megabyte a ranking.
+var scans = sync.Pool{New: func() any { return new(scan) }}
+
+// scan works out what the words of a query weigh in a view, and where they stand. It must be ended.
+func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
+	view = below(view, ix.docs)
+	if m.exact || m.stemsAlone {
+		q.misspelt = nil
+	}
+	c := ix.correct(q, view)
+	s := scans.Get().(*scan)
+	*s = scan{
+		ix: ix, view: view, mixing: m, vector: c.vector, norm: c.norm,
+		semantic: m.share > 0 && c.norm > 0 && len(c.vector.codes) == ix.dim,
+		parts:    1,
+		scores:   emptied(s.scores, len(view)*64),
+	}
+	if n := len(view) * 64 / partSize; n > 1 {
+		s.parts = min(n, runtime.GOMAXPROCS(0), mostAt)
+	}
+	s.addWords(ix.resolve(q, view, c, m.exact))
+	return s
+}
+
+// end gives back what the scan has worked with.
+func (s *scan) end() {
+	*s = scan{scores: s.scores}
+	scans.Put(s)
+}
+
+// emptied returns n zeros, in the memory of s if it has room for them.
+func emptied(s []float64, n int) []float64 {
+	if cap(s) < n {
+		return make([]float64, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+// addWords adds what each term is worth in each document of the view, by BM25F.
+func (s *scan) addWords(terms []wanted) {
+	n := float64(s.view.Len())
+	for _, t := range terms {
+		df := float64(t.df)
+		weight := t.weight * math.Log(1+(n-df+.5)/(df+.5))
+		s.mass += float64(weight * (saturation + 1))
+		for _, p := range t.in {
+			scores, docs := s.scores[min(p.segment.first, len(s.scores)):], p.segment.docs
+			for list := p.segment.list(p.number); len(list) >= 8; list = list[8:] {
+				doc, x := firstPosting(list)
+				if doc < docs && s.view.Has(p.segment.first+doc) {
+					scores[doc] += float64(weight * x)
+				}
+			}
+		}
+	}
+}
+
+// A large view is scanned in parts, side by side. A small one is not worth the second processor, which
+// other requests can use.
+const (
+	partSize = 16 << 10 // documents
+	mostAt   = 4        // parts at once
+)
+
+// each calls f with every document of the view that matches, and the number of its part. Those of one
+// part come one after the other, by number; other parts come at the same time.
+func (s *scan) each(f func(part int, h Hit)) {
+	var all sync.WaitGroup
+	for n := 1; n < s.parts; n++ {
+		all.Go(func() { s.part(n, f) })
+	}
+	s.part(0, f)
+	all.Wait()
+}
+
+// part is each for one part, which ends where a word of the set does.
+func (s *scan) part(part int, f func(int, Hit)) {
+	from, to := part*len(s.view)/s.parts, (part+1)*len(s.view)/s.parts
+	segments, in := s.ix.segments, (*segment)(nil)
+	surely := s.mixing.threshold - 1e-9 // a lesser cosine is none of a match, however it is rounded
+	for word := from; word < to; word++ {
+		for set := s.view[word]; set != 0; set &= set - 1 {
+			doc := word*64 + bits.TrailingZeros64(set)
+			cos := 0.0
+			if s.semantic {
+				for in == nil || doc >= in.first+in.docs {
+					in, segments = segments[0], segments[1:]
+				}
+				dot, length := in.product(&s.vector, s.norm, doc-in.first)
+				if s.scores[doc] == 0 && dot < surely*length {
+					continue
+				}
+				if length > 0 {
+					cos = max(-1, min(1, dot/length))
+				}
+			}
+			h := Hit{Doc: doc}
+			if x := s.scores[doc]; x > 0 {
+				h.Lexical = min(x/s.mass, 1)
+			}
+			if h.Lexical > 0 || cos >= s.mixing.threshold {
+				if s.semantic {
+					h.Semantic = max(0, cos) * max(0, cos)
+				}
+				// The conversions keep a processor from fusing the steps.
+				h.Score = round(float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic))
+				f(part, h)
+			}
+		}
+	}
+}
+
+// product returns the product of the query's vector and a document's, and that of their lengths; 0, 0
+// if the document has none.
+func (s *segment) product(v *vector, length float32, doc int) (dot, lengths float64) {
+	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(s.norms[4*doc:])))
+	if !(norm >= 1) { // no vector; in damaged bytes, anything
+		return 0, 0
+	}
+	return float64(v.product(s.vectors[doc*s.dim : (doc+1)*s.dim])), float64(length) * norm
+}
