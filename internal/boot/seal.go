@@ -2,9 +2,7 @@ package boot
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
@@ -32,58 +30,35 @@ func newSealer(key secret.Text, source secret.Source) *seal.Sealer {
 	if key.Reveal() == "" {
 		return nil
 	}
-	ref, referred := secret.Reference(key.Reveal())
-	if !referred {
-		keys := sealKeys(key.Reveal())
-		return seal.New(func(context.Context) (seal.Keys, error) { return keys, nil })
-	}
-	return seal.New(func(ctx context.Context) (seal.Keys, error) {
+	read := func(ctx context.Context) (seal.Keys, error) {
 		ctx, cancel := context.WithTimeout(ctx, sealKeyTime)
 		defer cancel()
-		keys, err := readSealKeys(ctx, source, ref)
+		v, err := readVersions(ctx, source, key, splitSealKeys)
 		if err != nil {
 			return seal.Keys{}, fmt.Errorf("%s: %w", sealKeySetting, err)
 		}
-		return keys, nil
-	})
+		return sealKeys(v), nil
+	}
+	return seal.New(read)
 }
 
-// A versioned source keeps the value that a secret had before it was replaced.
-type versioned interface {
-	// Previous is [secret.Source]'s Secret for the version before.
-	Previous(ctx context.Context, ref string) (string, error)
+// readVersions returns the values of a secret that a setting refers to, or that it holds in clear,
+// as split says.
+func readVersions(ctx context.Context, source secret.Source, setting secret.Text, split func(string) secret.Versions) (secret.Versions, error) {
+	if ref, referred := secret.Reference(setting.Reveal()); referred {
+		return secret.ReadVersions(ctx, source, ref)
+	}
+	return split(setting.Reveal()), nil
 }
 
-// readSealKeys reads both versions of a key, side by side.
-func readSealKeys(ctx context.Context, source secret.Source, ref string) (seal.Keys, error) {
-	var keys seal.Keys
-	before := make(chan error, 1)
-	go func() {
-		v, ok := source.(versioned)
-		if !ok {
-			before <- nil
-			return
-		}
-		text, err := v.Previous(ctx, ref)
-		if errors.Is(err, secret.ErrNotFound) { // it was never replaced
-			before <- nil
-			return
-		}
-		keys.Previous = []byte(text)
-		before <- err
-	}()
-	text, err := source.Secret(ctx, ref)
-	err = errors.Join(err, <-before)
-	keys.Current = []byte(text)
-	return keys, err
+func splitSealKeys(setting string) secret.Versions {
+	v, _ := secret.SplitVersions(setting)
+	return v
 }
 
-// sealKeys returns the keys that stand in a setting: the current one and, after a comma, the one
-// before.
-func sealKeys(text string) seal.Keys {
-	current, previous, replaced := strings.Cut(text, ",")
-	keys := seal.Keys{Current: []byte(current)}
-	if replaced {
+func sealKeys(v secret.Versions) seal.Keys {
+	keys := seal.Keys{Current: []byte(v.Current.Text.Reveal())}
+	if previous := v.Previous.Text.Reveal(); previous != "" {
 		keys.Previous = []byte(previous)
 	}
 	return keys
@@ -93,7 +68,7 @@ func sealKeys(text string) seal.Keys {
 func (r *reader) sealKey() secret.Text {
 	text := r.getenv(sealKeySetting)
 	if _, referred := secret.Reference(text); text != "" && !referred {
-		if keys := sealKeys(text); len(keys.Current) < seal.MinKey || keys.Previous != nil && len(keys.Previous) < seal.MinKey {
+		if v, replaced := secret.SplitVersions(text); len(v.Current.Text.Reveal()) < seal.MinKey || replaced && len(v.Previous.Text.Reveal()) < seal.MinKey {
 			r.fault("%s: want %d random bytes or more, such as `openssl rand -hex 32` prints, and after a comma the ones before", sealKeySetting, seal.MinKey)
 		}
 	}

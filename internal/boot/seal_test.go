@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -18,17 +19,25 @@ type keeper struct {
 	err               error // of the current one
 	errPrevious       error
 	reads             atomic.Int32
+	ref               string // "": secretsmanager:seal
 }
 
 func (k *keeper) Secret(_ context.Context, ref string) (string, error) {
 	k.reads.Add(1)
-	if ref != "secretsmanager:seal" {
+	if ref != cmp.Or(k.ref, "secretsmanager:seal") {
 		return "", errors.New("asked for " + ref)
 	}
 	return k.current, k.err
 }
 
-func (k *keeper) Previous(context.Context, string) (string, error) { return k.previous, k.errPrevious }
+func (k *keeper) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
+	text, err := k.Secret(ctx, ref)
+	v.Current.Text, v.Previous.Text = secret.New(text), secret.New(k.previous)
+	if !errors.Is(k.errPrevious, secret.ErrNotFound) {
+		err = errors.Join(err, k.errPrevious)
+	}
+	return v, err
+}
 
 var (
 	oldKey = strings.Repeat("a", seal.MinKey)

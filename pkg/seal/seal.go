@@ -17,8 +17,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
 // A Purpose is what a sealed text is for.
@@ -61,19 +62,16 @@ const (
 
 // A Sealer seals and opens. It is safe for concurrent use.
 type Sealer struct {
-	read func(context.Context) (Keys, error)
 	now  func() time.Time
-
-	mu   sync.Mutex
-	keys []key // the current one first
-	at   time.Time
-	err  error // of the last read, after which older keys go on being used; nil: it worked
+	keys *secret.Held[[]key] // the current one first
 }
 
 // New returns a Sealer with the secrets that keys returns. It is asked at the first use, and now
 // and then again; while it fails, those that were had before go on being used.
 func New(keys func(context.Context) (Keys, error)) *Sealer {
-	return &Sealer{read: keys, now: time.Now}
+	s := &Sealer{now: time.Now}
+	s.keys = secret.Hold(func(ctx context.Context) ([]key, error) { return derived(ctx, keys) }, func() time.Time { return s.now() })
+	return s
 }
 
 // A key is one that is derived from a secret.
@@ -102,9 +100,9 @@ func derive(secret []byte) (k key, err error) {
 
 // Seal returns plain as a text of the characters [A-Za-z0-9_-]. An error is [ErrNoKey].
 func (s *Sealer) Seal(ctx context.Context, p Purpose, plain []byte) (string, error) {
-	keys, err := s.current(ctx, refreshEvery)
+	keys, err := s.keys.Get(ctx, refreshEvery)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
 	k := keys[0]
 	head := append([]byte{version}, k.id[:]...)
@@ -137,49 +135,37 @@ func bound(head []byte, p Purpose) []byte { return append(append([]byte{}, head.
 
 // find returns the key of an id. One that is not known may be newer than those that are held.
 func (s *Sealer) find(ctx context.Context, id [idSize]byte) (key, error) {
-	for _, age := range []time.Duration{refreshEvery, refreshSoon} {
-		keys, err := s.current(ctx, age)
-		if err != nil {
-			return key{}, err
-		}
-		for _, k := range keys {
-			if k.id == id {
-				return k, nil
-			}
-		}
+	keys, err := s.keys.Get(ctx, refreshEvery)
+	if err != nil {
+		return key{}, fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
-	if err := s.lastError(); err != nil { // its key may be one that could not be read
+	if k, ok := withID(keys, id); ok {
+		return k, nil
+	}
+	if keys, err = s.keys.Fresh(ctx, refreshSoon); err != nil {
+		return key{}, fmt.Errorf("%w: %w", ErrNoKey, err)
+	}
+	if k, ok := withID(keys, id); ok {
+		return k, nil
+	}
+	if err := s.keys.Err(); err != nil { // its key may be one that could not be read
 		return key{}, fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
 	return key{}, ErrForged
 }
 
-// current returns the keys, which are read again if they are older than age.
-func (s *Sealer) current(ctx context.Context, age time.Duration) ([]key, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.keys != nil && s.now().Sub(s.at) < age {
-		return s.keys, nil
+func withID(keys []key, id [idSize]byte) (key, bool) {
+	for _, k := range keys {
+		if k.id == id {
+			return k, true
+		}
 	}
-	keys, err := s.derived(ctx)
-	if err == nil {
-		s.keys = keys
-	}
-	if s.keys == nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoKey, err)
-	}
-	s.at, s.err = s.now(), err
-	return s.keys, nil
+	return key{}, false
 }
 
-func (s *Sealer) lastError() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
-func (s *Sealer) derived(ctx context.Context) ([]key, error) {
-	secrets, err := s.read(ctx)
+// derived returns the keys of the secrets that read returns, the current one first.
+func derived(ctx context.Context, read func(context.Context) (Keys, error)) ([]key, error) {
+	secrets, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}

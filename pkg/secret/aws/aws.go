@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,6 +26,8 @@ type Source struct {
 	env     secret.Env
 }
 
+var _ secret.Versioned = (*Source)(nil)
+
 // New returns a Source. It makes no call.
 func New(c aws.Config) *Source {
 	return &Source{ssm.NewFromConfig(c), secretsmanager.NewFromConfig(c), secret.Env{Lookup: lookupEnv}}
@@ -35,40 +38,71 @@ func (s *Source) Secret(ctx context.Context, ref string) (string, error) {
 	kind, name, _ := strings.Cut(ref, ":")
 	switch kind {
 	case "ssm":
-		out, err := s.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
-		if err != nil {
-			_, missing := errors.AsType[*ssmtypes.ParameterNotFound](err)
-			return "", failed("parameter", name, missing, err)
-		}
-		return aws.ToString(out.Parameter.Value), nil
+		v, _, err := s.parameter(ctx, name)
+		return v.Text.Reveal(), err
 	case "secretsmanager":
-		return s.version(ctx, name, "AWSCURRENT")
+		v, err := s.version(ctx, name, "AWSCURRENT")
+		return v.Text.Reveal(), err
 	}
 	return s.env.Secret(ctx, ref)
 }
 
-// Previous returns the value that a secret of Secrets Manager had before it was last replaced. It
-// returns an error that wraps [secret.ErrNotFound] if it never was, and for every other kind of
-// reference.
-func (s *Source) Previous(ctx context.Context, ref string) (string, error) {
-	name, ok := strings.CutPrefix(ref, "secretsmanager:")
-	if !ok {
-		return "", fmt.Errorf("no earlier version of %q is known: %w", ref, secret.ErrNotFound)
+// Versions implements [secret.Versioned]. Secrets Manager keeps the value that a secret had before
+// under the stage AWSPREVIOUS, and the parameter store each version of a parameter under its number.
+// The current one is read first: a value that takes its place before the other is read moves it
+// there, where it is found.
+func (s *Source) Versions(ctx context.Context, ref string) (v secret.Versions, err error) {
+	before := func() (secret.Version, error) { return secret.Version{}, secret.ErrNotFound }
+	switch kind, name, _ := strings.Cut(ref, ":"); kind {
+	case "secretsmanager":
+		v.Current, err = s.version(ctx, name, "AWSCURRENT")
+		before = func() (secret.Version, error) { return s.version(ctx, name, "AWSPREVIOUS") }
+	case "ssm":
+		var number int64
+		v.Current, number, err = s.parameter(ctx, name)
+		if number > 1 {
+			before = func() (secret.Version, error) {
+				old, _, err := s.parameter(ctx, name+":"+strconv.FormatInt(number-1, 10))
+				return old, err
+			}
+		}
+	default:
+		var text string
+		text, err = s.env.Secret(ctx, ref)
+		v.Current.Text = secret.New(text)
 	}
-	return s.version(ctx, name, "AWSPREVIOUS")
+	if err != nil {
+		return secret.Versions{}, err
+	}
+	if v.Previous, err = before(); errors.Is(err, secret.ErrNotFound) { // it was never replaced
+		return secret.Versions{Current: v.Current}, nil
+	}
+	return v, err
 }
 
 // version returns the text of a secret at a stage.
-func (s *Source) version(ctx context.Context, name, stage string) (string, error) {
+func (s *Source) version(ctx context.Context, name, stage string) (secret.Version, error) {
 	out, err := s.secrets.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name, VersionStage: &stage})
 	if err != nil {
 		_, missing := errors.AsType[*secretstypes.ResourceNotFoundException](err)
-		return "", failed("secret", name, missing, err)
+		return secret.Version{}, failed("secret", name, missing, err)
 	}
 	if out.SecretString == nil {
-		return "", fmt.Errorf("secret %q holds bytes, not text: %w", name, secret.ErrNotFound)
+		return secret.Version{}, fmt.Errorf("secret %q holds bytes, not text: %w", name, secret.ErrNotFound)
 	}
-	return *out.SecretString, nil
+	return secret.Version{Text: secret.New(*out.SecretString), Since: aws.ToTime(out.CreatedDate)}, nil
+}
+
+// parameter returns a parameter and the number of its version.
+func (s *Source) parameter(ctx context.Context, name string) (secret.Version, int64, error) {
+	out, err := s.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
+	if err != nil {
+		_, missing := errors.AsType[*ssmtypes.ParameterNotFound](err)
+		_, gone := errors.AsType[*ssmtypes.ParameterVersionNotFound](err)
+		return secret.Version{}, 0, failed("parameter", name, missing || gone, err)
+	}
+	p := out.Parameter
+	return secret.Version{Text: secret.New(aws.ToString(p.Value)), Since: aws.ToTime(p.LastModifiedDate)}, p.Version, nil
 }
 
 func failed(kind, name string, missing bool, err error) error {

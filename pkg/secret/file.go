@@ -1,0 +1,59 @@
+package secret
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// ReadFile returns the values of a secret that a file keeps: a line each, the current one first, and
+// after a space when it was put. A file that other users of the machine could read is refused.
+func ReadFile(path string) (v Versions, err error) {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return v, err
+	case !info.Mode().IsRegular():
+		return v, fmt.Errorf("%s is no file", path)
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // which has no such bits
+		return v, fmt.Errorf("%s could be read by other users of this machine (mode %v): replace what it holds, and chmod 600", path, info.Mode().Perm())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return v, err
+	}
+	lines := bufio.NewScanner(strings.NewReader(string(data)))
+	for _, version := range []*Version{&v.Current, &v.Previous} {
+		if !lines.Scan() {
+			break
+		}
+		text, since, dated := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		version.Text = New(text)
+		if !dated {
+			continue
+		}
+		if version.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return Versions{}, fmt.Errorf("%s: a line is not a key, a space and a time such as 2026-11-22T22:00:00Z", path)
+		}
+	}
+	return v, lines.Err()
+}
+
+// FileText returns what a file for [ReadFile] holds.
+func FileText(v Versions) string {
+	var b strings.Builder
+	for _, version := range []Version{v.Current, v.Previous} {
+		if version.Text.Reveal() == "" {
+			continue
+		}
+		b.WriteString(version.Text.Reveal())
+		if !version.Since.IsZero() {
+			b.WriteString(" " + version.Since.UTC().Format(time.RFC3339))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
