@@ -157,14 +157,14 @@ func (x *examination) rights(dir string) {
 	if runtime.GOOS == "windows" { // which has no such bits
 		return
 	}
-	for _, name := range []string{keyFile, sealFile, approvalsFile, servedFile, auditFolder} {
+	for _, name := range []string{keyFile, sealFile, tokenFile, approvalsFile, servedFile, auditFolder} {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
 		cause := fmt.Sprintf("Other users of this machine may read or write it (mode %04o).", info.Mode().Perm())
-		if name == keyFile || name == sealFile {
+		if name == keyFile || name == sealFile || name == tokenFile {
 			x.find("key_exposed", path, cause, "rm "+connect.Shell(path))
 			continue
 		}

@@ -55,7 +55,7 @@ const (
 
 // ignored returns the lines of .gitignore: what a gateway keeps in its folder that is secret, or of one machine.
 func ignored() []string {
-	return []string{keyFile, sealFile, approvalsFile, approvalsFile + ".*", auditFolder + "/", backupFolder + "/", servedFile, "catalog/", ".lock", ".tmp-*", "*.bak-*"}
+	return []string{keyFile, sealFile, tokenFile, approvalsFile, approvalsFile + ".*", auditFolder + "/", backupFolder + "/", servedFile, "catalog/", ".lock", ".tmp-*", "*.bak-*"}
 }
 
 // Run writes the files, and says what it wrote, what it left and what comes next.

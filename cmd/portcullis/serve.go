@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,6 +132,9 @@ func localSettings(getenv func(string) string, addr *net.TCPAddr) (boot.Settings
 	defaults := map[string]string{}
 	if addr.IP.IsLoopback() {
 		defaults = map[string]string{"PORTCULLIS_AUTH": "none", "PORTCULLIS_BASE_URL": "http://" + addr.String()}
+	}
+	if strings.Contains(getenv("PORTCULLIS_AUTH"), "token") { // with another way the setting would be a fault
+		defaults["PORTCULLIS_TOKEN_KEY"] = tokenKeyDefault
 	}
 	s, err := boot.Load(func(name string) string { return cmp.Or(getenv(name), defaults[name]) })
 	s.SyncEvery = syncEvery

@@ -71,13 +71,18 @@ func (o *stores) openRest(s boot.Settings) (err error) {
 	if o.sealer, err = sealer(o.dir, s); err != nil {
 		return err
 	}
+	if s.Access.TokenKey.Reveal() == tokenKeyDefault {
+		if err := needTokenKey(o.dir); err != nil {
+			return err
+		}
+	}
 	o.audit, err = audit.OpenDir(filepath.Join(o.dir, auditFolder), &audit.DirOptions{Log: o.log, Days: func() int { return o.program.AuditDays() }})
 	return err
 }
 
 // build returns the gateway over the stores.
 func (o *stores) build(s boot.Settings, more boot.Options) *boot.Program {
-	more.Log, more.Sealer, more.Audit, more.Front = o.log, o.sealer, o.audit, boot.Local()
+	more.Log, more.Sealer, more.Audit, more.Front, more.Folder = o.log, o.sealer, o.audit, boot.Local(), o.dir
 	a := o.approvals
 	o.program = boot.New(s, boot.Stores{Objects: o.objects, Approvals: a, Deeds: a.Deeds(), Tokens: a, Requests: a, Outbox: a.Outbox(), Usage: a.Usage(), Copier: a}, more)
 	return o.program

@@ -14,13 +14,15 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // A tokenCmd is portcullis token.
 type tokenCmd struct {
-	List   listTokensCmd  `cmd:"" default:"withargs" help:"Print the agent tokens."`
-	Make   makeTokenCmd   `cmd:"" help:"Make an agent token, and print its text: that is kept nowhere."`
-	Revoke revokeTokenCmd `cmd:"" help:"End an agent token: the next request that bears it is refused."`
+	List   listTokensCmd   `cmd:"" default:"withargs" help:"Print the agent tokens."`
+	Make   makeTokenCmd    `cmd:"" help:"Make an agent token, and print its text: that is kept nowhere."`
+	Rotate rotateTokensCmd `cmd:"" help:"Replace the key of agent tokens, where the gateway's folder keeps it."`
+	Revoke revokeTokenCmd  `cmd:"" help:"End an agent token: the next request that bears it is refused."`
 }
 
 // Help implements kong's longer help.
@@ -35,6 +37,7 @@ func (tokenCmd) Help() string {
 // A tokenList is a page of tokens.
 type tokenList struct {
 	Tokens []admin.AgentToken `json:"tokens"`
+	Keys   *admin.TokenKeys   `json:"keys,omitempty"`
 	decide.Next
 }
 
@@ -59,28 +62,30 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer g.close()
-	all, err := allTokens(ctx, g)
+	whole, err := tokenPage(ctx, g)
 	if err != nil {
 		return err
 	}
+	all := whole.Tokens
 	tokens := []admin.AgentToken{}
 	for _, t := range all {
-		if c.All || t.Status == "live" {
+		if c.All || t.Status == "live" || t.Status == token.Void {
 			tokens = append(tokens, t)
 		}
 	}
 	if c.json() {
-		return printJSON(env.stdout, tokenList{Tokens: tokens})
+		return printJSON(env.stdout, tokenList{Tokens: tokens, Keys: whole.Keys})
 	}
 	if over := len(all) - len(tokens); over > 0 {
 		fmt.Fprintf(env.stderr, "%s not shown, since over: --all shows them\n", text.Count(over, "token"))
 	}
+	printKeys(env.stderr, whole.Keys)
 	if len(tokens) == 0 {
 		fmt.Fprintln(env.stderr, "there is no token to show; portcullis token make makes one")
 		return nil
 	}
 	return printed(env.stdout, func(w io.Writer) {
-		t := newTable(w, "ID", "NAME", "STATUS", "SERVERS", "TIERS", "TOOLSETS", "EXPIRES", "LAST USED", "MADE BY")
+		t := newTable(w, "ID", "NAME", "STATUS", "KEY", "SERVERS", "TIERS", "TOOLSETS", "EXPIRES", "LAST USED", "MADE BY")
 		for _, x := range tokens {
 			used, role := "never", ""
 			if !x.LastUsed.IsZero() {
@@ -89,7 +94,7 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 			if x.Admin {
 				role = ", admin"
 			}
-			t.row(x.ID, x.Name, x.Status, joined(x.Servers), joined(x.Tiers)+role, cmp.Or(strings.Join(x.Toolsets, ","), "any"), x.ExpiresAt.UTC().Format("2006-01-02"), used, x.CreatedBy)
+			t.row(x.ID, x.Name, x.Status, cmp.Or(x.Key, "unknown"), joined(x.Servers), joined(x.Tiers)+role, cmp.Or(strings.Join(x.Toolsets, ","), "any"), x.ExpiresAt.UTC().Format("2006-01-02"), used, x.CreatedBy)
 		}
 		t.end()
 	})
@@ -99,16 +104,22 @@ func (c listTokensCmd) Run(ctx context.Context, env *environment) error {
 func joined(list []string) string { return cmp.Or(strings.Join(list, ","), "none") }
 
 // allTokens returns every token of a gateway, the oldest first.
-func allTokens(ctx context.Context, g *gateway) (all []admin.AgentToken, err error) {
+func allTokens(ctx context.Context, g *gateway) ([]admin.AgentToken, error) {
+	page, err := tokenPage(ctx, g)
+	return page.Tokens, err
+}
+
+// tokenPage returns every token of a gateway, the oldest first, and how they stand to its keys.
+func tokenPage(ctx context.Context, g *gateway) (all tokenList, err error) {
 	query := url.Values{"limit": {"200"}}
 	for {
 		var page tokenList
 		if err := g.read(ctx, "/admin/tokens", query, nil, &page); err != nil {
-			return nil, g.withoutTokens(err)
+			return all, g.withoutTokens(err)
 		}
-		all = append(all, page.Tokens...)
+		all.Tokens, all.Keys = append(all.Tokens, page.Tokens...), page.Keys
 		if page.Next.Next == "" {
-			slices.SortStableFunc(all, func(a, b admin.AgentToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
+			slices.SortStableFunc(all.Tokens, func(a, b admin.AgentToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
 			return all, nil
 		}
 		query.Set("after", page.Next.Next)
@@ -125,7 +136,7 @@ func (g *gateway) withoutTokens(err error) error {
 	if g.local != nil {
 		who = "the gateway, as this shell's environment sets it up,"
 	}
-	return fmt.Errorf("%s: %s takes no agent tokens: it would with PORTCULLIS_AUTH=token and PORTCULLIS_TOKEN_KEY (openssl rand -hex 32) set where it runs; docs/authentication.md has the steps. With PORTCULLIS_AUTH=none agents need no token", g.command, who)
+	return fmt.Errorf("%s: %s takes no agent tokens: it would with PORTCULLIS_AUTH=token set where it runs; docs/authentication.md has the steps. With PORTCULLIS_AUTH=none agents need no token", g.command, who)
 }
 
 // A makeTokenCmd is portcullis token make.

@@ -22,8 +22,9 @@ type Access struct {
 	ClientID     string      // PORTCULLIS_ADMIN_CLIENT_ID: of the gateway at the issuer, where people sign in; "": nobody does
 	ClientSecret secret.Text // PORTCULLIS_ADMIN_CLIENT_SECRET: or ${secretsmanager:name} or ${ssm:/name}; "": it is a public client
 
-	TokenKey  secret.Text // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, or ${secretsmanager:name} or ${ssm:/name}
-	Bootstrap string      // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
+	TokenKey     secret.Text // PORTCULLIS_TOKEN_KEY: 32 random bytes or more, and after a comma those before; or ${secretsmanager:name}, ${ssm:/name} or file:PATH
+	PreviousDays int         // PORTCULLIS_TOKEN_PREVIOUS_DAYS: for how many days after the key was replaced tokens under the one before are taken; default 365, the longest life of a token
+	Bootstrap    string      // PORTCULLIS_BOOTSTRAP_SHA256: of a pct_ token that may use the admin API alone; with token to make the first tokens, with none the one way to /admin beyond loopback
 
 	TrustedProxies int // PORTCULLIS_TRUSTED_PROXIES: how many proxies before this program add to X-Forwarded-For; failed tokens are counted by the address that the outermost saw
 
@@ -50,7 +51,7 @@ func accessNames() map[string][]string {
 			"PORTCULLIS_AUDIENCE", "PORTCULLIS_ID_CLAIM", "PORTCULLIS_SCOPE_CLAIMS", "PORTCULLIS_SCOPE_PREFIX", "PORTCULLIS_SCOPE_REQUEST_PREFIX",
 			"PORTCULLIS_SERVERS_CLAIM", "PORTCULLIS_TOOLSETS_CLAIM", "PORTCULLIS_DEFAULT_SERVERS",
 		},
-		identity.WayToken: {"PORTCULLIS_TOKEN_KEY", bootstrapName, "PORTCULLIS_TRUSTED_PROXIES"},
+		identity.WayToken: {tokenKeySetting, tokenDaysSetting, bootstrapName, "PORTCULLIS_TRUSTED_PROXIES"},
 		identity.WayIAM:   {"PORTCULLIS_IAM_SERVERS", "PORTCULLIS_IAM_TIERS", "PORTCULLIS_IAM_ADMINS"},
 	}
 }
@@ -91,12 +92,7 @@ func (r *reader) access(baseURL, adminURL string, streaming bool) Access {
 		r.jwt(&a, baseURL, streaming)
 	}
 	if a.Takes(identity.WayToken) {
-		key := r.getenv("PORTCULLIS_TOKEN_KEY")
-		a.TokenKey = secret.New(key)
-		if _, ref := secret.Reference(key); !ref && len(key) < 32 {
-			r.fault("PORTCULLIS_TOKEN_KEY: want 32 random bytes or more, such as `openssl rand -hex 32` prints")
-		}
-		a.TrustedProxies = r.number("PORTCULLIS_TRUSTED_PROXIES", 0, maxProxies, "want how many proxies stand before the gateway, %d to %d")
+		r.tokens(&a)
 	}
 	if a.Takes(identity.WayIAM) {
 		r.iam(&a)

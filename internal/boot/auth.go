@@ -2,14 +2,12 @@ package boot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/mcphttp"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
 // Authenticator returns how callers are told apart. All of a program's handlers share
@@ -102,33 +100,6 @@ func (p *Program) ClientSecret(ctx context.Context) (secret.Text, error) {
 		text = secret.New(found)
 	}
 	return text, nil
-}
-
-// readTokens sets p.Tokens, with the key of their hashes.
-func (p *Program) readTokens(ctx context.Context) error {
-	p.tokenOnce.Do(func() {
-		if p.Stores.Tokens == nil {
-			p.tokenErr = errors.New("there is no store for agent tokens")
-			return
-		}
-		key, err := p.tokenKey(ctx)
-		if p.tokenErr = err; err == nil {
-			p.Tokens = &identity.Tokens{Store: p.Stores.Tokens, Key: key, Bootstrap: p.Settings.Access.Bootstrap, Now: p.now, Log: p.Log}
-		}
-	})
-	return p.tokenErr
-}
-
-// tokenKey returns the key of the agent tokens' hashes, from where the setting says.
-func (p *Program) tokenKey(ctx context.Context) (token.Key, error) {
-	key := p.Settings.Access.TokenKey.Reveal()
-	if ref, ok := secret.Reference(key); ok {
-		var err error
-		if key, err = p.secrets.Secret(ctx, ref); err != nil {
-			return token.Key{}, fmt.Errorf("PORTCULLIS_TOKEN_KEY: %w", err)
-		}
-	}
-	return token.NewKey(key)
 }
 
 // resource is what clients are told of where to get a token; nil if no token of an

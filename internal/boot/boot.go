@@ -68,6 +68,7 @@ type Options struct {
 	Front     Front                        // zero: that of the functions
 	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
+	Folder    string                       // that file: of a setting is in; "": the working directory
 	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
 
 	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
@@ -109,6 +110,7 @@ type Program struct {
 	ending    <-chan struct{}
 	now       func() time.Time
 	secrets   secret.Source
+	folder    string                              // of the options
 	wake      func(context.Context, string) error // of the options
 
 	authOnce sync.Once
@@ -125,7 +127,7 @@ type Program struct {
 
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
-	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer, ending: o.Ending}
+	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer, ending: o.Ending}
 	if p.Front == (Front{}) {
 		p.Front = s.Front()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -93,5 +94,8 @@ func (p *Program) warm(ctx context.Context) {
 		// There is no such tool. The answer does not matter, the open connection does.
 		_, _ = p.Stores.Approvals.Get(ctx, tool.ID{Server: "-", Name: "-"})
 	})
+	if p.Settings.Access.Takes(identity.WayToken) {
+		wg.Go(func() { _ = p.readTokens(ctx) }) // whoever builds the handlers is told what is wrong
+	}
 	wg.Wait()
 }

@@ -92,7 +92,7 @@ func registry(p *boot.Program, desk *decide.Desk) *token.Registry {
 	if p.Tokens == nil {
 		return nil
 	}
-	return &token.Registry{Store: p.Tokens.Store, Key: p.Tokens.Key, Log: p.Log, Record: desk.RecordToken}
+	return &token.Registry{Store: p.Tokens.Store, Keys: p.Tokens.Keys, Log: p.Log, Record: desk.RecordToken}
 }
 
 // callStore says where the lines of agents' calls are that another process writes.

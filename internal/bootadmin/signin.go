@@ -32,18 +32,20 @@ func (b Browsers) signIn(p *boot.Program, admins identity.Authenticator) (*conso
 		o.Client = a.JWT.Issuer + " " + a.ClientID
 	}
 	// The cookie of a session has 256 random bits, so its hash cannot be undone or tried out, whatever
-	// the key. What the key adds: a store's copy does not say which cookie is whose, and the sessions
-	// end with it. So the key of the agent tokens serves, and where there are none the secret that
-	// opens /admin in their place; of the bootstrap token the setting is enough, its digest, which is
-	// no secret and is as good as none, but ends the sessions with the token. Where people sign in at
-	// the issuer and nothing else would do, issuer and client are likewise.
+	// the key. What the key adds is that the sessions end with it. One that was made of an agent token
+	// ends with that, which is looked up at each request: so its key is no secret, and stays when the
+	// key of the tokens is replaced. Where there are none, the secret that opens /admin in their place
+	// serves; of the bootstrap token the setting is enough, its digest, which ends the sessions with
+	// the token. Where people sign in at the issuer and nothing else would do, issuer and client are
+	// likewise.
 	var key token.Key
 	var err error
 	switch {
 	case b.Store == nil:
 		return nil, nil //nolint:nilnil // that nobody signs in is no error
 	case p.Tokens != nil:
-		key, o.Tokens, out.Token = p.Tokens.Key, p.Tokens.Store, true
+		key, err = token.NewKey(token.DigestOf("sessions of agent tokens"))
+		o.Tokens, out.Token = p.Tokens.Store, true
 	case p.Owner != nil && a.Open():
 		key, err = token.NewKey(p.Owner.Key.Reveal())
 		out.Codes, out.Owner = b.Codes, p.Owner.Name
@@ -107,7 +109,11 @@ func check(p *boot.Program, admins identity.Authenticator, r *http.Request, text
 		who.Way = login.WayBootstrap
 	case p.Tokens != nil:
 		who.Way = login.WayToken
-		who.Token, _ = p.Tokens.Key.Identify(agentToken)
+		t, err := p.Tokens.Find(r.Context(), agentToken)
+		if err != nil {
+			return login.Person{}, err
+		}
+		who.Token = t.ID
 	}
 	return who, nil
 }

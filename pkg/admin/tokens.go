@@ -16,7 +16,8 @@ import (
 type AgentToken struct {
 	ID        string    `json:"id" doc:"names the token here; it lets nobody in"`
 	Name      string    `json:"name" doc:"the agent is token:<name> in rules, logs and the audit"`
-	Status    string    `json:"status" enum:"live,expired,revoked"`
+	Status    string    `json:"status" enum:"live,expired,revoked,void" doc:"void: it has not expired, but the key that it was made under is gone, so it lets nobody in"`
+	Key       string    `json:"key,omitempty" enum:"current,previous,gone" doc:"under which key of the gateway it was made: one under the previous key lets nobody in once that goes; not there if the keys cannot be read"`
 	Servers   []string  `json:"servers" nullable:"false" doc:"that it may see; * stands for every server"`
 	Tiers     []string  `json:"tiers" nullable:"false" doc:"that it may call"`
 	Toolsets  []string  `json:"toolsets,omitempty" doc:"that bound its selection; none: no bound"`
@@ -27,6 +28,22 @@ type AgentToken struct {
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
 	RevokedBy string    `json:"revoked_by,omitempty"`
 	LastUsed  time.Time `json:"last_used,omitzero" doc:"to the hour"`
+}
+
+// TokenKeys are the keys of the hashes of agent tokens.
+type TokenKeys struct {
+	Current  TokenKey  `json:"current"`
+	Previous *TokenKey `json:"previous,omitempty" doc:"which the current one replaced; not there if no token is taken under it"`
+	Void     int       `json:"void" doc:"tokens that have not expired and let nobody in, since their key is gone"`
+}
+
+// A TokenKey is what people may see of a key.
+type TokenKey struct {
+	ID    string    `json:"id" doc:"names the key; it lets nobody in"`
+	Since time.Time `json:"since,omitzero" doc:"when it was put; not there if that is not known"`
+	Until time.Time `json:"until,omitzero" doc:"from when on no token under it is taken; not there: as long as the gateway has it"`
+	Live  int       `json:"live" doc:"tokens under it that let somebody in"`
+	Last  time.Time `json:"last_expires,omitzero" doc:"when the last of these expires"`
 }
 
 // registerTokens adds the operations on agent tokens, if they are kept here.
@@ -50,6 +67,7 @@ func (a *api) registerTokens(h huma.API) {
 
 type tokensOutputBody struct {
 	Tokens []AgentToken `json:"tokens" nullable:"false"`
+	Keys   *TokenKeys   `json:"keys,omitempty" doc:"how all tokens stand to the keys of their hashes; not there if the keys cannot be read"`
 	decide.Next
 }
 
@@ -58,10 +76,18 @@ func (a *api) listTokens(ctx context.Context, in *decide.Paging) (out tokensOutp
 	if err != nil {
 		return out, err
 	}
+	judge := a.tokens.Judge(ctx)
+	if s, ok := judge.Standing(all); ok {
+		out.Keys = &TokenKeys{Current: TokenKey(s.Current), Void: s.Void}
+		if s.Previous.ID != "" {
+			previous := TokenKey(s.Previous)
+			out.Keys.Previous = &previous
+		}
+	}
 	page, next, err := decide.Cut(*in, "tokens", all, func(t token.Token) string { return t.ID })
 	out.Tokens, out.Next = make([]AgentToken, len(page)), next
 	for n, t := range page {
-		out.Tokens[n] = a.showToken(t)
+		out.Tokens[n] = showToken(t, judge)
 	}
 	return out, err
 }
@@ -91,7 +117,7 @@ func (a *api) makeToken(ctx context.Context, in *makeTokenInput) (out makeTokenO
 	if err != nil {
 		return out, err
 	}
-	return makeTokenOutputBody{a.showToken(t), text.Reveal()}, nil
+	return makeTokenOutputBody{showToken(t, a.tokens.Judge(ctx)), text.Reveal()}, nil
 }
 
 type tokenInput struct {
@@ -108,12 +134,12 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, 
 	case err != nil:
 		return out, err
 	}
-	return a.showToken(t), nil
+	return showToken(t, a.tokens.Judge(ctx)), nil
 }
 
-func (a *api) showToken(t token.Token) AgentToken {
+func showToken(t token.Token, j token.Judge) AgentToken {
 	return AgentToken{
-		ID: t.ID, Name: t.Name, Status: a.tokens.Status(t), Servers: append([]string{}, t.Servers...), Tiers: append([]string{}, t.Tiers...), Toolsets: t.Toolsets, Admin: t.Admin,
+		ID: t.ID, Name: t.Name, Status: j.Status(t), Key: string(j.Place(t)), Servers: append([]string{}, t.Servers...), Tiers: append([]string{}, t.Tiers...), Toolsets: t.Toolsets, Admin: t.Admin,
 		CreatedAt: t.CreatedAt, CreatedBy: t.CreatedBy, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: t.RevokedBy, LastUsed: t.LastUsed,
 	}

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -12,10 +13,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // withTokens is a fixture that keeps agent tokens.
@@ -27,7 +30,7 @@ func withTokens(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	h.Console.Tokens = &token.Registry{Store: s, Key: tokentest.Key(t), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
+	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 	return h
 }
@@ -48,7 +51,7 @@ func (h *fixture) mint(body string) (m made) {
 
 // agent returns who bears the text.
 func (h *fixture) agent(text string) (identity.Agent, error) {
-	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.Console.Tokens.Store, Key: h.Console.Tokens.Key, Now: h.Clock.Now}})
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: h.Console.Tokens.Store, Keys: h.Console.Tokens.Keys, Now: h.Clock.Now}})
 	if err != nil {
 		h.T.Fatal(err)
 	}
@@ -82,6 +85,45 @@ func TestMakeToken(t *testing.T) {
 	}
 	if !strings.Contains(list, m.ID) || !strings.Contains(h.Log.String(), m.ID) || !strings.Contains(h.Log.String(), "actor=ann") {
 		t.Errorf("list %s\nlog %s", list, h.Log)
+	}
+}
+
+// The list says how its tokens stand to the keys, and every token does.
+func TestTokensSayTheirKey(t *testing.T) {
+	h := withTokens(t)
+	old := h.mint(ciToken)
+	next, err := token.NewKey(strings.Repeat("n", token.MinKey))
+	require.OK(t, err)
+	since := h.Clock.Now()
+	v := secret.Versions{Current: secret.Version{Text: next.Text, Since: since}, Previous: secret.Version{Text: tokentest.Key(t).Text}}
+	days := 30
+	h.Console.Tokens.Keys = token.NewRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+	h.Open()
+	fresh := h.mint(ciToken)
+	type list struct {
+		Tokens []admin.AgentToken
+		Keys   *admin.TokenKeys
+	}
+	got := admintest.Into[list](h.Desk, "/admin/tokens", "")
+	for _, x := range got.Tokens {
+		if want := map[string]string{old.ID: "previous", fresh.ID: "current"}[x.ID]; x.Key != want || x.Status != "live" {
+			t.Errorf("%s is %s, under the key %q, want %q", x.Name, x.Status, x.Key, want)
+		}
+	}
+	k := got.Keys
+	if k == nil || k.Previous == nil || k.Previous.Live != 1 || k.Current.Live != 1 || k.Void != 0 || k.Current.ID != next.ID() || !k.Previous.Until.Equal(since.Add(30*24*time.Hour)) {
+		t.Errorf("keys %+v", k)
+	}
+	days = 0
+	h.Console.Tokens.Keys = token.NewRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+	h.Open()
+	if k := admintest.Into[list](h.Desk, "/admin/tokens", "").Keys; k == nil || k.Previous != nil || k.Void != 1 {
+		t.Errorf("keys %+v", k)
+	}
+	h.Console.Tokens.Keys = token.NewRing(func(context.Context) (token.Keys, error) { return token.Keys{}, errors.New("down") }, nil, nil)
+	h.Open()
+	if got := admintest.Into[list](h.Desk, "/admin/tokens", ""); got.Keys != nil || len(got.Tokens) != 2 || got.Tokens[0].Key != "" || got.Tokens[0].Status != "live" {
+		t.Errorf("without keys: %+v", got)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestTokenThatCannotBeRecorded(t *testing.T) {
 	if w.Status != http.StatusServiceUnavailable || !strings.Contains(w.Body, "so no token was made") || strings.Contains(w.Body, "pct_") {
 		t.Errorf("%d %s", w.Status, w.Body)
 	}
-	if s := h.Console.Tokens.Status(h.sole()); s != token.Revoked {
+	if s := h.Console.Tokens.Judge(t.Context()).Status(h.sole()); s != token.Revoked {
 		t.Errorf("the token is %s", s)
 	}
 	if got := h.Log.String(); !strings.Contains(got, "a deed is not in the audit") {

@@ -20,6 +20,7 @@ type tokensPage struct {
 	Tokens []tokenRow
 	Next   string // address of the next page; "": this is the last one
 	Made   *madeToken
+	Keys   *token.Standing // nil: the keys cannot be read, or all tokens are under one that was never replaced
 	Form   tokenForm
 }
 
@@ -27,6 +28,7 @@ type tokensPage struct {
 type tokenRow struct {
 	token.Token
 	Status string
+	Place  token.Place
 	Link   string // to revoke it; "": it is revoked
 }
 
@@ -71,7 +73,7 @@ func wishOf(typed url.Values) token.Wish {
 func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
 	p := &tokensPage{Form: formOf(typedOf(r))}
 	if id := r.URL.Query().Get("revoked"); id != "" {
-		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && c.o.Tokens.Status(t) == token.Revoked {
+		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && !t.RevokedAt.IsZero() {
 			p.Message = "token:" + t.Name + " is revoked. The next request that bears it is refused, and so are the sessions that were made of it."
 		}
 	}
@@ -85,9 +87,13 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 		c.failed(w, r, "tokens", err)
 		return
 	}
+	judge := c.o.Tokens.Judge(r.Context())
+	if standing, ok := judge.Standing(all); ok && (standing.Previous.ID != "" || standing.Void > 0) {
+		p.Keys = &standing
+	}
 	key := func(t token.Token) string {
 		over := "0 "
-		if c.o.Tokens.Status(t) != token.Live {
+		if judge.Status(t) != token.Live {
 			over = "1 "
 		}
 		return over + t.Name + " " + t.ID
@@ -100,7 +106,7 @@ func (c *Console) showTokens(w http.ResponseWriter, r *http.Request, status int,
 	}
 	root := rootOf(r)
 	for _, t := range page {
-		row := tokenRow{Token: t, Status: c.o.Tokens.Status(t)}
+		row := tokenRow{Token: t, Status: judge.Status(t), Place: judge.Place(t)}
 		if row.Status != token.Revoked {
 			row.Link = root + "admin/tokens/" + url.PathEscape(t.ID) + "/revoke"
 		}
@@ -157,7 +163,7 @@ func (c *Console) askToRevoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	session := callerOf(r.Context()).session
-	p := &revokePage{Page: Page{Title: "Revoke token:" + t.Name, Here: "tokens"}, Token: tokenRow{Token: t, Status: c.o.Tokens.Status(t)}}
+	p := &revokePage{Page: Page{Title: "Revoke token:" + t.Name, Here: "tokens"}, Token: tokenRow{Token: t, Status: c.o.Tokens.Judge(r.Context()).Status(t)}}
 	p.Own = session != nil && session.Token == t.ID
 	c.render(w, r, http.StatusOK, "revoke", p)
 }

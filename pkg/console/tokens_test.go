@@ -36,7 +36,7 @@ func (h *fixture) keepTokens() {
 	s, err := bolt.Open(filepath.Join(h.T.TempDir(), "approvals.db"), nil)
 	require.OK(h.T, err)
 	h.T.Cleanup(func() { s.Close() })
-	h.Console.Tokens = &token.Registry{Store: s, Key: tokentest.Key(h.T), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
+	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(h.T)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 }
 
@@ -61,7 +61,7 @@ func TestTokensPage(t *testing.T) {
 	})
 	text := h.Field(strings.ReplaceAll(w.Body, `class="mono" size="48" readonly value`, `name="text" value`), "text")
 	made := h.sole()
-	if id, _ := h.Console.Tokens.Key.Identify(secret.New(text)); w.Status != http.StatusCreated || id != made.ID || w.Header.Get("Cache-Control") != "no-store" {
+	if id, _ := tokentest.Key(t).Identify(secret.New(text)); w.Status != http.StatusCreated || id != made.ID || w.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %s", w.Status, w.Body)
 	}
 	if got := fmt.Sprint(made.Name, made.Servers, made.Tiers, made.Toolsets, made.Admin, made.CreatedBy, made.ExpiresAt.Sub(made.CreatedAt)); got != "ci[fs mail old] [read write] [] falseann720h0m0s" {
@@ -218,4 +218,28 @@ func (downTokens) Token(context.Context, string) (token.Token, error) { return t
 func (downTokens) Tokens(context.Context) ([]token.Token, error)      { return nil, errDown }
 func (downTokens) PutToken(context.Context, token.Token) (token.Token, error) {
 	return token.Token{}, errDown
+}
+
+// The page says what is still under the previous key, and what came to nothing with one that is gone.
+func TestTokensPageAfterARotation(t *testing.T) {
+	h := withTokens(t)
+	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "servers": {"fs"}, "tier": {"read"}, "days": {"30"}})
+	if page := h.Page(http.StatusOK, "/admin/tokens"); strings.Contains(page, "key was replaced") {
+		t.Error("the page speaks of a rotation that never was")
+	}
+	next := secret.Version{Text: secret.New(strings.Repeat("n", token.MinKey)), Since: h.Clock.Now()}
+	for days, want := range map[int][]string{
+		30: {"The key was replaced", "1 live token is still under the previous key", `<span class="chip">previous key</span>`, "It is taken until"},
+		0:  {"1 token is void", `<span class="chip">void</span>`},
+	} {
+		v := secret.Versions{Current: next, Previous: secret.Version{Text: tokentest.Key(t).Text}}
+		h.Console.Tokens.Keys = token.NewRing(func(context.Context) (token.Keys, error) { return token.ReadKeys(v, days) }, nil, nil)
+		h.Open()
+		page := h.Page(http.StatusOK, "/admin/tokens")
+		for _, text := range want {
+			if !strings.Contains(page, text) {
+				t.Errorf("%d days: %q does not stand on the page:\n%s", days, text, page)
+			}
+		}
+	}
 }

@@ -15,7 +15,7 @@ import (
 // store, so a revocation counts from the next request on, in every process.
 type Tokens struct {
 	Store token.Store
-	Key   token.Key
+	Keys  *token.Ring
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
 
@@ -42,38 +42,47 @@ func (k *Tokens) bootstrap(text secret.Text) (Agent, bool) {
 	return Agent{ID: BootstrapAgent, Way: WayToken, Rights: Everything()}, true
 }
 
-// lookUp reads a token from the store.
-func (k *Tokens) lookUp(ctx context.Context, text secret.Text) (Agent, error) {
-	now := time.Now
-	if k.Now != nil {
-		now = k.Now
-	}
+// Find returns the token of a text, live or not; an error is an [*Error] if nobody can tell.
+func (k *Tokens) Find(ctx context.Context, text secret.Text) (token.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	id, hash := k.Key.Identify(text)
-	t, err := k.Store.Token(ctx, id)
-	switch {
-	case errors.Is(err, token.ErrNotFound):
-		return Agent{}, errors.New("no such agent token")
-	case err != nil:
-		return Agent{}, &Error{Kind: Unavailable, Err: err}
-	case !token.SameHash(t.Hash, hash):
-		return Agent{}, errors.New("agent token " + id + " has another hash")
-	case !t.Live(now()):
-		return Agent{}, errors.New("agent token " + id + " is expired or revoked")
+	t, err := k.Keys.Find(ctx, k.Store, text, k.now())
+	if err != nil && !errors.Is(err, token.ErrNotFound) {
+		return token.Token{}, &Error{Kind: Unavailable, Err: err}
+	}
+	return t, err
+}
+
+func (k *Tokens) now() time.Time {
+	if k.Now != nil {
+		return k.Now()
+	}
+	return time.Now()
+}
+
+// lookUp reads a token from the store.
+func (k *Tokens) lookUp(ctx context.Context, text secret.Text) (Agent, error) {
+	t, err := k.Find(ctx, text)
+	if err != nil {
+		return Agent{}, err
+	}
+	if !t.Live(k.now()) {
+		return Agent{}, errors.New("agent token " + t.ID + " is expired or revoked")
 	}
 	a, err := tokenAgent(t)
 	if err != nil {
 		return Agent{}, err
 	}
-	if t.Untouched(now()) {
-		k.touch(ctx, id, now())
+	if t.Untouched(k.now()) {
+		k.touch(ctx, t.ID, k.now())
 	}
 	return a, nil
 }
 
 // touch notes the use. A note that is lost stops no request.
 func (k *Tokens) touch(ctx context.Context, id string, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
 	if err := k.Store.TouchToken(ctx, id, now); err != nil && k.Log != nil {
 		k.Log.LogAttrs(ctx, slog.LevelWarn, "use of an agent token not noted", slog.String("token", id), slog.Any("error", err))
 	}

@@ -37,7 +37,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v, err := identity.New(identity.Options{JWT: jwt, Tokens: &identity.Tokens{Store: store, Key: key}})
+	v, err := identity.New(identity.Options{JWT: jwt, Tokens: &identity.Tokens{Store: store, Keys: token.OneKey(key)}})
 	if err != nil {
 		b.Fatal(err)
 	}

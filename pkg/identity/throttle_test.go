@@ -19,7 +19,7 @@ func both(t *testing.T, i *identitytest.Issuer, s token.Store, c *clock, proxies
 		t.Fatal(err)
 	}
 	v, err := identity.New(identity.Options{
-		JWT: j, Tokens: &identity.Tokens{Store: s, Key: tokentest.Key(t), Now: c.now}, TrustedProxies: proxies, Now: c.now,
+		JWT: j, Tokens: &identity.Tokens{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: c.now}, TrustedProxies: proxies, Now: c.now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ func mint(t *testing.T, s token.Store, now time.Time, change func(*token.Token))
 
 func ours(t *testing.T, s token.Store, c *clock, bootstrap string) *identity.Verifier {
 	t.Helper()
-	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: s, Key: tokentest.Key(t), Now: c.now, Bootstrap: bootstrap}, Now: c.now})
+	v, err := identity.New(identity.Options{Tokens: &identity.Tokens{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: c.now, Bootstrap: bootstrap}, Now: c.now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,14 @@ const (
 	adminPrefix = "pca_" // the admin key of a gateway that lets every agent in
 )
 
+// MinKey is the least length of a key, in bytes.
+const MinKey = 32
+
 const (
 	randomBytes = 32
 	idLength    = 20
 	hashLength  = 2 * sha256.Size
-	minKey      = 32 // bytes
+	keyIDLength = 8
 )
 
 // New makes the text of a new token.
@@ -55,16 +58,24 @@ func read(prefix, s string) (secret.Text, bool) {
 	return secret.New(s), true
 }
 
-// A Key makes the hashes of tokens, and of what else is as secret. Another key makes every token
-// invalid.
+// A Key makes the hashes of tokens, and of what else is as secret. A token is good under the key
+// that it was made under, and under no other.
 type Key struct{ secret.Text }
 
 // NewKey returns the key of a secret of at least 32 bytes.
 func NewKey(s string) (Key, error) {
-	if len(s) < minKey {
-		return Key{}, fmt.Errorf("the key of agent tokens has %d bytes: want %d or more, random", len(s), minKey)
+	if len(s) < MinKey {
+		return Key{}, fmt.Errorf("the key of agent tokens has %d bytes: want %d or more, random", len(s), MinKey)
 	}
 	return Key{secret.New(s)}, nil
+}
+
+// ID names the key to people and on tokens; "" for the zero Key. Who knows it knows nothing of the key.
+func (k Key) ID() string {
+	if k.Reveal() == "" {
+		return ""
+	}
+	return k.Sum("key", secret.Text{})[:keyIDLength]
 }
 
 // Identify returns where a store keeps the token with this text, and the hash that

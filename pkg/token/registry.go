@@ -8,11 +8,11 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
-// A Registry makes and revokes tokens in the name of people, and logs who did. Its Store and Key
+// A Registry makes and revokes tokens in the name of people, and logs who did. Its Store and Keys
 // must be set.
 type Registry struct {
 	Store Store
-	Key   Key
+	Keys  *Ring
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
 
@@ -38,17 +38,20 @@ type FaultError struct{ error }
 // Make makes a token and returns it with its text, which is not kept. A [FaultError] says that there
 // can be no such token.
 func (r *Registry) Make(ctx context.Context, actor string, w Wish) (Token, secret.Text, error) {
+	keys, err := r.Keys.Newest(ctx)
+	if err != nil {
+		return Token{}, secret.Text{}, err
+	}
 	text, now := New(), r.now().UTC()
-	id, hash := r.Key.Identify(text)
+	id, hash := keys.Current.Identify(text)
 	t := Token{
-		ID: id, Hash: hash, Name: w.Name, Servers: w.Servers, Tiers: w.Tiers, Toolsets: w.Toolsets, Admin: w.Admin,
+		ID: id, Hash: hash, Key: keys.Current.ID(), Name: w.Name, Servers: w.Servers, Tiers: w.Tiers, Toolsets: w.Toolsets, Admin: w.Admin,
 		CreatedAt: now, CreatedBy: actor, ExpiresAt: now.Add(time.Duration(w.Days) * 24 * time.Hour),
 	}
 	if err := t.Check(); err != nil {
 		return Token{}, secret.Text{}, FaultError{err}
 	}
-	t, err := r.Store.PutToken(ctx, t)
-	if err != nil {
+	if t, err = r.Store.PutToken(ctx, t); err != nil {
 		return Token{}, secret.Text{}, err
 	}
 	if err := r.log(ctx, "make", actor, t); err != nil {
@@ -72,24 +75,6 @@ func (r *Registry) Revoke(ctx context.Context, actor, id string) (Token, error) 
 	}
 	_ = r.log(ctx, "revoke", actor, t) // it is revoked all the same
 	return t, nil
-}
-
-// The statuses of a token.
-const (
-	Live    = "live"
-	Expired = "expired"
-	Revoked = "revoked"
-)
-
-// Status returns which status t has now.
-func (r *Registry) Status(t Token) string {
-	switch {
-	case !t.RevokedAt.IsZero():
-		return Revoked
-	case !t.Live(r.now()):
-		return Expired
-	}
-	return Live
 }
 
 func (r *Registry) now() time.Time {

@@ -20,11 +20,11 @@ func TestRegistry(t *testing.T) {
 	require.OK(t, err)
 	t.Cleanup(func() { store.Close() })
 	now, log := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), &local.Buffer{}
-	r := &token.Registry{Store: store, Key: tokentest.Key(t), Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil))}
+	r := &token.Registry{Store: store, Keys: token.OneKey(tokentest.Key(t)), Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil))}
 
 	made, text, err := r.Make(t.Context(), "ann", token.Wish{Name: "ci", Servers: []string{"fs"}, Tiers: []string{"read"}, Days: 1})
 	require.OK(t, err)
-	if id, _ := r.Key.Identify(text); id != made.ID || made.CreatedBy != "ann" || r.Status(made) != token.Live || !made.ExpiresAt.Equal(now.Add(24*time.Hour)) {
+	if id, _ := tokentest.Key(t).Identify(text); id != made.ID || made.CreatedBy != "ann" || r.Judge(t.Context()).Status(made) != token.Live || !made.ExpiresAt.Equal(now.Add(24*time.Hour)) {
 		t.Errorf("made %+v", made)
 	}
 	_, _, err = r.Make(t.Context(), "ann", token.Wish{Name: "a b", Tiers: []string{"root"}})
@@ -35,12 +35,12 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	now = now.Add(24 * time.Hour)
-	if s := r.Status(made); s != token.Expired {
+	if s := r.Judge(t.Context()).Status(made); s != token.Expired {
 		t.Errorf("status %q after a day", s)
 	}
 	for range 2 {
 		revoked, err := r.Revoke(t.Context(), "sam", made.ID)
-		if err != nil || revoked.RevokedBy != "sam" || r.Status(revoked) != token.Revoked || !revoked.RevokedAt.Equal(now) {
+		if err != nil || revoked.RevokedBy != "sam" || r.Judge(t.Context()).Status(revoked) != token.Revoked || !revoked.RevokedAt.Equal(now) {
 			t.Errorf("revoked %+v, %v", revoked, err)
 		}
 	}

@@ -44,9 +44,10 @@ const Format = 1
 // A Token is what is kept of an agent token. Revoked and expired ones stay: they
 // say who made them and who ended them.
 type Token struct {
-	Format    int       `json:"format"` // set by the store at each write; 0: written before forms were counted
-	ID        string    `json:"id"`     // names the token to people; cannot be used as one
-	Hash      string    `json:"hash"`   // keyed, of the text; lower-case hex
+	Format    int       `json:"format"`        // set by the store at each write; 0: written before forms were counted
+	ID        string    `json:"id"`            // names the token to people; cannot be used as one
+	Hash      string    `json:"hash"`          // keyed, of the text; lower-case hex
+	Key       string    `json:"key,omitempty"` // id of the key of the hash; "": made before tokens had it
 	Name      string    `json:"name"`
 	Servers   []string  `json:"servers"`            // that it may see; one "*" stands for every server
 	Tiers     []string  `json:"tiers"`              // that it may call: read, write, destructive

@@ -58,7 +58,7 @@ func TestCopyLeavesNothing(t *testing.T) {
 func TestTakeBackTokens(t *testing.T) {
 	key, clock := tokentest.Key(t), time.Now()
 	first := open(t, filepath.Join(t.TempDir(), "approvals.db"), nil)
-	r := token.Registry{Store: first, Key: key, Now: func() time.Time { return clock }}
+	r := token.Registry{Store: first, Keys: token.OneKey(key), Now: func() time.Time { return clock }}
 	wish := token.Wish{Name: "ci", Servers: []string{"*"}, Days: 1}
 	kept, _, err := r.Make(t.Context(), "ann", wish)
 	require.OK(t, err)

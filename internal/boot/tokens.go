@@ -1,0 +1,99 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
+	"github.com/portcullis-mcp/portcullis/pkg/token"
+)
+
+const (
+	tokenKeySetting  = "PORTCULLIS_TOKEN_KEY"
+	tokenDaysSetting = "PORTCULLIS_TOKEN_PREVIOUS_DAYS"
+
+	// keyFilePrefix begins a setting that names a file in place of a key.
+	keyFilePrefix = "file:"
+
+	// tokenKeyTime bounds one read of the keys, which a request may wait for.
+	tokenKeyTime = 5 * time.Second
+
+	// maxTokenDays is how long a token lives at most, and so how long its key can be of use.
+	maxTokenDays = int(token.MaxLife / (24 * time.Hour))
+)
+
+// readTokens sets p.Tokens, with the keys of their hashes. A key that is no key is an error, and so
+// is one that is not there; one that cannot be read now is not: requests try again.
+func (p *Program) readTokens(ctx context.Context) error {
+	p.tokenOnce.Do(func() {
+		if p.Stores.Tokens == nil {
+			p.tokenErr = errors.New("there is no store for agent tokens")
+			return
+		}
+		ring := token.NewRing(p.tokenKeys, p.now, p.Log)
+		if _, err := ring.Keys(ctx); err != nil && !errors.Is(err, errNotNow) {
+			p.tokenErr = err
+			return
+		}
+		p.Tokens = &identity.Tokens{Store: p.Stores.Tokens, Keys: ring, Bootstrap: p.Settings.Access.Bootstrap, Now: p.now, Log: p.Log}
+	})
+	return p.tokenErr
+}
+
+// errNotNow says that a key cannot be had at the moment, which says nothing of the settings.
+var errNotNow = errors.New("it cannot be read now")
+
+// tokenKeys reads the keys of the agent tokens' hashes from where the setting says.
+func (p *Program) tokenKeys(ctx context.Context) (token.Keys, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenKeyTime)
+	defer cancel()
+	a := p.Settings.Access
+	var v secret.Versions
+	var err error
+	if path, ok := strings.CutPrefix(a.TokenKey.Reveal(), keyFilePrefix); ok {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(p.folder, path)
+		}
+		v, err = secret.ReadFile(path)
+	} else if v, err = readVersions(ctx, p.secrets, a.TokenKey, splitTokenKeys); err != nil && !errors.Is(err, secret.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", errNotNow, err)
+	}
+	var keys token.Keys
+	if err == nil {
+		keys, err = token.ReadKeys(v, a.PreviousDays)
+	}
+	if err != nil {
+		return token.Keys{}, fmt.Errorf("%s: %w", tokenKeySetting, err)
+	}
+	return keys, nil
+}
+
+// tokens reads the settings of agent tokens.
+func (r *reader) tokens(a *Access) {
+	key := r.getenv(tokenKeySetting)
+	a.TokenKey = secret.New(key)
+	_, referred := secret.Reference(key)
+	if !referred && !strings.HasPrefix(key, keyFilePrefix) && len(key) < token.MinKey {
+		r.fault("%s: want %d random bytes or more, such as `openssl rand -hex 32` prints, and after a comma the ones before", tokenKeySetting, token.MinKey)
+	}
+	a.PreviousDays = maxTokenDays
+	if r.getenv(tokenDaysSetting) != "" {
+		a.PreviousDays = r.number(tokenDaysSetting, 0, maxTokenDays, "want for how many days tokens under the previous key are taken, %d to %d")
+	}
+	a.TrustedProxies = r.number("PORTCULLIS_TRUSTED_PROXIES", 0, maxProxies, "want how many proxies stand before the gateway, %d to %d")
+}
+
+// splitTokenKeys returns the keys that stand in a setting. A comma that does not stand between two
+// whole keys is part of the one, as it was when there could be no other.
+func splitTokenKeys(setting string) secret.Versions {
+	v, _ := secret.SplitVersions(setting)
+	if min(len(v.Current.Text.Reveal()), len(v.Previous.Text.Reveal())) < token.MinKey {
+		return secret.Versions{Current: secret.Version{Text: secret.New(setting)}}
+	}
+	return v
+}
