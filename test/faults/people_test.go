@@ -18,7 +18,7 @@ func slowest(took []time.Duration) time.Duration { return slices.Max(took) }
 
 // send sends a request and returns the answer.
 func send(method, url, body string, headers ...string) (int, []byte, error) {
-	r, err := http.NewRequest(method, url, strings.NewReader(body)) //nolint:noctx // the client has a limit
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}

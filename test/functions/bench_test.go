@@ -112,7 +112,7 @@ func BenchmarkWarm(b *testing.B) {
 			}
 			b.ReportMetric(median(took), "p50-ms")
 			b.ReportMetric(float64(len(f.Output()))/float64(len(took)), "log-B") // the start's lines among them
-			b.ReportMetric(float64(resident(b, f.PID())), "MB")
+			b.ReportMetric(local.HeldBy(b, f.PID()).Resident, "MB")
 		})
 	}
 }
@@ -157,18 +157,4 @@ func zipSize(b *testing.B, data []byte) int {
 func median(d []time.Duration) float64 {
 	slices.Sort(d)
 	return float64(d[len(d)/2].Microseconds()) / 1000
-}
-
-// resident returns the memory of a process in MB.
-func resident(b *testing.B, pid int) int {
-	b.Helper()
-	var size, pages int
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0 // no Linux
-	}
-	if _, err := fmt.Sscan(string(data), &size, &pages); err != nil {
-		b.Fatal(err)
-	}
-	return pages * os.Getpagesize() / 1e6
 }

@@ -185,6 +185,9 @@ func (f *Function) Invoke(payload []byte) Answer {
 	return a
 }
 
+// Try is [Function.Invoke] of a function that may end meanwhile: then it returns an error.
+func (f *Function) Try(payload []byte) (Answer, error) { return f.invoke(payload) }
+
 func (f *Function) invoke(payload []byte) (Answer, error) {
 	f.mu.Lock()
 	f.count++

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,7 @@ type Proxy struct {
 	calls   map[string]int
 	storm   float64 // share of the calls that get a fault
 	struck  map[Fault]int
+	death   *death
 	roles   map[string]roletest.Role
 	checked int                             // calls that were held against a role
 	events  map[string]func(payload []byte) // of functions that are served
@@ -125,6 +127,9 @@ func NewProxy(t testing.TB, endpoint string) *Proxy {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"not authorized"}`)
 			return
+		}
+		if p.dies(r, operation, pass) {
+			panic(http.ErrAbortHandler)
 		}
 		switch fault {
 		case Gone:
@@ -229,6 +234,54 @@ func (p *Proxy) fault(service string) Fault {
 	f = storms[rand.IntN(len(storms))]
 	p.struck[f]++
 	return f
+}
+
+// writes are the operations that change something.
+var writes = []string{http.MethodPut, http.MethodDelete, "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
+
+// A death is the end of a process at one of its writes.
+type death struct {
+	left int  // writes until then
+	kept bool // that write takes effect
+	kill func()
+}
+
+// KillAt calls kill at the n-th write of S3 or DynamoDB from now, before or after it took effect.
+func (p *Proxy) KillAt(n int, kept bool, kill func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.death = &death{n, kept, kill}
+}
+
+// Killed reports whether that write came, and forgets about it.
+func (p *Proxy) Killed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.death
+	p.death = nil
+	return d != nil && d.left <= 0
+}
+
+// dies ends the process that makes a call if it is the time to.
+func (p *Proxy) dies(r *http.Request, operation string, pass http.Handler) bool {
+	if !slices.Contains(writes, operation) {
+		return false
+	}
+	p.mu.Lock()
+	d := p.death
+	now := false
+	if d != nil {
+		d.left--
+		now = d.left == 0
+	}
+	p.mu.Unlock()
+	if now && d.kept {
+		pass.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if now {
+		d.kill()
+	}
+	return now
 }
 
 // lateness is how long a [Late] answer takes.

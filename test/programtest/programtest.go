@@ -166,11 +166,15 @@ func (p *Program) Stop() {
 }
 
 // Kill ends the program as a loss of power does.
-func (p *Program) Kill() {
+func (p *Program) Kill() { p.T.Helper(); p.Quit(syscall.SIGKILL) }
+
+// Quit ends the program by a signal that is no order to end well. After SIGQUIT its Log has the
+// goroutines that there were.
+func (p *Program) Quit(s syscall.Signal) {
 	p.T.Helper()
-	require.OK(p.T, p.cmd.Process.Kill())
+	require.OK(p.T, p.cmd.Process.Signal(s))
 	if _, killed := errors.AsType[*exec.ExitError](<-p.ended); !killed {
-		p.T.Error("the gateway had ended before it was killed")
+		p.T.Errorf("the gateway had ended before %v", s)
 	}
 	p.cmd = nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -74,8 +75,8 @@ func (c *contender) first(t testing.TB, n int, config string) {
 	programtest.WriteConfig(t, c.dir, config)
 	g := start(t, c.program, c.dir)
 	g.waitForSync()
-	c.figures.add("firstCPU", n, g.cpu().Seconds())
-	c.figures.add("firstPeak", n, g.peak())
+	c.figures.add("firstCPU", n, local.CPU(t, g.pid()).Seconds())
+	c.figures.add("firstPeak", n, local.HeldBy(t, g.pid()).Peak)
 	require.OK(t, g.search(0))
 	g.stop()
 	c.figures.add("raw", n, stored(t, c.dir))
@@ -135,10 +136,10 @@ func (c *contender) unchanged(t testing.TB, g *gateway, n int) {
 	t.Helper()
 	var used, peak float64
 	between(t, g, 1, func() {
-		g.forgetPeak()
-		before := g.cpu()
+		local.ForgetPeak(t, g.pid())
+		before := local.CPU(t, g.pid())
 		require.OK(t, g.sync())
-		used, peak = (g.cpu() - before).Seconds(), g.peak()
+		used, peak = (local.CPU(t, g.pid()) - before).Seconds(), local.HeldBy(t, g.pid()).Peak
 	})
 	c.figures.add("sameCPU", n, used)
 	c.figures.add("samePeak", n, peak)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +19,6 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
-
-// ticks are how many of a second /proc counts processor time in, on every Linux.
-const ticks = 100
 
 // A gateway is `portcullis serve` of some commit, running on a folder.
 type gateway struct {
@@ -62,6 +58,8 @@ func (g *gateway) stop() {
 	g.http.CloseIdleConnections()
 }
 
+func (g *gateway) pid() int { return g.cmd.Process.Pid }
+
 // syncs returns how many syncs the program has ended.
 func (g *gateway) syncs() int { return strings.Count(g.log.String(), `msg="catalog synced"`) }
 
@@ -74,38 +72,6 @@ func (g *gateway) waitForSync() {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-}
-
-// cpu returns the processor time that the program has used.
-func (g *gateway) cpu() time.Duration {
-	g.t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.cmd.Process.Pid))
-	require.OK(g.t, err)
-	_, rest, _ := strings.Cut(string(data), ") ")
-	fields := strings.Fields(rest) // from the third: state
-	used := 0
-	for _, field := range fields[11:13] { // utime, stime
-		n, err := strconv.Atoi(field)
-		require.OK(g.t, err)
-		used += n
-	}
-	return time.Duration(used) * time.Second / ticks
-}
-
-// peak returns the most memory that was resident since the start, or since [gateway.forgetPeak], in MB.
-func (g *gateway) peak() float64 {
-	g.t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.cmd.Process.Pid))
-	require.OK(g.t, err)
-	_, rest, _ := strings.Cut(string(data), "VmHWM:")
-	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
-	require.OK(g.t, err)
-	return float64(kilobytes) / 1024
-}
-
-func (g *gateway) forgetPeak() {
-	g.t.Helper()
-	require.OK(g.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", g.cmd.Process.Pid), []byte("5"), 0))
 }
 
 // post sends JSON and returns the body of the answer, which must be 200.

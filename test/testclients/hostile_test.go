@@ -3,49 +3,13 @@ package testclients
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
-	"github.com/portcullis-mcp/portcullis/test/require"
 )
-
-// usage is what a process holds, as Linux tells it.
-type usage struct {
-	descriptors, children, megabytes int // megabytes of memory, at its highest
-}
-
-func usageOf(t *testing.T, pid int) (u usage) {
-	t.Helper()
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		local.Missing(t, fmt.Sprintf("what a process holds is told by /proc alone: %v", err))
-	}
-	u.descriptors = len(fds)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.OK(t, err)
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kilobytes, err := strconv.Atoi(strings.Fields(value)[0])
-			require.OK(t, err)
-			u.megabytes = kilobytes >> 10
-		}
-	}
-	processes, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.OK(t, err)
-	for _, path := range processes {
-		stat, err := os.ReadFile(path) // of one that has ended since: not there
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(rest); err == nil && fields[1] == strconv.Itoa(pid) {
-			u.children++
-		}
-	}
-	return u
-}
 
 // maxMegabytes is what the gateway may take for one answer at a time, whatever servers send.
 const maxMegabytes = 150
@@ -78,15 +42,15 @@ func TestTooMuch(t *testing.T) {
 	newWire(t, gate.URL+"/mcp", "", true, `{}`).wants(t, "mortal__die", map[string]any{},
 		"The connection to MCP server 'mortal' broke before its answer was complete. The call was sent and may have taken effect; check before calling again.", `"isError":true`)
 	tryAll(t, 1)
-	before := usageOf(t, gate.PID())
+	before := local.HeldBy(t, gate.PID())
 	tryAll(t, 100)
-	var after usage
+	var after local.Held
 	local.Until(t, fmt.Sprintf("nothing more is held than before: %+v", before), func() bool {
-		after = usageOf(t, gate.PID())
-		return after.descriptors <= before.descriptors && after.children <= before.children
+		after = local.HeldBy(t, gate.PID())
+		return after.Descriptors <= before.Descriptors && after.Children <= before.Children
 	})
-	if after.megabytes > maxMegabytes {
-		t.Errorf("the gateway took %d MB, want at most %d", after.megabytes, maxMegabytes)
+	if after.Peak > maxMegabytes {
+		t.Errorf("the gateway took %.0f MB, want at most %d", after.Peak, maxMegabytes)
 	}
 	t.Logf("before %+v, after %+v", before, after)
 }
