@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -22,6 +23,10 @@ type Known struct {
 	Name     string `json:"name"`
 	Identity string `json:"identity"`       // [approval.BaselineKey] of its tools
 	From     string `json:"from,omitempty"` // the name that it had before, until its first list under this one
+
+	Since    time.Time `json:"since,omitzero"`     // since when its lists are as they are, as far as is known
+	Restored int       `json:"restored,omitempty"` // as in [Current], of this server
+	Found    string    `json:"found,omitempty"`    // ETag of what was found of it, if others ask servers for the sync
 }
 
 // readTaken collects which servers had their first list, from the last catalog and from what an
@@ -234,7 +239,7 @@ func (r *run) describe(cur *Current) {
 	cur.Servers = []Known{}
 	keys := map[string]bool{}
 	for _, l := range r.lists {
-		k := Known{Name: l.server.Name, Identity: l.key}
+		k := Known{Name: l.server.Name, Identity: l.key, Since: l.since, Restored: l.restored, Found: l.etag}
 		if !l.loaded || !l.listed {
 			k.From = r.from[k.Name]
 		}

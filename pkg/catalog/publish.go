@@ -20,25 +20,7 @@ const storeAgain = 24 * time.Hour
 // catalog meanwhile it goes on from the new one, unless that sync began later.
 func (r *run) publish(ctx context.Context) error {
 	for range maxTries {
-		next, err := r.next(ctx)
-		if err != nil {
-			return err
-		}
-		cur := r.current()
-		again := r.supersede(ctx, &cur, next.sha256)
-		if r.base != nil && r.base.sha256 == next.sha256 && r.began.Sub(r.base.current.StoredAt) < storeAgain {
-			cur.StoredAt = r.base.current.StoredAt
-		}
-		saved, err := Save(ctx, r.objects, next, cur, r.ifMatch)
-		if err == nil && again {
-			err = storeMissing(ctx, r.objects, next)
-		}
-		if err == nil {
-			r.report.Stored = cur.StoredAt.IsZero()
-			r.snap, r.built, r.words = saved, saved.sha256, r.config.Value.Words
-			r.latest.Store(saved)
-			return nil
-		}
+		sha256, err := r.move(ctx)
 		if !errors.Is(err, object.ErrConflict) {
 			return err
 		}
@@ -46,7 +28,7 @@ func (r *run) publish(ctx context.Context) error {
 		if err := r.readBase(ctx); err != nil {
 			return err
 		}
-		if done, err := r.yield(ctx, next.sha256); done || err != nil {
+		if done, err := r.yield(ctx, sha256); done || err != nil {
 			return err
 		}
 		if err := r.workAgain(ctx); err != nil {
@@ -54,6 +36,31 @@ func (r *run) publish(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("catalog was moved %d times by others: %w", maxTries, object.ErrConflict)
+}
+
+// move builds the catalog, stores it and moves current.json to it, if nobody else has moved that
+// since it was read. It returns the SHA-256 of the catalog that was built.
+func (r *run) move(ctx context.Context) (sha256 string, err error) {
+	next, err := r.next(ctx)
+	if err != nil {
+		return "", err
+	}
+	cur := r.current()
+	again := r.supersede(ctx, &cur, next.sha256)
+	if r.base != nil && r.base.sha256 == next.sha256 && r.began.Sub(r.base.current.StoredAt) < storeAgain {
+		cur.StoredAt = r.base.current.StoredAt
+	}
+	saved, err := Save(ctx, r.objects, next, cur, r.ifMatch)
+	if err == nil && again {
+		err = storeMissing(ctx, r.objects, next)
+	}
+	if err != nil {
+		return next.sha256, err
+	}
+	r.report.Stored = cur.StoredAt.IsZero()
+	r.snap, r.built, r.words = saved, saved.sha256, r.config.Value.Words
+	r.latest.Store(saved)
+	return next.sha256, nil
 }
 
 // yield reports whether the catalog that another sync published stays.
@@ -108,10 +115,7 @@ func (r *run) workAgain(ctx context.Context) error {
 func (r *run) input(ctx context.Context) Input {
 	in := Input{Words: r.config.Value.Words, Yield: func() { r.pause(ctx) }}
 	for _, l := range r.lists {
-		if l.same {
-			l.input = ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Same: true}
-		}
-		in.Servers = append(in.Servers, l.input)
+		in.Servers = append(in.Servers, l.next())
 	}
 	return in
 }

@@ -26,16 +26,17 @@ const maxTries = 4
 // A run is one sync.
 type run struct {
 	*Syncer
-	began   time.Time
-	base    *Snapshot           // the catalog before; nil: none that can be used
-	prev    Current             // its current.json, also if what that points to cannot be used
-	ifMatch string              // its ETag
-	lists   []*list             // one each server of the config
-	known   map[string]Known    // of prev, by name
-	named   map[string][]string // names in prev, by Known.Identity
-	from    map[string]string   // names that configured servers had before; see [run.renamed]
-	turns   chan struct{}       // holds a token for each call to the approval store
-	report  Report
+	began    time.Time
+	base     *Snapshot           // the catalog before; nil: none that can be used
+	prev     Current             // its current.json, also if what that points to cannot be used
+	ifMatch  string              // its ETag
+	lists    []*list             // one each server of the config
+	known    map[string]Known    // of prev, by name
+	named    map[string][]string // names in prev, by Known.Identity
+	from     map[string]string   // names that configured servers had before; see [run.renamed]
+	readOnly bool                // the last good config is another's to keep
+	turns    chan struct{}       // holds a token for each call to the approval store
+	report   Report
 
 	mu    sync.Mutex      // guards taken, the Syncer's baselines and report.Recovered while units are worked off
 	taken map[string]bool // first lists that were taken, by [approval.BaselineKey]
@@ -59,6 +60,9 @@ type list struct {
 	listed   bool        // it has listed something
 	restored int         // records that were lost, and that nobody has settled
 	rebuilt  bool        // its tools come from its records
+	since    time.Time   // of when its lists are, as far as is known
+	found    bool        // tools is what another caller has found
+	etag     string      // of the object in which that is
 }
 
 // run syncs once, from the start.
@@ -125,9 +129,6 @@ func (r *run) goOn(prev Current) {
 	r.from = r.renamed()
 }
 
-// baseOf returns the catalog that says what was known of the server; nil: none that can be used.
-func (r *run) baseOf(string) *Snapshot { return r.base }
-
 func (r *run) readConfig(ctx context.Context) error {
 	// The policy decides nothing here. It is read so that the last good one is kept.
 	r.rules = keep(ctx, r, PolicyFile, r.rules)
@@ -145,6 +146,9 @@ func (r *run) readConfig(ctx context.Context) error {
 		identity := approval.Identity(server.URL)
 		r.lists[i] = &list{server: server, identity: identity, key: approval.BaselineKey(identity, approval.Tools)}
 		r.lists[i].outcome, r.lists[i].before = outcomes[server.Name], outcomes[server.Name].Status
+		if k := r.known[server.Name]; k.Identity == r.lists[i].key {
+			r.lists[i].since = k.Since
+		}
 	}
 	r.from = r.renamed()
 	return nil
@@ -152,6 +156,9 @@ func (r *run) readConfig(ctx context.Context) error {
 
 // keep reads one of the operator's files, and writes its last good copy if it is good.
 func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Source[T]) object.Source[T] {
+	if r.readOnly {
+		return f.Load(ctx, r.objects, held, r.began)
+	}
 	s, err := f.Keep(ctx, r.objects, held, r.began)
 	if err != nil {
 		r.o.Log.LogAttrs(ctx, slog.LevelWarn, "last good file not kept", slog.String("file", f.Key), slog.Any("error", err))
@@ -169,14 +176,20 @@ func (r *run) checkRequired(context.Context) error {
 	return errors.Join(errs...)
 }
 
+// reportOf returns what there is to report of l, but for the totals of the catalog.
+func (r *run) reportOf(l *list) ServerReport {
+	c := l.counts
+	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
+	slices.SortFunc(c.News, func(a, b News) int { return a.ID.Compare(b.ID) })
+	return c
+}
+
 // finish completes the report, also that of a run that failed.
 func (r *run) finish(ctx context.Context, err error) {
 	rep := &r.report
 	rep.StartedAt, rep.Duration = r.began, r.o.Now().Sub(r.began)
 	for _, l := range r.lists {
-		c := l.counts
-		c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
-		slices.SortFunc(c.News, func(a, b News) int { return a.ID.Compare(b.ID) })
+		c := r.reportOf(l)
 		if r.snap != nil {
 			s, _ := r.snap.Server(c.Name)
 			c.Tools, c.Items = s.Tools, s.Items

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
@@ -12,12 +13,17 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
-// readServers asks the enabled servers for their tools, and hands each unit to p that was heard. Those that there is no time to ask, or to
-// hear out, keep what they have.
-func (r *run) readServers(ctx context.Context, p *pipeline) error {
+// readServers asks the enabled servers of the units for their tools, and hands each unit to p that was
+// heard. Those that there is no time to ask, or to hear out, keep what they have.
+func (r *run) readServers(ctx context.Context, p *pipeline, units []*unit) error {
+	var lists []*list
+	for _, u := range units {
+		lists = append(lists, u.lists...)
+	}
+	slices.SortFunc(lists, func(a, b *list) int { return strings.Compare(a.server.Name, b.server.Name) })
 	var targets []upstream.Target
 	byName := map[string]*list{}
-	asked, failing := inOrder(r.lists)
+	asked, failing := inOrder(lists)
 	for _, l := range asked {
 		target := Target(l.server, l.outcome)
 		target.Once = failed(l) && failing > fewFailing
@@ -25,7 +31,6 @@ func (r *run) readServers(ctx context.Context, p *pipeline) error {
 		byName[l.server.Name] = l
 		l.counts.Unasked = true // until it is heard
 	}
-	units := r.group()
 	for _, u := range units {
 		for _, l := range u.lists {
 			if l.counts.Unasked {

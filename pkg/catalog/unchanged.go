@@ -20,18 +20,26 @@ func (r *run) unchanged() bool {
 	return !slices.ContainsFunc(r.lists, func(l *list) bool { return !l.same })
 }
 
-// sameAs reports whether base has the server as the next catalog shall: as enabled, with the same
-// tools and records. Definitions are equal if their hashes are: which of two spellings the catalog has makes
-// no difference.
-func (u *unit) sameAs(base *Snapshot, l *list) bool {
+// sameRecords reports whether base has the server as enabled, and the records of its items as they are.
+func (u *unit) sameRecords(base *Snapshot, l *list) bool {
 	s, ok := base.Server(l.server.Name)
-	if !ok || s.Enabled != l.server.Enabled || l.loaded && s.Tools+s.Items != len(l.tools)+l.unread(base, s) {
+	if !ok || s.Enabled != l.server.Enabled {
 		return false
 	}
 	for n := range s.Numbers() {
 		if !base.recorded(n, u.records[base.ID(n)]) {
 			return false
 		}
+	}
+	return true
+}
+
+// sameLists reports whether base has the items that the server lists, and no others. Definitions are
+// equal if their hashes are: which of two spellings the catalog has makes no difference.
+func (u *unit) sameLists(base *Snapshot, l *list) bool {
+	s, ok := base.Server(l.server.Name)
+	if !ok || l.loaded && s.Tools+s.Items != len(l.tools)+l.unread(base, s) {
+		return false
 	}
 	for _, t := range l.tools {
 		n, ok := base.Find(t.Definition.ID(s.Name))

@@ -32,6 +32,9 @@ type unit struct {
 	names []string // of all whose records count here; some may have left the config
 	waits int      // loads that have not ended
 
+	bases  map[string]*Snapshot // by name, of what was found before; see [run.baseOf]
+	founds map[string]held      // the same, whether it is what the unit goes on from or not
+
 	records map[tool.ID]*approval.Record // as they were read or written last
 	mine    sync.Mutex                   // guards records, and the counts of lists, while records are read or written
 }
@@ -205,18 +208,44 @@ func (u *unit) settle() {
 	u.records = nil
 }
 
+// restored counts the server's records that were lost and that nobody has settled.
+func (u *unit) restored(server string) (n int) {
+	for id, held := range u.records {
+		if id.Server == server && held.Lost != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// baseOf returns the catalog that says what was known of the server; nil: none that can be used.
+func (u *unit) baseOf(name string) *Snapshot {
+	if base := u.bases[name]; base != nil {
+		return base
+	}
+	return u.base
+}
+
+// next returns what the next catalog has of l.
+func (l *list) next() ServerInput {
+	if l.same {
+		return ServerInput{Name: l.server.Name, Enabled: l.server.Enabled, Same: true}
+	}
+	return l.input
+}
+
 func (u *unit) settleList(l *list) {
 	name := l.server.Name
 	l.listed = len(l.tools) > 0
-	l.restored = 0
-	for id, held := range u.records {
-		if id.Server == name && held.Lost != nil {
-			l.restored++
-		}
-	}
+	l.restored = u.restored(name)
 	base := u.baseOf(name)
 	l.rebuilt = l.server.Enabled && !l.loaded && base != nil && slices.Contains(u.prev.Rebuilt, name)
-	if l.same = base != nil && u.sameAs(base, l); l.same {
+	if lists := base != nil && u.sameLists(base, l); !lists && l.loaded || l.since.IsZero() {
+		l.since = u.began
+	} else {
+		l.same = lists && u.sameRecords(base, l)
+	}
+	if l.same {
 		l.counts.Gone, l.counts.GoneItems = 0, 0
 		l.tools, l.input = nil, ServerInput{}
 		return
@@ -295,7 +324,7 @@ func (r *run) workAll(ctx context.Context) error {
 		return err
 	}
 	p := newPipeline(ctx, (*unit).work)
-	loaded := r.readServers(ctx, p)
+	loaded := r.readServers(ctx, p, r.group())
 	if err := p.end(); err != nil {
 		return err
 	}
@@ -305,14 +334,20 @@ func (r *run) workAll(ctx context.Context) error {
 	return r.afterLoss(ctx)
 }
 
-// afterLoss reports what was recovered, and stores the baselines anew that were looked at before
-// the loss was known.
+// reportLoss logs what was recovered.
+func (r *run) reportLoss(ctx context.Context) {
+	if r.report.Recovered > 0 {
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
+			slog.Int("records", r.report.Recovered))
+	}
+}
+
+// afterLoss stores the baselines anew that were looked at before a loss was known.
 func (r *run) afterLoss(ctx context.Context) error {
 	if r.report.Recovered == 0 {
 		return nil
 	}
-	r.o.Log.LogAttrs(ctx, slog.LevelError, "the approval store had lost records; they are back from the catalog, the stricter of two versions each",
-		slog.Int("records", r.report.Recovered))
+	r.reportLoss(ctx)
 	for _, l := range r.lists {
 		if !l.loaded {
 			continue

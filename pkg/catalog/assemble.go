@@ -1,0 +1,258 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// overlap is how far before the last catalog decisions are looked for: an index of a distributed store
+// shows late what was written early, and functions have clocks of their own.
+const overlap = 10 * time.Second
+
+// Assemble makes the catalog of what callers of [Syncer.LoadServers] have found, and moves
+// current.json to it. It reads what has changed since the last catalog alone; of the other servers the
+// catalog stays as it is, but for what people have decided since. If nothing has changed nothing is written.
+// It asks no server, and may run twice at once: the one that ends last goes on from what the other has
+// made. A required server that failed when it was last asked keeps the old catalog, with
+// [ErrRequired]. The zero Run will do.
+func (s *Syncer) Assemble(ctx context.Context, _ Run) (Report, error) {
+	if err := s.enter(ctx); err != nil {
+		return Report{}, err
+	}
+	defer s.leave()
+	for n := 1; ; n++ {
+		a := assembly{run: s.newRun()}
+		err := a.assemble(ctx)
+		if errors.Is(err, object.ErrConflict) && n < maxTries {
+			continue
+		}
+		if err != nil {
+			err = fmt.Errorf("assemble catalog: %w", err)
+		}
+		a.finish(ctx, err)
+		return a.report, err
+	}
+}
+
+// An assembly is a run that asks no server.
+type assembly struct {
+	*run
+	etags   map[string]string // of what was found, by key
+	since   time.Time
+	decided map[string]time.Time // when people decided about servers since then
+	news    bool                 // something has changed
+}
+
+func (a *assembly) assemble(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{a.readBase, a.readConfig, a.readTaken, a.readNews, a.workAll, a.checkRequired} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if !a.news && a.prev.Failed == nil && a.base != nil && a.prev.Config == a.config.Version && a.report.Recovered == 0 &&
+		len(a.base.servers) == len(a.lists) && !slices.ContainsFunc(a.lists, func(l *list) bool { return !l.same }) {
+		return nil
+	}
+	if _, err := a.move(ctx); err != nil {
+		return err
+	}
+	a.removeLeft(ctx)
+	return nil
+}
+
+// readNews reads which objects there are, and what people have decided since the last catalog.
+func (a *assembly) readNews(ctx context.Context) (err error) {
+	if a.etags, err = a.objects.List(ctx, foundFolder); err != nil {
+		return err
+	}
+	if !a.prev.StartedAt.IsZero() {
+		a.since = a.prev.StartedAt.Add(-inQueue)
+	}
+	a.decided, err = a.run.decided(ctx, a.since)
+	return err
+}
+
+// workAll takes what was found, one server after the other, many at once.
+func (a *assembly) workAll(ctx context.Context) error {
+	p := newPipeline(ctx, a.work)
+	for _, u := range a.group() {
+		p.add(u)
+	}
+	if err := p.end(); err != nil {
+		return err
+	}
+	a.reportLoss(ctx)
+	return nil
+}
+
+// work finds out what the next catalog has of a unit's servers.
+func (a *assembly) work(u *unit, ctx context.Context) error {
+	read := a.base == nil // then their records say what they list
+	for _, name := range u.names {
+		if !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name }) {
+			read = true // it leaves the config: what the store lost of it is recovered now or never
+		}
+	}
+	for _, l := range u.lists {
+		f, err := a.find(ctx, l)
+		if err != nil {
+			return err
+		}
+		began := a.prev.StartedAt
+		if f != nil {
+			began = f.Began
+			a.take(l, f)
+		} else {
+			a.keep(l)
+		}
+		// What was decided after the records were read is in the next catalog, or readers do not
+		// learn of it: they ask for what was decided since.
+		if at, ok := a.decided[l.server.Name]; ok && at.Add(overlap).After(began) || began.Before(a.since) {
+			read = true
+		}
+	}
+	if read {
+		if err := u.readApprovals(ctx); err != nil {
+			return err
+		}
+		if err := u.recoverLost(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range u.lists {
+		u.join(l, read)
+	}
+	u.records = nil
+	return nil
+}
+
+// find returns what was found of l and the last catalog does not have; nil: nothing.
+func (a *assembly) find(ctx context.Context, l *list) (*found, error) {
+	name := l.server.Name
+	etag, ok := a.etags[foundKey(name)]
+	if !ok || a.base != nil && etag == a.known[name].Found {
+		return nil, nil
+	}
+	f, _, err := a.readFound(ctx, name)
+	if err != nil || f == nil || f.Identity != l.key || a.base != nil && !a.isNews(l, f) {
+		return nil, err
+	}
+	return f, nil
+}
+
+// take goes on with what was found of l.
+func (a *assembly) take(l *list, f *found) {
+	l.outcome, l.loaded, l.listed = f.Outcome, f.Outcome.Status == outcome.Available, f.Listed
+	l.restored, l.rebuilt, l.since, l.etag = f.Restored, f.Rebuilt, f.Since, f.etag
+	s, _ := f.catalog.Server(l.server.Name)
+	l.tools = f.catalog.inputs(s)
+	l.found = true
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.news = true
+	for _, key := range f.Baselines {
+		a.taken[key] = true
+	}
+}
+
+// keep leaves l as the last catalog has it.
+func (a *assembly) keep(l *list) {
+	k := a.known[l.server.Name]
+	l.loaded = l.outcome.Status == outcome.Available
+	l.restored, l.since, l.etag = k.Restored, k.Since, k.Found
+	l.rebuilt = slices.Contains(a.prev.Rebuilt, l.server.Name)
+}
+
+// join settles what the next catalog has of l. With read the unit's records are as the store has
+// them now; else they are as they were found.
+func (u *unit) join(l *list, read bool) {
+	name := l.server.Name
+	base := u.base
+	if !l.found {
+		switch {
+		case base != nil:
+			s, _ := base.Server(name)
+			l.tools = base.inputs(s)
+		default:
+			l.loaded = false
+			l.tools = u.fromRecords(l)
+			l.rebuilt = l.server.Enabled && len(l.tools) > 0
+		}
+	}
+	if read {
+		for i, t := range l.tools {
+			l.tools[i].Record = u.records[t.Definition.ID(name)]
+		}
+		l.restored = u.restored(name)
+	}
+	l.input = ServerInput{Name: name, Enabled: l.server.Enabled, Tools: l.tools}
+	l.tools = nil
+	if base == nil {
+		return
+	}
+	s, ok := base.Server(name)
+	l.same = ok && s.Enabled == l.server.Enabled && base.hasAll(s, l.input.Tools)
+	if !l.same && l.found {
+		l.counts.Gone, l.counts.GoneItems = base.gone(s, l.input.Tools)
+	}
+	if l.same {
+		l.input = ServerInput{}
+	}
+}
+
+// hasAll reports whether the catalog has these tools and other items of s, with these records, and
+// no others.
+func (s *Snapshot) hasAll(of Server, tools []ToolInput) bool {
+	if of.Tools+of.Items != len(tools) {
+		return false
+	}
+	for _, t := range tools {
+		n, ok := s.Find(t.Definition.ID(of.Name))
+		if !ok || !s.same(n, t.Definition) || !s.recorded(n, t.Record) {
+			return false
+		}
+	}
+	return true
+}
+
+// gone counts the tools, and the other items, that the catalog has of s and that are not among these.
+func (s *Snapshot) gone(of Server, tools []ToolInput) (gone, goneItems int) {
+	now := make(map[tool.ID]bool, len(tools))
+	for _, t := range tools {
+		now[t.Definition.ID(of.Name)] = true
+	}
+	for i := range of.Numbers() {
+		switch id := s.ID(i); {
+		case now[id]:
+		case id.Kind == tool.Tool:
+			gone++
+		default:
+			goneItems++
+		}
+	}
+	return gone, goneItems
+}
+
+// removeLeft removes what was found of servers that left the config. What was decided about them is
+// in their records. If that fails the next assembly tries again.
+func (a *assembly) removeLeft(ctx context.Context) {
+	wanted := map[string]bool{}
+	for _, l := range a.lists {
+		wanted[foundKey(l.server.Name)] = true
+	}
+	for _, name := range a.from {
+		wanted[foundKey(name)] = true
+	}
+	for key := range a.etags {
+		if isFoundKey(key) && !wanted[key] {
+			_ = a.objects.Delete(ctx, key)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+const (
+	// restLeast and restMost are how long a server is left alone after it was asked, by a sync that nobody
+	// asked for: at first the one, then twice as long in steps, up to the other. One that has
+	// been the same for an hour is asked every ten minutes, and after eight hours every hour.
+	restLeast = 5 * time.Minute
+	restMost  = time.Hour
+
+	// restShare says how steep that is: a change is seen after at most about a sixth of the time that
+	// the server has stayed the same.
+	restShare = 6
+
+	// early is how much sooner than that a server may be asked: schedules are not exact.
+	early = 30 * time.Second
+
+	// inQueue is how long a server counts as being asked, after that was planned and as long as
+	// nothing is heard of it.
+	inQueue = 15 * time.Minute
+)
+
+// rest returns how long a server is left alone that has been unchanged for so long, and whose lists
+// stay fresh for ttl, as it says.
+func rest(unchanged, ttl time.Duration) time.Duration {
+	d := restLeast
+	for d < restMost && 2*d*restShare <= unchanged {
+		d *= 2
+	}
+	return min(max(d, ttl), restMost)
+}
+
+// isDue reports whether a sync that nobody asked for asks the server.
+func (r *run) isDue(l *list) bool {
+	if l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version {
+		return true
+	}
+	wait := restLeast
+	if k, ok := r.known[l.server.Name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
+		wait = rest(l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
+	}
+	return !r.began.Before(l.outcome.CheckedAt.Add(wait - early))
+}
+
+// A Run is one round of a sync that many callers share. It goes into their messages.
+type Run struct {
+	Began  time.Time `json:"began"`
+	Config string    `json:"config,omitempty"` // version of the config when the round began; for the log alone
+	All    bool      `json:"all,omitempty"`    // every server is asked
+}
+
+// ID returns a short text that no other round has.
+func (r Run) ID() string { return r.Began.UTC().Format("20060102T150405.000000000Z") }
+
+// Due begins a round of a sync that many callers share, and returns the servers that are to be handed
+// to [Syncer.LoadServers], in an order: those first that are required, then the one that was not asked
+// for longest. With all these are all, as when a person asks or the config has changed; else those whose
+// time has come and that are not being asked already (see [Syncer.Sent]). A disabled server is among
+// them once an hour, for its records. It calls no server and writes nothing but the last good config.
+func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
+	if err := s.enter(ctx); err != nil {
+		return Run{}, nil, err
+	}
+	defer s.leave()
+	r := s.newRun()
+	out := Run{Began: r.began, All: all}
+	if err := r.readCurrent(ctx); err != nil {
+		return out, nil, fmt.Errorf("plan sync: %w", err)
+	}
+	if err := r.readConfig(ctx); err != nil {
+		return out, nil, fmt.Errorf("plan sync: %w", err)
+	}
+	out.Config = r.config.Version
+	plan, _, err := s.readPlan(ctx)
+	if err != nil {
+		return out, nil, fmt.Errorf("plan sync: %w", err)
+	}
+	asked, _ := inOrder(r.lists)
+	for _, l := range r.lists {
+		if !l.server.Enabled {
+			asked = append(asked, l)
+		}
+	}
+	var names []string
+	for _, l := range asked {
+		at, planned := plan.Servers[l.server.Name]
+		planned = planned && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at)
+		if all || !planned && (l.server.Enabled && r.isDue(l) || !l.server.Enabled && r.began.Sub(at) >= restMost) {
+			names = append(names, l.server.Name)
+		}
+	}
+	return out, names, nil
+}
+
+// A plan says when servers were last handed out.
+type plan struct {
+	Servers map[string]time.Time `json:"servers"`
+}
+
+func (s *Syncer) readPlan(ctx context.Context) (p plan, etag string, err error) {
+	p.Servers = map[string]time.Time{}
+	o, err := s.objects.Get(ctx, planKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		return p, object.IfAbsent, nil
+	}
+	if err != nil {
+		return p, "", fmt.Errorf("read what is being asked: %w", err)
+	}
+	if json.Unmarshal(o.Data, &p) != nil || p.Servers == nil { // damaged: servers may be asked twice
+		p.Servers = map[string]time.Time{}
+	}
+	return p, o.ETag, nil
+}
+
+// Sent notes that the servers of the round were handed out, after they were: for a quarter of an hour
+// [Syncer.Due] does not name them again, unless they are heard of sooner. A caller that ends before it has called Sent
+// has servers asked twice, which does no harm.
+func (s *Syncer) Sent(ctx context.Context, run Run, names []string) error {
+	for range maxTries {
+		p, etag, err := s.readPlan(ctx)
+		if err != nil {
+			return err
+		}
+		for name, at := range p.Servers {
+			if run.Began.Sub(at) > 2*restMost {
+				delete(p.Servers, name)
+			}
+		}
+		for _, name := range names {
+			if at := p.Servers[name]; run.Began.After(at) {
+				p.Servers[name] = run.Began
+			}
+		}
+		data, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if _, err = s.objects.Put(ctx, planKey, data, etag); !errors.Is(err, object.ErrConflict) {
+			return err
+		}
+	}
+	return fmt.Errorf("note what is being asked: %w", object.ErrConflict)
+}
+
+// enter waits for the turn of this run.
+func (s *Syncer) enter(ctx context.Context) error {
+	select {
+	case s.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Syncer) leave() { <-s.slot }
+
+// readCurrent reads what the last catalog says of servers, without the catalog.
+func (r *run) readCurrent(ctx context.Context) error {
+	o, err := r.objects.Get(ctx, CurrentKey, "")
+	if errors.Is(err, object.ErrNotFound) {
+		r.goOn(Current{})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	cur, err := parseCurrent(o.Data)
+	if err != nil && !errors.Is(err, ErrUnusable) {
+		return err
+	}
+	r.goOn(cur)
+	return nil
+}
+
+// decided returns when people last decided about each server, of those about which somebody has since then.
+func (r *run) decided(ctx context.Context, since time.Time) (map[string]time.Time, error) {
+	last := map[string]time.Time{}
+	for after := ""; ; {
+		page, next, err := r.approvals.Changes(ctx, since, after)
+		if err != nil {
+			return nil, fmt.Errorf("read decisions: %w", err)
+		}
+		for _, d := range page {
+			if d.DecidedAt.After(last[d.ID.Server]) {
+				last[d.ID.Server] = d.DecidedAt
+			}
+		}
+		if next == "" {
+			return last, nil
+		}
+		after = next
+	}
+}

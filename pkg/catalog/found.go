@@ -1,0 +1,166 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+)
+
+// foundFolder is where the object store holds what was found of servers, and planKey what is being
+// asked, where many share the work of a sync.
+const (
+	foundFolder = "catalog/servers"
+	planKey     = "catalog/planned.json"
+)
+
+// foundFormat is the number of the form of a [found]; see [Format].
+const foundFormat = 1
+
+// A found is what one load of a server found, as it lies in the object store: a line of JSON, and
+// after it the catalog of this server alone. It is one object, so that no reader sees the outcome of one load with
+// the tools of another.
+type found struct {
+	Format    int             `json:"format"`
+	Name      string          `json:"name"`
+	Identity  string          `json:"identity"` // as in [Known]
+	Began     time.Time       `json:"began"`    // when the load began: records are as of then, or later
+	Outcome   outcome.Outcome `json:"outcome"`
+	Listed    bool            `json:"listed,omitempty"`    // it has listed something under this name
+	Restored  int             `json:"restored,omitempty"`  // records that the store had lost and nobody has settled
+	Rebuilt   bool            `json:"rebuilt,omitempty"`   // its tools come from its records
+	Since     time.Time       `json:"since"`               // as in [Known]
+	Baselines []string        `json:"baselines,omitempty"` // of its identity; as in [Current]
+
+	catalog *Snapshot
+	etag    string
+}
+
+// foundKey returns where what was found of a server lies. Not every name can be one of an object.
+func foundKey(server string) string {
+	key := foundFolder + "/" + server + ".found"
+	if object.CheckKey(key) != nil {
+		key = foundFolder + "/=" + object.Version([]byte(server)) + ".found"
+	}
+	return key
+}
+
+func (f found) encode() ([]byte, error) {
+	head, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join([][]byte{head, f.catalog.Encode()}, []byte("\n")), nil
+}
+
+// parseFound reads what encode returns.
+func parseFound(data []byte) (f found, err error) {
+	head, blob, ok := bytes.Cut(data, []byte("\n"))
+	if !ok {
+		return f, fmt.Errorf("%w: it is cut off", ErrUnusable)
+	}
+	if err := json.Unmarshal(head, &f); err != nil {
+		return f, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if f.Format > foundFormat {
+		return f, fmt.Errorf("%w: form %d, this program knows %d", ErrNewer, f.Format, foundFormat)
+	}
+	f.catalog, err = Decode(blob)
+	return f, err
+}
+
+// readFound returns what was found of a server, nil if nothing is there that can be used, and the
+// ETag of the object, [object.IfAbsent] without one.
+func (r *run) readFound(ctx context.Context, server string) (*found, string, error) {
+	o, err := r.objects.Get(ctx, foundKey(server), "")
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, object.IfAbsent, nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read what was found of %q: %w", server, err)
+	}
+	f, err := parseFound(o.Data)
+	switch {
+	case errors.Is(err, ErrNewer):
+		return nil, "", fmt.Errorf("read what was found of %q: %w", server, err)
+	case err != nil || f.Name != server:
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "what was found of a server cannot be used, and is replaced", slog.String("server", server), slog.Any("error", err))
+		return nil, o.ETag, nil
+	}
+	f.etag = o.ETag
+	return &f, o.ETag, nil
+}
+
+// isNews reports whether f says something of l that the last catalog does not have. What was found
+// before a single sync made the catalog is older than that.
+func (r *run) isNews(l *list, f *found) bool {
+	if f == nil || f.Identity != l.key {
+		return false
+	}
+	if k := r.known[l.server.Name]; k.Found != "" {
+		return k.Found != f.etag
+	}
+	return f.Began.After(r.prev.StartedAt)
+}
+
+// isBase reports whether f is what the last catalog has of the server, or newer.
+func (r *run) isBase(f *found) bool {
+	k, ok := r.known[f.Name]
+	return !ok || k.Found != "" || f.Began.After(r.prev.StartedAt)
+}
+
+// put stores what was found of l, unless a load that began later has done so.
+func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
+	f := found{
+		Format: foundFormat, Name: l.server.Name, Identity: l.key, Began: u.began, Outcome: l.outcome,
+		Listed: l.listed, Restored: l.restored, Rebuilt: l.rebuilt, Since: l.since,
+	}
+	u.mu.Lock()
+	for _, key := range (Known{Identity: l.key}).baselines() {
+		if u.taken[key] {
+			f.Baselines = append(f.Baselines, key)
+		}
+	}
+	u.mu.Unlock()
+	held := u.founds[l.server.Name]
+	if l.same && held.found != nil && u.bases[l.server.Name] == held.found.catalog {
+		f.catalog = held.found.catalog
+	} else if f.catalog, err = Rebuild(u.baseOf(l.server.Name), Input{Servers: []ServerInput{l.next()}}); err != nil {
+		return false, err
+	}
+	data, err := f.encode()
+	if err != nil {
+		return false, err
+	}
+	etag := held.etag
+	for range maxTries {
+		_, err = u.objects.Put(ctx, foundKey(f.Name), data, etag)
+		if !errors.Is(err, object.ErrConflict) {
+			break
+		}
+		var other *found
+		var bad error
+		if other, etag, bad = u.readFound(ctx, f.Name); bad != nil {
+			return false, bad
+		}
+		if other != nil && !other.Began.Before(u.began) {
+			return false, nil
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("store what was found of %q: %w", f.Name, err)
+	}
+	return true, nil
+}
+
+// isFoundKey reports whether key is that of something found.
+func isFoundKey(key string) bool {
+	return strings.HasPrefix(key, foundFolder+"/") && strings.HasSuffix(key, ".found")
+}
