@@ -9,8 +9,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 )
 
-// Agents returns what answers agents: behind an HTTP API each answer whole, behind a Function URL
-// as it comes.
+// Agents returns what answers agents: behind a Function URL or a REST API that streams as it comes,
+// else each answer whole.
 func (f *Function) Agents() (Handler, error) {
 	if !f.Settings.Streaming {
 		h, err := f.Public()

@@ -91,6 +91,8 @@ func TestLoadStreaming(t *testing.T) {
 		{"no issuer", []string{"PORTCULLIS_AUTH=jwt", "PORTCULLIS_STREAMING=url"}, "issuer"},
 		{"an algorithm that is none", append(jwt, "PORTCULLIS_STREAMING=url", "PORTCULLIS_ALGORITHMS=HS256"), "HS256"},
 		{"an API without an address", append(jwt, "PORTCULLIS_STREAMING=none", "PORTCULLIS_AUDIENCE=a"), "PORTCULLIS_BASE_URL"},
+		{"a REST API at a domain", append(jwt, "PORTCULLIS_AUDIENCE=api://gate", "PORTCULLIS_STREAMING=rest", "PORTCULLIS_BASE_URL=https://gate.example.com"), ""},
+		{"a REST API at no domain", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=rest"}, "PORTCULLIS_BASE_URL"},
 		{"a front that is none", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_STREAMING=yes"}, "PORTCULLIS_STREAMING"},
 		{"an address of /admin with a path", []string{"PORTCULLIS_AUTH=none", "PORTCULLIS_ADMIN_URL=https://api.example.com/prod"}, "PORTCULLIS_ADMIN_URL"},
 	} {

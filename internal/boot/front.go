@@ -24,10 +24,12 @@ const (
 	answers = 30 * time.Minute
 )
 
-// Buffered is the HTTP API, which gives up after 30 s; the function around the request, after 28.
+// Buffered is an API that sends whole answers, which gives up after 30 s (a REST API, 29); the function
+// around the request, after 28.
 func Buffered() Front { return Front{Call: 20 * time.Second, Request: 25 * time.Second} }
 
-// Streamed is a Function URL that streams. Its function ends after 900 s, the most there is.
+// Streamed is a Function URL or a REST API that streams. Either and the function end after 900 s, the
+// most there is; the REST API also after five minutes in which nothing is written, which comments prevent.
 func Streamed() Front { return Front{Call: longCall, Request: 885 * time.Second, Streams: true} }
 
 // Local is a process of one's own, such as `portcullis serve`.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type Settings struct {
 	Access       Access         // PORTCULLIS_AUTH and what goes with it: who is let in; required, "none" must be said outright
 	BaseURL      string         // PORTCULLIS_BASE_URL: public address of /mcp without a path; metadata are made of it
 	AdminURL     string         // PORTCULLIS_ADMIN_URL: public address of /admin without a path, of which links are made; "": BaseURL
-	Streaming    bool           // PORTCULLIS_STREAMING: "url": a Function URL that streams stands before /mcp; "none" or nothing: an HTTP API
+	Streaming    bool           // PORTCULLIS_STREAMING: "url", "rest": a Function URL or a REST API that streams stands before /mcp; "none" or nothing: an API that does not
 	SealKey      secret.Text    // PORTCULLIS_SEAL_KEY: 32 random bytes or more that clients' sessions are sealed with, and after a comma those before; or ${secretsmanager:name} or ${ssm:/name}
 	AllowNets    []netip.Prefix // PORTCULLIS_ALLOW_NETS: private networks that upstreams may live in
 	AllowOrigins []string       // PORTCULLIS_ALLOW_ORIGINS: web origins whose pages may call
@@ -52,7 +53,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	s := Settings{
 		Bucket:       getenv("PORTCULLIS_BUCKET"),
 		Table:        getenv("PORTCULLIS_TABLE"),
-		Streaming:    getenv("PORTCULLIS_STREAMING") == "url",
+		Streaming:    slices.Contains([]string{"url", "rest"}, getenv("PORTCULLIS_STREAMING")),
 		AllowOrigins: r.list("PORTCULLIS_ALLOW_ORIGINS"),
 		SyncFunction: getenv("PORTCULLIS_SYNC_FUNCTION"),
 		UsageLogs:    getenv("PORTCULLIS_USAGE_LOGS"),
@@ -65,7 +66,9 @@ func Load(getenv func(string) string) (Settings, error) {
 	s.BaseURL = r.address("PORTCULLIS_BASE_URL")
 	s.AdminURL = cmp.Or(r.address("PORTCULLIS_ADMIN_URL"), s.BaseURL)
 	if front := getenv("PORTCULLIS_STREAMING"); front != "" && front != "none" && !s.Streaming {
-		r.fault("PORTCULLIS_STREAMING %q: want none or url", front)
+		r.fault("PORTCULLIS_STREAMING %q: want none, url or rest", front)
+	} else if front == "rest" && s.BaseURL == "" {
+		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at a domain, and nothing else says which")
 	}
 	s.SealKey = r.sealKey()
 	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)

@@ -188,3 +188,42 @@ func FuzzInvoke(f *testing.F) {
 		}
 	})
 }
+
+// A stream takes and refuses what an answer in one piece does, with the same status.
+func FuzzStream(f *testing.F) {
+	err := filepath.WalkDir(eventsDir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".json" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		f.Add(b)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	whole, stream := apigw.New(h, nil), apigw.NewStream(h, nil)
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		out, wholeErr := whole.Invoke(t.Context(), payload)
+		var e apigw.Event
+		if err := json.Unmarshal(payload, &e); err != nil {
+			if wholeErr == nil {
+				t.Errorf("%q is an event to one of the two: %v", payload, err)
+			}
+			return
+		}
+		a, err := stream.Answer(t.Context(), e)
+		if (err == nil) != (wholeErr == nil) {
+			t.Fatalf("%q: %v, in one piece %v", payload, err, wholeErr)
+		}
+		if err != nil {
+			return
+		}
+		var answer struct{ StatusCode int }
+		if err := json.Unmarshal(out, &answer); err != nil || answer.StatusCode != a.StatusCode {
+			t.Errorf("%q is answered with %d, in one piece with %s", payload, a.StatusCode, out)
+		}
+		_ = a.Close()
+	})
+}

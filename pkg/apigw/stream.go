@@ -21,8 +21,11 @@ var (
 	errUnread = errors.New("the rest of the answer is not read by Lambda") // to the handler that writes on
 )
 
-// A Stream feeds the events of a Function URL that streams (InvokeMode RESPONSE_STREAM) to a
-// handler. It is safe for concurrent use.
+// A Stream feeds the events of a Function URL that streams (InvokeMode RESPONSE_STREAM), or of a REST
+// API that does (responseTransferMode STREAM), to a handler. It is safe for concurrent use.
+//
+// Both take the same answer, which aws-lambda-go writes: status, headers and cookies as JSON, eight zero
+// bytes, the body.
 //
 // An answer is held until the handler flushes it, with [http.ResponseController], or ends. So an
 // answer of one piece is sent as one, and a handler that panics before it has flushed is answered

@@ -106,6 +106,28 @@ func TestStreamOfOnePiece(t *testing.T) {
 	}
 }
 
+// What Lambda passes on to a Function URL and to a REST API alike: status, headers and cookies as JSON,
+// eight zero bytes, the body; the zero bytes among the first 16 KB.
+func TestStreamFraming(t *testing.T) {
+	for _, p := range payloads {
+		t.Run(p.name, func(t *testing.T) {
+			a := stream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.Header().Set("Set-Cookie", "a=1; Path=/")
+				_, _ = io.WriteString(w, "data: {}\n\n")
+			}, nil, p.make(req{method: "POST", path: "/mcp", domain: "gate.example.com", stage: "live"}))
+			b, err := io.ReadAll(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `{"statusCode":200,"headers":{"Content-Type":"text/event-stream"},"cookies":["a=1; Path=/"]}` + strings.Repeat("\x00", 8) + "data: {}\n\n"
+			if string(b) != want || a.ContentType() != "application/vnd.awslambda.http-integration-response" {
+				t.Errorf("%s is %q, want %q", a.ContentType(), b, want)
+			}
+		})
+	}
+}
+
 func TestStreamRequest(t *testing.T) {
 	for _, p := range payloads {
 		t.Run(p.name, func(t *testing.T) {

@@ -47,5 +47,13 @@ func (g suite) frontsAnswerAlike(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" || a.Failed {
 			t.Errorf("%s (-whole +streaming):\n%s", file, d)
 		}
+		ofREST, err := os.ReadFile(filepath.Join(events, "rest", filepath.Base(file)))
+		if os.IsNotExist(err) { // of a Function URL alone
+			continue
+		}
+		require.OK(t, err)
+		if b := streaming.Invoke(ofREST); b.Stream == nil || b.Stream.Status != a.Stream.Status || string(b.Payload) != string(a.Payload) {
+			t.Errorf("%s: by a REST API the answer is %s, want %s", file, b.Payload, a.Payload)
+		}
 	}
 }

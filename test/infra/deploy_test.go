@@ -29,7 +29,7 @@ func TestDeployedStack(t *testing.T) {
 	s := newStack(t)
 	tools := []json.RawMessage{upstreamtest.Tool("send_mail", "Send a mail to somebody.", `{"destructiveHint":false}`, "to")}
 	server := upstreamtest.New(t, upstreamtest.Options{Tools: tools})
-	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true "
+	parameters := "AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false SyncSchedule='rate(1 hour)' Audit=true KmsKeyArn=" + key + " "
 	s.deploy(parameters)
 	if said := s.describe(); !strings.Contains(said, "<ParameterValue>rate(1 hour)</ParameterValue>") {
 		t.Errorf("a value with a blank in it did not arrive whole: %s", said)
@@ -85,6 +85,7 @@ func TestDeployedStack(t *testing.T) {
 		t.Errorf("after a second deploy the call answers %s", text)
 	}
 	s.checkStreaming(parameters+"MemorySize=512", call)
+	s.checkRest(parameters+"MemorySize=512", call)
 	var audit struct {
 		Entries []struct{ Action, Actor string }
 	}
@@ -158,6 +159,31 @@ func (s *stack) checkStreaming(parameters string, call map[string]any) {
 	}
 	if a := s.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); a.Status != http.StatusNotFound {
 		s.t.Errorf("the API still answers /mcp: %d %s", a.Status, a.Body)
+	}
+}
+
+// checkRest moves the gateway behind a REST API at a domain, and into a VPC. What the emulator lacks is left out: answers that stream through such an API, and the web ACL before it.
+func (s *stack) checkRest(parameters string, call map[string]any) {
+	s.t.Helper()
+	before := s.outputs
+	s.deploy(parameters + " Streaming=none FrontDoor=rest RestTransfer=BUFFERED WebAcl=false DomainName=gate.example.com CertificateArn=" + certificate +
+		" VpcSubnetIds=subnet-0a,subnet-0b VpcSecurityGroupIds=sg-0a")
+	if s.outputs["McpUrl"] != "https://gate.example.com/mcp" || s.outputs["AdminUrl"] != "https://gate.example.com/admin" || s.outputs["ApiId"] == before["ApiId"] || s.outputs["DomainTarget"] == "" {
+		s.t.Fatalf("behind a REST API the outputs are %v", s.outputs)
+	}
+	agent := s.client(s.t.Context())
+	defer agent.Close()
+	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
+		s.t.Errorf("through the REST API the call answers %s", text)
+	}
+	read := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
+	if text, refused := s.call(agent, "call_tool_read", read); !refused || !strings.Contains(text, "https://gate.example.com/admin/tools/mail/read_mail") {
+		s.t.Errorf("the link does not lead to the domain: %s", text)
+	}
+	var health struct{ Status string }
+	s.Ask(200, "/healthz", nil, &health)
+	if health.Status != "ok" {
+		s.t.Errorf("behind a REST API the health is %q", health.Status)
 	}
 }
 

@@ -25,6 +25,12 @@ func TestFronts(t *testing.T) {
 		{"AuthMode": "jwt", "Streaming": "url", "BaseUrl": "https://own", "AdminUrl": "https://desk"},
 		{"AuthMode": "jwt,token", "Streaming": "url", "Audience": "api://gate", "ReserveConcurrency": "false"},
 		{"AuthMode": "iam", "Streaming": "url", "StreamConcurrency": "7"},
+		{"AuthMode": "token", "McpConcurrency": "20", "ProvisionedConcurrency": "5", "AccessLog": "false"},
+		{"AuthMode": "jwt", "DomainName": "gate.example.com", "HostedZoneId": "Z1"},
+		{"AuthMode": "jwt", "DomainName": "gate.example.com", "BaseUrl": "https://cdn.example.com", "OwnAddress": "open"},
+		{"AuthMode": "jwt", "FrontDoor": "rest", "DomainName": "gate.example.com"},
+		{"AuthMode": "iam", "FrontDoor": "rest", "DomainName": "gate.example.com", "AdminUrl": "https://desk", "WebAcl": "false", "AccessLog": "false"},
+		{"AuthMode": "token", "FrontDoor": "rest", "RestTransfer": "BUFFERED", "DomainName": "gate.example.com", "McpConcurrency": "20"},
 	} {
 		d := x.deployed(t, values)
 		for i, name := range slices.Sorted(maps.Keys(values)) {
@@ -38,6 +44,22 @@ func TestFronts(t *testing.T) {
 		}
 		mcp := x.Resources["McpFunction"].Properties
 		fmt.Fprintf(&b, "mcp: %s s, reserved %q\n", d.text(mcp["Timeout"]), d.text(mcp["ReservedConcurrentExecutions"]))
+		if alias := x.Resources["McpFunctionAliaslive"].Properties["ProvisionedConcurrencyConfig"]; d.holds(map[string]any{"Condition": "Provisioned"}) {
+			fmt.Fprintf(&b, "kept started: %s\n", text(alias))
+		}
+		if d.has("Domain") {
+			mapping := x.Resources["DomainMapping"].Properties
+			fmt.Fprintf(&b, "domain: %s leads to %s, stage %s\n", d.text(x.Resources["Domain"].Properties["DomainName"]), d.text(mapping["ApiId"]), d.text(mapping["Stage"]))
+		}
+		if d.has("Api") {
+			fmt.Fprintf(&b, "api: own address closed %s\n", d.text(x.Resources["Api"].Properties["DisableExecuteApiEndpoint"]))
+		}
+		if d.has("RestApi") {
+			given := x.Resources["RestApi"].Properties["Parameters"].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(given)) {
+				fmt.Fprintf(&b, "rest: %s = %s\n", name, d.text(given[name]))
+			}
+		}
 		if d.has("McpFunctionUrl") {
 			url := x.Resources["McpFunctionUrl"].Properties
 			fmt.Fprintf(&b, "url: %s of %s, signed by %s\n", d.text(url["InvokeMode"]), d.text(url["TargetFunctionArn"]), d.text(url["AuthType"]))
@@ -54,7 +76,7 @@ func TestFronts(t *testing.T) {
 			fmt.Fprintf(&b, "output %s: %s\n", name, d.text(x.Outputs[name].Value))
 		}
 		nested := x.Resources["Observability"].Properties["Parameters"].(map[string]any)
-		fmt.Fprintf(&b, "alarms: streaming %s, slow at %s ms\n\n", d.text(nested["Streaming"]), d.text(nested["LatencyLimit"]))
+		fmt.Fprintf(&b, "alarms: of the %s API %s, streaming %s, slow at %s ms\n\n", d.text(nested["FrontDoor"]), d.text(nested["ApiId"]), d.text(nested["Streaming"]), d.text(nested["LatencyLimit"]))
 	}
 	golden.Check(t, "testdata/fronts.txt", b.String())
 }
@@ -116,14 +138,17 @@ func TestUrlPermissions(t *testing.T) {
 func TestAlarmsOfFronts(t *testing.T) {
 	x := nested(t, "infra/observability.yaml")
 	for front, want := range map[string]string{
-		"none": "ServerErrors: AWS/ApiGateway 5xx",
-		"url":  "ServerErrors: AWS/ApiGateway 5xx, UrlErrors: AWS/Lambda Url5xxCount", // of /admin, and of /mcp
+		"Streaming=none": "ServerErrors: AWS/ApiGateway 5xx of ApiId",
+		"Streaming=url":  "ServerErrors: AWS/ApiGateway 5xx of ApiId, UrlErrors: AWS/Lambda Url5xxCount of FunctionName", // of /admin, and of /mcp
+		"FrontDoor=rest": "ServerErrors: AWS/ApiGateway 5XXError of ApiName",
 	} {
-		d := x.deployed(t, map[string]string{"Streaming": front})
+		name, value, _ := strings.Cut(front, "=")
+		d := x.deployed(t, map[string]string{name: value})
 		var got []string
 		for _, name := range x.of("AWS::CloudWatch::Alarm") {
 			if p := x.Resources[name].Properties; d.has(name) && strings.Contains(strings.ToLower(d.text(p["MetricName"])), "5xx") {
-				got = append(got, fmt.Sprintf("%s: %s %s", name, d.text(p["Namespace"]), d.text(p["MetricName"])))
+				dimension := p["Dimensions"].([]any)[0].(map[string]any)
+				got = append(got, fmt.Sprintf("%s: %s %s of %s", name, d.text(p["Namespace"]), d.text(p["MetricName"]), d.text(dimension["Name"])))
 			}
 		}
 		if strings.Join(got, ", ") != want {

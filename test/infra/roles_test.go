@@ -23,6 +23,40 @@ func on(action, resource string) roletest.Request {
 	return roletest.Request{Action: action, Resource: resource}
 }
 
+// decrypt is a use of the stack's key by way of a service; "" is one by the code itself.
+func decrypt(action, service string) roletest.Request {
+	return roletest.Request{Action: action, Resource: "KmsKeyArn", Via: service}
+}
+
+// TestRolesOfKeyAndNetwork tries what the roles may do with a key of the operator's and in a VPC.
+func TestRolesOfKeyAndNetwork(t *testing.T) {
+	roles := roletest.Load(t)
+	for _, function := range []string{"mcp", "sync", "admin"} {
+		writes := function == "sync" // objects, and what it could not do to a queue
+		for _, test := range []try{
+			{"reads an object", decrypt("kms:Decrypt", "s3"), true},
+			{"reads an item", decrypt("kms:Decrypt", "dynamodb"), true},
+			{"reads a secret", decrypt("kms:Decrypt", "secretsmanager"), true},
+			{"reads a parameter", decrypt("kms:Decrypt", "ssm"), true},
+			{"has its settings", decrypt("kms:Decrypt", "lambda"), true},
+			{"writes an object", decrypt("kms:GenerateDataKey", "s3"), writes},
+			{"gives an event up", decrypt("kms:GenerateDataKey", "sqs"), writes},
+			{"decrypts by itself", decrypt("kms:Decrypt", ""), false},
+			{"decrypts what another service has", decrypt("kms:Decrypt", "rds"), false},
+			{"lends the key", decrypt("kms:CreateGrant", "s3"), false},
+			{"uses another key", roletest.Request{Action: "kms:Decrypt", Resource: "TokenKey", Via: "s3"}, false},
+			{"gets an interface", roletest.Request{Action: "ec2:CreateNetworkInterface", Resource: "*", ByLambda: true}, true},
+			{"makes one by itself", on("ec2:CreateNetworkInterface", "*"), false},
+			{"takes away those of others", on("ec2:DeleteNetworkInterface", "*"), false},
+			{"looks around", on("ec2:DescribeNetworkInterfaces", "*"), false},
+		} {
+			if got := roles[function].Allows(test.request); got != test.allowed {
+				t.Errorf("%s %s: allowed %v, want %v", function, test.name, got, test.allowed)
+			}
+		}
+	}
+}
+
 // A try is what a function does, and whether its role lets it.
 type try struct {
 	name    string

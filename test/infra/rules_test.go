@@ -51,6 +51,11 @@ func (d deployment) environment(function string) map[string]string {
 	return env
 }
 
+const (
+	certificate = "arn:aws:acm:us-east-1:123456789012:certificate/6f1c0f3e-2d2b-4c58-9a52-0c1f4f7f2a11"
+	key         = "arn:aws:kms:us-east-1:123456789012:key/0f1c0f3e-2d2b-4c58-9a52-0c1f4f7f2a11"
+)
+
 // A combination is values of parameters, and what a rule says of them.
 type combination struct {
 	name   string
@@ -60,6 +65,13 @@ type combination struct {
 
 func combinations() []combination {
 	const issuer = "https://id.example.com"
+	with := func(pairs ...string) map[string]string { // beside tokens
+		values := map[string]string{"AuthMode": "token"}
+		for pair := range slices.Chunk(pairs, 2) {
+			values[pair[0]] = pair[1]
+		}
+		return values
+	}
 	return []combination{
 		{"tokens", map[string]string{"AuthMode": "token"}, ""},
 		{"signatures", map[string]string{"AuthMode": "iam", "IamAdmins": "*"}, ""},
@@ -91,6 +103,24 @@ func combinations() []combination {
 		{"browsers where signatures are asked for", map[string]string{"AuthMode": "iam", "Issuer": issuer, "AdminClientId": "console", "Viewers": "all"}, "no browser sends"},
 		{"a secret of no client", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "AdminClientSecret": "ssm:/portcullis/console"}, "the secret of a client"},
 		{"an admin group of nobody", map[string]string{"AuthMode": "token", "AdminGroup": "ops"}, "groups of an issuer"},
+		{"a domain", with("DomainName", "gate.example.com", "CertificateArn", certificate, "HostedZoneId", "Z1D633PJN98FT9", "OwnAddress", "open"), ""},
+		{"a REST API", with("FrontDoor", "rest", "DomainName", "gate.example.com", "CertificateArn", certificate), ""},
+		{"a REST API for JWTs", map[string]string{"AuthMode": "jwt", "Issuer": issuer, "FrontDoor": "rest", "DomainName": "gate.example.com", "CertificateArn": certificate}, ""},
+		{"a REST API that sends whole answers", with("FrontDoor", "rest", "RestTransfer", "BUFFERED", "DomainName", "gate.example.com", "CertificateArn", certificate, "McpConcurrency", "20"), ""},
+		{"environments that are kept", with("McpConcurrency", "20", "ProvisionedConcurrency", "5"), ""},
+		{"a key and a network", with("KmsKeyArn", key, "VpcSubnetIds", "subnet-0a,subnet-0b", "VpcSecurityGroupIds", "sg-0a", "AllowedNetworks", "10.0.0.0/8"), ""},
+		{"a REST API at no domain", with("FrontDoor", "rest"), "Give DomainName"},
+		{"a REST API beside a Function URL", with("FrontDoor", "rest", "Streaming", "url", "DomainName", "gate.example.com", "CertificateArn", certificate), "FrontDoor=rest streams by itself"},
+		{"a transfer of no REST API", with("RestTransfer", "BUFFERED"), "how a REST API answers"},
+		{"a domain without a certificate", with("DomainName", "gate.example.com"), "needs a certificate"},
+		{"a domain before a Function URL", with("DomainName", "gate.example.com", "CertificateArn", certificate, "Streaming", "url"), "cannot have a domain"},
+		{"a certificate of nothing", with("CertificateArn", certificate), "which DomainName has to name"},
+		{"a zone of nothing", with("HostedZoneId", "Z1D633PJN98FT9"), "which DomainName has to name"},
+		{"a REST API at its own address", with("FrontDoor", "rest", "DomainName", "gate.example.com", "CertificateArn", certificate, "OwnAddress", "open"), "Leave OwnAddress closed"},
+		{"environments for streams", with("Streaming", "url", "McpConcurrency", "20"), "StreamConcurrency says"},
+		{"environments that are not there", with("ReserveConcurrency", "false", "McpConcurrency", "20"), "none to give"},
+		{"subnets without groups", with("VpcSubnetIds", "subnet-0a"), "need both"},
+		{"groups without subnets", with("VpcSecurityGroupIds", "sg-0a"), "need both"},
 		{"roles of nobody", map[string]string{"AuthMode": "token", "Operators": "ops"}, "groups of an issuer"},
 	}
 }

@@ -70,6 +70,7 @@ func refusals() []refusal {
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("KeysUrl", "id.example.com/keys"), ""},
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("Algorithms", "HS256"), ""},
 		{"PORTCULLIS_BASE_URL is not set: clients find", nil, made},
+		{"PORTCULLIS_BASE_URL is not set: a REST API", nil, made},
 		{"PORTCULLIS_IAM_TIERS", map[string]string{"AuthMode": "iam", "IamTiers": "admin"}, ""},
 		{"%s is set, but %s is not: set the client id", map[string]string{"AuthMode": "token", "AdminClientSecret": "ssm:/portcullis/console"}, ""},
 		{"%s is set, but PORTCULLIS_AUTH does not name jwt, and people", map[string]string{"AuthMode": "token", "KeysUrl": "https://id.example.com/keys"}, ""},

@@ -31,6 +31,7 @@ type template struct {
 type resource struct {
 	Type                                string
 	Condition                           string
+	DependsOn                           any
 	DeletionPolicy, UpdateReplacePolicy string
 	Properties                          map[string]any
 	UpdatePolicy                        map[string]any
@@ -110,7 +111,9 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 // nameless are the actions that have no resources to name.
 var nameless = []string{
 	"xray:PutTraceSegments", "xray:PutTelemetryRecords", // X-Ray
-	"cloudwatch:DescribeAlarms",                                          // of CodeDeploy
+	"cloudwatch:DescribeAlarms", // of CodeDeploy
+	// Interfaces in a VPC, which Lambda makes for a function and the function's code cannot: AWS's own policy for it names none either.
+	"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:DeleteNetworkInterface", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
 	"cloudwatch:GetMetricData", "logs:GetQueryResults", "logs:StopQuery", // figures of a metric, and a query that runs
 }
 

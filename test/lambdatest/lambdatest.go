@@ -108,7 +108,7 @@ func Start(t testing.TB, program string, env map[string]string) *Function {
 		t: t, out: filepath.Join(t.TempDir(), "out"), events: make(chan event), ready: make(chan struct{}),
 		ended: make(chan struct{}), waiting: map[string]chan Answer{}, timeout: 28 * time.Second,
 	}
-	if env["PORTCULLIS_STREAMING"] == "url" {
+	if front := env["PORTCULLIS_STREAMING"]; front == "url" || front == "rest" {
 		f.timeout = 900 * time.Second
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -59,6 +59,8 @@ type Request struct {
 	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics]
 	LeadingKeys []string // partition keys of the items, of DynamoDB
 	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
+	Via         string   // service that asks in the caller's name, of KMS; "": the caller itself
+	ByLambda    bool     // Lambda itself asks, before there is code that could
 }
 
 // String implements fmt.Stringer.
@@ -204,7 +206,13 @@ func (s statement) matches(q Request) bool {
 	if !slices.Contains(s.actions, q.Action) || !slices.ContainsFunc(s.resources, func(p string) bool { return like(p, q.Resource) }) {
 		return false
 	}
-	context := map[string][]string{"dynamodb:LeadingKeys": q.LeadingKeys, "dynamodb:Attributes": q.Attributes}
+	context := map[string][]string{"dynamodb:LeadingKeys": q.LeadingKeys, "dynamodb:Attributes": q.Attributes, "lambda:SourceFunctionArn": {"of the function"}}
+	if q.ByLambda {
+		context["lambda:SourceFunctionArn"] = nil
+	}
+	if q.Via != "" {
+		context["kms:ViaService"] = []string{q.Via + ".${AWS::Region}.${AWS::URLSuffix}"}
+	}
 	for _, operator := range slices.Sorted(maps.Keys(s.conditions)) {
 		for key, want := range s.conditions[operator] {
 			got, known := context[key]
@@ -225,6 +233,8 @@ func holds(operator string, got, want []string) bool {
 		return !slices.ContainsFunc(got, func(s string) bool { return !any(match, s) })
 	}
 	switch operator {
+	case "StringEquals":
+		return len(got) == 1 && slices.Contains(want, got[0])
 	case "ForAllValues:StringEquals": // also of no value at all: hence Null beside it
 		return all(func(p, s string) bool { return p == s })
 	case "ForAllValues:StringLike":

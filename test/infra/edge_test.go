@@ -1,0 +1,180 @@
+package infra
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// logged is what a line of the access log may hold of a request: nothing that its sender wrote but
+// the method, and of the path no more than the route.
+var logged = []string{
+	"requestId", "requestTimeEpoch", "identity.sourceIp", "routeKey", "httpMethod", "resourcePath", "status", "error.message",
+	"integrationErrorMessage", "responseLatency", "integrationLatency", "responseLength", "wafResponseCode",
+}
+
+// A line of the access log is JSON, with either API, and says what it may and no more.
+func TestAccessLog(t *testing.T) {
+	http := expand(t).Resources["Stage"].Properties["AccessLogSettings"].(map[string]any)
+	rest := nested(t, "infra/edge-rest.yaml").Resources["Stage"].Properties["AccessLogSetting"].(map[string]any)
+	variable := regexp.MustCompile(`\$context\.([A-Za-z.]+)`)
+	for name, setting := range map[string]map[string]any{"http": http, "rest": rest} {
+		format := setting["Fn::If"].([]any)[1].(map[string]any)["Format"].(string)
+		for _, v := range variable.FindAllStringSubmatch(format, -1) {
+			if !slices.Contains(logged, v[1]) {
+				t.Errorf("%s: a line holds $context.%s", name, v[1])
+			}
+		}
+		if strings.Contains(variable.ReplaceAllString(format, ""), "$") || strings.Contains(format, "\n") {
+			t.Errorf("%s: something else is filled in, or the line is several: %s", name, format)
+		}
+		line := require.JSON[map[string]any](t, variable.ReplaceAllString(format, "7"))
+		want := []string{"at", "bytes", "error", "failed", "function_ms", "id", "ip", "ms", "route", "status"}
+		if name == "rest" {
+			want = append(want, "waf")
+		}
+		if got := slices.Sorted(maps.Keys(line)); !slices.Equal(got, want) {
+			t.Errorf("%s: a line has %v, want %v", name, got, want)
+		}
+	}
+}
+
+// The log is on unless somebody says otherwise, and then there is none.
+func TestAccessLogIsOn(t *testing.T) {
+	x := expand(t)
+	for _, front := range []map[string]string{{}, {"FrontDoor": "rest", "DomainName": "gate.example.com"}, {"Streaming": "url"}} {
+		values := maps.Clone(front)
+		values["AccessLog"] = "false"
+		if !x.deployed(t, front).has("AccessLogs") || x.deployed(t, values).has("AccessLogs") {
+			t.Errorf("%v: with the log %v, without %v", front, x.deployed(t, front).has("AccessLogs"), x.deployed(t, values).has("AccessLogs"))
+		}
+	}
+}
+
+// Routes that are throttled apart from the rest are routes, are there before the stage names them, and
+// take what docs/aws.md says, with either API.
+func TestThrottles(t *testing.T) {
+	x := expand(t)
+	stage := x.Resources["Stage"]
+	settings, routes := stage.Properties["RouteSettings"].(map[string]any), map[string]string{}
+	for _, name := range x.of("AWS::ApiGatewayV2::Route") {
+		routes[x.Resources[name].Properties["RouteKey"].(string)] = name
+	}
+	raw, err := json.Marshal(stage)
+	require.OK(t, err)
+	got := map[string]string{}
+	for key, setting := range settings {
+		if routes[key] == "" || !strings.Contains(string(raw), `"`+routes[key]+`"`) && !strings.Contains(string(raw), "${"+routes[key]+"}") {
+			t.Errorf("%s is throttled, and is the route %q, which the stage does not wait for", key, routes[key])
+		}
+		choice, conditional := setting.(map[string]any)["Fn::If"].([]any)
+		if only := x.Resources[routes[key]].Condition; conditional != (only != stage.Condition) || conditional && choice[0] != only {
+			t.Errorf("%s is throttled if %v, and there if %s", key, choice, only)
+		}
+		if conditional {
+			setting = choice[1]
+		}
+		s := setting.(map[string]any)
+		got[key] = fmt.Sprint(s["ThrottlingRateLimit"], "/s, ", s["ThrottlingBurstLimit"], " at once")
+	}
+	want := map[string]string{
+		"GET /healthz": "5/s, 10 at once", "ANY /.well-known/{proxy+}": "20/s, 40 at once",
+		"ANY /admin": "20/s, 40 at once", "ANY /admin/{proxy+}": "20/s, 40 at once",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("throttles are %v, want %v", got, want)
+	}
+
+	y := nested(t, "infra/edge-rest.yaml")
+	got = map[string]string{}
+	for _, setting := range y.Resources["Stage"].Properties["MethodSettings"].([]any) {
+		s := setting.(map[string]any)
+		if s["LoggingLevel"] != "OFF" || s["DataTraceEnabled"] != false {
+			t.Errorf("bodies are logged: %v", s)
+		}
+		if path := s["ResourcePath"].(string); path != "/*" {
+			path = strings.ReplaceAll(strings.TrimPrefix(path, "/"), "~1", "/")
+			got[s["HttpMethod"].(string)+" "+path] = fmt.Sprint(s["ThrottlingRateLimit"], "/s, ", s["ThrottlingBurstLimit"], " at once")
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("throttles of the REST API are %v, want %v", got, want)
+	}
+}
+
+// encrypted are the kinds of resource that keep something, and the properties that name the key.
+var encrypted = map[string]string{
+	"AWS::Logs::LogGroup": "KmsKeyId", "AWS::SecretsManager::Secret": "KmsKeyId", "AWS::SQS::Queue": "KmsMasterKeyId", "AWS::Lambda::Function": "KmsKeyArn",
+	"AWS::S3::Bucket": "BucketEncryption", "AWS::DynamoDB::Table": "SSESpecification",
+}
+
+// Whatever keeps something is encrypted with the operator's key, if there is one: in each template.
+func TestEverythingKeptHasTheKey(t *testing.T) {
+	found := map[string]int{}
+	check := func(file string, x template) {
+		for name, r := range x.Resources {
+			property, keeps := encrypted[r.Type]
+			if !keeps {
+				continue
+			}
+			found[r.Type]++
+			raw, err := json.Marshal(r.Properties[property])
+			require.OK(t, err)
+			if !strings.Contains(string(raw), `"OwnKey"`) || !strings.Contains(string(raw), `"KmsKeyArn"`) {
+				t.Errorf("%s: %s %s is not encrypted with KmsKeyArn: %s is %s", file, r.Type, name, property, raw)
+			}
+		}
+	}
+	x := expand(t)
+	check("template.yaml", x)
+	for _, name := range x.of("AWS::CloudFormation::Stack") {
+		file := text(x.Resources[name].Properties["TemplateURL"])
+		y := nested(t, file)
+		check(file, y)
+		parameters, _ := x.Resources[name].Properties["Parameters"].(map[string]any)
+		if _, takes := y.Parameters["KmsKeyArn"]; takes && text(parameters["KmsKeyArn"]) != "KmsKeyArn" {
+			t.Errorf("%s is not given KmsKeyArn", file)
+		}
+	}
+	for kind := range encrypted {
+		if found[kind] == 0 {
+			t.Errorf("no %s is found: the search is broken", kind)
+		}
+	}
+}
+
+// Functions in a VPC are all in it, but for the hook, which asks Lambda and CodeDeploy alone.
+func TestFunctionsInVpc(t *testing.T) {
+	x := expand(t)
+	for _, name := range []string{"AdminFunction", "McpFunction", "SyncFunction"} {
+		if got := text(x.Resources[name].Properties["VpcConfig"]); !strings.HasPrefix(got, "If(InVpc, ") || !strings.Contains(got, "VpcSubnetIds") || !strings.Contains(got, "VpcSecurityGroupIds") {
+			t.Errorf("%s has the VPC %s", name, got)
+		}
+	}
+}
+
+// What docs/cost.md reckons with: a line of the access log of a request that was answered.
+func TestAccessLogLine(t *testing.T) {
+	setting := expand(t).Resources["Stage"].Properties["AccessLogSettings"].(map[string]any)
+	line := setting["Fn::If"].([]any)[1].(map[string]any)["Format"].(string)
+	for name, value := range map[string]string{
+		"requestId": "UQ2Qpj9tFiAEPMw=", "requestTimeEpoch": "1795176000000", "identity.sourceIp": "203.0.113.7", "routeKey": "ANY /mcp", "status": "200",
+		"error.message": "-", "integrationErrorMessage": "-", "responseLatency": "14", "integrationLatency": "11", "responseLength": "812",
+	} {
+		line = strings.ReplaceAll(line, "$context."+name, value)
+	}
+	const want = `{"id":"UQ2Qpj9tFiAEPMw=","at":1795176000000,"ip":"203.0.113.7","route":"ANY /mcp", "status":"200","error":"-","failed":"-", "ms":"14","function_ms":"11","bytes":"812"}`
+	if line != want {
+		t.Errorf("the line is %s, want %s", line, want)
+	}
+	const envelope = 26 // what CloudWatch Logs adds to each event before it counts
+	if size := float64(len(line)+envelope) / 1000; size < 0.18 || size > 0.23 {
+		t.Errorf("docs/cost.md says 0.23 KB a line, it is %.3f", size)
+	}
+}
