@@ -94,7 +94,8 @@ func (a *assembly) workAll(ctx context.Context) error {
 
 // work finds out what the next catalog has of a unit's servers.
 func (a *assembly) work(u *unit, ctx context.Context) error {
-	read := a.base == nil // then their records say what they list
+	// Of one that the last catalog does not have, the records say what it lists.
+	read := slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
 	for _, name := range u.names {
 		if !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name }) {
 			read = true // it leaves the config: what the store lost of it is recovered now or never
@@ -137,11 +138,12 @@ func (a *assembly) work(u *unit, ctx context.Context) error {
 func (a *assembly) find(ctx context.Context, l *list) (*found, error) {
 	name := l.server.Name
 	etag, ok := a.etags[foundKey(name)]
-	if !ok || a.base != nil && etag == a.known[name].Found {
+	held := a.baseFor(name) != nil
+	if !ok || held && etag == a.known[name].Found {
 		return nil, nil
 	}
 	f, _, err := a.readFound(ctx, name)
-	if err != nil || f == nil || f.Identity != l.key || a.base != nil && !a.isNews(l, f) {
+	if err != nil || f == nil || f.Identity != l.key || held && !a.isNews(l, f) {
 		return nil, err
 	}
 	return f, nil
@@ -174,7 +176,7 @@ func (a *assembly) keep(l *list) {
 // them now; else they are as they were found.
 func (u *unit) join(l *list, read bool) {
 	name := l.server.Name
-	base := u.base
+	base := u.baseFor(name)
 	if !l.found {
 		switch {
 		case base != nil:

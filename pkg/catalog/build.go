@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -24,6 +24,8 @@ type Input struct {
 	Servers []ServerInput // in any order; names are unique
 	Words   config.Words  // what tools are found by besides what their servers say
 	Yield   func()        // called between tools, so that the work can make room for other work; nil: none
+
+	ShardTools int // how many tools and other items a shard has at most, unless one server has more; 0: 10,000
 }
 
 // A ServerInput is one configured server with its tools and other items.
@@ -42,25 +44,21 @@ type ToolInput struct {
 
 // Build makes a snapshot. It is pure: the same input gives the same bytes, in
 // whatever order the servers and tools come. No server of it may be Same.
-func Build(in Input) (*Snapshot, error) {
-	if at := slices.IndexFunc(in.Servers, func(s ServerInput) bool { return s.Same }); at >= 0 {
-		return nil, fmt.Errorf("build catalog: there is no catalog before that has %q", in.Servers[at].Name)
-	}
-	e := &encoder{seen: map[string]int{}, names: finding.NewNames(in.ids())}
-	servers := slices.Clone(in.Servers)
-	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
+func Build(in Input) (*Snapshot, error) { return Rebuild(nil, in) }
+
+// buildShard makes the shard of these servers, which are in the order of their names.
+func buildShard(in Input, servers []ServerInput, names finding.Names) (*shard, error) {
+	e := &encoder{seen: map[string]int{}, asked: map[uint32]bool{}, yield: in.Yield}
+	e.names = names.Noting(func(name string) { e.asked[hashName(name)] = true })
 	var serverRows []byte
 	var tools, items []namedTool
-	for i, s := range servers {
-		if s.Name == "" || strings.Contains(s.Name, ":") || i > 0 && servers[i-1].Name == s.Name {
-			return nil, fmt.Errorf("build catalog: server name %q is empty, has a colon or stands twice", s.Name)
-		}
+	for _, s := range servers {
 		serverRows = e.appendText(serverRows, s.Name)
 		serverRows = binary.LittleEndian.AppendUint32(serverRows, boolBit(s.Enabled, 1))
 		for _, t := range s.Tools {
 			id := t.Definition.ID(s.Name)
 			if id.Name == "" {
-				return nil, fmt.Errorf("build catalog: %v %q has no name", id.Kind, id)
+				return nil, fmt.Errorf("%v %q has no name", id.Kind, id)
 			}
 			list := &tools
 			if id.Kind != tool.Tool {
@@ -69,51 +67,68 @@ func Build(in Input) (*Snapshot, error) {
 			*list = append(*list, namedTool{id.String(), s.Name, t})
 		}
 	}
-	rows, err := e.appendAll(nil, tools, in.Yield)
+	rows, err := e.appendAll(nil, tools)
 	if err == nil {
-		rows, err = e.appendAll(rows, items, in.Yield)
+		rows, err = e.appendAll(rows, items)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("build catalog: %w", err)
+		return nil, err
 	}
+	ids := make([]tool.ID, len(tools))
 	docs := make([]search.Doc, len(tools))
 	for i, t := range tools {
 		d := t.Definition
-		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.Of(d.ID(t.server))}
+		ids[i] = d.ID(t.server)
+		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.Of(ids[i])}
 	}
-	index := search.Build(docs)
-
-	head := binary.LittleEndian.AppendUint32([]byte(magic), version)
-	head = append(head, 0, 0, 0, 0) // the checksum
-	total := headerSize
-	for _, n := range []int{len(servers), len(tools), e.text.Len(), e.json.Len(), len(index), len(e.findings) / findingSize} {
-		total += n // an under-estimate that is exact for the sections which can be large
-		if total > maxBlob {
-			return nil, fmt.Errorf("build catalog: over %d bytes", maxBlob)
-		}
-		head = binary.LittleEndian.AppendUint32(head, uint32(n))
-	}
-	head = binary.LittleEndian.AppendUint32(head, finding.Version)
-	head = binary.LittleEndian.AppendUint32(head, uint32(len(items)))
-	blob := bytes.Join([][]byte{head, serverRows, rows, e.text.Bytes(), e.json.Bytes(), index, e.findings}, nil)
-	binary.LittleEndian.PutUint32(blob[atSum:], checksum(blob))
-	s, err := Decode(blob)
+	blob, err := e.blob(serverRows, rows, len(tools), len(items), search.Build(docs), hashWords(in.Words, slices.Values(ids)))
 	if err != nil {
-		return nil, fmt.Errorf("build catalog: %w", err)
+		return nil, err
+	}
+	s, err := decodeReader(blob)
+	if err != nil {
+		return nil, err
 	}
 	s.sha256 = object.Version(blob)
 	return s, nil
 }
 
+// blob joins the sections of a shard.
+func (e *encoder) blob(serverRows, rows []byte, tools, items int, index []byte, words uint64) ([]byte, error) {
+	var asked []byte
+	for _, h := range slices.Sorted(maps.Keys(e.asked)) {
+		asked = binary.LittleEndian.AppendUint32(asked, h)
+	}
+	le := binary.LittleEndian
+	head := le.AppendUint32([]byte(magic), version)
+	head = append(head, 0, 0, 0, 0) // the checksum
+	total := headerSize + len(asked)
+	for _, n := range []int{len(serverRows) / serverSize, tools, e.text.Len(), e.json.Len(), len(index), len(e.findings) / findingSize} {
+		total += n // an under-estimate that is exact for the sections which can be large
+		if total > maxBlob {
+			return nil, fmt.Errorf("over %d bytes", maxBlob)
+		}
+		head = le.AppendUint32(head, uint32(n))
+	}
+	head = le.AppendUint32(head, finding.Version)
+	head = le.AppendUint32(head, uint32(items))
+	head = le.AppendUint32(head, recipe)
+	head = le.AppendUint64(head, words)
+	head = le.AppendUint32(head, uint32(len(asked)/askedSize))
+	blob := slices.Concat(head, serverRows, rows, e.text.Bytes(), e.json.Bytes(), index, e.findings, asked)
+	le.PutUint32(blob[atSum:], checksum(blob))
+	return blob, nil
+}
+
 // appendAll sorts the tools, or other items, and adds a row for each.
-func (e *encoder) appendAll(rows []byte, list []namedTool, yield func()) ([]byte, error) {
+func (e *encoder) appendAll(rows []byte, list []namedTool) ([]byte, error) {
 	slices.SortFunc(list, func(a, b namedTool) int { return strings.Compare(a.id, b.id) })
 	for i, t := range list {
 		if i > 0 && list[i-1].id == t.id {
 			return nil, fmt.Errorf("%v %q stands twice", t.Definition.Kind, t.id)
 		}
-		if yield != nil {
-			yield()
+		if e.yield != nil {
+			e.yield()
 		}
 		rows = e.appendTool(rows, t)
 	}
@@ -133,6 +148,8 @@ type encoder struct {
 	seen       map[string]int // offset of each string in text
 	findings   []byte
 	names      finding.Names
+	asked      map[uint32]bool // hashes of the names that findings depend on
+	yield      func()
 }
 
 func (e *encoder) appendText(row []byte, s string) []byte {
@@ -220,19 +237,6 @@ func (e *encoder) appendFinding(f finding.Finding) {
 	}
 	e.findings = appendSpan(e.findings, f.From, f.To)
 	e.findings = binary.LittleEndian.AppendUint32(e.findings, boolBit(f.Severe, flagSevere)|boolBit(f.Name, flagName))
-}
-
-// ids yields the tools. What other items are called is no name that a text could mean by mistake.
-func (in Input) ids() iter.Seq[tool.ID] {
-	return func(yield func(tool.ID) bool) {
-		for _, s := range in.Servers {
-			for _, t := range s.Tools {
-				if id := t.Definition.ID(s.Name); id.Kind == tool.Tool && !yield(id) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func appendSpan(b []byte, at, n int) []byte {

@@ -2,17 +2,21 @@
 // configured tools, what people decided about them, and the search index, as
 // one immutable [Snapshot]; and the [Syncer] that makes it from the servers.
 //
-// A snapshot is one blob that is read in place. A function that starts cold
-// opens ten thousand tools in milliseconds because nothing is parsed or indexed
-// again; it is stored under its own SHA-256, so what changed nothing stores
-// nothing. Whatever is new at each sync although the tools are the same (when each server was
+// A snapshot is made of shards: blobs of servers that lie side by side, of up to ten thousand tools
+// each, which are read in place. A function that starts cold opens a shard in milliseconds because
+// nothing is parsed or indexed again; each is stored under its own SHA-256, so what changed nothing
+// stores nothing, and who holds the catalog before reads only the shards that changed. Whatever is new at each sync although the tools are the same (when each server was
 // asked, how long it took, how it ended) stands in [Current], the small object
 // that points to the snapshot and moves in one conditional write.
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -28,21 +32,20 @@ import (
 // number is its place. It is immutable and safe for concurrent use; the bytes that
 // it hands out must not be changed.
 type Snapshot struct {
-	blob    []byte // the whole encoding; the other fields point into it
-	text    string // copy of its text section, so that strings need no copies
-	rows    []byte // its tool rows, then those of other items
-	rowSize int
-	tools   int                  // how many rows are those of tools
-	json    []byte               // its definitions
-	found   []byte               // its rows of findings
-	rules   int                  // version of the rules by which they were found; 0: they are not known
-	names   func() finding.Names // of its tools, collected once, if findings are not known
+	shards  []*shard // at least one, in the order of their servers
+	firsts  []string // [shard.first] of each but the first, whose is ""
+	ends    []counts // how many tools and other items there are up to the end of each shard
 	servers []Server
-	index   *search.Index
-	sha256  string // "": not known
+	index   *search.Index        // nil: not opened
+	names   func() finding.Names // of its tools, collected once, if findings are not known
+	sha256  string               // "": not known
+	missing []interval           // servers of shards that could not be read; see [load]
 	current Current
 	etag    string // of the Current object; "" if the snapshot was not loaded
 }
+
+// counts are numbers of tools and of other items.
+type counts struct{ tools, items int }
 
 // A Tool is what the catalog knows of one tool, or of another item.
 type Tool struct {
@@ -82,23 +85,187 @@ func (s Server) Numbers() iter.Seq[int] {
 	}
 }
 
+// newSnapshot returns the snapshot of these shards. If each has its search index it has one as well.
+func newSnapshot(shards []*shard) *Snapshot {
+	s := &Snapshot{shards: shards, firsts: make([]string, len(shards)), ends: make([]counts, len(shards))}
+	var n, all counts
+	for _, part := range shards {
+		all.tools += part.tools
+		all.items += part.items() - part.tools
+		s.servers = slices.Grow(s.servers, len(part.servers))
+	}
+	searchable := make([]*search.Index, 0, len(shards))
+	sums := make([]string, len(shards))
+	for i, part := range shards {
+		for _, server := range part.servers {
+			if server.Tools > 0 {
+				server.First += n.tools
+			}
+			if server.Items > 0 {
+				server.FirstItem += all.tools + n.items - part.tools
+			}
+			s.servers = append(s.servers, server)
+		}
+		n.tools += part.tools
+		n.items += part.items() - part.tools
+		s.ends[i] = n
+		if part.index != nil {
+			searchable = append(searchable, part.index)
+		}
+		if sums[i] = part.sha256; i > 0 {
+			s.firsts[i] = part.first()
+		}
+	}
+	slices.SortFunc(s.servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	if len(searchable) == len(shards) {
+		s.index = search.Join(searchable...)
+	}
+	s.names = sync.OnceValue(s.allNames)
+	s.sha256 = digest(sums)
+	return s
+}
+
+// digest returns the one digest of shards with these SHA-256s: that of the shard if there is one;
+// "" if one is not known.
+func digest(sums []string) string {
+	if len(sums) == 1 {
+		return sums[0]
+	}
+	if slices.Contains(sums, "") {
+		return ""
+	}
+	return object.Version([]byte(strings.Join(sums, "\n")))
+}
+
+// at returns the shard that holds item i, and the item's number there.
+func (s *Snapshot) at(i int) (*shard, int) {
+	if len(s.shards) == 1 {
+		return s.shards[0], i
+	}
+	if tools := s.Len(); i >= tools {
+		i -= tools
+		n, _ := slices.BinarySearchFunc(s.ends, i, func(end counts, i int) int { return cmp.Compare(end.items, i+1) })
+		if n > 0 {
+			i -= s.ends[n-1].items
+		}
+		return s.shards[n], s.shards[n].tools + i
+	}
+	n, _ := slices.BinarySearchFunc(s.ends, i, func(end counts, i int) int { return cmp.Compare(end.tools, i+1) })
+	if n > 0 {
+		i -= s.ends[n-1].tools
+	}
+	return s.shards[n], i
+}
+
+// row returns the row of item i, and the shard that it points into.
+func (s *Snapshot) row(i int) (*shard, []byte) {
+	part, n := s.at(i)
+	return part, part.row(n)
+}
+
 // Len returns the number of tools. They have the numbers below it.
-func (s *Snapshot) Len() int { return s.tools }
+func (s *Snapshot) Len() int { return s.ends[len(s.ends)-1].tools }
 
 // Items returns the number of all items, the tools among them.
-func (s *Snapshot) Items() int { return len(s.rows) / s.rowSize }
+func (s *Snapshot) Items() int {
+	all := s.ends[len(s.ends)-1]
+	return all.tools + all.items
+}
+
+// ID returns the id of item i.
+func (s *Snapshot) ID(i int) tool.ID {
+	part, n := s.at(i)
+	return part.id(n)
+}
+
+// shardOf returns the number of the shard that has the item with this text of its id, if there is one.
+func (s *Snapshot) shardOf(text string) int {
+	at, exact := slices.BinarySearch(s.firsts, text)
+	if !exact {
+		at--
+	}
+	return max(at, 0)
+}
+
+// Find returns the number of the tool, or the other item, if the catalog has it.
+func (s *Snapshot) Find(id tool.ID) (int, bool) {
+	text := id.String()
+	at := s.shardOf(text)
+	n, ok := s.shards[at].find(text, id.Kind)
+	if !ok {
+		return 0, false
+	}
+	var before counts
+	if at > 0 {
+		before = s.ends[at-1]
+	}
+	if id.Kind != tool.Tool {
+		return s.Len() + before.items + n - s.shards[at].tools, true
+	}
+	return before.tools + n, true
+}
+
+// Tool returns item i, a tool or another one. Nothing is parsed: its fields point into the snapshot.
+func (s *Snapshot) Tool(i int) Tool {
+	part, n := s.at(i)
+	return part.tool(n)
+}
+
+// Hash returns the hash of the definition of item i.
+func (s *Snapshot) Hash(i int) tool.Hash {
+	part, row := s.row(i)
+	return tool.Hash(part.string(row[atHash:]))
+}
+
+// Texts returns what item i says of itself to a reader, in which items are searched for a word; input
+// is a tool's schema, or a prompt's arguments.
+func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessage) {
+	part, row := s.row(i)
+	return part.string(row[atTitle:]), part.string(row[atDescription:]), part.bytes(row[atInput:])
+}
+
+// Standing returns the state of the approval record of item i, its revision, and when it was
+// written. ok is false if there is none.
+func (s *Snapshot) Standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
+	part, n := s.at(i)
+	return part.standing(n)
+}
+
+// Servers returns the configured servers by name. The slice must not be changed.
+func (s *Snapshot) Servers() []Server { return s.servers }
+
+// Server returns the named server.
+func (s *Snapshot) Server(name string) (Server, bool) {
+	i, ok := slices.BinarySearchFunc(s.servers, name, func(s Server, name string) int { return strings.Compare(s.Name, name) })
+	if !ok {
+		return Server{}, false
+	}
+	return s.servers[i], true
+}
 
 // Index returns the search index; document i is tool i.
 func (s *Snapshot) Index() *search.Index { return s.index }
 
-// SHA256 returns the lower-case hex SHA-256 of the encoding. Snapshots with
-// the same one hold the same tools and approval states; outcomes may differ. It is
-// known of a snapshot that was built or loaded; for one that [Decode] opened it is computed.
+// SHA256 returns a lower-case hex SHA-256 over the encoding: that of its one shard, or one over those of
+// its shards. Snapshots with the same one hold the same tools and approval states; outcomes may differ. It
+// is known of a snapshot that was built or loaded; for one that [Decode] opened it is computed.
 func (s *Snapshot) SHA256() string {
-	if s.sha256 == "" {
-		return object.Version(s.blob)
+	if s.sha256 != "" {
+		return s.sha256
 	}
-	return s.sha256
+	sums := make([]string, len(s.shards))
+	for i, part := range s.shards {
+		sums[i] = part.sum()
+	}
+	return digest(sums)
+}
+
+// Size returns how many bytes the snapshot has, all shards together.
+func (s *Snapshot) Size() (n int) {
+	for _, part := range s.shards {
+		n += len(part.blob)
+	}
+	return n
 }
 
 // Current returns what was stored beside the snapshot; the zero Current if it
@@ -109,5 +276,6 @@ func (s *Snapshot) Current() Current { return s.current }
 // people decided before is in it; what they decided since may be missing.
 func (s *Snapshot) CreatedAt() time.Time { return s.current.StartedAt }
 
-// Encode returns the snapshot's bytes. [Decode] opens them. They must not be changed.
-func (s *Snapshot) Encode() []byte { return s.blob }
+// Encode returns the bytes of a snapshot that has one shard, as [Decode] opens them, and else those of
+// its first shard. They must not be changed.
+func (s *Snapshot) Encode() []byte { return s.shards[0].blob }

@@ -16,7 +16,7 @@ import (
 // CurrentKey is where the object store holds the [Current] catalog.
 const CurrentKey = "catalog/current.json"
 
-// Key returns where the snapshot with this SHA-256 is stored.
+// Key returns where the shard with this SHA-256 is stored.
 func Key(sha256 string) string { return "catalog/" + sha256 + ".snap" }
 
 // ErrUnusable says that a stored catalog is there and cannot be used: damaged,
@@ -25,8 +25,9 @@ var ErrUnusable = errors.New("stored catalog cannot be used")
 
 // Format is the number of the form that this program writes current.json in. It grows only if a
 // program that knows an earlier form would go wrong with it; a member more is no new form,
-// since programs keep what they do not know.
-const Format = 1
+// since programs keep what they do not know. Form 1 has no list of shards: there is one, which is the
+// whole snapshot.
+const Format = 2
 
 // ErrNewer says that the stored catalog is in a form that only a newer program knows.
 var ErrNewer = errors.New("stored catalog is of a newer version of the program")
@@ -36,12 +37,13 @@ var ErrNewer = errors.New("stored catalog is of a newer version of the program")
 type Current struct {
 	Format    int               `json:"format"`             // set as it is stored; 0: stored before forms were counted
 	SHA256    string            `json:"sha256"`             // of the snapshot
+	Shards    []Shard           `json:"shards"`             // of the snapshot, in their order
 	Size      int               `json:"size"`               // bytes of the snapshot
 	Tools     int               `json:"tools"`              // how many it holds
 	Config    string            `json:"config"`             // version of the config that the sync used
 	StartedAt time.Time         `json:"started_at"`         // when that sync began
 	SyncedAt  time.Time         `json:"synced_at"`          // when it ended: the catalog's age counts from here
-	StoredAt  time.Time         `json:"stored_at"`          // when the snapshot object was last written
+	StoredAt  time.Time         `json:"stored_at,omitzero"` // in form 1: when the snapshot's object was last written
 	Outcomes  []outcome.Outcome `json:"outcomes"`           // by server name, of the servers that were ever tried
 	Failed    *Failure          `json:"failed,omitempty"`   // syncs after this one fail; nil: none did
 	Restored  int               `json:"restored,omitempty"` // approval records that the store had lost and nobody has settled yet
@@ -49,59 +51,24 @@ type Current struct {
 	Servers   []Known           `json:"servers"`            // the configured ones, by name; null: made by an earlier version of the program
 	Baselines []string          `json:"baselines"`          // [approval.BaselineKey] of the lists that were taken, of servers that left as well
 
-	Superseded []Superseded    `json:"superseded,omitempty"` // snapshots whose objects may still be there, the one that was replaced first first
+	Superseded []Superseded    `json:"superseded,omitempty"` // shards whose objects may still be there, the one that was replaced first first
 	Unknown    rawjson.Members `json:"-"`                    // what else a newer program wrote; it is kept
 }
 
-// A Superseded is a snapshot that another one took the place of.
+// A Shard is a part of the snapshot that is an object of its own.
+type Shard struct {
+	SHA256   string    `json:"sha256"`
+	Size     int       `json:"size"`            // bytes, as it is read
+	Tools    int       `json:"tools"`           // how many it holds
+	Items    int       `json:"items,omitempty"` // how many prompts and resources
+	First    string    `json:"first"`           // the server with which it begins
+	StoredAt time.Time `json:"stored_at"`       // when its object was last written
+}
+
+// A Superseded is a shard that is no longer part of the catalog.
 type Superseded struct {
 	SHA256 string    `json:"sha256"`
 	At     time.Time `json:"at"` // when
-}
-
-// Load returns the current catalog. held is the one that the caller has, or
-// nil: it is returned itself if nothing is newer, and its blob is shared if
-// only outcomes are. It returns [object.ErrNotFound] if no sync has ended yet,
-// and [ErrUnusable] if what is stored cannot be used.
-func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
-	s, _, _, err := load(ctx, objects, held, Decode)
-	return s, err
-}
-
-// load is [Load] with the function that opens the blob. It also returns
-// current.json and its ETag, even if what it points to cannot be used.
-func load(ctx context.Context, objects object.Store, held *Snapshot, open func([]byte) (*Snapshot, error)) (s *Snapshot, cur Current, etag string, err error) {
-	if held != nil {
-		etag = held.etag
-	}
-	o, err := objects.Get(ctx, CurrentKey, etag)
-	if errors.Is(err, object.ErrNotModified) {
-		return held, held.current, etag, nil
-	}
-	if err != nil {
-		return nil, cur, "", fmt.Errorf("load catalog: %w", err)
-	}
-	if cur, err = parseCurrent(o.Data); err != nil {
-		return nil, cur, o.ETag, err
-	}
-	if held != nil && held.sha256 == cur.SHA256 {
-		return held.with(cur, o.ETag), cur, o.ETag, nil
-	}
-	blob, err := objects.Get(ctx, Key(cur.SHA256), "")
-	if errors.Is(err, object.ErrNotFound) {
-		return nil, cur, o.ETag, fmt.Errorf("load catalog %s: %w: its object is missing", cur.SHA256, ErrUnusable)
-	}
-	if err != nil {
-		return nil, cur, o.ETag, fmt.Errorf("load catalog %s: %w", cur.SHA256, err)
-	}
-	if s, err = open(blob.Data); err != nil {
-		return nil, cur, o.ETag, err
-	}
-	if s.sha256 != "" && s.sha256 != cur.SHA256 {
-		return nil, cur, o.ETag, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", cur.SHA256, ErrUnusable, s.sha256)
-	}
-	s.sha256 = cur.SHA256
-	return s.with(cur, o.ETag), cur, o.ETag, nil
 }
 
 func parseCurrent(data []byte) (Current, error) {
@@ -113,8 +80,18 @@ func parseCurrent(data []byte) (Current, error) {
 	if cur.Unknown = unknown; cur.Format > Format {
 		return Current{}, fmt.Errorf("load catalog: %s: %w: form %d, this program knows %d", CurrentKey, ErrNewer, cur.Format, Format)
 	}
-	if len(cur.SHA256) != 64 || strings.Trim(cur.SHA256, "0123456789abcdef") != "" {
-		return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 is %q", CurrentKey, ErrUnusable, cur.SHA256)
+	if cur.Format < 2 {
+		cur.Shards = []Shard{{SHA256: cur.SHA256, Size: cur.Size, Tools: cur.Tools, StoredAt: cur.StoredAt}}
+		cur.StoredAt = time.Time{}
+	}
+	sums := make([]string, len(cur.Shards))
+	for i, part := range cur.Shards {
+		if sums[i] = part.SHA256; len(part.SHA256) != 64 || strings.Trim(part.SHA256, "0123456789abcdef") != "" {
+			return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 is %q", CurrentKey, ErrUnusable, part.SHA256)
+		}
+	}
+	if len(sums) == 0 || digest(sums) != cur.SHA256 {
+		return Current{}, fmt.Errorf("load catalog: %s: %w: sha256 %q is not that of its %d shards", CurrentKey, ErrUnusable, cur.SHA256, len(sums))
 	}
 	return cur, nil
 }
@@ -128,29 +105,39 @@ func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 	c := *s
 	c.current, c.etag = cur, etag
 	c.servers = slices.Clone(s.servers)
+	outcomes := make(map[string]*outcome.Outcome, len(cur.Outcomes))
+	for i := range cur.Outcomes {
+		outcomes[cur.Outcomes[i].ServerID] = &cur.Outcomes[i]
+	}
 	for i := range c.servers {
 		c.servers[i].Outcome = outcome.Outcome{}
-		if at := slices.IndexFunc(cur.Outcomes, func(o outcome.Outcome) bool { return o.ServerID == c.servers[i].Name }); at >= 0 {
-			c.servers[i].Outcome = cur.Outcomes[at]
+		if o := outcomes[c.servers[i].Name]; o != nil {
+			c.servers[i].Outcome = *o
 		}
 	}
 	return &c
 }
 
-// Save stores s, then moves current.json to it if that object's ETag is still
-// ifMatch ([object.IfAbsent]: there is none yet), and returns s as [Load]
-// would. cur says what stands beside s; its Format, SHA256, Size and Tools are
-// filled in. If cur.StoredAt is not zero the snapshot's object is known to be there and is not written.
+// Save stores the shards of s, then moves current.json to them if that object's ETag is still ifMatch
+// ([object.IfAbsent]: there is none yet), and returns s as [Load] would. cur says what stands beside s; its
+// Format, SHA256, Shards, Size and Tools are filled in. A shard that cur.Shards says was stored is known to
+// be there and is not written.
 //
-// The order makes an interruption harmless: a snapshot that nothing points to is never read.
+// The order makes an interruption harmless: a shard that nothing points to is never read.
 func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, ifMatch string) (*Snapshot, error) {
-	cur.Format, cur.SHA256, cur.Size, cur.Tools = Format, s.SHA256(), len(s.blob), s.Len()
-	if cur.StoredAt.IsZero() {
-		if _, err := objects.Put(ctx, Key(cur.SHA256), s.blob, ""); err != nil {
-			return nil, fmt.Errorf("store catalog %s: %w", cur.SHA256, err)
+	shards := make([]Shard, len(s.shards))
+	for i, part := range s.shards {
+		shards[i] = part.entry()
+		if at := slices.IndexFunc(cur.Shards, func(known Shard) bool { return known.SHA256 == shards[i].SHA256 }); at >= 0 {
+			shards[i].StoredAt = cur.Shards[at].StoredAt
+			continue
 		}
-		cur.StoredAt = cur.SyncedAt
+		if _, err := objects.Put(ctx, Key(shards[i].SHA256), part.blob, ""); err != nil {
+			return nil, fmt.Errorf("store catalog %s: %w", shards[i].SHA256, err)
+		}
+		shards[i].StoredAt = cur.SyncedAt
 	}
+	cur.Format, cur.SHA256, cur.Shards, cur.Size, cur.Tools = Format, s.SHA256(), shards, s.Size(), s.Len()
 	data, err := cur.encode()
 	if err != nil {
 		return nil, fmt.Errorf("store catalog: %w", err)
@@ -160,4 +147,20 @@ func Save(ctx context.Context, objects object.Store, s *Snapshot, cur Current, i
 		return nil, fmt.Errorf("move catalog to %s: %w", cur.SHA256, err)
 	}
 	return s.with(cur, etag), nil
+}
+
+// entry returns what current.json says of the shard, but for when it was stored.
+func (s *shard) entry() Shard {
+	return Shard{SHA256: s.sum(), Size: len(s.blob), Tools: s.tools, Items: s.items() - s.tools, First: strings.TrimSuffix(s.first(), ":")}
+}
+
+// stored returns the shards of next that s holds as well, and that were stored after the time.
+func (s *Snapshot) stored(next *Snapshot, after time.Time) (list []Shard) {
+	for _, known := range s.current.Shards {
+		is := func(part *shard) bool { return part.sha256 == known.SHA256 }
+		if known.StoredAt.After(after) && slices.ContainsFunc(s.shards, is) && slices.ContainsFunc(next.shards, is) {
+			list = append(list, known)
+		}
+	}
+	return list
 }

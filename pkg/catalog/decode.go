@@ -2,41 +2,39 @@ package catalog
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"sort"
 	"strings"
-	"sync"
-	"time"
+	"unsafe"
 
-	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
-	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
 // Decode opens what [Snapshot.Encode] returned, in place: b must not change
 // afterwards. Any other bytes give an error that is [ErrUnusable].
 func Decode(b []byte) (*Snapshot, error) {
-	s, index, err := decode(b)
-	if err == nil {
-		s.index, err = search.Open(index)
+	s, err := decodeReader(b)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && s.index.Len() != s.Len() {
-		err = fmt.Errorf("search index holds %d tools, want %d", s.index.Len(), s.Len())
-	}
+	return newSnapshot([]*shard{s}), nil
+}
+
+// decodeReader opens a shard for a reader, who searches it.
+func decodeReader(b []byte) (*shard, error) {
+	s, err := decode(b)
 	if err != nil {
 		return nil, fmt.Errorf("decode catalog: %w: %w", ErrUnusable, err)
 	}
-	return s, nil
+	return s.openIndex()
 }
 
 // decodeBase opens what a sync goes on from: without the search index, which
 // this version of the program may not read although it reads the definitions,
 // and with its SHA-256 checked, so that the next sync heals what was damaged.
-func decodeBase(b []byte) (*Snapshot, error) {
-	s, _, err := decode(b)
+func decodeBase(b []byte) (*shard, error) {
+	s, err := decode(b)
 	if err != nil {
 		return nil, fmt.Errorf("decode catalog: %w: %w", ErrUnusable, err)
 	}
@@ -44,50 +42,61 @@ func decodeBase(b []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// decode opens all but the search index, whose bytes it returns.
-func decode(b []byte) (s *Snapshot, index []byte, err error) {
+// decode opens all but the search index.
+func decode(b []byte) (*shard, error) {
 	if len(b) < header2Size || string(b[:len(magic)]) != magic {
-		return nil, nil, errors.New("not a catalog")
+		return nil, errors.New("not a catalog")
 	}
 	f, err := formatOf(b)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if binary.LittleEndian.Uint32(b[atSum:]) != checksum(b) {
-		return nil, nil, errors.New("checksum does not match")
+		return nil, errors.New("checksum does not match")
 	}
 	counts, rest := b[atCounts:], b[f.header:]
-	var sections [6][]byte
+	var sections [7][]byte
 	for i, size := range f.sections {
 		count := uint64(binary.LittleEndian.Uint32(counts[4*i:]))
-		if i == 1 {
+		switch {
+		case i == sectionRows:
 			count += f.items
+		case i == sectionAsked:
+			count = f.asked
 		}
 		n := size * count
 		if n > uint64(len(rest)) || n > maxBlob {
-			return nil, nil, fmt.Errorf("section %d has %d bytes, %d are left", i, n, len(rest))
+			return nil, fmt.Errorf("section %d has %d bytes, %d are left", i, n, len(rest))
 		}
 		sections[i], rest = rest[:n:n], rest[n:]
 	}
 	if len(rest) > 0 {
-		return nil, nil, fmt.Errorf("%d bytes too many", len(rest))
+		return nil, fmt.Errorf("%d bytes too many", len(rest))
 	}
-	s = &Snapshot{
+	s := &shard{
 		blob: b,
-		text: string(sections[2]),
-		rows: sections[1], rowSize: int(f.sections[1]), tools: int(binary.LittleEndian.Uint32(counts[4:])),
+		text: unsafe.String(unsafe.SliceData(sections[sectionText]), len(sections[sectionText])),
+		rows: sections[sectionRows], rowSize: int(f.sections[sectionRows]), tools: int(binary.LittleEndian.Uint32(counts[4:])),
 		json:  sections[3],
 		found: sections[5], rules: f.rules,
+		made: f.made, words: f.words, asked: sections[sectionAsked],
+		rawIndex: sections[4],
 	}
-	s.names = sync.OnceValue(s.allNames)
 	if err := s.readServers(sections[0]); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.checkTools(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return s, sections[4], nil
+	return s, nil
 }
+
+// What is where among the sections of a shard.
+const (
+	sectionRows  = 1
+	sectionText  = 2
+	sectionAsked = 6
+)
 
 // A form is how one format differs from others.
 type form struct {
@@ -95,6 +104,9 @@ type form struct {
 	sections []uint64 // size of one row of each section
 	rules    int
 	items    uint64
+	made     int
+	words    uint64
+	asked    uint64 // how many names findings depend on
 }
 
 func formatOf(b []byte) (form, error) {
@@ -102,18 +114,23 @@ func formatOf(b []byte) (form, error) {
 	switch v, sections := number(atVersion), []uint64{serverSize, rowSize, 1, 1, 1, findingSize}; {
 	case v == version2:
 		return form{header: header2Size, sections: []uint64{serverSize, endOfRow2, 1, 1, 1}}, nil
-	case v != version && v != version3:
+	case v < version2 || v > version:
 		return form{}, fmt.Errorf("format %d, want %d to %d", v, version2, version)
-	case len(b) < header3Size || v == version && len(b) < headerSize:
+	case len(b) < header3Size || v >= version4 && len(b) < header4Size || v == version && len(b) < headerSize:
 		return form{}, errors.New("header is cut short")
 	case v == version3:
 		return form{header: header3Size, sections: sections, rules: int(number(atRules))}, nil
+	case v == version4:
+		return form{header: header4Size, sections: sections, rules: int(number(atRules)), items: uint64(number(atItems))}, nil
 	default:
-		return form{header: headerSize, sections: sections, rules: int(number(atRules)), items: uint64(number(atItems))}, nil
+		return form{
+			header: headerSize, sections: append(sections, askedSize), rules: int(number(atRules)), items: uint64(number(atItems)),
+			made: int(number(atMade)), words: binary.LittleEndian.Uint64(b[atWords:]), asked: uint64(number(atAsked)),
+		}, nil
 	}
 }
 
-func (s *Snapshot) readServers(rows []byte) error {
+func (s *shard) readServers(rows []byte) error {
 	s.servers = make([]Server, len(rows)/serverSize)
 	for i := range s.servers {
 		row := rows[i*serverSize:]
@@ -133,9 +150,9 @@ func (s *Snapshot) readServers(rows []byte) error {
 
 // checkTools makes sure that no accessor can leave its section, that ids are
 // in order, and that each tool has its server; it counts the tools of each, and the items.
-func (s *Snapshot) checkTools() error {
-	c := rowChecker{Snapshot: s}
-	for i := range s.Len() {
+func (s *shard) checkTools() error {
+	c := rowChecker{shard: s}
+	for i := range s.tools {
 		if err := c.row(i); err != nil {
 			return fmt.Errorf("tool %d: %w", i, err)
 		}
@@ -145,11 +162,11 @@ func (s *Snapshot) checkTools() error {
 		c.server.Tools++
 	}
 	c.prev, c.server = "", nil
-	for i := s.Len(); i < s.Items(); i++ {
+	for i := s.tools; i < s.items(); i++ {
 		if err := c.row(i); err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
-		if s.ID(i).Kind == tool.Tool {
+		if s.id(i).Kind == tool.Tool {
 			return fmt.Errorf("item %d is a tool", i)
 		}
 		if c.server.Items == 0 {
@@ -162,14 +179,14 @@ func (s *Snapshot) checkTools() error {
 
 // A rowChecker looks at the rows in their order.
 type rowChecker struct {
-	*Snapshot
+	*shard
 	prev   string  // id of the row before
 	server *Server // of that row
 	found  int     // findings so far
 }
 
 func (c *rowChecker) row(i int) error {
-	row, text, json := c.Snapshot.row(i), len(c.text), len(c.json)
+	row, text, json := c.shard.row(i), len(c.text), len(c.json)
 	for at := 0; at < endOfSpans; at += spanSize {
 		size := text
 		if at >= atRaw && at <= atApproved {
@@ -200,155 +217,4 @@ func (c *rowChecker) row(i int) error {
 		c.server = &c.servers[at]
 	}
 	return nil
-}
-
-func (s *Snapshot) row(i int) []byte { return s.rows[i*s.rowSize : (i+1)*s.rowSize] }
-
-// string returns the text of the span at the start of b.
-func (s *Snapshot) string(b []byte) string {
-	from, to := span(b)
-	return s.text[from:to]
-}
-
-// bytes returns the json of the span at the start of b, nil if it is empty.
-func (s *Snapshot) bytes(b []byte) json.RawMessage {
-	from, to := span(b)
-	if from == to {
-		return nil
-	}
-	return s.json[from:to:to]
-}
-
-// ID returns the id of item i.
-func (s *Snapshot) ID(i int) tool.ID {
-	text := s.string(s.row(i)[atID:])
-	if i >= s.tools {
-		id, _ := tool.ParseID(text) // it was checked when the snapshot was opened
-		return id
-	}
-	server, name, _ := strings.Cut(text, ":")
-	return tool.ID{Server: server, Name: name}
-}
-
-// Find returns the number of the tool, or the other item, if the catalog has it.
-func (s *Snapshot) Find(id tool.ID) (int, bool) {
-	first, n, text := 0, s.Len(), id.String()
-	if id.Kind != tool.Tool {
-		first, n = s.Len(), s.Items()-s.Len()
-	}
-	i, ok := sort.Find(n, func(i int) int { return strings.Compare(text, s.string(s.row(first + i)[atID:])) })
-	return first + i, ok
-}
-
-// Tool returns item i, a tool or another one. Nothing is parsed: its fields point into the snapshot.
-func (s *Snapshot) Tool(i int) Tool {
-	row := s.row(i)
-	flags := binary.LittleEndian.Uint32(row[atFlags:])
-	id := s.ID(i)
-	t := Tool{
-		ID: id,
-		Definition: tool.Definition{
-			Hash:         tool.Hash(s.string(row[atHash:])),
-			Raw:          s.bytes(row[atRaw:]),
-			Name:         id.Name,
-			Title:        s.string(row[atTitle:]),
-			Description:  s.string(row[atDescription:]),
-			InputSchema:  s.bytes(row[atInput:]),
-			OutputSchema: s.bytes(row[atOutput:]),
-			Annotations:  tool.Annotations{Title: s.string(row[atAnnotationTitle:])},
-		},
-		Signature:   s.string(row[atSignature:]),
-		Lossy:       flags&flagLossy != 0,
-		Approval:    s.record(id, row, flags),
-		ApprovedRaw: s.bytes(row[atApproved:]),
-		Severe:      flags&flagRisky != 0,
-	}
-	if id.Kind != tool.Tool {
-		s.readItem(&t, row, flags)
-		return t
-	}
-	for i, hint := range hints(&t.Definition.Annotations) {
-		if said := flags / flagHint >> (2 * i); said&1 != 0 {
-			*hint = new(said&2 != 0)
-		}
-	}
-	return t
-}
-
-// readItem puts into t, which was read as a tool, what the row of another item says.
-func (s *Snapshot) readItem(t *Tool, row []byte, flags uint32) {
-	d := &t.Definition
-	d.Kind, d.InputSchema, d.OutputSchema, d.Annotations.Title, t.Signature = t.ID.Kind, nil, nil, "", ""
-	if d.Kind == tool.Prompt {
-		d.Arguments = s.bytes(row[atArguments:])
-		return
-	}
-	d.URI, d.Template = t.ID.Name, flags&flagTemplate != 0
-	d.Name, d.MIMEType = s.string(row[atOwnName:]), s.string(row[atMIMEType:])
-}
-
-// Hash returns the hash of the definition of item i.
-func (s *Snapshot) Hash(i int) tool.Hash { return tool.Hash(s.string(s.row(i)[atHash:])) }
-
-// Texts returns what item i says of itself to a reader, in which items are searched for a word; input
-// is a tool's schema, or a prompt's arguments.
-func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessage) {
-	row := s.row(i)
-	return s.string(row[atTitle:]), s.string(row[atDescription:]), s.bytes(row[atInput:])
-}
-
-// Standing returns the state of the approval record of item i, its revision, and when it was
-// written. ok is false if there is none.
-func (s *Snapshot) Standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
-	row := s.row(i)
-	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
-		return "", 0, time.Time{}, false
-	}
-	return approval.State(s.string(row[atState:])), int64(binary.LittleEndian.Uint64(row[atRev:])), readTime(row[atUpdatedAt:]), true
-}
-
-func (s *Snapshot) record(id tool.ID, row []byte, flags uint32) *approval.Record {
-	if flags&flagRecord == 0 {
-		return nil
-	}
-	r := &approval.Record{
-		Format:       int(flags >> atRecordFormat),
-		Server:       id.Server,
-		Tool:         id.Name,
-		Kind:         id.Kind,
-		URL:          s.string(row[atURL:]),
-		State:        approval.State(s.string(row[atState:])),
-		Disabled:     flags&flagDisabled != 0,
-		ApprovedHash: tool.Hash(s.string(row[atApprovedHash:])),
-		CurrentHash:  tool.Hash(s.string(row[atCurrentHash:])),
-		By:           s.string(row[atBy:]),
-		At:           readTime(row[atAt:]),
-		Note:         s.string(row[atNote:]),
-		FirstSeen:    readTime(row[atFirstSeen:]),
-		DecidedAt:    readTime(row[atDecidedAt:]),
-		UpdatedAt:    readTime(row[atUpdatedAt:]),
-		Rev:          int64(binary.LittleEndian.Uint64(row[atRev:])),
-		Tell:         flags&flagTell != 0,
-	}
-	if len(row) > endOfRow2 {
-		r.Endorsed = approval.Remembered{Hash: tool.Hash(s.string(row[atEndorsedHash:])), By: s.string(row[atEndorsedBy:]), At: readTime(row[atEndorsedAt:])}
-		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // it was decoded when the snapshot was opened
-	}
-	return r
-}
-
-func (s *Snapshot) findServer(name string) (int, bool) {
-	return sort.Find(len(s.servers), func(i int) int { return strings.Compare(name, s.servers[i].Name) })
-}
-
-// Servers returns the configured servers by name. The slice must not be changed.
-func (s *Snapshot) Servers() []Server { return s.servers }
-
-// Server returns the named server.
-func (s *Snapshot) Server(name string) (Server, bool) {
-	i, ok := s.findServer(name)
-	if !ok {
-		return Server{}, false
-	}
-	return s.servers[i], true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/finding"
@@ -14,13 +15,21 @@ import (
 // FindingsKnown reports whether the snapshot says what a reviewer should see in its tools, by the
 // rules of this program. If another version of it has made the snapshot, [Tool.Severe] is not to
 // be relied on until the next sync; [Snapshot.Findings] is, and takes longer.
-func (s *Snapshot) FindingsKnown() bool { return s.rules == finding.Version }
+func (s *Snapshot) FindingsKnown() bool {
+	return !slices.ContainsFunc(s.shards, func(part *shard) bool { return part.rules != finding.Version })
+}
 
 // Findings returns what a reviewer should see in item i.
 func (s *Snapshot) Findings(i int) []finding.Finding {
-	if !s.FindingsKnown() {
+	part, n := s.at(i)
+	if part.rules != finding.Version {
 		return s.find(i)
 	}
+	return part.findings(n)
+}
+
+// findings returns those of item i of the shard.
+func (s *shard) findings(i int) []finding.Finding {
 	first, end := span(s.row(i)[atFindings:])
 	var list []finding.Finding
 	for at := first; at < end; at++ {
@@ -65,7 +74,7 @@ func definitionOf(kind tool.Kind, approved json.RawMessage) *tool.Definition {
 
 // checkAdded makes sure that no accessor of what format 3 has added to a row can leave its section.
 // first is where its findings must begin; it returns where they end.
-func (s *Snapshot) checkAdded(row []byte, first int) (end int, err error) {
+func (s *shard) checkAdded(row []byte, first int) (end int, err error) {
 	if err := errors.Join(checkSpan(row[atEndorsedHash:], len(s.text)), checkSpan(row[atEndorsedBy:], len(s.text)), checkSpan(row[atBlocked:], len(s.json))); err != nil {
 		return 0, err
 	}
@@ -80,7 +89,7 @@ func (s *Snapshot) checkAdded(row []byte, first int) (end int, err error) {
 }
 
 // checkFindings makes sure that the tools have all findings, and that none leaves its section.
-func (s *Snapshot) checkFindings(n int) error {
+func (s *shard) checkFindings(n int) error {
 	if n*findingSize != len(s.found) {
 		return fmt.Errorf("%d findings, the tools have %d", len(s.found)/findingSize, n)
 	}

@@ -129,9 +129,9 @@ func TestDecodeFormat2Damage(t *testing.T) {
 func TestDecodeFindingsDamage(t *testing.T) {
 	good := build(t, sample(t)).Encode()
 	counts := func(i int) int { return int(binary.LittleEndian.Uint32(good[12+4*i:])) }
-	const header, server, row, findingRow = 44, 12, 232, 36
+	const header, server, row, findingRow = 60, 12, 232, 36
 	rows := header + counts(0)*server
-	findings := len(good) - counts(5)*findingRow
+	findings := len(good) - 4*counts(11) - counts(5)*findingRow
 	if counts(5) < 3 || rows+(counts(1)+counts(7))*row+counts(2)+counts(3)+counts(4) != findings {
 		t.Fatalf("the sample has %d findings at %d, or rows have another size", counts(5), findings)
 	}

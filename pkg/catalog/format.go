@@ -14,7 +14,8 @@ import (
 //
 //	header   magic, version, CRC-32C of all that follows it, number of servers and
 //	         tools, sizes of the next three sections, number of findings, the
-//	         version of the rules by which they were found, and number of items
+//	         version of the rules by which they were found, number of items; by which
+//	         recipe it was made, a hash of the operator's words, and number of hashes
 //	servers  one row each, by name
 //	tools    one row each, by id
 //	items    prompts and resources, one row each, by id; rows as those of tools
@@ -22,15 +23,18 @@ import (
 //	json     definitions
 //	index    the search index
 //	findings one row each, by tool, then by item
+//	asked    hashes, ascending, of the words that a finding would name if a tool had such a name
 //
 // A span is an offset into its section and a length, four bytes each. Rows
 // have a fixed size, so tool i is found without reading those before it.
 //
-// Formats 2 and 3 are read as well, so that a gateway which was just updated has a catalog until its
-// first sync: neither has items, and format 2 has no findings, and tool rows that end at endOfRow2.
+// Formats 2 to 4 are read as well, so that a gateway which was just updated has a catalog until its
+// first sync: 4 does not say how it was made, 2 and 3 have no items, and 2 has no findings, and tool
+// rows that end at endOfRow2.
 const (
 	magic       = "PCAT"
-	version     = 4
+	version     = 5
+	version4    = 4
 	version3    = 3
 	version2    = 2
 	timeSize    = 12 // seconds since 1970, nanoseconds
@@ -42,7 +46,12 @@ const (
 	atRules     = header2Size + 4
 	header3Size = atRules + 4
 	atItems     = header3Size
-	headerSize  = atItems + 4
+	header4Size = atItems + 4
+	atMade      = header4Size
+	atWords     = atMade + 4
+	atAsked     = atWords + 8
+	headerSize  = atAsked + 4
+	askedSize   = 4
 	serverSize  = spanSize + 4
 
 	// maxBlob keeps every offset within 31 bits, so that it is an int on every machine.

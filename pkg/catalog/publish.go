@@ -12,7 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// storeAgain is how old the object of an unchanged snapshot may get before it is written again, so
+// storeAgain is how old the object of an unchanged shard may get before it is written again, so
 // that a bucket rule which deletes old catalogs spares the one in use.
 const storeAgain = 24 * time.Hour
 
@@ -46,18 +46,18 @@ func (r *run) move(ctx context.Context) (sha256 string, err error) {
 		return "", err
 	}
 	cur := r.current()
-	again := r.supersede(ctx, &cur, next.sha256)
-	if r.base != nil && r.base.sha256 == next.sha256 && r.began.Sub(r.base.current.StoredAt) < storeAgain {
-		cur.StoredAt = r.base.current.StoredAt
+	again := r.supersede(ctx, &cur, next)
+	if r.base != nil {
+		cur.Shards = r.base.stored(next, r.began.Add(-storeAgain))
 	}
 	saved, err := Save(ctx, r.objects, next, cur, r.ifMatch)
-	if err == nil && again {
-		err = storeMissing(ctx, r.objects, next)
+	if err == nil && len(again) > 0 {
+		err = storeMissing(ctx, r.objects, again)
 	}
 	if err != nil {
 		return next.sha256, err
 	}
-	r.report.Stored = cur.StoredAt.IsZero()
+	r.report.Stored = len(cur.Shards) < len(next.shards)
 	r.snap, r.built, r.words = saved, saved.sha256, r.config.Value.Words
 	r.latest.Store(saved)
 	return next.sha256, nil

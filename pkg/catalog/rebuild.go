@@ -1,30 +1,151 @@
 package catalog
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"hash"
+	"hash/fnv"
+	"iter"
 	"slices"
+	"strings"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/finding"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
-// Rebuild makes the snapshot that [Build] would make of in, where a server that is Same has the
-// tools, the other items and the records that prev has of it. prev may be nil, if no server is Same.
+// recipe is the number of what Build makes of one input. It grows when that becomes something else:
+// other signatures, another search index, another encoding. A shard of another recipe is not shared.
+// The rules of findings have a number of their own.
+const recipe = 1
+
+// Rebuild makes the snapshot that [Build] would make of in, where a server that is Same has the tools,
+// the other items and the records that prev has of it. prev may be nil, if no server is Same. A shard of
+// prev in which nothing can have changed is shared; so the boundaries of shards, which nobody sees, may
+// be others than those that Build would draw. Shards are built one after the other.
 func Rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
-	servers := slices.Clone(in.Servers)
-	for i := range servers {
-		s := &servers[i]
-		if !s.Same {
+	s, err := rebuild(prev, in)
+	if err != nil {
+		return nil, fmt.Errorf("build catalog: %w", err)
+	}
+	return s, nil
+}
+
+func rebuild(prev *Snapshot, in Input) (*Snapshot, error) {
+	servers, err := weighed(prev, in)
+	if err != nil {
+		return nil, err
+	}
+	c := change{prev: prev, in: in}
+	c.moved = sync.OnceValue(func() map[uint32]bool { return c.names(servers) })
+	var firsts []string
+	if prev != nil {
+		firsts = prev.firsts
+	}
+	groups := arrange(servers, firsts)
+	shards := make([]*shard, len(groups))
+	for i, group := range groups {
+		if shards[i] = c.shared(group); shards[i] != nil {
 			continue
 		}
-		if prev == nil {
-			return nil, fmt.Errorf("build catalog: there is no catalog before that has %q", s.Name)
+		if shards[i], err = c.build(group, servers); err != nil {
+			return nil, err
 		}
-		held, ok := prev.Server(s.Name)
-		if !ok {
-			return nil, fmt.Errorf("build catalog: the catalog before does not have %q", s.Name)
-		}
-		s.Tools, s.Same = prev.inputs(held), false
 	}
-	in.Servers = servers
-	return Build(in)
+	return newSnapshot(shards), nil
+}
+
+// weighed checks the servers, and puts them in the order of their items' ids.
+func weighed(prev *Snapshot, in Input) ([]planned, error) {
+	most := float64(cmp.Or(in.ShardTools, maxShard))
+	servers := make([]planned, len(in.Servers))
+	for i, s := range in.Servers {
+		if s.Name == "" || strings.Contains(s.Name, ":") {
+			return nil, fmt.Errorf("server name %q is empty or has a colon", s.Name)
+		}
+		items, bytes := len(s.Tools), 0
+		for _, t := range s.Tools {
+			bytes += len(t.Definition.Raw)
+		}
+		if s.Same {
+			var held Server
+			ok := prev != nil
+			if ok {
+				held, ok = prev.Server(s.Name)
+			}
+			if !ok || s.Tools != nil {
+				return nil, fmt.Errorf("server %q is the same, but the catalog before does not have it, or it has tools as well", s.Name)
+			}
+			items = held.Tools + held.Items
+			for n := range held.Numbers() {
+				part, row := prev.row(n)
+				bytes += len(part.bytes(row[atRaw:]))
+			}
+		}
+		servers[i] = planned{s, max(float64(items)/most, float64(bytes)/maxShardBytes)}
+	}
+	slices.SortFunc(servers, func(a, b planned) int { return strings.Compare(orderOf(a.Name), orderOf(b.Name)) })
+	for i := range servers {
+		if i > 0 && servers[i-1].Name == servers[i].Name {
+			return nil, fmt.Errorf("server %q stands twice", servers[i].Name)
+		}
+	}
+	return servers, nil
+}
+
+// A change is what makes one snapshot out of another.
+type change struct {
+	prev  *Snapshot // nil: none
+	in    Input
+	moved func() map[uint32]bool // hashes of the names that tools of a server have now and had not before, or had
+
+	all *finding.Names // of all tools, once they are needed
+}
+
+// shared returns the shard of prev that is the group's; nil: it has to be built.
+func (c *change) shared(group []planned) *shard {
+	if len(group) == 0 || c.prev == nil {
+		return nil
+	}
+	part := c.prev.shards[c.prev.shardOf(orderOf(group[0].Name))]
+	if len(part.servers) != len(group) || part.made != recipe || part.rules != finding.Version {
+		return nil
+	}
+	for _, s := range group {
+		if i, ok := part.findServer(s.Name); !ok || !s.Same || part.servers[i].Enabled != s.Enabled {
+			return nil
+		}
+	}
+	if part.depends(c.moved()) {
+		return nil
+	}
+	if (len(c.in.Words) > 0 || part.words != 0) && hashWords(c.in.Words, part.toolIDs()) != part.words {
+		return nil
+	}
+	part, err := part.openIndex()
+	if err != nil {
+		return nil
+	}
+	return part
+}
+
+// build builds the shard of a group of all servers.
+func (c *change) build(group, all []planned) (*shard, error) {
+	if c.all == nil {
+		c.all = new(finding.NewNames(c.ids(all)))
+	}
+	servers := make([]ServerInput, len(group))
+	for i, s := range group {
+		if servers[i] = s.ServerInput; s.Same {
+			held, _ := c.prev.Server(s.Name)
+			servers[i].Tools = c.prev.inputs(held)
+		}
+	}
+	slices.SortFunc(servers, func(a, b ServerInput) int { return strings.Compare(a.Name, b.Name) })
+	return buildShard(c.in, servers, *c.all)
 }
 
 // inputs returns the tools and other items of a server of the snapshot, with their records.
@@ -34,4 +155,118 @@ func (s *Snapshot) inputs(server Server) []ToolInput {
 		list = append(list, ToolInput{Definition: s.Tool(i).Definition, Record: s.Record(i)})
 	}
 	return list
+}
+
+// ids yields the tools. What other items are called is no name that a text could mean by mistake.
+func (c *change) ids(servers []planned) iter.Seq[tool.ID] {
+	return func(yield func(tool.ID) bool) {
+		for _, s := range servers {
+			for id := range c.toolsOf(s) {
+				if !yield(id) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// toolsOf yields the tools that a server has now.
+func (c *change) toolsOf(s planned) iter.Seq[tool.ID] {
+	if s.Same {
+		return c.before(s.Name)
+	}
+	return func(yield func(tool.ID) bool) {
+		for _, t := range s.Tools {
+			if id := t.Definition.ID(s.Name); id.Kind == tool.Tool && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// before yields the tools that a server had.
+func (c *change) before(name string) iter.Seq[tool.ID] {
+	return func(yield func(tool.ID) bool) {
+		if c.prev == nil {
+			return
+		}
+		held, _ := c.prev.Server(name)
+		for i := range held.Tools {
+			if !yield(c.prev.ID(held.First + i)) {
+				return
+			}
+		}
+	}
+}
+
+// names returns the hashes of the names that came to a server or left one. Whose tool a name is said to
+// be in a finding depends on all servers that have it.
+func (c *change) names(servers []planned) map[uint32]bool {
+	moved := map[uint32]bool{}
+	now := map[string]bool{}
+	for _, s := range servers {
+		now[s.Name] = true
+		if s.Same {
+			continue
+		}
+		had := map[string]bool{}
+		for id := range c.before(s.Name) {
+			had[id.Name] = true
+		}
+		for id := range c.toolsOf(s) {
+			if !had[id.Name] {
+				moved[hashName(id.Name)] = true
+			}
+			delete(had, id.Name)
+		}
+		for name := range had {
+			moved[hashName(name)] = true
+		}
+	}
+	for _, s := range c.prev.servers {
+		if !now[s.Name] {
+			for id := range c.before(s.Name) {
+				moved[hashName(id.Name)] = true
+			}
+		}
+	}
+	return moved
+}
+
+// hashName returns the hash by which a shard knows a name.
+func hashName(name string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return h.Sum32()
+}
+
+// hashWords returns a hash of what the operator adds to the words of these tools; 0: nothing.
+func hashWords(words config.Words, ids iter.Seq[tool.ID]) uint64 {
+	if len(words) == 0 {
+		return 0
+	}
+	var sum hash.Hash
+	for id := range ids {
+		if list := words.Of(id); len(list) > 0 {
+			if sum == nil {
+				sum = sha256.New()
+			}
+			_, _ = fmt.Fprintf(sum, "%q %q\n", id, list)
+		}
+	}
+	if sum == nil {
+		return 0
+	}
+	return max(1, binary.LittleEndian.Uint64(sum.Sum(nil)))
+}
+
+// toolIDs yields the tools of the shard.
+func (s *shard) toolIDs() iter.Seq[tool.ID] {
+	return func(yield func(tool.ID) bool) {
+		for i := range s.tools {
+			if !yield(s.id(i)) {
+				return
+			}
+		}
+	}
 }

@@ -36,12 +36,12 @@ func (s *Snapshot) Witness() (witness int, ok bool) {
 	var at time.Time
 	least := 0
 	for i := range s.Items() {
-		row := s.row(i)
+		part, row := s.row(i)
 		if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 			continue
 		}
 		// Sizes up to that of a cheap one count as equal.
-		size, t := max(s.recordSize(row), cheapRecord), readTime(row[atUpdatedAt:])
+		size, t := max(part.recordSize(row), cheapRecord), readTime(row[atUpdatedAt:])
 		if !ok || size < least || size == least && t.After(at) {
 			witness, least, at, ok = i, size, t, true
 		}
@@ -57,7 +57,7 @@ const (
 )
 
 // recordSize returns about how many bytes a store keeps of the record in row.
-func (s *Snapshot) recordSize(row []byte) int {
+func (s *shard) recordSize(row []byte) int {
 	long := func(at int) int {
 		from, to := span(row[at:])
 		return int(to - from)
@@ -71,7 +71,7 @@ func (s *Snapshot) recordSize(row []byte) int {
 
 // Lost reports whether the store, in which held is the record of item i, lost what the catalog knows of it.
 func (s *Snapshot) Lost(i int, held *approval.Record) bool {
-	row := s.row(i)
+	_, row := s.row(i)
 	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
 		return false
 	}

@@ -105,7 +105,7 @@ func (r *run) sync(ctx context.Context) error {
 // readBase reads the catalog that this run goes on from. One that cannot be used is as good as
 // none, but the run still moves on from its version.
 func (r *run) readBase(ctx context.Context) error {
-	base, prev, etag, err := load(ctx, r.objects, r.snap, decodeBase)
+	base, prev, etag, err := load(ctx, r.objects, r.snap, new(Loading), decodeBase)
 	switch {
 	case errors.Is(err, object.ErrNotFound):
 		etag = object.IfAbsent
@@ -127,6 +127,15 @@ func (r *run) goOn(prev Current) {
 		r.named[k.Identity] = append(r.named[k.Identity], k.Name)
 	}
 	r.from = r.renamed()
+}
+
+// baseFor returns the last catalog if it can say what was known of the server; nil: it, or the shard of
+// the server, cannot be used.
+func (r *run) baseFor(server string) *Snapshot {
+	if r.base == nil || r.base.misses(server) {
+		return nil
+	}
+	return r.base
 }
 
 func (r *run) readConfig(ctx context.Context) error {
@@ -201,7 +210,7 @@ func (r *run) finish(ctx context.Context, err error) {
 		rep.ChangedItems += c.ChangedItems
 	}
 	if r.snap != nil {
-		rep.Tools, rep.Items, rep.Snapshot, rep.Size = r.snap.Len(), r.snap.Items()-r.snap.Len(), r.snap.sha256, len(r.snap.blob)
+		rep.Tools, rep.Items, rep.Snapshot, rep.Size = r.snap.Len(), r.snap.Items()-r.snap.Len(), r.snap.sha256, r.snap.Size()
 	}
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))

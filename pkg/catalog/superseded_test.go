@@ -199,7 +199,7 @@ func read(t *testing.T, w *fixture, key string) string {
 	return string(o.Data)
 }
 
-const fromTheFuture = `"format":1,"superseded":[],"later":{"n":[1,2]}`
+const fromTheFuture = `"format":2,"superseded":[],"later":{"n":[1,2]}`
 
 // What a newer program keeps in current.json outlives a sync of this one.
 func TestCurrentUnknownMembers(t *testing.T) {
@@ -211,7 +211,7 @@ func TestCurrentUnknownMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Put(catalog.CurrentKey, strings.Replace(string(o.Data), `"format":1`, fromTheFuture, 1))
+	w.Put(catalog.CurrentKey, strings.Replace(string(o.Data), `"format":2`, fromTheFuture, 1))
 	holds := func(when string) {
 		t.Helper()
 		o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
@@ -238,7 +238,7 @@ func TestCurrentOfANewerForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newer := strings.Replace(string(o.Data), `"format":1`, `"format":2`, 1)
+	newer := strings.Replace(string(o.Data), `"format":2`, `"format":3`, 1)
 	w.Put(catalog.CurrentKey, newer)
 	if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, catalog.ErrNewer) {
 		t.Errorf("Load = %v, want %v", err, catalog.ErrNewer)
@@ -249,7 +249,7 @@ func TestCurrentOfANewerForm(t *testing.T) {
 	if o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, ""); err != nil || string(o.Data) != newer {
 		t.Errorf("current.json is %s, %v", o.Data, err)
 	}
-	old := strings.Replace(string(o.Data), `"format":1,`, ``, 1)
+	old := strings.Replace(string(o.Data), `"format":2,`, ``, 1)
 	w.Put(catalog.CurrentKey, old)
 	if rep := w.sync(); rep.Tools != 1 {
 		t.Errorf("a catalog from before forms were counted: %+v", rep)

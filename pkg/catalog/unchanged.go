@@ -66,11 +66,11 @@ func (l *list) unread(base *Snapshot, s Server) (n int) {
 // same reports whether d is the definition of item i, whatever its spelling. Of a resource the hash
 // does not cover all that clients read: its size and when it was modified count here as well.
 func (s *Snapshot) same(i int, d tool.Definition) bool {
-	row := s.row(i)
-	if s.string(row[atHash:]) != string(d.Hash) {
+	part, row := s.row(i)
+	if part.string(row[atHash:]) != string(d.Hash) {
 		return false
 	}
-	if held := s.bytes(row[atRaw:]); d.Kind == tool.Resource && !bytes.Equal(held, d.Raw) {
+	if held := part.bytes(row[atRaw:]); d.Kind == tool.Resource && !bytes.Equal(held, d.Raw) {
 		before, err := tool.Canonical(held)
 		now, bad := tool.Canonical(d.Raw)
 		return err == nil && bad == nil && bytes.Equal(before, now)
@@ -81,7 +81,7 @@ func (s *Snapshot) same(i int, d tool.Definition) bool {
 // recorded reports whether the catalog has this record of tool i; nil: none. Each write of a
 // record gives it another revision.
 func (s *Snapshot) recorded(i int, held *approval.Record) bool {
-	row := s.row(i)
+	_, row := s.row(i)
 	if has := binary.LittleEndian.Uint32(row[atFlags:])&flagRecord != 0; !has || held == nil {
 		return !has && held == nil
 	}

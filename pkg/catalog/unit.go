@@ -223,7 +223,7 @@ func (u *unit) baseOf(name string) *Snapshot {
 	if base := u.bases[name]; base != nil {
 		return base
 	}
-	return u.base
+	return u.baseFor(name)
 }
 
 // next returns what the next catalog has of l.

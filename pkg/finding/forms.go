@@ -144,7 +144,7 @@ func (r *reader) phone() {
 
 // names finds the name of another tool that begins at from.
 func (r *reader) names(from int) {
-	if !r.prose || r.isName || len(r.scanner.names.servers) == 0 || from > 0 && r.str[from-1] == '/' {
+	if !r.prose || r.isName || len(r.scanner.names.servers) == 0 && r.scanner.names.note == nil || from > 0 && r.str[from-1] == '/' {
 		return
 	}
 	to := from

@@ -11,6 +11,7 @@ import (
 type Names struct {
 	servers map[string][]string // that have a tool of the name
 	own     string              // the server that sees them
+	note    func(string)        // nil: nobody wants to know
 }
 
 // NewNames returns the names of the tools.
@@ -23,10 +24,20 @@ func NewNames(ids iter.Seq[tool.ID]) Names {
 }
 
 // For returns the names as the server sees them, whose own tools are no strangers to it.
-func (n Names) For(server string) Names { return Names{n.servers, server} }
+func (n Names) For(server string) Names { return Names{n.servers, server, n.note} }
+
+// Noting returns n, which calls note with each word that is looked up, whether a tool has that name or
+// not. If no tool with such a name comes or goes, what was found of the definitions stays as it is.
+func (n Names) Noting(note func(name string)) Names {
+	n.note = note
+	return n
+}
 
 // of returns the server that has a tool of the name, the own one if that has; "": none.
 func (n Names) of(name string) string {
+	if n.note != nil {
+		n.note(name)
+	}
 	servers := n.servers[name]
 	switch {
 	case len(servers) == 0:

@@ -49,3 +49,12 @@ type Store interface {
 	// before it began has stored.
 	List(ctx context.Context, folder string) (etags map[string]string, err error)
 }
+
+// A Mapper is a [Store] that can hand out an object as a part of the address space, without a copy.
+type Mapper interface {
+	Store
+
+	// Map returns the data of the object, or [ErrNotFound]. It must not be changed. It stays as it is,
+	// whatever becomes of the object, until the process ends.
+	Map(ctx context.Context, key string) (data []byte, err error)
+}

@@ -1,0 +1,203 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+// maxFetches is how many shards are read and opened at once.
+const maxFetches = 8
+
+// Load returns the current catalog. held is the one that the caller has, or nil: it is returned itself
+// if nothing is newer, and what has not changed of it is shared. It returns [object.ErrNotFound] if no
+// sync has ended yet, and [ErrUnusable] if what is stored cannot be used.
+func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
+	return new(Loading).Load(ctx, objects, held)
+}
+
+// A Loading is a Load that may take several attempts: what one of them has read, the next one has. The
+// zero Loading is ready to use. It is not safe for concurrent use.
+type Loading struct {
+	read map[string]*shard // by SHA-256; of a catalog that is not complete yet
+
+	// OnFetch, if it is not nil, is called before shards are read: that may take long.
+	OnFetch func()
+}
+
+// Load is [Load].
+func (l *Loading) Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
+	s, _, _, err := load(ctx, objects, held, l, decodeReader)
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		l.read = nil
+	}
+	return s, err
+}
+
+// Read returns how many shards were read that no catalog has yet.
+func (l *Loading) Read() int { return len(l.read) }
+
+// load is [Load] with the function that opens a shard. It also returns current.json and its ETag, even if
+// what it points to cannot be used. If that is so of some shards only, the error is [ErrUnusable] and the
+// snapshot is of the others: it says which servers it misses, and only a sync may go on from it.
+func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading, open func([]byte) (*shard, error)) (s *Snapshot, cur Current, etag string, err error) {
+	if held != nil {
+		etag = held.etag
+	}
+	o, err := objects.Get(ctx, CurrentKey, etag)
+	if errors.Is(err, object.ErrNotModified) {
+		return held, held.current, etag, nil
+	}
+	if err != nil {
+		return nil, cur, "", fmt.Errorf("load catalog: %w", err)
+	}
+	if cur, err = parseCurrent(o.Data); err != nil {
+		return nil, cur, o.ETag, err
+	}
+	if held != nil && held.sha256 == cur.SHA256 {
+		return held.with(cur, o.ETag), cur, o.ETag, nil
+	}
+	shards, err := l.shards(ctx, fetcher(objects, held, open), held, cur)
+	if err != nil && !errors.Is(err, ErrUnusable) {
+		return nil, cur, o.ETag, err
+	}
+	usable, missing := present(shards, cur)
+	if len(usable) == 0 {
+		return nil, cur, o.ETag, err
+	}
+	if bad := ordered(usable); bad != nil {
+		return nil, cur, o.ETag, bad
+	}
+	s = newSnapshot(usable)
+	s.missing = missing
+	return s.with(cur, o.ETag), cur, o.ETag, err
+}
+
+// fetcher returns the function that reads a shard and opens it. At the start of a process, which holds
+// nothing, a store that can maps the object: that takes no memory, and less time. What is read later is
+// not mapped, since a mapping lasts as long as the process, and so would the file, on the disk.
+func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, error)) func(context.Context, Shard) (*shard, error) {
+	get := func(ctx context.Context, key string) ([]byte, error) {
+		o, err := objects.Get(ctx, key, "")
+		return o.Data, err
+	}
+	if m, ok := objects.(object.Mapper); ok && held == nil {
+		get = m.Map
+	}
+	return func(ctx context.Context, listed Shard) (*shard, error) {
+		data, err := get(ctx, Key(listed.SHA256))
+		switch {
+		case errors.Is(err, object.ErrNotFound):
+			return nil, fmt.Errorf("load catalog %s: %w: its object is missing", listed.SHA256, ErrUnusable)
+		case err != nil:
+			return nil, fmt.Errorf("load catalog %s: %w", listed.SHA256, err)
+		}
+		part, err := open(data)
+		if err != nil {
+			return nil, fmt.Errorf("load catalog %s: %w", listed.SHA256, err)
+		}
+		if part.sha256 != "" && part.sha256 != listed.SHA256 {
+			return nil, fmt.Errorf("load catalog %s: %w: its SHA-256 is %s", listed.SHA256, ErrUnusable, part.sha256)
+		}
+		part.sha256 = listed.SHA256
+		return part, nil
+	}
+}
+
+// shards returns the shards of cur: those of held, those that were read before, and the others as fetch
+// reads them, some at once. One that cannot be used is nil, and the error is [ErrUnusable]. Any other error
+// ends the reading; what was read until then is kept.
+func (l *Loading) shards(ctx context.Context, fetch func(context.Context, Shard) (*shard, error), held *Snapshot, cur Current) ([]*shard, error) {
+	have := map[string]*shard{}
+	for sum, part := range l.read {
+		have[sum] = part
+	}
+	if held != nil {
+		for _, part := range held.shards {
+			have[part.sha256] = part
+		}
+	}
+	shards, faults := make([]*shard, len(cur.Shards)), make([]error, len(cur.Shards))
+	g, fetchCtx := errgroup.WithContext(ctx)
+	g.SetLimit(maxFetches)
+	fetched := false
+	for i, listed := range cur.Shards {
+		if shards[i] = have[listed.SHA256]; shards[i] != nil {
+			continue
+		}
+		if !fetched && l.OnFetch != nil {
+			l.OnFetch()
+		}
+		fetched = true
+		g.Go(func() error {
+			shards[i], faults[i] = fetch(fetchCtx, listed)
+			if errors.Is(faults[i], ErrUnusable) {
+				return nil // the others are wanted all the same
+			}
+			return faults[i]
+		})
+	}
+	err := g.Wait()
+	l.read = map[string]*shard{}
+	for i, part := range shards {
+		if part != nil {
+			l.read[cur.Shards[i].SHA256] = part
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return shards, errors.Join(faults...)
+}
+
+// An interval is where, in the order of ids, items are missing.
+type interval struct{ from, to string } // to "": there is no end
+
+// present returns the shards that are there, and what is missing.
+func present(shards []*shard, cur Current) (usable []*shard, missing []interval) {
+	for i, part := range shards {
+		if part != nil {
+			usable = append(usable, part)
+			continue
+		}
+		var gap interval
+		if i > 0 {
+			gap.from = orderOf(cur.Shards[i].First)
+		}
+		if i+1 < len(cur.Shards) {
+			gap.to = orderOf(cur.Shards[i+1].First)
+		}
+		missing = append(missing, gap)
+	}
+	return usable, missing
+}
+
+// misses reports whether the shard in which the server was could not be read.
+func (s *Snapshot) misses(server string) bool {
+	key := orderOf(server)
+	for _, gap := range s.missing {
+		if gap.from <= key && (gap.to == "" || key < gap.to) {
+			return true
+		}
+	}
+	return false
+}
+
+// ordered makes sure that shards follow each other and do not overlap: that is how items are found.
+func ordered(shards []*shard) error {
+	last := ""
+	for i, part := range shards {
+		if first := part.first(); i > 0 && first <= last {
+			return fmt.Errorf("load catalog: %w: shard %d begins with %q, the one before ends with %q", ErrUnusable, i, strings.TrimSuffix(first, ":"), last)
+		}
+		for _, server := range part.servers {
+			last = max(last, orderOf(server.Name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/search"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// A shard is a part of a snapshot: servers that follow each other in the order of their ids, with
+// all that is theirs. It is one blob, stored under its own SHA-256, and immutable; snapshots share it.
+type shard struct {
+	blob     []byte // the whole encoding; the other fields point into it
+	text     string // its text section: the bytes of the blob, which never change
+	rows     []byte // its tool rows, then those of other items
+	rowSize  int
+	tools    int      // how many rows are those of tools
+	json     []byte   // its definitions
+	found    []byte   // its rows of findings
+	rules    int      // version of the rules by which they were found; 0: they are not known
+	made     int      // [recipe] by which it was made; 0: an earlier one
+	words    uint64   // hash of the operator's words for its tools; 0: there are none
+	asked    []byte   // hashes of the names that its findings depend on, ascending
+	servers  []Server // by name; numbers within the shard
+	rawIndex []byte
+	index    *search.Index // nil: not opened
+	sha256   string        // "": not known
+}
+
+// items returns the number of all items of the shard, the tools among them.
+func (s *shard) items() int { return len(s.rows) / s.rowSize }
+
+// first returns what is no greater than the text of any id in the shard.
+func (s *shard) first() string {
+	least := ""
+	for i, server := range s.servers {
+		if key := orderOf(server.Name); i == 0 || key < least {
+			least = key
+		}
+	}
+	return least
+}
+
+// orderOf returns by what servers are in the order of their items' ids.
+func orderOf(server string) string { return server + ":" }
+
+// openIndex returns the shard with its search index.
+func (s *shard) openIndex() (*shard, error) {
+	if s.index != nil {
+		return s, nil
+	}
+	index, err := search.Open(s.rawIndex)
+	if err == nil && index.Len() != s.tools {
+		err = fmt.Errorf("search index holds %d tools, want %d", index.Len(), s.tools)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode catalog: %w: %w", ErrUnusable, err)
+	}
+	c := *s
+	c.index = index
+	return &c, nil
+}
+
+// sum returns the SHA-256 of the blob.
+func (s *shard) sum() string {
+	if s.sha256 == "" {
+		return object.Version(s.blob)
+	}
+	return s.sha256
+}
+
+func (s *shard) row(i int) []byte { return s.rows[i*s.rowSize : (i+1)*s.rowSize] }
+
+// string returns the text of the span at the start of b.
+func (s *shard) string(b []byte) string {
+	from, to := span(b)
+	return s.text[from:to]
+}
+
+// bytes returns the json of the span at the start of b, nil if it is empty.
+func (s *shard) bytes(b []byte) json.RawMessage {
+	from, to := span(b)
+	if from == to {
+		return nil
+	}
+	return s.json[from:to:to]
+}
+
+// id returns the id of item i of the shard.
+func (s *shard) id(i int) tool.ID {
+	text := s.string(s.row(i)[atID:])
+	if i >= s.tools {
+		id, _ := tool.ParseID(text) // it was checked when the shard was opened
+		return id
+	}
+	server, name, _ := strings.Cut(text, ":")
+	return tool.ID{Server: server, Name: name}
+}
+
+// find returns the number in the shard of the item with this text of its id.
+func (s *shard) find(text string, kind tool.Kind) (int, bool) {
+	first, n := 0, s.tools
+	if kind != tool.Tool {
+		first, n = s.tools, s.items()-s.tools
+	}
+	i, ok := sort.Find(n, func(i int) int { return strings.Compare(text, s.string(s.row(first + i)[atID:])) })
+	return first + i, ok
+}
+
+func (s *shard) findServer(name string) (int, bool) {
+	return sort.Find(len(s.servers), func(i int) int { return strings.Compare(name, s.servers[i].Name) })
+}
+
+// tool returns item i of the shard.
+func (s *shard) tool(i int) Tool {
+	row := s.row(i)
+	flags := binary.LittleEndian.Uint32(row[atFlags:])
+	id := s.id(i)
+	t := Tool{
+		ID: id,
+		Definition: tool.Definition{
+			Hash:         tool.Hash(s.string(row[atHash:])),
+			Raw:          s.bytes(row[atRaw:]),
+			Name:         id.Name,
+			Title:        s.string(row[atTitle:]),
+			Description:  s.string(row[atDescription:]),
+			InputSchema:  s.bytes(row[atInput:]),
+			OutputSchema: s.bytes(row[atOutput:]),
+			Annotations:  tool.Annotations{Title: s.string(row[atAnnotationTitle:])},
+		},
+		Signature:   s.string(row[atSignature:]),
+		Lossy:       flags&flagLossy != 0,
+		Approval:    s.record(id, row, flags),
+		ApprovedRaw: s.bytes(row[atApproved:]),
+		Severe:      flags&flagRisky != 0,
+	}
+	if id.Kind != tool.Tool {
+		s.readItem(&t, row, flags)
+		return t
+	}
+	for i, hint := range hints(&t.Definition.Annotations) {
+		if said := flags / flagHint >> (2 * i); said&1 != 0 {
+			*hint = new(said&2 != 0)
+		}
+	}
+	return t
+}
+
+// readItem puts into t, which was read as a tool, what the row of another item says.
+func (s *shard) readItem(t *Tool, row []byte, flags uint32) {
+	d := &t.Definition
+	d.Kind, d.InputSchema, d.OutputSchema, d.Annotations.Title, t.Signature = t.ID.Kind, nil, nil, "", ""
+	if d.Kind == tool.Prompt {
+		d.Arguments = s.bytes(row[atArguments:])
+		return
+	}
+	d.URI, d.Template = t.ID.Name, flags&flagTemplate != 0
+	d.Name, d.MIMEType = s.string(row[atOwnName:]), s.string(row[atMIMEType:])
+}
+
+func (s *shard) record(id tool.ID, row []byte, flags uint32) *approval.Record {
+	if flags&flagRecord == 0 {
+		return nil
+	}
+	r := &approval.Record{
+		Format:       int(flags >> atRecordFormat),
+		Server:       id.Server,
+		Tool:         id.Name,
+		Kind:         id.Kind,
+		URL:          s.string(row[atURL:]),
+		State:        approval.State(s.string(row[atState:])),
+		Disabled:     flags&flagDisabled != 0,
+		ApprovedHash: tool.Hash(s.string(row[atApprovedHash:])),
+		CurrentHash:  tool.Hash(s.string(row[atCurrentHash:])),
+		By:           s.string(row[atBy:]),
+		At:           readTime(row[atAt:]),
+		Note:         s.string(row[atNote:]),
+		FirstSeen:    readTime(row[atFirstSeen:]),
+		DecidedAt:    readTime(row[atDecidedAt:]),
+		UpdatedAt:    readTime(row[atUpdatedAt:]),
+		Rev:          int64(binary.LittleEndian.Uint64(row[atRev:])),
+		Tell:         flags&flagTell != 0,
+	}
+	if len(row) > endOfRow2 {
+		r.Endorsed = approval.Remembered{Hash: tool.Hash(s.string(row[atEndorsedHash:])), By: s.string(row[atEndorsedBy:]), At: readTime(row[atEndorsedAt:])}
+		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // it was decoded when the shard was opened
+	}
+	return r
+}
+
+// standing is [Snapshot.Standing] of item i of the shard.
+func (s *shard) standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
+	row := s.row(i)
+	if binary.LittleEndian.Uint32(row[atFlags:])&flagRecord == 0 {
+		return "", 0, time.Time{}, false
+	}
+	return approval.State(s.string(row[atState:])), int64(binary.LittleEndian.Uint64(row[atRev:])), readTime(row[atUpdatedAt:]), true
+}
+
+// depends reports whether a finding in the shard may depend on whether a name in the set is that of
+// a tool. names holds hashes, so the answer may be yes by mistake, and never no.
+func (s *shard) depends(names map[uint32]bool) bool {
+	for at := 0; at < len(s.asked); at += 4 {
+		if names[binary.LittleEndian.Uint32(s.asked[at:])] {
+			return true
+		}
+	}
+	return false
+}
