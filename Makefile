@@ -161,6 +161,17 @@ release: $(BIN)/goreleaser $(BIN)/syft # on GitHub alone: docs/releases.md
 STACK ?= portcullis
 ARCH  ?= arm64
 PARAMS ?=
+CONFIG ?=
+SAMCONFIG ?= $(CURDIR)/samconfig.toml
+ifneq ($(CONFIG),)
+STACK := $(shell sed -n '/^\[$(CONFIG)\.deploy\.parameters\]/,/^\[/s/^stack_name = "\(.*\)"/\1/p' $(SAMCONFIG))
+ifeq ($(STACK),)
+$(error $(SAMCONFIG) has no [$(CONFIG).deploy.parameters] with a stack_name; nothing was done)
+endif
+ifneq ($(PARAMS),)
+$(error SAM takes PARAMS or CONFIG, not both: write the values into [$(CONFIG).deploy.parameters] of $(SAMCONFIG); nothing was done)
+endif
+endif
 EVENT ?= events/http/tools-list.json
 BUCKET ?=
 EXPECT ?=
@@ -198,12 +209,16 @@ validate: template-lint ## the templates, by cfn-lint and SAM
 	$(SAM) validate --lint
 
 .PHONY: deploy
-deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has
+deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has, or one of samconfig.toml (CONFIG=dev)
 	@test -z "$${AWS_ENDPOINT_URL:-}" || $(dir $(PORTCULLIS_SAM))python localstack/emulated.py $(BUILD_DIR)/template.yaml
+ifneq ($(CONFIG),)
+	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --config-file $(SAMCONFIG) --config-env $(CONFIG) --no-confirm-changeset
+else
 	@# SAM ends a value at its first blank unless the value itself is in quotes.
 	@given=($(STACKARCH) $${AWS_ENDPOINT_URL:+RollOut=none} $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
 	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --stack-name $(STACK) --resolve-s3 --no-confirm-changeset --no-fail-on-empty-changeset \
 	  --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM CAPABILITY_AUTO_EXPAND --parameter-overrides "$${quoted[@]}"
+endif
 	@$(MAKE) --no-print-directory outputs
 
 .PHONY: outputs

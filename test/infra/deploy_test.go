@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,6 +36,7 @@ func TestDeployedStack(t *testing.T) {
 		t.Errorf("a value with a blank in it did not arrive whole: %s", said)
 	}
 
+	s.checkGuided()
 	if store := s.outputs["AuditStore"]; !strings.HasPrefix(store, "s3://") || !strings.HasSuffix(store, "/audit/, Athena table portcullis_audit") {
 		t.Errorf("the audit lines are at %q", store)
 	}
@@ -93,6 +95,7 @@ func TestDeployedStack(t *testing.T) {
 	if text, _ := json.Marshal(audit); !strings.Contains(string(text), `{"Action":"approve","Actor":"bootstrap"}`) {
 		t.Errorf("after a second deploy the audit is %s", text)
 	}
+	s.checkAdopting(parameters, call, server.URL)
 }
 
 // checkAsking has an agent ask for a tool that waits for a person, by way of the function that it calls,
@@ -218,4 +221,47 @@ func (s *stack) synced() int {
 		return -1
 	}
 	return current.Tools
+}
+
+// checkGuided answers `sam deploy --guided` with Enter at everything: a deploy with defaults.
+func (s *stack) checkGuided() {
+	s.t.Helper()
+	config := filepath.Join(s.t.TempDir(), "samconfig.toml")
+	require.OK(s.t, os.WriteFile(config, []byte("version = 0.1\n"), 0o600))
+	cmd := exec.CommandContext(s.t.Context(), sam(s.t), "deploy", "--guided", "--template-file", filepath.Join(s.build, "template.yaml"), "--config-file", config, "--stack-name", s.name+"-guided")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), append(s.env, "SAM_CLI_TELEMETRY=0", "AWS_DEFAULT_REGION=us-east-1")...)
+	cmd.Stdin = strings.NewReader(strings.Repeat("\n", 200))
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "AuthMode is empty, and with it no function starts.") || !strings.Contains(string(out), "Parameter AuthMode []: ") {
+		s.t.Errorf("with Enter at everything sam deploy --guided ends with %v:\n%s", err, out)
+	}
+}
+
+// checkAdopting deletes the stack and deploys another onto what it left: approvals hold, and the bucket
+// tells the new stack of a config that is pushed.
+func (s *stack) checkAdopting(parameters string, call map[string]any, server string) {
+	s.t.Helper()
+	bucket, table := s.outputs["BucketName"], s.outputs["TableName"]
+	emulator.Destroy(s.t, s.endpoint, s.name)
+	s.name += "-again"
+	s.deploy(parameters + " ExistingBucket=" + bucket + " ExistingTable=" + table)
+	if s.outputs["BucketName"] != bucket || s.outputs["TableName"] != table {
+		s.t.Fatalf("the new stack has %v, want %s and %s", s.outputs, bucket, table)
+	}
+	agent := s.client(s.t.Context())
+	defer agent.Close()
+	if text, refused := s.call(agent, "call_tool_write", call); refused || text != "send_mail" {
+		s.t.Errorf("on the data of the stack before the call answers %s", text)
+	}
+	read := map[string]any{"name": "mail:read_mail", "args": map[string]any{}}
+	if text, refused := s.call(agent, "call_tool_read", read); !refused {
+		s.t.Errorf("what nobody approved is called: %s", text)
+	}
+	if n := s.synced(); n != 2 {
+		s.t.Errorf("the catalog has %d tools", n)
+	}
+	dir := s.folder(server)
+	require.OK(s.t, os.WriteFile(filepath.Join(dir, "config", "mcp_config.json"), []byte(`{"mcpServers":{}}`), 0o600))
+	s.make("push-config", "DIR="+dir, "BUCKET="+bucket)
+	local.Until(s.t, "the push of a config into the adopted bucket starts a sync", func() bool { return s.synced() == 0 })
 }

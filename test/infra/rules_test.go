@@ -89,6 +89,8 @@ func combinations() []combination {
 		{"lines that are not logged", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "WARN"}, "log lines at INFO"},
 		{"lines that are hardly logged", map[string]string{"AuthMode": "token", "Audit": "true", "LogLevel": "ERROR"}, "log lines at INFO"},
 		{"a lock of nothing", map[string]string{"AuthMode": "token", "AuditLock": "GOVERNANCE"}, "nothing is locked"},
+		{"alarms by mail", map[string]string{"AuthMode": "token", "AlarmEmail": "ops@example.com"}, ""},
+		{"alarms two ways", map[string]string{"AuthMode": "token", "AlarmEmail": "ops@example.com", "AlarmTopicArn": "arn:aws:sns:eu-central-1:123456789012:ops"}, "a topic of its own"},
 		{"the defaults", nil, "AuthMode is empty, and with it no function starts"},
 		{"claims of nobody's tokens", map[string]string{"AuthMode": "token", "DefaultServers": "*"}, "of an issuer's tokens"},
 		{"an audience where signatures are asked for", map[string]string{"AuthMode": "iam", "Audience": "api://gate"}, "of an issuer's tokens"},

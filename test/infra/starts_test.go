@@ -65,7 +65,6 @@ func refusals() []refusal {
 		{"PORTCULLIS_AUTH: %q is not known", map[string]string{"AuthMode": "basic"}, ""},
 		{"%s is set, but PORTCULLIS_AUTH does not name %s", map[string]string{"AuthMode": "none", "IamServers": "*"}, ""},
 		{"%s: want the SHA-256 of a token", map[string]string{"AuthMode": "token", "BootstrapSha256": "hunter2"}, ""},
-		{"PORTCULLIS_TOKEN_KEY: want", nil, made},
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("Issuer", "http://id.example.com"), ""},
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("KeysUrl", "id.example.com/keys"), ""},
 		{"PORTCULLIS_ISSUER, _AUDIENCE, _ALGORITHMS, _JWKS_URL", jwt("Algorithms", "HS256"), ""},

@@ -1,0 +1,59 @@
+package infra
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// What samconfig.toml gives to its three stacks can be deployed, and has the names that the Makefile reads.
+func TestStacksOfSamconfig(t *testing.T) {
+	x := expand(t)
+	python := filepath.Join(filepath.Dir(sam(t)), "python")
+	const print = "import json, sys, tomllib; json.dump(tomllib.load(open('samconfig.toml', 'rb'))[sys.argv[1]], sys.stdout)"
+	type environment struct {
+		Build struct {
+			Parameters struct {
+				InSource bool `json:"build_in_source"`
+			}
+		}
+		Deploy struct {
+			Parameters struct {
+				Stack        string `json:"stack_name"`
+				Capabilities string
+				Values       []string `json:"parameter_overrides"`
+			}
+		}
+	}
+	config := map[string]environment{}
+	for _, name := range []string{"dev", "staging", "prod"} {
+		config[name] = require.JSON[environment](t, command(t, nil, python, "-c", print, name))
+	}
+	for _, name := range []string{"dev", "staging", "prod"} {
+		e := config[name]
+		if !e.Build.Parameters.InSource || e.Deploy.Parameters.Stack == "" || !strings.Contains(e.Deploy.Parameters.Capabilities, "CAPABILITY_AUTO_EXPAND") {
+			t.Errorf("%s is %+v", name, e)
+		}
+		values := map[string]string{}
+		for _, v := range e.Deploy.Parameters.Values {
+			key, value, _ := strings.Cut(v, "=")
+			values[key] = value
+		}
+		if d := x.deployed(t, values); d.refusals() != nil || d.unfit() != nil {
+			t.Errorf("%s is refused: %v, %v", name, d.refusals(), d.unfit())
+		}
+		if out := command(t, []string{"MAKEFLAGS="}, "make", "-n", "outputs", "CONFIG="+name); !strings.Contains(out, "--stack-name "+e.Deploy.Parameters.Stack+" ") {
+			t.Errorf("make outputs CONFIG=%s reads %s", name, out)
+		}
+	}
+	for vars, want := range map[string]string{"CONFIG=test": "has no [test.deploy.parameters]", "CONFIG=prod PARAMS=AuthMode=iam": "PARAMS or CONFIG, not both"} {
+		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-n", "deploy"}, strings.Fields(vars)...)...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "nothing was done") {
+			t.Errorf("make deploy %s: %v\n%s", vars, err, out)
+		}
+	}
+}
