@@ -8,16 +8,21 @@ import (
 )
 
 // result makes a tools/call result of one text block.
-func result(text string, isError bool, meta map[string]any) (json.RawMessage, error) {
-	type block struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+func result[T []byte | string](text T, isError bool, meta map[string]any) (json.RawMessage, error) {
+	out := make([]byte, 0, len(text)+len(text)/8+64) // a JSON text has a quote in eight bytes or so
+	out = rawjson.AppendText(append(out, `{"content":[{"type":"text","text":`...), text)
+	out = append(out, `}]`...)
+	if isError {
+		out = append(out, `,"isError":true`...)
 	}
-	return rawjson.Encode(struct {
-		Content []block        `json:"content"`
-		IsError bool           `json:"isError,omitempty"`
-		Meta    map[string]any `json:"_meta,omitempty"`
-	}{[]block{{"text", text}}, isError, meta})
+	if len(meta) > 0 {
+		m, err := rawjson.Encode(meta)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, `,"_meta":`...), m...)
+	}
+	return append(out, '}'), nil
 }
 
 // maxEcho is how many characters of what an agent sent are repeated to it.

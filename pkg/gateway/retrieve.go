@@ -106,7 +106,13 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		s.line.Searched(s.found(out, found))
 	}
 	s.g.o.Recorder.Discovery(ctx, withLocked, nudge != "")
-	return s.answer(out)
+	if full {
+		return s.answer(out)
+	}
+	buffer := answers.Get().(*[]byte)
+	defer answers.Put(buffer)
+	*buffer = out.appendCompact((*buffer)[:0])
+	return s.answered(*buffer)
 }
 
 // found says what a search found, for the audit: its answer, and the locked tools that match, as far as

@@ -182,8 +182,13 @@ func (s *Session) answer(v any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}
+	return s.answered(raw)
+}
+
+// answered returns the result of one of the gateway's own tools, whose answer is JSON.
+func (s *Session) answered(answer []byte) (json.RawMessage, error) {
 	s.line.Allow("")
-	return result(string(raw), false, s.meta())
+	return result(answer, false, s.meta())
 }
 
 // refuse returns a result that the agent should read and act on.

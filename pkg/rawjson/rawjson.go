@@ -12,6 +12,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -249,6 +251,40 @@ func Encode(v any) (json.RawMessage, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// AppendText writes s at the end of dst as the JSON string that [Encode] makes of it.
+func AppendText[T []byte | string](dst []byte, s T) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	done := 0 // bytes of s that are written
+	escape := func(from, to int, as ...byte) {
+		dst = append(append(dst, s[done:from]...), as...)
+		done = to
+	}
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c < ' ' || c == '"' || c == '\\' {
+				if at := strings.IndexByte("\"\\\b\f\n\r\t", c); at >= 0 {
+					escape(i, i+1, '\\', `"\bfnrt`[at])
+				} else {
+					escape(i, i+1, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+				}
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
+		switch {
+		case r == utf8.RuneError && size == 1:
+			escape(i, i+1, []byte(`\ufffd`)...)
+		case r == '\u2028', r == '\u2029': // a line ends there in scripts
+			escape(i, i+size, '\\', 'u', '2', '0', '2', hex[r&15])
+		}
+		i += size
+	}
+	return append(append(dst, s[done:]...), '"')
 }
 
 // Quote returns s as a JSON string. Bytes that are no UTF-8 become U+FFFD.

@@ -199,3 +199,22 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+// FuzzAppendText holds it against what Encode writes.
+func FuzzAppendText(f *testing.F) {
+	for _, s := range []string{"", `a "b" \`, "\x00\b\f\n\r\t\x1f\x7f", "é検\u2028\u2029", "\xff\xed\xa0\x80", "\xe2\x80", "<&>"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		want, err := rawjson.Encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rawjson.AppendText([]byte("x"), s); string(got) != "x"+string(want) {
+			t.Errorf("%q: %s, want x%s", s, got, want)
+		}
+		if got := rawjson.AppendText(nil, []byte(s)); string(got) != string(want) {
+			t.Errorf("%q as bytes: %s, want %s", s, got, want)
+		}
+	})
+}

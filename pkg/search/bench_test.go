@@ -59,7 +59,7 @@ func BenchmarkScan(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			ix := scannable(b, n)
 			q, view := ix.Query(benchQuery), fullSet(n)
-			q.stems, q.weights = nil, nil
+			q.words, q.stems, q.weights = nil, nil, nil
 			for b.Loop() {
 				if r := ix.Rank(q, view, 50, Options{}); len(r.Hits) != 50 {
 					b.Fatalf("%d hits", len(r.Hits))

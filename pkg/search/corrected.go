@@ -16,17 +16,21 @@ type corrected struct {
 // correct replaces the words of q that the token table does not know as a whole and that no document of
 // the view has: their pieces say something else. What was meant are the words of the table at one edit
 // whose stems the view has; they share the weight of a misspelt word.
-func (ix *Index) correct(q Query, view tool.Set) corrected {
+//
+// known are the stems of q, as the view has them.
+func (ix *Index) correct(q Query, known []wanted, view tool.Set) corrected {
 	c := corrected{vector: q.vector, norm: q.norm}
-	meant := make(map[int][]queryWord, len(q.misspelt))
-	for _, i := range q.misspelt {
-		w := q.words[i]
-		if ix.has(w.stem, view) {
+	var meant map[int][]queryWord
+	for i, w := range q.words {
+		if known[w.at].df > 0 || !misspellable(w.text) {
 			continue
 		}
-		for _, m := range w.meant {
-			if !ix.has(m.stem, view) {
+		for _, m := range ix.meant(w.text) {
+			if ix.find(m.stem).frequency(view) == 0 {
 				continue
+			}
+			if meant == nil {
+				meant = map[int][]queryWord{}
 			}
 			meant[i] = append(meant[i], m)
 			if c.stems == nil {
@@ -51,9 +55,4 @@ func (ix *Index) correct(q Query, view tool.Set) corrected {
 	}
 	c.vector, c.norm = quantised(sum)
 	return c
-}
-
-// has reports whether a document of the view has a stem.
-func (ix *Index) has(stem string, view tool.Set) bool {
-	return ix.find(stem).frequency(view) > 0
 }

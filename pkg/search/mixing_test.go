@@ -42,7 +42,8 @@ func TestMisspeltWeight(t *testing.T) {
 // resolved returns the terms that a query asks for in a view.
 func resolved(ix *Index, query string, view tool.Set) []wanted {
 	q := ix.Query(query)
-	return ix.resolve(q, view, ix.correct(q, view), false)
+	known := ix.known(q, view)
+	return ix.resolve(known, view, ix.correct(q, known, view), false)
 }
 
 // TestMinCosine holds from where on a document matches by meaning alone.

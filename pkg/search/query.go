@@ -23,15 +23,14 @@ type Query struct {
 	vector  vector
 	norm    float32 // length of vector; 0: no word of the query has one
 
-	words    []queryWord // different ones, as they first came
-	misspelt []int       // which of them may be misspelt words of the table
+	words []queryWord // different ones, as they first came
 }
 
 // A queryWord is a word of a query.
 type queryWord struct {
 	text, stem string
+	at         int // place of the stem among those of the query
 	weight     float64
-	meant      []queryWord // words of the table that it may be a misspelling of
 }
 
 // Query analyses the text of a query.
@@ -50,21 +49,21 @@ func (ix *Index) query(text string, kinds []string) Query {
 	}
 	sum := make([]float64, ix.table.Dim())
 	q := Query{words: make([]queryWord, len(order))}
-	var stems []string
+	times := make([]int, 0, len(order)) // that each stem comes
 	for i, w := range order {
-		q.words[i] = queryWord{text: w, stem: stem(w), weight: emphasis(counts[i])}
-		if misspellable(w) {
-			q.words[i].meant = ix.meant(w)
+		s := stem(w)
+		at := slices.Index(q.stems, s)
+		if at < 0 {
+			at = len(q.stems)
+			q.stems, times = append(q.stems, s), append(times, 0)
 		}
-		if q.words[i].meant != nil {
-			q.misspelt = append(q.misspelt, i)
-		}
+		times[at] += counts[i]
+		q.words[i] = queryWord{text: w, stem: s, at: at, weight: emphasis(counts[i])}
 		ix.table.Add(sum, w, q.words[i].weight)
-		stems = append(stems, slices.Repeat([]string{q.words[i].stem}, counts[i])...)
 	}
-	q.stems, counts = tallied(stems, len(stems))
-	for _, n := range counts {
-		q.weights = append(q.weights, emphasis(n))
+	q.weights = make([]float64, len(times))
+	for i, n := range times {
+		q.weights[i] = emphasis(n)
 	}
 	q.vector, q.norm = quantised(sum)
 	return q

@@ -131,30 +131,44 @@ type wanted struct {
 	weight float64
 }
 
-// resolve finds the terms of the view that q asks for, in the order of q.
-func (ix *Index) resolve(q Query, view tool.Set, c corrected, exact bool) []wanted {
-	out := make([]wanted, 0, len(q.stems))
-	place := make(map[string]int, len(q.stems))
-	add := func(t term, df int, weight float64) {
-		if at, ok := place[t.text]; ok {
-			out[at].weight = max(out[at].weight, weight)
-			return
-		}
-		place[t.text] = len(out)
-		out = append(out, wanted{t, df, weight})
-	}
+// known returns the stems of q with what the view has of them, if anything, in the order of q.
+func (ix *Index) known(q Query, view tool.Set) []wanted {
+	out := make([]wanted, len(q.stems))
 	for i, s := range q.stems {
 		t := ix.find(s)
-		if df := t.frequency(view); df > 0 {
-			add(t, df, q.weights[i])
+		out[i] = wanted{t, t.frequency(view), q.weights[i]}
+	}
+	return out
+}
+
+// resolve finds the terms of the view that q asks for, in the order of q. known are its stems, as the
+// view has them.
+func (ix *Index) resolve(known []wanted, view tool.Set, c corrected, exact bool) []wanted {
+	if !slices.ContainsFunc(known, func(w wanted) bool { return w.df == 0 }) {
+		return known
+	}
+	out := make([]wanted, 0, len(known))
+	place := make(map[string]int, len(known))
+	add := func(w wanted) {
+		if at, ok := place[w.text]; ok {
+			out[at].weight = max(out[at].weight, w.weight)
+			return
+		}
+		place[w.text] = len(out)
+		out = append(out, w)
+	}
+	for _, w := range known {
+		if w.df > 0 {
+			add(w)
 			continue
 		}
-		if exact || !misspellable(s) {
+		if exact || !misspellable(w.text) {
 			continue
 		}
-		near := ix.nearIn(view, s, c.stems[s])
-		for _, t := range near {
-			add(t.term, t.df, misspelt/float64(len(near)))
+		near := ix.nearIn(view, w.text, c.stems[w.text])
+		for _, n := range near {
+			n.weight = misspelt / float64(len(near))
+			add(n)
 		}
 	}
 	return out

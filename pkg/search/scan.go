@@ -32,10 +32,10 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // scan works out what the words of a query weigh in a view, and where they stand. It must be ended.
 func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 	view = below(view, ix.docs)
-	if m.exact || m.stemsAlone {
-		q.misspelt = nil
+	known, c := ix.known(q, view), corrected{vector: q.vector, norm: q.norm}
+	if !m.exact && !m.stemsAlone {
+		c = ix.correct(q, known, view)
 	}
-	c := ix.correct(q, view)
 	s := scans.Get().(*scan)
 	*s = scan{
 		ix: ix, view: view, mixing: m, vector: c.vector, norm: c.norm,
@@ -46,7 +46,7 @@ func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 	if n := len(view) * 64 / partSize; n > 1 {
 		s.parts = min(n, runtime.GOMAXPROCS(0), mostAt)
 	}
-	s.addWords(ix.resolve(q, view, c, m.exact))
+	s.addWords(ix.resolve(known, view, c, m.exact))
 	return s
 }
 
@@ -111,33 +111,42 @@ func (s *scan) part(part int, f func(int, Hit)) {
 	for word := from; word < to; word++ {
 		for set := s.view[word]; set != 0; set &= set - 1 {
 			doc := word*64 + bits.TrailingZeros64(set)
-			cos := 0.0
+			dot, length := 0.0, 0.0
 			if s.semantic {
 				for in == nil || doc >= in.first+in.docs {
 					in, segments = segments[0], segments[1:]
 				}
-				dot, length := in.product(&s.vector, s.norm, doc-in.first)
+				dot, length = in.product(&s.vector, s.norm, doc-in.first)
 				if s.scores[doc] == 0 && dot < surely*length {
 					continue
 				}
-				if length > 0 {
-					cos = max(-1, min(1, dot/length))
-				}
 			}
-			h := Hit{Doc: doc}
-			if x := s.scores[doc]; x > 0 {
-				h.Lexical = min(x/s.mass, 1)
-			}
-			if h.Lexical > 0 || cos >= s.mixing.threshold {
-				if s.semantic {
-					h.Semantic = max(0, cos) * max(0, cos)
-				}
-				// The conversions keep a processor from fusing the steps.
-				h.Score = round(float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic))
+			if h, ok := s.match(doc, dot, length); ok {
 				f(part, h)
 			}
 		}
 	}
+}
+
+// match scores a document by its words and by the product of its vector and the query's, and that of
+// their lengths, 0 if it has none. It reports whether the document matches.
+func (s *scan) match(doc int, dot, lengths float64) (Hit, bool) {
+	h, cos := Hit{Doc: doc}, 0.0
+	if lengths > 0 {
+		cos = max(-1, min(1, dot/lengths))
+	}
+	if x := s.scores[doc]; x > 0 {
+		h.Lexical = min(x/s.mass, 1)
+	}
+	if h.Lexical == 0 && !(cos >= s.mixing.threshold) {
+		return h, false
+	}
+	if s.semantic {
+		h.Semantic = max(0, cos) * max(0, cos)
+	}
+	// The conversions keep a processor from fusing the steps.
+	h.Score = round(float64((1-s.mixing.share)*h.Lexical) + float64(s.mixing.share*h.Semantic))
+	return h, true
 }
 
 // product returns the product of the query's vector and a document's, and that of their lengths; 0, 0

@@ -316,14 +316,15 @@ func TestMisspeltMeaning(t *testing.T) {
 		if len(r.Hits) != 1 || r.Hits[0].Doc != want || r.Hits[0].Lexical == 0 || r.Hits[0].Semantic < .1 {
 			t.Errorf("%q finds %+v, want document %d by word and by meaning", query, r.Hits, want)
 		}
-		spelt := ix.Query(query)
-		if got := ix.correct(spelt, viewOf(3, (want+1)%3)); got.stems != nil {
+		spelt, other := ix.Query(query), viewOf(3, (want+1)%3)
+		if got := ix.correct(spelt, ix.known(spelt, other), other); got.stems != nil {
 			t.Errorf("%q: a view without the word corrects it to %v", query, got.stems)
 		}
 	}
 	// A word that a document has is meant as it stands, whatever the table knows.
 	ix = indexOf(t, []Doc{{Name: "taime", Description: "A brand."}, {Name: "clock", Description: "Tell the time."}})
-	if got := ix.correct(ix.Query("taime"), fullSet(2)); got.stems != nil {
+	q := ix.Query("taime")
+	if got := ix.correct(q, ix.known(q, fullSet(2)), fullSet(2)); got.stems != nil {
 		t.Errorf("a word of the view is corrected to %v", got.stems)
 	}
 }
