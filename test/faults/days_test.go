@@ -160,8 +160,18 @@ func TestNewerFormat(t *testing.T) {
 	if got := v.objects()[key]; string(got) != string(newer) {
 		t.Errorf("the older program replaced what the newer one wrote: %s", got)
 	}
-	v.stack.Put(key, string(was)) // back to the version before, as the bucket's versions allow
-	local.Until(t, "a search finds the log again", func() bool { return v.searches(v.stack.Start(t, "mcp"), run) })
+	again := func() bool {
+		cold := v.stack.Start(t, "mcp")
+		defer cold.Stop()
+		v.callable(&cold.Client, "later", run, map[string]bool{"fs:write": false})
+		return v.searches(cold, run)
+	}
+	v.stack.Put(key, string(was)) // the version before, which the bucket has
+	local.Until(t, "a search finds the log with the version before", again)
+	v.stack.Put(key, string(newer))
+	v.remove(key)
+	v.stack.Sync(t)
+	local.Until(t, "a search finds the log without what the newer one wrote", again)
 }
 
 // items returns what the table holds.

@@ -160,3 +160,32 @@ func TestArchitectureGlossary(t *testing.T) {
 		t.Errorf("the glossary is not in alphabetical order: %q", words)
 	}
 }
+
+// What a page says that a test shows is shown by a test of that name.
+func TestDocsNameTests(t *testing.T) {
+	var code strings.Builder
+	for _, pattern := range []string{"pkg/*/*_test.go", "pkg/*/*/*_test.go", "test/*/*_test.go", "cmd/*/*_test.go", "functions/*/*_test.go", "internal/*/*_test.go"} {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(text)
+		}
+	}
+	named := 0
+	for path, text := range pages(t) {
+		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
+			if named++; !strings.Contains(code.String(), "\nfunc "+m[1]+"(t *testing.T)") {
+				t.Errorf("%s says that %s shows something; there is no such test", path, m[1])
+			}
+		}
+	}
+	if named < 15 {
+		t.Errorf("the pages name %d tests: the search is broken", named)
+	}
+}
