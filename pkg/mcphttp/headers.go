@@ -144,6 +144,9 @@ func readHeaders(h http.Header) (out standardHeaders, err *mcp.Error) {
 func callerHeaders(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {
+		if name == "" || strings.IndexByte("PpXxMm", name[0]) < 0 {
+			continue
+		}
 		canonical := http.CanonicalHeaderKey(name)
 		if canonical == "Prefer" || strings.HasPrefix(canonical, "X-Mcp-") || strings.HasPrefix(canonical, "Mcp-Param-") {
 			out[canonical] = append(out[canonical], values...)

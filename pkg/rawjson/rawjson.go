@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,10 +53,13 @@ type Object []Member
 // their name is among inner and so are the names of all that they stand in. An error says
 // nothing of the source of data: an early end is not an [io.ErrUnexpectedEOF].
 func Split(data []byte, mode Mode, inner ...string) (Object, error) {
-	s := splitter{
-		Decoder: jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(mode == Lenient), jsontext.AllowInvalidUTF8(mode == Lenient)),
-		data:    data, mode: mode, inner: inner,
-	}
+	d := decoders.Get().(*jsontext.Decoder)
+	d.Reset(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(mode == Lenient), jsontext.AllowInvalidUTF8(mode == Lenient))
+	defer func() {
+		d.Reset(bytes.NewBuffer(nil)) // which lets go of data
+		decoders.Put(d)
+	}()
+	s := splitter{Decoder: d, data: data, mode: mode, inner: inner}
 	o, err := s.object()
 	if err == nil {
 		if _, err = s.ReadToken(); errors.Is(err, io.EOF) {
@@ -68,6 +72,9 @@ func Split(data []byte, mode Mode, inner ...string) (Object, error) {
 	}
 	return nil, err
 }
+
+// decoders are used again: their memory of names is the greater part of what a small object needs.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 type splitter struct {
 	*jsontext.Decoder

@@ -43,8 +43,8 @@ func FirstSentence(description string) string {
 
 // clean returns s with single spaces between its words and without invisible characters.
 func clean(s string) string {
-	if isClean(s) {
-		return s
+	if trimmed := strings.TrimSpace(s); isClean(trimmed) {
+		return trimmed
 	}
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -64,6 +64,9 @@ func ParseRequest(path string, h http.Header) (Request, error) {
 	if err := r.readPath(path); err != nil {
 		return Request{}, err
 	}
+	if len(h) == 0 { // as of most requests
+		return r, nil
+	}
 	var faults []string
 	fault := func(err error) {
 		if err != nil {
