@@ -41,7 +41,7 @@ func (c serveCmd) Validate() error {
 
 // Help implements kong's longer help.
 func (serveCmd) Help() string {
-	return `It runs until Ctrl-C, asks the servers every minute, and takes up what you change in the folder's config within
+	return `It runs until Ctrl-C, asks the servers every minute (those that stay the same less often, at least every 12 minutes), and takes up what you change in the folder's config within
 seconds. Examples:
 
   portcullis serve
@@ -100,7 +100,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	courier := notify.NewCourier()
 	p := held.build(settings, boot.Options{
 		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner,
-		Ending: ctx.Done(), Sends: true, Wake: courier.Wake,
+		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery,
 	})
 	if err := announce(c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}); err != nil {
 		return fmt.Errorf("--dir %q: %w", c.Dir, err)
@@ -161,7 +161,7 @@ func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, li
 	}
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
-	server := newServer(requests, handler, p.Log)
+	server := newServer(requests, p.Pace.Handler(handler), p.Log)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/demo"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -24,13 +25,17 @@ const (
 	soonMost = 5
 )
 
-// syncLoop syncs at once, every minute, and when config or policy change.
+// syncLoop syncs at once, every minute, and when config or policy change. By the minute it leaves
+// servers alone that have not changed for long.
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	starting := syncOnce(ctx, p)
+	if p.States.Load(ctx).Catalog != nil {
+		p.Pace.First(ctx) // who waits for the start is answered first
+	}
+	starting := syncOnce(ctx, p.Sync, p.Log)
 	if servers != nil {
-		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p) }); err != nil && ctx.Err() == nil {
+		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p.Sync, p.Log) }); err != nil && ctx.Err() == nil {
 			p.Log.LogAttrs(ctx, slog.LevelError, "demo could not be set up", slog.Any("error", err))
 		}
 	}
@@ -48,11 +53,16 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 		case <-look.C:
 		}
 		due := time.Since(last) >= syncEvery
-		if again := starting && early < soonMost && time.Since(last) >= soon; w.changed(ctx) || due || again {
+		again := starting && early < soonMost && time.Since(last) >= soon
+		if changed := w.changed(ctx); changed || due || again {
 			if early++; due {
 				early = 0
 			}
-			starting = syncOnce(ctx, p)
+			run := p.SyncDue
+			if changed {
+				run = p.Sync
+			}
+			starting = syncOnce(ctx, run, p.Log)
 			b.show(p.States.Load(ctx))
 			last = time.Now()
 		}
@@ -61,15 +71,15 @@ func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *ba
 
 // syncOnce runs a sync, which logs how it and each server ended, and logs the tools that it
 // refused. On AWS the admin API shows those. It reports whether a server is starting up.
-func syncOnce(ctx context.Context, p *boot.Program) (starting bool) {
-	r, err := p.Sync(ctx)
+func syncOnce(ctx context.Context, run func(context.Context) (catalog.Report, error), log *slog.Logger) (starting bool) {
+	r, err := run(ctx)
 	if err != nil {
 		return false
 	}
 	for _, s := range r.Servers {
 		starting = starting || s.Outcome.Status == outcome.Transient
 		for _, x := range s.Outcome.Refused {
-			p.Log.LogAttrs(ctx, slog.LevelWarn, "definition refused", slog.String("server", s.Name), slog.String("name", x.Name), slog.String("reason", x.Reason))
+			log.LogAttrs(ctx, slog.LevelWarn, "definition refused", slog.String("server", s.Name), slog.String("name", x.Name), slog.String("reason", x.Reason))
 		}
 	}
 	return starting

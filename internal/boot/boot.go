@@ -62,6 +62,7 @@ type Options struct {
 	Secrets   secret.Source                // nil: those of the environment
 	RequestID func(context.Context) string // nil: none
 	Progress  func(catalog.Progress)       // nil: none
+	Rest      time.Duration                // of [catalog.SyncOptions]
 	Now       func() time.Time             // nil: time.Now
 	Commands  bool                         // servers that are programs are started here: the config comes from the machine's own disk
 	Owner     *Owner                       // nil: no key of a folder opens /admin
@@ -90,6 +91,7 @@ type Program struct {
 	States   *state.Loader
 	Gateway  *gateway.Gateway
 	Upstream *upstream.Client
+	Pace     *Pace // lets requests go before a sync
 	Syncer   *catalog.Syncer
 	Front    Front
 	Sealer   *seal.Sealer   // nil: there is no key
@@ -128,6 +130,7 @@ type Program struct {
 // New builds a Program, bottom up. It makes no call.
 func New(s Settings, stores Stores, o Options) *Program {
 	p := &Program{Settings: s, Stores: stores, Log: o.Log, requestID: o.RequestID, now: o.Now, secrets: o.Secrets, folder: o.Folder, Owner: o.Owner, Front: o.Front, Sealer: o.Sealer, ending: o.Ending}
+	p.Pace = new(Pace)
 	if p.Front == (Front{}) {
 		p.Front = s.Front()
 	}
@@ -169,7 +172,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 	p.auditDeeds()
 	p.tellers(o)
 	p.Gateway = gateway.New(p.States, stores.Approvals, p.Upstream, &gateway.Options{Teller: p.Teller, BaseURL: s.AdminURL, CallTime: p.Front.Call, Holds: p.Front.Holds, Sealer: p.Sealer, Requests: stores.Requests, Recorder: p.Metrics, Audit: p.Audit, Log: p.Log, Now: p.now})
-	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now})
+	p.Syncer = catalog.NewSyncer(stores.Objects, p.Stores.Approvals, p.Upstream, &catalog.SyncOptions{Log: p.Log, Progress: o.Progress, Now: p.now, Rest: o.Rest, Yield: p.Pace.Yield})
 	return p
 }
 
@@ -234,7 +237,16 @@ func (p *Program) seen() func(connect.Visit, mcphttp.Session) {
 
 // Sync runs one sync, counts it and lets requests see it at once.
 func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
-	r, err := p.Syncer.Sync(ctx)
+	return p.sync(ctx, p.Syncer.Sync)
+}
+
+// SyncDue is Sync for one that is due by the clock alone: see [catalog.Syncer.SyncDue].
+func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
+	return p.sync(ctx, p.Syncer.SyncDue)
+}
+
+func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error)) (catalog.Report, error) {
+	r, err := do(ctx)
 	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)

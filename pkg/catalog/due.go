@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
@@ -17,8 +19,8 @@ const (
 	restLeast = 5 * time.Minute
 	restMost  = time.Hour
 
-	// restShare says how steep that is: a change is seen after at most about a sixth of the time that
-	// the server has stayed the same.
+	// restShare says how steep that is: a change is seen after at most a sixth of the time that
+	// the server has stayed the same, or an hour.
 	restShare = 6
 
 	// early is how much sooner than that a server may be asked: schedules are not exact.
@@ -30,13 +32,13 @@ const (
 )
 
 // rest returns how long a server is left alone that has been unchanged for so long, and whose lists
-// stay fresh for ttl, as it says.
-func rest(unchanged, ttl time.Duration) time.Duration {
-	d := restLeast
-	for d < restMost && 2*d*restShare <= unchanged {
+// stay fresh for ttl, as it says. least is how long any is.
+func rest(least, unchanged, ttl time.Duration) time.Duration {
+	d, most := least, least*(restMost/restLeast)
+	for d < most && 2*d*restShare <= unchanged {
 		d *= 2
 	}
-	return min(max(d, ttl), restMost)
+	return min(max(d, ttl), most)
 }
 
 // isDue reports whether a sync that nobody asked for asks the server.
@@ -44,11 +46,58 @@ func (r *run) isDue(l *list) bool {
 	if l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version {
 		return true
 	}
-	wait := restLeast
+	wait := r.o.Rest
 	if k, ok := r.known[l.server.Name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
-		wait = rest(l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
+		wait = rest(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
 	}
-	return !r.began.Before(l.outcome.CheckedAt.Add(wait - early))
+	return !r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
+}
+
+// chooseDue sets apart the servers that are left alone, and returns the units of the others.
+func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
+	units := r.group()
+	if r.all || r.base == nil || r.base.index == nil || r.prev.Failed != nil {
+		return units, nil
+	}
+	if i, ok := r.base.Witness(); ok { // what is lost is found at once
+		held, err := r.approvals.Peek(ctx, r.base.ID(i))
+		if err != nil && !errors.Is(err, approval.ErrNotFound) {
+			return nil, fmt.Errorf("read approvals: %w", err)
+		}
+		if errors.Is(err, approval.ErrNotFound) || r.base.Lost(i, &held) {
+			return units, nil
+		}
+	}
+	decided, err := r.decided(ctx, r.prev.StartedAt.Add(-overlap))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(units, func(u *unit) bool {
+		if !u.rests(decided) {
+			return false
+		}
+		for _, l := range u.lists {
+			l.same, l.counts.Resting, l.restored = true, true, r.known[l.server.Name].Restored
+			r.report.Resting++
+		}
+		return true
+	}), nil
+}
+
+// rests reports whether all of the unit is left alone.
+func (u *unit) rests(decided map[string]time.Time) bool {
+	if len(u.lists) != len(u.names) { // a name left the config
+		return false
+	}
+	for _, l := range u.lists {
+		_, now := decided[l.server.Name]
+		s, ok := u.base.Server(l.server.Name)
+		// A program that is not asked for would be ended.
+		if now || !ok || !l.server.Enabled || !s.Enabled || l.server.Command != nil || slices.Contains(u.prev.Rebuilt, s.Name) || u.isDue(l) {
+			return false
+		}
+	}
+	return true
 }
 
 // A Run is one round of a sync that many callers share. It goes into their messages.

@@ -18,6 +18,7 @@ type Report struct {
 	Totals
 	Recovered int  // records that the store had lost, and that are back
 	Unasked   int  // servers that there was no time to ask, or to hear out
+	Resting   int  // servers that were left alone, as they have not changed for long
 	Size      int  // bytes of the catalog
 	Built     bool // it was built: something has changed, or this process had not built it yet
 }
@@ -43,6 +44,7 @@ type ServerReport struct {
 	Outcome  outcome.Outcome // without Tools; the zero Outcome: never tried
 	Before   outcome.Status  // how its load before this one ended; "": it was never tried
 	Unasked  bool            // there was no time to ask it, or to hear it out; Outcome is of an earlier sync
+	Resting  bool            // it was left alone, as it has not changed for long; Outcome is of an earlier sync
 	News     []News          // what this sync recorded of it first; those of other syncs at the same time are in their reports
 	ServerTotals
 }

@@ -34,6 +34,7 @@ type run struct {
 	known    map[string]Known    // of prev, by name
 	named    map[string][]string // names in prev, by Known.Identity
 	from     map[string]string   // names that configured servers had before; see [run.renamed]
+	all      bool                // no server is left alone
 	readOnly bool                // the last good config is another's to keep
 	turns    chan struct{}       // holds a token for each call to the approval store
 	report   Report
@@ -66,9 +67,10 @@ type list struct {
 }
 
 // run syncs once, from the start.
-func (s *Syncer) run(ctx context.Context) (Report, error) {
+func (s *Syncer) run(ctx context.Context, all bool) (Report, error) {
 	for n := 1; ; n++ {
 		r := s.newRun()
+		r.all = all
 		err := r.sync(ctx)
 		if errors.Is(err, errConfigMoved) && n < maxTries {
 			continue
@@ -178,7 +180,7 @@ func keep[T any](ctx context.Context, r *run, f object.File[T], held object.Sour
 func (r *run) checkRequired(context.Context) error {
 	var errs []error
 	for _, l := range r.lists {
-		if l.server.Required && l.server.Enabled && !l.loaded {
+		if l.server.Required && l.server.Enabled && !l.loaded && !l.counts.Resting {
 			errs = append(errs, fmt.Errorf("%w: %q is %s (%s)", ErrRequired, l.server.Name, l.outcome.Status, l.outcome.Reason))
 		}
 	}
@@ -188,7 +190,7 @@ func (r *run) checkRequired(context.Context) error {
 // reportOf returns what there is to report of l, but for the totals of the catalog.
 func (r *run) reportOf(l *list) ServerReport {
 	c := l.counts
-	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded
+	c.Name, c.Enabled, c.Required, c.Outcome, c.Before, c.Kept = l.server.Name, l.server.Enabled, l.server.Required, l.outcome, l.before, !l.loaded && !l.counts.Resting
 	slices.SortFunc(c.News, func(a, b News) int { return a.ID.Compare(b.ID) })
 	return c
 }
@@ -219,7 +221,7 @@ func (r *run) finish(ctx context.Context, err error) {
 	}
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",
 		slog.Int("servers", len(rep.Servers)), slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
-		slog.Int("items", rep.Items), slog.Int("new_items", rep.NewItems), slog.Int("changed_items", rep.ChangedItems),
+		slog.Int("resting", rep.Resting), slog.Int("items", rep.Items), slog.Int("new_items", rep.NewItems), slog.Int("changed_items", rep.ChangedItems),
 		slog.Bool("stored", rep.Stored), slog.Bool("superseded", rep.Superseded),
 		slog.String("snapshot", rep.Snapshot), slog.Duration("duration", rep.Duration))
 }

@@ -87,6 +87,10 @@ const (
 	// deadline does not say less. Of that a fifth is left to write down what they said.
 	loadTime = 4 * time.Minute
 
+	// writeTime is the most that is left for that, whatever the deadline: records are written down
+	// while servers are still being asked.
+	writeTime = 30 * time.Second
+
 	// failurePenalty is how much longer ago a server that failed must have been asked than
 	// one that did not, to come before it. It is more than the time from one sync to the next, so
 	// that the failing ones come last as a rule, and bounded, so that each has its turn.
@@ -99,7 +103,8 @@ const (
 
 func (r *run) loadTime(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		return min(loadTime, time.Until(end)*4/5)
+		left := time.Until(end)
+		return left - min(left/5, writeTime)
 	}
 	return loadTime
 }

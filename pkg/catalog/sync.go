@@ -35,6 +35,10 @@ type SyncOptions struct {
 	Log      *slog.Logger     // nil: none
 	Progress func(Progress)   // called when loading begins and as each server's load ends, one call at a time; nil: none
 
+	// Rest is how long an unchanged server is left alone at first by [Syncer.SyncDue]; 0: five minutes.
+	// It grows to twelve times that.
+	Rest time.Duration
+
 	// Yield is called between small parts of the work, where the process answers requests as well: it
 	// may wait, for a bounded time, while there are any. It is called from several goroutines. nil:
 	// nothing is waited for.
@@ -74,6 +78,7 @@ type Syncer struct {
 // A result is that of a run whose caller did not go away.
 type result struct {
 	number int64 // of the run, from 1
+	all    bool  // every server was asked
 	report Report
 	err    error
 }
@@ -87,6 +92,9 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 	if s.o.Now == nil {
 		s.o.Now = time.Now
 	}
+	if s.o.Rest <= 0 {
+		s.o.Rest = restLeast
+	}
 	if s.o.Log == nil {
 		s.o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -96,21 +104,26 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 // Sync brings the catalog up to date. While a sync is running it waits, then runs again, so that
 // what changed before the call is in the catalog after it; callers who wait together share one
 // run. A [Report] comes with an error too.
-func (s *Syncer) Sync(ctx context.Context) (Report, error) {
+func (s *Syncer) Sync(ctx context.Context) (Report, error) { return s.sync(ctx, true) }
+
+// SyncDue is Sync, but leaves servers alone that were asked not long ago and have not changed for long:
+// for a sync that is due by the clock, and that no person and no new config asks for. Their records
+// are looked at if people have decided about them since.
+func (s *Syncer) SyncDue(ctx context.Context) (Report, error) { return s.sync(ctx, false) }
+
+func (s *Syncer) sync(ctx context.Context, all bool) (Report, error) {
 	asked := s.begun.Load()
-	select {
-	case s.slot <- struct{}{}:
-	case <-ctx.Done():
-		return Report{}, context.Cause(ctx)
+	if err := s.enter(ctx); err != nil {
+		return Report{}, err
 	}
-	defer func() { <-s.slot }()
-	if s.last.number > asked { // a run that began after the call has ended
+	defer s.leave()
+	if s.last.number > asked && (s.last.all || !all) { // a run that began after the call has ended
 		return s.last.report, s.last.err
 	}
 	number := s.begun.Add(1)
-	report, err := s.run(ctx)
+	report, err := s.run(ctx, all)
 	if ctx.Err() == nil {
-		s.last = result{number, report, err}
+		s.last = result{number, all, report, err}
 	}
 	return report, err
 }

@@ -323,8 +323,12 @@ func (r *run) workAll(ctx context.Context) error {
 	if err := r.readTaken(ctx); err != nil {
 		return err
 	}
+	units, err := r.chooseDue(ctx)
+	if err != nil {
+		return err
+	}
 	p := newPipeline(ctx, (*unit).work)
-	loaded := r.readServers(ctx, p, r.group())
+	loaded := r.readServers(ctx, p, units)
 	if err := p.end(); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -70,6 +72,8 @@ type listing struct {
 	taken   []tool.Definition
 	refused []outcome.Refusal
 	ids     map[string]bool // [tool.ID.Key] of what was taken
+	ttl     time.Duration   // the least of all lists
+	lists   int
 }
 
 // join adds all that one list has.
@@ -78,6 +82,9 @@ func (l *listing) join(p *pages) {
 		l.ids = p.own.ids
 	} else {
 		maps.Copy(l.ids, p.own.ids)
+	}
+	if l.lists++; l.lists == 1 || p.own.ttl < l.ttl {
+		l.ttl = p.own.ttl
 	}
 	l.taken = append(l.taken, p.own.taken...)
 	l.refused = append(l.refused, p.own.refused[:min(len(p.own.refused), maxRefused-len(l.refused))]...)
@@ -107,6 +114,9 @@ func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	if p.listed += len(list); p.listed > maxListed { // each costs a record, for good
 		return nil, brokenProtocol("%s has more than %d %s", p.of.method, maxListed, p.of.member)
 	}
+	if ttl := ttlOf(page); len(p.cursors) == 0 || ttl < p.own.ttl {
+		p.own.ttl = ttl
+	}
 	for _, raw := range list {
 		p.take(raw)
 	}
@@ -120,6 +130,18 @@ func (p *pages) add(result json.RawMessage) (json.RawMessage, error) {
 	}
 	p.cursors = append(p.cursors, string(next))
 	return next, nil
+}
+
+// maxTTL is the longest time that a list counts as fresh, whatever its server says.
+const maxTTL = time.Hour
+
+// ttlOf returns how long a page of a list stays fresh, as its server says; 0 if it does not.
+func ttlOf(page rawjson.Object) time.Duration {
+	ms, err := strconv.ParseFloat(string(page.Get("ttlMs")), 64)
+	if err != nil || !(ms > 0) {
+		return 0
+	}
+	return time.Duration(min(ms, float64(maxTTL.Milliseconds()))) * time.Millisecond
 }
 
 // take adds one definition, or the reason why it is not taken. One bad item

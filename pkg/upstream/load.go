@@ -118,6 +118,7 @@ func (l *load) run() outcome.Outcome {
 	if out.Status == outcome.Available {
 		out.Tools = found.taken
 		l.others(&out, &found)
+		out.ListTTL = found.ttl
 		l.server.breaker.report(l.c.o.Now(), out)
 	}
 	out.Refused = found.refused

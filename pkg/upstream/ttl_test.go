@@ -1,0 +1,56 @@
+package upstream
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// What a server says of how long its lists stay fresh is the least that any page of any list says.
+func TestListTTL(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lists [][]string // ttlMs of the pages of each list
+		want  time.Duration
+	}{
+		{"nothing is said", [][]string{{""}}, 0},
+		{"it is said", [][]string{{`,"ttlMs":90000`}}, 90 * time.Second},
+		{"the least of the pages", [][]string{{`,"ttlMs":90000`, `,"ttlMs":60000`, `,"ttlMs":120000`}}, time.Minute},
+		{"a page says nothing", [][]string{{`,"ttlMs":90000`, ``}}, 0},
+		{"the least of the lists", [][]string{{`,"ttlMs":90000`}, {`,"ttlMs":30000`}}, 30 * time.Second},
+		{"one list says nothing", [][]string{{``}, {`,"ttlMs":30000`}}, 0},
+		{"a year", [][]string{{`,"ttlMs":31536000000`}}, time.Hour},
+		{"more than is a number", [][]string{{`,"ttlMs":1e999`}}, 0},
+		{"less than nothing", [][]string{{`,"ttlMs":-5`}}, 0},
+		{"a text", [][]string{{`,"ttlMs":"90000"`}}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := listing{}
+			for i, list := range c.lists {
+				of := listOfTools
+				if i > 0 {
+					of = otherLists[0]
+				}
+				p := &pages{of: of, before: &found}
+				for n, ttl := range list {
+					cursor := ""
+					if n < len(list)-1 {
+						cursor = `,"nextCursor":"` + string(rune('a'+n)) + `"`
+					}
+					if _, err := p.add(json.RawMessage(`{"` + of.member + `":[{"name":"x` + string(rune('a'+n)) + `"}]` + cursor + ttl + `}`)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				found.join(p)
+			}
+			if found.ttl != c.want {
+				t.Errorf("fresh for %v, want %v", found.ttl, c.want)
+			}
+			if found.taken[0].Kind != tool.Tool {
+				t.Errorf("taken: %v", found.taken)
+			}
+		})
+	}
+}
