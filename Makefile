@@ -162,6 +162,7 @@ STACK ?= portcullis
 ARCH  ?= arm64
 PARAMS ?=
 CONFIG ?=
+CFN_ROLE ?=
 SAMCONFIG ?= $(CURDIR)/samconfig.toml
 ifneq ($(CONFIG),)
 STACK := $(shell sed -n '/^\[$(CONFIG)\.deploy\.parameters\]/,/^\[/s/^stack_name = "\(.*\)"/\1/p' $(SAMCONFIG))
@@ -212,7 +213,7 @@ validate: template-lint ## the templates, by cfn-lint and SAM
 deploy: build ## the stack STACK, with PARAMS="AuthMode=jwt Issuer=…" beside what it has, or one of samconfig.toml (CONFIG=dev)
 	@test -z "$${AWS_ENDPOINT_URL:-}" || $(dir $(PORTCULLIS_SAM))python localstack/emulated.py $(BUILD_DIR)/template.yaml
 ifneq ($(CONFIG),)
-	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --config-file $(SAMCONFIG) --config-env $(CONFIG) --no-confirm-changeset
+	$(SAM) deploy --template-file $(BUILD_DIR)/template.yaml --config-file $(SAMCONFIG) --config-env $(CONFIG) --no-confirm-changeset $(if $(CFN_ROLE),--role-arn $(CFN_ROLE))
 else
 	@# SAM ends a value at its first blank unless the value itself is in quotes.
 	@given=($(STACKARCH) $${AWS_ENDPOINT_URL:+RollOut=none} $(PARAMS)); quoted=(); for p in "$${given[@]}"; do quoted+=("$${p%%=*}=\"$${p#*=}\""); done; \
@@ -224,6 +225,10 @@ endif
 .PHONY: outputs
 outputs: sam ## what the stack has: URLs, bucket, what to paste into a client
 	@$(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs
+
+.PHONY: smoke
+smoke: sam ## ask what was deployed (STACK, CONFIG), as everybody may
+	@mcp=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs McpUrl) && .ci/smoke "$$mcp"
 
 .PHONY: push-config
 push-config: ## check DIR/config, put it into the stack's bucket, print the version (BUCKET, EXPECT=version)

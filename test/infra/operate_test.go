@@ -1,0 +1,53 @@
+package infra
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// Each alarm says what happened and what to do, and has a row of docs/operate.md; no row is of an alarm
+// that is gone.
+func TestAlarmsAreOnThePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "operate.md"))
+	require.OK(t, err)
+	_, section, _ := strings.Cut(string(page), "\n## Alarms\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var rows []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(section, -1) {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+			rows = append(rows, name[1])
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(root, "infra", "*.yaml"))
+	require.OK(t, err)
+	var names []string
+	for _, path := range append(files, filepath.Join(root, "template.yaml")) {
+		path, err := filepath.Rel(root, path)
+		require.OK(t, err)
+		x := nested(t, path)
+		for _, name := range x.of("AWS::CloudWatch::Alarm") {
+			names = append(names, name)
+			text, _ := x.Resources[name].Properties["AlarmDescription"].(string)
+			if strings.Count(text, ". ") == 0 && !strings.Contains(text, "; ") {
+				t.Errorf("%s: %s says %q, and not what to do", path, name, text)
+			}
+			if !slices.Contains(rows, name) {
+				t.Errorf("docs/operate.md has no row of the alarm %s of %s", name, path)
+			}
+		}
+	}
+	for _, row := range rows {
+		if !slices.Contains(names, row) {
+			t.Errorf("docs/operate.md has a row of %s, and there is no such alarm", row)
+		}
+	}
+	if len(names) < 20 {
+		t.Errorf("found %d alarms: the search is broken", len(names))
+	}
+}
