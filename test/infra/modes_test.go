@@ -1,12 +1,15 @@
 package infra
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
 // TestModes deploys the template anew in modes that TestDeployedStack does not go through, as far as the
@@ -17,24 +20,28 @@ func TestModes(t *testing.T) {
 	}
 	const domain = " DomainName=gate.example.com CertificateArn=" + certificate
 	for _, mode := range []struct{ name, parameters, url string }{
-		{"an HTTP API at a domain", "McpConcurrency=5 ProvisionedConcurrency=1 HostedZoneId=Z1D633PJN98FT9 AccessLog=false" + domain, "https://gate.example.com/mcp"},
+		{"an HTTP API at a domain", "McpConcurrency=5 ProvisionedConcurrency=1 AccessLog=false" + domain, "https://gate.example.com/mcp"},
 		{"a REST API from the start", "FrontDoor=rest RestTransfer=BUFFERED WebAcl=false Audit=true KmsKeyArn=" + key + domain, "https://gate.example.com/mcp"},
 		{"a Function URL in a VPC", "Streaming=url VpcSubnetIds=subnet-0a,subnet-0b VpcSecurityGroupIds=sg-0a KmsKeyArn=" + key, ".lambda-url."},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			s := newStack(t)
-			s.deploy("AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " SavedQueries=false " + mode.parameters)
+			s.deploy("AuthMode=none BootstrapSha256=" + token.Digest(adminToken) + " AllowedNetworks=127.0.0.0/8 SavedQueries=false " + mode.parameters)
 			if !strings.Contains(s.outputs["McpUrl"], mode.url) {
 				t.Errorf("clients go to %s, want %s", s.outputs["McpUrl"], mode.url)
 			}
+			tool := upstreamtest.Tool("read_mail", "Read the mails.", `{"readOnlyHint":true}`)
+			server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{tool}})
+			s.make("push-config", "DIR="+s.folder(server.URL), "BUCKET="+s.outputs["BucketName"])
+			local.Until(t, "the push of a config starts a sync", func() bool { return s.synced() == 1 })
 			agent := s.client(t.Context())
 			defer agent.Close()
 			if tools, err := agent.ListTools(t.Context(), nil); err != nil || len(tools.Tools) == 0 {
 				t.Errorf("tools/list: %+v, %v", tools, err)
 			}
 			s.Client.URL = strings.TrimSuffix(s.outputs["McpUrl"], "/mcp")
-			if a := s.Do(http.MethodGet, "/healthz", "", nil); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, `"failing"`) {
-				t.Errorf("a gateway without a config is %d %s", a.Status, a.Body)
+			if a := s.Do(http.MethodGet, "/healthz", "", nil); a.Status != http.StatusOK || !strings.Contains(a.Body, `"ok"`) {
+				t.Errorf("the health is %d %s", a.Status, a.Body)
 			}
 		})
 	}
