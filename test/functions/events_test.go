@@ -36,6 +36,7 @@ func TestFunctions(t *testing.T) {
 	t.Run("a start needs settings", g.startNeedsSettings)
 	t.Run("two syncs at once", g.twoSyncs)
 	t.Run("calls of AWS", g.callsOfAWS)
+	t.Run("costs what the page says", g.costsWhatThePageSays)
 	t.Run("stores fail before the start", g.failBeforeStart)
 	t.Run("stores fail during requests", g.failDuringRequests)
 	t.Run("strangers are refused", g.refusesStrangers)
