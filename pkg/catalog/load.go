@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,8 @@ func Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot,
 // A Loading is a Load that may take several attempts: what one of them has read, the next one has. The
 // zero Loading is ready to use. It is not safe for concurrent use.
 type Loading struct {
-	read map[string]*shard // by SHA-256; of a catalog that is not complete yet
+	read    map[string]*shard // by SHA-256; of a catalog that is not complete yet
+	missing int               // how many shards of it the last attempt has not read
 
 	// OnFetch, if it is not nil, is called before shards are read: that may take long.
 	OnFetch func()
@@ -32,8 +34,9 @@ type Loading struct {
 
 // Load is [Load].
 func (l *Loading) Load(ctx context.Context, objects object.Store, held *Snapshot) (*Snapshot, error) {
+	l.missing = 0
 	s, _, _, err := load(ctx, objects, held, l, decodeReader)
-	if err == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, ErrUnusable) { // it is whole, or waits for a sync
 		l.read = nil
 	}
 	return s, err
@@ -41,6 +44,9 @@ func (l *Loading) Load(ctx context.Context, objects object.Store, held *Snapshot
 
 // Read returns how many shards were read that no catalog has yet.
 func (l *Loading) Read() int { return len(l.read) }
+
+// Missing returns how many shards the last attempt began to read and has not read.
+func (l *Loading) Missing() int { return l.missing }
 
 // load is [Load] with the function that opens a shard. It also returns current.json and its ETag, even if
 // what it points to cannot be used. If that is so of some shards only, the error is [ErrUnusable] and the
@@ -114,20 +120,18 @@ func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, er
 // ends the reading; what was read until then is kept.
 func (l *Loading) shards(ctx context.Context, fetch func(context.Context, Shard) (*shard, error), held *Snapshot, cur Current) ([]*shard, error) {
 	have := map[string]*shard{}
-	for sum, part := range l.read {
-		have[sum] = part
-	}
 	if held != nil {
 		for _, part := range held.shards {
 			have[part.sha256] = part
 		}
 	}
+	of := func(sum string) *shard { return cmp.Or(have[sum], l.read[sum]) }
 	shards, faults := make([]*shard, len(cur.Shards)), make([]error, len(cur.Shards))
 	g, fetchCtx := errgroup.WithContext(ctx)
 	g.SetLimit(maxFetches)
 	fetched := false
 	for i, listed := range cur.Shards {
-		if shards[i] = have[listed.SHA256]; shards[i] != nil {
+		if shards[i] = of(listed.SHA256); shards[i] != nil {
 			continue
 		}
 		if !fetched && l.OnFetch != nil {
@@ -145,8 +149,11 @@ func (l *Loading) shards(ctx context.Context, fetch func(context.Context, Shard)
 	err := g.Wait()
 	l.read = map[string]*shard{}
 	for i, part := range shards {
-		if part != nil {
-			l.read[cur.Shards[i].SHA256] = part
+		switch sum := cur.Shards[i].SHA256; {
+		case part == nil:
+			l.missing++
+		case have[sum] == nil:
+			l.read[sum] = part
 		}
 	}
 	if err != nil {

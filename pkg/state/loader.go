@@ -24,8 +24,11 @@ type Options struct {
 	SyncEvery    time.Duration    // how often a sync is due; 0: not known, so a catalog is never called old
 	Retry        time.Duration    // 5 s: when to ask again for what could not be read
 	Audit        func() error     // says why lines of the audit cannot be written; nil: no call waits for that here
-	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog
+	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog, and for a catalog that makes no progress otherwise
 }
+
+// patience is how much longer a read may take where the alternative is nothing.
+const patience = 5
 
 func (o *Options) withDefaults() Options {
 	var out Options
@@ -62,7 +65,8 @@ type Loader struct {
 	approvals Approvals
 	o         Options
 
-	turn  chan struct{} // holds one token while somebody refreshes
+	turn  chan struct{}                 // holds one token while somebody refreshes
+	long  atomic.Pointer[chan struct{}] // closed as the refresh that goes on, or is next, begins to read shards: that may take long
 	state atomic.Pointer[State]
 	due   atomic.Pointer[deadline] // when to look again; set before state
 
@@ -74,7 +78,10 @@ type Loader struct {
 
 // New returns a Loader that has read nothing yet. It makes no call.
 func New(objects object.Store, approvals Approvals, o *Options) *Loader {
-	return &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1)}
+	l := &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1)}
+	l.read.loading = &catalog.Loading{OnFetch: func() { close(*l.long.Load()) }}
+	l.long.Store(new(make(chan struct{})))
+	return l
 }
 
 // Load returns the state for one request. It looks again at what is older than
@@ -106,28 +113,25 @@ func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, tru
 
 // refresh takes its turn. The work is done by a caller and on its context, not
 // by a goroutine that a frozen function would leave hanging; if that caller
-// goes away the next one in line does it.
+// goes away the next one in line does it. While he reads shards of a catalog, which are large, the
+// others go on with the state that there is.
 func (l *Loader) refresh(ctx context.Context, all bool) *State {
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
+	if !l.takeTurn(ctx) {
 		return l.Current()
 	}
-	defer func() { <-l.turn }()
+	defer l.endTurn()
 	now := l.o.Now()
 	if s := l.state.Load(); s != nil && !all && !l.due.Load().over(now) {
 		return s // somebody else did it meanwhile
 	}
 	timeout := l.o.Timeout
 	if !l.read.ready() {
-		timeout *= 5
+		timeout *= patience
 	}
 	// Each store has its own time: a slow one must not make the other look gone.
 	next := l.read
 	if all || next.configDue.over(now) {
-		readCtx, cancel := context.WithTimeout(ctx, timeout)
-		l.readObjects(readCtx, &next, now)
-		cancel()
+		l.readObjects(ctx, &next, now, timeout)
 	}
 	if all || next.approvalsDue.over(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
@@ -152,6 +156,36 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	return s
 }
 
+// takeTurn waits for the turn to refresh, and reports whether it has come.
+func (l *Loader) takeTurn(ctx context.Context) bool {
+	long := *l.long.Load()
+	if s := l.state.Load(); s == nil || s.Catalog == nil {
+		long = nil // there is nothing to go on with
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return true
+	case <-long:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (l *Loader) endTurn() {
+	select {
+	case <-*l.long.Load():
+		l.long.Store(new(make(chan struct{})))
+	default:
+	}
+	<-l.turn
+}
+
 // Current returns the state that was built last, or else a State with nothing in it. It looks at nothing.
 func (l *Loader) Current() *State {
 	if s := l.state.Load(); s != nil {
@@ -161,11 +195,14 @@ func (l *Loader) Current() *State {
 }
 
 // readObjects reads config, policy and catalog side by side.
-func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time) {
+func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time, timeout time.Duration) {
 	var wg sync.WaitGroup
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	wg.Go(func() { src.config = catalog.ConfigFile.Load(ctx, l.objects, src.config, now) })
 	wg.Go(func() { src.policy = catalog.PolicyFile.Load(ctx, l.objects, src.policy, now) })
-	wg.Go(func() { src.readCatalog(ctx, l.objects, now, l.synced.Swap(nil)) })
+	wg.Go(func() { src.readCatalog(whole, l.objects, now, timeout, l.synced.Swap(nil)) })
 	wg.Wait()
 	src.unchecked = true
 	src.configDue = after(now, l.o.ConfigTTL)

@@ -21,6 +21,8 @@ type sources struct {
 	snap    *catalog.Snapshot // nil: never read
 	snapErr error
 	snapAt  time.Time
+	loading *catalog.Loading // of the next one
+	patient bool             // its last attempt brought nothing: the next has more time
 
 	lost      bool // the approval store does not have what the catalog knows of it
 	unchecked bool // that was not looked at since the catalog was
@@ -40,21 +42,30 @@ func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
 
-// readCatalog reads the catalog. synced is one that a sync in this process has in memory; nil: none.
-func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, synced *catalog.Snapshot) {
+// readCatalog reads the catalog within timeout, or, if the last attempt has brought no shard of it, within
+// five times that. What an attempt brings is kept for the next. synced is one that a sync in
+// this process has in memory; nil: none.
+func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
+	if src.patient && src.ready() {
+		timeout *= patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	have := src.snap
 	if synced != nil && (have == nil || synced.SHA256() != have.SHA256() && synced.CreatedAt().After(have.CreatedAt())) {
 		have = synced
 	}
-	snap, err := catalog.Load(ctx, objects, have)
+	before := src.loading.Read()
+	snap, err := src.loading.Load(ctx, objects, have)
 	if err != nil {
 		src.snapErr = err
+		src.patient = src.loading.Missing() > 0 && src.loading.Read() == before
 		return
 	}
 	if snap != src.snap {
 		src.takeCatalog(snap, now)
 	}
-	src.snapErr, src.snapAt = nil, now
+	src.snapErr, src.snapAt, src.patient = nil, now, false
 }
 
 // takeCatalog goes on with snap, which brings people's decisions as of the sync that made it.

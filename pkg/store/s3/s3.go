@@ -12,7 +12,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -61,7 +60,7 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 		return object.Object{}, s.explain(err)
 	}
 	defer func() { _ = out.Body.Close() }()
-	data, err := io.ReadAll(out.Body)
+	data, err := read(out.Body, key, aws.ToInt64(cmp.Or(out.ContentLength, aws.Int64(-1))))
 	if err != nil {
 		return object.Object{}, fmt.Errorf("read the body: %w", err)
 	}
@@ -75,6 +74,11 @@ func (s *Store) Put(ctx context.Context, key string, data []byte, ifMatch string
 	defer store.Wrap(&err, "put object %q", key)
 	if err := cmp.Or(ctx.Err(), object.CheckKey(key)); err != nil {
 		return "", err
+	}
+	if isCompressed(key) {
+		if data, err = compress(data); err != nil {
+			return "", err
+		}
 	}
 	id := rand.Text()
 	in := &s3.PutObjectInput{

@@ -1,0 +1,50 @@
+package dir_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+)
+
+func TestMap(t *testing.T) {
+	s := dir.New(t.TempDir())
+	for _, key := range []string{"catalog/a.snap", "catalog", "catalog/a.snap/b"} {
+		if _, err := s.Map(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
+			t.Errorf("Map(%s) of nothing = %v", key, err)
+		}
+		if key == "catalog/a.snap" {
+			if _, err := s.Put(t.Context(), key, []byte("one"), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.Map(t.Context(), "../a"); !errors.Is(err, object.ErrKey) {
+		t.Errorf("Map of a key that leads out = %v", err)
+	}
+	one, err := s.Map(t.Context(), "catalog/a.snap")
+	if err != nil || string(one) != "one" {
+		t.Fatalf("Map = %q, %v", one, err)
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	for _, data := range [][]byte{large, {}} {
+		if _, err := s.Put(t.Context(), "catalog/a.snap", data, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Map(t.Context(), "catalog/a.snap"); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("Map = %d bytes, %v; want %d", len(got), err, len(data))
+		}
+	}
+	two, err := s.Map(t.Context(), "catalog/a.snap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), "catalog/a.snap"); err != nil {
+		t.Fatal(err)
+	}
+	if string(one) != "one" || len(two) != 0 {
+		t.Errorf("what was mapped is %q after it was replaced and removed", one)
+	}
+}

@@ -1,0 +1,119 @@
+package s3_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
+)
+
+const shardKey = "catalog/0123.snap"
+
+// kept is a wire that holds one object.
+func kept(stored *[]byte) *wire {
+	return &wire{answer: func(r *http.Request) *http.Response {
+		if r.Method == http.MethodPut {
+			if *stored = nil; r.Body != nil {
+				*stored, _ = io.ReadAll(r.Body)
+			}
+			return says(http.StatusOK, "", `ETag: "new"`)
+		}
+		return says(http.StatusOK, string(*stored), `ETag: "new"`)
+	}}
+}
+
+// noise is text that compresses well, and numbers that do not.
+func noise(n int) []byte {
+	out := []byte(strings.Repeat(`{"name":"read_file","description":"Reads a file."}`, n/100))
+	rng := rand.NewChaCha8([32]byte{1})
+	rest := make([]byte, n/2)
+	_, _ = rng.Read(rest)
+	return append(out, rest...)
+}
+
+func TestCompressed(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 1 << 20, 9 << 20} {
+		var stored []byte
+		s := kept(&stored).store()
+		data := noise(size)
+		if _, err := s.Put(t.Context(), shardKey, data, ""); err != nil {
+			t.Fatal(err)
+		}
+		if size >= 1<<20 && len(stored) > len(data)*6/10 {
+			t.Errorf("%d bytes are stored as %d", len(data), len(stored))
+		}
+		o, err := s.Get(t.Context(), shardKey, "")
+		if err != nil || !bytes.Equal(o.Data, data) {
+			t.Errorf("%d bytes come back as %d, %v", len(data), len(o.Data), err)
+		}
+		if cap(o.Data) > len(data)+64 {
+			t.Errorf("%d bytes take a buffer of %d", len(data), cap(o.Data))
+		}
+	}
+}
+
+// What people edit, and what tells an older program that it is older, stays as it is.
+func TestNotCompressed(t *testing.T) {
+	for _, key := range []string{"config/mcp_config.json", "catalog/current.json", "policies/policies.cedar"} {
+		var stored []byte
+		if _, err := kept(&stored).store().Put(t.Context(), key, noise(1000), object.IfAbsent); err != nil || !bytes.Equal(stored, noise(1000)) {
+			t.Errorf("%s is stored as %d bytes, %v", key, len(stored), err)
+		}
+	}
+}
+
+// An earlier version of the program stored shards as they are.
+func TestCompressedReadsOthers(t *testing.T) {
+	var streamed bytes.Buffer // by a program that did not know how much would come
+	w, err := zstd.NewWriter(&streamed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(noise(1 << 20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, stored := range map[string][]byte{"as it is": noise(1 << 20), "without a size": streamed.Bytes()} {
+		o, err := kept(&stored).store().Get(t.Context(), shardKey, "")
+		if err != nil || !bytes.Equal(o.Data, noise(1<<20)) {
+			t.Errorf("%s: %d bytes, %v", name, len(o.Data), err)
+		}
+	}
+}
+
+func TestCompressedDamage(t *testing.T) {
+	var good []byte
+	if _, err := kept(&good).store().Put(t.Context(), shardKey, noise(1<<20), ""); err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 1
+	// 1 KiB that says it is 600 MiB, of zeros: more than any shard has.
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bomb bytes.Buffer
+	w.Reset(&bomb)
+	for range 600 {
+		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, stored := range map[string][]byte{"cut off": good[:len(good)-10], "a bit flipped": flipped, "a bomb": bomb.Bytes()} {
+		if o, err := kept(&stored).store().Get(t.Context(), shardKey, ""); err == nil {
+			t.Errorf("%s: %d bytes and no error", name, len(o.Data))
+		}
+	}
+}
