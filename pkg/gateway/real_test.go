@@ -13,22 +13,16 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// realTools is a gateway with the 527 real tools of 70 servers, copies times over.
-func realTools(t testing.TB, copies int) *fixture {
+// realTools is a gateway with n tools: the 527 real ones of 70 servers, or as many more as that makes.
+func realTools(t testing.TB, n int) *fixture {
 	t.Helper()
-	all := local.Tools(t)
 	gw := newFixture(t)
-	for c := range copies {
-		for server, list := range all {
-			var definitions []string
-			for _, raw := range list {
-				definitions = append(definitions, string(raw))
-			}
-			if c > 0 {
-				server = fmt.Sprintf("%s-%02d", server, c)
-			}
-			gw.Serve(server, definitions...)
+	for server, list := range local.Many(t, n) {
+		var definitions []string
+		for _, raw := range list {
+			definitions = append(definitions, string(raw))
 		}
+		gw.Serve(server, definitions...)
 	}
 	gw.Configure(nil)
 	gw.Sync()
@@ -47,7 +41,7 @@ func (gw *fixture) everyServer(settings string) map[string]string {
 // Each lock reason in turn, on every real tool, by the means that people have: all are
 // found, each with its status, and a search that finds nothing callable says so.
 func TestRetrieveRealToolsLocked(t *testing.T) {
-	gw := realTools(t, 1)
+	gw := realTools(t, 527)
 	tools := gw.listing(`{}`)
 	if len(tools) != 70 {
 		t.Fatalf("%d servers, want 70", len(tools))
@@ -124,8 +118,8 @@ var queries = []string{
 	"send an email", "convert a pdf to markdown", "take a screenshot of a web page", "current stock price", "find a hotel",
 }
 
-func benchmarkRetrieve(b *testing.B, copies int, more string) {
-	retrieveFrom(b, realTools(b, copies), more)
+func benchmarkRetrieve(b *testing.B, n int, more string) {
+	retrieveFrom(b, realTools(b, n), more)
 }
 
 func retrieveFrom(b *testing.B, gw *fixture, more string) {
@@ -144,16 +138,16 @@ func retrieveFrom(b *testing.B, gw *fixture, more string) {
 	}
 }
 
-func BenchmarkRetrieve527(b *testing.B)   { benchmarkRetrieve(b, 1, "") }
-func BenchmarkRetrieve10000(b *testing.B) { benchmarkRetrieve(b, 19, "") }
+func BenchmarkRetrieve527(b *testing.B)   { benchmarkRetrieve(b, 527, "") }
+func BenchmarkRetrieve10000(b *testing.B) { benchmarkRetrieve(b, 10_000, "") }
 func BenchmarkRetrieveDisabled527(b *testing.B) {
-	benchmarkRetrieve(b, 1, `,"include_disabled":true`)
+	benchmarkRetrieve(b, 527, `,"include_disabled":true`)
 }
 
 func BenchmarkRetrieveThirdLocked527(b *testing.B) {
 	for _, notice := range []string{"zero", "best"} {
 		b.Run(notice, func(b *testing.B) {
-			gw := realTools(b, 1)
+			gw := realTools(b, 527)
 			gw.Configure(gw.everyThird(`"disabled_tools":["*"]`), fmt.Sprintf(`"gateway":{"notice":%q}`, notice))
 			gw.Sync()
 			retrieveFrom(b, gw, "")
@@ -162,7 +156,7 @@ func BenchmarkRetrieveThirdLocked527(b *testing.B) {
 }
 
 func BenchmarkServers10000(b *testing.B) {
-	gw := realTools(b, 19)
+	gw := realTools(b, 10_000)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := gw.Try(`{"name":"upstream_servers","arguments":{}}`); err != nil {
@@ -172,7 +166,7 @@ func BenchmarkServers10000(b *testing.B) {
 }
 
 func BenchmarkListDirect527(b *testing.B) {
-	gw := realTools(b, 1)
+	gw := realTools(b, 527)
 	gw.Configure(nil, directMode)
 	gw.Sync()
 	b.ReportAllocs()
@@ -184,7 +178,7 @@ func BenchmarkListDirect527(b *testing.B) {
 }
 
 func BenchmarkCall527(b *testing.B) {
-	gw := realTools(b, 1)
+	gw := realTools(b, 527)
 	first := ""
 	gw.eachTool(func(id string) { first = id })
 	params := parse(b, fmt.Sprintf(`{"name":"call_tool_destructive","arguments":{"name":%q}}`, first))
@@ -211,7 +205,7 @@ func (gw *fixture) everyThird(settings string) map[string]string {
 // With a third of the servers locked, a search for a locked tool by its own name says so,
 // and one for a callable tool rarely does.
 func TestNoticeOnRealTools(t *testing.T) {
-	gw := realTools(t, 1)
+	gw := realTools(t, 527)
 	settings := gw.everyThird(`"disabled_tools":["*"]`)
 	for _, setting := range []string{"best", "zero"} {
 		gw.Configure(settings, fmt.Sprintf(`"gateway":{"notice":%q}`, setting))

@@ -265,7 +265,7 @@ func TestInstructionsSize(t *testing.T) {
 }
 
 func TestInstructionsOfRealServers(t *testing.T) {
-	got := realTools(t, 1).Open().Instructions()
+	got := realTools(t, 527).Open().Instructions()
 	n := tokens.Count(t, got)
 	t.Logf("%d tokens: %s", n, got)
 	if n > 120 {

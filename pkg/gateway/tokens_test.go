@@ -59,7 +59,7 @@ func TestRetrieveTokens(t *testing.T) {
 	for _, name := range []string{"bfcl", "metatool", "toolalpaca"} {
 		paths = append(paths, filepath.Join(data, "retrieval-public", name, "queries.json"))
 	}
-	realTools(t, 1).wantCost(queriesOf(t, paths...))
+	realTools(t, 527).wantCost(queriesOf(t, paths...))
 }
 
 // The same on the small set of our own, which is always there.

@@ -3,13 +3,15 @@ package search
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/search/embedding"
-	"github.com/portcullis-mcp/portcullis/pkg/search/words"
 	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // realDocs returns the tools of real servers.
@@ -29,22 +31,18 @@ func realDocs(tb testing.TB) []Doc {
 	return out
 }
 
-// manyDocs returns n tools whose descriptions are cut out of those of real ones.
+// manyDocs returns n tools, made of real ones.
 func manyDocs(tb testing.TB, n int) []Doc {
 	tb.Helper()
-	base := realDocs(tb)
-	r := rand.New(rand.NewPCG(11, 12))
-	var vocabulary []string
-	for _, d := range base {
-		vocabulary = append(vocabulary, words.Split(d.Description)...)
-	}
-	out := make([]Doc, n)
-	for i := range out {
-		from := r.IntN(len(vocabulary) - 60)
-		out[i] = base[r.IntN(len(base))]
-		out[i].Name = fmt.Sprint(out[i].Name, "_", vocabulary[from], i)
-		for _, w := range vocabulary[from : from+20+r.IntN(40)] {
-			out[i].Description += " " + w
+	var out []Doc
+	many := local.Many(tb, n)
+	for _, server := range slices.Sorted(maps.Keys(many)) {
+		for _, raw := range many[server] {
+			d := require.JSON[struct {
+				Name, Description string
+				InputSchema       json.RawMessage
+			}](tb, raw)
+			out = append(out, Doc{Name: d.Name, Server: server, Description: d.Description, Schema: d.InputSchema})
 		}
 	}
 	return out

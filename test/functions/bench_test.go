@@ -24,26 +24,20 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// catalogOf stores a catalog of n real tools, each server's as often as needed, and the
-// config that goes with it.
+// catalogOf stores a catalog of n tools and the config that goes with it.
 func catalogOf(b *testing.B, endpoint, programs string, n int) *lambdatest.Stack {
 	b.Helper()
-	real := local.Tools(b)
-	in, servers, total := catalog.Input{}, map[string]any{}, 0
-	for round := 0; total < n; round++ {
-		for _, name := range slices.Sorted(maps.Keys(real)) {
-			server := catalog.ServerInput{Name: fmt.Sprintf("s%d-%s", round, name), Enabled: true}
-			for _, raw := range real[name] {
-				d, err := tool.ParseDefinition(raw)
-				if err != nil || total == n {
-					continue
-				}
-				server.Tools = append(server.Tools, catalog.ToolInput{Definition: d})
-				total++
-			}
-			in.Servers = append(in.Servers, server)
-			servers[server.Name] = map[string]string{"url": "https://" + server.Name + ".example.com/mcp", "approval": "off"}
+	many := local.Many(b, n)
+	in, servers := catalog.Input{}, map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(many)) {
+		server := catalog.ServerInput{Name: name, Enabled: true}
+		for _, raw := range many[name] {
+			d, err := tool.ParseDefinition(raw)
+			require.OK(b, err)
+			server.Tools = append(server.Tools, catalog.ToolInput{Definition: d})
 		}
+		in.Servers = append(in.Servers, server)
+		servers[name] = map[string]string{"url": "https://" + name + ".example.com/mcp", "approval": "off"}
 	}
 	stack := lambdatest.NewStack(b, endpoint, programs, map[string]string{"PORTCULLIS_AUTH": "none"})
 	store(b, stack.Env, in, servers)
