@@ -12,6 +12,7 @@ CLIENTS := test/testclients
 export PORTCULLIS_DATA ?=
 export PORTCULLIS_MINISTACK ?= $(TOOLS)/ministack/bin/ministack
 export PORTCULLIS_SAM       ?= $(TOOLS)/sam/bin/sam
+export PORTCULLIS_CHECKOV   ?= $(TOOLS)/checkov/bin/checkov
 export PORTCULLIS_PYTHON    ?= $(TOOLS)/python/bin/python
 
 GOLANGCI    := v2.15.0
@@ -47,7 +48,7 @@ race: setup ## the tests that run in one process, with the race detector
 	go test -race -timeout 20m ./pkg/... ./cmd/portcullis
 
 .PHONY: check
-check: fmt-check vet lint vuln template-lint workflow-lint release-lint test ## what CI runs
+check: fmt-check vet lint vuln template-lint template-scan workflow-lint release-lint test ## what CI runs
 
 .PHONY: fmt
 fmt: ## format the code
@@ -205,6 +206,10 @@ build: sam ## the functions, for ARCH (arm64, x86_64)
 template-lint: sam
 	$(dir $(PORTCULLIS_SAM))cfn-lint template.yaml infra/*.yaml
 
+.PHONY: template-scan
+template-scan: checkov ## the templates, by checkov; what it finds and stays is in infra/checkov-skips.txt
+	@$(dir $(PORTCULLIS_CHECKOV))python infra/checkov.py $(PORTCULLIS_CHECKOV) infra/checkov-skips.txt template.yaml $(sort $(wildcard infra/*.yaml))
+
 .PHONY: validate
 validate: template-lint ## the templates, by cfn-lint and SAM
 	$(SAM) validate --lint
@@ -297,6 +302,13 @@ sam: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_SAM)),$(TOOLS)/sam/.stamp)
 $(TOOLS)/sam/.stamp: infra/requirements-sam.txt
 	python3 -m venv $(TOOLS)/sam
 	$(TOOLS)/sam/bin/pip install --quiet -r $<
+	touch $@
+
+.PHONY: checkov
+checkov: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_CHECKOV)),$(TOOLS)/checkov/.stamp)
+$(TOOLS)/checkov/.stamp: infra/requirements-checkov.txt
+	python3 -m venv $(TOOLS)/checkov
+	$(TOOLS)/checkov/bin/pip install --quiet --no-deps -r $<
 	touch $@
 
 .PHONY: browser
