@@ -1,10 +1,7 @@
 package catalog_test
 
 import (
-	"runtime"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -92,30 +89,4 @@ func TestUnchangedCatalogOfAnotherProcess(t *testing.T) {
 	if rep := w.sync(); rep.Built || w.Syncer.Catalog().Index().Len() != 2 {
 		t.Errorf("after that: %+v", rep)
 	}
-}
-
-// BenchmarkUnchangedSyncOf10000 is what a sync costs at which nothing has changed, with stores in memory.
-func BenchmarkUnchangedSyncOf10000(b *testing.B) {
-	w := crowded(b, 10_000)
-	b.ReportAllocs()
-	runtime.GC()
-	var peak atomic.Uint64
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(5 * time.Millisecond):
-				var m runtime.MemStats
-				runtime.ReadMemStats(&m)
-				peak.Store(max(peak.Load(), m.HeapInuse))
-			}
-		}
-	}()
-	for b.Loop() {
-		w.sync()
-	}
-	close(done)
-	b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
 }

@@ -1,11 +1,13 @@
 package rawjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // Members are the members of an object that a program does not know, by name.
@@ -33,12 +35,30 @@ func Unmarshal(data []byte, v any) (Members, error) {
 	if err := json.Unmarshal(data, v); err != nil {
 		return nil, err
 	}
+	known := fields(reflect.TypeOf(v).Elem())
+	o, err := Split(data, Lenient)
+	if err != nil { // json.Unmarshal takes more, such as a null
+		return membersOf(data, known)
+	}
+	var all Members
+	for _, m := range o {
+		// json.Unmarshal takes a name in any case for its field's.
+		if !known[m.Name] && !known[strings.ToLower(m.Name)] {
+			if all == nil {
+				all = Members{}
+			}
+			all[m.Name] = bytes.Clone(m.Value)
+		}
+	}
+	return all, nil
+}
+
+// membersOf is the slow way to the members that are not known.
+func membersOf(data []byte, known map[string]bool) (Members, error) {
 	var all Members
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
-	known := fields(reflect.TypeOf(v).Elem())
-	// json.Unmarshal takes a name in any case for its field's.
 	maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return known[strings.ToLower(name)] })
 	if len(all) == 0 {
 		return nil, nil
@@ -73,10 +93,17 @@ func Marshal(v any, further Members) ([]byte, error) {
 	return append(data, tail[1:]...), nil
 }
 
+// known has what fields returns, by type.
+var known sync.Map
+
 // fields returns the names of the members that have a field in the struct type t, in
-// lower case.
+// lower case. They must not be changed.
 func fields(t reflect.Type) map[string]bool {
+	if names, ok := known.Load(t); ok {
+		return names.(map[string]bool)
+	}
 	names := map[string]bool{}
+	defer func() { known.Store(t, names) }()
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() || f.Anonymous && name == "" {

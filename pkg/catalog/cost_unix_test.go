@@ -1,0 +1,73 @@
+//go:build unix
+
+package catalog_test
+
+import (
+	"encoding/json"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// BenchmarkUnchangedSyncOf10000 is what a sync costs at which nothing has changed, with stores in memory.
+func BenchmarkUnchangedSyncOf10000(b *testing.B) {
+	w := crowded(b, 10_000)
+	b.ReportAllocs()
+	runtime.GC()
+	var peak atomic.Uint64
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(5 * time.Millisecond):
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				peak.Store(max(peak.Load(), m.HeapInuse))
+			}
+		}
+	}()
+	before := processor(b)
+	for b.Loop() {
+		w.sync()
+	}
+	b.ReportMetric(float64((processor(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+	close(done)
+	b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
+}
+
+// processor returns how much time of processors this process has taken.
+func processor(t testing.TB) time.Duration {
+	t.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// BenchmarkUnchangedSyncOverHTTPOf10000 is the same with servers over HTTP and records in a file. What the
+// servers take, in the same process, is in it.
+func BenchmarkUnchangedSyncOverHTTPOf10000(b *testing.B) {
+	tools := map[string][]json.RawMessage{}
+	for _, s := range many(b, 10_000).Servers {
+		for _, x := range s.Tools {
+			tools[s.Name] = append(tools[s.Name], x.Definition.Raw)
+		}
+	}
+	f := newFleet(b, tools)
+	f.sync()
+	f.sync()
+	runtime.GC()
+	b.ReportAllocs()
+	before := processor(b)
+	for b.Loop() {
+		if _, err := f.syncer.Sync(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((processor(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+}
