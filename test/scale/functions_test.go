@@ -20,6 +20,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/dynamo"
 	"github.com/portcullis-mcp/portcullis/test/emulator"
 	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
@@ -47,7 +48,7 @@ func (c *contender) deploy(t *testing.T, endpoint string, n int, crowd *upstream
 		t.Setenv(name, value)
 	}
 	if n <= tableMost {
-		c.syncByFunction(t)
+		c.syncByFunction(t, n)
 	} else {
 		c.upload(t, endpoint)
 	}
@@ -56,13 +57,14 @@ func (c *contender) deploy(t *testing.T, endpoint string, n int, crowd *upstream
 }
 
 // syncByFunction reads the fleet as the function does that syncs.
-func (c *contender) syncByFunction(t *testing.T) {
+func (c *contender) syncByFunction(t *testing.T, n int) {
 	t.Helper()
 	f := c.stack.Start(t, "sync", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024", "PORTCULLIS_STREAMING", "url") // with 15 minutes
 	defer f.Stop()
 	if a := f.Invoke([]byte(`{}`)); a.Failed {
 		t.Fatalf("%s: sync: %s\n%.3000s", c.name, a.Payload, a.Output)
 	}
+	c.figures.add("functionPeak", n, local.HeldBy(t, f.PID()).Peak)
 }
 
 // upload stores what lies in the folder: the snapshot as the program of this commit stores it in a bucket,
@@ -167,6 +169,7 @@ func (c *contender) coldStart(t *testing.T, n int) {
 	c.figures.add("cold", n, took)
 	c.figures.add("transfer", n, transfer)
 	c.figures.add("own", n, took-transfer)
+	c.figures.add("coldPeak", n, local.HeldBy(t, f.PID()).Peak)
 	f.Stop()
 }
 

@@ -23,6 +23,7 @@ var rows = []row{
 	{"cold", "cold: exec → first answer, ms", "%.0f", nil},
 	{"transfer", "of which the emulator's S3 answers, ms", "%.0f", nil},
 	{"own", "cold, without that, ms", "%.0f", map[int]float64{10_000: 60, 100_000: 400}},
+	{"coldPeak", "memory of that function after it, at its highest, MB", "%.0f", nil},
 	{"server", "warm search, server side, p50, ms", "%.2f", map[int]float64{10_000: .9, 100_000: 5}},
 	{"p50", "search over HTTP, at rest, p50, ms", "%.2f", map[int]float64{527: .25, 10_000: 1, 100_000: 6}},
 	{"p95", "the same, p95, ms", "%.2f", map[int]float64{527: .5, 10_000: 2, 100_000: 12}},
@@ -34,6 +35,7 @@ var rows = []row{
 	{"firstPeak", "first sync, peak memory, MB", "%.0f", nil},
 	{"sameCPU", "unchanged sync, CPU, s", "%.2f", map[int]float64{10_000: .2, 100_000: 2}},
 	{"samePeak", "unchanged sync, peak memory, MB", "%.0f", map[int]float64{10_000: 150, 100_000: 600}},
+	{"functionPeak", "sync function, first sync, peak memory, MB", "%.0f", nil}, // up to tableMost
 	{"feed", "feed read of an idle search, units", "%.1f", map[int]float64{527: 1, 10_000: 1, 100_000: 1}},
 }
 
