@@ -75,13 +75,19 @@ func buildShard(in Input, servers []ServerInput, names finding.Names) (*shard, e
 		return nil, err
 	}
 	ids := make([]tool.ID, len(tools))
-	docs := make([]search.Doc, len(tools))
 	for i, t := range tools {
-		d := t.Definition
-		ids[i] = d.ID(t.server)
-		docs[i] = search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.Of(ids[i])}
+		ids[i] = t.Definition.ID(t.server)
 	}
-	blob, err := e.blob(serverRows, rows, len(tools), len(items), search.Build(docs), hashWords(in.Words, slices.Values(ids)))
+	index := search.BuildSeq(func(yield func(search.Doc) bool) {
+		for i, t := range tools {
+			e.pause()
+			d := t.Definition
+			if !yield(search.Doc{Name: d.Name, Server: t.server, Description: d.Description, Schema: d.InputSchema, Words: in.Words.Of(ids[i])}) {
+				return
+			}
+		}
+	})
+	blob, err := e.blob(serverRows, rows, len(tools), len(items), index, hashWords(in.Words, slices.Values(ids)))
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +133,17 @@ func (e *encoder) appendAll(rows []byte, list []namedTool) ([]byte, error) {
 		if i > 0 && list[i-1].id == t.id {
 			return nil, fmt.Errorf("%v %q stands twice", t.Definition.Kind, t.id)
 		}
-		if e.yield != nil {
-			e.yield()
-		}
+		e.pause()
 		rows = e.appendTool(rows, t)
 	}
 	return rows, nil
+}
+
+// pause makes room for other work.
+func (e *encoder) pause() {
+	if e.yield != nil {
+		e.yield()
+	}
 }
 
 // A namedTool is a tool, or another item, with the text that orders it.

@@ -314,7 +314,7 @@ func TestRebuildYields(t *testing.T) {
 	in, _ := base(t)
 	n := 0
 	in.Yield = func() { n++ }
-	if _, err := Build(in); err != nil || n != 100 {
+	if _, err := Build(in); err != nil || n != 200 { // for the row, and for the index
 		t.Errorf("it yields %d times for 100 tools, %v", n, err)
 	}
 }

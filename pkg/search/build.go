@@ -2,6 +2,7 @@ package search
 
 import (
 	"encoding/binary"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -18,8 +19,18 @@ func Build(docs []Doc) []byte {
 	return build(docs, &table, embedding.SHA256)
 }
 
+// BuildSeq is [Build] of docs as they come: between two of them the work can make room for other work.
+func BuildSeq(docs iter.Seq[Doc]) []byte {
+	table := embedding.Default()
+	return buildSeq(docs, &table, embedding.SHA256)
+}
+
 // build is [Build] with any table. With the zero Table the index has no vectors.
 func build(docs []Doc, table *embedding.Table, tableSum string) []byte {
+	return buildSeq(slices.Values(docs), table, tableSum)
+}
+
+func buildSeq(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	b := builder{
 		table:    table,
 		postings: map[string][]posting{},
@@ -27,10 +38,12 @@ func build(docs []Doc, table *embedding.Table, tableSum string) []byte {
 		sum:      make([]float64, table.Dim()),
 		vector:   make([]int8, table.Dim()),
 	}
-	for i, d := range docs {
-		b.add(uint32(i), d)
+	n := 0
+	for d := range docs {
+		b.add(uint32(n), d)
+		n++
 	}
-	return b.encode(len(docs), tableSum)
+	return b.encode(n, tableSum)
 }
 
 // A posting says that a document has a term, and what that is worth:

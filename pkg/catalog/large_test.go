@@ -1,0 +1,134 @@
+package catalog_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
+	"github.com/portcullis-mcp/portcullis/test/local"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// manyReal is n real tools with names and words of their own, approved.
+func manyReal(t testing.TB, n int) catalog.Input {
+	in := catalog.Input{}
+	for name, tools := range local.Many(t, n) {
+		s := catalog.ServerInput{Name: name, Enabled: true}
+		for _, raw := range tools {
+			x := define(t, string(raw))
+			x.Record = &approval.Record{Server: name, Tool: x.Definition.Name, State: approval.Approved, ApprovedHash: x.Definition.Hash, CurrentHash: x.Definition.Hash, Rev: 1}
+			s.Tools = append(s.Tools, x)
+		}
+		in.Servers = append(in.Servers, s)
+	}
+	return in
+}
+
+// BenchmarkOpenFolder is what a process on a laptop pays at its start to read and open a catalog.
+func BenchmarkOpenFolder(b *testing.B) {
+	store := dir.New(b.TempDir())
+	s := save(b, store, manyReal(b, 10_000))
+	b.ReportMetric(float64(s.Size()), "B")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := catalog.Load(b.Context(), store, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// heap returns how many bytes are in use, and how many were ever allocated.
+func heap() (used, ever uint64) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, m.TotalAlloc
+}
+
+// Of two catalogs that differ in one server, memory holds one shard twice and the others once: after a
+// build, and after a load.
+func TestOneChangeTakesOneShard(t *testing.T) {
+	in := many(t, 4_000)
+	in.ShardTools = 400
+	store := dir.New(t.TempDir())
+	old := save(t, store, in)
+	parts := len(old.Current().Shards)
+	if parts < 9 {
+		t.Fatalf("%d shards", parts)
+	}
+	largest := 0
+	for _, part := range old.Current().Shards {
+		largest = max(largest, part.Size)
+	}
+	most := uint64(largest + old.Size()/20) // and what is kept of all: tables of servers and shards
+	for i := range in.Servers {
+		in.Servers[i].Same, in.Servers[i].Tools = true, nil
+	}
+	in.Servers[9].Same = false
+	in.Servers[9].Tools = []catalog.ToolInput{define(t, `{"name":"tool_9","description":"Otherwise."}`)}
+
+	before, _ := heap()
+	next, err := catalog.Rebuild(old, in)
+	require.OK(t, err)
+	if after, _ := heap(); after > before+most {
+		t.Errorf("a build of one of %d shards holds %d bytes more, of a catalog of %d", parts, after-before, old.Size())
+	}
+	_, err = catalog.Save(t.Context(), store, next, old.Current(), "")
+	require.OK(t, err)
+	before, ever := heap()
+	loaded, err := catalog.Load(t.Context(), store, old)
+	require.OK(t, err)
+	if after, total := heap(); after > before+most || total > ever+3*most {
+		t.Errorf("a load of one of %d shards holds %d bytes more and allocates %d, of a catalog of %d", parts, after-before, total-ever, old.Size())
+	}
+	runtime.KeepAlive([]*catalog.Snapshot{old, next, loaded})
+}
+
+// A catalog of two shards: what changes in one server writes one object, and each is written again when
+// it is a day old; also by a process that has not built it.
+func TestSyncWritesTheShardsThatChange(t *testing.T) {
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"a": `,"approval":"off"`, "b": `,"approval":"off"`})
+	names := make([]string, 6_000)
+	for i := range names {
+		names[i] = fmt.Sprint("t", i)
+	}
+	w.serve(map[string][]string{"a": names, "b": slices.Clone(names)})
+	puts := func(what string, want int, stored bool) {
+		t.Helper()
+		w.puts["snapshot"] = 0
+		if rep := w.sync(); w.puts["snapshot"] != want || rep.Stored != stored || rep.Tools != 12_000 {
+			t.Errorf("%s: %d shards are written, stored %v, %d tools; want %d", what, w.puts["snapshot"], rep.Stored, rep.Tools, want)
+		}
+	}
+	puts("the first sync", 2, true)
+	first := w.load().Current()
+	if len(first.Shards) != 2 || first.Shards[0].First != "a" || first.Shards[1].First != "b" || first.Shards[1].Tools != 6_000 {
+		t.Fatalf("shards %+v", first.Shards)
+	}
+	puts("nothing has changed", 0, false)
+	w.Restart()
+	puts("another process", 0, false)
+	w.Clock.Wait(20 * time.Hour)
+	w.Server("b").Tools[17] = `{"name":"t17","description":"Otherwise."}`
+	puts("a tool of b", 1, true)
+	cur := w.load().Current()
+	if cur.Shards[0] != first.Shards[0] || cur.Shards[1].SHA256 == first.Shards[1].SHA256 || len(cur.Superseded) != 1 || cur.Superseded[0].SHA256 != first.Shards[1].SHA256 {
+		t.Errorf("shards %+v, superseded %+v; they were %+v", cur.Shards, cur.Superseded, first.Shards)
+	}
+	w.Clock.Wait(5 * time.Hour)
+	puts("a is a day old", 1, true)
+	if again := w.load().Current(); !again.Shards[0].StoredAt.After(cur.Shards[0].StoredAt) || again.Shards[1] != cur.Shards[1] {
+		t.Errorf("shards %+v; they were %+v", again.Shards, cur.Shards)
+	}
+	w.Clock.Wait(21 * time.Hour)
+	w.sync()
+	if w.exists(catalog.Key(first.Shards[1].SHA256)) || len(w.load().Current().Superseded) != 0 {
+		t.Error("what was superseded a day ago is there")
+	}
+}
