@@ -161,6 +161,7 @@ func serve(ctx context.Context, p *boot.Program, browsers bootadmin.Browsers, li
 	}
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
+	defer p.Tracer.Close(ctx)
 	server := newServer(requests, p.Pace.Handler(handler), p.Log)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -26,6 +26,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 	"github.com/portcullis-mcp/portcullis/pkg/usage"
 )
@@ -104,6 +105,7 @@ type Program struct {
 	Counter  *usage.Counter   // counts calls; nil: there is no store for it
 	Usage    usage.Source     // the counter, unless something else is put there before /admin is built; nil: not known
 	Teller   notify.Teller    // of what people want to know
+	Tracer   *trace.Tracer    // nil: nobody wants spans
 	Sender   *notify.Sender   // nil: another process sends that
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
@@ -154,10 +156,12 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	if o.Function != "" {
 		p.Metrics = metrics.New(o.Function, p.now)
+		p.Metrics.WatchMemory()
 	}
+	p.Tracer = p.newTracer(o.Function)
 	p.Upstream = upstream.New(&upstream.Options{
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
-		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds,
+		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds, Trace: s.Traces.tells,
 	})
 	look := state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
@@ -246,7 +250,15 @@ func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
 }
 
 func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error)) (catalog.Report, error) {
-	r, err := do(ctx)
+	span := p.Tracer.Start(ctx, trace.Sync)
+	if !p.Front.Holds {
+		defer p.Tracer.Flush(ctx)
+	}
+	defer span.End()
+	r, err := do(span.Context)
+	if span.Count("servers", len(r.Servers)); err != nil {
+		span.Fail("sync failed")
+	}
 	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)

@@ -23,7 +23,7 @@ func (f *Function) Agents() (Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apigw.NewStream(h, &apigw.Options{Log: f.Log}).Answer, nil
+	return apigw.NewStream(f.Traced(h), &apigw.Options{Log: f.Log}).Answer, nil
 }
 
 // publicAnywhere returns [Program.Public] for a program that is told its address by the first

@@ -59,6 +59,9 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if limit := memoryLimit(getenv); limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
+	if name == "admin" { // people are no traffic, and its role reads no header of a receiver
+		s.Traces = Traces{}
+	}
 	log := newLog(stdout, s.LogLevel)
 	clients, err := NewAWS(s, log)
 	if err != nil {
@@ -90,7 +93,7 @@ func memoryLimit(getenv func(string) string) int64 {
 
 // HTTP returns h as the handler of API Gateway's events.
 func (f *Function) HTTP(h http.Handler) Handler {
-	return apigw.New(h, &apigw.Options{Log: f.Log})
+	return apigw.New(f.Traced(h), &apigw.Options{Log: f.Log})
 }
 
 // warm loads what the first request will read and opens the connections, side

@@ -38,6 +38,7 @@ type Settings struct {
 	KeepAudit    time.Duration  // PORTCULLIS_AUDIT_DAYS: how long is kept who did what; 0, the default: for ever
 	UsageLogs    string         // PORTCULLIS_USAGE_LOGS: log group of the function that agents call, in which is counted who uses what; "": it is not
 	AuditStore   string         // PORTCULLIS_AUDIT_STORE: where the lines of calls are kept, in words for people; "": in the log alone
+	Traces       Traces         // OTEL_EXPORTER_OTLP_ENDPOINT and what goes with it: where spans go; nowhere by default
 	RuntimeAPI   string         // AWS_LAMBDA_RUNTIME_API: never dialed for an upstream
 }
 
@@ -70,7 +71,7 @@ func Load(getenv func(string) string) (Settings, error) {
 	} else if front == "rest" && s.BaseURL == "" {
 		r.fault("PORTCULLIS_BASE_URL is not set: a REST API serves at a domain, and nothing else says which")
 	}
-	s.SealKey = r.sealKey()
+	s.SealKey, s.Traces = r.sealKey(), r.traces()
 	s.Access = r.access(s.BaseURL, s.AdminURL, s.Streaming)
 	var err error
 	if s.AllowNets, err = egress.ParseNets(getenv("PORTCULLIS_ALLOW_NETS")); err != nil {

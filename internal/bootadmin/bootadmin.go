@@ -138,7 +138,7 @@ func Everything(p *boot.Program, b Browsers) (http.Handler, error) {
 		w.Header().Set("Location", "./admin")
 		w.WriteHeader(http.StatusFound)
 	})
-	return mux, nil
+	return p.Traced(mux), nil
 }
 
 // keys are the keys that open /admin where every agent is let in.

@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // errConfigMoved says that the config changed during the run and another sync
@@ -216,12 +217,12 @@ func (r *run) finish(ctx context.Context, err error) {
 	}
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", slog.Duration("duration", rep.Duration), slog.Any("error", err))
+		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", text.Ms("duration", rep.Duration), slog.Any("error", err))
 		return
 	}
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",
 		slog.Int("servers", len(rep.Servers)), slog.Int("tools", rep.Tools), slog.Int("new", rep.New), slog.Int("changed", rep.Changed),
 		slog.Int("resting", rep.Resting), slog.Int("items", rep.Items), slog.Int("new_items", rep.NewItems), slog.Int("changed_items", rep.ChangedItems),
 		slog.Bool("stored", rep.Stored), slog.Bool("superseded", rep.Superseded),
-		slog.String("snapshot", rep.Snapshot), slog.Duration("duration", rep.Duration))
+		slog.String("snapshot", rep.Snapshot), text.Ms("duration", rep.Duration))
 }

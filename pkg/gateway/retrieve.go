@@ -11,6 +11,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/search"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 )
 
 const (
@@ -74,6 +75,8 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 	if readOnly {
 		callable, locked = callable.Intersect(s.view.ReadOnly()), locked.Intersect(s.view.ReadOnly())
 	}
+	span := trace.Start(ctx, trace.Search)
+	defer span.End()
 	index, opts := s.st.Catalog.Index(), search.Options{Lexical: s.st.Config.Gateway.Ranking == "lexical"}
 	query := index.Query(text)
 	best := index.Rank(query, callable, limit, opts)

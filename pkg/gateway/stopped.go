@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/stop"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 )
 
 // A standing is why an item is locked now; its status is [lock.None] if it is callable.
@@ -45,7 +46,10 @@ func (s *Session) standing(ctx context.Context, i int) standing {
 	ctx, cancel := context.WithTimeout(ctx, approvalTime)
 	defer cancel()
 	id := s.view.ID(i)
-	record, held, granted, err := s.g.approvals.Standing(ctx, id, s.asker())
+	span := trace.Start(ctx, trace.Record)
+	record, held, granted, err := s.g.approvals.Standing(span.Context, id, s.asker())
+	span.Name("tool", id.String())
+	span.End()
 	r := &record
 	switch {
 	case errors.Is(err, approval.ErrNotFound):

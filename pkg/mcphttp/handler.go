@@ -19,6 +19,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 )
 
 type handler struct {
@@ -30,6 +31,7 @@ type handler struct {
 	live       *live           // nil: other processes may answer requests of the same client
 	holder     holder          // of streams
 	serverInfo json.RawMessage // as it stands in _meta
+	served     atomic.Bool     // a request was
 	proxied    bool            // clients reach this process by another name than the loopback's
 }
 
@@ -51,6 +53,7 @@ type request struct {
 	stream    *stream            // nil: the answer is one JSON object
 	begun     bool               // something of the answer was written, outside of stream
 
+	bodyBytes   int  // of what came
 	resultBytes int  // of its result
 	delivered   bool // the answer was written whole
 }
@@ -152,7 +155,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 	if err != nil {
 		return err
 	}
-	q.read = true
+	q.read, q.bodyBytes = true, len(body)
 	if q.msg, err = mcp.Parse(body); err != nil {
 		return err
 	}
@@ -168,7 +171,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, q *request) (ref
 
 // stopped refuses an agent that is stopped; nil: it is not.
 func (h *handler) stopped(r *http.Request, q *request) *mcp.Error {
-	ctx, cancel := context.WithDeadline(r.Context(), q.deadline)
+	span := trace.Start(r.Context(), trace.Record)
+	defer span.End()
+	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
 	defer cancel()
 	if err := h.backend.Stopped(ctx, q.agent); err != nil {
 		audit.Of(ctx).Decide(audit.Stopped, "", nil)
@@ -225,7 +230,9 @@ func (h *handler) serveMessage(w http.ResponseWriter, r *http.Request, q *reques
 
 // open asks the backend for the caller's view.
 func (h *handler) open(r *http.Request, q *request) *mcp.Error {
-	ctx, cancel := context.WithDeadline(r.Context(), q.deadline)
+	span := trace.Start(r.Context(), trace.Open)
+	defer span.End()
+	ctx, cancel := context.WithDeadline(span.Context, q.deadline)
 	defer cancel()
 	s, err := h.session(ctx, r, q)
 	if err != nil {
@@ -259,8 +266,15 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 		slog.String("name", clip(q.msg.Name)),
 		slog.String("agent", q.agent.ID),
 		slog.Bool("modern", q.modern),
-		slog.Duration("took", took),
+		text.Ms("took", took),
+		slog.Int("bytes_in", q.bodyBytes),
 		slog.String("request_id", id),
+	}
+	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
+		attrs = append(attrs, slog.Bool("cold", true))
+	}
+	if id := trace.ID(ctx); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
 	}
 	if q.msg.URI != "" {
 		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
@@ -290,12 +304,19 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 	audited := h.audit(r, q, err, took)
 	if audited != nil {
 		level = max(level, slog.LevelInfo) // which no filter drops
-		attrs = append(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "method" || a.Key == "agent" }), audited...)
+		attrs = append(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "method" || a.Key == "agent" || a.Key == "took_ms" }), audited...)
 	}
 	counted := h.opts.Metrics.Request(ctx, took, failed)
 	if level < slog.LevelInfo && counted != nil { // which the platform may drop, and must not with a count
 		h.opts.Log.LogAttrs(ctx, slog.LevelInfo, "metrics", counted...)
 		counted = nil
+	}
+	about := trace.Of(ctx)
+	about.Name("rpc.method", q.msg.Method)
+	about.Name("request_id", id)
+	about.Count("http.response.status_code", cmp.Or(code, http.StatusOK))
+	if failed {
+		about.Fail("internal error")
 	}
 	h.opts.Log.LogAttrs(ctx, level, "mcp request", append(attrs, counted...)...)
 }

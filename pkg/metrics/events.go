@@ -11,6 +11,7 @@ import (
 func (m *Meter) Request(ctx context.Context, took time.Duration, failed bool) []slog.Attr {
 	l := lineOf(ctx)
 	l.add(nil, slog.Attr{}, count("Requests", 1), count("Errors", number(failed)), milliseconds("Latency", took))
+	m.countMemory(l)
 	return m.attrs(l)
 }
 
@@ -59,6 +60,7 @@ func (m *Meter) Upstream(ctx context.Context, server, status, reason string, too
 func (m *Meter) ColdStart(took time.Duration) []slog.Attr {
 	l := &line{}
 	l.add(nil, slog.Attr{}, count("ColdStarts", 1), milliseconds("InitDuration", took))
+	m.countMemory(l)
 	return m.attrs(l)
 }
 
@@ -84,7 +86,18 @@ func (m *Meter) Sync(r Run) []slog.Attr {
 	if c := r.Catalog; c != nil {
 		l.add(nil, slog.Attr{}, value{"CatalogAge", "Seconds", c.Age.Seconds()}, count("ConfigStale", number(c.Stale)))
 	}
+	m.countMemory(l)
 	return m.attrs(l)
+}
+
+// countMemory counts the most memory that the process has used, now and then.
+func (m *Meter) countMemory(l *line) {
+	if m == nil || l == nil {
+		return
+	}
+	if used, ok := m.memory.due(m.now()); ok {
+		l.add(nil, slog.Attr{}, value{"MemoryUsed", "Megabytes", used})
+	}
 }
 
 func number(b bool) float64 {

@@ -29,6 +29,7 @@ const maxMember = 256
 type Meter struct {
 	function string
 	now      func() time.Time
+	memory   memory
 }
 
 // New returns a Meter whose metrics have the dimension Function. A nil now is time.Now.
@@ -36,12 +37,13 @@ func New(function string, now func() time.Time) *Meter {
 	if now == nil {
 		now = time.Now
 	}
-	return &Meter{function, now}
+	return &Meter{function: function, now: now}
 }
 
 // A line is what one log line counts. A nil line counts nothing.
 type line struct {
 	mu      sync.Mutex
+	spent   [parts]time.Duration
 	sets    []*set
 	members []slog.Attr
 }
@@ -112,7 +114,7 @@ func (m *Meter) attrs(l *line) []slog.Attr {
 		Timestamp         int64 // milliseconds since 1970
 		CloudWatchMetrics []*set
 	}{m.now().UnixMilli(), l.sets}
-	return append([]slog.Attr{slog.String("Function", m.function)}, append(l.members, slog.Any("_aws", header))...)
+	return append([]slog.Attr{slog.String("Function", m.function)}, append(l.spentAttrs(l.members), slog.Any("_aws", header))...)
 }
 
 type lineKey struct{}

@@ -14,6 +14,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 )
 
 // cancelTimeout bounds the notice to a server that its answer is no longer awaited.
@@ -27,6 +28,9 @@ const cancelTimeout = 500 * time.Millisecond
 // processed, or call.Retry says that twice does no harm, and only inside the time left.
 func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage, error) {
 	start := c.o.Now()
+	span := trace.Start(ctx, trace.Upstream)
+	defer span.End()
+	ctx, call = span.Context, c.traced(span.Context, t, call)
 	o := c.newOperation(t, false, call.Owner)
 	defer o.release()
 	if t.Asks == AsksOff {
@@ -35,12 +39,12 @@ func (c *Client) Call(ctx context.Context, t Target, call Call) (json.RawMessage
 	o.client, o.single = call.Client, call.Once
 	if wait, ok := o.server.breaker.admit(start); !ok {
 		out := outcome.Outcome{Status: outcome.Transient, Reason: outcome.ReasonBreakerOpen, RetryAfter: wait}
-		return nil, &outcome.CallError{Outcome: c.ended(ctx, "call", t, start, out)}
+		return nil, &outcome.CallError{Outcome: spanned(span, c.ended(ctx, "call", t, start, out))}
 	}
 	own, cancel := o.time(ctx, min(cmp.Or(t.Timeout, usualCall), c.limits.call))
 	defer cancel()
 	result, out, err := o.callWithRetry(ctx, own, call)
-	out = c.ended(ctx, "call", t, start, out)
+	out = spanned(span, c.ended(ctx, "call", t, start, out))
 	if o.outlived { // a slow tool is no failure of its server: the breaker learns nothing
 		o.server.breaker.report(out.CheckedAt, outcome.Outcome{})
 	} else {

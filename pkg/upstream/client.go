@@ -28,6 +28,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // A Target is one server to load or to call.
@@ -72,6 +73,11 @@ type Options struct {
 
 	// Observe, if set, is told how each load and each call ended. It must not block.
 	Observe func(ctx context.Context, e Event)
+
+	// Trace reports whether the server of an id is told which trace a call belongs to: the gateway's
+	// own, or where there is none the caller's. nil: none is, since who knows an id can tell which
+	// calls belong together, here and elsewhere.
+	Trace func(server string) bool
 
 	Now    func() time.Time                        // nil: time.Now
 	Jitter func(limit time.Duration) time.Duration // nil: uniform in [0, limit)
@@ -254,7 +260,7 @@ func (c *Client) ended(ctx context.Context, name string, t Target, start time.Ti
 	}
 	c.o.Log.LogAttrs(ctx, level, "upstream operation", slog.String("op", name),
 		slog.String("server", o.ServerID), slog.String("status", string(o.Status)), slog.String("reason", o.Reason),
-		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), slog.Duration("duration", o.Duration),
+		slog.Int("http_status", o.HTTPStatus), slog.Int("attempts", o.Attempts), text.Ms("duration", o.Duration),
 		slog.Int("tools", len(o.Tools)), slog.Int("items", len(o.Items)), slog.Int("unread", len(o.Unread)), slog.Int("refused", len(o.Refused)), slog.String("error", o.Error))
 	if c.o.Observe != nil {
 		c.o.Observe(ctx, Event{name, o.ServerID, o.Status, o.Reason, o.HTTPStatus, o.Attempts, o.Duration})

@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/signature"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 )
 
 const (
@@ -35,6 +36,9 @@ func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 // load is Load. met is told how each attempt ended; it must not block.
 func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
 	start := c.o.Now()
+	span := trace.Start(ctx, trace.Load)
+	defer span.End()
+	ctx = span.Context
 	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
 	first := c.limits.load
 	if l.limit = c.limits.attempt; t.Command != nil && c.programs != nil {
@@ -56,7 +60,7 @@ func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) 
 		out.Attempts, out.Error = 1, "load did not stop at its deadline"
 	}
 	out.Memory = l.server.remembered()
-	out = c.ended(ctx, "load", t, start, out)
+	out = spanned(span, c.ended(ctx, "load", t, start, out))
 	if t.Command != nil && c.programs != nil {
 		c.programs.heard(l.key, t.Command, out)
 	}

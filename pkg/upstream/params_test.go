@@ -7,11 +7,12 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/trace"
 	"github.com/portcullis-mcp/portcullis/test/require"
 	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
 )
 
-const trace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+const aTrace = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 
 func TestCallParams(t *testing.T) {
 	const own = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"portcullis","version":"0.0.0"},"io.modelcontextprotocol/clientCapabilities":`
@@ -39,15 +40,15 @@ func TestCallParams(t *testing.T) {
 			`{"name":"t","_meta":{` + own + `{"elicitation":{"form":{ }},"extensions":{"com.example/x":{"a":1.0}}}}}`},
 		{"capabilities that are none", modern, Call{Name: "t", Meta: split(`{"io.modelcontextprotocol/clientCapabilities":"all"}`)},
 			`{"name":"t","_meta":{` + own + `{}}}`},
-		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: trace},
-			`{"name":"t","_meta":{"traceparent":"` + trace + `"}}`},
+		{"trace of the HTTP request", legacy, Call{Name: "t", Traceparent: aTrace},
+			`{"name":"t","_meta":{"traceparent":"` + aTrace + `"}}`},
 		{"trace of the metadata before it", legacy,
-			Call{Name: "t", Traceparent: strings.Replace(trace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}`)},
-			`{"name":"t","_meta":{"traceparent":"` + trace + `","tracestate":"a=b","baggage":"k=v"}}`},
+			Call{Name: "t", Traceparent: strings.Replace(aTrace, "0a", "0b", 1), Meta: split(`{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}`)},
+			`{"name":"t","_meta":{"traceparent":"` + aTrace + `","tracestate":"a=b","baggage":"k=v"}}`},
 		{"answers, to a server that can have asked", modern, Call{Name: "t", Rest: split(`{"inputResponses":{}}`)}, `{"name":"t","inputResponses":{},"_meta":{` + own + `{}}}`},
 		{"answers, to one that cannot", legacy, Call{Name: "t", Rest: split(`{"inputResponses":{},"x":1}`)}, `{"name":"t","x":1}`},
 		{"a trace that is none", legacy, Call{Name: "t", Traceparent: "00-zz", Meta: split(`{"tracestate":"a=b"}`)}, `{"name":"t"}`},
-		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: trace + "\r\nX: y"}, `{"name":"t"}`},
+		{"a trace with a line break", legacy, Call{Name: "t", Traceparent: aTrace + "\r\nX: y"}, `{"name":"t"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := New(nil).callParams(tt.session, tt.call, forwardMeta(tt.call)).Bytes()
@@ -70,12 +71,38 @@ func split(object string) rawjson.Object {
 	return o
 }
 
+// A server is told of a trace if the operator has named it, and of the gateway's own if there is one.
 func TestTraceHeaders(t *testing.T) {
-	f := newFixture(t, Options{}, upstreamtest.Options{Era: upstreamtest.Modern})
-	_, err := f.call(Call{Name: "tool_aa", Meta: split(`{"traceparent":"` + trace + `","tracestate":"a=b"}`)})
-	require.OK(t, err)
-	if h := f.servers[0].Calls()[0].Header; h.Get("Traceparent") != trace || h.Get("Tracestate") != "a=b" {
-		t.Errorf("headers = %v", h)
+	tracer := trace.New(trace.Options{URL: "http://127.0.0.1:1", Service: "test"})
+	for _, tt := range []struct {
+		name        string
+		told, spans bool
+		want        string // of what the header says; "": there is none
+		state       string
+	}{
+		{"not named", false, false, "", ""},
+		{"not named, with spans", false, true, "", ""},
+		{"named", true, false, aTrace[3:35], "a=b"},
+		{"named, with spans", true, true, "the gateway's own", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, Options{Trace: func(string) bool { return tt.told }}, upstreamtest.Options{Era: upstreamtest.Modern})
+			ctx := t.Context()
+			if tt.spans {
+				s := tracer.Start(ctx, trace.Request)
+				defer s.End()
+				if ctx = s.Context; tt.told {
+					tt.want = trace.ID(ctx)
+				}
+			}
+			_, err := f.Call(ctx, f.targets[0], Call{Name: "tool_aa", Traceparent: aTrace, Meta: split(`{"traceparent":"` + aTrace + `","tracestate":"a=b"}`)})
+			require.OK(t, err)
+			sent := f.servers[0].Calls()[0]
+			h := sent.Header
+			if got := mcp.TraceID(h.Get("Traceparent")); got != tt.want || h.Get("Tracestate") != tt.state {
+				t.Errorf("headers = %v, want the trace %q", h, tt.want)
+			}
+		})
 	}
 }
 

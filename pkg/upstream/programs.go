@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/child"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 const (
@@ -163,7 +164,7 @@ func (ps *programs) watch(s *slot, p *program) {
 		wait = min(time.Second<<min(s.ends-2, 10), maxBackoff)
 	}
 	s.last, s.after = exit, time.Now().Add(wait)
-	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program ended by itself", slog.String("how", exit.Error()), slog.Duration("not_started_again_for", wait))
+	p.log.LogAttrs(context.Background(), slog.LevelWarn, "program ended by itself", slog.String("how", exit.Error()), text.Ms("not_started_again_for", wait))
 }
 
 // end ends the program of a session.

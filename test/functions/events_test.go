@@ -42,6 +42,8 @@ func TestFunctions(t *testing.T) {
 	t.Run("strangers are refused", g.refusesStrangers)
 	t.Run("fronts answer alike", g.frontsAnswerAlike)
 	t.Run("sessions are sealed", g.sealsSessions)
+	t.Run("keys of tokens are replaced", g.replacesTokenKey)
+	t.Run("requests are traced", g.tracesRequests)
 	t.Run("progress streams", g.streamsProgress)
 }
 
@@ -150,7 +152,7 @@ const requestKey = "request_id"
 
 // volatile are the fields of lines and answers that no two runs share.
 var volatile = map[string]bool{
-	"timestamp": true, "time": true, "took": true, "ms": true, "duration": true, "Latency": true, "UpstreamDuration": true, "SyncDuration": true,
+	"timestamp": true, "time": true, "took_ms": true, "store_ms": true, "search_ms": true, "MemoryUsed": true, "ms": true, "Latency": true, "UpstreamDuration": true, "SyncDuration": true,
 	"duration_ms": true, "config": true, "snapshot": true, "CatalogAge": true,
 }
 

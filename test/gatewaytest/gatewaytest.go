@@ -93,7 +93,7 @@ func New(t testing.TB) *Gateway {
 func NewLive(t testing.TB) *Gateway {
 	g := New(t)
 	g.Clock.Set(time.Time{}, 0)
-	g.Live = &upstream.Options{Now: g.Clock.Now, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	g.Live = &upstream.Options{Trace: func(string) bool { return true }, Now: g.Clock.Now, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	g.Restart()
 	return g
 }

@@ -1,0 +1,168 @@
+package functions_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
+)
+
+// A receiver takes spans.
+type receiver struct {
+	mu    sync.Mutex
+	text  string
+	names []string
+	key   string
+}
+
+func (r *receiver) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
+	body, _ := io.ReadAll(q.Body) // what is missing is no JSON
+	var sent struct {
+		ResourceSpans []struct {
+			ScopeSpans []struct{ Spans []struct{ Name string } }
+		}
+	}
+	_ = json.Unmarshal(body, &sent) // as above: no span came
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text, r.key = r.text+string(body), q.Header.Get("Api-Key")
+	for _, resource := range sent.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			for _, s := range scope.Spans {
+				r.names = append(r.names, s.Name)
+			}
+		}
+	}
+}
+
+// took returns the names of the spans that came since it was last asked.
+func (r *receiver) took() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.names
+	r.names = nil
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Spans are at their receiver when the answer is out, and say nothing that is not theirs to say.
+func (g suite) tracesRequests(t *testing.T) {
+	w := g.fixture(t)
+	w.Parameter("/portcullis/traces", "api-key=k%2B1")
+	r := &receiver{}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	settings := []string{"OTEL_EXPORTER_OTLP_ENDPOINT", server.URL, "OTEL_EXPORTER_OTLP_HEADERS", "ssm:/portcullis/traces"}
+	want := func(what string, names ...string) {
+		t.Helper()
+		got := r.took()
+		for _, name := range names {
+			if !slices.Contains(got, name) {
+				t.Errorf("%s: spans %v, want %s among them", what, got, name)
+			}
+		}
+	}
+	if a := w.Start(t, "sync", settings...).Invoke(nil); a.Failed {
+		t.Fatalf("sync: %s", a.Payload)
+	}
+	want("a sync", "sync", "load")
+	f := w.Start(t, "mcp", settings...)
+	f.Call("retrieve_tools", `{"query":"search issues"}`)
+	want("a search", "request", "open", "search")
+	f.Call("call_tool_read", `{"name":"github:search_issues","args":{"query":"the words of a person"}}`)
+	want("a call", "request", "open", "record", "upstream")
+	if r.key != "k+1" || !strings.Contains(r.text, `"github:search_issues"`) || !strings.Contains(r.text, `"github"`) {
+		t.Errorf("with the key %q came %s", r.key, r.text)
+	}
+	w.wantQuiet(t, strings.ReplaceAll(r.text, server.URL, ""))
+	for _, hidden := range []string{"words of a person", "anonymous", "search issues"} {
+		if strings.Contains(r.text, hidden) {
+			t.Errorf("spans hold %q: %s", hidden, r.text)
+		}
+	}
+	if h := w.github.Calls()[0].Header.Get("Traceparent"); h != "" {
+		t.Errorf("a server that nobody named is told of the trace %s", h)
+	}
+	lines := f.Output()
+	for _, member := range []string{`"trace_id":"`, `"cold":true`, `"store_ms":`, `"search_ms":`, `"bytes_in":`, `"MemoryUsed":`, `{"Name":"MemoryUsed","Unit":"Megabytes"}`} {
+		if !strings.Contains(lines, member) {
+			t.Errorf("no line has %s: %s", member, lines)
+		}
+	}
+	if strings.Count(lines, `"cold":true`) != 1 || strings.Contains(lines, `"took":`) {
+		t.Errorf("lines: %s", lines)
+	}
+
+	server.Close()
+	began := time.Now()
+	if got := f.Call("retrieve_tools", `{"query":"search issues"}`); got.IsError || time.Since(began) > 2*time.Second {
+		t.Errorf("without its receiver a search takes %v: %s", time.Since(began), got.Raw)
+	}
+}
+
+// A key of agent tokens is replaced while functions run: who has a token keeps it until the next time.
+func (g suite) replacesTokenKey(t *testing.T) {
+	w := g.fixture(t)
+	w.Sync(t)
+	settings := []string{"PORTCULLIS_AUTH", "token", "PORTCULLIS_TOKEN_KEY", w.Env["PORTCULLIS_SEAL_KEY"]} // one secret does for both
+	mcp, admin := w.Start(t, "mcp", settings...), w.Start(t, "admin", settings...)
+	token := func() string {
+		var made struct{ Token string }
+		admin.Ask(http.StatusCreated, "/admin/tokens", `{"name":"ci","servers":["*"],"tiers":["read"],"days":1}`, &made)
+		return made.Token
+	}
+	want := func(what string, f *lambdatest.Function, text string, status int) {
+		t.Helper()
+		a := f.Send("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"retrieve_tools","arguments":{"query":"issues"}}}`, "Authorization: Bearer "+text)
+		if a.Status != status {
+			t.Errorf("%s: %d %s, want %d", what, a.Status, a.Body, status)
+		}
+	}
+	first := token()
+	want("made just now", mcp, first, http.StatusOK)
+	w.ReplaceSealKey()
+	want("after a rotation that the process does not know", mcp, first, http.StatusOK)
+	want("in an environment that starts", w.Start(t, "mcp", settings...), first, http.StatusOK)
+	time.Sleep(5 * time.Second) // after which a maker of tokens and a stranger's token have the key read
+	second := token()
+	want("under the new key", mcp, second, http.StatusOK)
+	want("under the one before, now that the process knows", mcp, first, http.StatusOK)
+	var list struct {
+		Tokens []struct{ Status, Key string }
+		Keys   struct {
+			Current  struct{ Live int }
+			Previous *struct {
+				Live  int
+				Until time.Time
+			}
+			Void int
+		}
+	}
+	admin.Ask(http.StatusOK, "/admin/tokens", nil, &list)
+	if k := list.Keys; k.Current.Live != 1 || k.Previous == nil || k.Previous.Live != 1 || time.Until(k.Previous.Until) < 300*24*time.Hour {
+		t.Errorf("keys %+v", list)
+	}
+	w.proxy.Set("secretsmanager", lambdatest.Gone)
+	blind := w.Start(t, "mcp", settings...)
+	want("in an environment that cannot read the key", blind, second, http.StatusServiceUnavailable)
+	want("in one that holds it", mcp, second, http.StatusOK)
+	w.proxy.Set("secretsmanager", lambdatest.None)
+	want("once it can be read", blind, second, http.StatusOK)
+
+	w.ReplaceSealKey()
+	next := w.Start(t, "mcp", settings...)
+	want("two keys ago", next, first, http.StatusUnauthorized)
+	want("one key ago", next, second, http.StatusOK)
+	list.Keys.Previous = nil
+	w.Start(t, "admin", settings...).Ask(http.StatusOK, "/admin/tokens", nil, &list)
+	if k := list.Keys; k.Void != 1 || k.Previous == nil || k.Previous.Live != 1 {
+		t.Errorf("keys %+v", list)
+	}
+}
