@@ -179,7 +179,7 @@ func TestDocsNameTests(t *testing.T) {
 	}
 	named := 0
 	for path, text := range pages(t) {
-		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("`(?:[\\w/]+: )?(Test[A-Z]\\w+)(?:/\\w+)?`").FindAllStringSubmatch(text, -1) {
 			if named++; !strings.Contains(code.String(), "\nfunc "+m[1]+"(t *testing.T)") {
 				t.Errorf("%s says that %s shows something; there is no such test", path, m[1])
 			}
