@@ -63,7 +63,7 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return json.Marshal(result{Result: "sent", Trigger: e.trigger, Told: sent.Told, Left: sent.Left})
 	}
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
-	r, err := h.program.Sync(ctx)
+	r, err := h.run(e)(ctx)
 	if err != nil {
 		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync failed", slog.Any("error", err))
 		return nil, syncFailure(err)
@@ -82,6 +82,15 @@ func syncFailure(err error) error {
 		return errors.New("sync failed: it ran out of time; the old catalog stays")
 	}
 	return errors.New("sync failed; the log says why")
+}
+
+// run returns the sync that the event asks for: the schedule's leaves servers alone that have not changed for
+// long.
+func (h handler) run(e event) func(context.Context) (catalog.Report, error) {
+	if e.trigger == "schedule" {
+		return h.program.SyncDue
+	}
+	return h.program.Sync
 }
 
 func isFaults(err error) bool {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"net/netip"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
+	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/object/objecttest"
+	"github.com/portcullis-mcp/portcullis/test/require"
+	"github.com/portcullis-mcp/portcullis/test/upstreamtest"
+)
+
+// The schedule leaves a server alone that was asked just now; whoever else asks for a sync has it asked.
+func TestScheduleLeavesServersAlone(t *testing.T) {
+	server := upstreamtest.New(t, upstreamtest.Options{Tools: []json.RawMessage{upstreamtest.Tool("read", "Reads.", "")}})
+	objects := new(objecttest.Mem)
+	_, err := objects.Put(t.Context(), config.Key, []byte(`{"mcpServers":{"fs":{"url":"`+server.URL+`"}}}`), "")
+	require.OK(t, err)
+	p := boot.New(boot.Settings{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		boot.Stores{Objects: objects, Approvals: new(approvaltest.Mem)}, boot.Options{})
+	before := 0
+	for _, c := range []struct {
+		event string
+		asks  bool
+	}{
+		{`{"source":"aws.scheduler"}`, true}, // the first time
+		{`{"source":"aws.scheduler"}`, false},
+		{`{"source":"portcullis.admin"}`, true},
+		{`{"source":"aws.scheduler"}`, false},
+	} {
+		_, err := handler{program: p}.Invoke(t.Context(), []byte(c.event))
+		require.OK(t, err)
+		if n := len(server.Requests()); (n > before) != c.asks {
+			t.Errorf("%s: %d requests after %d, want that it asks %t", c.event, n, before, c.asks)
+		}
+		before = len(server.Requests())
+	}
+}
