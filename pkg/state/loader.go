@@ -116,7 +116,7 @@ func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, tru
 // goes away the next one in line does it. While he reads shards of a catalog, which are large, the
 // others go on with the state that there is.
 func (l *Loader) refresh(ctx context.Context, all bool) *State {
-	if !l.takeTurn(ctx) {
+	if !l.takeTurn(ctx, all) {
 		return l.Current()
 	}
 	defer l.endTurn()
@@ -156,11 +156,12 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	return s
 }
 
-// takeTurn waits for the turn to refresh, and reports whether it has come.
-func (l *Loader) takeTurn(ctx context.Context) bool {
+// takeTurn waits for the turn to refresh, and reports whether it has come. It gives up on one who reads
+// shards, unless the state that there is will not do.
+func (l *Loader) takeTurn(ctx context.Context, all bool) bool {
 	long := *l.long.Load()
-	if s := l.state.Load(); s == nil || s.Catalog == nil {
-		long = nil // there is nothing to go on with
+	if s := l.state.Load(); all || s == nil || s.Catalog == nil {
+		long = nil
 	}
 	select {
 	case l.turn <- struct{}{}:

@@ -84,6 +84,10 @@ func TestLoaderSlowCatalog(t *testing.T) {
 				t.Errorf("another request has %q after %v", text(s), waited)
 			}
 		}
+		began := time.Now()
+		if l.Refresh(t.Context()); time.Since(began) < 2*time.Second {
+			t.Errorf("who asks for all anew has it after %v", time.Since(began))
+		}
 		if waited := <-reader; waited != 2*time.Second {
 			t.Errorf("the request that reads waits %v", waited)
 		}
