@@ -50,7 +50,9 @@ func (ix *Index) Rank(q Query, view tool.Set, limit int, o Options) Result {
 // document of a view has weighs nothing there.
 func (ix *Index) Outranking(q Query, a, b tool.Set, o Options) tool.Set {
 	both := tool.NewSet(ix.docs)
-	both.AddAll(below(a, ix.docs))
+	if both.AddAll(below(a, ix.docs)); both.Len() == 0 {
+		return both
+	}
 	both.AddAll(below(b, ix.docs))
 	s := ix.scan(q, both, ix.mixing(o))
 	defer s.end()
@@ -90,6 +92,9 @@ func (ix *Index) mixing(o Options) mixing {
 
 // rank ranks a view, and puts what matches into matched; nil: nobody asks.
 func (ix *Index) rank(q Query, view tool.Set, limit int, m mixing, matched tool.Set) Result {
+	if below(view, ix.docs).Len() == 0 { // where every word of the query would count as misspelt
+		return Result{}
+	}
 	s := ix.scan(q, view, m)
 	defer s.end()
 	limit = min(max(limit, 0), ix.docs)

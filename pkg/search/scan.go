@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -43,15 +44,17 @@ func (ix *Index) scan(q Query, view tool.Set, m mixing) *scan {
 		parts:    1,
 		scores:   emptied(s.scores, len(view)*64),
 	}
-	if n := len(view) * 64 / partSize; n > 1 {
-		s.parts = min(n, runtime.GOMAXPROCS(0), mostAt)
-	}
 	s.addWords(ix.resolve(known, view, c, m.exact))
+	now := int(scanning.Add(1))
+	if n := len(view) * 64 / partSize; n > 1 {
+		s.parts = max(1, min(n, runtime.GOMAXPROCS(0)/now, mostAt))
+	}
 	return s
 }
 
 // end gives back what the scan has worked with.
 func (s *scan) end() {
+	scanning.Add(-1)
 	*s = scan{scores: s.scores}
 	scans.Put(s)
 }
@@ -85,8 +88,11 @@ func (s *scan) addWords(terms []wanted) {
 	}
 }
 
+// scanning counts the scans that have begun and not ended.
+var scanning atomic.Int32
+
 // A large view is scanned in parts, side by side. A small one is not worth the second processor, which
-// other requests can use.
+// other requests can use; among several at once each has its own.
 const (
 	partSize = 16 << 10 // documents
 	mostAt   = 4        // parts at once

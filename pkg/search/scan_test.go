@@ -22,9 +22,13 @@ func TestParts(t *testing.T) {
 		some := randomView(r, ix.Len())
 		found := func(n int) (out []any) {
 			runtime.GOMAXPROCS(n)
-			if s := ix.scan(q, view, fused()); s.parts != min(n, ix.Len()/partSize) {
-				t.Fatalf("%d processors scan %d tools in %d parts", n, ix.Len(), s.parts)
+			s := ix.scan(q, view, fused())
+			other := ix.scan(q, view, fused())
+			if s.parts != min(n, ix.Len()/partSize) || other.parts != 1 {
+				t.Fatalf("%d processors scan %d tools in %d parts, and in %d beside that", n, ix.Len(), s.parts, other.parts)
 			}
+			other.end()
+			s.end()
 			return append(out, ix.Rank(q, view, 20, Options{Matched: true}), ix.Rank(q, some, ix.Len(), Options{}),
 				ix.Rank(q, view, 0, Options{}), ix.Outranking(q, view.Without(some), some, Options{}))
 		}
