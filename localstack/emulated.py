@@ -1,6 +1,6 @@
-"""Makes RollOut=none the default of a built template.
+"""Makes RollOut=none and AlarmMath=false the defaults of a built template.
 
-MiniStack has no CodeDeploy, and expands a template of SAM with the defaults of its parameters, whatever
+MiniStack has no CodeDeploy and no alarms that compute, and expands a template of SAM with the defaults of its parameters, whatever
 values it is given.
 """
 
@@ -12,4 +12,5 @@ from samcli.yamlhelper import yaml_dump, yaml_parse
 path = pathlib.Path(sys.argv[1])
 template = yaml_parse(path.read_text(encoding="utf-8"))
 template["Parameters"]["RollOut"]["Default"] = "none"
+template["Parameters"]["AlarmMath"]["Default"] = "false"
 path.write_text(yaml_dump(template), encoding="utf-8")
