@@ -47,8 +47,9 @@ type refusal struct {
 }
 
 const (
-	made  = "the stack sets it, from what it makes"
-	twice = "no rule and no pattern can hold a list against another"
+	made    = "the stack sets it, from what it makes"
+	program = "of a gateway on one's own machine: the template sets no such variable"
+	twice   = "no rule and no pattern can hold a list against another"
 )
 
 func refusals() []refusal {
@@ -91,6 +92,10 @@ func refusals() []refusal {
 		{"%s %q: +", map[string]string{"AuthMode": "token", "TrustedProxies": "300"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "AuditDays": "36501"}, ""},
 		{"%s %q: +", map[string]string{"AuthMode": "token", "SyncConcurrency": "513"}, ""},
+		{"%s: want the address of an OTLP receiver", map[string]string{"AuthMode": "token", "TraceEndpoint": "collector"}, ""},
+		{"%s %q: spans are sent as %s alone", nil, program},
+		{"%s %q: want true or false", nil, program},
+		{"%s: %w", map[string]string{"AuthMode": "token", "TraceEndpoint": "https://collector.example.com", "TraceHeaders": "authorization"}, ""},
 		{"PORTCULLIS_BUCKET is not set", nil, made},
 		{"PORTCULLIS_TABLE is not set", nil, made},
 		{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_SEAL_KEY is not", nil, made},
