@@ -93,7 +93,7 @@ func (a *assembly) workAll(ctx context.Context) error {
 }
 
 // work finds out what the next catalog has of a unit's servers.
-func (a *assembly) work(u *unit, ctx context.Context) error {
+func (a *assembly) work(ctx context.Context, u *unit) error {
 	// Of one that the last catalog does not have, the records say what it lists.
 	read := slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
 	for _, name := range u.names {

@@ -58,10 +58,10 @@ func decode(b []byte) (*shard, error) {
 	var sections [7][]byte
 	for i, size := range f.sections {
 		count := uint64(binary.LittleEndian.Uint32(counts[4*i:]))
-		switch {
-		case i == sectionRows:
+		switch i {
+		case sectionRows:
 			count += f.items
-		case i == sectionAsked:
+		case sectionAsked:
 			count = f.asked
 		}
 		n := size * count
@@ -75,7 +75,7 @@ func decode(b []byte) (*shard, error) {
 	}
 	s := &shard{
 		blob: b,
-		text: unsafe.String(unsafe.SliceData(sections[sectionText]), len(sections[sectionText])),
+		text: unsafe.String(unsafe.SliceData(sections[sectionText]), len(sections[sectionText])), //nolint:gosec // G103: the bytes of a shard never change, and a mapped one stays mapped
 		rows: sections[sectionRows], rowSize: int(f.sections[sectionRows]), tools: int(binary.LittleEndian.Uint32(counts[4:])),
 		json:  sections[3],
 		found: sections[5], rules: f.rules,

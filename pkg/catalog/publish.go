@@ -101,7 +101,7 @@ func (r *run) unsettle() {
 // workAgain works the units off against another base.
 func (r *run) workAgain(ctx context.Context) error {
 	before := r.report.Recovered
-	p := newPipeline(ctx, (*unit).again)
+	p := newPipeline(ctx, func(ctx context.Context, u *unit) error { return u.again(ctx) })
 	for _, u := range r.group() {
 		p.add(u)
 	}

@@ -179,7 +179,7 @@ func (w *share) readMissing(ctx context.Context) error {
 }
 
 // work is what is done with a unit whose servers were heard.
-func (w *share) work(u *unit, ctx context.Context) error {
+func (w *share) work(ctx context.Context, u *unit) error {
 	if err := u.work(ctx); err != nil {
 		return err
 	}

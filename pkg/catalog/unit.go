@@ -282,10 +282,10 @@ type pipeline struct {
 	ctx     context.Context // of the work; it ends with the first that fails
 	most    int             // units that may wait
 	waiting []*unit
-	do      func(*unit, context.Context) error
+	do      func(context.Context, *unit) error
 }
 
-func newPipeline(ctx context.Context, do func(*unit, context.Context) error) *pipeline {
+func newPipeline(ctx context.Context, do func(context.Context, *unit) error) *pipeline {
 	p := &pipeline{most: maxWaiting, do: do}
 	p.Group, p.ctx = errgroup.WithContext(ctx)
 	p.SetLimit(maxUnits)
@@ -305,7 +305,7 @@ func (p *pipeline) start() {
 	p.waiting = p.waiting[1:]
 	p.Go(func() error {
 		u.pause(p.ctx)
-		return p.do(u, p.ctx)
+		return p.do(p.ctx, u)
 	})
 }
 
@@ -327,7 +327,7 @@ func (r *run) workAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := newPipeline(ctx, (*unit).work)
+	p := newPipeline(ctx, func(ctx context.Context, u *unit) error { return u.work(ctx) })
 	loaded := r.readServers(ctx, p, units)
 	if err := p.end(); err != nil {
 		return err

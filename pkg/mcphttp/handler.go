@@ -261,24 +261,7 @@ func (h *handler) session(ctx context.Context, r *http.Request, q *request) (Ses
 func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) {
 	ctx := r.Context()
 	id, took := h.opts.RequestID(ctx), time.Since(q.start)
-	attrs := []slog.Attr{
-		slog.String("method", clip(q.msg.Method)),
-		slog.String("name", clip(q.msg.Name)),
-		slog.String("agent", q.agent.ID),
-		slog.Bool("modern", q.modern),
-		text.Ms("took", took),
-		slog.Int("bytes_in", q.bodyBytes),
-		slog.String("request_id", id),
-	}
-	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
-		attrs = append(attrs, slog.Bool("cold", true))
-	}
-	if id := trace.ID(ctx); id != "" {
-		attrs = append(attrs, slog.String("trace_id", id))
-	}
-	if q.msg.URI != "" {
-		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
-	}
+	attrs := h.described(ctx, q, id, took)
 	level, failed := slog.LevelInfo, false
 	switch {
 	case q.abandoned.Load():
@@ -319,6 +302,29 @@ func (h *handler) record(r *http.Request, q *request, err *mcp.Error, code int) 
 		about.Fail("internal error")
 	}
 	h.opts.Log.LogAttrs(ctx, level, "mcp request", append(attrs, counted...)...)
+}
+
+// described returns what the line of a request says whatever became of it.
+func (h *handler) described(ctx context.Context, q *request, id string, took time.Duration) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("method", clip(q.msg.Method)),
+		slog.String("name", clip(q.msg.Name)),
+		slog.String("agent", q.agent.ID),
+		slog.Bool("modern", q.modern),
+		text.Ms("took", took),
+		slog.Int("bytes_in", q.bodyBytes),
+		slog.String("request_id", id),
+	}
+	if h.opts.Metrics != nil && !h.served.Load() && !h.served.Swap(true) {
+		attrs = append(attrs, slog.Bool("cold", true))
+	}
+	if id := trace.ID(ctx); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
+	if q.msg.URI != "" {
+		attrs = append(attrs, slog.String("resource", clip(q.msg.URI)))
+	}
+	return attrs
 }
 
 // gone reports whether a request came to nothing because its client went away: while it was

@@ -188,7 +188,7 @@ func resourceOf(r *resource.Resource) attributed { return attributed{keyValues(r
 // keyValues returns the attributes: texts and whole numbers are all that there are.
 func keyValues(list []attribute.KeyValue) (out []keyValue) {
 	for _, a := range list {
-		value := map[string]string{"stringValue": a.Value.Emit()}
+		value := map[string]string{"stringValue": a.Value.String()}
 		if a.Value.Type() == attribute.INT64 {
 			value = map[string]string{"intValue": strconv.FormatInt(a.Value.AsInt64(), 10)}
 		}

@@ -55,9 +55,9 @@ func product(t *testing.T, text string) (value float64, ok bool) {
 func TestCostsAddUp(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "cost.md"))
 	require.OK(t, err)
-	checked, sum := 0, 0.0
+	checked := 0
 	for _, table := range strings.Split(string(page), "\n\n") {
-		sum = 0
+		sum := 0.0
 		for _, m := range costRow.FindAllStringSubmatch(table, -1) {
 			says, err := strconv.ParseFloat(strings.ReplaceAll(m[2], ",", ""), 64)
 			require.OK(t, err)

@@ -155,7 +155,9 @@ func TestEverythingKeptHasTheKey(t *testing.T) {
 func TestFunctionsInVpc(t *testing.T) {
 	x := expand(t)
 	for _, name := range x.of("AWS::Lambda::Function") {
-		if got := text(x.Resources[name].Properties["VpcConfig"]); name != "HookFunction" && !(strings.HasPrefix(got, "If(InVpc, ") && strings.Contains(got, "VpcSubnetIds") && strings.Contains(got, "VpcSecurityGroupIds")) {
+		got := text(x.Resources[name].Properties["VpcConfig"])
+		inVpc := strings.HasPrefix(got, "If(InVpc, ") && strings.Contains(got, "VpcSubnetIds") && strings.Contains(got, "VpcSecurityGroupIds")
+		if name != "HookFunction" && !inVpc {
 			t.Errorf("%s has the VPC %s", name, got)
 		}
 	}

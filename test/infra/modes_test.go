@@ -39,7 +39,7 @@ func TestModes(t *testing.T) {
 			if tools, err := agent.ListTools(t.Context(), nil); err != nil || len(tools.Tools) == 0 {
 				t.Errorf("tools/list: %+v, %v", tools, err)
 			}
-			s.Client.URL = strings.TrimSuffix(s.outputs["McpUrl"], "/mcp")
+			s.URL = strings.TrimSuffix(s.outputs["McpUrl"], "/mcp")
 			if a := s.Do(http.MethodGet, "/healthz", "", nil); a.Status != http.StatusOK || !strings.Contains(a.Body, `"ok"`) {
 				t.Errorf("the health is %d %s", a.Status, a.Body)
 			}

@@ -114,7 +114,7 @@ func (s *Store) List(ctx context.Context, folder string) (etags map[string]strin
 	}
 	err = fs.WalkDir(root.FS(), folder, func(key string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && (e.IsDir() || object.CheckKey(key) != nil) {
-			return nil
+			return nil //nolint:nilerr // it was removed meanwhile, or is no object
 		}
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
