@@ -50,7 +50,7 @@ func TestComplete(t *testing.T) {
 	}{
 		{[]string{"vers"}, []string{"version"}},
 		{[]string{"--vers"}, []string{"--version"}},
-		{[]string{"token", "r"}, []string{"revoke"}},
+		{[]string{"token", "re"}, []string{"revoke"}},
 		{[]string{"token", "list", "--al"}, []string{"--all"}},
 		{[]string{"token", "--al"}, []string{"--all"}}, // of what it does if nothing is said
 		{[]string{"version", "-o", ""}, []string{"table", "json"}},

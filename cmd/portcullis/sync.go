@@ -30,8 +30,8 @@ const (
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	if p.States.Load(ctx).Catalog != nil {
-		p.Pace.First(ctx) // who waits for the start is answered first
+	if _, err := p.Stores.Objects.Get(ctx, catalog.CurrentKey, ""); err == nil {
+		p.Pace.First(ctx) // who waits for the start is answered first; without a catalog nobody can be
 	}
 	starting := syncOnce(ctx, p.Sync, p.Log)
 	if servers != nil {
