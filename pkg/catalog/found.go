@@ -83,10 +83,13 @@ func (r *run) readFound(ctx context.Context, server string) (*found, string, err
 	if errors.Is(err, object.ErrNotFound) {
 		return nil, object.IfAbsent, nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, object.ErrDamaged) {
 		return nil, "", fmt.Errorf("read what was found of %q: %w", server, err)
 	}
-	f, err := parseFound(o.Data)
+	var f found
+	if err == nil {
+		f, err = parseFound(o.Data)
+	}
 	switch {
 	case errors.Is(err, ErrNewer):
 		return nil, "", fmt.Errorf("read what was found of %q: %w", server, err)

@@ -100,6 +100,8 @@ func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, er
 		switch {
 		case errors.Is(err, object.ErrNotFound):
 			return nil, fmt.Errorf("load catalog %s: %w: its object is missing", listed.SHA256, ErrUnusable)
+		case errors.Is(err, object.ErrDamaged):
+			return nil, fmt.Errorf("load catalog %s: %w: %w", listed.SHA256, ErrUnusable, err)
 		case err != nil:
 			return nil, fmt.Errorf("load catalog %s: %w", listed.SHA256, err)
 		}

@@ -17,6 +17,10 @@ var (
 	ErrNotModified = errors.New("object not modified")       // it still has the ETag that Get named
 	ErrConflict    = errors.New("object changed since read") // caller re-reads and retries
 	ErrKey         = errors.New("object key is not allowed") // see CheckKey
+
+	// ErrDamaged says that what is stored under the key cannot be what was put there. A look that comes
+	// later finds the same; only a write mends it.
+	ErrDamaged = errors.New("stored object is damaged")
 )
 
 // IfAbsent is the ifMatch of [Store.Put] with which the write succeeds only if the key has no
@@ -33,7 +37,7 @@ type Object struct {
 // objecttest.Run. It is safe for concurrent use.
 type Store interface {
 	// Get returns the object, or [ErrNotFound]. If ifNoneMatch is not empty and is the object's
-	// ETag it returns [ErrNotModified].
+	// ETag it returns [ErrNotModified]. With [ErrDamaged] the object has its ETag and no data.
 	Get(ctx context.Context, key, ifNoneMatch string) (Object, error)
 
 	// Put stores data whole or not at all and returns the new ETag. If ifMatch is not empty the

@@ -8,6 +8,8 @@ import (
 	"path"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
 // level is how hard objects are compressed: see docs/design/stores.md for what was measured.
@@ -31,13 +33,29 @@ func compress(data []byte) ([]byte, error) {
 	return w.EncodeAll(data, nil), nil
 }
 
+// A transfer notes why reading broke off, which is not the fault of what is stored.
+type transfer struct {
+	io.Reader
+	err error
+}
+
+// Read implements [io.Reader].
+func (t *transfer) Read(p []byte) (n int, err error) {
+	if n, err = t.Reader.Read(p); err != nil && !errors.Is(err, io.EOF) {
+		t.err = err
+	}
+	return n, err
+}
+
 // read returns the data of an object of which size bytes are stored, -1 if that is not known. An earlier
-// version of the program stored all of them as they are.
+// version of the program stored all of them as they are. What arrived whole and cannot be decompressed is
+// [object.ErrDamaged].
 func read(body io.Reader, key string, size int64) ([]byte, error) {
 	if !isCompressed(key) {
 		return readAll(body, size)
 	}
-	r := bufio.NewReader(body)
+	from := &transfer{Reader: body}
+	r := bufio.NewReader(from)
 	start, err := r.Peek(zstd.HeaderMaxSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -56,8 +74,11 @@ func read(body io.Reader, key string, size int64) ([]byte, error) {
 	}
 	defer z.Close()
 	data, err := readAll(z, size)
-	if err != nil {
-		return nil, fmt.Errorf("decompress: %w", err)
+	switch {
+	case from.err != nil:
+		return nil, from.err
+	case err != nil:
+		return nil, fmt.Errorf("decompress: %w: %w", object.ErrDamaged, err)
 	}
 	return data, nil
 }

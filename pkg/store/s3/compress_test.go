@@ -2,11 +2,13 @@ package s3_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -112,8 +114,19 @@ func TestCompressedDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, stored := range map[string][]byte{"cut off": good[:len(good)-10], "a bit flipped": flipped, "a bomb": bomb.Bytes()} {
-		if o, err := kept(&stored).store().Get(t.Context(), shardKey, ""); err == nil {
-			t.Errorf("%s: %d bytes and no error", name, len(o.Data))
+		o, err := kept(&stored).store().Get(t.Context(), shardKey, "")
+		if !errors.Is(err, object.ErrDamaged) || len(o.Data) > 0 || o.ETag == "" {
+			t.Errorf("%s: %d bytes, ETag %q, %v", name, len(o.Data), o.ETag, err)
 		}
+	}
+	// What breaks off on its way is whole where it lies.
+	broken := &wire{answer: func(*http.Request) *http.Response {
+		a := says(http.StatusOK, "", `ETag: "new"`)
+		a.Body = io.NopCloser(io.MultiReader(bytes.NewReader(good[:len(good)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		a.ContentLength = int64(len(good))
+		return a
+	}}
+	if o, err := broken.store().Get(t.Context(), shardKey, ""); err == nil || errors.Is(err, object.ErrDamaged) {
+		t.Errorf("broken off on its way: %d bytes, %v", len(o.Data), err)
 	}
 }

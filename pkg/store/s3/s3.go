@@ -61,6 +61,9 @@ func (s *Store) Get(ctx context.Context, key, ifNoneMatch string) (_ object.Obje
 	}
 	defer func() { _ = out.Body.Close() }()
 	data, err := read(out.Body, key, aws.ToInt64(cmp.Or(out.ContentLength, aws.Int64(-1))))
+	if errors.Is(err, object.ErrDamaged) {
+		return object.Object{ETag: aws.ToString(out.ETag)}, err
+	}
 	if err != nil {
 		return object.Object{}, fmt.Errorf("read the body: %w", err)
 	}
