@@ -12,8 +12,8 @@ import (
 // sealKeySetting holds what clients' sessions are sealed with.
 const sealKeySetting = "PORTCULLIS_SEAL_KEY"
 
-// sealKeyTime bounds one read of the key, which a request waits for.
-const sealKeyTime = 5 * time.Second
+// keyTime bounds one read of a key, which a request may wait for.
+const keyTime = 5 * time.Second
 
 // newSealer returns what seals the texts that clients keep for the gateway, nil if the settings
 // name no key: then clients of the handshake era get no session ids, and what needs sealed state
@@ -31,7 +31,7 @@ func newSealer(key secret.Text, source secret.Source) *seal.Sealer {
 		return nil
 	}
 	read := func(ctx context.Context) (seal.Keys, error) {
-		ctx, cancel := context.WithTimeout(ctx, sealKeyTime)
+		ctx, cancel := context.WithTimeout(ctx, keyTime)
 		defer cancel()
 		v, err := readVersions(ctx, source, key, splitSealKeys)
 		if err != nil {

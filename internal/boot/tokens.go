@@ -20,9 +20,6 @@ const (
 	// keyFilePrefix begins a setting that names a file in place of a key.
 	keyFilePrefix = "file:"
 
-	// tokenKeyTime bounds one read of the keys, which a request may wait for.
-	tokenKeyTime = 5 * time.Second
-
 	// maxTokenDays is how long a token lives at most, and so how long its key can be of use.
 	maxTokenDays = int(token.MaxLife / (24 * time.Hour))
 )
@@ -50,7 +47,7 @@ var errNotNow = errors.New("it cannot be read now")
 
 // tokenKeys reads the keys of the agent tokens' hashes from where the setting says.
 func (p *Program) tokenKeys(ctx context.Context) (token.Keys, error) {
-	ctx, cancel := context.WithTimeout(ctx, tokenKeyTime)
+	ctx, cancel := context.WithTimeout(ctx, keyTime)
 	defer cancel()
 	a := p.Settings.Access
 	var v secret.Versions

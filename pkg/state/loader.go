@@ -113,7 +113,7 @@ func (l *Loader) Refresh(ctx context.Context) *State { return l.refresh(ctx, tru
 
 // refresh takes its turn. The work is done by a caller and on its context, not
 // by a goroutine that a frozen function would leave hanging; if that caller
-// goes away the next one in line does it. While he reads shards of a catalog, which are large, the
+// goes away the next one in line does it. While it reads shards of a catalog, which are large, the
 // others go on with the state that there is.
 func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	if !l.takeTurn(ctx, all) {
