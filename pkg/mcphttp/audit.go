@@ -27,13 +27,11 @@ func (h *handler) gather(ctx context.Context) context.Context {
 // called nothing.
 func (q *request) isCall() bool { return q.agent.Way != "" && methods[q.msg.Method].call }
 
-// deliver sends what was written of the answer to a call, so that nothing of what follows delays it. It
-// reports whether all of it went to a client that is still there.
+// deliver sends what was written of an answer, so that no line of the log or the audit delays it, and
+// reports whether all of it went to a client that is still there. A function, whose client has the answer
+// when the function ends, asks that of calls alone.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, q *request, err error) bool {
-	if err != nil || audit.Of(r.Context()) == nil || !q.isCall() {
-		return false
-	}
-	if r.Context().Err() != nil {
+	if err != nil || r.Context().Err() != nil || h.live == nil && (audit.Of(r.Context()) == nil || !q.isCall()) {
 		return false
 	}
 	err = http.NewResponseController(w).Flush()
