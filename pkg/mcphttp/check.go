@@ -12,8 +12,11 @@ import (
 // checkHost refuses a request on loopback under another name: it comes from a page that rebound
 // its own name to this machine.
 func (h *handler) checkHost(r *http.Request) *mcp.Error {
+	if h.proxied || isLoopback(r.Host) {
+		return nil
+	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if h.proxied || !ok || !isLoopback(local.String()) || isLoopback(r.Host) {
+	if !ok || !isLoopback(local.String()) {
 		return nil
 	}
 	return refuse(http.StatusForbidden, fmt.Sprintf("Forbidden: invalid Host header %q", r.Host))
