@@ -37,17 +37,20 @@ type Pace struct {
 func (p *Pace) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.busy.Add(1)
-		end := sync.OnceFunc(func() {
-			p.busy.Add(-1)
-			p.answered.Store(true)
-		})
-		long := time.AfterFunc(shortAnswer, end)
+		long := time.AfterFunc(shortAnswer, p.end)
 		defer func() {
-			long.Stop()
-			end()
+			if long.Stop() { // else it has counted the request out
+				p.end()
+			}
 		}()
 		h.ServeHTTP(w, r)
 	})
+}
+
+// end counts a request as answered.
+func (p *Pace) end() {
+	p.busy.Add(-1)
+	p.answered.Store(true)
 }
 
 // Yield waits while requests are being answered, for a bounded time. A sync calls it between small
