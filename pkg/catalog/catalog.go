@@ -224,6 +224,12 @@ func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessag
 	return part.string(row[atTitle:]), part.string(row[atDescription:]), part.bytes(row[atInput:])
 }
 
+// Brief returns what a compact answer says of tool i, without the rest of it.
+func (s *Snapshot) Brief(i int) (signature string, lossy bool, description string) {
+	part, n := s.at(i)
+	return part.brief(n)
+}
+
 // Standing returns the state of the approval record of item i, its revision, and when it was
 // written. ok is false if there is none.
 func (s *Snapshot) Standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {

@@ -195,6 +195,13 @@ func (s *shard) record(id tool.ID, row []byte, flags uint32) *approval.Record {
 	return r
 }
 
+// brief is [Snapshot.Brief] of tool i of the shard.
+func (s *shard) brief(i int) (signature string, lossy bool, description string) {
+	row := s.row(i)
+	lossy = binary.LittleEndian.Uint32(row[atFlags:])&flagLossy != 0
+	return s.string(row[atSignature:]), lossy, s.string(row[atDescription:])
+}
+
 // standing is [Snapshot.Standing] of item i of the shard.
 func (s *shard) standing(i int) (state approval.State, rev int64, updated time.Time, ok bool) {
 	row := s.row(i)

@@ -135,16 +135,17 @@ func (s *Session) found(answer matches, locked tool.Set) audit.Found {
 }
 
 func (s *Session) match(hit search.Hit, full bool) match {
-	t := s.view.Tool(hit.Doc)
+	signature, lossy, description := s.view.Brief(hit.Doc)
 	m := match{
-		Name:        t.ID.String(),
-		Signature:   t.Signature,
-		Lossy:       t.Lossy,
-		Description: tool.FirstSentence(t.Definition.Description),
-		CallWith:    variant(s.view.Tier(hit.Doc)),
+		Name:      s.view.ID(hit.Doc).String(),
+		Signature: signature,
+		Lossy:     lossy,
+		CallWith:  variant(s.view.Tier(hit.Doc)),
 	}
-	if full {
-		m.Description, m.InputSchema = t.Definition.Description, t.Definition.InputSchema
+	if !full {
+		m.Description = tool.FirstSentence(description)
+	} else {
+		m.Description, m.InputSchema = description, s.view.Tool(hit.Doc).Definition.InputSchema
 		m.Score, m.ScoreParts = &hit.Score, &scoreParts{hit.Lexical, hit.Semantic}
 	}
 	return m

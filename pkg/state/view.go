@@ -79,6 +79,11 @@ func (v *View) ID(i int) tool.ID { return v.r.snap.ID(i) }
 // status decides: see [View.Description].
 func (v *View) Tool(i int) catalog.Tool { return v.r.snap.Tool(i) }
 
+// Brief returns what a compact answer says of tool i, as the catalog holds it.
+func (v *View) Brief(i int) (signature string, lossy bool, description string) {
+	return v.r.snap.Brief(i)
+}
+
 // Findings returns what a reviewer should see in item i.
 func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
 
