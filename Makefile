@@ -190,7 +190,8 @@ STACKARCH = Architecture=$(ARCH)
 
 # What `sam build` calls for each function, in the source folder.
 build-McpFunction build-SyncFunction build-AdminFunction build-HookFunction: name = $(shell echo $(@:build-%Function=%) | tr A-Z a-z)
-build-McpFunction build-SyncFunction build-AdminFunction build-HookFunction:
+build-WorkFunction build-AssembleFunction: name = sync
+build-McpFunction build-SyncFunction build-WorkFunction build-AssembleFunction build-AdminFunction build-HookFunction:
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) go build -tags lambda.norpc -trimpath \
 	  -ldflags "-s -w -X github.com/portcullis-mcp/portcullis/internal/boot.Version=$(VERSION)" \
 	  -o $(ARTIFACTS_DIR)/bootstrap ./functions/$(name)

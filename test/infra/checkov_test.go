@@ -29,7 +29,9 @@ func TestCheckovSkips(t *testing.T) {
 			program, skips := filepath.Join(dir, "checkov"), filepath.Join(dir, "skips.txt")
 			require.OK(t, os.WriteFile(program, []byte("#!/bin/sh\ncat <<'E'\n"+c.report+"\nE\nexit 1\n"), 0o755))
 			require.OK(t, os.WriteFile(skips, []byte(c.skips), 0o600))
-			out, err := exec.CommandContext(t.Context(), python, filepath.Join(root, "infra", "checkov.py"), program, skips, "infra/data.yaml").CombinedOutput()
+			cmd := exec.CommandContext(t.Context(), python, "infra/checkov.py", program, skips, "infra/data.yaml")
+			cmd.Dir = root
+			out, err := cmd.CombinedOutput()
 			if (err == nil) != (c.want == "") || !strings.Contains(string(out), c.want) {
 				t.Errorf("it ends with %v and says %s, want %q", err, out, c.want)
 			}

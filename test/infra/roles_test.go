@@ -31,8 +31,8 @@ func decrypt(action, service string) roletest.Request {
 // TestRolesOfKeyAndNetwork tries what the roles may do with a key of the operator's and in a VPC.
 func TestRolesOfKeyAndNetwork(t *testing.T) {
 	roles := roletest.Load(t)
-	for _, function := range []string{"mcp", "sync", "admin"} {
-		writes := function == "sync" // objects, and what it could not do to a queue
+	for _, function := range []string{"mcp", "sync", "admin", "plan", "work", "assemble"} {
+		writes := function != "mcp" && function != "admin" // objects, and what it could not do to a queue
 		for _, test := range []try{
 			{"reads an object", decrypt("kms:Decrypt", "s3"), true},
 			{"reads an item", decrypt("kms:Decrypt", "dynamodb"), true},
@@ -68,7 +68,9 @@ type try struct {
 // do what it has to is held by the tests of the functions, whose calls pass the same roles.
 func TestRolesKeepToTheirItems(t *testing.T) {
 	roles := roletest.Load(t)
-	for function, tries := range map[string][]try{"mcp": triesOfMcp(), "sync": triesOfSync(), "admin": triesOfAdmin()} {
+	for function, tries := range map[string][]try{
+		"mcp": triesOfMcp(), "sync": triesOfSync(), "admin": triesOfAdmin(), "plan": triesOfPlan(), "work": triesOfWork(), "assemble": triesOfAssemble(),
+	} {
 		t.Run(function, func(t *testing.T) {
 			for _, test := range tries {
 				t.Run(test.name, func(t *testing.T) {

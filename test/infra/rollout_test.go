@@ -53,7 +53,7 @@ func TestRollOut(t *testing.T) {
 // back has left nothing behind that the one before could not read.
 func TestOthersFollowTheRollOut(t *testing.T) {
 	x := expand(t)
-	for _, function := range []string{"SyncFunction", "AdminFunction"} {
+	for _, function := range []string{"SyncFunction", "WorkFunction", "AssembleFunction", "AdminFunction"} {
 		version := ""
 		for _, name := range x.of("AWS::Lambda::Version") {
 			if strings.HasPrefix(name, function+"Version") {
@@ -73,7 +73,7 @@ func TestOthersFollowTheRollOut(t *testing.T) {
 func TestCallersNameTheAlias(t *testing.T) {
 	x := expand(t)
 	var callers []any
-	for _, kind := range []string{"AWS::Events::Rule", "AWS::Lambda::Url", "AWS::ApiGatewayV2::Integration", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig"} {
+	for _, kind := range []string{"AWS::Events::Rule", "AWS::Lambda::Url", "AWS::ApiGatewayV2::Integration", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig", "AWS::Lambda::EventSourceMapping"} {
 		for _, name := range x.of(kind) {
 			p := x.Resources[name].Properties
 			callers = append(callers, p["Targets"], p["TargetFunctionArn"], p["IntegrationUri"])

@@ -51,6 +51,12 @@ func (d deployment) environment(function string) map[string]string {
 	return env
 }
 
+// functions returns the functions of the gateway that are made.
+func (d deployment) functions() []string {
+	d.t.Helper()
+	return slices.DeleteFunc([]string{"McpFunction", "SyncFunction", "WorkFunction", "AssembleFunction", "AdminFunction"}, func(name string) bool { return !d.has(name) })
+}
+
 const (
 	certificate = "arn:aws:acm:us-east-1:123456789012:certificate/6f1c0f3e-2d2b-4c58-9a52-0c1f4f7f2a11"
 	key         = "arn:aws:kms:us-east-1:123456789012:key/0f1c0f3e-2d2b-4c58-9a52-0c1f4f7f2a11"
@@ -123,6 +129,11 @@ func combinations() []combination {
 		{"environments that are not there", with("ReserveConcurrency", "false", "McpConcurrency", "20"), "none to give"},
 		{"subnets without groups", with("VpcSubnetIds", "subnet-0a"), "need both"},
 		{"groups without subnets", with("VpcSecurityGroupIds", "sg-0a"), "need both"},
+		{"a sync that is spread over functions", with("SyncMode", "fanout", "WorkConcurrency", "50", "WorkMemorySize", "1024"), ""},
+		{"that with a key, a network, files and roles", with("SyncMode", "fanout", "KmsKeyArn", key, "VpcSubnetIds", "subnet-0a", "VpcSecurityGroupIds", "sg-0a", "Audit", "true", "TraceEndpoint", "https://collector.example.com", "TraceHeaders", "ssm:/portcullis/traces"), ""},
+		{"workers of no such sync", with("WorkConcurrency", "50"), "SyncMode=single has none"},
+		{"workers that find no environment", with("SyncMode", "fanout", "ReserveConcurrency", "false"), "none to give"},
+		{"a schedule of rounds", with("SyncMode", "fanout", "SyncSchedule", "rate(1 hour)"), "Leave SyncSchedule out"},
 		{"roles of nobody", map[string]string{"AuthMode": "token", "Operators": "ops"}, "groups of an issuer"},
 	}
 }
@@ -138,13 +149,13 @@ func TestRules(t *testing.T) {
 			if c.want == "" && said != "" || !strings.Contains(said, c.want) || strings.Contains(said, "\n") {
 				t.Errorf("refused with %q, want %q", said, c.want)
 			}
-			for _, function := range []string{"McpFunction", "SyncFunction", "AdminFunction"} {
+			for _, function := range d.functions() {
 				env := d.environment(function)
 				settings, err := boot.Load(func(name string) string { return env[name] })
 				if err != nil && c.want == "" {
 					t.Errorf("%s does not start: %v", function, err)
 				}
-				if starts := function != "SyncFunction"; (settings.SyncFunction == "SyncFunction:live") != starts {
+				if starts := function == "McpFunction" || function == "AdminFunction"; (settings.SyncFunction == "SyncFunction:live") != starts {
 					t.Errorf("%s starts %q to sync", function, settings.SyncFunction)
 				}
 				if reads := function == "AdminFunction"; (settings.UsageLogs != "") != reads || (settings.AuditStore != "") != (reads && c.values["Audit"] == "true") {

@@ -126,7 +126,7 @@ func TestStarts(t *testing.T) {
 		}
 		pattern := regexp.MustCompile(regexp.MustCompile(`%\w`).ReplaceAllString(regexp.QuoteMeta(strings.TrimSuffix(r.text, "+")), ".+"))
 		var said []string
-		for _, function := range []string{"McpFunction", "SyncFunction", "AdminFunction"} {
+		for _, function := range d.functions() {
 			env := d.environment(function)
 			if _, err := boot.Load(func(name string) string { return env[name] }); err != nil {
 				said = append(said, err.Error())

@@ -105,6 +105,10 @@ func TestTemplateMayDoWhatTheGoldenFileSays(t *testing.T) {
 		p := x.Resources[name].Properties
 		fmt.Fprintf(&b, "%spermission %s: %s on %s from %s\n", x.Resources[name].only(), text(p["Principal"]), p["Action"], text(p["FunctionName"]), text(p["SourceArn"]))
 	}
+	for _, name := range x.of("AWS::Lambda::EventSourceMapping") {
+		p := x.Resources[name].Properties
+		fmt.Fprintf(&b, "%smapping %s: %s a call of %s %s\n", x.Resources[name].only(), text(p["FunctionName"]), text(p["BatchSize"]), text(p["EventSourceArn"]), text(p["ScalingConfig"]))
+	}
 	golden.Check(t, "testdata/template.txt", b.String())
 }
 
@@ -121,7 +125,7 @@ var nameless = []string{
 func TestNoRoleHasAWildcard(t *testing.T) {
 	x := expand(t)
 	roles := x.of("AWS::IAM::Role")
-	if len(roles) != 5 {
+	if len(roles) != 7 {
 		t.Fatalf("roles are %v, want one a function and one of CodeDeploy", roles)
 	}
 	for _, name := range roles {

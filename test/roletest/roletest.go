@@ -29,6 +29,9 @@ const (
 	Bucket = "Data.Outputs.BucketArn"
 	Syncer = "${SyncFunction.Arn}:live"
 	Topics = "NotifyTopics" // the parameter with their ARNs
+
+	WorkQueue     = "FanOut.Outputs.WorkArn"
+	AssembleQueue = "FanOut.Outputs.AssembleArn"
 )
 
 // Index returns the named index of the table.
@@ -56,7 +59,7 @@ const ClientSecret = named + "ssm" + account + "parameter${Name}"
 // A Request is one call of AWS, as its authorization sees it.
 type Request struct {
 	Action      string   // such as dynamodb:GetItem
-	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics]
+	Resource    string   // [Table], [Index], [Bucket], [Object], [Parameter], [Secret], [Syncer], [Topics], [WorkQueue], [AssembleQueue]
 	LeadingKeys []string // partition keys of the items, of DynamoDB
 	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
 	Via         string   // service that asks in the caller's name, of KMS; "": the caller itself
@@ -72,14 +75,16 @@ func (q Request) String() string {
 type Role struct{ statements []statement }
 
 type statement struct {
+	only       string // condition of the template under which there is it
 	deny       bool
 	actions    []string
 	resources  []string
 	conditions map[string]map[string][]string // operator → context key → values
 }
 
-// Load returns the roles by the name of their function: mcp, sync, admin. Statements
-// that hold under a condition of the template count. It needs the SAM CLI's Python
+// Load returns the roles by the name of their function: mcp, sync, admin, work, assemble. Statements
+// that hold under a condition of the template count; the role of the sync function is sync with
+// SyncMode=single and plan with SyncMode=fanout. It needs the SAM CLI's Python
 // (PORTCULLIS_SAM); without it the test is skipped, or fails where CI=true.
 func Load(t testing.TB) map[string]Role {
 	t.Helper()
@@ -131,6 +136,7 @@ func parse(expanded []byte) (map[string]Role, error) {
 		}
 		roles[strings.ToLower(strings.TrimSuffix(name, "Role"))] = role
 	}
+	roles["plan"], roles["sync"] = roles["sync"].without("Single"), roles["sync"].without("FansOut")
 	return roles, nil
 }
 
@@ -141,8 +147,12 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 	if err := json.Unmarshal(raw, &choice); err != nil {
 		return statement{}, err
 	}
+	only := ""
 	if len(choice.If) > 1 { // the other branch is no statement at all
 		raw = choice.If[1]
+		if err := json.Unmarshal(choice.If[0], &only); err != nil {
+			return statement{}, err
+		}
 	}
 	var s struct {
 		Effect           string
@@ -155,7 +165,7 @@ func parseStatement(raw json.RawMessage) (statement, error) {
 	if s.Effect != "Allow" && s.Effect != "Deny" {
 		return statement{}, fmt.Errorf("effect %q is not evaluated here", s.Effect)
 	}
-	out := statement{deny: s.Effect == "Deny", actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
+	out := statement{only: only, deny: s.Effect == "Deny", actions: texts(s.Action), resources: texts(s.Resource), conditions: map[string]map[string][]string{}}
 	for operator, keys := range s.Condition {
 		out.conditions[operator] = map[string][]string{}
 		for key, values := range keys {
@@ -186,6 +196,11 @@ func texts(v any) []string {
 		}
 	}
 	return nil
+}
+
+// without returns the role where a condition of the template does not hold.
+func (r Role) without(condition string) Role {
+	return Role{slices.DeleteFunc(slices.Clone(r.statements), func(s statement) bool { return s.only == condition })}
 }
 
 // Allows reports whether the role allows q: a statement does, and none denies it.

@@ -1,0 +1,136 @@
+package infra
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/roletest"
+)
+
+const receive, send = "sqs:ReceiveMessage", "sqs:SendMessage"
+
+// triesOfPlan are those of the sync function where it plans and others ask.
+func triesOfPlan() []try {
+	return []try{
+		{"hands servers out", on(send, roletest.WorkQueue), true},
+		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
+		{"takes a batch", on(receive, roletest.WorkQueue), false},
+		{"notes what is being asked", on("s3:PutObject", roletest.Object("catalog/planned.json")), true},
+		{"removes a catalog", on("s3:DeleteObject", roletest.Object("catalog/0a.snap")), false},
+		{"reads a record", item(get, "SRV#github"), true},
+		{"writes a record", item(put, "SRV#github"), false},
+		{"takes a baseline", item(put, "BASE#https://github.example.com"), false},
+		{"writes a record and its line", items(put, "SRV#github", "AUDIT#github"), false},
+		{"writes a deed", item(put, "AUDIT#@gateway"), true},
+		{"sends a notice", item(update, "OUTBOX#", "claimed"), true},
+		{"publishes to the topics", on("sns:Publish", roletest.Topics), true},
+		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), true},
+		{"reads a token", item(get, "TOKENS"), false},
+	}
+}
+
+func triesOfWork() []try {
+	return []try{
+		{"takes a batch", on(receive, roletest.WorkQueue), true},
+		{"is done with it", on("sqs:DeleteMessage", roletest.WorkQueue), true},
+		{"hands servers out", on(send, roletest.WorkQueue), false},
+		{"asks for an assembly", on(send, roletest.AssembleQueue), true},
+		{"takes an assembly", on(receive, roletest.AssembleQueue), false},
+		{"empties its queue", on("sqs:PurgeQueue", roletest.WorkQueue), false},
+		{"stores what it found", on("s3:PutObject", roletest.Object("catalog/servers/github.found")), true},
+		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), false},
+		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
+		{"removes what was found", on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")), false},
+		{"reads a record", item(query, "SRV#github"), true},
+		{"writes a record and its line", items(put, "SRV#github", "AUDIT#github"), true},
+		{"takes a baseline", item(put, "BASE#https://github.example.com"), true},
+		{"puts a record beside a token", items(put, "SRV#github", "TOKENS"), false},
+		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), true},
+		{"reads a secret of notices", on("ssm:GetParameter", roletest.Parameter("notify/slack")), false},
+		{"tells people", item(put, "OUTBOX#"), true},
+		{"claims what people are told", item(update, "OUTBOX#", "claimed"), false},
+		{"publishes", on("sns:Publish", roletest.Topics), false},
+		{"grants", item(put, "GRANT#kim"), false},
+		{"undoes a stop", item(put, "STOP"), false},
+		{"signs a person in", item(put, "LOGIN#SESSIONS"), false},
+		{"takes an agent's session", item(get, "SESSION#x"), false},
+	}
+}
+
+func triesOfAssemble() []try {
+	return []try{
+		{"takes an assembly", on(receive, roletest.AssembleQueue), true},
+		{"takes a batch", on(receive, roletest.WorkQueue), false},
+		{"asks for an assembly", on(send, roletest.AssembleQueue), false},
+		{"moves the catalog", on("s3:PutObject", roletest.Object("catalog/current.json")), true},
+		{"writes the config", on("s3:PutObject", roletest.Object("config/policy.cedar")), false},
+		{"removes a catalog", on("s3:DeleteObject", roletest.Object("catalog/0a.snap")), true},
+		{"removes what was found", on("s3:DeleteObject", roletest.Object("catalog/servers/github.found")), true},
+		{"removes the catalog", on("s3:DeleteObject", roletest.Object("catalog/current.json")), false},
+		{"reads a record", item(query, "SRV#github"), true},
+		{"puts back a record that was lost", items(put, "SRV#github", "AUDIT#github"), true},
+		{"reads a secret of a server", on("ssm:GetParameter", roletest.Parameter("github")), false},
+		{"reads a secret of notices", on("secretsmanager:GetSecretValue", roletest.Secret("notify/slack")), false},
+		{"tells people", item(put, "OUTBOX#"), true},
+		{"lists what people are told", item(query, "OUTBOX#"), false},
+		{"grants", item(put, "GRANT#kim"), false},
+		{"reads a token", item(get, "TOKENS"), false},
+		{"starts the sync function", on("lambda:InvokeFunction", roletest.Syncer), false},
+	}
+}
+
+// The times of the queues fit those of the functions, and each message that fails for good is kept for longer
+// than it could have waited before.
+func TestQueuesFitTheFunctions(t *testing.T) {
+	x := nested(t, "infra/fanout.yaml")
+	queues := x.deployed(t, nil)
+	functions := expand(t).deployed(t, map[string]string{"AuthMode": "token", "SyncMode": "fanout"})
+	seconds := func(queue, property string) int {
+		t.Helper()
+		n, err := strconv.ParseFloat(queues.text(x.Resources[queue].Properties[property]), 64)
+		if err != nil {
+			t.Fatalf("%s of %s: %v", property, queue, err)
+		}
+		return int(n)
+	}
+	for queue, times := range map[string]int{"Work": 6, "Assemble": 1} { // six times is what AWS asks for; a group of a FIFO queue stands still meanwhile
+		timeout, err := strconv.Atoi(functions.text(functions.Resources[queue+"Function"].Properties["Timeout"]))
+		if again := seconds(queue, "VisibilityTimeout"); err != nil || again < times*timeout || queue == "Assemble" && again <= timeout {
+			t.Errorf("a message of %s comes again after %d s, and its function may take %d", queue, again, timeout)
+		}
+		redrive := x.Resources[queue].Properties["RedrivePolicy"].(map[string]any)
+		if got := text(redrive["deadLetterTargetArn"]); got != queue+"Dead.Arn" || redrive["maxReceiveCount"] != 3.0 {
+			t.Errorf("what fails of %s goes to %s after %v tries", queue, got, redrive["maxReceiveCount"])
+		}
+		// The time in the dead-letter queue of a standard queue is reckoned from when a message was sent first.
+		if keeps := seconds(queue, "MessageRetentionPeriod"); keeps < 3*seconds(queue, "VisibilityTimeout") || seconds(queue+"Dead", "MessageRetentionPeriod") < 10*keeps {
+			t.Errorf("%s keeps a message for %d s", queue, keeps)
+		}
+		if fifo := x.Resources[queue].Properties["FifoQueue"]; fifo != x.Resources[queue+"Dead"].Properties["FifoQueue"] || (fifo == true) != (queue == "Assemble") {
+			t.Errorf("%s is FIFO: %v, its dead letters %v", queue, fifo, x.Resources[queue+"Dead"].Properties["FifoQueue"])
+		}
+		mapping := functions.Resources[queue+"Mapping"].Properties
+		if got := functions.text(mapping["EventSourceArn"]); got != "FanOut.Outputs."+queue+"Arn" || mapping["BatchSize"] != 1.0 {
+			t.Errorf("%s is called with %v messages of %s", queue, mapping["BatchSize"], got)
+		}
+	}
+	if got := functions.text(functions.Resources["Schedule"].Properties["ScheduleExpression"]); got != "rate(1 minute)" {
+		t.Errorf("rounds are planned at %s", got)
+	}
+}
+
+// Nothing of it is there with SyncMode=single, and the sync function is told nothing.
+func TestSingleHasNoQueues(t *testing.T) {
+	d := expand(t).deployed(t, map[string]string{"AuthMode": "token"})
+	for _, name := range []string{"FanOut", "WorkFunction", "WorkRole", "WorkMapping", "WorkLogs", "AssembleFunction", "AssembleRole", "AssembleMapping", "AssembleLogs"} {
+		if d.has(name) {
+			t.Errorf("with SyncMode=single there is %s", name)
+		}
+	}
+	env := d.environment("SyncFunction")
+	for _, name := range []string{"PORTCULLIS_SYNC_ROLE", "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"} {
+		if v, ok := env[name]; !ok || v != "" {
+			t.Errorf("with SyncMode=single the sync function is told %s = %q", name, v)
+		}
+	}
+}
