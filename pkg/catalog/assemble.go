@@ -72,7 +72,7 @@ func (a *assembly) readNews(ctx context.Context) (err error) {
 	if a.etags, err = a.objects.List(ctx, foundFolder); err != nil {
 		return err
 	}
-	if !a.prev.StartedAt.IsZero() {
+	if !a.prev.StartedAt.IsZero() && !a.isAhead() {
 		a.since = a.prev.StartedAt.Add(-inQueue)
 	}
 	a.decided, err = a.run.decided(ctx, a.since)
@@ -95,7 +95,7 @@ func (a *assembly) workAll(ctx context.Context) error {
 // work finds out what the next catalog has of a unit's servers.
 func (a *assembly) work(ctx context.Context, u *unit) error {
 	// Of one that the last catalog does not have, the records say what it lists.
-	read := slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
+	read := a.isAhead() || slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
 	for _, name := range u.names {
 		if !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name }) {
 			read = true // it leaves the config: what the store lost of it is recovered now or never

@@ -43,7 +43,7 @@ func rest(least, unchanged, ttl time.Duration) time.Duration {
 
 // isDue reports whether a sync that nobody asked for asks the server.
 func (r *run) isDue(l *list) bool {
-	if l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version {
+	if l.outcome.Status == "" || failed(l) || r.prev.Config != r.config.Version || l.outcome.CheckedAt.After(r.began) {
 		return true
 	}
 	wait := r.o.Rest
@@ -56,7 +56,7 @@ func (r *run) isDue(l *list) bool {
 // chooseDue sets apart the servers that are left alone, and returns the units of the others.
 func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
 	units := r.group()
-	if r.all || r.base == nil || r.base.index == nil || r.prev.Failed != nil {
+	if r.all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead() {
 		return units, nil
 	}
 	if i, ok := r.base.Witness(); ok { // what is lost is found at once
@@ -83,6 +83,10 @@ func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
 		return true
 	}), nil
 }
+
+// isAhead reports whether the last catalog is of a time to come: a clock was ahead. Decisions that were
+// made since that catalog, or before it, cannot be told apart then.
+func (r *run) isAhead() bool { return r.prev.StartedAt.After(r.began) }
 
 // rests reports whether all of the unit is left alone.
 func (u *unit) rests(decided map[string]time.Time) bool {
@@ -142,8 +146,8 @@ func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 	var names []string
 	for _, l := range asked {
 		at, planned := plan.Servers[l.server.Name]
-		planned = planned && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at)
-		if all || !planned && (l.server.Enabled && r.isDue(l) || !l.server.Enabled && r.began.Sub(at) >= restMost) {
+		planned = planned && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at)
+		if all || !planned && (l.server.Enabled && r.isDue(l) || !l.server.Enabled && r.began.Sub(at).Abs() >= restMost) {
 			names = append(names, l.server.Name)
 		}
 	}
@@ -185,7 +189,7 @@ func (s *Syncer) Sent(ctx context.Context, run Run, names []string) error {
 			}
 		}
 		for _, name := range names {
-			if at := p.Servers[name]; run.Began.After(at) {
+			if at := p.Servers[name]; run.Began.After(at) || at.After(s.o.Now()) {
 				p.Servers[name] = run.Began
 			}
 		}

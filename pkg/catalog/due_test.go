@@ -106,6 +106,39 @@ func TestSyncDueAsks(t *testing.T) {
 	}
 }
 
+// A clock that was ahead and is set right keeps nobody from being asked until it gets there again, and
+// no decision that was made since from the catalog.
+func TestSyncAfterClockWasAhead(t *testing.T) {
+	whole := func(w *fixture) { w.sync() }
+	for name, c := range map[string]struct{ ahead, after func(*fixture) }{
+		"single": {whole, func(w *fixture) { w.syncDue() }},
+		"shared": {func(w *fixture) { w.mustShare(true) }, func(w *fixture) { w.mustShare(false) }},
+		"assembly alone": {whole, func(w *fixture) {
+			if _, err := w.worker().Assemble(w.T.Context(), catalog.Run{}); err != nil {
+				w.T.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := rested(t, time.Hour)
+			w.Clock.Set(day(1).AddDate(1, 0, 0), time.Second)
+			c.ahead(w)
+			w.Clock.Set(day(2), time.Second)
+			w.Decide("b:y", "block")
+			w.Server("c").Tools = []string{"z", "new"}
+			w.Clock.Wait(time.Minute)
+			c.after(w)
+			s := w.load()
+			if i, _ := s.Find(w.Record("b:y").ID()); s.Tool(i).Approval.State != approval.Blocked {
+				t.Errorf("the catalog has %s of what was blocked", s.Tool(i).Approval.State)
+			}
+			if c, _ := s.Server("c"); c.Tools != 2 && name != "assembly alone" || s.CreatedAt().After(w.Clock.Now()) {
+				t.Errorf("%d tools of c, want 2; the catalog is of %v", c.Tools, s.CreatedAt())
+			}
+		})
+	}
+}
+
 // The catalog has what was decided about a server that is left alone, at the first sync after.
 func TestSyncDueHasDecisions(t *testing.T) {
 	w := rested(t, 100*time.Hour)

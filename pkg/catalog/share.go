@@ -123,10 +123,11 @@ func (w *share) choose(ctx context.Context, names []string) error {
 	return w.readMissing(ctx)
 }
 
-// isDone reports whether the server was asked in this round or a later one.
+// isDone reports whether the server was asked in this round or a later one. What is of a time to come
+// was found when a clock was ahead.
 func (u *unit) isDone(name string, round Run) bool {
 	f := u.founds[name].found
-	return f != nil && !f.Began.Before(round.Began)
+	return f != nil && !f.Began.Before(round.Began) && !f.Began.After(u.began)
 }
 
 // readFounds reads what was found of the unit's servers before: it is what the unit goes on from.
