@@ -78,8 +78,14 @@ func (c rotateTokensCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
+	inFile, err := token.NewKey(old.Current.Text.Reveal())
+	if err != nil {
+		return fmt.Errorf("token rotate: nothing was done: %s: %w", path, err)
+	}
 	k := page.Keys
 	switch {
+	case k != nil && k.Current.ID != inFile.ID(): // what it says of tokens is not about what the file has
+		return errors.New("token rotate: nothing was done: the gateway has not read yet the key that is in the file; it does so within seconds: run this again, or, if it says the same, look in the gateway's log")
 	case k == nil:
 		return errors.New("token rotate: nothing was done: the gateway cannot read its keys, so it cannot say which tokens would end; its log says why")
 	case k.Previous != nil && k.Previous.Live > 0 && !c.Force:

@@ -46,15 +46,22 @@ func TestTokenRotate(t *testing.T) {
 	if out := do(false, "token", "rotate", "--dir", dir); !strings.Contains(out, "1 live token is now under the previous one") {
 		t.Errorf("rotate says %s", out)
 	}
+	if do(true, "token", "rotate", "--dir", dir); !strings.Contains(said, "nothing was done: ") {
+		t.Errorf("a second rotation at once: %s", said)
+	}
 	require.OK(t, p.stop())
 	info, err := os.Stat(filepath.Join(dir, tokenFile))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info, err)
 	}
 
+	env["PORTCULLIS_TOKEN_PREVIOUS_DAYS"] = "7"
 	p = startWith(t, env, dir)
 	if !taken(p, text) {
 		t.Error("who had a token is locked out by a rotation")
+	}
+	if out := do(false, "doctor", "--dir", dir); !strings.Contains(out, "tokens_end: 1 agent token\n") || strings.Contains(out, "tokens_void") {
+		t.Errorf("doctor does not say that the token ends in 7 days:\n%s", out)
 	}
 	if list := do(false, "token", "--url", p.URL); !strings.Contains(list, "previous") || !strings.Contains(said, "1 live token is under the previous one") {
 		t.Errorf("the list does not say that it is under the previous key: %s%s", list, said)
@@ -74,6 +81,9 @@ func TestTokenRotate(t *testing.T) {
 	}
 	if list := do(false, "token", "--url", p.URL); !strings.Contains(list, token.Void) || !strings.Contains(said, "1 token is void") {
 		t.Errorf("the list does not say that it is void: %s%s", list, said)
+	}
+	if out := do(false, "doctor", "--dir", dir); !strings.Contains(out, "tokens_void: 1 agent token\n") || strings.Contains(out, "tokens_end") {
+		t.Errorf("doctor does not say that the token is void:\n%s", out)
 	}
 	require.OK(t, p.stop())
 }
