@@ -165,6 +165,9 @@ func (x *examination) rights(dir string) {
 		}
 		cause := fmt.Sprintf("Other users of this machine may read or write it (mode %04o).", info.Mode().Perm())
 		if name == keyFile || name == sealFile || name == tokenFile {
+			if name == tokenFile {
+				cause += " Every agent token ends with it."
+			}
 			x.find("key_exposed", path, cause, "rm "+connect.Shell(path))
 			continue
 		}

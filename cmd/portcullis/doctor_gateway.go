@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/doctor"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/egress"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -27,6 +29,9 @@ import (
 
 // visitTime is how long an address may take to answer.
 const visitTime = 10 * time.Second
+
+// keyEnds is how long before a previous key of agent tokens is no longer taken that is worth a word.
+const keyEnds = 30 * 24 * time.Hour
 
 // fromOutside looks at a gateway as clients see it, and asks for its health.
 func (x *examination) fromOutside(ctx context.Context) {
@@ -141,6 +146,7 @@ func (x *examination) health(ctx context.Context) {
 			f.Severity = doctor.Warning
 		}
 	}
+	x.tokens(ctx, g)
 	if x.cmd.URL == "" {
 		return
 	}
@@ -156,6 +162,24 @@ func (x *examination) health(ctx context.Context) {
 		if o := srv.Outcome; srv.Enabled && o.Status != string(outcome.Available) && o.Status != "unknown" {
 			x.Findings = append(x.Findings, doctor.Unwell("server "+text.Quote(srv.Name, 80), srv.Name, outcome.Status(o.Status), o.Reason, o.HTTPStatus, o.Message, o.Error, ""))
 		}
+	}
+}
+
+// tokens looks whether agent tokens end with the key that they are under, sooner than they expire.
+func (x *examination) tokens(ctx context.Context, g *gateway) {
+	var page tokenList
+	if err := g.read(ctx, "/admin/tokens", url.Values{"limit": {"1"}}, nil, &page); err != nil || page.Keys == nil {
+		return // it takes none, or its health says what is wrong
+	}
+	list := x.again("token list")
+	if x.cmd.URL != "" {
+		list = "portcullis token list --url " + connect.Shell(x.cmd.URL)
+	}
+	if p := page.Keys.Previous; p != nil && p.Live > 0 && !p.Until.IsZero() && p.Last.After(p.Until) && time.Until(p.Until) < keyEnds {
+		x.find("tokens_end", text.Count(p.Live, "agent token"), fmt.Sprintf("Under the previous key, which is taken until %s. The last of them would expire on %s.", atMinute(p.Until), atMinute(p.Last)), list)
+	}
+	if n := page.Keys.Void; n > 0 {
+		x.find("tokens_void", text.Count(n, "agent token"), "The key is gone under which they were made, so they let nobody in.", list)
 	}
 }
 

@@ -92,6 +92,8 @@ func kinds() map[string]kind {
 		"base_url_unreached":   {Warning, "Correct PORTCULLIS_BASE_URL, or what stands before the gateway there."},
 		"clock_skew":           {Warning, "Set the clock that is wrong: tokens and signatures are good for minutes, and certificates have a first and a last day."},
 		"name_long":            {Warning, `Use "mode": "search", where names of tools are no names of the client's, or name the server shorter.`},
+		"tokens_end":           {Warning, "Make others in their place, and give them to the programs before that day; docs/operate.md has the steps."},
+		"tokens_void":          {Warning, "Make others in their place, and revoke these; docs/operate.md says how to take a key back that was replaced by mistake."},
 		"certificate_expires":  {Warning, "Have the server's owner renew the certificate."},
 		"server_no_tools":      {Warning, "Look whether the server lists its tools to this credential."},
 		"definitions_refused":  {Warning, "The server's owner has to fix them; GET /admin/servers names each."},
