@@ -215,19 +215,24 @@ func (x *examination) backups(dir string) {
 
 // ignored looks whether a repository would take keys.
 func (x *examination) ignored(dir string) {
-	path, err := filepath.Abs(dir)
+	top, err := filepath.Abs(dir)
 	if err != nil {
 		return
 	}
+	folders := []string{} // dir, and those above it up to the repository's own
 	for {
-		if _, err := os.Stat(filepath.Join(path, ".git")); err == nil {
+		folders = append(folders, top)
+		if _, err := os.Stat(filepath.Join(top, ".git")); err == nil {
 			break
 		}
-		if above := filepath.Dir(path); above != path {
-			path = above
-			continue
+		above := filepath.Dir(top)
+		if above == top {
+			return // no repository
 		}
-		return // no repository
+		top = above
+	}
+	if slices.ContainsFunc(folders[1:], func(above string) bool { return ignores(above, folders[0]) }) {
+		return
 	}
 	file := filepath.Join(dir, ".gitignore")
 	lacks, _, err := lackIgnored(file)
@@ -236,6 +241,26 @@ func (x *examination) ignored(dir string) {
 	}
 	cause := "The folder is in a Git repository, and nothing keeps these out of it: " + strings.Join(lacks, ", ") + "."
 	x.find("gitignore_lacks", file, cause, "portcullis init "+connect.Shell(dir)).Fix = func() error { _, err := addIgnored(file); return err }
+}
+
+// ignores reports whether a folder's .gitignore has a line that names one below it, or what that is
+// in. Patterns are not read: who writes one is warned for nothing.
+func ignores(above, folder string) bool {
+	data, err := os.ReadFile(filepath.Join(above, ".gitignore"))
+	within, relErr := filepath.Rel(above, folder)
+	if err != nil || relErr != nil {
+		return false
+	}
+	within = filepath.ToSlash(within)
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		path := strings.Trim(line, "/")
+		anywhere := path != "" && !strings.Contains(strings.TrimSuffix(line, "/"), "/")
+		if path != "" && strings.HasPrefix(within+"/", path+"/") || anywhere && slices.Contains(strings.Split(within, "/"), path) {
+			return true
+		}
+	}
+	return false
 }
 
 // storeOpens looks at the file of the approvals, and reports whether the gateway of the folder can be asked.

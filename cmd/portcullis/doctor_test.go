@@ -92,6 +92,33 @@ func TestDoctorSession(t *testing.T) {
 	s.check("doctor")
 }
 
+// What the .gitignore of a folder above keeps out of the repository is not warned of.
+func TestDoctorIgnoredAbove(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "gates", "mine")
+	require.OK(t, os.MkdirAll(filepath.Join(top, ".git"), 0o700))
+	programtest.WriteConfig(t, dir, `{"mcpServers": {}}`)
+	for line, warned := range map[string]bool{
+		"":            true,
+		"/gates/":     false,
+		"gates/mine":  false,
+		"mine/":       false,
+		"/mine":       true,
+		"/gates/min":  true,
+		"#mine":       true,
+		"!/gates":     true,
+		"gates/mine/": false,
+		"*.log\nmine": false,
+	} {
+		require.OK(t, os.WriteFile(filepath.Join(top, ".gitignore"), []byte(line+"\n"), 0o600))
+		x := &examination{}
+		x.ignored(dir)
+		if got := len(x.Findings) > 0; got != warned {
+			t.Errorf("with %q above, a warning: %t, want %t", line, got, warned)
+		}
+	}
+}
+
 // Each kind of trouble that a server can be in is told by its code.
 func TestDoctorProbe(t *testing.T) {
 	failing := func(f upstreamtest.Fault) string {
