@@ -159,6 +159,10 @@ func (p *push) warn(out io.Writer) {
 // read stops no push: it may be why somebody pushes.
 func (p *push) compare(ctx context.Context, objects object.Store) object.Source[policy.Policy] {
 	was, rules, err := stored(ctx, objects, time.Now())
+	if was.files.Config == nil && errors.Is(err, object.ErrNotFound) {
+		p.Check.note("no config is stored there yet, so there is nothing to compare with")
+		return rules
+	}
 	if err != nil {
 		p.Check.note("what the gateway uses cannot be read, so what differs from it is not known: %v", err)
 		return rules

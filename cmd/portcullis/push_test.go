@@ -40,7 +40,7 @@ func TestPush(t *testing.T) {
 	objects := &objecttest.Mem{}
 	dir := configFolder(t, map[string]string{"mcp_config.json": good, "policy.cedar": "permit (principal, action, resource);"})
 	out, err := do(t, objects, "--dir", dir)
-	if err != nil || !strings.Contains(out, object.Version([]byte(good))+", was absent") {
+	if err != nil || !strings.Contains(out, object.Version([]byte(good))+", was absent") || !strings.Contains(out, "no config is stored there yet") {
 		t.Fatalf("%q, %v", out, err)
 	}
 	if o, err := objects.Get(t.Context(), config.Key, ""); err != nil || string(o.Data) != good {
