@@ -7,7 +7,6 @@
 package console
 
 import (
-	"html/template"
 	"log/slog"
 	"net/http"
 	"time"
@@ -45,11 +44,10 @@ type Options struct {
 
 // A Console serves /admin and all below it.
 type Console struct {
-	o         Options
-	templates map[string]*template.Template
-	handler   http.Handler
-	shown     shown
-	asks      asks
+	o       Options
+	handler http.Handler
+	shown   shown
+	asks    asks
 }
 
 // New returns the console.
@@ -63,7 +61,7 @@ func New(o Options) *Console {
 	if o.Connect == nil {
 		o.Connect = &connect.Gateway{}
 	}
-	c := &Console{o: o, templates: templates()}
+	c := &Console{o: o}
 	c.handler = c.guard(c.pages(o.API))
 	return c
 }

@@ -118,7 +118,7 @@ func (p *Page) Asset(name string) string { return p.Root + "admin/assets/" + ass
 func (c *Console) render(w http.ResponseWriter, r *http.Request, status int, name string, data framed) {
 	c.fill(data.frame(), r)
 	var b bytes.Buffer
-	if err := c.templates[name].ExecuteTemplate(&b, "layout", data); err != nil {
+	if err := templates()[name]().ExecuteTemplate(&b, "layout", data); err != nil {
 		c.o.Log.LogAttrs(r.Context(), slog.LevelError, "page not written", slog.String("page", name), slog.Any("error", err))
 		decide.WriteProblem(w, http.StatusInternalServerError, "internal error; the log says more")
 		return
@@ -210,23 +210,27 @@ func sentence(detail string) string {
 	return strings.ToUpper(detail[:1]) + detail[1:] + "."
 }
 
-// templates are parsed once: what a console is made of does not change them.
-var templates = sync.OnceValue(parseTemplates)
-
-// parseTemplates panics if a template is wrong, when the program starts.
-func parseTemplates() map[string]*template.Template {
-	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf, "why": lockedWhy}
-	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+// templates has what parses each page, by its name. A page is parsed when it is first asked for: all of them
+// take as much memory as a small gateway does else, and a start would wait for them.
+var templates = sync.OnceValue(func() map[string]func() *template.Template {
 	files, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {
 		panic(err)
 	}
-	out := map[string]*template.Template{}
+	out := map[string]func() *template.Template{}
 	for _, file := range files {
-		out[strings.TrimSuffix(path.Base(file), ".html")] = template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, file))
+		out[strings.TrimSuffix(path.Base(file), ".html")] = sync.OnceValue(func() *template.Template {
+			return template.Must(template.Must(shared().Clone()).ParseFS(templateFiles, file))
+		})
 	}
 	return out
-}
+})
+
+// shared is what all pages are made of.
+var shared = sync.OnceValue(func() *template.Template {
+	funcs := template.FuncMap{"deed": deed, "readable": review.Readable, "name": name, "noteOf": noteOf, "words": words, "verb": verb, "clipped": clipped, "chip": chipOf, "span": spanOf, "why": lockedWhy}
+	return template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+})
 
 // words returns a status as people read it.
 func words(status string) string { return strings.ReplaceAll(status, "_", " ") }
