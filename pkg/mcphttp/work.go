@@ -53,7 +53,7 @@ func (h *handler) stopping() bool {
 // lost returns what is to be said of a request that was given up before its server had answered; nil if err
 // says something else. How far the server got is not known.
 func (h *handler) lost(q *request, err error) *outcome.CallError {
-	if _, refused := errors.AsType[*mcp.Error](err); refused {
+	if _, refused := errors.AsType[*mcp.Error](err); err == nil || refused {
 		return nil
 	}
 	e := &outcome.CallError{Delivered: true, Outcome: outcome.Outcome{

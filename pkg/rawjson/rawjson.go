@@ -83,6 +83,9 @@ type splitter struct {
 	inner []string
 }
 
+// usualMembers is for how many members there is room at first: those of a request's envelope.
+const usualMembers = 4
+
 func (s *splitter) object() (Object, error) {
 	if s.PeekKind() != '{' {
 		if _, err := s.ReadValue(); err != nil {
@@ -99,6 +102,9 @@ func (s *splitter) object() (Object, error) {
 		if err != nil {
 			return nil, err
 		}
+		if o == nil {
+			o = make(Object, 0, usualMembers)
+		}
 		o = append(o, m)
 	}
 	_, err := s.ReadToken()
@@ -111,7 +117,8 @@ func (s *splitter) member() (m Member, err error) {
 		return m, err
 	}
 	from := int(s.InputOffset()) - len(quoted)
-	name, err := jsontext.AppendUnquote(nil, quoted)
+	var room [64]byte // of most names
+	name, err := jsontext.AppendUnquote(room[:0], quoted)
 	if err != nil && s.mode == Strict {
 		return m, err
 	}

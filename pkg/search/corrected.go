@@ -44,7 +44,8 @@ func (ix *Index) correct(q Query, known []wanted, view tool.Set) corrected {
 	if c.stems == nil || ix.dim == 0 {
 		return c
 	}
-	sum := make([]float64, ix.table.Dim())
+	var room [usualDim]float64
+	sum := ix.zeros(&room)
 	for i, w := range q.words {
 		if meant[i] == nil {
 			ix.table.Add(sum, w.text, w.weight)

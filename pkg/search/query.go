@@ -47,7 +47,8 @@ func (ix *Index) query(text string, kinds []string) Query {
 			order, counts = append(order, kind), append(counts, 1)
 		}
 	}
-	sum := make([]float64, ix.table.Dim())
+	var room [usualDim]float64
+	sum := ix.zeros(&room)
 	q := Query{words: make([]queryWord, len(order))}
 	times := make([]int, 0, len(order)) // that each stem comes
 	for i, w := range order {
@@ -67,6 +68,17 @@ func (ix *Index) query(text string, kinds []string) Query {
 	}
 	q.vector, q.norm = quantised(sum)
 	return q
+}
+
+// usualDim is how many numbers a vector has in the table of this program.
+const usualDim = 256
+
+// zeros returns the vector of no words, in room if it has enough.
+func (ix *Index) zeros(room *[usualDim]float64) []float64 {
+	if dim := ix.table.Dim(); dim <= len(room) {
+		return room[:dim]
+	}
+	return make([]float64, ix.table.Dim())
 }
 
 // quantised returns a vector as it is compared, and its length.

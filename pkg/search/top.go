@@ -15,6 +15,9 @@ func before(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Doc, b.Doc))
 }
 
+// usualHits is for how many hits there is room at first: for those of most searches.
+const usualHits = 32
+
 // A top keeps the best hits of all that were added, and counts them.
 type top struct {
 	limit int
@@ -27,6 +30,9 @@ func (t *top) add(h Hit) {
 	t.total++
 	if t.limit == 0 || t.full && before(h, t.hits[t.limit-1]) > 0 {
 		return
+	}
+	if t.hits == nil {
+		t.hits = make([]Hit, 0, min(2*t.limit+1, usualHits))
 	}
 	t.hits = append(t.hits, h)
 	if len(t.hits) > 2*t.limit {
