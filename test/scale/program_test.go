@@ -26,17 +26,33 @@ type gateway struct {
 	dir  string
 	addr string
 	cmd  *exec.Cmd
-	log  *local.Buffer
+	log  logFile
 	http *http.Client
+}
+
+// A logFile is where a program writes its log. Were it a pipe, this process would be woken for each line, in
+// the middle of what it measures.
+type logFile struct {
+	t    testing.TB
+	path string
+}
+
+func (l logFile) String() string {
+	data, err := os.ReadFile(l.path)
+	require.OK(l.t, err)
+	return string(data)
 }
 
 // start starts a program on a folder. It does not wait for anything.
 func start(t testing.TB, program, dir string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, dir: dir, addr: local.Addr(t), log: &local.Buffer{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+	g := &gateway{t: t, dir: dir, addr: local.Addr(t), log: logFile{t, filepath.Join(t.TempDir(), "log")}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 	g.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program, "serve", "--dir", dir, "--addr", g.addr)
 	g.cmd.Env = append(os.Environ(), "PORTCULLIS_LOG_LEVEL=INFO")
-	g.cmd.Stdout, g.cmd.Stderr = io.Discard, g.log
+	log, err := os.Create(g.log.path)
+	require.OK(t, err)
+	defer log.Close() // the program has it
+	g.cmd.Stderr = log
 	require.OK(t, g.cmd.Start())
 	t.Cleanup(func() {
 		if g.cmd != nil {
@@ -109,11 +125,16 @@ func (g *gateway) sync() error {
 
 var errNothingFound = errors.New("a search found nothing")
 
-// search makes the i-th of the searches, which must find tools. Every second shows locked ones too.
-func (g *gateway) search(i int) error {
+// ask makes the i-th of the searches. Every second shows locked tools too.
+func (g *gateway) ask(i int) ([]byte, error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"retrieve_tools","arguments":{"query":%q,"include_disabled":%t}}}`,
 		i, queries[i/2%len(queries)], i%2 == 0)
-	data, err := g.post("/mcp", body)
+	return g.post("/mcp", body)
+}
+
+// search makes the i-th of the searches, which must find tools.
+func (g *gateway) search(i int) error {
+	data, err := g.ask(i)
 	if err == nil {
 		err = found(data)
 	}
@@ -142,12 +163,16 @@ func found(data []byte) error {
 }
 
 // ping asks whether the gateway is there, which takes what a request takes without a search.
-func (g *gateway) ping(i int) error {
-	data, err := g.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
-	if err == nil && !bytes.Contains(data, []byte(`"result"`)) {
-		err = fmt.Errorf("ping answers %.300s", data)
+func (g *gateway) ping(i int) ([]byte, error) {
+	return g.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
+}
+
+// pinged returns an error if an answer is none to a ping.
+func pinged(data []byte) error {
+	if !bytes.Contains(data, []byte(`"result"`)) {
+		return fmt.Errorf("ping answers %.300s", data)
 	}
-	return err
+	return nil
 }
 
 // initialize begins a session, as each client does first.
