@@ -165,6 +165,17 @@ func BenchmarkServers10000(b *testing.B) {
 	}
 }
 
+// Each client begins with the instructions.
+func BenchmarkInstructions10000(b *testing.B) {
+	gw := realTools(b, 10_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if gw.Open().Instructions() == "" {
+			b.Fatal("no instructions")
+		}
+	}
+}
+
 func BenchmarkListDirect527(b *testing.B) {
 	gw := realTools(b, 527)
 	gw.Configure(nil, directMode)

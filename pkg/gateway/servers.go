@@ -93,10 +93,11 @@ func unknownServer(name string) string {
 
 // servers returns the servers that exist for this request, by name.
 func (s *Session) servers() []state.Server {
-	var out []state.Server
-	for _, srv := range s.view.Servers() {
-		if s.sel.HasServer(srv.Config.Name) {
-			out = append(out, srv)
+	all := s.view.Servers()
+	out := make([]state.Server, 0, len(all))
+	for i := range all {
+		if s.sel.HasServer(all[i].Config.Name) {
+			out = append(out, all[i])
 		}
 	}
 	return out

@@ -96,24 +96,32 @@ func (s *Session) Instructions() string {
 
 // serverNames names the servers, those with the most tools first, as many as there is room for.
 func (s *Session) serverNames() string {
-	servers := s.servers()
+	type counted struct {
+		name  string
+		tools int
+	}
+	all := s.view.Servers()
+	servers := make([]counted, 0, len(all)) // without the rest of a server, which is long: each client begins with this
+	for i := range all {
+		srv := &all[i]
+		if !s.sel.HasServer(srv.Config.Name) {
+			continue
+		}
+		c := counted{name: srv.Config.Name}
+		for t := srv.First; t < srv.First+srv.Tools; t++ {
+			if s.sel.Tools.Has(t) {
+				c.tools++
+			}
+		}
+		servers = append(servers, c)
+	}
 	if len(servers) == 0 {
 		return "no server yet"
 	}
-	tools := make(map[string]int, len(servers))
-	for _, srv := range servers {
-		for i := srv.First; i < srv.First+srv.Tools; i++ {
-			if s.sel.Tools.Has(i) {
-				tools[srv.Config.Name]++
-			}
-		}
-	}
-	slices.SortStableFunc(servers, func(a, b state.Server) int { // they come by name
-		return cmp.Compare(tools[b.Config.Name], tools[a.Config.Name])
-	})
+	slices.SortStableFunc(servers, func(a, b counted) int { return cmp.Compare(b.tools, a.tools) }) // they come by name
 	names, room, size := make([]string, len(servers)), 0, 0
 	for i, srv := range servers {
-		names[i] = srv.Config.Name
+		names[i] = srv.name
 		if size += len(names[i]) + len(", "); size <= namesSize || i == 0 {
 			room = i + 1
 		}
