@@ -17,6 +17,12 @@ const maxSentence = 200
 // White space becomes single spaces. Control and format characters, which a
 // person who approves does not see, are dropped.
 func FirstSentence(description string) string {
+	first, _, _ := strings.Cut(description, "\n")
+	if first = strings.TrimSpace(first); isClean(first) { // as most are, and need no memory then
+		if end := sentenceEnd(first); end >= 0 {
+			return cut(first[:end])
+		}
+	}
 	var line strings.Builder
 	for l := range strings.SplitSeq(description, "\n") {
 		l = clean(l)
@@ -94,12 +100,11 @@ func startsBlock(l string) bool {
 // sentenceEnd returns where the first sentence of s ends, or -1.
 func sentenceEnd(s string) int {
 	for i, r := range s {
-		next := i + utf8.RuneLen(r)
 		switch r {
 		case '。', '！', '？', '｡':
-			return next
+			return i + utf8.RuneLen(r)
 		case '.', '!', '?':
-			rest := strings.TrimLeft(s[next:], `)"'`+"`*_”’")
+			rest := strings.TrimLeft(s[i+1:], `)"'`+"`*_”’")
 			if rest != "" && rest[0] != ' ' {
 				continue // inside a number, a domain, a file name
 			}
@@ -132,7 +137,7 @@ func abbreviated(before, rest string) bool {
 // cut returns s with at most maxSentence characters, cut at a word if that leaves
 // more than half.
 func cut(s string) string {
-	if utf8.RuneCountInString(s) <= maxSentence {
+	if len(s) <= maxSentence || utf8.RuneCountInString(s) <= maxSentence {
 		return s
 	}
 	runes := []rune(s)[:maxSentence-1]
