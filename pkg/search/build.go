@@ -3,7 +3,6 @@ package search
 import (
 	"encoding/binary"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 
@@ -32,11 +31,11 @@ func build(docs []Doc, table *embedding.Table, tableSum string) []byte {
 
 func buildSeq(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byte {
 	b := builder{
-		table:    table,
-		postings: map[string][]posting{},
-		stems:    map[string]string{},
-		sum:      make([]float64, table.Dim()),
-		vector:   make([]int8, table.Dim()),
+		table:  table,
+		words:  map[string]uint32{},
+		terms:  map[string]uint32{},
+		sum:    make([]float64, table.Dim()),
+		vector: make([]int8, table.Dim()),
 	}
 	n := 0
 	for d := range docs {
@@ -49,45 +48,60 @@ func buildSeq(docs iter.Seq[Doc], table *embedding.Table, tableSum string) []byt
 // A posting says that a document has a term, and what that is worth:
 // x·(k1+1)/(x+k1), which depends on the document alone.
 type posting struct {
-	doc    uint32
-	weight float32
+	term, doc uint32
+	weight    float32
 }
 
+// A builder gathers postings and vectors. Tools say much the same words: what takes long is done once
+// for each different one, and from then on the word goes by its number.
 type builder struct {
 	table    *embedding.Table
-	postings map[string][]posting
-	stems    map[string]string // of the words met so far: stemming is the dearest step
+	words    map[string]uint32 // number of each word met so far
+	met      []word            // by number
+	pieces   []uint32          // of all words met, one after the other
+	terms    map[string]uint32 // number of each term
+	texts    []string          // of the terms, by number
+	postings []posting         // in the order of the documents
 	norms    []byte
 	vectors  []byte
-	sum      []float64
-	vector   []int8
+
+	// Of one document at a time.
+	cutter      words.Cutter
+	stems, said tally // by term and by word
+	sum         []float64
+	vector      []int8
+}
+
+// A word is what is known of a word that some document has.
+type word struct {
+	term     uint32
+	from, to uint32 // of its pieces
 }
 
 // add appends document i to the postings and to the vectors.
 func (b *builder) add(i uint32, d Doc) {
-	terms, plain := newTally(), newTally()
 	var lengths [fields]int
 	for f, text := range d.texts() {
-		for _, w := range words.Split(text) {
+		b.cutter.Each(text, func(text []byte) {
 			lengths[f]++
+			w := b.number(text)
 			if f != fieldWords { // they say how people call the tool, and move nothing that it means
-				plain.add(w, f)
+				b.said.add(w, f)
 			}
-			terms.add(b.stem(w), f)
-		}
+			b.stems.add(b.met[w].term, f)
+		})
 	}
-	terms.each(lengths, func(term string, x float64) {
-		weight := float32(x * (saturation + 1) / (x + saturation))
-		b.postings[term] = append(b.postings[term], posting{i, weight})
+	per := worth(&lengths)
+	b.stems.each(&per, func(term uint32, x float64) {
+		b.postings = append(b.postings, posting{term, i, float32(x * (saturation + 1) / (x + saturation))})
 	})
-	if b.table.Dim() == 0 {
-		return
-	}
 	clear(b.sum)
-	plain.each(lengths, func(word string, x float64) {
-		b.table.Add(b.sum, word, x/(x+saturation))
+	b.said.each(&per, func(w uint32, x float64) {
+		b.table.AddPieces(b.sum, b.pieces[b.met[w].from:b.met[w].to], x/(x+saturation))
 	})
-	b.addVector(embedding.Quantise(b.vector, b.sum), b.vector)
+	if b.table.Dim() > 0 {
+		b.addVector(embedding.Quantise(b.vector, b.sum), b.vector)
+	}
 }
 
 func (b *builder) addVector(norm float32, codes []int8) {
@@ -97,40 +111,63 @@ func (b *builder) addVector(norm float32, codes []int8) {
 	}
 }
 
-func (b *builder) stem(word string) string {
-	s, ok := b.stems[word]
-	if !ok {
-		s = stem(word)
-		b.stems[word] = s
+// number returns the number of a word.
+func (b *builder) number(text []byte) uint32 {
+	if n, ok := b.words[string(text)]; ok {
+		return n
 	}
-	return s
+	s := string(text)
+	w := word{term: b.term(stem(s)), from: uint32(len(b.pieces))}
+	b.pieces = b.table.Pieces(b.pieces, s)
+	w.to = uint32(len(b.pieces))
+	n := uint32(len(b.met))
+	b.words[s], b.met = n, append(b.met, w)
+	return n
+}
+
+// term returns the number of a term.
+func (b *builder) term(text string) uint32 {
+	n, ok := b.terms[text]
+	if !ok {
+		n = uint32(len(b.texts))
+		b.terms[text], b.texts = n, append(b.texts, text)
+	}
+	return n
 }
 
 // encode writes the index; its layout is described at [Open].
 func (b *builder) encode(docs int, tableSum string) []byte {
 	le := binary.LittleEndian
-	terms := slices.Sorted(maps.Keys(b.postings))
-	var texts, textEnds, listEnds, lists []byte
-	postings := 0
-	for _, term := range terms {
-		texts = append(texts, term...)
+	counts := make([]int, len(b.texts)) // of postings, by term
+	for _, p := range b.postings {
+		counts[p.term]++
+	}
+	var texts, textEnds, listEnds []byte
+	next := make([]int, len(b.texts)) // where the next posting of a term stands
+	end := 0
+	for _, text := range slices.Sorted(slices.Values(b.texts)) {
+		term := b.terms[text]
+		next[term] = end
+		end += counts[term]
+		texts = append(texts, text...)
 		textEnds = le.AppendUint32(textEnds, uint32(len(texts)))
-		postings += len(b.postings[term])
-		listEnds = le.AppendUint32(listEnds, uint32(postings))
-		for _, p := range b.postings[term] {
-			lists = le.AppendUint32(lists, p.doc)
-			lists = le.AppendUint32(lists, math.Float32bits(p.weight))
-		}
+		listEnds = le.AppendUint32(listEnds, uint32(end))
+	}
+	lists := make([]byte, postingSize*end)
+	for _, p := range b.postings {
+		at := lists[postingSize*next[p.term]:]
+		le.PutUint32(at, p.doc)
+		le.PutUint32(at[4:], math.Float32bits(p.weight))
+		next[p.term]++
 	}
 	dim := b.table.Dim()
 	if dim == 0 {
 		tableSum = ""
 	}
-	out := append([]byte(magic), make([]byte, headerSize-len(magic))...)
-	for i, n := range []int{version, docs, len(terms), len(texts), postings, dim} {
-		le.PutUint32(out[len(magic)+4*i:], uint32(n))
+	head := append([]byte(magic), make([]byte, headerSize-len(magic))...)
+	for i, n := range []int{version, docs, len(b.texts), len(texts), end, dim} {
+		le.PutUint32(head[len(magic)+4*i:], uint32(n))
 	}
-	copy(out[sumAt:headerSize], tableSum)
-	out = slices.Concat(out, textEnds, listEnds, texts, make([]byte, padding(len(texts))), lists, b.norms, b.vectors)
-	return out
+	copy(head[sumAt:headerSize], tableSum)
+	return slices.Concat(head, textEnds, listEnds, texts, make([]byte, padding(len(texts))), lists, b.norms, b.vectors)
 }

@@ -16,11 +16,12 @@ import (
 var ErrFormat = errors.New("not a search index of this version")
 
 const (
-	magic      = "PCINDEX\n"
-	version    = 1
-	sumAt      = len(magic) + 6*4
-	sumSize    = 64
-	headerSize = sumAt + sumSize
+	magic       = "PCINDEX\n"
+	version     = 1
+	sumAt       = len(magic) + 6*4
+	sumSize     = 64
+	headerSize  = sumAt + sumSize
+	postingSize = 8
 )
 
 // An Index is an opened index, or several joined. It is immutable and safe for concurrent use.
@@ -140,7 +141,7 @@ func (s *segment) term(i int) []byte {
 // list returns the postings of term i.
 func (s *segment) list(i int) []byte {
 	from, to := part(s.listEnds, i)
-	return s.lists[8*from : 8*to]
+	return s.lists[postingSize*from : postingSize*to]
 }
 
 // part returns where part i of a whole begins and ends.

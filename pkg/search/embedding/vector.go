@@ -17,15 +17,20 @@ const maxPieces = 64
 // before it is added: every processor, and the program that makes the table,
 // gets the same bits.
 func (t *Table) Add(sum []float64, word string, weight float64) bool {
-	var pieces [maxPieces]int
-	n := t.cut(word, &pieces)
-	if n == 0 || len(sum) < t.dim {
-		return false
+	var room [maxPieces]uint32
+	pieces := t.Pieces(room[:0], word)
+	t.AddPieces(sum, pieces, weight)
+	return len(pieces) > 0 && len(sum) >= t.dim
+}
+
+// AddPieces is [Table.Add] of the word that has these pieces.
+func (t *Table) AddPieces(sum []float64, pieces []uint32, weight float64) {
+	if len(sum) < t.dim {
+		return
 	}
-	for _, i := range pieces[:n] {
-		t.add(sum[:t.dim], i, weight*t.scale(i))
+	for _, i := range pieces {
+		t.add(sum[:t.dim], int(i), weight*t.scale(int(i)))
 	}
-	return true
 }
 
 // add adds step times the numbers of row i to sum.
@@ -42,24 +47,23 @@ func (t *Table) add(sum []float64, i int, step float64) {
 	}
 }
 
-// cut writes the numbers of the pieces of word to out and returns how many there
-// are: the longest known beginning, then the longest known continuation, and so
-// on. 0 if a rest stays unknown.
-func (t *Table) cut(word string, out *[maxPieces]int) int {
-	n := 0
-	for from := 0; from < len(word); n++ {
+// Pieces appends the numbers of the pieces of word: the longest known beginning, then the longest known
+// continuation, and so on. It appends none if a rest stays unknown.
+func (t *Table) Pieces(out []uint32, word string) []uint32 {
+	none := len(out)
+	for from := 0; from < len(word); {
 		lo, hi, skip := t.firsts, t.count, 0
 		if from > 0 {
 			lo, hi, skip = 0, t.firsts, len(mark)
 		}
 		i, size := t.longest(word[from:], lo, hi, skip)
-		if size == 0 || n == maxPieces {
-			return 0
+		if size == 0 || len(out)-none == maxPieces {
+			return out[:none]
 		}
-		out[n] = i
+		out = append(out, uint32(i))
 		from += size
 	}
-	return n
+	return out
 }
 
 // longest finds, among the pieces lo…hi−1 with their first skip bytes left out,

@@ -5,7 +5,6 @@
 package words
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,21 +20,46 @@ const MaxBytes = 64
 // characters, since such text has no spaces to cut at.
 func Split(text string) []string {
 	var out []string
-	var word []rune
+	new(Cutter).Each(text, func(word []byte) { out = append(out, string(word)) })
+	return out
+}
+
+// A Cutter cuts many texts as [Split] does, and makes no string of any word. The zero Cutter is ready
+// to use. It is not safe for concurrent use.
+type Cutter struct {
+	word []byte // that is being gathered, in lower case
+	cjk  bool   // it has a CJK character
+}
+
+// Each calls yield with every word of text. The bytes are yield's until it returns.
+func (c *Cutter) Each(text string, yield func(word []byte)) {
 	var prev rune
-	for i, r := range text {
+	for i := 0; i < len(text); {
+		r, size := rune(text[i]), 1
+		switch {
+		case 'a' <= r && r <= 'z':
+			c.word = append(c.word, byte(r))
+			prev = r
+			i++
+			continue
+		case r >= utf8.RuneSelf:
+			r, size = utf8.DecodeRuneInString(text[i:])
+		}
+		i += size
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			out, word = flush(out, word), word[:0]
+			c.flush(yield)
 			prev = 0
 			continue
 		}
-		if unicode.IsUpper(r) && boundary(prev, text[i+utf8.RuneLen(r):]) {
-			out, word = flush(out, word), word[:0]
+		if unicode.IsUpper(r) && boundary(prev, text[i:]) {
+			c.flush(yield)
 		}
-		word = append(word, unicode.ToLower(r))
+		lower := unicode.ToLower(r)
+		c.word = utf8.AppendRune(c.word, lower)
+		c.cjk = c.cjk || cjk(lower)
 		prev = r
 	}
-	return flush(out, word)
+	c.flush(yield)
 }
 
 // boundary reports whether a new word begins at an upper-case letter that
@@ -51,37 +75,40 @@ func boundary(prev rune, rest string) bool {
 	return false
 }
 
-// flush appends the word that was gathered, if it counts as one.
-func flush(out []string, word []rune) []string {
-	if len(word) == 0 {
-		return out
-	}
-	if slices.ContainsFunc(word, cjk) {
-		return pairs(out, word)
-	}
-	w := string(word)
-	if len(w) > MaxBytes {
+// flush yields the word that was gathered, if it counts as one.
+func (c *Cutter) flush(yield func(word []byte)) {
+	w, pairwise := c.word, c.cjk
+	c.word, c.cjk = c.word[:0], false
+	switch {
+	case len(w) == 0:
+		return
+	case pairwise:
+		pairs(w, yield)
+		return
+	case len(w) > MaxBytes:
 		end := MaxBytes
 		for !utf8.RuneStart(w[end]) {
 			end--
 		}
 		w = w[:end]
 	}
-	if stop(w) {
-		return out
+	if !stop(string(w)) {
+		yield(w)
 	}
-	return append(out, w)
 }
 
-// pairs appends each two neighbouring characters of word as a word.
-func pairs(out []string, word []rune) []string {
-	if len(word) == 1 {
-		return append(out, string(word))
+// pairs yields each two neighbouring characters of word as a word.
+func pairs(word []byte, yield func(word []byte)) {
+	_, first := utf8.DecodeRune(word)
+	if first == len(word) {
+		yield(word)
+		return
 	}
-	for i := range len(word) - 1 {
-		out = append(out, string(word[i:i+2]))
+	for first < len(word) {
+		_, second := utf8.DecodeRune(word[first:])
+		yield(word[:first+second])
+		word, first = word[first:], second
 	}
-	return out
 }
 
 // HasCJK reports whether w has a Chinese, Japanese or Korean character, and so
