@@ -426,3 +426,37 @@ func TestDue(t *testing.T) {
 		t.Errorf("after another config, due are %v", got)
 	}
 }
+
+// A load that begins before an assembly and ends after it is in the next one, also of a server that no
+// assembly knew until then.
+func TestSharedLoadDuringAnAssembly(t *testing.T) {
+	for name, begin := range map[string]func(*fixture){
+		"the first round":     func(*fixture) {},
+		"after a single sync": func(w *fixture) { w.sync() },
+		"after a round":       func(w *fixture) { w.mustShare(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.place(map[string]string{"a": here, "b": "https://b.example/mcp"})
+			w.serve(map[string][]string{"a": {"x"}, "b": {"y"}})
+			begin(w)
+			w.serve(map[string][]string{"a": {"x", "x2"}, "b": {"y", "y2"}})
+			run, names, err := w.Syncer.Due(t.Context(), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.once(func(ctx context.Context) {
+				if _, err := w.worker().Assemble(ctx, run); err != nil {
+					t.Error(err)
+				}
+			})
+			if _, err := w.worker().LoadServers(t.Context(), run, names); err != nil {
+				t.Fatal(err)
+			}
+			rep, err := w.worker().Assemble(t.Context(), run)
+			if err != nil || rep.Tools != 4 {
+				t.Errorf("the catalog has %d tools, %v; want 4", rep.Tools, err)
+			}
+		})
+	}
+}
