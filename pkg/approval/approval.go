@@ -23,6 +23,8 @@ var (
 	ErrConflict = errors.New("approval record changed since read")    // caller re-reads and retries
 	ErrStale    = errors.New("definition changed since it was shown") // the hash that the person saw is no longer current
 
+	ErrUnchanged = errors.New("approval records are the same as before") // caller goes on with what it made of them
+
 	ErrNotBlocked = errors.New("definition is not blocked")                            // there is nothing to unblock
 	ErrBlocks     = errors.New("50 definitions of the tool are blocked, which is all") // caller disables the tool, or unblocks one
 	ErrNoUndo     = errors.New("decision cannot be undone")                            // too late, already undone, or not kept
@@ -274,6 +276,12 @@ type Store interface {
 	// Records returns every record of the server, by id, each as of every Put
 	// that returned before it began.
 	Records(ctx context.Context, server string) ([]Record, error)
+
+	// RecordsUnless returns what Records does, and a mark of it. If mark is one that the same Store
+	// returned of that server, and no record of the server was written since, it returns
+	// [ErrUnchanged] and nothing else, which costs less. A mark of another Store, or another server,
+	// is as good as none, "". A write whose outcome is not known counts as one.
+	RecordsUnless(ctx context.Context, server, mark string) (all []Record, now string, err error)
 
 	// Changes returns the present decision of every record with DecidedAt >= since, the oldest
 	// decision first; the zero time returns all. A record that nobody decided about is never among

@@ -125,6 +125,19 @@ func (m *Mem) Records(ctx context.Context, server string) ([]approval.Record, er
 	return all, nil
 }
 
+// RecordsUnless implements [approval.Store]. OnRecords is called for it as well.
+func (m *Mem) RecordsUnless(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
+	all, err := m.Records(ctx, server)
+	if err != nil {
+		return nil, "", err
+	}
+	now := approval.MarkOf(server, all)
+	if mark == now {
+		return nil, "", approval.ErrUnchanged
+	}
+	return all, now, nil
+}
+
 // Changes implements [approval.Store].
 func (m *Mem) Changes(ctx context.Context, since time.Time, after string) ([]approval.Decision, string, error) {
 	if m.OnChanges != nil {

@@ -35,6 +35,66 @@ func recordsOfServer(t *testing.T, s approval.Store) {
 	same(t, "Records", records(t, s, "git"), want)
 }
 
+func recordsUnless(t *testing.T, s approval.Store) {
+	read := func(server, mark string) ([]approval.Record, string) {
+		t.Helper()
+		all, now, err := s.RecordsUnless(t.Context(), server, mark)
+		switch {
+		case errors.Is(err, approval.ErrUnchanged) && (mark == "" || all != nil || now != ""):
+			t.Fatalf("RecordsUnless(%q, %q) = %d records, mark %q and ErrUnchanged", server, mark, len(all), now)
+		case errors.Is(err, approval.ErrUnchanged):
+			return nil, mark
+		case err != nil || now == "" || now == mark:
+			t.Fatalf("RecordsUnless(%q, %q) = mark %q, %v", server, mark, now, err)
+		}
+		same(t, "RecordsUnless("+server+")", all, records(t, s, server))
+		return all, now
+	}
+	unchanged := func(step, server, mark string) {
+		t.Helper()
+		if all, _ := read(server, mark); all != nil {
+			t.Errorf("%s: %d records of %s are read again", step, len(all), server)
+		}
+	}
+	changed := func(step, server, mark string) string {
+		t.Helper()
+		_, now := read(server, mark)
+		if now == mark {
+			t.Errorf("%s: the records of %s count as unchanged", step, server)
+		}
+		return now
+	}
+	git := tool.ID{Server: "git", Name: "push"}
+	_, none := read("git", "")
+	unchanged("no record", "git", none)
+	first := put(t, s, record(git), nil)
+	one := changed("a first record", "git", none)
+	unchanged("one record", "git", one)
+	for _, other := range []string{"gi", "git2", "git#", "Git", "g"} {
+		put(t, s, record(tool.ID{Server: other, Name: "push"}), nil)
+	}
+	unchanged("records of others", "git", one)
+	changed("the mark of another server", "git2", one)
+	second := put(t, s, first, entry(first, "observe"))
+	two := changed("the same record, written again", "git", one)
+	changed("an old mark", "git", none)
+	if _, err := s.Put(t.Context(), first, nil); !errors.Is(err, approval.ErrConflict) {
+		t.Fatalf("Put of an old rev = %v", err)
+	}
+	_, two = read("git", two) // a write that failed may count as one
+	unchanged("after that", "git", two)
+	for _, kind := range []tool.Kind{tool.Prompt, tool.Resource} {
+		put(t, s, record(tool.ID{Server: "git", Name: "push", Kind: kind}), nil)
+		two = changed("a "+kind.String(), "git", two)
+	}
+	put(t, s, second, nil)
+	two = changed("one record of many", "git", two)
+	unchanged("after all", "git", two)
+	if _, _, err := s.RecordsUnless(t.Context(), "git", "some text"); err != nil {
+		t.Errorf("RecordsUnless with no mark of a store: %v", err)
+	}
+}
+
 // many puts n records of a server, eight at once, and returns the names of their tools.
 func many(t *testing.T, s approval.Store, server string, n int, of func(tool.ID) approval.Record) []string {
 	t.Helper()

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"updated at grows with each write", updatedAtGrows},
 		{"records are those of one server, whole, by tool", recordsOfServer},
 		{"1,200 records come in one answer", recordsMany},
+		{"records that nobody has written to are not read again", recordsUnless},
 		{"changes since zero are all decisions", changesAll},
 		{"changes say what is blocked and endorsed", changesOfVerdicts},
 		{"changes are since a time, inclusive, oldest first", changesSince},

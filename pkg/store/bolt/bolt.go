@@ -39,6 +39,7 @@ type Store struct {
 	guard
 	o     store.Options
 	swept time.Time // when requests that are over were removed last; used in writes alone
+	wrote writes    // records, since the file was opened
 }
 
 var _ approval.Store = (*Store)(nil)
@@ -173,6 +174,7 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 	if err := cmp.Or(ctx.Err(), approval.CheckPut(r, e)); err != nil {
 		return next, err
 	}
+	defer s.wrote.note(r.Server)
 	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
 		held, err := get(tx, r.ID())
 		if err != nil && !errors.Is(err, approval.ErrNotFound) {

@@ -113,6 +113,14 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	return g.run(func() error { return g.db.View(read) })
 }
 
+// usable returns the error that a transaction would, as far as that is known without one.
+func (g *guard) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return g.run(func() error { return nil })
+}
+
 // update runs a write. Writes that come while another runs share the next transaction, since each
 // takes its time on the way to the disk, and a first sync writes a record for every tool. do may be
 // called again. bbolt's own Batch writes on a goroutine where a panic cannot be recovered.

@@ -51,6 +51,7 @@ func (s *Store) TakeBack(ctx context.Context, path string, o TakeBackOptions) (o
 	if o.Known == nil {
 		o.Known = func(tool.ID) bool { return false }
 	}
+	defer s.wrote.noteAll()
 	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
 		t := takingBack{s: s, o: o, to: tx, now: s.o.Now()}
 		if err := from.view(ctx, t.all); err != nil {

@@ -92,15 +92,8 @@ func (s *Store) Peek(ctx context.Context, id tool.ID) (r approval.Record, err er
 }
 
 // Records implements [approval.Store].
-func (s *Store) Records(ctx context.Context, server string) (all []approval.Record, err error) {
-	defer store.Wrap(&err, "approvals of %q", server)
-	// One query reads all kinds: from the first key of a prompt to just after the last of a tool.
-	all, err = query(ctx, s, &dynamodb.QueryInput{
-		KeyConditionExpression:    aws.String("PK = :pk AND SK BETWEEN :from AND :to"),
-		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":from": text(promptSK), ":to": text("TOOL$")},
-		ConsistentRead:            aws.Bool(true),
-	}, decode)
-	slices.SortFunc(all, func(a, b approval.Record) int { return a.ID().Compare(b.ID()) })
+func (s *Store) Records(ctx context.Context, server string) ([]approval.Record, error) {
+	all, _, err := s.RecordsUnless(ctx, server, "")
 	return all, err
 }
 

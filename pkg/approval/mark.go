@@ -1,0 +1,33 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+)
+
+// A Marker makes the mark of a server's records that [Store.RecordsUnless] returns, for stores that
+// find out by their revisions whether any was written. Each write of a record gives it another one.
+type Marker struct{ text []byte }
+
+// Add adds a record by what identifies it in its server. All have to be added in one order.
+func (m *Marker) Add(id, revision string) {
+	m.text = append(strconv.AppendQuote(m.text, id), ' ')
+	m.text = append(strconv.AppendQuote(m.text, revision), '\n')
+}
+
+// Mark returns the mark of the records that were added.
+func (m *Marker) Mark(server string) string {
+	sum := sha256.Sum256(append(strconv.AppendQuote(nil, server), m.text...))
+	return hex.EncodeToString(sum[:])
+}
+
+// MarkOf returns the mark of a server's records, which are in the order of their ids.
+func MarkOf(server string, all []Record) string {
+	var m Marker
+	for _, r := range all {
+		m.Add(r.ID().Key(), strconv.FormatInt(r.Rev, 10)+" "+r.UpdatedAt.UTC().Format(time.RFC3339Nano))
+	}
+	return m.Mark(server)
+}

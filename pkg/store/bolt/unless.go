@@ -1,0 +1,62 @@
+package bolt
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+// Writes tell whether records of a server were written since they were read. Only this process writes
+// to the file, so they are counted in memory, and no page is read to find out that there were none.
+type writes struct {
+	mu     sync.Mutex
+	opened string         // no other Store has it
+	all    int            // writes to records of any server
+	of     map[string]int // by server
+}
+
+// mark returns what changes with each write to the server's records.
+func (w *writes) mark(server string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.opened == "" {
+		w.opened = rand.Text()
+	}
+	return fmt.Sprintf("%s %d %d %s", w.opened, w.all, w.of[server], server)
+}
+
+// note counts a write that has ended, however it ended.
+func (w *writes) note(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[string]int{}
+	}
+	w.of[server]++
+}
+
+func (w *writes) noteAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all++
+}
+
+// RecordsUnless implements [approval.Store].
+func (s *Store) RecordsUnless(ctx context.Context, server, mark string) (_ []approval.Record, now string, err error) {
+	if now = s.wrote.mark(server); now == mark { // before records are read: a write meanwhile makes another one
+		defer store.Wrap(&err, "approvals of %q", server)
+		if err := s.usable(ctx); err != nil {
+			return nil, "", err
+		}
+		return nil, "", approval.ErrUnchanged
+	}
+	all, err := s.Records(ctx, server)
+	if err != nil {
+		return nil, "", err
+	}
+	return all, now, nil
+}

@@ -1,0 +1,82 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/store"
+)
+
+// A revised is a record of a server, or what a short read has of it.
+type revised struct {
+	approval.Record
+	key, revision string
+}
+
+func decodeRevised(it item) (r revised, err error) {
+	if r, err = decodeRevision(it); err == nil {
+		r.Record, err = decode(it)
+	}
+	return r, err
+}
+
+// decodeRevision reads no record. Each write has an id of its own.
+func decodeRevision(it item) (revised, error) {
+	n, err := numberOf(it["rev"])
+	if err != nil {
+		return revised{}, broken(it, err)
+	}
+	return revised{Record: approval.Record{Rev: n}, key: textOf(it["SK"]), revision: textOf(it["write_id"])}, nil
+}
+
+// markOf returns the mark of a server's records, in the order of their keys.
+func markOf(server string, all []revised) string {
+	var m approval.Marker
+	for _, r := range all {
+		m.Add(r.key, strconv.FormatInt(r.Rev, 10)+" "+r.revision)
+	}
+	return m.Mark(server)
+}
+
+// RecordsUnless implements [approval.Store]. To find out that nothing was written takes as many read
+// units as to read all of it; what it saves is to carry and to decode the records.
+func (s *Store) RecordsUnless(ctx context.Context, server, mark string) (all []approval.Record, now string, err error) {
+	defer store.Wrap(&err, "approvals of %q", server)
+	if mark != "" {
+		in := recordsOf(server)
+		in.ProjectionExpression = aws.String("SK, #rev, write_id")
+		in.ExpressionAttributeNames = map[string]string{"#rev": "rev"}
+		short, err := query(ctx, s, in, decodeRevision)
+		if err != nil {
+			return nil, "", err
+		}
+		if markOf(server, short) == mark {
+			return nil, "", approval.ErrUnchanged
+		}
+	}
+	read, err := query(ctx, s, recordsOf(server), decodeRevised)
+	if err != nil {
+		return nil, "", err
+	}
+	now = markOf(server, read)
+	for _, r := range read {
+		all = append(all, r.Record)
+	}
+	slices.SortFunc(all, func(a, b approval.Record) int { return a.ID().Compare(b.ID()) })
+	return all, now, nil
+}
+
+// recordsOf asks for all records of a server, strongly consistently. One query reads all kinds: from
+// the first key of a prompt to just after the last of a tool.
+func recordsOf(server string) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("PK = :pk AND SK BETWEEN :from AND :to"),
+		ExpressionAttributeValues: item{":pk": text(recordPK + server), ":from": text(promptSK), ":to": text("TOOL$")},
+		ConsistentRead:            aws.Bool(true),
+	}
+}
