@@ -32,6 +32,8 @@ type Outcome struct {
 	Status     Status            `json:"status"`
 	Tools      []tool.Definition `json:"-"`
 	Items      []tool.Definition `json:"-"`                 // prompts, resources and templates of resources
+	Lists      string            `json:"-"`                 // SHA-256 of what the lists are, byte for byte; "": not known
+	Same       bool              `json:"-"`                 // that is what the caller knows: Tools and Items are left out
 	Unread     []Unread          `json:"unread,omitempty"`  // lists of an available server that could not be read
 	Refused    []Refusal         `json:"refused,omitempty"` // what an available server lists and was not taken, 100 at most
 	Error      string            `json:"error,omitempty"`   // for the log and the admin API: redacted, never for an agent

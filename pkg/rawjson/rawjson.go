@@ -46,6 +46,9 @@ type Member struct {
 	end     int             // of Value, in the object that was split
 }
 
+// End returns where the value ends in the text that was split.
+func (m Member) End() int { return m.end }
+
 // An Object is the members of a JSON object, in their order.
 type Object []Member
 

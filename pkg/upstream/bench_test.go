@@ -79,7 +79,7 @@ func BenchmarkTake(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			for _, l := range listings {
-				for _, d := range l.own.taken {
+				for _, d := range l.taken {
 					require.OK(b, checkReferences(d))
 				}
 			}

@@ -25,7 +25,7 @@ func TestLongestResponse(t *testing.T) {
 		if !errors.Is(err, tt.want) || err == nil && len(r) != tt.size-len(before)-len(after)+len(`{"x":""}`) {
 			t.Errorf("JSON %s: %d bytes, %v; want %v", tt.name, len(r), err, tt.want)
 		}
-		r, err = streamReply(response("data: "+before, after+"\n\n", tt.size), 1, time.Second, nil)
+		r, err = streamReply(response("data: "+before, after+"\n\n", tt.size), 1, time.Second, replyTo, nil)
 		if !errors.Is(err, tt.want) || (err == nil) != (len(r) > 0) {
 			t.Errorf("event stream %s: %d bytes, %v; want %v", tt.name, len(r), err, tt.want)
 		}

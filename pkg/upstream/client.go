@@ -43,6 +43,7 @@ type Target struct {
 	Shared      bool              // all callers share one session, whoever they are
 	Handshake   bool              // it is spoken to in a protocol of the handshake era, whatever it knows
 	Asks        Asks              // what it may ask callers; "": [AsksRelay]
+	Lists       string            // of a load: [outcome.Outcome.Lists] of lists whose definitions the caller has
 	Once        bool              // a load makes one attempt: the last one failed, and others wait
 }
 

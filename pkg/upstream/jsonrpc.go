@@ -24,6 +24,7 @@ type reply struct {
 	id     json.RawMessage
 	result json.RawMessage
 	err    *outcome.RPCError
+	at     int // where id stands in the message
 }
 
 var (
@@ -45,6 +46,7 @@ func parseReply(raw []byte) (reply, error) {
 			to = &version
 		case "id":
 			to = &r.id
+			r.at = m.End() - len(m.Value)
 		case "result":
 			to = &r.result
 		case "error":

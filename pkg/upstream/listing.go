@@ -57,23 +57,35 @@ func (l *load) others(out *outcome.Outcome, found *listing) {
 		if declared == nil || !of.declared(declared) {
 			continue
 		}
-		before := len(found.taken)
 		ended, err := l.attempt(l.caller, l.whole, func() error { return l.list(of, found) })
 		if err != nil {
 			out.Unread = append(out.Unread, outcome.Unread{List: of.name, Reason: ended.Reason, Error: l.text(err)})
-			continue
 		}
-		out.Items = append(out.Items, found.taken[before:]...)
 	}
 }
 
 // A listing is what the lists of a server add up to, so far.
 type listing struct {
-	taken   []tool.Definition
+	tools   []tool.Definition
+	items   []tool.Definition // other ones
 	refused []outcome.Refusal
 	ids     map[string]bool // [tool.ID.Key] of what was taken
 	ttl     time.Duration   // the least of all lists
 	lists   int
+
+	before   *heard      // what the lists were the last time, if every page so far is as it was
+	heard    []heardPage // of all lists that have ended
+	unparsed []*pages    // lists that have ended, if they are as they were
+}
+
+// end adds a list that has come to its end.
+func (l *listing) end(p *pages) {
+	l.heard = append(l.heard, p.heard...)
+	if len(p.unparsed) > 0 {
+		l.unparsed = append(l.unparsed, p)
+		return
+	}
+	l.join(p)
 }
 
 // join adds all that one list has.
@@ -86,7 +98,11 @@ func (l *listing) join(p *pages) {
 	if l.lists++; l.lists == 1 || p.own.ttl < l.ttl {
 		l.ttl = p.own.ttl
 	}
-	l.taken = append(l.taken, p.own.taken...)
+	if p.of.kind == tool.Tool {
+		l.tools = append(l.tools, p.taken...)
+	} else {
+		l.items = append(l.items, p.taken...)
+	}
 	l.refused = append(l.refused, p.own.refused[:min(len(p.own.refused), maxRefused-len(l.refused))]...)
 }
 
@@ -95,9 +111,13 @@ type pages struct {
 	of      listOf
 	before  *listing // what the lists before it have
 	own     listing
+	taken   []tool.Definition
 	cursors []string
 	size    int
 	listed  int // taken or refused
+
+	heard    []heardPage
+	unparsed []*pageReader // the first pages, if they are as they were
 }
 
 // add takes one page and returns the cursor of the next, nil if it was the last.
@@ -165,7 +185,7 @@ func (p *pages) take(raw json.RawMessage) {
 		p.own.ids = map[string]bool{}
 	}
 	p.own.ids[d.ID("").Key()] = true
-	p.own.taken = append(p.own.taken, d)
+	p.taken = append(p.taken, d)
 }
 
 // nameIn returns what identifies an item in its list.

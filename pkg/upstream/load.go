@@ -106,7 +106,7 @@ func (l *load) run() outcome.Outcome {
 	transient := func(out outcome.Outcome) bool { return out.Status == outcome.Transient && !l.t.Once }
 	var found listing
 	out, _ := l.retry(l.first, transient, func() (outcome.Outcome, error) {
-		found = listing{}
+		found = listing{before: l.heardBefore()}
 		out, err := l.attempt(l.caller, l.whole, func() error {
 			ctx, end := l.step(l.first)
 			err := l.begin(ctx)
@@ -120,12 +120,12 @@ func (l *load) run() outcome.Outcome {
 		return out, err
 	})
 	if out.Status == outcome.Available {
-		out.Tools = found.taken
 		l.others(&out, &found)
-		out.ListTTL = found.ttl
+		if err := l.conclude(&out, &found); err != nil { // a page that was parsed before
+			return classify(evidence{err: err})
+		}
 		l.server.breaker.report(l.c.o.Now(), out)
 	}
-	out.Refused = found.refused
 	return out
 }
 
@@ -139,6 +139,7 @@ func (l *load) list(of listOf, found *listing) error {
 	var cursor json.RawMessage
 	var began *mcpSession
 	for page := 1; page <= maxPages; page++ {
+		l.page = found.reader(all)
 		result, err := l.do(ctx, func(on mcpSession) (message, error) {
 			return message{method: of.method, params: l.c.listParams(on, cursor)}, nil
 		})
@@ -158,11 +159,11 @@ func (l *load) list(of listOf, found *listing) error {
 		}
 		l.paged.Store(true)
 		ctx = l.whole
-		if cursor, err = all.add(result); err != nil {
+		if cursor, err = found.note(all, l.page, result); err != nil {
 			return err
 		}
 		if cursor == nil {
-			found.join(all)
+			found.end(all)
 			return nil
 		}
 	}

@@ -27,6 +27,7 @@ type operation struct {
 	session   *mcpSession // that the last request was sent on; nil during a handshake
 	last      *exchange   // the last one of the attempt; nil: none was begun
 	requestID int64       // of the last request
+	page      *pageReader // of the page that is being read; nil: none
 	delivered bool        // a request of the caller's was sent, and may have been carried out
 
 	handshook, refreshed, renegotiated bool

@@ -59,6 +59,7 @@ type serverState struct {
 	memory outcome.Memory
 
 	scrubber *scrubber // of its last call
+	heard    *heard    // when it was loaded last; nil: not, or not all
 }
 
 // known returns how everybody speaks to the server, nil if that must be found out or

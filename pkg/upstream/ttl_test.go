@@ -48,8 +48,8 @@ func TestListTTL(t *testing.T) {
 			if found.ttl != c.want {
 				t.Errorf("fresh for %v, want %v", found.ttl, c.want)
 			}
-			if found.taken[0].Kind != tool.Tool {
-				t.Errorf("taken: %v", found.taken)
+			if found.tools[0].Kind != tool.Tool {
+				t.Errorf("taken: %v", found.tools)
 			}
 		})
 	}

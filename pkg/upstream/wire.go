@@ -45,14 +45,29 @@ func (o *operation) send(ctx context.Context, s mcpSession, m message) (json.Raw
 	}
 	switch media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); {
 	case media == "application/json":
+		if page := o.reads(m); page != nil {
+			return page.json(resp, o.requestID)
+		}
 		return jsonReply(resp, o.requestID)
 	case media == "text/event-stream":
 		defer func() { o.questions.over() }()
-		return streamReply(resp, o.requestID, o.c.limits.drain, func(data []byte) { o.heard(ctx, s, resp, data) })
+		read := replyTo
+		if page := o.reads(m); page != nil {
+			read = page.reply
+		}
+		return streamReply(resp, o.requestID, o.c.limits.drain, read, func(data []byte) { o.heard(ctx, s, resp, data) })
 	case resp.StatusCode == http.StatusAccepted, resp.StatusCode == http.StatusNoContent:
 		return nil, brokenProtocol("http status %d instead of an answer", resp.StatusCode)
 	}
 	return nil, &protocolError{outcome.ReasonNotMCP, "the answer's type is neither JSON nor an event stream"}
+}
+
+// reads returns what reads the reply to m, if that is a page of a list.
+func (o *operation) reads(m message) *pageReader {
+	if o.page == nil || o.page.page.method != m.method {
+		return nil
+	}
+	return o.page
 }
 
 // notify sends a notification.
@@ -152,16 +167,21 @@ func readAll(resp *http.Response) ([]byte, error) {
 
 // replyTo reads the reply to request id: its result, or the server's own error.
 func replyTo(id int64, raw []byte) (json.RawMessage, error) {
+	r, err := readReply(id, raw)
+	return r.result, err
+}
+
+func readReply(id int64, raw []byte) (reply, error) {
 	r, err := parseReply(raw)
 	switch {
 	case err != nil:
-		return nil, err
+		return reply{}, err
 	case !r.is(id) && !r.anonymous():
-		return nil, errOtherReply
+		return reply{}, errOtherReply
 	case r.err != nil:
-		return nil, r.err
+		return reply{}, r.err
 	}
-	return r.result, nil
+	return r, nil
 }
 
 func jsonReply(resp *http.Response, id int64) (json.RawMessage, error) {
@@ -179,8 +199,8 @@ const maxStream = 64 << 20
 var errFlood = brokenProtocol("the server said more than %d bytes before its answer", maxStream)
 
 // streamReply reads events up to the reply. Messages of the server's own, requests and
-// notifications, go to other.
-func streamReply(resp *http.Response, id int64, rest time.Duration, other func(data []byte)) (result json.RawMessage, err error) {
+// notifications, go to other. read is [replyTo], or reads more out of the reply.
+func streamReply(resp *http.Response, id int64, rest time.Duration, read func(int64, []byte) (json.RawMessage, error), other func(data []byte)) (result json.RawMessage, err error) {
 	const most = maxResponse + 1
 	limited := &io.LimitedReader{R: resp.Body, N: most}
 	said := int64(0)
@@ -188,7 +208,7 @@ func streamReply(resp *http.Response, id int64, rest time.Duration, other func(d
 		if len(data) > maxResponse {
 			return true, errTooLong
 		}
-		result, err = replyTo(id, data)
+		result, err = read(id, data)
 		switch {
 		case errors.Is(err, errNotReply):
 			other(data)
