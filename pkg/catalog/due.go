@@ -78,6 +78,7 @@ func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
 		}
 		for _, l := range u.lists {
 			l.same, l.counts.Resting, l.restored = true, true, r.known[l.server.Name].Restored
+			l.settled = r.remembered(l)
 			r.report.Resting++
 		}
 		return true

@@ -39,6 +39,7 @@ func (l *list) take(o outcome.Outcome) {
 	}
 	l.outcome = o
 	l.outcome.Tools, l.outcome.Items = nil, nil
+	l.outcome.Lists, l.outcome.Same, l.digest, l.omitted = "", false, o.Lists, o.Same
 	if l.outcome.LoadedAt = loaded; o.Status == outcome.Available {
 		l.outcome.LoadedAt = o.CheckedAt
 	}
@@ -59,6 +60,7 @@ func (l *list) take(o outcome.Outcome) {
 }
 
 func (l *list) refuse(id tool.ID, reason string) {
+	l.refused = true
 	l.outcome.Refused = append(l.outcome.Refused, outcome.Refusal{Name: strconv.Quote(id.Name), Kind: id.Kind, Reason: reason})
 }
 
@@ -76,9 +78,14 @@ func (u *unit) remember(held *approval.Record) {
 	if bytes.Equal(held.Approved, held.Current) {
 		held.Approved = held.Current // one copy in memory: most records are approved as they are
 	}
+	u.records[held.ID()] = held
+}
+
+// wrote is remember, of a record that was written.
+func (u *unit) wrote(held *approval.Record) {
 	u.mine.Lock()
 	defer u.mine.Unlock()
-	u.records[held.ID()] = held
+	u.remember(held)
 }
 
 // An observation is a tool, or another item, whose record has to be written.
@@ -198,7 +205,7 @@ func (u *unit) record(ctx context.Context, d observation) error {
 	if err != nil {
 		return fmt.Errorf("record %q: %w", d.seen.ID, err)
 	}
-	u.remember(after)
+	u.wrote(after)
 	u.mine.Lock()
 	defer u.mine.Unlock()
 	c := &d.list.counts

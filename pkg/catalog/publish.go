@@ -60,6 +60,7 @@ func (r *run) move(ctx context.Context) (sha256 string, err error) {
 	r.report.Stored = len(cur.Shards) < len(next.shards)
 	r.snap, r.built, r.words = saved, saved.sha256, r.config.Value.Words
 	r.latest.Store(saved)
+	r.memorizeAll(saved)
 	return next.sha256, nil
 }
 

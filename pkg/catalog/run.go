@@ -56,6 +56,11 @@ type list struct {
 	unit          *unit
 	kinds         map[approval.Kind]bool // of what it listed
 
+	digest  string   // [outcome.Outcome.Lists]; "": not known, or not loaded
+	omitted bool     // tools is what the catalog has of it, and was left out
+	refused bool     // something that it lists is not taken, because of its record
+	settled *settled // what the next run has of it; nil: nothing
+
 	// What the next catalog has of it.
 	same     bool        // what base has
 	input    ServerInput // or else this

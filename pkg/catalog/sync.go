@@ -73,6 +73,7 @@ type Syncer struct {
 	config    object.Source[config.Config]
 	rules     object.Source[policy.Policy]
 	baselines map[string]bool // [approval.BaselineKey] of lists that were taken
+	settled   memory
 }
 
 // A result is that of a run whose caller did not go away.

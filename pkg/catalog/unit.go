@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"log/slog"
 	"maps"
@@ -35,8 +34,9 @@ type unit struct {
 	bases  map[string]*Snapshot // by name, of what was found before; see [run.baseOf]
 	founds map[string]held      // the same, whether it is what the unit goes on from or not
 
-	records map[tool.ID]*approval.Record // as they were read or written last
-	mine    sync.Mutex                   // guards records, and the counts of lists, while records are read or written
+	records map[tool.ID]*approval.Record // as they were read or written last; nil: not read
+	mark    string                       // of the records that were read last: see [approval.Store]
+	mine    sync.Mutex                   // guards records, mark, and the counts of lists, while records are read or written
 }
 
 // group returns the units of the run, those with configured servers first, in their order.
@@ -96,6 +96,9 @@ func (r *run) group() []*unit {
 
 // work brings the records of the unit up to date, and finds out what the next catalog has of it.
 func (u *unit) work(ctx context.Context) error {
+	if same, err := u.asBefore(ctx); same || err != nil {
+		return err
+	}
 	for _, step := range []func(context.Context) error{u.readApprovals, u.recoverLost, u.observe} {
 		if err := step(ctx); err != nil {
 			return err
@@ -115,22 +118,21 @@ func (u *unit) again(ctx context.Context) error {
 		return err
 	}
 	u.settle()
+	for _, l := range u.lists {
+		l.settled = nil // what was listed was not compared with these records
+	}
 	return nil
 }
 
 // readApprovals reads the records of the unit's names. They are not taken from the catalog or
 // the last run: a store that was restored from a backup differs.
 func (u *unit) readApprovals(ctx context.Context) error {
+	if u.records != nil { // to find out whether any was written
+		return nil
+	}
 	u.records = map[tool.ID]*approval.Record{}
 	return u.each(ctx, slices.Values(u.names), func(ctx context.Context, name string) error {
-		records, err := u.approvals.Records(ctx, name)
-		if err != nil {
-			return fmt.Errorf("read approvals: %w", err)
-		}
-		for i := range records {
-			u.remember(&records[i])
-		}
-		return nil
+		return u.readRecords(ctx, name, "")
 	})
 }
 
@@ -185,7 +187,7 @@ func (u *unit) recoverLost(ctx context.Context) error {
 		return u.inTurn(ctx, func() error {
 			after, err := Recover(ctx, u.approvals, l.base, l.item, l.held, u.o.Now)
 			if err == nil {
-				u.remember(after)
+				u.wrote(after)
 			}
 			return err
 		})
@@ -246,6 +248,7 @@ func (u *unit) settleList(l *list) {
 		l.same = lists && u.sameRecords(base, l)
 	}
 	if l.same {
+		u.memorize(l)
 		l.counts.Gone, l.counts.GoneItems = 0, 0
 		l.tools, l.input = nil, ServerInput{}
 		return

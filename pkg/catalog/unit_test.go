@@ -88,9 +88,9 @@ type slowRecords struct {
 	held chan struct{}
 }
 
-func (s slowRecords) Records(ctx context.Context, server string) ([]approval.Record, error) {
+func (s slowRecords) RecordsUnless(ctx context.Context, server, mark string) ([]approval.Record, string, error) {
 	<-s.held
-	return s.Mem.Records(ctx, server)
+	return s.Mem.RecordsUnless(ctx, server, mark)
 }
 
 // A server whose list changes makes a catalog that equals one which was built from all servers.

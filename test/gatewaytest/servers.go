@@ -111,14 +111,15 @@ func (s *Servers) LoadEach(ctx context.Context, targets []upstream.Target, each 
 			continue
 		}
 		s.Loaded = append(s.Loaded, target)
-		each(s.load(target.ID))
+		each(s.load(target))
 	}
 	if s.After != nil {
 		s.After(ctx)
 	}
 }
 
-func (s *Servers) load(name string) outcome.Outcome {
+func (s *Servers) load(target upstream.Target) outcome.Outcome {
+	name := target.ID
 	server := s.ByName[name]
 	if server == nil {
 		server = &Server{}
@@ -152,6 +153,13 @@ func (s *Servers) load(name string) outcome.Outcome {
 	list(tool.Tool, server.Tools)
 	list(tool.Prompt, server.Prompts)
 	list(tool.Resource, server.Resources)
+	if len(o.Unread) > 0 {
+		return o
+	}
+	o.Lists = fmt.Sprintf("%q %q %q", server.Tools, server.Prompts, server.Resources)
+	if o.Lists == target.Lists { // the caller has them
+		o.Same, o.Tools, o.Items = true, nil, nil
+	}
 	return o
 }
 

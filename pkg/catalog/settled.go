@@ -1,0 +1,127 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// What a sync finds out of a server follows from what the server lists, its records, the config and the
+// last catalog. So if all four are what they were when this process found out that nothing has changed, the
+// same follows: nothing is parsed, no record is decoded and none compared.
+
+// A settled is what was found out of one server whose items and records are as the catalog has them.
+type settled struct {
+	lists    string // [outcome.Outcome.Lists]
+	records  string // their mark: see [approval.Store]
+	kinds    map[approval.Kind]bool
+	restored int
+}
+
+// A memory is what is settled, as of one catalog and one config.
+type memory struct {
+	catalog, config string // SHA-256; version
+	servers         map[string]*settled
+}
+
+// remembered returns what is settled of l; nil: nothing. Of servers whose records say something of each
+// other, and of those that changed their names, nothing is.
+func (r *run) remembered(l *list) *settled {
+	if r.base == nil || r.base.sha256 != r.settled.catalog || r.config.Version != r.settled.config {
+		return nil
+	}
+	if !l.unit.alone() || l.since.IsZero() || r.known[l.server.Name].Identity != l.key {
+		return nil
+	}
+	s, ok := r.base.Server(l.server.Name)
+	if !ok || !s.Enabled || !l.server.Enabled || r.base.misses(l.server.Name) {
+		return nil
+	}
+	return r.settled.servers[l.server.Name]
+}
+
+// alone reports whether the unit is one configured server, of whose other names nothing is known.
+func (u *unit) alone() bool {
+	return len(u.lists) == 1 && len(u.names) == 1 && u.names[0] == u.lists[0].server.Name && u.from[u.names[0]] == "" && u.bases == nil
+}
+
+// asBefore reports whether all that is known of the unit's server is as it was. If not, the list has what
+// the server lists, and the unit the records, if they were read.
+func (u *unit) asBefore(ctx context.Context) (bool, error) {
+	if !u.alone() || !u.lists[0].loaded {
+		return false, nil
+	}
+	l := u.lists[0]
+	if held := u.remembered(l); held != nil && held.lists == l.digest && u.tookFirst(l, held.kinds) {
+		err := u.inTurn(ctx, func() error { return u.readRecords(ctx, l.server.Name, held.records) })
+		if errors.Is(err, approval.ErrUnchanged) {
+			l.same, l.listed, l.kinds, l.restored, l.settled = true, len(held.kinds) > 0, held.kinds, held.restored, held
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if l.omitted { // the server lists what the catalog has
+		s, _ := u.base.Server(l.server.Name)
+		l.tools = u.base.inputs(s)
+		for i := range l.tools {
+			l.tools[i].Record = nil
+		}
+	}
+	return false, nil
+}
+
+// tookFirst reports whether it is known that the first lists of these kinds were taken.
+func (r *run) tookFirst(l *list, kinds map[approval.Kind]bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for kind := range kinds {
+		if !r.baselines[approval.BaselineKey(l.identity, kind)] {
+			return false
+		}
+	}
+	for kind := range kinds {
+		r.taken[approval.BaselineKey(l.identity, kind)] = true
+	}
+	return true
+}
+
+// readRecords reads the records of one of the unit's names, unless they are those of mark.
+func (u *unit) readRecords(ctx context.Context, name, mark string) error {
+	records, now, err := u.approvals.RecordsUnless(ctx, name, mark)
+	if err != nil {
+		return fmt.Errorf("read approvals: %w", err)
+	}
+	u.mine.Lock()
+	defer u.mine.Unlock()
+	if u.mark = now; u.records == nil {
+		u.records = map[tool.ID]*approval.Record{}
+	}
+	for i := range records {
+		u.remember(&records[i])
+	}
+	return nil
+}
+
+// memorize notes what follows for l, whose items and records are as the catalog has them. What was turned away
+// here is reported each time anew. A record that was written since its mark was read has another one.
+func (u *unit) memorize(l *list) {
+	if l.loaded && u.alone() && l.digest != "" && !l.refused {
+		l.settled = &settled{lists: l.digest, records: u.mark, kinds: l.kinds, restored: l.restored}
+	}
+}
+
+// memorizeAll keeps what is settled of the servers that the catalog has as they are.
+func (r *run) memorizeAll(saved *Snapshot) {
+	now := memory{saved.sha256, r.config.Version, map[string]*settled{}}
+	for _, l := range r.lists {
+		if l.same && l.settled != nil {
+			now.servers[l.server.Name] = l.settled
+		}
+	}
+	r.settled = now
+}
