@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"iter"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -242,7 +243,7 @@ func (s *Snapshot) Servers() []Server { return s.servers }
 
 // Server returns the named server.
 func (s *Snapshot) Server(name string) (Server, bool) {
-	i, ok := slices.BinarySearchFunc(s.servers, name, func(s Server, name string) int { return strings.Compare(s.Name, name) })
+	i, ok := sort.Find(len(s.servers), func(i int) int { return strings.Compare(name, s.servers[i].Name) })
 	if !ok {
 		return Server{}, false
 	}

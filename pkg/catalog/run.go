@@ -59,6 +59,7 @@ type list struct {
 	digest  string   // [outcome.Outcome.Lists]; "": not known, or not loaded
 	omitted bool     // tools is what the catalog has of it, and was left out
 	refused bool     // something that it lists is not taken, because of its record
+	held    *settled // what the last run has left of it; nil: nothing
 	settled *settled // what the next run has of it; nil: nothing
 
 	// What the next catalog has of it.

@@ -27,8 +27,8 @@ func (r *run) readServers(ctx context.Context, p *pipeline, units []*unit) error
 	for _, l := range asked {
 		target := Target(l.server, l.outcome)
 		target.Once = failed(l) && failing > fewFailing
-		if held := r.remembered(l); held != nil {
-			target.Lists = held.lists
+		if l.held = r.remembered(l); l.held != nil {
+			target.Lists = l.held.lists
 		}
 		targets = append(targets, target)
 		byName[l.server.Name] = l

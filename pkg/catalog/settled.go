@@ -55,7 +55,7 @@ func (u *unit) asBefore(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	l := u.lists[0]
-	if held := u.remembered(l); held != nil && held.lists == l.digest && u.tookFirst(l, held.kinds) {
+	if held := l.held; held != nil && held.lists == l.digest && u.tookFirst(l, held.kinds) {
 		err := u.inTurn(ctx, func() error { return u.readRecords(ctx, l.server.Name, held.records) })
 		if errors.Is(err, approval.ErrUnchanged) {
 			l.same, l.listed, l.kinds, l.restored, l.settled = true, len(held.kinds) > 0, held.kinds, held.restored, held

@@ -128,6 +128,8 @@ type Client struct {
 	agent  string          // this client, as User-Agent
 	nextID atomic.Int64    // JSON-RPC ids are unique over all servers
 
+	listMetas sync.Map // [rawjson.Object] by what of an mcpSession counts
+
 	programs *programs // nil: none are started
 
 	sessions sessionCache

@@ -23,7 +23,7 @@ type exchange struct {
 
 	status   int // 0: no response was read
 	header   http.Header
-	body     []byte // its first 4 KiB
+	body     []byte // its first 4 KiB; nil: the status says that all went well
 	complete bool   // body is the whole body
 }
 
@@ -74,7 +74,9 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.answered, x.status, x.header = true, resp.StatusCode, resp.Header
-	resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
+	if resp.StatusCode/100 != 2 { // else the body is an answer
+		resp.Body = &recordedBody{ReadCloser: resp.Body, x: x}
+	}
 	return resp, nil
 }
 

@@ -125,6 +125,17 @@ func (c *Client) callParams(s mcpSession, call Call, p forwardedMeta) rawjson.Ob
 	return append(o, c.meta(s, p)...)
 }
 
+// listMeta returns the _meta of a list on session s, which is one of few.
+func (c *Client) listMeta(s mcpSession) rawjson.Object {
+	key := mcpSession{modern: s.modern, version: s.version, declared: s.declared}
+	if known, ok := c.listMetas.Load(key); ok {
+		return known.(rawjson.Object)
+	}
+	o := c.meta(s, forwardedMeta{capabilities: json.RawMessage(s.declared)})
+	c.listMetas.Store(key, o)
+	return o
+}
+
 // listParams returns the params of a tools/list on session s. cursor is the JSON string that
 // the server sent, as it came; nil for the first page.
 func (c *Client) listParams(s mcpSession, cursor json.RawMessage) rawjson.Object {
@@ -132,5 +143,5 @@ func (c *Client) listParams(s mcpSession, cursor json.RawMessage) rawjson.Object
 	if cursor != nil {
 		o.Add("cursor", cursor)
 	}
-	return append(o, c.meta(s, forwardedMeta{capabilities: json.RawMessage(s.declared)})...)
+	return append(o, c.listMeta(s)...)
 }
