@@ -130,3 +130,20 @@ func TestCompressedDamage(t *testing.T) {
 		t.Errorf("broken off on its way: %d bytes, %v", len(o.Data), err)
 	}
 }
+
+// Whatever lies there is read, or is damaged.
+func FuzzGet(f *testing.F) {
+	var good []byte
+	if _, err := kept(&good).store().Put(f.Context(), shardKey, noise(2000), ""); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Add(append(bytes.Clone(good), good...))
+	f.Add([]byte("PCAT"))
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		if _, err := kept(&stored).store().Get(t.Context(), shardKey, ""); err != nil && !errors.Is(err, object.ErrDamaged) {
+			t.Errorf("Get = %v, want ErrDamaged", err)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
+	"github.com/portcullis-mcp/portcullis/pkg/tool"
+)
+
+// fuzzed is a catalog of one server with one tool.
+func fuzzed(f *testing.F) *Snapshot {
+	f.Helper()
+	d, err := tool.ParseDefinition([]byte(`{"name":"read","description":"Reads a file.","inputSchema":{"type":"object"}}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	s, err := Build(Input{Servers: []ServerInput{{Name: "fs", Enabled: true, Tools: []ToolInput{{Definition: d}}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+// known reports whether an error says what is the matter with what is stored.
+func known(err error) bool { return errors.Is(err, ErrUnusable) || errors.Is(err, ErrNewer) }
+
+func FuzzParseCurrent(f *testing.F) {
+	s := fuzzed(f)
+	at := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
+	good, err := Current{
+		Format: Format, SHA256: s.SHA256(), Shards: []Shard{s.shards[0].entry()}, Config: "v", StartedAt: at, SyncedAt: at,
+		Outcomes: []outcome.Outcome{{ServerID: "fs", Status: outcome.Available, CheckedAt: at}}, Servers: []Known{{Name: "fs", Identity: "x#tools"}},
+	}.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"sha256":"` + s.SHA256() + `","size":1,"tools":1,"stored_at":"2026-11-23T02:00:00Z"}`))
+	f.Add([]byte(`{"format":3,"more":[1]}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cur, err := parseCurrent(data)
+		if err != nil {
+			if !known(err) {
+				t.Errorf("error %v is neither ErrUnusable nor ErrNewer", err)
+			}
+			return
+		}
+		if len(cur.Shards) == 0 {
+			t.Error("a catalog of no shards")
+		}
+		cur.Format = Format // as it is stored again
+		again, err := cur.encode()
+		if err != nil {
+			return // a time that JSON does not have
+		}
+		back, err := parseCurrent(again)
+		if diff := cmp.Diff(cur, back, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Errorf("stored again it reads as another: %v\n%s", err, diff)
+		}
+	})
+}
+
+func FuzzParseFound(f *testing.F) {
+	s := fuzzed(f)
+	good, err := found{Format: foundFormat, Name: "fs", Identity: "x#tools", Listed: true, Baselines: []string{"x#tools"}, catalog: s}.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add([]byte("{}\n"))
+	f.Add([]byte(`{"format":2}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := parseFound(data)
+		if err != nil {
+			if !known(err) {
+				t.Errorf("error %v is neither ErrUnusable nor ErrNewer", err)
+			}
+			return
+		}
+		again, err := got.encode()
+		if err != nil {
+			return
+		}
+		if _, blob, _ := bytes.Cut(data, []byte("\n")); !bytes.HasSuffix(again, blob) {
+			t.Error("encode does not give back the catalog that was read")
+		}
+	})
+}
