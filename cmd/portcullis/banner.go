@@ -238,7 +238,7 @@ func (b *banner) located(key string, err error) []string {
 	faults, _ := errors.AsType[config.Faults](err)
 	out := make([]string, len(faults))
 	for i, f := range faults {
-		out[i] = b.path(key) + ":" + f.String()
+		out[i] = f.In(b.path(key))
 	}
 	return out
 }

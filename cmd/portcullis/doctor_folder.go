@@ -79,7 +79,11 @@ func (x *examination) files(ctx context.Context, dir string, runs bool) {
 	for _, f := range c.Warnings {
 		say("warning", f)
 	}
-	if err != nil && !errors.Is(err, errCheck) {
+	switch {
+	case err == nil, errors.Is(err, errCheck):
+	case errors.Is(err, catalog.ErrNewer):
+		x.find("catalog_newer", filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey)), err.Error(), "")
+	default:
 		x.find("catalog_unread", filepath.Join(dir, filepath.FromSlash(catalog.CurrentKey)), err.Error(), "")
 	}
 	x.cfg = c.cfg

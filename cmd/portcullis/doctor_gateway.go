@@ -197,6 +197,8 @@ func (x *examination) said(reason string) bool {
 		return found("policy_fault") || found("policy_warning")
 	case "catalog_unusable", "catalog_unread":
 		return found("catalog_unread")
+	case "catalog_newer":
+		return found(reason)
 	case "servers_down":
 		return x.cmd.Probe // which says of each why
 	}

@@ -72,6 +72,7 @@ func kinds() map[string]kind {
 		"variable_unset":       {Fault, "Set the variable where the gateway is started."},
 		"secret_elsewhere":     {Warning, "On this machine write ${env:NAME}; what it names now is read by the functions on AWS alone."},
 		"catalog_unread":       {Fault, "The next sync of a gateway replaces it."},
+		"catalog_newer":        {Fault, "Run that version again. To stay with this one, delete the file: the next sync makes another catalog, of the servers and the approval records."},
 		"file_mode":            {Fault, "Take the rights of others away."},
 		"key_exposed":          {Fault, "Other users may have read it, so it has to be another: remove it, and start the gateway again, which makes a new one."},
 		"folder_unwritable":    {Fault, "Make the folder writable for who runs the gateway."},

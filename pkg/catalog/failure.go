@@ -16,6 +16,7 @@ const (
 	FailedRequired = "required"  // a required server did not load
 	FailedTime     = "time"      // it ran out of time
 	FailedDisk     = "disk_full" // there is no space left to store anything
+	FailedNewer    = "newer"     // the stored catalog is of a newer version of the program
 	FailedStore    = "store"     // a store could not be read or written
 )
 
@@ -46,6 +47,8 @@ func (r Report) Failure(err error) *Failure {
 		for _, s := range r.Missing() {
 			f.Servers = append(f.Servers, s.Name)
 		}
+	case errors.Is(err, ErrNewer):
+		f.Reason = FailedNewer
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Reason = FailedTime
 	case errors.Is(err, syscall.ENOSPC):
@@ -56,9 +59,9 @@ func (r Report) Failure(err error) *Failure {
 
 // keepFailure writes f into current.json, beside the catalog that stays in use, with the servers'
 // outcomes, so that every process which reads the catalog knows. It may fail for the same reason as
-// the sync. Without a config there is nothing to add.
+// the sync. Without a config there is nothing to add, and what a newer program wrote is left alone.
 func (r *run) keepFailure(ctx context.Context, f *Failure) {
-	if f == nil || f.Reason == FailedConfig {
+	if f == nil || f.Reason == FailedConfig || f.Reason == FailedNewer {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)

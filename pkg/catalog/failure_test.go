@@ -70,6 +70,7 @@ func TestReportFailure(t *testing.T) {
 		{"a required server", catalog.FailedRequired, "v", nil, fmt.Errorf("sync: %w", catalog.ErrRequired)},
 		{"out of time", catalog.FailedTime, "v", nil, fmt.Errorf("sync: %w", context.DeadlineExceeded)},
 		{"disk full", catalog.FailedDisk, "v", nil, fmt.Errorf("store: %w", syscall.ENOSPC)},
+		{"a newer catalog", catalog.FailedNewer, "", nil, fmt.Errorf("sync: %w", catalog.ErrNewer)},
 		{"anything else", catalog.FailedStore, "v", nil, errors.New("arn:aws:s3:::secret")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

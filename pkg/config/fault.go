@@ -27,6 +27,14 @@ func (f Fault) String() string {
 	return b.String()
 }
 
+// In returns the fault with the name of its file.
+func (f Fault) In(file string) string {
+	if f.Line > 0 {
+		return file + ":" + f.String()
+	}
+	return file + ": " + f.String()
+}
+
 // Faults is every fault of one file, in the order of the file. As an error it
 // lists them all, one a line.
 type Faults []Fault

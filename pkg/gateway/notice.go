@@ -85,7 +85,7 @@ func olderSentences(h state.Health) []string {
 		switch r.Code {
 		case "config_refused", "config_gone", "config_unread":
 			out = append(out, "The gateway uses an older configuration, because the newest cannot be used: its operator has to fix it.")
-		case "sync_failed", "catalog_old", "catalog_unread", "catalog_unusable":
+		case "sync_failed", "catalog_old", "catalog_unread", "catalog_unusable", "catalog_newer":
 			if !h.Sync.At.IsZero() {
 				out = append(out, "The list of tools is from "+h.Sync.At.UTC().Format("2006-01-02 15:04")+" UTC: newer tools are not in it.")
 			}
@@ -107,7 +107,7 @@ func downText(h state.Health) string {
 			why = "cannot read its configuration"
 		case "catalog_missing":
 			why = "has not loaded the tools of its servers yet"
-		case "catalog_unread", "catalog_unusable":
+		case "catalog_unread", "catalog_unusable", "catalog_newer":
 			why = "cannot read its list of tools"
 		}
 	}

@@ -146,7 +146,7 @@ func part[T any](s object.Source[T]) Part {
 func warnings(file string, faults config.Faults) []string {
 	out := make([]string, len(faults))
 	for i, f := range faults {
-		out[i] = file + ":" + f.String()
+		out[i] = f.In(file)
 	}
 	return out
 }

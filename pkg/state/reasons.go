@@ -158,6 +158,9 @@ func (h Health) catalog(rs *reasons) {
 	case p.Err == nil, missing(p.Err) && !h.Config.InUse: // without a config there is nothing to sync
 	case missing(p.Err) && !p.InUse:
 		rs.add("catalog_missing", c, "No sync has succeeded yet, so no tool is known.", "Wait for the first sync."+seeSync)
+	case errors.Is(p.Err, catalog.ErrNewer):
+		rs.add("catalog_newer", c, "The stored tool catalog was made by a newer version of the program, and this one leaves it as it is."+use,
+			"Run that version again. To stay with this one, delete "+catalog.CurrentKey+": the next sync makes another, of the servers and the approval records.")
 	case errors.Is(p.Err, catalog.ErrUnusable):
 		rs.add("catalog_unusable", c, "The stored tool catalog is damaged, or another version wrote it."+use, "The next sync replaces it."+seeSync)
 	default:
@@ -197,7 +200,7 @@ func (h Health) approvals(rs *reasons) {
 func (h Health) sync(rs *reasons) {
 	s := h.Sync
 	f := s.Failed
-	if f == nil || f.Reason == catalog.FailedConfig {
+	if f == nil || f.Reason == catalog.FailedConfig || f.Reason == catalog.FailedNewer {
 		if age := h.At.Sub(s.At); s.Every > 0 && !s.At.IsZero() && age > missedSyncs*s.Every {
 			rs.add("catalog_old", Degraded,
 				"No sync has ended for more than "+minutes(missedSyncs*s.Every)+", and one is due every "+minutes(s.Every)+". The tools are those of the last one.",

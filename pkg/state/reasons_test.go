@@ -58,6 +58,11 @@ var troubles = []struct {
 	{"no sync has ended", "catalog_missing", state.Failing, func(h *state.Health) { h.Catalog = none(gone("catalog")) }},
 	{"catalog unusable", "catalog_unusable", state.Failing, func(h *state.Health) { h.Catalog = none(catalog.ErrUnusable) }},
 	{"catalog unusable, an older one held", "catalog_unusable", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrUnusable }},
+	{"catalog of a newer program", "catalog_newer", state.Failing, func(h *state.Health) {
+		failed(catalog.FailedNewer)(h)
+		h.Catalog, h.Sync.At = none(catalog.ErrNewer), time.Time{}
+	}},
+	{"catalog of a newer program, an older one held", "catalog_newer", state.Degraded, func(h *state.Health) { h.Catalog.Err = catalog.ErrNewer }},
 	{"approvals unread", "approvals_unread", state.Degraded, func(h *state.Health) { h.Approvals.Err = errDown }},
 	{"approvals unread for long", "approvals_unread", state.Failing, func(h *state.Health) { h.Approvals.Err, h.Expired = errDown, true }},
 	{"required server", "sync_failed", state.Degraded, failed(catalog.FailedRequired, "git", "mail")},
