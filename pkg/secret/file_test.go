@@ -16,12 +16,13 @@ func FuzzReadFile(f *testing.F) {
 	f.Add("new\nold 2026-11-22T22:00:00+02:00\nmore")
 	f.Add("\n\n")
 	f.Add(" x y")
-	path := filepath.Join(f.TempDir(), "k") // no fuzzed text is likely to be part of it by chance
+	path := filepath.Join(f.TempDir(), "k")
+	const example = "2026-11-22T22:00:00Z" // which the error shows
 	f.Fuzz(func(t *testing.T, data string) {
 		require.OK(t, os.WriteFile(path, []byte(data), 0o600))
 		v, err := secret.ReadFile(path)
 		if err != nil {
-			if key, _, _ := strings.Cut(data, " "); len(key) > 16 && strings.Contains(err.Error(), key) {
+			if key, _, _ := strings.Cut(data, " "); len(key) > 16 && !strings.Contains(example, key) && strings.Contains(err.Error(), key) {
 				t.Errorf("the error shows the key: %v", err)
 			}
 			return
