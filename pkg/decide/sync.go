@@ -79,5 +79,17 @@ func syncError(r catalog.Report, err error) error {
 		}
 		return e
 	}
+	f := r.Failure(err)
+	if f == nil {
+		return err
+	}
+	switch f.Reason { // the log has the error
+	case catalog.FailedDisk:
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "there is no space left on the disk; the old catalog stays: free some, and the next sync goes on by itself"}
+	case catalog.FailedTime:
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "the sync ran out of time; the old catalog stays: look in its log for servers that hang, and disable them"}
+	case catalog.FailedNewer:
+		return &Error{Status: http.StatusServiceUnavailable, Detail: "the stored catalog was made by a newer version of the program, and stays: run that version again, or delete " + catalog.CurrentKey + " to have this one make another"}
+	}
 	return err
 }
