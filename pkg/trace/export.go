@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -108,6 +110,9 @@ func (e *exporter) send(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	res, err := e.o.Client.Do(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err // without the address, which may have a key
+	}
 	if err != nil {
 		return err
 	}

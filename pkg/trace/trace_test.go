@@ -159,7 +159,7 @@ func TestReceiverThatFails(t *testing.T) {
 		"answers 500": func(r *receiver, _ *trace.Options) { r.status = http.StatusInternalServerError },
 		"hangs":       func(r *receiver, _ *trace.Options) { r.hangs = true },
 		"is not there": func(_ *receiver, o *trace.Options) {
-			o.URL = "http://127.0.0.1:1/v1/traces"
+			o.URL = "http://127.0.0.1:1/v1/traces?key=hush"
 		},
 		"has a key that cannot be read": func(_ *receiver, o *trace.Options) {
 			o.Headers = func(context.Context) (http.Header, error) { return nil, context.DeadlineExceeded }
@@ -178,10 +178,23 @@ func TestReceiverThatFails(t *testing.T) {
 				}
 			}
 			local.Until(t, "the log says so", func() bool { return strings.Contains(log.String(), "spans lost") })
-			if strings.Count(log.String(), "spans lost") > 1 || r.asked > 1 {
+			if strings.Count(log.String(), "spans lost") > 1 || r.asked > 1 || strings.Contains(log.String(), "hush") {
 				t.Errorf("asked %d times, log: %s", r.asked, log)
 			}
 		})
+	}
+}
+
+// Clients choose names that spans have. However long, they take little memory and traffic.
+func TestLongNames(t *testing.T) {
+	r := newReceiver(t)
+	tracer := trace.New(trace.Options{URL: r.URL, Service: "gate"})
+	s := tracer.Start(t.Context(), trace.Request)
+	s.Name("rpc.method", strings.Repeat("m", 1<<20))
+	s.End()
+	tracer.Close(t.Context())
+	if n := len(r.attribute("request", "rpc.method")); n == 0 || n > 300 {
+		t.Errorf("a name of 1 MB is sent as %d bytes", n)
 	}
 }
 

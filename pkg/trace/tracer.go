@@ -33,6 +33,7 @@ const (
 	exportTime = 2 * time.Second // of one attempt to send spans, elsewhere
 	maxQueue   = 2048            // spans that wait; more are lost
 	maxBatch   = 256
+	maxName    = 256 // characters of an attribute: clients choose methods and names
 )
 
 // A Tracer makes spans of requests and syncs, and sends them. A nil Tracer makes none. It is safe for
@@ -48,8 +49,10 @@ func New(o Options) *Tracer {
 	if named, err := resource.Merge(about, resource.Environment()); err == nil { // OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
 		about = named
 	}
+	limits := sdk.NewSpanLimits()
+	limits.AttributeValueLengthLimit = maxName
 	return &Tracer{callers: o.Callers, provider: sdk.NewTracerProvider(
-		sdk.WithResource(about),
+		sdk.WithResource(about), sdk.WithRawSpanLimits(limits),
 		sdk.WithBatcher(newExporter(o), sdk.WithExportTimeout(exportTime), sdk.WithMaxQueueSize(maxQueue), sdk.WithMaxExportBatchSize(maxBatch)),
 	)}
 }
