@@ -128,7 +128,7 @@ func visit(ctx context.Context, method, address, body string) (visited, error) {
 func (x *examination) health(ctx context.Context) {
 	g, err := x.cmd.open(ctx, x.env, "doctor")
 	if err != nil {
-		x.find("folder_unopened", x.cmd.folder(), err.Error(), "")
+		x.find("folder_unopened", x.cmd.folder(), strings.TrimPrefix(err.Error(), "doctor: "), "")
 		return
 	}
 	defer g.close()

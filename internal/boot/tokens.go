@@ -52,7 +52,8 @@ func (p *Program) tokenKeys(ctx context.Context) (token.Keys, error) {
 	a := p.Settings.Access
 	var v secret.Versions
 	var err error
-	if path, ok := strings.CutPrefix(a.TokenKey.Reveal(), keyFilePrefix); ok {
+	path, ok := strings.CutPrefix(a.TokenKey.Reveal(), keyFilePrefix)
+	if ok {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(p.folder, path)
 		}
@@ -63,6 +64,9 @@ func (p *Program) tokenKeys(ctx context.Context) (token.Keys, error) {
 	var keys token.Keys
 	if err == nil {
 		keys, err = token.ReadKeys(v, a.PreviousDays)
+		if err != nil && ok {
+			err = fmt.Errorf("%s: %w: put the key back from a copy; with another one every agent token ends", path, err)
+		}
 	}
 	if err != nil {
 		return token.Keys{}, fmt.Errorf("%s: %w", tokenKeySetting, err)
