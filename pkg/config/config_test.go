@@ -230,7 +230,7 @@ func checkConfig(t *testing.T, cfg *Config) {
 func TestFaultIn(t *testing.T) {
 	for want, f := range map[string]Fault{
 		"a.json:3:5: x: bad":      {Path: "x", Line: 3, Col: 5, Message: "bad"},
-		"a.json: x: bad":          {Path: "x", Message: "bad"},
+		"a.json:x: bad":           {Path: "x", Message: "bad"},
 		"a.json: the file is bad": {Message: "the file is bad"},
 	} {
 		if got := f.In("a.json"); got != want {

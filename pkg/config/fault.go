@@ -27,9 +27,9 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// In returns the fault with the name of its file.
+// In returns "file:line:col: path: message"; of a fault of the whole file "file: message".
 func (f Fault) In(file string) string {
-	if f.Line > 0 {
+	if f.Line > 0 || f.Path != "" {
 		return file + ":" + f.String()
 	}
 	return file + ": " + f.String()
