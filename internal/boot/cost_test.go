@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -65,11 +64,7 @@ func TestCostOfABadToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	approvals, err := bolt.Open(filepath.Join(folder, "approvals.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { approvals.Close() })
+	approvals := bolttest.Open(t, folder)
 	handler, err := New(s, Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, Options{}).Public()
 	if err != nil {
 		t.Fatal(err)

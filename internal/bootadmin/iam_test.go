@@ -3,13 +3,12 @@ package bootadmin_test
 import (
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/apigw"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 )
 
@@ -26,11 +25,7 @@ func TestSignerOfAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	approvals, err := bolt.Open(filepath.Join(folder, "approvals.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { approvals.Close() })
+	approvals := bolttest.Open(t, folder)
 	p := boot.New(s, boot.Stores{Objects: dir.New(folder), Approvals: approvals, Tokens: approvals}, boot.Options{})
 	handler, err := bootadmin.Everything(p, bootadmin.Browsers{})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
@@ -49,10 +49,7 @@ func newHouse(t *testing.T, auth string) *house {
 	if strings.Contains(auth, "token") {
 		h.env["PORTCULLIS_TOKEN_KEY"] = tokenKey
 	}
-	var err error
-	h.data, err = bolt.Open(filepath.Join(h.folder, "approvals.db"), nil)
-	require.OK(t, err)
-	t.Cleanup(func() { h.data.Close() })
+	h.data = bolttest.Open(t, h.folder)
 	return h
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/admintest"
@@ -25,11 +24,7 @@ import (
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t)
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := bolttest.Open(t, t.TempDir())
 	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(t)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 	return h

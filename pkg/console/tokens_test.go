@@ -7,14 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -33,9 +32,7 @@ func withTokens(t *testing.T) *fixture {
 // keepTokens makes the fixture keep agent tokens.
 func (h *fixture) keepTokens() {
 	h.T.Helper()
-	s, err := bolt.Open(filepath.Join(h.T.TempDir(), "approvals.db"), nil)
-	require.OK(h.T, err)
-	h.T.Cleanup(func() { s.Close() })
+	s := bolttest.Open(h.T, h.T.TempDir())
 	h.Console.Tokens = &token.Registry{Store: s, Keys: token.OneKey(tokentest.Key(h.T)), Now: h.Clock.Now, Log: slog.New(slog.NewTextHandler(h.Log, nil))}
 	h.Open()
 }

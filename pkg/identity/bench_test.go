@@ -2,13 +2,12 @@ package identity_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
 
@@ -18,11 +17,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	store, err := bolt.Open(filepath.Join(b.TempDir(), "approvals.db"), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer store.Close()
+	store := bolttest.Open(b, b.TempDir())
 	text, now := token.New(), time.Now()
 	id, hash := key.Identify(text)
 	if _, err := store.PutToken(b.Context(), token.Token{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -43,11 +42,7 @@ func (c *counted) TouchToken(ctx context.Context, id string, at time.Time) error
 
 func newStore(t *testing.T) *counted {
 	t.Helper()
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := bolttest.Open(t, t.TempDir())
 	return &counted{Store: s}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/login/logintest"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -458,9 +457,7 @@ func TestCSRF(t *testing.T) {
 // newTokens returns a store of agent tokens.
 func newTokens(t *testing.T) token.Store {
 	t.Helper()
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-	require.OK(t, err)
-	t.Cleanup(func() { s.Close() })
+	s := bolttest.Open(t, t.TempDir())
 	return s
 }
 

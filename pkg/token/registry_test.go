@@ -3,12 +3,11 @@ package token_test
 import (
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/pkg/token/tokentest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -16,9 +15,7 @@ import (
 )
 
 func TestRegistry(t *testing.T) {
-	store, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-	require.OK(t, err)
-	t.Cleanup(func() { store.Close() })
+	store := bolttest.Open(t, t.TempDir())
 	now, log := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), &local.Buffer{}
 	r := &token.Registry{Store: store, Keys: token.OneKey(tokentest.Key(t)), Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(log, nil))}
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
@@ -66,9 +65,7 @@ type gate struct {
 
 func newGate(t *testing.T, days int) *gate {
 	t.Helper()
-	store, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-	require.OK(t, err)
-	t.Cleanup(func() { store.Close() })
+	store := bolttest.Open(t, t.TempDir())
 	g := &gate{t: t}
 	g.vault.rotate()
 	g.admin = &token.Registry{Store: store, Keys: g.vault.ring(days, nil)}
@@ -220,9 +217,7 @@ func TestKeyOutOfReach(t *testing.T) {
 func TestUnknownTokensReadTheKeyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		store, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
-		require.OK(t, err)
-		t.Cleanup(func() { store.Close() })
+		store := bolttest.Open(t, t.TempDir())
 		r := token.NewRing(func(context.Context) (token.Keys, error) {
 			reads++
 			k, err := token.NewKey(strings.Repeat("k", 32))

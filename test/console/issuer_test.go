@@ -5,14 +5,13 @@ import (
 	"maps"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/identity/identitytest"
-	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
 	"github.com/portcullis-mcp/portcullis/test/local"
@@ -232,9 +231,7 @@ func TestSessionEndsWhileTypingAtAnIssuer(t *testing.T) {
 func TestSessionIsRevokedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	issuer, folder := startIssuer(t), t.TempDir()
-	data, err := bolt.Open(filepath.Join(folder, "approvals.db"), nil)
-	require.OK(t, err)
-	t.Cleanup(func() { data.Close() })
+	data := bolttest.Open(t, folder)
 	start := func() string {
 		server := httptest.NewUnstartedServer(nil)
 		env := signsInAt(issuer)
