@@ -207,16 +207,11 @@ func TestCurrentUnknownMembers(t *testing.T) {
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Put(catalog.CurrentKey, strings.Replace(string(o.Data), `"format":2`, fromTheFuture, 1))
+	w.Put(catalog.CurrentKey, strings.Replace(read(t, w, catalog.CurrentKey), `"format":2`, fromTheFuture, 1))
 	holds := func(when string) {
 		t.Helper()
-		o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
-		if err != nil || !strings.Contains(string(o.Data), `"later":{"n":[1,2]}`) {
-			t.Errorf("%s current.json is %s, %v", when, o.Data, err)
+		if got := read(t, w, catalog.CurrentKey); !strings.Contains(got, `"later":{"n":[1,2]}`) {
+			t.Errorf("%s current.json is %s", when, got)
 		}
 	}
 	w.sync()
@@ -234,11 +229,7 @@ func TestCurrentOfANewerForm(t *testing.T) {
 	w.ConfigureOnly(map[string]string{"fs": ""})
 	w.Server("fs").Tools = []string{"read"}
 	w.sync()
-	o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	newer := strings.Replace(string(o.Data), `"format":2`, `"format":3`, 1)
+	newer := strings.Replace(read(t, w, catalog.CurrentKey), `"format":2`, `"format":3`, 1)
 	w.Put(catalog.CurrentKey, newer)
 	if _, err := catalog.Load(t.Context(), w.Objects, nil); !errors.Is(err, catalog.ErrNewer) {
 		t.Errorf("Load = %v, want %v", err, catalog.ErrNewer)
@@ -246,10 +237,10 @@ func TestCurrentOfANewerForm(t *testing.T) {
 	if _, err := w.Syncer.Sync(t.Context()); !errors.Is(err, catalog.ErrNewer) {
 		t.Errorf("Sync = %v, want %v", err, catalog.ErrNewer)
 	}
-	if o, err := w.Objects.Get(t.Context(), catalog.CurrentKey, ""); err != nil || string(o.Data) != newer {
-		t.Errorf("current.json is %s, %v", o.Data, err)
+	if got := read(t, w, catalog.CurrentKey); got != newer {
+		t.Errorf("current.json is %s", got)
 	}
-	old := strings.Replace(string(o.Data), `"format":2,`, ``, 1)
+	old := strings.Replace(newer, `"format":3,`, ``, 1)
 	w.Put(catalog.CurrentKey, old)
 	if rep := w.sync(); rep.Tools != 1 {
 		t.Errorf("a catalog from before forms were counted: %+v", rep)
