@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,25 +14,19 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // spent returns the processor time of the cheapest of several runs of each function, one after the
 // other, since other tests run on the same processors. It stops as soon as they are cheap enough.
 func spent(t *testing.T, enough func(least []time.Duration) bool, runs ...func()) []time.Duration {
 	t.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
 	least := make([]time.Duration, len(runs))
 	for round := range 40 {
 		for i, run := range runs {
-			before := used()
+			before := local.OwnCPU(t)
 			run()
-			if took := used() - before; round == 0 || took < least[i] {
+			if took := local.OwnCPU(t) - before; round == 0 || took < least[i] {
 				least[i] = took
 			}
 		}

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // BenchmarkUnchangedSyncOf10000 is what a sync costs at which nothing has changed, with stores in memory.
@@ -30,23 +31,13 @@ func BenchmarkUnchangedSyncOf10000(b *testing.B) {
 			}
 		}
 	}()
-	before := processor(b)
+	before := local.OwnCPU(b)
 	for b.Loop() {
 		w.sync()
 	}
-	b.ReportMetric(float64((processor(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(float64((local.OwnCPU(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 	close(done)
 	b.ReportMetric(float64(peak.Load())/1e6, "peak-MB")
-}
-
-// processor returns how much time of processors this process has taken.
-func processor(t testing.TB) time.Duration {
-	t.Helper()
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 // BenchmarkUnchangedSyncOverHTTPOf10000 is the same with servers over HTTP and records in a file. What the
@@ -63,11 +54,11 @@ func BenchmarkUnchangedSyncOverHTTPOf10000(b *testing.B) {
 	f.sync()
 	runtime.GC()
 	b.ReportAllocs()
-	before := processor(b)
+	before := local.OwnCPU(b)
 	for b.Loop() {
 		if _, err := f.syncer.Sync(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64((processor(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(float64((local.OwnCPU(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 }

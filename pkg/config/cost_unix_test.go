@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/test/local"
 )
 
 // shapes are files of nearly 1 MiB, each with much of one thing: part(i) goes into before…after
@@ -63,16 +64,9 @@ func many(before, after string, part func(int) string) []byte {
 // cpu is how much processor time f takes.
 func cpu(t testing.TB, f func()) time.Duration {
 	t.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := used()
+	before := local.OwnCPU(t)
 	f()
-	return used() - before
+	return local.OwnCPU(t) - before
 }
 
 // TestParseIsLinear holds what the largest file costs, whatever is in it: 300 ms of the
