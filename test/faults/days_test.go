@@ -71,9 +71,7 @@ func (v *victim) searches(f *lambdatest.Function, run string) bool {
 // day is a gateway on an ordinary day: two servers are known, and a function that agents call runs.
 func (v *victim) day(run string) *lambdatest.Function {
 	v.t.Helper()
-	lists(v.fs, "read", "write")
-	lists(v.git, "log")
-	v.configure(run)
+	v.ordinary(run)
 	v.stack.Sync(v.t)
 	warm := v.stack.Start(v.t, "mcp")
 	if !v.searches(warm, run) {

@@ -58,6 +58,14 @@ func (v *victim) configure(run string) {
 	v.stack.Configure(fmt.Sprintf(`{"mcpServers":{"fs%s":{"url":"%s/%[1]s"},"git%[1]s":{"url":"%[3]s/%[1]s"}}}`, run, v.fs.URL, v.git.URL))
 }
 
+// ordinary is what the servers list before anything happens, and their config.
+func (v *victim) ordinary(run string) {
+	v.t.Helper()
+	lists(v.fs, "read", "write")
+	lists(v.git, "log")
+	v.configure(run)
+}
+
 // killed runs a sync that dies at its n-th write, and reports whether it made so many.
 func (v *victim) killed(n int, kept bool) bool {
 	v.t.Helper()
@@ -109,9 +117,7 @@ func TestKilledSync(t *testing.T) {
 func (v *victim) first(n int, kept bool) bool {
 	v.t.Helper()
 	run, when := fmt.Sprintf("-first-%d-%t", n, kept), fmt.Sprintf("first sync, write %d, kept %t", n, kept)
-	lists(v.fs, "read", "write")
-	lists(v.git, "log")
-	v.configure(run)
+	v.ordinary(run)
 	died := v.killed(n, kept)
 	v.stack.Sync(v.t)
 	lists(v.fs, "read", "write", "late")
@@ -126,9 +132,7 @@ func (v *victim) first(n int, kept bool) bool {
 func (v *victim) later(n int, kept bool) bool {
 	v.t.Helper()
 	run, when := fmt.Sprintf("-later-%d-%t", n, kept), fmt.Sprintf("later sync, write %d, kept %t", n, kept)
-	lists(v.fs, "read", "write")
-	lists(v.git, "log")
-	v.configure(run)
+	v.ordinary(run)
 	v.stack.Sync(v.t)
 	admin := v.stack.Start(v.t, "admin")
 	defer admin.Stop()
