@@ -9,6 +9,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/fanout"
 	"github.com/portcullis-mcp/portcullis/pkg/metrics"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
@@ -16,7 +17,7 @@ import (
 // A result is what the sync function answers: numbers and codes, nothing that a
 // server wrote.
 type result struct {
-	Result     string   `json:"result"` // ok, skipped or sent
+	Result     string   `json:"result"` // ok, skipped, sent or planned
 	Trigger    string   `json:"trigger"`
 	Config     string   `json:"config,omitempty"` // version of the config that was used
 	Stale      bool     `json:"config_stale,omitempty"`
@@ -32,6 +33,7 @@ type result struct {
 	Told       int      `json:"told,omitempty"` // messages that were sent
 	Left       int      `json:"left,omitempty"` // notices that are not told to everybody yet
 	Servers    []server `json:"servers,omitempty"`
+	Planned    int      `json:"planned,omitempty"` // servers that workers are to ask; the catalog follows
 }
 
 // A server is one server's part of a [result].
@@ -43,7 +45,10 @@ type server struct {
 }
 
 // A handler runs a sync for each event that asks for one.
-type handler struct{ program *boot.Program }
+type handler struct {
+	program *boot.Program
+	planner *fanout.Planner // nil: the sync is run here, as one
+}
 
 // Invoke implements [boot.Handler]. Lambda shows its error to the one who invoked, so that
 // holds no cause; the log does.
@@ -62,6 +67,9 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		sent := h.program.Send(ctx)
 		return json.Marshal(result{Result: "sent", Trigger: e.trigger, Told: sent.Told, Left: sent.Left})
 	}
+	if h.planner != nil {
+		return h.plan(ctx, e)
+	}
 	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync begins", slog.String("trigger", e.trigger), slog.String("key", e.key))
 	r, err := h.run(e)(ctx)
 	if err != nil {
@@ -69,6 +77,19 @@ func (h handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 		return nil, syncFailure(err)
 	}
 	return json.Marshal(newResult(e, r))
+}
+
+// plan begins a round of a sync that others do.
+func (h handler) plan(ctx context.Context, e event) ([]byte, error) {
+	plan, err := h.planner.Plan(ctx, e.trigger != "schedule")
+	h.program.Log.LogAttrs(ctx, slog.LevelInfo, "sync planned", slog.String("trigger", e.trigger), slog.String("key", e.key), slog.String("round", plan.Run.ID()),
+		slog.Int("servers", plan.Servers), slog.Int("messages", plan.Messages), slog.Bool("assembly", plan.Confirm))
+	sent := h.program.Send(ctx)
+	if err != nil {
+		h.program.Log.LogAttrs(ctx, slog.LevelError, "sync not planned to its end", slog.Any("error", err))
+		return nil, errors.New("sync failed: it could not be planned to its end; the old catalog stays until the next round, and the log says why")
+	}
+	return json.Marshal(result{Result: "planned", Trigger: e.trigger, Config: plan.Run.Config, Planned: plan.Servers, Told: sent.Told, Left: sent.Left})
 }
 
 // syncFailure says what of a failure the one who invoked may read.

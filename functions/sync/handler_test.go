@@ -32,7 +32,7 @@ func TestHandlerFailure(t *testing.T) {
 			var log strings.Builder
 			objects := &objecttest.Mem{OnGet: func(context.Context, string) error { return c.fault }}
 			p := boot.New(boot.Settings{}, boot.Stores{Objects: objects, Approvals: &approvaltest.Mem{}}, boot.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-			out, err := handler{p}.Invoke(t.Context(), []byte(`{}`))
+			out, err := handler{program: p}.Invoke(t.Context(), []byte(`{}`))
 			if err == nil || len(out) > 0 || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "arn:") {
 				t.Errorf("Invoke = %s, %v", out, err)
 			}
@@ -57,7 +57,7 @@ func TestHandlerSendsNotices(t *testing.T) {
 	settings := boot.Settings{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AdminURL: "https://gate.example.com"}
 	p := boot.New(settings, boot.Stores{Objects: objects, Approvals: &approvaltest.Mem{}, Outbox: box}, boot.Options{Sends: true})
 	require.OK(t, box.Put(t.Context(), notifytest.Sample(1)))
-	out, err := handler{p}.Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`))
+	out, err := handler{program: p}.Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`))
 	require.OK(t, err)
 	if len(got) != 1 || !strings.Contains(got[0], "https://gate.example.com/admin/requests/R-7KQ2M4XD") || !strings.Contains(string(out), `"result":"sent"`) || !strings.Contains(string(out), `"told":1`) {
 		t.Errorf("Invoke = %s; told %q", out, got)
@@ -65,7 +65,7 @@ func TestHandlerSendsNotices(t *testing.T) {
 	if p.Syncer.Catalog() != nil {
 		t.Error("a sync ran")
 	}
-	if out, err = (handler{p}).Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`)); err != nil || len(got) != 1 {
+	if out, err = (handler{program: p}).Invoke(t.Context(), []byte(`{"source":"portcullis.outbox","id":"event-1"}`)); err != nil || len(got) != 1 {
 		t.Errorf("the second time: %s, %v, told %d times", out, err, len(got))
 	}
 }

@@ -1,5 +1,6 @@
 // Command sync is the Lambda function that brings the catalog up to date, on a schedule, when the
-// config changes and when it is invoked, and that sends what people are told.
+// config changes and when it is invoked, and that sends what people are told. Where a sync is spread
+// over functions, it is each of them: PORTCULLIS_SYNC_ROLE says which.
 package main
 
 import (
@@ -9,7 +10,16 @@ import (
 
 func main() {
 	boot.Main("sync", func(f *boot.Function) (boot.Handler, error) {
+		h := handler{program: f.Program}
+		switch f.Settings.Spread.Role {
+		case boot.RoleWork:
+			return workHandler{f.Worker(), f.Log}, nil
+		case boot.RoleAssemble:
+			return assembleHandler{f.Assemble, f.Log}, nil
+		case boot.RolePlan:
+			h.planner = f.Planner()
+		}
 		f.Sender.PublishBy(sns.New(f.AWS.Config))
-		return handler{f.Program}, nil
+		return h, nil
 	})
 }

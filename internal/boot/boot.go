@@ -241,15 +241,16 @@ func (p *Program) seen() func(connect.Visit, mcphttp.Session) {
 
 // Sync runs one sync, counts it and lets requests see it at once.
 func (p *Program) Sync(ctx context.Context) (catalog.Report, error) {
-	return p.sync(ctx, p.Syncer.Sync)
+	return p.sync(ctx, p.Syncer.Sync, p.tellOfSync)
 }
 
 // SyncDue is Sync for one that is due by the clock alone: see [catalog.Syncer.SyncDue].
 func (p *Program) SyncDue(ctx context.Context) (catalog.Report, error) {
-	return p.sync(ctx, p.Syncer.SyncDue)
+	return p.sync(ctx, p.Syncer.SyncDue, p.tellOfSync)
 }
 
-func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error)) (catalog.Report, error) {
+// sync runs a sync by do, and tell with what it found.
+func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Report, error), tell func(context.Context, []catalog.ServerReport)) (catalog.Report, error) {
 	span := p.Tracer.Start(ctx, trace.Sync)
 	if !p.Front.Holds {
 		defer p.Tracer.Flush(ctx)
@@ -262,7 +263,7 @@ func (p *Program) sync(ctx context.Context, do func(context.Context) (catalog.Re
 	p.States.SyncEnded(r.Failure(err), p.Syncer.Catalog())
 	s := p.States.Refresh(ctx)
 	p.Syncer.Share(s.Catalog)
-	p.tellOfSync(ctx, r)
+	tell(ctx, r.Servers)
 	if p.files != nil {
 		p.files.See(ctx, s.Health)
 	}

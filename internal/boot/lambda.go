@@ -67,16 +67,18 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Function: name, Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
+	o := Options{Function: s.Spread.function(name), Log: log, Secrets: clients.Secrets, RequestID: apigw.RequestID, Audit: audit.NewLogger(log)}
 	var remote SyncFunction
-	if o.Sends = name == "sync" || s.SyncFunction == InProcess; !o.Sends {
+	if o.Sends = name == "sync" && s.Spread.sends() || s.SyncFunction == InProcess; !o.Sends {
 		remote = syncFunction(s, clients.Config)
 	}
 	if remote.Exists() {
 		o.Wake = remote.SendNotice
 	}
 	p := New(s, clients.Stores, o)
-	p.warm(ctx)
+	if s.Spread.reads() {
+		p.warm(ctx)
+	}
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
 	return &Function{p, clients, remote}, nil
 }

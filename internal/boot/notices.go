@@ -34,10 +34,14 @@ func (p *Program) tellers(o Options) {
 
 // targets returns where people are told of things, as of the config that is in use. It reads nothing.
 func (p *Program) targets() []config.Notify {
-	if c := p.States.Current().Config; c != nil {
-		return c.Notify
+	c := p.States.Current().Config
+	if c == nil {
+		c = p.Syncer.Config() // of a process that has a part in a sync, and needs no catalog
 	}
-	return nil
+	if c == nil {
+		return nil
+	}
+	return c.Notify
 }
 
 // Send sends what is in the outbox, if this program does that. What cannot be sent stays there.
@@ -66,13 +70,13 @@ func (p *Program) sendRest(ctx context.Context) {
 	}
 }
 
-// tellOfSync tells people what a sync found, also one that failed: of each server at most one event of
+// tellOfSync tells people what a sync found of servers, also one that failed: of each at most one event of
 // what changed, one of what is new and one that it is down.
-func (p *Program) tellOfSync(ctx context.Context, r catalog.Report) {
+func (p *Program) tellOfSync(ctx context.Context, servers []catalog.ServerReport) {
 	if len(p.targets()) == 0 {
 		return
 	}
-	for _, s := range r.Servers {
+	for _, s := range servers {
 		for _, e := range eventsOf(s) {
 			p.Teller.Tell(ctx, e)
 		}

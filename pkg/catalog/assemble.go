@@ -18,7 +18,8 @@ const overlap = 10 * time.Second
 
 // Assemble makes the catalog of what callers of [Syncer.LoadServers] have found, and moves
 // current.json to it. It reads what has changed since the last catalog alone; of the other servers the
-// catalog stays as it is, but for what people have decided since. If nothing has changed nothing is written.
+// catalog stays as it is, but for what people have decided since. If nothing has changed nothing is written,
+// but every four minutes the time in current.json.
 // It asks no server, and may run twice at once: the one that ends last goes on from what the other has
 // made. A required server that failed when it was last asked keeps the old catalog, with
 // [ErrRequired]. The zero Run will do.
@@ -56,7 +57,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 			return err
 		}
 	}
-	if !a.news && a.prev.Failed == nil && a.base != nil && a.prev.Config == a.config.Version && a.report.Recovered == 0 &&
+	if !a.news && !a.isOld() && a.prev.Failed == nil && a.base != nil && a.prev.Config == a.config.Version && a.report.Recovered == 0 &&
 		len(a.base.servers) == len(a.lists) && !slices.ContainsFunc(a.lists, func(l *list) bool { return !l.same }) {
 		return nil
 	}

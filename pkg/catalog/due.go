@@ -29,6 +29,10 @@ const (
 	// inQueue is how long a server counts as being asked, after that was planned and as long as
 	// nothing is heard of it.
 	inQueue = 15 * time.Minute
+
+	// confirmAge is how old a catalog may be, where many share a sync, until an assembly says of it
+	// that it is still what the servers list, though nothing has changed.
+	confirmAge = 4 * time.Minute
 )
 
 // rest returns how long a server is left alone that has been unchanged for so long, and whose lists
@@ -110,6 +114,10 @@ type Run struct {
 	Began  time.Time `json:"began"`
 	Config string    `json:"config,omitempty"` // version of the config when the round began; for the log alone
 	All    bool      `json:"all,omitempty"`    // every server is asked
+
+	// Confirm says that the catalog is to be assembled even if no server is asked: it is old, or of
+	// another config, or the sync before failed. It is for the caller of [Syncer.Due] alone.
+	Confirm bool `json:"-"`
 }
 
 // ID returns a short text that no other round has.
@@ -119,7 +127,7 @@ func (r Run) ID() string { return r.Began.UTC().Format("20060102T150405.00000000
 // to [Syncer.LoadServers], in an order: those first that are required, then the one that was not asked
 // for longest. With all these are all, as when a person asks or the config has changed; else those whose
 // time has come and that are not being asked already (see [Syncer.Sent]). A disabled server is among
-// them once an hour, for its records. It calls no server and writes nothing but the last good config.
+// them once an hour, for its records; one that failed is once every five minutes, however often the caller asks. It calls no server and writes nothing but the last good config.
 func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 	if err := s.enter(ctx); err != nil {
 		return Run{}, nil, err
@@ -134,6 +142,7 @@ func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 		return out, nil, fmt.Errorf("plan sync: %w", err)
 	}
 	out.Config = r.config.Version
+	out.Confirm = all || r.prev.Failed != nil || r.prev.Config != out.Config || r.isOld()
 	plan, _, err := s.readPlan(ctx)
 	if err != nil {
 		return out, nil, fmt.Errorf("plan sync: %w", err)
@@ -154,6 +163,9 @@ func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 	}
 	return out, names, nil
 }
+
+// isOld reports whether the catalog is to be confirmed.
+func (r *run) isOld() bool { return r.began.Sub(r.prev.SyncedAt) >= confirmAge }
 
 // A plan says when servers were last handed out.
 type plan struct {

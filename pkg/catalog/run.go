@@ -155,6 +155,7 @@ func (r *run) readConfig(ctx context.Context) error {
 	if r.config.Value == nil {
 		return r.config.Err()
 	}
+	r.using.Store(r.config.Value)
 	outcomes := make(map[string]outcome.Outcome, len(r.prev.Outcomes))
 	for _, o := range r.prev.Outcomes {
 		outcomes[o.ServerID] = o

@@ -64,6 +64,7 @@ type Syncer struct {
 
 	begun  atomic.Int64             // how many runs have begun
 	latest atomic.Pointer[Snapshot] // as the last sync that ended left it
+	using  atomic.Pointer[config.Config]
 
 	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
 	last      result
@@ -101,6 +102,9 @@ func NewSyncer(objects object.Store, approvals Approvals, loader Loader, o *Sync
 	}
 	return s
 }
+
+// Config returns the config that was used last; nil: none yet. It reads nothing.
+func (s *Syncer) Config() *config.Config { return s.using.Load() }
 
 // Sync brings the catalog up to date. While a sync is running it waits, then runs again, so that
 // what changed before the call is in the catalog after it; callers who wait together share one

@@ -39,7 +39,7 @@ var floors = [][]string{
 	{"pkg/decide"},
 	{"pkg/gateway"},
 	{"pkg/deed"},
-	{"pkg/state"},
+	{"pkg/state", "pkg/fanout"},
 	{"pkg/catalog"},
 	{"pkg/upstream", "pkg/relay", "pkg/toolset", "pkg/policy", "pkg/store", "pkg/issuer"},
 	{"pkg/usage", "pkg/request", "pkg/trace", "pkg/notify", "pkg/lockfile", "pkg/clientfile"},
@@ -49,7 +49,7 @@ var floors = [][]string{
 }
 
 // awsRooms are the only packages that may import AWS modules.
-var awsRooms = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/secret/aws", "pkg/usage/cloudwatch", "pkg/notify/sns", "pkg/apigw", "internal/boot", "functions/admin", "functions/hook"}
+var awsRooms = []string{"pkg/store/dynamo", "pkg/store/s3", "pkg/secret/aws", "pkg/usage/cloudwatch", "pkg/notify/sns", "pkg/fanout/sqs", "pkg/apigw", "internal/boot", "functions/admin", "functions/hook"}
 
 // A file is one parsed Go file of the module.
 type file struct {
