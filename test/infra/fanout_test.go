@@ -2,8 +2,10 @@ package infra
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/test/roletest"
 )
 
@@ -131,6 +133,32 @@ func TestSingleHasNoQueues(t *testing.T) {
 	for _, name := range []string{"PORTCULLIS_SYNC_ROLE", "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"} {
 		if v, ok := env[name]; !ok || v != "" {
 			t.Errorf("with SyncMode=single the sync function is told %s = %q", name, v)
+		}
+	}
+}
+
+// Each function is told its part and the queues that it sends to, and does not start without.
+func TestFunctionsNeedTheirQueues(t *testing.T) {
+	d := expand(t).deployed(t, map[string]string{"AuthMode": "token", "SyncMode": "fanout"})
+	const work, assemble = "PORTCULLIS_WORK_QUEUE", "PORTCULLIS_ASSEMBLE_QUEUE"
+	for function, part := range map[string]struct {
+		role  string
+		needs []string
+	}{"SyncFunction": {"plan", []string{work, assemble}}, "WorkFunction": {"work", []string{assemble}}, "AssembleFunction": {"assemble", nil}} {
+		env := d.environment(function)
+		if _, err := boot.Load(func(name string) string { return env[name] }); err != nil || env["PORTCULLIS_SYNC_ROLE"] != part.role {
+			t.Errorf("%s, which does %q, does not start: %v", function, env["PORTCULLIS_SYNC_ROLE"], err)
+		}
+		for _, queue := range part.needs {
+			_, err := boot.Load(func(name string) string {
+				if name == queue {
+					return ""
+				}
+				return env[name]
+			})
+			if err == nil || !strings.Contains(err.Error(), queue+" is not set: the URL of the SQS queue") {
+				t.Errorf("%s without %s: %v", function, queue, err)
+			}
 		}
 	}
 }

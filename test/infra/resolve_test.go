@@ -22,6 +22,7 @@ func (x template) deployed(t *testing.T, values map[string]string) deployment {
 	t.Helper()
 	d := deployment{t, x, map[string]string{"AWS::NoValue": ""}, map[string]string{
 		"Api.ApiEndpoint": "https://api", "McpFunctionUrl.FunctionUrl": "https://function/",
+		"FanOut.Outputs.WorkUrl": "https://sqs/work", "FanOut.Outputs.AssembleUrl": "https://sqs/assemble.fifo",
 	}}
 	for name, p := range x.Parameters {
 		d.values[name] = fmt.Sprint(p.Default)

@@ -100,6 +100,9 @@ func refusals() []refusal {
 		{"PORTCULLIS_TABLE is not set", nil, made},
 		{"PORTCULLIS_ADMIN_CLIENT_ID is set, but PORTCULLIS_SEAL_KEY is not", nil, made},
 		{"PORTCULLIS_SYNC_FUNCTION is not set", nil, made},
+		{"PORTCULLIS_SYNC_ROLE %q: want plan", nil, made},
+		{"%s is not set: the URL of the SQS queue", nil, made},
+		{"%s %q: want the URL of an SQS queue", nil, made},
 		{"PORTCULLIS_NEW_VERSION is not set", nil, made},
 	}
 }

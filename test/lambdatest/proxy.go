@@ -203,7 +203,7 @@ func waitFor(ctx context.Context) {
 	}
 }
 
-// Set makes a service ("s3", "dynamodb", "ssm", "secretsmanager", "lambda") fail, or work again.
+// Set makes a service ("s3", "dynamodb", "sqs", "ssm", "secretsmanager", "lambda") fail, or work again.
 func (p *Proxy) Set(service string, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -325,6 +325,8 @@ func call(r *http.Request) (service, operation string) {
 			return "dynamodb", op
 		case strings.HasPrefix(name, "AmazonSSM"):
 			return "ssm", op
+		case name == "AmazonSQS":
+			return "sqs", op
 		}
 		return name, op
 	}

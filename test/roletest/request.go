@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Of returns what r, with the given body, asks of DynamoDB, S3, SSM, Secrets Manager or Lambda; nothing if
+// Of returns what r, with the given body, asks of DynamoDB, S3, SSM, Secrets Manager, SQS or Lambda; nothing if
 // it is a request to another service. Addresses of S3 hold the bucket in the path. The prefix of secrets is
 // portcullis; a secret without it is one that the stack makes, which nothing here tells apart, and the
 // function that is invoked is the one that syncs.
@@ -16,6 +16,9 @@ func Of(r *http.Request, body []byte) ([]Request, error) {
 	if name, operation, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
 		if strings.HasPrefix(name, "DynamoDB") {
 			return ofDynamoDB(operation, body)
+		}
+		if name == "AmazonSQS" {
+			return ofQueue(operation, body)
 		}
 		return ofSecrets(name, operation, body)
 	}
@@ -33,6 +36,19 @@ func Of(r *http.Request, body []byte) ([]Request, error) {
 		http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodPut: "s3:PutObject", http.MethodDelete: "s3:DeleteObject",
 	}[r.Method]
 	return []Request{{Action: action, Resource: Object(key)}}, nil
+}
+
+// ofQueue returns what is asked of SQS. The queue whose name ends as that of a FIFO queue must is the one of assemblies.
+func ofQueue(operation string, body []byte) ([]Request, error) {
+	var in struct{ QueueUrl string }
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, fmt.Errorf("%s: %w", operation, err)
+	}
+	q := Request{Action: "sqs:" + strings.TrimSuffix(operation, "Batch"), Resource: WorkQueue} // a batch needs the right for one
+	if strings.HasSuffix(in.QueueUrl, ".fifo") {
+		q.Resource = AssembleQueue
+	}
+	return []Request{q}, nil
 }
 
 // ofSecrets returns what is asked of SSM or Secrets Manager.

@@ -1,0 +1,31 @@
+package repo
+
+import (
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// costTolerance is how far a counted figure may be from what the page says: it is rounded there, and the
+// lines of a log hold times and ids of different lengths.
+const costTolerance = .15
+
+// WantCost holds what a test counted against the number that docs/cost.md has in its row with this label.
+func WantCost(t testing.TB, label string, counted float64) {
+	t.Helper()
+	page, err := os.ReadFile(Path("docs/cost.md"))
+	require.OK(t, err)
+	m := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(label) + ` \| ([\d.]+)`).FindSubmatch(page)
+	if m == nil {
+		t.Fatalf("docs/cost.md has no row %q with a number; counted %.2f", label, counted)
+	}
+	says, err := strconv.ParseFloat(string(m[1]), 64)
+	require.OK(t, err)
+	if t.Logf("%s: %.2f", label, counted); math.Abs(counted-says) > costTolerance*says {
+		t.Errorf("%s: counted %.2f, docs/cost.md says %g", label, counted, says)
+	}
+}
