@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"runtime/debug"
+
+	"github.com/portcullis-mcp/portcullis/pkg/store"
 )
 
 // The database format, as far as its structure is checked. bbolt trusts its pages: one that is
@@ -27,13 +30,39 @@ const (
 	bucketLeaf   = 0x01 // flag of an element whose value is a bucket
 )
 
-// verify reads the file and reports what of its structure is not as bbolt writes it. What the
-// values hold is not looked at: a record that cannot be read is found when it is read.
-func verify(path string) error {
-	data, err := os.ReadFile(path)
+// verify looks through the file and reports what of its structure is not as bbolt writes it. What the
+// values hold is not looked at: a record that cannot be read is found when it is read. The file is
+// mapped, since most of it is values, which a start need not wait for.
+func verify(path string) (err error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 { // nothing cannot be mapped
+		return errors.New("it is empty")
+	}
+	data, err := store.MapFile(f, int(info.Size()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.UnmapFile(data)) }()
+	// What the disk does not give, or somebody cuts off meanwhile, is a fault of memory.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it cannot be read: %v", p)
+		}
+	}()
+	return verifyData(data)
+}
+
+// verifyData is verify of the bytes of a file.
+func verifyData(data []byte) error {
 	v, root, freelist, err := newVerifier(data)
 	if err != nil {
 		return err
@@ -51,8 +80,8 @@ func verify(path string) error {
 type verifier struct {
 	data     []byte
 	pageSize uint64
-	pages    uint64          // how many are in use or free; more may follow
-	seen     map[uint64]bool // pages, those that overflow included
+	pages    uint64 // how many are in use or free; more may follow
+	seen     []bool // pages by number, those that overflow included
 }
 
 // newVerifier finds the newer of the two meta pages.
@@ -73,18 +102,17 @@ func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
 				continue
 			}
 			newest = txid
-			v = &verifier{data: data, pageSize: size, pages: u64(m[40:]), seen: map[uint64]bool{0: true, 1: true}}
+			v = &verifier{data: data, pageSize: size, pages: u64(m[40:])}
 			root, freelist = u64(m[16:]), u64(m[32:])
 		}
 	}
 	switch {
-	case len(data) == 0:
-		return nil, 0, 0, errors.New("it is empty")
 	case v == nil:
 		return nil, 0, 0, errors.New("it does not begin as a database")
 	case v.pages > uint64(len(data))/v.pageSize:
 		return nil, 0, 0, fmt.Errorf("it has %d bytes, and %d pages of %d", len(data), v.pages, v.pageSize)
 	}
+	v.seen = make([]bool, v.pages)
 	return v, root, freelist, nil
 }
 

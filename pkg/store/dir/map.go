@@ -50,5 +50,5 @@ func (s *Store) Map(ctx context.Context, key string) (_ []byte, err error) {
 	case info.Size() > math.MaxInt32:
 		return nil, fmt.Errorf("it has %d bytes", info.Size())
 	}
-	return mapFile(f, int(info.Size()))
+	return store.MapFile(f, int(info.Size()))
 }

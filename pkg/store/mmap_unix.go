@@ -1,0 +1,17 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd
+
+package store
+
+import (
+	"os"
+	"syscall"
+)
+
+// MapFile returns the first size bytes of the file as a part of the address space. They stay there,
+// without the file's descriptor or name, until [UnmapFile] or the end of the process.
+func MapFile(f *os.File, size int) ([]byte, error) {
+	return syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
+}
+
+// UnmapFile gives back what [MapFile] returned. Who reads it afterwards ends the process.
+func UnmapFile(data []byte) error { return syscall.Munmap(data) }
