@@ -218,6 +218,12 @@ func (s *Snapshot) Hash(i int) tool.Hash {
 	return tool.Hash(part.string(row[atHash:]))
 }
 
+// Annotations returns what its server says of tool i.
+func (s *Snapshot) Annotations(i int) tool.Annotations {
+	part, row := s.row(i)
+	return part.annotations(row)
+}
+
 // Texts returns what item i says of itself to a reader, in which items are searched for a word; input
 // is a tool's schema, or a prompt's arguments.
 func (s *Snapshot) Texts(i int) (title, description string, input json.RawMessage) {

@@ -133,7 +133,6 @@ func (s *shard) tool(i int) Tool {
 			Description:  s.string(row[atDescription:]),
 			InputSchema:  s.bytes(row[atInput:]),
 			OutputSchema: s.bytes(row[atOutput:]),
-			Annotations:  tool.Annotations{Title: s.string(row[atAnnotationTitle:])},
 		},
 		Signature:   s.string(row[atSignature:]),
 		Lossy:       flags&flagLossy != 0,
@@ -145,18 +144,25 @@ func (s *shard) tool(i int) Tool {
 		s.readItem(&t, row, flags)
 		return t
 	}
-	for i, hint := range hints(&t.Definition.Annotations) {
+	t.Definition.Annotations = s.annotations(row)
+	return t
+}
+
+// annotations returns what a server says of the tool of the row.
+func (s *shard) annotations(row []byte) tool.Annotations {
+	flags, a := binary.LittleEndian.Uint32(row[atFlags:]), tool.Annotations{Title: s.string(row[atAnnotationTitle:])}
+	for i, hint := range hints(&a) {
 		if said := flags / flagHint >> (2 * i); said&1 != 0 {
 			*hint = new(said&2 != 0)
 		}
 	}
-	return t
+	return a
 }
 
 // readItem puts into t, which was read as a tool, what the row of another item says.
 func (s *shard) readItem(t *Tool, row []byte, flags uint32) {
 	d := &t.Definition
-	d.Kind, d.InputSchema, d.OutputSchema, d.Annotations.Title, t.Signature = t.ID.Kind, nil, nil, "", ""
+	d.Kind, d.InputSchema, d.OutputSchema, t.Signature = t.ID.Kind, nil, nil, ""
 	if d.Kind == tool.Prompt {
 		d.Arguments = s.bytes(row[atArguments:])
 		return

@@ -50,12 +50,13 @@ func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
 	for n, server := range cfg.Servers {
 		listed, _ := snap.Server(server.Name)
 		for i := listed.First; i < listed.First+listed.Tools; i++ {
-			hints := server.Override(snap.ID(i).Name, snap.Tool(i).Definition.Annotations)
+			id := snap.ID(i)
+			hints := server.Override(id.Name, snap.Annotations(i))
 			inv.rows[i] = row{server: n, hints: hints, tier: hints.Tier()}
-			if hints.Tier() == tool.Read {
+			if inv.rows[i].tier == tool.Read {
 				inv.readOnly.Add(i)
 			}
-			if cfg.Tools.Confirms(snap.ID(i)) {
+			if cfg.Tools.Confirms(id) {
 				inv.confirm.Add(i)
 			}
 		}
