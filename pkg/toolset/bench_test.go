@@ -35,6 +35,22 @@ func BenchmarkCompile10000(b *testing.B) {
 	}
 }
 
+// BenchmarkCompileManyServers is of 100,000 tools of 8,400 servers, each of which is a toolset.
+func BenchmarkCompileManyServers(b *testing.B) {
+	var u toolset.Universe
+	for s := range 8400 {
+		server := fmt.Sprintf("s%04d", s)
+		u.Servers = append(u.Servers, toolset.Server{Name: server, Loaded: true})
+		for i := range 12 {
+			u.Tools = append(u.Tools, toolset.Tool{ID: tool.ID{Server: server, Name: fmt.Sprintf("t%02d_%d", i, s)}})
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		toolset.Compile(&config.Config{}, u)
+	}
+}
+
 func BenchmarkSelect10000(b *testing.B) {
 	u, cfg := large()
 	bound := toolset.Compile(cfg, u)

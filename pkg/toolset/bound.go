@@ -32,20 +32,47 @@ type Bound struct {
 	warnings     config.Faults
 }
 
-// A group is one toolset, or what several add up to.
+// A group is one toolset, or what several add up to. There is one of each server, and a set for each
+// of them would grow with the square of a catalog: such a group has the list alone.
 type group struct {
 	name    string
-	tools   tool.Set // and prompts and resources
+	tools   tool.Set // and prompts and resources; nil: there are those of own alone
+	own     []int    // those of the servers that the group is named after, ascending
 	pattern pattern  // which tools that are not known yet would be in it
 }
 
+// join adds what is in other to g, which has a set.
 func (g *group) join(other *group) {
 	g.tools.AddAll(other.tools)
+	for _, i := range other.own {
+		g.tools.Add(i)
+	}
 	g.pattern.join(other.pattern)
 }
 
+func (g *group) has(i int) bool {
+	_, ok := slices.BinarySearch(g.own, i)
+	return ok || g.tools.Has(i)
+}
+
+// meets reports whether something of g is in s.
+func (g *group) meets(s tool.Set) bool {
+	return g.tools.Meets(s) || slices.ContainsFunc(g.own, s.Has)
+}
+
+// newGroup returns a group that has a set.
 func (b *Bound) newGroup(name string) *group {
 	return &group{name: name, tools: tool.NewSet(len(b.tools))}
+}
+
+// set returns everything in g. It must not be changed.
+func (b *Bound) set(g *group) tool.Set {
+	if g.tools != nil && len(g.own) == 0 {
+		return g.tools
+	}
+	whole := b.newGroup("")
+	whole.join(g)
+	return whole.tools
 }
 
 // Compile resolves the operator's toolsets and enabled tools against u. What the operator
@@ -131,7 +158,7 @@ func (b *Bound) addGroups(cfg *config.Config) {
 	named := func(name string) *group {
 		g := b.groups[fold(name)]
 		if g == nil {
-			g = b.newGroup(name)
+			g = &group{name: name}
 			b.groups[fold(name)] = g
 			b.sorted = append(b.sorted, g)
 		}
@@ -142,6 +169,9 @@ func (b *Bound) addGroups(cfg *config.Config) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Toolsets)) {
 		g := named(name)
+		if g.tools == nil {
+			g.tools = tool.NewSet(len(b.tools))
+		}
 		for i, entry := range cfg.Toolsets[name] {
 			if problem := b.addEntry(g, entry); problem != "" {
 				b.warn(problem+" "+kindOf(entry)+": "+entry, config.JoinPath("toolsets", name), i)
@@ -154,9 +184,8 @@ func (b *Bound) addGroups(cfg *config.Config) {
 // addServer adds everything of a server.
 func (b *Bound) addServer(g *group, server int) {
 	g.pattern.servers = append(g.pattern.servers, server)
-	for _, i := range b.own[server] {
-		g.tools.Add(i)
-	}
+	g.own = append(g.own, b.own[server]...)
+	slices.Sort(g.own) // names of several servers may fold to one
 }
 
 // addGlob adds the items of a server that are of id's kind and match its name, and reports whether

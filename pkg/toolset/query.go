@@ -30,7 +30,7 @@ func (q *query) path(name string) *group {
 			g = q.bound.newGroup("")
 		}
 	}
-	q.within = q.view.visible.Intersect(g.tools)
+	q.within = q.view.visible.Intersect(q.bound.set(g))
 	return g
 }
 

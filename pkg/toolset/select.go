@@ -49,7 +49,7 @@ func (s Selection) ServerToolsets(name string) []string {
 	patterns := slices.Clip(s.view.patterns)
 	var out []string
 	for _, g := range s.bound.sorted {
-		if slices.ContainsFunc(visible, g.tools.Has) || incomplete && overlap(server, append(patterns, g.pattern)) {
+		if slices.ContainsFunc(visible, g.has) || incomplete && overlap(server, append(patterns, g.pattern)) {
 			out = append(out, g.name)
 		}
 	}
@@ -172,7 +172,7 @@ func (b *Bound) group(name string) *group {
 // exists reports whether a toolset has a tool that is visible, or could
 // have one as soon as the tools of its servers are known.
 func (b *Bound) exists(v view, g *group) bool {
-	if g.tools.Meets(v.visible) {
+	if g.meets(v.visible) {
 		return true
 	}
 	patterns := append(slices.Clone(v.patterns), g.pattern)
