@@ -112,7 +112,7 @@ func Inventory(cfg *config.Config, snap *catalog.Snapshot) ([]policy.Tool, tools
 			tools = append(tools, inv.policyTool(i))
 		}
 	}
-	return tools, inv.universe(inv.servers(snap))
+	return tools, inv.universe(loadedServers(inv.servers(snap)))
 }
 
 // servers pairs each configured server with how it last loaded.
@@ -129,22 +129,25 @@ func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
 }
 
 // universe is what selection works on. Its items have the numbers of the catalog.
-func (inv *inventory) universe(servers []Server) toolset.Universe {
-	u := toolset.Universe{
-		Tools:   make([]toolset.Tool, len(inv.rows)),
-		Servers: make([]toolset.Server, len(servers)),
-	}
+func (inv *inventory) universe(servers []toolset.Server) toolset.Universe {
+	u := toolset.Universe{Tools: make([]toolset.Tool, len(inv.rows)), Servers: servers}
 	for i := range inv.rows {
 		u.Tools[i] = toolset.Tool{ID: inv.snap.ID(i), ReadOnly: inv.rows[i].tier == tool.Read}
 	}
+	return u
+}
+
+// loadedServers is what selection has to know of servers.
+func loadedServers(servers []Server) []toolset.Server {
+	out := make([]toolset.Server, len(servers))
 	for i, s := range servers {
 		status := s.Outcome.Status
-		u.Servers[i] = toolset.Server{
+		out[i] = toolset.Server{
 			Name:       s.Config.Name,
 			Loaded:     s.Config.Enabled && status == outcome.Available,
 			Transient:  s.Config.Enabled && (status == outcome.Transient || status == ""),
 			RetryAfter: s.Outcome.RetryAfter,
 		}
 	}
-	return u
+	return out
 }

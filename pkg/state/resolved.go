@@ -31,6 +31,7 @@ type resolved struct {
 	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
 	counts    Servers
+	loaded    []toolset.Server // as bound has them
 	bound     *toolset.Bound
 	decisions []decision  // by number
 	enabled   []lock.Fact // servers by number: enabled, and not stopped
@@ -47,7 +48,7 @@ func resolve(in inputs, prev *resolved) *resolved {
 	}
 	r := &resolved{
 		inputs: in, inventory: prev.inventory, verdicts: prev.verdicts, decisions: prev.decisions,
-		servers: prev.servers, counts: prev.counts, bound: prev.bound,
+		servers: prev.servers, counts: prev.counts, loaded: prev.loaded, bound: prev.bound,
 		views: cache[*View]{max: cacheSize(in.snap.Items())},
 	}
 	tools := in.cfg != prev.cfg || in.snap.SHA256() != prev.snap.SHA256()
@@ -60,7 +61,11 @@ func resolve(in inputs, prev *resolved) *resolved {
 	if tools || in.snap != prev.snap {
 		r.servers = r.inventory.servers(in.snap)
 		r.counts = countServers(r.servers)
-		r.bound = toolset.Compile(in.cfg, r.inventory.universe(r.servers))
+		// It has a set of each server: to make them anew at each sync takes much memory.
+		if loaded := loadedServers(r.servers); tools || !slices.Equal(loaded, r.loaded) {
+			r.loaded = loaded
+			r.bound = toolset.Compile(in.cfg, r.inventory.universe(loaded))
+		}
 	}
 	if tools || in.decided != prev.decided || in.unknown != prev.unknown {
 		r.decisions = decide(r.inventory, in.decided, in.unknown)
