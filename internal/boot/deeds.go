@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/deed"
@@ -16,6 +17,15 @@ type audited struct {
 // Put implements [approval.Store].
 func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	return a.writes.Put(ctx, r, e)
+}
+
+// PutAll implements [approval.Batcher], if the store is one.
+func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
+	b, ok := a.writes.(approval.Batcher)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return b.PutAll(ctx, all)
 }
 
 // auditDeeds has the audit's log told of what is decided about items, and the audit of the versions of

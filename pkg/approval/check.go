@@ -40,15 +40,15 @@ func (r Record) Check() error {
 	c.text("url", r.URL, 0, maxURL)
 	c.text("by", r.By, 0, MaxActor)
 	c.text("note", r.Note, 0, MaxNote)
-	c.text("approved definition", string(r.Approved), 0, tool.MaxDefinition)
-	c.text("current definition", string(r.Current), 0, tool.MaxDefinition)
+	c.definition("approved definition", r.Approved)
+	c.definition("current definition", r.Current)
 	c.lost(r.Lost)
 	c.verdicts(r.ApprovedBefore, r.Blocked, r.Endorsed)
 	c.proposal(r.Proposed)
 	if u := r.Undo; u != nil {
 		c.text("who decided before", u.By, 0, MaxActor)
 		c.text("note before", u.Note, 0, MaxNote)
-		c.text("approved definition before", string(u.Approved), 0, tool.MaxDefinition)
+		c.definition("approved definition before", u.Approved)
 		c.lost(u.Lost)
 		c.verdicts(u.ApprovedBefore, u.Blocked, u.Endorsed)
 		c.proposal(u.Proposed)
@@ -104,6 +104,13 @@ func (c *checker) text(field, s string, least, most int) {
 		*c = append(*c, fmt.Errorf("%s has %d bytes, at most %d are allowed", field, len(s), most))
 	case !utf8.ValidString(s):
 		*c = append(*c, fmt.Errorf("%s is not valid UTF-8", field))
+	}
+}
+
+// definition is text of bytes that may be many.
+func (c *checker) definition(field string, raw []byte) {
+	if len(raw) > tool.MaxDefinition || !utf8.Valid(raw) {
+		c.text(field, string(raw), 0, tool.MaxDefinition)
 	}
 }
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -19,6 +20,11 @@ const (
 	// maxWriters is how many records are written at once, and of how many servers
 	// they are read at once.
 	maxWriters = 16
+
+	// maxBatch and maxBatchSize are how many records, and bytes of definitions, are written in one
+	// call to a store that takes many: who reads it waits as long.
+	maxBatch     = 32
+	maxBatchSize = 1 << 20
 
 	// maxRefused is how many refused tools of one server are kept: their
 	// number is the server's choice.
@@ -187,11 +193,78 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 
 // recordAll writes the records. If one fails the store is gone, and the next run goes on from here.
 func (u *unit) recordAll(ctx context.Context, due []observation) error {
+	due, err := u.recordTogether(ctx, due)
+	if err != nil {
+		return err
+	}
 	return each(ctx, slices.Values(due), func(ctx context.Context, d observation) error {
 		return u.inTurn(ctx, func() error { return u.record(ctx, d) })
 	})
 }
 
+// recordTogether writes what can be written in few calls, and returns the rest.
+func (u *unit) recordTogether(ctx context.Context, due []observation) (rest []observation, err error) {
+	b, ok := u.approvals.(approval.Batcher)
+	for ok && len(due) > 0 && err == nil {
+		n := batch(due)
+		err = u.inTurn(ctx, func() error {
+			left, err := u.recordBatch(ctx, b, due[:n])
+			rest = append(rest, left...)
+			return err
+		})
+		due = due[n:]
+	}
+	return append(rest, due...), err
+}
+
+// batch returns how many of the first records are written in one call.
+func batch(due []observation) int {
+	size := 0
+	for i, d := range due {
+		if size += len(d.seen.Definition) + recordSize; i > 0 && (i == maxBatch || size > maxBatchSize) {
+			return i
+		}
+	}
+	return len(due)
+}
+
+// recordBatch writes records in one call, and returns those that have to be looked at again.
+func (u *unit) recordBatch(ctx context.Context, b approval.Batcher, due []observation) (rest []observation, err error) {
+	var writes []approval.Write
+	var of []observation
+	for _, d := range due {
+		next, entry, changed := approval.Observe(d.held, d.seen)
+		if !changed {
+			rest = append(rest, d)
+			continue
+		}
+		writes, of = append(writes, approval.Write{Record: next, Entry: entry}), append(of, d)
+	}
+	if len(writes) == 0 {
+		return rest, nil
+	}
+	written, err := b.PutAll(ctx, writes)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return due, nil
+	}
+	for i, d := range of {
+		switch {
+		case err != nil:
+		case written[i].Err == nil:
+			u.count(d, d.held, &written[i].Record)
+		case errors.Is(written[i].Err, approval.ErrConflict):
+			rest = append(rest, d)
+		default:
+			err = written[i].Err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record %q: %w", d.seen.ID, err)
+		}
+	}
+	return rest, nil
+}
+
+// record writes one record.
 func (u *unit) record(ctx context.Context, d observation) error {
 	var before *approval.Record
 	after, err := approval.Update(ctx, u.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
@@ -205,6 +278,12 @@ func (u *unit) record(ctx context.Context, d observation) error {
 	if err != nil {
 		return fmt.Errorf("record %q: %w", d.seen.ID, err)
 	}
+	u.count(d, before, after)
+	return nil
+}
+
+// count remembers a record that was written, and counts what is new about it.
+func (u *unit) count(d observation, before, after *approval.Record) {
 	u.wrote(after)
 	u.mine.Lock()
 	defer u.mine.Unlock()
@@ -219,11 +298,10 @@ func (u *unit) record(ctx context.Context, d observation) error {
 	case before.CurrentHash != after.CurrentHash:
 		*changed++
 	default:
-		return nil
+		return
 	}
 	// The first list of a server is nothing new to who has just configured it, nor is another name.
 	if baseline := after.By == approval.Sync && after.State == approval.Approved; before != nil || d.seen.From == nil && !baseline {
 		c.News = append(c.News, News{after.ID(), before == nil, after.Rev})
 	}
-	return nil
 }

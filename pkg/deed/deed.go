@@ -5,6 +5,7 @@ package deed
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -40,11 +41,33 @@ type audited struct {
 // Put implements [approval.Store]. What the store keeps stands, also if its line cannot be written.
 func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	next, err := a.Store.Put(ctx, r, e)
-	if err != nil || e == nil || e.Action == approval.ActionObserve {
-		return next, err
+	if err == nil {
+		a.tell(ctx, next, e)
+	}
+	return next, err
+}
+
+// PutAll implements [approval.Batcher], if the store is one.
+func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
+	b, ok := a.Store.(approval.Batcher)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	out, err := b.PutAll(ctx, all)
+	for i, w := range out {
+		if w.Err == nil {
+			a.tell(ctx, w.Record, all[i].Entry)
+		}
+	}
+	return out, err
+}
+
+// tell writes the line of a decision that was stored.
+func (a audited) tell(ctx context.Context, next approval.Record, e *approval.Entry) {
+	if e == nil || e.Action == approval.ActionObserve {
+		return
 	}
 	if failed := a.out.Write(context.WithoutCancel(ctx), Of(next.Line(*e))); failed != nil {
 		a.log.LogAttrs(ctx, slog.LevelError, "a decision is not among the lines of calls", slog.String("action", e.Action), slog.Any("item", e.ID()), slog.Any("error", failed))
 	}
-	return next, nil
 }

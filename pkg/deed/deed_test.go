@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/policy"
 	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
 	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -138,5 +140,35 @@ func TestFiles(t *testing.T) {
 	see(one, refused, state.Part{})
 	if lines := kept.Lines(); len(lines) != len(want)+1 || !strings.Contains(log.String(), "no room") {
 		t.Errorf("what could not be recorded is recorded %d times later; log: %s", len(lines)-len(want), log)
+	}
+}
+
+// Of many writes in one call, those that are stored have their lines. A store that takes one a call is asked so.
+func TestAuditedTogether(t *testing.T) {
+	out := &sink{}
+	kept, err := bolt.Open(filepath.Join(t.TempDir(), "approvals.db"), nil)
+	require.OK(t, err)
+	t.Cleanup(func() { require.OK(t, kept.Close()) })
+	var all []approval.Write
+	for i, action := range []string{approval.ActionBaseline, approval.ActionObserve, approval.ActionBaseline} {
+		r := approval.Record{Server: "git", Tool: string(rune('a' + i)), State: approval.Pending}
+		if i == 2 {
+			r.Rev = 7 // which is not there
+		}
+		all = append(all, approval.Write{Record: r, Entry: &approval.Entry{Server: "git", Tool: r.Tool, Actor: approval.Sync, Action: action}})
+	}
+	together := func(s approval.Store) ([]approval.Written, error) {
+		return s.(approval.Batcher).PutAll(t.Context(), all)
+	}
+	written, err := together(deed.Audited(kept, audit.NewLog(out), slog.New(slog.DiscardHandler)))
+	require.OK(t, err)
+	if written[0].Err != nil || written[1].Err != nil || !errors.Is(written[2].Err, approval.ErrConflict) {
+		t.Errorf("PutAll = %+v, want two stored and a conflict", written)
+	}
+	if len(out.lines) != 1 || out.lines[0].Tool != "git:a" || out.lines[0].Time.IsZero() {
+		t.Errorf("lines = %+v, want that of git:a", out.lines)
+	}
+	if _, err := together(deed.Audited(new(approvaltest.Mem), audit.NewLog(out), slog.New(slog.DiscardHandler))); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("PutAll of a store that takes one write a call = %v, want ErrUnsupported", err)
 	}
 }

@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t *testing.T) approval.Store) {
 		{"prompts and resources have audit lines of their own", itemLines},
 		{"a feed tells prompts and resources from tools", itemFeed},
 		{"an ended context stores nothing", endedContext},
+		{"writes of one call end each for itself", writeAll},
 		{"a baseline is remembered by identity and kind", baseline},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.held(t, open(t)) })

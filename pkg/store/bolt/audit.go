@@ -43,11 +43,14 @@ func (s *Store) trim(lines *bbolt.Bucket) error {
 	first := s.o.Now().Add(-s.o.KeepAudit)
 	c := lines.Cursor()
 	for key, data := c.First(); key != nil; key, data = c.First() {
+		if !writtenAt(key).Before(first) {
+			return nil
+		}
 		var e approval.Entry
 		if err := json.Unmarshal(data, &e); err != nil {
 			return err
 		}
-		if !writtenAt(key).Before(first) || !e.At.Before(first) { // a line that was counted has its time in At alone
+		if !e.At.Before(first) { // a line that was counted has its time in At alone
 			return nil
 		}
 		if err := c.Delete(); err != nil {

@@ -42,7 +42,10 @@ type Store struct {
 	wrote writes    // records, since the file was opened
 }
 
-var _ approval.Store = (*Store)(nil)
+var (
+	_ approval.Store   = (*Store)(nil)
+	_ approval.Batcher = (*Store)(nil)
+)
 
 // The buckets of the file.
 var (
@@ -175,27 +178,67 @@ func (s *Store) Put(ctx context.Context, r approval.Record, e *approval.Entry) (
 		return next, err
 	}
 	defer s.wrote.note(r.Server)
-	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
-		held, err := get(tx, r.ID())
-		if err != nil && !errors.Is(err, approval.ErrNotFound) {
-			return err
-		}
-		if held.Rev != r.Rev {
-			return approval.ErrConflict
-		}
-		next = r.Next(s.o.Now())
-		if err := move(tx, held, next); err != nil {
-			return err
-		}
-		if err := put(tx, next); err != nil || e == nil {
-			return err
-		}
-		return s.addLine(tx, next.Line(*e))
+	err = s.update(func(tx *bbolt.Tx) (err error) { // which may be run again
+		next, err = s.replace(tx, r, e)
+		return err
 	})
 	if err != nil {
 		return approval.Record{}, err
 	}
 	return next, nil
+}
+
+// PutAll implements [approval.Batcher], in one transaction.
+func (s *Store) PutAll(ctx context.Context, all []approval.Write) (out []approval.Written, err error) {
+	defer store.Wrap(&err, "put approvals")
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out = make([]approval.Written, len(all))
+	refused := make([]error, len(all))
+	for i, w := range all {
+		refused[i] = approval.CheckPut(w.Record, w.Entry)
+		defer s.wrote.note(w.Record.Server)
+	}
+	err = s.update(func(tx *bbolt.Tx) error { // which may be run again
+		for i, w := range all {
+			if out[i] = (approval.Written{Err: refused[i]}); refused[i] != nil {
+				continue
+			}
+			next, err := s.replace(tx, w.Record, w.Entry)
+			if err != nil && !errors.Is(err, approval.ErrConflict) {
+				return err
+			}
+			out[i] = approval.Written{Record: next, Err: err}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range all {
+		store.Wrap(&out[i].Err, "put approval %q", w.Record.ID())
+	}
+	return out, nil
+}
+
+// replace writes r and its audit line, unless the stored revision is another; then nothing is written.
+func (s *Store) replace(tx *bbolt.Tx, r approval.Record, e *approval.Entry) (next approval.Record, err error) {
+	held, err := get(tx, r.ID())
+	if err != nil && !errors.Is(err, approval.ErrNotFound) {
+		return next, err
+	}
+	if held.Rev != r.Rev {
+		return next, approval.ErrConflict
+	}
+	next = r.Next(s.o.Now())
+	if err := move(tx, held, next); err != nil {
+		return next, err
+	}
+	if err := put(tx, next); err != nil || e == nil {
+		return next, err
+	}
+	return next, s.addLine(tx, next.Line(*e))
 }
 
 // putJSON writes v as JSON.
