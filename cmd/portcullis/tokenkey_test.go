@@ -86,7 +86,6 @@ func TestTokenRotate(t *testing.T) {
 		t.Errorf("doctor does not say that the token is void:\n%s", out)
 	}
 	require.OK(t, p.stop())
-
 	require.OK(t, os.WriteFile(filepath.Join(dir, tokenFile), []byte("short\n"), 0o600))
 	if do(true, "token", "--dir", dir); !strings.Contains(said, tokenFile+": the key of agent tokens has 5 bytes") || !strings.Contains(said, "every agent token ends") {
 		t.Errorf("a key that is damaged: %s", said)

@@ -19,7 +19,7 @@ const (
 	RoleAssemble = "assemble" // makes the catalog
 )
 
-// maxGather is the longest delay of a queue.
+// maxGather is the longest delay of a queue, in seconds.
 const maxGather = 900
 
 // Spread says what of a sync a function does. The zero value is all of it.
@@ -27,7 +27,7 @@ type Spread struct {
 	Role     string        // PORTCULLIS_SYNC_ROLE: plan, work, assemble; "": a sync as one
 	Work     string        // PORTCULLIS_WORK_QUEUE: URL of the queue of what workers are to do; who plans needs it
 	Assemble string        // PORTCULLIS_ASSEMBLE_QUEUE: URL of the FIFO queue of assemblies; who plans and who works need it
-	Gather   time.Duration // PORTCULLIS_GATHER_SECONDS: delay of that queue; 0: [fanout.Gather]
+	Gather   time.Duration // PORTCULLIS_GATHER_SECONDS: within how long one assembly is asked for, less than the delay of that queue; 0: [fanout.Gather]
 }
 
 func (r *reader) spread() Spread {

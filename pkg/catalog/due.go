@@ -157,11 +157,16 @@ func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 	for _, l := range asked {
 		at, planned := plan.Servers[l.server.Name]
 		planned = planned && !at.After(r.began) && r.began.Sub(at) < inQueue && l.outcome.CheckedAt.Before(at)
-		if all || !planned && (l.server.Enabled && r.isDue(l) || !l.server.Enabled && r.began.Sub(at).Abs() >= restMost) {
+		if all || !planned && (l.server.Enabled && !r.justFailed(l) && r.isDue(l) || !l.server.Enabled && r.began.Sub(at).Abs() >= restMost) {
 			names = append(names, l.server.Name)
 		}
 	}
 	return out, names, nil
+}
+
+// justFailed reports whether the server failed less than five minutes ago. Who plans may do so each minute.
+func (r *run) justFailed(l *list) bool {
+	return failed(l) && r.prev.Config == r.config.Version && r.began.Sub(l.outcome.CheckedAt).Abs() < r.o.Rest-early
 }
 
 // isOld reports whether the catalog is to be confirmed.

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// Gather is for how long what workers find is gathered before it is assembled: the delay of the
-	// queue of assemblies. One assembly is asked for within so long, however many workers end.
+	// Gather is within how long one assembly is asked for, however many workers end. The queue of
+	// assemblies delays its messages by longer, so that each sees what was found in that time.
 	Gather = 20 * time.Second
 
 	// group is that of all assemblies: two at once would do the same work.
@@ -23,7 +23,7 @@ const (
 // An Assemblies is the queue that assemblies are asked for on.
 type Assemblies struct {
 	Queue  Queue
-	Gather time.Duration    // of the queue's messages; 0: [Gather]
+	Gather time.Duration    // 0: [Gather]
 	Now    func() time.Time // nil: time.Now
 }
 
