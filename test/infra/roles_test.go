@@ -64,6 +64,22 @@ type try struct {
 	allowed bool
 }
 
+// TestRolesKeepToTheirAccount holds that a bucket which somebody else made anew under the name of the
+// stack's is not read: it could hold another policy.
+func TestRolesKeepToTheirAccount(t *testing.T) {
+	roles := roletest.Load(t)
+	for _, function := range []string{"mcp", "sync", "admin", "plan", "work", "assemble"} {
+		for _, q := range []roletest.Request{on("s3:GetObject", roletest.Object("config/policy.cedar")), on("s3:ListBucket", roletest.Bucket)} {
+			if !roles[function].Allows(q) {
+				t.Errorf("%s may not do %s in its own account", function, q)
+			}
+			if q.Owner = "210987654321"; roles[function].Allows(q) {
+				t.Errorf("%s may do %s in another account", function, q)
+			}
+		}
+	}
+}
+
 // TestRolesKeepToTheirItems writes and reads where a function must not. That each may
 // do what it has to is held by the tests of the functions, whose calls pass the same roles.
 func TestRolesKeepToTheirItems(t *testing.T) {

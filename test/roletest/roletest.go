@@ -7,6 +7,7 @@
 package roletest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -64,6 +65,7 @@ type Request struct {
 	Attributes  []string // names of the attributes that are written or asked for, of DynamoDB
 	Via         string   // service that asks in the caller's name, of KMS; "": the caller itself
 	ByLambda    bool     // Lambda itself asks, before there is code that could
+	Owner       string   // account of the resource; "": that of the stack
 }
 
 // String implements fmt.Stringer.
@@ -221,7 +223,7 @@ func (s statement) matches(q Request) bool {
 	if !slices.Contains(s.actions, q.Action) || !slices.ContainsFunc(s.resources, func(p string) bool { return like(p, q.Resource) }) {
 		return false
 	}
-	context := map[string][]string{"dynamodb:LeadingKeys": q.LeadingKeys, "dynamodb:Attributes": q.Attributes, "lambda:SourceFunctionArn": {"of the function"}}
+	context := map[string][]string{"dynamodb:LeadingKeys": q.LeadingKeys, "dynamodb:Attributes": q.Attributes, "lambda:SourceFunctionArn": {"of the function"}, "aws:ResourceAccount": {cmp.Or(q.Owner, "AWS::AccountId")}}
 	if q.ByLambda {
 		context["lambda:SourceFunctionArn"] = nil
 	}
@@ -248,6 +250,8 @@ func holds(operator string, got, want []string) bool {
 		return !slices.ContainsFunc(got, func(s string) bool { return !any(match, s) })
 	}
 	switch operator {
+	case "StringNotEquals":
+		return !holds("StringEquals", got, want)
 	case "StringEquals":
 		return len(got) == 1 && slices.Contains(want, got[0])
 	case "ForAllValues:StringEquals": // also of no value at all: hence Null beside it
