@@ -21,7 +21,7 @@ var ErrStarted = errors.New("sync started")
 
 // A SyncReport says what a sync found and did: of a [catalog.Report] what a caller may read.
 type SyncReport struct {
-	Pending    bool           `json:"pending,omitempty" doc:"the sync was only started (202): synced_at of /admin/servers moves when it has ended; the rest of the report is empty"`
+	Pending    bool           `json:"pending,omitempty" doc:"the sync was only started (202): synced_at of /admin/servers moves when there is a catalog of what it found, more than once where a sync is spread over functions; the rest of the report is empty"`
 	StartedAt  time.Time      `json:"started_at"`
 	DurationMS int64          `json:"duration_ms"`
 	Config     string         `json:"config" doc:"version of the config that was used"`
