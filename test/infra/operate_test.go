@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/test/repo"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -50,4 +51,47 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	if len(names) < 20 {
 		t.Errorf("found %d alarms: the search is broken", len(names))
 	}
+}
+
+// What docs/cost.md says that alarms cost: each metric that one looks at is charged.
+func TestAlarmsCost(t *testing.T) {
+	for label, c := range map[string]map[string]string{
+		"metrics that the alarms of a stack look at, unless set otherwise": {"AuthMode": "token"},
+		"the same with `SyncMode=fanout`":                                  {"AuthMode": "token", "SyncMode": "fanout"},
+	} {
+		root := expand(t)
+		d := root.deployed(t, c)
+		metrics := metricsOf(d, root)
+		for name, path := range map[string]string{"Observability": "infra/observability.yaml", "FanOut": "infra/fanout.yaml"} {
+			if !d.has(name) {
+				continue
+			}
+			values := map[string]string{}
+			for p, v := range root.Resources[name].Properties["Parameters"].(map[string]any) {
+				values[p] = d.text(v)
+			}
+			x := nested(t, path)
+			metrics += metricsOf(x.deployed(t, values), x)
+		}
+		repo.WantCost(t, label, float64(metrics))
+	}
+}
+
+// metricsOf counts the metrics that the alarms of a template look at.
+func metricsOf(d deployment, x template) (n int) {
+	for _, name := range x.of("AWS::CloudWatch::Alarm") {
+		if !d.has(name) {
+			continue
+		}
+		queries, _ := x.Resources[name].Properties["Metrics"].([]any)
+		if len(queries) == 0 {
+			n++
+		}
+		for _, q := range queries {
+			if q.(map[string]any)["MetricStat"] != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
