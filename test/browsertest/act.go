@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -139,6 +140,7 @@ func (b *Tab) Click(selector string) { b.T.Helper(); b.ClickText(selector, "") }
 func (b *Tab) ClickText(selector, text string) {
 	b.T.Helper()
 	b.Until(fmt.Sprintf("%s with %q can be clicked", selector, text), visible(selector, text)+".some(e => !e.disabled)")
+	b.painted()
 	type place struct {
 		X, Y  float64
 		Cover string
@@ -153,6 +155,17 @@ func (b *Tab) ClickText(selector, text string) {
 		b.fail("%s with %q is covered by %s", selector, text, p.Cover)
 	}
 	b.do("click on "+selector, chromedp.MouseClickXY(p.X, p.Y))
+}
+
+// painted waits until the page has been painted once, for some seconds at most: until then Chromium
+// drops what the mouse does, which on a busy machine is later than the page has loaded.
+func (b *Tab) painted() {
+	b.T.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if Eval[bool](b, `performance.getEntriesByType('paint').length > 0`) {
+			return
+		}
+	}
 }
 
 // Fill puts a text into a field, as a person who pastes does.

@@ -181,9 +181,11 @@ route /healthz McpFunction 2.0
 route /mcp McpFunction 2.0
 route /mcp/{proxy+} McpFunction 2.0
 function AdminFunction none portcullis-data portcullis http://localstack:4566
+function AssembleFunction none portcullis-data portcullis http://localstack:4566
 function HookFunction none portcullis-data portcullis http://localstack:4566
 function McpFunction none portcullis-data portcullis http://localstack:4566
 function SyncFunction none portcullis-data portcullis http://localstack:4566
+function WorkFunction none portcullis-data portcullis http://localstack:4566
 `
 	if string(out) != want {
 		t.Errorf("sam local sees\n%swant\n%s", out, want)
