@@ -23,7 +23,7 @@ func TestAssembleWithoutAShard(t *testing.T) {
 				harm(w, "catalog/"+s.SHA256+".snap")
 			}
 			w.Restart()
-			w.Servers.Loaded = nil
+			w.Loaded = nil
 			rep, err := w.Syncer.Assemble(t.Context(), catalog.Run{})
 			if err != nil || len(w.asked()) > 0 {
 				t.Errorf("Assemble = %+v, %v; asked %v", rep, err, w.asked())
