@@ -89,7 +89,7 @@ func (c syncCmd) prints(s decide.SyncedServer) bool {
 // show prints what a sync found: the servers that answered first, and those that failed where people look.
 func (c syncCmd) show(w io.Writer, r decide.SyncReport) {
 	if r.Pending {
-		fmt.Fprintln(w, "the sync was started elsewhere and goes on; portcullis status says of when the catalog is")
+		fmt.Fprintln(w, "the sync was started elsewhere and goes on; portcullis status says when the newest one succeeded")
 		return
 	}
 	for _, f := range r.Faults {

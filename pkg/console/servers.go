@@ -126,7 +126,7 @@ func syncMessage(r *http.Request) string {
 	}
 	switch query.Get("sync") {
 	case "started":
-		return "A sync was started elsewhere, and takes a minute or, of many servers, some. This page shows what it has found when it is read again after that."
+		return "A sync was started elsewhere. It may take some minutes if there are many servers; this page shows what it has found when it is read again after that."
 	case "done":
 		fresh, _ := strconv.Atoi(query.Get("new"))
 		changed, _ := strconv.Atoi(query.Get("changed"))
