@@ -81,7 +81,7 @@ func (h workHandler) work(ctx context.Context, r record) error {
 
 // An assembleHandler makes the catalog whenever a message comes, or somebody invokes it.
 type assembleHandler struct {
-	assemble func(context.Context, catalog.Run) (catalog.Report, error)
+	assemble func(context.Context) (catalog.Report, error)
 	log      *slog.Logger
 }
 
@@ -93,17 +93,15 @@ func (h assembleHandler) Invoke(ctx context.Context, payload []byte) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	e, run := event{trigger: "invoke"}, catalog.Run{}
+	e := event{trigger: "invoke"}
 	for _, r := range records {
 		e.trigger = "round"
-		m, err := fanout.ParseJob([]byte(r.Body))
-		if err != nil { // whatever it says, it was put where assemblies are asked for
+		// Whatever it says, it was put where assemblies are asked for.
+		if _, err := fanout.ParseJob([]byte(r.Body)); err != nil {
 			h.log.LogAttrs(ctx, slog.LevelError, "message cannot be read; the catalog is assembled all the same", slog.String("message", r.ID), slog.Any("error", err))
-			continue
 		}
-		run = m.Run
 	}
-	report, err := h.assemble(ctx, run)
+	report, err := h.assemble(ctx)
 	if err == nil {
 		return json.Marshal(newResult(e, report))
 	}

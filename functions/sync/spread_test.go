@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,22 +9,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/fanout"
 	"github.com/portcullis-mcp/portcullis/pkg/fanout/fanouttest"
+	"github.com/portcullis-mcp/portcullis/test/lambdatest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
 // handedOut returns the event by which Lambda hands messages out.
 func handedOut(t *testing.T, bodies ...string) []byte {
 	t.Helper()
-	var records []map[string]any
+	var messages []types.Message
 	for i, body := range bodies {
-		records = append(records, map[string]any{"messageId": fmt.Sprint("m", i), "body": body, "eventSource": "aws:sqs", "attributes": map[string]string{"ApproximateReceiveCount": "1"}})
+		messages = append(messages, types.Message{MessageId: aws.String(fmt.Sprint("m", i)), Body: &body})
 	}
-	event, err := json.Marshal(map[string]any{"Records": records})
-	require.OK(t, err)
-	return event
+	return lambdatest.QueueEvent(messages...)
 }
 
 // job returns the body of a message about these servers.
@@ -104,7 +105,7 @@ func TestAssemble(t *testing.T) {
 		"of S3":            {t.Context(), []byte(`{"Records":[{"eventSource":"aws:s3"}]}`), nil, "", "messages of its queue"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := assembleHandler{log: slog.New(slog.DiscardHandler), assemble: func(context.Context, catalog.Run) (catalog.Report, error) { return catalog.Report{}, c.fails }}
+			h := assembleHandler{log: slog.New(slog.DiscardHandler), assemble: func(context.Context) (catalog.Report, error) { return catalog.Report{}, c.fails }}
 			out, err := h.Invoke(c.ctx, c.event)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || !strings.Contains(string(out), c.result) {
 				t.Errorf("Invoke = %s, %v; want %s, %q", out, err, c.result, c.want)

@@ -96,8 +96,7 @@ func (p *Program) LoadServers(ctx context.Context, run catalog.Run, servers []st
 }
 
 // Assemble makes the catalog of what workers have found, counts it as a sync and lets requests see it.
-func (p *Program) Assemble(ctx context.Context, run catalog.Run) (catalog.Report, error) {
-	do := func(ctx context.Context) (catalog.Report, error) { return p.Syncer.Assemble(ctx, run) }
+func (p *Program) Assemble(ctx context.Context) (catalog.Report, error) {
 	// Who asked a server has told what was found of it.
-	return p.sync(ctx, do, func(context.Context, []catalog.ServerReport) {})
+	return p.sync(ctx, p.Syncer.Assemble, func(context.Context, []catalog.ServerReport) {})
 }

@@ -18,12 +18,11 @@ const overlap = 10 * time.Second
 
 // Assemble makes the catalog of what callers of [Syncer.LoadServers] have found, and moves
 // current.json to it. It reads what has changed since the last catalog alone; of the other servers the
-// catalog stays as it is, but for what people have decided since. If nothing has changed nothing is written,
-// but every four minutes the time in current.json.
-// It asks no server, and may run twice at once: the one that ends last goes on from what the other has
+// catalog stays as it is, but for what people have decided since. If nothing has changed nothing is
+// written, but every four minutes the time in current.json. It asks no server, and may run twice at once: the one that ends last goes on from what the other has
 // made. A required server that failed when it was last asked keeps the old catalog, with
-// [ErrRequired]. The zero Run will do.
-func (s *Syncer) Assemble(ctx context.Context, _ Run) (Report, error) {
+// [ErrRequired].
+func (s *Syncer) Assemble(ctx context.Context) (Report, error) {
 	if err := s.enter(ctx); err != nil {
 		return Report{}, err
 	}

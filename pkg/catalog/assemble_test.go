@@ -3,8 +3,6 @@ package catalog_test
 import (
 	"strings"
 	"testing"
-
-	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 )
 
 // An assembly finds a catalog whose shard is gone or damaged, and makes it anew of what was found, with
@@ -24,7 +22,7 @@ func TestAssembleWithoutAShard(t *testing.T) {
 			}
 			w.Restart()
 			w.Loaded = nil
-			rep, err := w.Syncer.Assemble(t.Context(), catalog.Run{})
+			rep, err := w.Syncer.Assemble(t.Context())
 			if err != nil || len(w.asked()) > 0 {
 				t.Errorf("Assemble = %+v, %v; asked %v", rep, err, w.asked())
 			}

@@ -114,7 +114,7 @@ func TestSyncAfterClockWasAhead(t *testing.T) {
 		"single": {whole, func(w *fixture) { w.syncDue() }},
 		"shared": {func(w *fixture) { w.mustShare(true) }, func(w *fixture) { w.mustShare(false) }},
 		"assembly alone": {whole, func(w *fixture) {
-			if _, err := w.worker().Assemble(w.T.Context(), catalog.Run{}); err != nil {
+			if _, err := w.worker().Assemble(w.T.Context()); err != nil {
 				w.T.Fatal(err)
 			}
 		}},

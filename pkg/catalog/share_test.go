@@ -43,7 +43,7 @@ func (w *fixture) share(all bool) (catalog.Report, error) {
 			loaded = append(loaded, rep)
 		}
 	}
-	rep, err := w.Syncer.Assemble(w.T.Context(), run)
+	rep, err := w.Syncer.Assemble(w.T.Context())
 	for _, l := range loaded {
 		rep.Recovered += l.Recovered
 		for _, s := range l.Servers {
@@ -207,12 +207,12 @@ func TestSharedWithoutNews(t *testing.T) {
 	w.Restart()
 	w.puts = map[string]int{}
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) { w.puts[key]++; return false, nil }
-	rep, err := w.Syncer.Assemble(t.Context(), catalog.Run{})
+	rep, err := w.Syncer.Assemble(t.Context())
 	if err != nil || rep.Built || rep.Stored || rep.Tools != 4 || w.puts[catalog.CurrentKey] != 0 {
 		t.Errorf("report %+v, %v; written: %v", rep, err, w.puts)
 	}
 	w.Decide("a:x", "disable")
-	if rep, err := w.Syncer.Assemble(t.Context(), catalog.Run{}); err != nil || !rep.Built {
+	if rep, err := w.Syncer.Assemble(t.Context()); err != nil || !rep.Built {
 		t.Errorf("after a decision: %+v, %v", rep, err)
 	}
 	s := w.load()
@@ -242,7 +242,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 					if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{"b"}); err != nil {
 						t.Error(err)
 					}
-					if _, err := w.worker().Assemble(t.Context(), run); err != nil {
+					if _, err := w.worker().Assemble(t.Context()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -252,7 +252,7 @@ func TestSharedDecisionDuringALoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Clock.Wait(time.Hour)
-			if _, err := w.worker().Assemble(t.Context(), run); err != nil {
+			if _, err := w.worker().Assemble(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s := w.load()
@@ -323,12 +323,12 @@ func TestSharedTwoAssemblies(t *testing.T) {
 		if _, err := w.worker().LoadServers(t.Context(), run, []string{"b"}); err != nil {
 			t.Error(err)
 		}
-		if _, err := w.worker().Assemble(t.Context(), run); err != nil {
+		if _, err := w.worker().Assemble(t.Context()); err != nil {
 			t.Error(err)
 		}
 		return false, nil
 	}
-	if _, err := w.Syncer.Assemble(t.Context(), run); err != nil {
+	if _, err := w.Syncer.Assemble(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantState(t, w, "a:new: pending", "a:x: approved", "a:y: approved", "b:newer: pending", "b:z: approved", "c:u: approved")
@@ -341,7 +341,7 @@ func TestSharedDamage(t *testing.T) {
 	for _, data := range []string{"", "oops", "{}\nPCAT", `{"format":1,"name":"b"}` + "\n"} {
 		w.Put(key, data)
 		w.Server("a").Tools = append(w.Server("a").Tools, fmt.Sprint("more", len(data)))
-		if _, err := w.worker().Assemble(t.Context(), catalog.Run{}); err != nil {
+		if _, err := w.worker().Assemble(t.Context()); err != nil {
 			t.Errorf("%q: %v", data, err)
 		}
 		if rep := w.mustShare(true); rep.Tools != 2+len(w.Server("a").Tools) {
@@ -446,14 +446,14 @@ func TestSharedLoadDuringAnAssembly(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.once(func(ctx context.Context) {
-				if _, err := w.worker().Assemble(ctx, run); err != nil {
+				if _, err := w.worker().Assemble(ctx); err != nil {
 					t.Error(err)
 				}
 			})
 			if _, err := w.worker().LoadServers(t.Context(), run, names); err != nil {
 				t.Fatal(err)
 			}
-			rep, err := w.worker().Assemble(t.Context(), run)
+			rep, err := w.worker().Assemble(t.Context())
 			if err != nil || rep.Tools != 4 {
 				t.Errorf("the catalog has %d tools, %v; want 4", rep.Tools, err)
 			}

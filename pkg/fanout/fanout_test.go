@@ -97,6 +97,17 @@ func (f *fleet) mustPlan(all bool, servers, messages int) fanout.Plan {
 	return p
 }
 
+// workOn has a worker do what a message says.
+func (f *fleet) workOn(body string) error {
+	job, err := fanout.ParseJob([]byte(body))
+	if err != nil {
+		return err
+	}
+	w := fanout.Worker{Load: f.syncer().LoadServers, Assemblies: f.toAssemble()}
+	_, err = w.Work(f.T.Context(), job)
+	return err
+}
+
 // workOff has workers take each message that waits, once.
 func (f *fleet) workOff() {
 	for {
@@ -105,11 +116,7 @@ func (f *fleet) workOff() {
 			f.work.Again()
 			return
 		}
-		job, err := fanout.ParseJob([]byte(body))
-		if err == nil {
-			w := fanout.Worker{Load: f.syncer().LoadServers, Assemblies: f.toAssemble()}
-			_, err = w.Work(f.T.Context(), job)
-		}
+		err := f.workOn(body)
 		if f.revive(); err == nil {
 			done()
 		}
@@ -125,7 +132,7 @@ func (f *fleet) assemble() (err error) {
 			f.assemblies.Again()
 			return err
 		}
-		if _, err = f.syncer().Assemble(f.T.Context(), catalog.Run{}); !f.revive() {
+		if _, err = f.syncer().Assemble(f.T.Context()); !f.revive() {
 			done()
 		}
 	}
@@ -154,10 +161,7 @@ func TestThousandServers(t *testing.T) {
 		f.dies, f.write = at, 0
 		for f.dies > 0 {
 			body, done, _ := f.work.Receive()
-			job, err := fanout.ParseJob([]byte(body))
-			require.OK(t, err)
-			w := fanout.Worker{Load: f.syncer().LoadServers, Assemblies: f.toAssemble()}
-			if _, err = w.Work(t.Context(), job); !f.revive() {
+			if err := f.workOn(body); !f.revive() {
 				require.OK(t, err)
 				done()
 			}
@@ -223,18 +227,15 @@ func killedAt(t *testing.T, n int, kept bool) (died bool) {
 func TestMessageTwice(t *testing.T) {
 	f := newFleet(t, 25)
 	f.mustPlan(true, 25, 3)
-	var jobs []fanout.Job
+	var bodies []string
 	for body, _, ok := f.work.Receive(); ok; body, _, ok = f.work.Receive() {
-		job, err := fanout.ParseJob([]byte(body))
-		require.OK(t, err)
-		jobs = append(jobs, job)
+		bodies = append(bodies, body)
 	}
 	for range 2 {
 		var wg sync.WaitGroup
-		for _, job := range slices.Concat(jobs, jobs) {
+		for _, body := range slices.Concat(bodies, bodies) {
 			wg.Go(func() {
-				w := fanout.Worker{Load: f.syncer().LoadServers, Assemblies: f.toAssemble()}
-				if _, err := w.Work(t.Context(), job); err != nil {
+				if err := f.workOn(body); err != nil {
 					t.Error(err)
 				}
 			})
@@ -242,7 +243,7 @@ func TestMessageTwice(t *testing.T) {
 		wg.Wait()
 		for range 2 {
 			wg.Go(func() {
-				if _, err := f.syncer().Assemble(t.Context(), catalog.Run{}); err != nil {
+				if _, err := f.syncer().Assemble(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})

@@ -130,12 +130,16 @@ func (m *Mapping) hand(f *Function, message types.Message) bool {
 	return err == nil
 }
 
-// QueueEvent is what Lambda gives a function that a message of a queue starts.
-func QueueEvent(m types.Message) []byte {
-	event, _ := json.Marshal(map[string]any{"Records": []any{map[string]any{ // nothing in it that cannot be JSON
-		"messageId": m.MessageId, "receiptHandle": m.ReceiptHandle, "body": m.Body, "attributes": m.Attributes, "md5OfBody": m.MD5OfBody,
-		"messageAttributes": map[string]any{}, "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:queue", "awsRegion": "us-east-1",
-	}}})
+// QueueEvent is what Lambda gives a function that messages of a queue start.
+func QueueEvent(messages ...types.Message) []byte {
+	var records []any
+	for _, m := range messages {
+		records = append(records, map[string]any{
+			"messageId": m.MessageId, "receiptHandle": m.ReceiptHandle, "body": m.Body, "attributes": m.Attributes, "md5OfBody": m.MD5OfBody,
+			"messageAttributes": map[string]any{}, "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:queue", "awsRegion": "us-east-1",
+		})
+	}
+	event, _ := json.Marshal(map[string]any{"Records": records}) // nothing in it that cannot be JSON
 	return event
 }
 
