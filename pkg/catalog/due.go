@@ -54,7 +54,12 @@ func (r *run) isDue(l *list) bool {
 	if k, ok := r.known[l.server.Name]; ok && !k.Since.IsZero() && k.Identity == l.key && k.From == "" && len(l.outcome.Unread) == 0 {
 		wait = rest(r.o.Rest, l.outcome.CheckedAt.Sub(k.Since), l.outcome.ListTTL)
 	}
-	return !r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
+	return !r.isFresh(l, wait)
+}
+
+// isFresh reports whether it is less than wait since the server was asked, as schedules keep to that.
+func (r *run) isFresh(l *list, wait time.Duration) bool {
+	return r.began.Before(l.outcome.CheckedAt.Add(wait - min(early, wait/10)))
 }
 
 // chooseDue sets apart the servers that are left alone, and returns the units of the others.
@@ -127,7 +132,8 @@ func (r Run) ID() string { return r.Began.UTC().Format("20060102T150405.00000000
 // to [Syncer.LoadServers], in an order: those first that are required, then the one that was not asked
 // for longest. With all these are all, as when a person asks or the config has changed; else those whose
 // time has come and that are not being asked already (see [Syncer.Sent]). A disabled server is among
-// them once an hour, for its records; one that failed is once every five minutes, however often the caller asks. It calls no server and writes nothing but the last good config.
+// them once an hour, for its records; one that failed is once every five minutes, however often the
+// caller asks. It calls no server and writes nothing but the last good config.
 func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 	if err := s.enter(ctx); err != nil {
 		return Run{}, nil, err
@@ -166,7 +172,7 @@ func (s *Syncer) Due(ctx context.Context, all bool) (Run, []string, error) {
 
 // justFailed reports whether the server failed less than five minutes ago. Who plans may do so each minute.
 func (r *run) justFailed(l *list) bool {
-	return failed(l) && r.prev.Config == r.config.Version && r.began.Sub(l.outcome.CheckedAt).Abs() < r.o.Rest-early
+	return failed(l) && r.prev.Config == r.config.Version && !l.outcome.CheckedAt.After(r.began) && r.isFresh(l, r.o.Rest)
 }
 
 // isOld reports whether the catalog is to be confirmed.

@@ -102,8 +102,8 @@ func (r *run) readFound(ctx context.Context, server string) (*found, string, err
 }
 
 // isNews reports whether f says something of l that the last catalog does not have. What was found
-// before a single sync made the catalog is older than that. But an assembly may have made it meanwhile, without f:
-// then the server was asked later than the catalog says.
+// before a single sync made the catalog is older than that. But an assembly may have made it meanwhile,
+// without f: then the server was asked later than the catalog says.
 func (r *run) isNews(l *list, f *found) bool {
 	if f == nil || f.Identity != l.key {
 		return false

@@ -62,9 +62,9 @@ type Syncer struct {
 	loader    Loader
 	o         SyncOptions
 
-	begun  atomic.Int64             // how many runs have begun
-	latest atomic.Pointer[Snapshot] // as the last sync that ended left it
-	using  atomic.Pointer[config.Config]
+	begun  atomic.Int64                  // how many runs have begun
+	latest atomic.Pointer[Snapshot]      // as the last sync that ended left it
+	using  atomic.Pointer[config.Config] // by the newest run; nil: none yet
 
 	slot      chan struct{} // holds a token while a run goes on; the fields below are the run's alone
 	last      result
