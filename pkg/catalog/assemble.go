@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -47,6 +48,7 @@ type assembly struct {
 	etags   map[string]string // of what was found, by key
 	since   time.Time
 	decided map[string]time.Time // when people decided about servers since then
+	lost    bool                 // the store lost something, so every record is read
 	news    bool                 // something has changed
 }
 
@@ -75,7 +77,10 @@ func (a *assembly) readNews(ctx context.Context) (err error) {
 	if !a.prev.StartedAt.IsZero() && !a.isAhead() {
 		a.since = a.prev.StartedAt.Add(-inQueue)
 	}
-	a.decided, err = a.run.decided(ctx, a.since)
+	if a.decided, err = a.run.decided(ctx, a.since); err != nil {
+		return err
+	}
+	a.lost, err = a.storeLost(ctx)
 	return err
 }
 
@@ -95,7 +100,7 @@ func (a *assembly) workAll(ctx context.Context) error {
 // work finds out what the next catalog has of a unit's servers.
 func (a *assembly) work(ctx context.Context, u *unit) error {
 	// Of one that the last catalog does not have, the records say what it lists.
-	read := a.isAhead() || slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
+	read := a.lost || a.isAhead() || slices.ContainsFunc(u.lists, func(l *list) bool { return a.baseFor(l.server.Name) == nil })
 	for _, name := range u.names {
 		if !slices.ContainsFunc(u.lists, func(l *list) bool { return l.server.Name == name }) {
 			read = true // it leaves the config: what the store lost of it is recovered now or never
@@ -110,6 +115,7 @@ func (a *assembly) work(ctx context.Context, u *unit) error {
 		if f != nil {
 			began = f.Began
 			a.take(l, f)
+			read = read || a.lacks(l)
 		} else {
 			a.keep(l)
 		}
@@ -162,6 +168,27 @@ func (a *assembly) take(l *list, f *found) {
 	for _, key := range f.Baselines {
 		a.taken[key] = true
 	}
+}
+
+// lacks reports whether the records that were found with l's tools are older than those of the last
+// catalog, or gone: who found them goes on from what it found before, so it does not know that a store was set
+// back to a time between that and the catalog.
+func (a *assembly) lacks(l *list) bool {
+	base := a.baseFor(l.server.Name)
+	if base == nil {
+		return false
+	}
+	found := make(map[tool.ID]*approval.Record, len(l.tools))
+	for _, t := range l.tools {
+		found[t.Definition.ID(l.server.Name)] = t.Record
+	}
+	s, _ := base.Server(l.server.Name)
+	for i := range s.Numbers() {
+		if base.Lost(i, found[base.ID(i)]) {
+			return true
+		}
+	}
+	return false
 }
 
 // keep leaves l as the last catalog has it.

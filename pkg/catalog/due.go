@@ -68,14 +68,8 @@ func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
 	if r.all || r.base == nil || r.base.index == nil || r.prev.Failed != nil || r.isAhead() {
 		return units, nil
 	}
-	if i, ok := r.base.Witness(); ok { // what is lost is found at once
-		held, err := r.approvals.Peek(ctx, r.base.ID(i))
-		if err != nil && !errors.Is(err, approval.ErrNotFound) {
-			return nil, fmt.Errorf("read approvals: %w", err)
-		}
-		if errors.Is(err, approval.ErrNotFound) || r.base.Lost(i, &held) {
-			return units, nil
-		}
+	if lost, err := r.storeLost(ctx); lost || err != nil {
+		return units, err
 	}
 	decided, err := r.decided(ctx, r.prev.StartedAt.Add(-overlap))
 	if err != nil {
@@ -92,6 +86,25 @@ func (r *run) chooseDue(ctx context.Context) ([]*unit, error) {
 		}
 		return true
 	}), nil
+}
+
+// storeLost reports whether the store lost the record by which that is found out at once; see [Snapshot.Witness].
+func (r *run) storeLost(ctx context.Context) (bool, error) {
+	if r.base == nil {
+		return false, nil
+	}
+	i, ok := r.base.Witness()
+	if !ok {
+		return false, nil
+	}
+	held, err := r.approvals.Peek(ctx, r.base.ID(i))
+	switch {
+	case errors.Is(err, approval.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read approvals: %w", err)
+	}
+	return r.base.Lost(i, &held), nil
 }
 
 // isAhead reports whether the last catalog is of a time to come: a clock was ahead. Decisions that were
