@@ -1,8 +1,14 @@
 package catalog_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
 // An assembly finds a catalog whose shard is gone or damaged, and makes it anew of what was found, with
@@ -30,5 +36,38 @@ func TestAssembleWithoutAShard(t *testing.T) {
 				t.Errorf("the catalog has %s, want %s", got, before)
 			}
 		})
+	}
+}
+
+// What was found while one assembly ran is in the catalog, though the next one failed and noted how the server had answered.
+func TestSharedNewsOverAFailure(t *testing.T) {
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"fs": "", "git": `,"required":true`})
+	w.serve(map[string][]string{"fs": {"read"}, "git": {"log"}})
+	w.sync()
+	assemble := func(want error) {
+		t.Helper()
+		if _, err := w.worker().Assemble(t.Context()); !errors.Is(err, want) {
+			t.Fatalf("Assemble = %v, want %v", err, want)
+		}
+	}
+	load := func(name string) {
+		t.Helper()
+		if _, err := w.worker().LoadServers(t.Context(), catalog.Run{Began: w.Clock.Now()}, []string{name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Clock.Wait(time.Hour)
+	w.Server("fs").Tools = []string{"read", "write"}
+	w.once(func(context.Context) { assemble(nil) })
+	load("fs")
+	w.Server("git").Outcome = transient()
+	load("git")
+	assemble(catalog.ErrRequired)
+	w.Server("git").Outcome = outcome.Outcome{}
+	load("git")
+	assemble(nil)
+	if got := w.load().Len(); got != 3 {
+		t.Errorf("the catalog has %d tools, want 3", got)
 	}
 }

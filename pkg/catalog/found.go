@@ -103,7 +103,8 @@ func (r *run) readFound(ctx context.Context, server string) (*found, string, err
 
 // isNews reports whether f says something of l that the last catalog does not have. What was found
 // before a single sync made the catalog is older than that. But an assembly may have made it meanwhile,
-// without f: then the server was asked later than the catalog says.
+// without f: then the server was asked later than the catalog says, or just then, if an assembly that failed
+// has noted that it was.
 func (r *run) isNews(l *list, f *found) bool {
 	if f == nil || f.Identity != l.key {
 		return false
@@ -111,7 +112,7 @@ func (r *run) isNews(l *list, f *found) bool {
 	if k := r.known[l.server.Name]; k.Found != "" {
 		return k.Found != f.etag
 	}
-	return f.Began.After(r.prev.StartedAt) || f.Outcome.CheckedAt.After(l.outcome.CheckedAt)
+	return f.Began.After(r.prev.StartedAt) || !f.Outcome.CheckedAt.Before(l.outcome.CheckedAt)
 }
 
 // isBase reports whether f is what the last catalog has of the server, or newer.
