@@ -53,7 +53,7 @@ type assembly struct {
 }
 
 func (a *assembly) assemble(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{a.readBase, a.readConfig, a.readTaken, a.readNews, a.workAll, a.checkRequired} {
+	for _, step := range []func(context.Context) error{a.readBase, a.readConfig, a.readNews, a.workAll, a.checkRequired} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -86,6 +86,9 @@ func (a *assembly) readNews(ctx context.Context) (err error) {
 
 // workAll takes what was found, one server after the other, many at once.
 func (a *assembly) workAll(ctx context.Context) error {
+	if err := a.readTaken(ctx, a.lists); err != nil {
+		return err
+	}
 	p := newPipeline(ctx, a.work)
 	for _, u := range a.group() {
 		p.add(u)

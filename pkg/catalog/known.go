@@ -29,9 +29,9 @@ type Known struct {
 	Found    string    `json:"found,omitempty"`    // ETag of what was found of it, if others ask servers for the sync
 }
 
-// readTaken collects which servers had their first list, from the last catalog and from what an
-// earlier version of the program stored by name. The store may be lost.
-func (r *run) readTaken(ctx context.Context) error {
+// readTaken collects which servers had their first list, from the last catalog and, of these lists, from
+// what an earlier version of the program stored by name. The store may be lost.
+func (r *run) readTaken(ctx context.Context, of []*list) error {
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
 	}
@@ -39,7 +39,7 @@ func (r *run) readTaken(ctx context.Context) error {
 		return nil
 	}
 	names := map[string]bool{}
-	for _, l := range r.lists {
+	for _, l := range of {
 		names[l.server.Name] = true
 	}
 	for _, o := range r.prev.Outcomes {

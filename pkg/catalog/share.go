@@ -71,10 +71,14 @@ func (w *share) load(ctx context.Context, names []string) error {
 	if err := w.readConfig(ctx); err != nil {
 		return err
 	}
-	if err := w.readTaken(ctx); err != nil {
+	if err := w.choose(ctx, names); err != nil {
 		return err
 	}
-	if err := w.choose(ctx, names); err != nil {
+	var lists []*list
+	for _, u := range w.units {
+		lists = append(lists, u.lists...)
+	}
+	if err := w.readTaken(ctx, lists); err != nil {
 		return err
 	}
 	p := newPipeline(ctx, w.work)

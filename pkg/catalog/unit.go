@@ -323,7 +323,7 @@ func (p *pipeline) end() error {
 // workAll loads the servers, works off the units and puts the baselines back that were lost with
 // records.
 func (r *run) workAll(ctx context.Context) error {
-	if err := r.readTaken(ctx); err != nil {
+	if err := r.readTaken(ctx, r.lists); err != nil {
 		return err
 	}
 	units, err := r.chooseDue(ctx)
