@@ -194,9 +194,12 @@ func (a *assembly) lacks(l *list) bool {
 	return false
 }
 
-// keep leaves l as the last catalog has it.
+// keep leaves l as the last catalog has it. How a server answered at another URL says nothing of this one.
 func (a *assembly) keep(l *list) {
 	k := a.known[l.server.Name]
+	if k.Identity != "" && k.Identity != l.key {
+		l.outcome, k.Since = outcome.Outcome{}, time.Time{}
+	}
 	l.loaded = l.outcome.Status == outcome.Available
 	l.restored, l.since, l.etag = k.Restored, k.Since, k.Found
 	l.rebuilt = slices.Contains(a.prev.Rebuilt, l.server.Name)

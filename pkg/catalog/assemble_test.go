@@ -71,3 +71,25 @@ func TestSharedNewsOverAFailure(t *testing.T) {
 		t.Errorf("the catalog has %d tools, want 3", got)
 	}
 }
+
+// Of a server that is configured at another URL, and was not asked there, an assembly says neither that it
+// answered nor when: it is due.
+func TestAssembleServerAtAnotherURL(t *testing.T) {
+	w := shared(t)
+	w.Clock.Wait(100 * time.Hour)
+	w.mustShare(true)
+	w.Clock.Wait(20 * time.Minute) // of the hour for which servers are left alone that have not changed for long
+	w.place(map[string]string{"a": here, "b": "https://other.example/mcp", "c": "https://c.example/mcp"})
+	if _, err := w.worker().Assemble(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range w.load().Current().Outcomes {
+		if o.ServerID == "b" {
+			t.Errorf("it is told of the new address: %+v", o)
+		}
+	}
+	if _, names, err := w.Syncer.Due(t.Context(), false); err != nil || len(names) != 1 || names[0] != "b" {
+		t.Errorf("due are %v, %v", names, err)
+	}
+	wantState(t, w, "a:x: approved", "a:y: approved", "b:z: approved", "c:u: approved")
+}
