@@ -27,7 +27,7 @@ const (
 // A Pace lets requests go before a sync in the same process. The zero Pace is ready to use.
 type Pace struct {
 	busy     atomic.Int64 // requests that are being answered
-	answered atomic.Bool  // one was
+	answered atomic.Bool  // one was, however long it took
 
 	mu    sync.Mutex
 	until time.Time // the sync goes on at least until then
@@ -42,16 +42,14 @@ func (p *Pace) Handler(h http.Handler) http.Handler {
 			if long.Stop() { // else it has counted the request out
 				p.end()
 			}
+			p.answered.Store(true)
 		}()
 		h.ServeHTTP(w, r)
 	})
 }
 
-// end counts a request as answered.
-func (p *Pace) end() {
-	p.busy.Add(-1)
-	p.answered.Store(true)
-}
+// end ceases to count a request.
+func (p *Pace) end() { p.busy.Add(-1) }
 
 // Yield waits while requests are being answered, for a bounded time. A sync calls it between small
 // parts of its work.
