@@ -4,16 +4,16 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-TOOLS   := $(CURDIR)/.tools
+TOOLS   := .tools# not the whole path: that may have a space
 BIN     := $(TOOLS)/bin
 CLIENTS := test/testclients
 
 # Checks and benchmarks on real tool catalogs read this folder; without it they are skipped and say so.
 export PORTCULLIS_DATA ?=
-export PORTCULLIS_MINISTACK ?= $(TOOLS)/ministack/bin/ministack
-export PORTCULLIS_SAM       ?= $(TOOLS)/sam/bin/sam
-export PORTCULLIS_CHECKOV   ?= $(TOOLS)/checkov/bin/checkov
-export PORTCULLIS_PYTHON    ?= $(TOOLS)/python/bin/python
+export PORTCULLIS_MINISTACK ?= $(CURDIR)/$(TOOLS)/ministack/bin/ministack
+export PORTCULLIS_SAM       ?= $(CURDIR)/$(TOOLS)/sam/bin/sam
+export PORTCULLIS_CHECKOV   ?= $(CURDIR)/$(TOOLS)/checkov/bin/checkov
+export PORTCULLIS_PYTHON    ?= $(CURDIR)/$(TOOLS)/python/bin/python
 
 GOLANGCI    := v2.15.0
 GOVULNCHECK := v1.8.0
@@ -34,7 +34,7 @@ help: ## list what can be made
 .PHONY: run
 run: ## the gateway with embedded stores and a demo config (DIR, ADDR)
 	@echo "compiling the gateway: the first time this fetches 43 MB of modules and takes a minute or two, then a second" >&2
-	go run ./cmd/portcullis serve --dir $(DIR) --addr $(ADDR) --demo
+	@trap 'exit 0' INT; go run ./cmd/portcullis serve --dir '$(DIR)' --addr '$(ADDR)' --demo # Ctrl-C is no error
 
 ##@ Check
 
@@ -239,7 +239,7 @@ smoke: sam ## ask what was deployed (STACK, CONFIG), as everybody may
 .PHONY: push-config
 push-config: ## check DIR/config, put it into the stack's bucket, print the version (BUCKET, EXPECT=version)
 	@bucket="$(BUCKET)"; test -n "$$bucket" || { $(MAKE) --no-print-directory sam >/dev/null; bucket=$$($(SAM) list stack-outputs --stack-name $(STACK) --output json | infra/outputs BucketName); }; \
-	go run ./cmd/portcullis push --dir $(DIR) --bucket "$$bucket" --expect "$(EXPECT)"
+	go run ./cmd/portcullis push --dir '$(DIR)' --bucket "$$bucket" --expect "$(EXPECT)"
 
 ##@ Local AWS
 
@@ -285,28 +285,28 @@ $(CLIENTS)/agents/node_modules/.stamp: $(CLIENTS)/agents/package-lock.json
 	touch $@
 
 .PHONY: python
-python: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_PYTHON)),$(TOOLS)/python/.stamp)
+python: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_PYTHON)),$(TOOLS)/python/.stamp)
 $(TOOLS)/python/.stamp: $(CLIENTS)/requirements.txt
 	python3 -m venv $(TOOLS)/python
 	$(TOOLS)/python/bin/pip install --quiet --no-deps -r $<
 	touch $@
 
 .PHONY: ministack
-ministack: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_MINISTACK)),$(TOOLS)/ministack/.stamp)
+ministack: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_MINISTACK)),$(TOOLS)/ministack/.stamp)
 $(TOOLS)/ministack/.stamp: localstack/requirements-ministack.txt
 	python3 -m venv $(TOOLS)/ministack
 	$(TOOLS)/ministack/bin/pip install --quiet -r $<
 	touch $@
 
 .PHONY: sam
-sam: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_SAM)),$(TOOLS)/sam/.stamp)
+sam: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_SAM)),$(TOOLS)/sam/.stamp)
 $(TOOLS)/sam/.stamp: infra/requirements-sam.txt
 	python3 -m venv $(TOOLS)/sam
 	$(TOOLS)/sam/bin/pip install --quiet -r $<
 	touch $@
 
 .PHONY: checkov
-checkov: $(if $(filter $(TOOLS)/%,$(PORTCULLIS_CHECKOV)),$(TOOLS)/checkov/.stamp)
+checkov: $(if $(findstring $(CURDIR)/$(TOOLS)/,$(PORTCULLIS_CHECKOV)),$(TOOLS)/checkov/.stamp)
 $(TOOLS)/checkov/.stamp: infra/requirements-checkov.txt
 	python3 -m venv $(TOOLS)/checkov
 	$(TOOLS)/checkov/bin/pip install --quiet --no-deps -r $<
@@ -319,13 +319,13 @@ browser:
 	  echo "no chromium: install it, or name one in PORTCULLIS_CHROMIUM; the browser tests are skipped without"
 
 $(BIN)/golangci-lint:
-	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	GOBIN='$(CURDIR)/$(BIN)' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 $(BIN)/govulncheck:
-	GOBIN=$(BIN) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
+	GOBIN='$(CURDIR)/$(BIN)' go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
 $(BIN)/gotestsum:
-	GOBIN=$(BIN) go install gotest.tools/gotestsum@$(GOTESTSUM)
+	GOBIN='$(CURDIR)/$(BIN)' go install gotest.tools/gotestsum@$(GOTESTSUM)
 $(BIN)/actionlint:
-	GOBIN=$(BIN) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
+	GOBIN='$(CURDIR)/$(BIN)' go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT)
 $(BIN)/goreleaser:
 	.ci/tool $(BIN) github.com/goreleaser/goreleaser/v2@$(GORELEASER)
 $(BIN)/syft:

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/lockfile"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
@@ -178,7 +179,7 @@ func (f placeFlags) see() string {
 	case f.URL != "":
 		return "portcullis diff --url " + inLine(f.URL)
 	case f.Dir != "":
-		return "portcullis diff --dir " + inLine(f.Dir)
+		return "portcullis diff --dir " + connect.Shell(inLine(f.Dir))
 	}
 	return "portcullis diff"
 }

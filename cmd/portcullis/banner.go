@@ -12,6 +12,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/boot"
 	"github.com/portcullis-mcp/portcullis/internal/bootadmin"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
@@ -109,7 +110,7 @@ func (b *banner) writeAddresses(w io.Writer, h state.Health) {
 		row(w, "", "The link works once, within 10 minutes. Later, sign in with the key in %s.", b.path(keyFile))
 	}
 	row(w, "health", "%s/healthz", b.base)
-	row(w, "commands", "%s open --dir %s, %s status --dir %s; all: %s --help", self(), b.Dir, self(), b.Dir, self())
+	row(w, "commands", "%s open --dir %s, %s status --dir %s; all: %s --help", self(), connect.Shell(b.Dir), self(), connect.Shell(b.Dir), self())
 	switch path, c := b.path(config.Key), h.Config; {
 	case !c.InUse:
 		row(w, "config", "none in use; it belongs in %s", path)

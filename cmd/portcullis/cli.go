@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
@@ -124,5 +125,5 @@ func self() string {
 	if strings.Contains(os.Args[0], "go-build") {
 		return "go run ./cmd/portcullis"
 	}
-	return os.Args[0]
+	return connect.Shell(os.Args[0])
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,10 +80,13 @@ func TestDemoWithTokens(t *testing.T) {
 }
 
 func TestDemoStartsAgain(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "my gate")
 	first := start(t, dir, "--demo")
 	if err := first.stop(); err != nil {
 		t.Fatalf("stop: %v", err)
+	}
+	if said := first.out.String(); !strings.Contains(said, " open --dir '"+dir+"',") {
+		t.Errorf("the commands are not for a shell:\n%s", said)
 	}
 	second := start(t, dir, "--demo")
 	got := second.Call("call_tool_write", map[string]any{"name": "tickets:comment_on_ticket", "args": map[string]any{"id": 1, "text": "x"}})
@@ -112,6 +117,15 @@ func TestFlagsRefused(t *testing.T) {
 				t.Errorf("run = %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestServeOnATakenPort(t *testing.T) {
+	other := httptest.NewServer(nil)
+	defer other.Close()
+	err := run(t.Context(), []string{"serve", "--dir", t.TempDir(), "--addr", other.Listener.Addr().String()}, &environment{getenv: noEnv, stdout: &local.Buffer{}, stderr: &local.Buffer{}})
+	if err == nil || !strings.Contains(err.Error(), "nothing was started") {
+		t.Errorf("run = %v, want it to say what to do", err)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 )
 
 // An openCmd is portcullis open.
@@ -72,7 +74,7 @@ func (c openCmd) console() (at, folder string, err error) {
 			return "", "", err
 		}
 		if !runs {
-			return "", "", fmt.Errorf("no gateway runs on %q: start it with portcullis serve --dir %s", dir, dir)
+			return "", "", fmt.Errorf("no gateway runs on %q: start it with portcullis serve --dir %s", dir, connect.Shell(dir))
 		}
 		if g.base = s.Address; s.Key {
 			folder = dir

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/internal/boot"
@@ -66,6 +68,9 @@ func (c serveCmd) Run(ctx context.Context, env *environment) error {
 
 func (c serveCmd) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--addr %q: %w; nothing was started: if a gateway of yours runs there use that one, else name another address", c.Addr, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--addr %q: %w", c.Addr, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/audit"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt"
@@ -220,7 +221,7 @@ func (t *takingBack) tell(w io.Writer) {
 	}
 	in := ""
 	if t.Dir != "" {
-		in = " --dir " + t.Dir
+		in = " --dir " + connect.Shell(t.Dir)
 	}
 	if t.unlisted() {
 		fmt.Fprintf(w, "the tool catalog here does not have all of their servers: run portcullis sync%s first\n", in)
