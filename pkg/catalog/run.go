@@ -224,7 +224,11 @@ func (r *run) finish(ctx context.Context, err error) {
 	}
 	if err != nil {
 		r.keepFailure(ctx, rep.Failure(err))
-		r.o.Log.LogAttrs(ctx, slog.LevelError, "catalog not synced", text.Ms("duration", rep.Duration), slog.Any("error", err))
+		level := slog.LevelError
+		if errors.Is(err, context.Canceled) { // whoever wanted it went away: the program ends
+			level = slog.LevelInfo
+		}
+		r.o.Log.LogAttrs(ctx, level, "catalog not synced", text.Ms("duration", rep.Duration), slog.Any("error", err))
 		return
 	}
 	r.o.Log.LogAttrs(ctx, slog.LevelInfo, "catalog synced",
