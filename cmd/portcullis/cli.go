@@ -67,12 +67,18 @@ type environment struct {
 
 // run is the program; tests call it as main does.
 func run(ctx context.Context, args []string, env *environment) error {
+	bound := []kong.Option{
+		kong.Name("portcullis"), kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
+		kong.Bind(env), kong.BindTo(ctx, (*context.Context)(nil)),
+	}
+	if command := parseServe(args, bound); command != nil {
+		return command.Run()
+	}
 	done := false // --help or --version was answered
-	parser, err := kong.New(&cli{}, kong.Name("portcullis"),
+	parser, err := kong.New(&cli{}, append(bound,
 		kong.Description("An MCP gateway that shows the tools which an agent may not use as locked, with the reason why."),
-		listVars(), kong.Vars{"user": osUser(), "version": "portcullis " + boot.LongVersion()},
-		kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(env), kong.BindTo(ctx, (*context.Context)(nil)))
+		listVars(), kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { done = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))...)
 	if err != nil {
 		return err
 	}
@@ -84,6 +90,26 @@ func run(ctx context.Context, args []string, env *environment) error {
 		return err
 	}
 	return command.Run()
+}
+
+// parseServe returns the command of a line that serve understands. It is nil for every other line, one that
+// asks for help too. The grammar of all commands takes longer to build than most of what a start does.
+func parseServe(args []string, bound []kong.Option) *kong.Context {
+	if len(args) == 0 || args[0] != "serve" {
+		return nil
+	}
+	var grammar struct {
+		Serve serveCmd `cmd:""`
+	}
+	parser, err := kong.New(&grammar, append(bound, kong.NoDefaultHelp())...)
+	if err != nil {
+		return nil
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return nil // the grammar of all commands says what is wrong
+	}
+	return command
 }
 
 // The exit codes.
