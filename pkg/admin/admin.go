@@ -8,6 +8,7 @@ package admin
 import (
 	"mime"
 	"net/http"
+	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
@@ -32,9 +33,16 @@ func New(desk *decide.Desk, tokens *token.Registry, gate *connect.Gateway, sessi
 		gate = &connect.Gateway{}
 	}
 	a := &api{desk, tokens, gate, sessions}
+	routes := sync.OnceValue(a.routes)
+	return requireJSON(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }))
+}
+
+// routes returns the handler of every operation. To describe them all takes milliseconds, for which neither
+// agents nor the pages of the console have to wait: the first request of the API does.
+func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
 	a.register(mux)
-	return requireJSON(mux)
+	return mux
 }
 
 // requireJSON refuses a body that a form of another site could send.
