@@ -21,6 +21,8 @@ import (
 	"github.com/portcullis-mcp/portcullis/internal/demo"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
 	"github.com/portcullis-mcp/portcullis/pkg/notify"
+	"github.com/portcullis-mcp/portcullis/pkg/state"
+	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -86,6 +88,12 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	var ahead *state.Ahead
+	if !c.Demo { // which writes its config first
+		reading, stop := context.WithCancel(ctx)
+		defer stop()
+		ahead = state.ReadAhead(reading, dir.New(c.Dir), nil)
+	}
 	held, err := openStores(c.Dir, settings, 0, log)
 	if err != nil {
 		return err
@@ -104,7 +112,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	}
 	courier := notify.NewCourier()
 	p := held.build(settings, boot.Options{
-		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner,
+		Commands: c.AllowCommands, Progress: newProgress(env.stderr, false, "syncing", "server").sync, Owner: owner, Ahead: ahead,
 		Ending: ctx.Done(), Sends: true, Wake: courier.Wake, Rest: syncEvery,
 	})
 	if err := announce(c.Dir, served{Address: reachedAt(addr), PID: os.Getpid(), Key: owner != nil}); err != nil {

@@ -71,6 +71,7 @@ type Options struct {
 	Ending    <-chan struct{}              // closed when the program is about to end; nil: never
 	Sealer    *seal.Sealer                 // nil: one with the key of the settings, if there is one
 	Folder    string                       // that file: of a setting is in; "": the working directory
+	Ahead     *state.Ahead                 // what was read of the objects already; nil: nothing
 	Audit     audit.Sink                   // of calls and deeds; nil: none. A function's calls are on the lines of Log
 
 	// Wake has what is in the outbox sent, in another process or on another goroutine; nil: with the next sync.
@@ -163,7 +164,7 @@ func New(s Settings, stores Stores, o Options) *Program {
 		Secrets: p.secrets, Sessions: stores.Sessions, AllowNets: s.AllowNets, RuntimeAPI: s.RuntimeAPI, Version: Version, Log: p.Log, Observe: p.observe, Now: p.now,
 		Concurrency: s.Concurrency, Commands: o.Commands, CallTime: p.Front.Call, Holds: p.Front.Holds, Trace: s.Traces.tells,
 	})
-	look := state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery}
+	look := state.Options{Log: p.Log, Now: p.now, SyncEvery: s.SyncEvery, Ahead: o.Ahead}
 	if p.Calls, _ = o.Audit.(*audit.Dir); p.Calls != nil {
 		look.Audit = p.Calls.Fault
 	}

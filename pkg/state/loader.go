@@ -23,6 +23,7 @@ type Options struct {
 	ApprovalHold time.Duration    // 60 s: how long approvals that were read last are used when they cannot be read
 	SyncEvery    time.Duration    // how often a sync is due; 0: not known, so a catalog is never called old
 	Retry        time.Duration    // 5 s: when to ask again for what could not be read
+	Ahead        *Ahead           // of the same objects; nil: the first request reads everything
 	Audit        func() error     // says why lines of the audit cannot be written; nil: no call waits for that here
 	Timeout      time.Duration    // 2 s: how long a request waits for objects, and for approvals; five times that before the first config and catalog, and for a catalog that makes no progress otherwise
 }
@@ -73,13 +74,17 @@ type Loader struct {
 	failed atomic.Pointer[catalog.Failure]  // of the last sync in this process; nil: it worked, or there was none
 	synced atomic.Pointer[catalog.Snapshot] // by a sync in this process; nil: nothing new
 
-	read sources // guarded by turn
+	// Guarded by turn:
+	read  sources
+	ahead *Ahead // nil: there is none, or it was taken
+	base  *base  // of what was read ahead; nil: a state has it
 }
 
 // New returns a Loader that has read nothing yet. It makes no call.
 func New(objects object.Store, approvals Approvals, o *Options) *Loader {
-	l := &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1)}
-	l.read.loading = &catalog.Loading{OnFetch: func() { close(*l.long.Load()) }}
+	l := &Loader{objects: objects, approvals: approvals, o: o.withDefaults(), turn: make(chan struct{}, 1), read: newSources()}
+	l.ahead = l.o.Ahead
+	l.read.loading.OnFetch = func() { close(*l.long.Load()) }
 	l.long.Store(new(make(chan struct{})))
 	return l
 }
@@ -120,6 +125,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 		return l.Current()
 	}
 	defer l.endTurn()
+	l.takeAhead(ctx)
 	now := l.o.Now()
 	if s := l.state.Load(); s != nil && !all && !l.due.Load().over(now) {
 		return s // somebody else did it meanwhile
@@ -131,7 +137,7 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	// Each store has its own time: a slow one must not make the other look gone.
 	next := l.read
 	if all || next.configDue.over(now) {
-		l.readObjects(ctx, &next, now, timeout)
+		next.readObjects(ctx, l.objects, l.o, now, timeout, l.synced.Swap(nil))
 	}
 	if all || next.approvalsDue.over(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
@@ -142,14 +148,14 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 		return l.Current() // the caller went away: that says nothing about the stores
 	}
 	prev := l.Current()
-	s := next.build(now, l.o, prev)
+	s := next.build(now, l.o, prev, l.base)
 	s.Health.Sync.Failed = s.Health.Sync.failure(l.failed.Load())
 	if l.o.Audit != nil {
 		s.Health.Audit = l.o.Audit()
 	}
 	s.Health.first = firstSeen(prev.Health, s.Health)
 	l.logChanges(ctx, prev.Health, s.Health)
-	l.read = next
+	l.read, l.base = next, nil
 	due := next.nextDue(now, l.o)
 	l.due.Store(&due)
 	l.state.Store(s)
@@ -193,23 +199,6 @@ func (l *Loader) Current() *State {
 		return s
 	}
 	return &State{}
-}
-
-// readObjects reads config, policy and catalog side by side.
-func (l *Loader) readObjects(ctx context.Context, src *sources, now time.Time, timeout time.Duration) {
-	var wg sync.WaitGroup
-	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	wg.Go(func() { src.config = catalog.ConfigFile.Load(ctx, l.objects, src.config, now) })
-	wg.Go(func() { src.policy = catalog.PolicyFile.Load(ctx, l.objects, src.policy, now) })
-	wg.Go(func() { src.readCatalog(whole, l.objects, now, timeout, l.synced.Swap(nil)) })
-	wg.Wait()
-	src.unchecked = true
-	src.configDue = after(now, l.o.ConfigTTL)
-	if src.unread() {
-		src.configDue = after(now, min(l.o.Retry, l.o.ConfigTTL))
-	}
 }
 
 // readApprovals reads what people stopped, and what they decided since the catalog was made, or the

@@ -23,51 +23,68 @@ type inputs struct {
 	stopped *stopped
 }
 
-// resolved is everything that views are computed from. It is immutable, but for the
-// views that it keeps.
-type resolved struct {
-	inputs
+// base is what follows from config, policy and catalog alone. It is immutable, but for the verdicts that
+// it keeps.
+type base struct {
+	of        inputs // without decisions and stops
 	inventory *inventory
 	verdicts  *cache[*verdicts] // the policy cache: by agent, for one inventory and policy
 	servers   []Server
 	counts    Servers
 	loaded    []toolset.Server // as bound has them
 	bound     *toolset.Bound
+}
+
+// newBase works out a base, and takes from prev, which may be empty, whatever has not changed.
+func newBase(of inputs, prev *base) *base {
+	if of == prev.of {
+		return prev
+	}
+	b := *prev
+	b.of = of
+	tools := of.cfg != prev.of.cfg || of.snap.SHA256() != prev.of.snap.SHA256()
+	if tools {
+		b.inventory = newInventory(of.cfg, of.snap)
+	}
+	if tools || of.policy != prev.of.policy {
+		b.verdicts = &cache[*verdicts]{max: cacheSize(of.snap.Items())}
+	}
+	if tools || of.snap != prev.of.snap {
+		b.servers = b.inventory.servers(of.snap)
+		b.counts = countServers(b.servers)
+		// It has a set of each server: to make them anew at each sync takes much memory.
+		if loaded := loadedServers(b.servers); tools || !slices.Equal(loaded, b.loaded) {
+			b.loaded = loaded
+			b.bound = toolset.Compile(of.cfg, b.inventory.universe(loaded))
+		}
+	}
+	return &b
+}
+
+// resolved is everything that views are computed from. It is immutable, but for the
+// views that it keeps.
+type resolved struct {
+	inputs
+	*base
 	decisions []decision  // by number
 	enabled   []lock.Fact // servers by number: enabled, and not stopped
 	views     cache[*View]
 }
 
-// resolve computes a state, and takes from prev, which may be nil, whatever has not changed.
+// resolve computes a state, and takes from prev, which may be nil or have a base alone, whatever has not
+// changed.
 func resolve(in inputs, prev *resolved) *resolved {
 	if prev == nil {
-		prev = &resolved{}
+		prev = &resolved{base: &base{}}
 	}
 	if in == prev.inputs {
 		return prev
 	}
 	r := &resolved{
-		inputs: in, inventory: prev.inventory, verdicts: prev.verdicts, decisions: prev.decisions,
-		servers: prev.servers, counts: prev.counts, loaded: prev.loaded, bound: prev.bound,
+		inputs: in, base: newBase(inputs{cfg: in.cfg, policy: in.policy, snap: in.snap}, prev.base), decisions: prev.decisions,
 		views: cache[*View]{max: cacheSize(in.snap.Items())},
 	}
-	tools := in.cfg != prev.cfg || in.snap.SHA256() != prev.snap.SHA256()
-	if tools {
-		r.inventory = newInventory(in.cfg, in.snap)
-	}
-	if tools || in.policy != prev.policy {
-		r.verdicts = &cache[*verdicts]{max: cacheSize(in.snap.Items())}
-	}
-	if tools || in.snap != prev.snap {
-		r.servers = r.inventory.servers(in.snap)
-		r.counts = countServers(r.servers)
-		// It has a set of each server: to make them anew at each sync takes much memory.
-		if loaded := loadedServers(r.servers); tools || !slices.Equal(loaded, r.loaded) {
-			r.loaded = loaded
-			r.bound = toolset.Compile(in.cfg, r.inventory.universe(loaded))
-		}
-	}
-	if tools || in.decided != prev.decided || in.unknown != prev.unknown {
+	if r.decisions == nil || r.inventory != prev.inventory || in.decided != prev.decided || in.unknown != prev.unknown {
 		r.decisions = decide(r.inventory, in.decided, in.unknown)
 	}
 	r.enabled = make([]lock.Fact, len(in.cfg.Servers))

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -34,6 +35,8 @@ type sources struct {
 	approvalsDue deadline
 }
 
+func newSources() sources { return sources{loading: new(catalog.Loading)} }
+
 func (src *sources) ready() bool { return src.config.Value != nil && src.snap != nil }
 
 // unread reports whether something could not be read, so that it is asked for
@@ -42,9 +45,26 @@ func (src *sources) unread() bool {
 	return src.config.Unread != nil || src.policy.Unread != nil || src.snapErr != nil
 }
 
-// readCatalog reads the catalog within timeout, or, if the last attempt has brought no shard of it, within
-// five times that. What an attempt brings is kept for the next. synced is one that a sync in
+// readObjects reads config, policy and catalog side by side. synced is a catalog that a sync in
 // this process has in memory; nil: none.
+func (src *sources) readObjects(ctx context.Context, objects object.Store, o Options, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
+	var wg sync.WaitGroup
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	wg.Go(func() { src.config = catalog.ConfigFile.Load(ctx, objects, src.config, now) })
+	wg.Go(func() { src.policy = catalog.PolicyFile.Load(ctx, objects, src.policy, now) })
+	wg.Go(func() { src.readCatalog(whole, objects, now, timeout, synced) })
+	wg.Wait()
+	src.unchecked = true
+	src.configDue = after(now, o.ConfigTTL)
+	if src.unread() {
+		src.configDue = after(now, min(o.Retry, o.ConfigTTL))
+	}
+}
+
+// readCatalog reads the catalog within timeout, or, if the last attempt has brought no shard of it, within
+// five times that. What an attempt brings is kept for the next. synced is as for readObjects.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {
 	if src.patient && src.ready() {
 		timeout *= patience
@@ -126,15 +146,20 @@ func (src *sources) nextDue(now time.Time, o Options) deadline {
 	return due
 }
 
-// build makes the state out of what was read, and takes over what still holds from prev.
-func (src *sources) build(now time.Time, o Options, prev *State) *State {
+// build makes the state out of what was read, and takes over what still holds from prev, or, if that has
+// nothing, from ahead, which may be nil.
+func (src *sources) build(now time.Time, o Options, prev *State, ahead *base) *State {
 	s := &State{Config: src.config.Value, Policy: src.policy.Value, Catalog: src.snap, Health: src.health(now, o)}
 	s.stopped = src.stopped(now, o, prev.stopped)
 	if !src.ready() {
 		return s
 	}
 	unknown := src.lost || src.expired(now, o.ApprovalHold)
-	s.resolved = resolve(inputs{s.Config, s.Policy, src.snap, src.feed.Decisions, unknown, s.stopped}, prev.resolved)
+	before := prev.resolved
+	if before == nil && ahead != nil {
+		before = &resolved{base: ahead}
+	}
+	s.resolved = resolve(inputs{s.Config, s.Policy, src.snap, src.feed.Decisions, unknown, s.stopped}, before)
 	s.Health.Servers = s.resolved.counts
 	s.Health.Warnings = append(s.Health.Warnings, warnings(config.Key, s.resolved.bound.Warnings())...)
 	return s

@@ -58,15 +58,17 @@ func verify(path string) (err error) {
 			err = fmt.Errorf("it cannot be read: %v", p)
 		}
 	}()
-	return verifyData(data)
+	return verifyData(data, func() { store.LetGo(data) })
 }
 
-// verifyData is verify of the bytes of a file.
-func verifyData(data []byte) error {
+// verifyData is verify of the bytes of a file. It calls letGo now and then: what it looked at so far it
+// hardly needs again.
+func verifyData(data []byte, letGo func()) error {
 	v, root, freelist, err := newVerifier(data)
 	if err != nil {
 		return err
 	}
+	v.letGo = letGo
 	if _, err := v.tree(root); err != nil {
 		return err
 	}
@@ -82,7 +84,13 @@ type verifier struct {
 	pageSize uint64
 	pages    uint64 // how many are in use or free; more may follow
 	seen     []bool // pages by number, those that overflow included
+	looked   int    // at how many pages, since letGo
+	letGo    func()
 }
+
+// lookMost is at how many pages a verifier looks before it lets go of them: else all that holds keys would be
+// in memory at once, half of the file, beside the catalog that is opened meanwhile.
+const lookMost = 4096
 
 // newVerifier finds the newer of the two meta pages.
 func newVerifier(data []byte) (v *verifier, root, freelist uint64, err error) {
@@ -125,6 +133,10 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 	overflow := uint64(u32(head[12:]))
 	if u64(head) != id || overflow >= v.pages-id {
 		return nil, fmt.Errorf("page %d: its head is damaged", id)
+	}
+	if v.looked++; v.looked == lookMost {
+		v.letGo()
+		v.looked = 0
 	}
 	for i := id; i <= id+overflow; i++ {
 		if v.seen[i] {

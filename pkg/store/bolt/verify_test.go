@@ -1,0 +1,34 @@
+package bolt
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// What a check of a large file has looked at does not stay in memory.
+func TestVerifyLetsGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large.db")
+	s, err := Open(path, nil)
+	require.OK(t, err)
+	const pages = lookMost + lookMost/2
+	all := make([]approval.Write, 2*pages)
+	for i := range all { // a page has two, since it has no less
+		all[i].Record = approval.Record{Server: "s", Tool: fmt.Sprint("t", i), State: approval.Pending, Current: bytes.Repeat([]byte("d"), os.Getpagesize()/2)}
+	}
+	_, err = s.PutAll(t.Context(), all)
+	require.OK(t, err)
+	require.OK(t, s.Close())
+	data, err := os.ReadFile(path)
+	require.OK(t, err)
+	times := 0
+	require.OK(t, verifyData(data, func() { times++ }))
+	if times != 1 {
+		t.Errorf("it lets go %d times in more than %d pages, want 1", times, pages)
+	}
+}
