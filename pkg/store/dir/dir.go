@@ -41,8 +41,9 @@ const (
 type Store struct {
 	root string
 
-	mu    sync.Mutex
-	swept map[string]bool // folders, by the part of the key
+	mu     sync.Mutex
+	swept  map[string]bool // folders, by the part of the key
+	mapped []mapping
 }
 
 var _ object.Store = (*Store)(nil)

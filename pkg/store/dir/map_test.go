@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"unsafe"
 
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 	"github.com/portcullis-mcp/portcullis/pkg/store/dir"
@@ -47,4 +48,32 @@ func TestMap(t *testing.T) {
 	if string(one) != "one" || len(two) != 0 {
 		t.Errorf("what was mapped is %q after it was replaced and removed", one)
 	}
+}
+
+func TestMapSharesOneMapping(t *testing.T) {
+	s := dir.New(t.TempDir())
+	put := func(data string) []byte {
+		t.Helper()
+		if _, err := s.Put(t.Context(), "catalog/a.snap", []byte(data), ""); err != nil {
+			t.Fatal(err)
+		}
+		return mapped(t, s)
+	}
+	one := put("one")
+	if again := mapped(t, s); unsafe.SliceData(again) != unsafe.SliceData(one) {
+		t.Error("a file that is mapped is mapped again")
+	}
+	two := put("two")
+	if unsafe.SliceData(two) == unsafe.SliceData(one) || string(one) != "one" || string(two) != "two" {
+		t.Errorf("after a file was replaced by one as long, %q and %q are mapped", one, two)
+	}
+}
+
+func mapped(t *testing.T, s *dir.Store) []byte {
+	t.Helper()
+	data, err := s.Map(t.Context(), "catalog/a.snap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
