@@ -135,6 +135,7 @@ func (s *Store) Records(ctx context.Context, server string) (all []approval.Reco
 		for _, bucket := range [][]byte{records, itemRecords} {
 			c := tx.Bucket(bucket).Cursor()
 			for id, data := c.Seek(prefix); bytes.HasPrefix(id, prefix); id, data = c.Next() {
+				s.read += len(data)
 				r, err := decode(data)
 				if err != nil {
 					return fmt.Errorf("%q: %w", id, err)

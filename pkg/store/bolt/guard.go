@@ -73,9 +73,10 @@ func intact(path string, wait time.Duration) error {
 // runs at a time.
 type guard struct {
 	path   string
-	turn   sync.Mutex // held by the transaction that runs; guards db and broken
+	turn   sync.Mutex // held by the transaction that runs; guards db, broken and read
 	db     *bbolt.DB
 	broken error // the damage that a transaction met
+	read   int   // bytes of records since memory was given back
 
 	mu    sync.Mutex
 	queue []*write // that the next transaction carries
@@ -110,7 +111,12 @@ func (g *guard) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return g.run(func() error { return g.db.View(read) })
+	return g.run(func() error {
+		return g.db.View(func(tx *bbolt.Tx) error {
+			defer g.letGo(tx)
+			return read(tx)
+		})
+	})
 }
 
 // usable returns the error that a transaction would, as far as that is known without one.
