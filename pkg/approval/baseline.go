@@ -53,8 +53,9 @@ type Baselines interface {
 	// Baseline returns the baseline of the identity and kind, or [ErrNotFound].
 	Baseline(ctx context.Context, identity string, kind Kind) (Baseline, error)
 
-	// PutBaseline stores b, in the place of an older one.
-	PutBaseline(ctx context.Context, b Baseline) error
+	// PutBaselines stores baselines, in the place of older ones. It stores none if one of them fails
+	// [Baseline.Check]; with another error some may be stored.
+	PutBaselines(ctx context.Context, all []Baseline) error
 
 	// OldBaselines returns what an earlier version of the program stored by the name of a server,
 	// with Identity and Kind filled in: at least that of the named servers. One without a URL is
@@ -109,6 +110,15 @@ func (b Baseline) AppendOld(all []Baseline) []Baseline {
 
 // Key returns the key of b.
 func (b Baseline) Key() string { return BaselineKey(b.Identity, b.Kind) }
+
+// CheckBaselines returns an error that names everything in them that a store refuses.
+func CheckBaselines(all []Baseline) error {
+	faults := make([]error, len(all))
+	for i, b := range all {
+		faults[i] = b.Check()
+	}
+	return errors.Join(faults...)
+}
 
 // Check returns an error that names everything in b that a store refuses.
 func (b Baseline) Check() error {

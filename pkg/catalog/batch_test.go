@@ -3,7 +3,9 @@ package catalog_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,12 +19,23 @@ import (
 // batching is a store that takes many writes at once.
 type batching struct {
 	*approvaltest.Mem
-	sizes  []int  // of the calls
-	before func() // called before the first of them
-	err    error  // of each
+	mu        sync.Mutex
+	sizes     []int  // of the calls
+	before    func() // called before the first of them
+	err       error  // of each
+	baselines int    // calls that write some
+}
+
+func (b *batching) PutBaselines(ctx context.Context, all []approval.Baseline) error {
+	b.mu.Lock()
+	b.baselines++
+	b.mu.Unlock()
+	return b.Mem.PutBaselines(ctx, all)
 }
 
 func (b *batching) PutAll(ctx context.Context, all []approval.Write) ([]approval.Written, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.sizes = append(b.sizes, len(all))
 	if b.before != nil {
 		b.before()
@@ -41,7 +54,7 @@ func (b *batching) PutAll(ctx context.Context, all []approval.Write) ([]approval
 
 // A store that takes many writes at once gets them so, and ends as any other does.
 func TestBatches(t *testing.T) {
-	names := make([]string, 70)
+	names := make([]string, 300)
 	for i := range names {
 		names[i] = string(rune('A'+i%26)) + string(rune('a'+i/26))
 	}
@@ -55,10 +68,10 @@ func TestBatches(t *testing.T) {
 		sizes  []int
 		want   error
 	}{
-		"all are written":                 {sizes: []int{32, 32, 6}},
-		"another writer is first":         {other: true, sizes: []int{32, 32, 6}},
-		"what is behind it is no batcher": {err: errors.ErrUnsupported, sizes: []int{32, 32, 6}},
-		"nothing can be written":          {err: gone, sizes: []int{32}, want: gone},
+		"all are written":                 {sizes: []int{128, 128, 44}},
+		"another writer is first":         {other: true, sizes: []int{128, 128, 44}},
+		"what is behind it is no batcher": {err: errors.ErrUnsupported, sizes: []int{128, 128, 44}},
+		"nothing can be written":          {err: gone, sizes: []int{128}, want: gone},
 		"one that takes one write a call": {single: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +113,44 @@ func TestBatches(t *testing.T) {
 				if err != nil || r.CurrentHash == "" || r.Disabled != (c.other && name == id.Name) {
 					t.Errorf("%s has the record %+v, %v", name, r, err)
 				}
+			}
+		})
+	}
+}
+
+// What is new of several servers is written in one call, with one for their baselines; that of one whose
+// records cannot be read is not among it.
+func TestServersAreWrittenTogether(t *testing.T) {
+	const servers = 40
+	gone := errors.New("cannot be read")
+	for name, broken := range map[string]bool{"all": false, "one cannot be read": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			urls := map[string]string{}
+			for i := range servers {
+				name := fmt.Sprintf("s%02d", i)
+				urls[name] = ""
+				w.Serve(name, "x")
+			}
+			w.ConfigureOnly(urls)
+			if broken {
+				w.Approvals.OnRecords = func(_ context.Context, server string) error {
+					if server == "s03" {
+						return gone
+					}
+					return nil
+				}
+			}
+			store := &batching{Mem: w.Approvals}
+			rep, err := catalog.NewSyncer(w.Objects, store, w.Upstream, &catalog.SyncOptions{Now: w.Clock.Now}).Sync(t.Context())
+			if broken != errors.Is(err, gone) {
+				t.Fatalf("Sync = %v", err)
+			}
+			if len(store.sizes) > 4 || len(store.sizes) > 0 && slices.Max(store.sizes) < 10 {
+				t.Errorf("%v records were written in a call", store.sizes)
+			}
+			if !broken && (rep.New != servers || store.baselines != len(store.sizes)) {
+				t.Errorf("%d tools are new, in %d calls; baselines were written in %d", rep.New, len(store.sizes), store.baselines)
 			}
 		})
 	}

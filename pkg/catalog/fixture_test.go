@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	w := &fixture{gatewaytest.New(t), map[string]int{}}
 	w.Clock.Set(day(1), time.Second)
+	var mu sync.Mutex
 	w.Objects.OnPut = func(_ context.Context, key string, _ []byte) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if strings.HasSuffix(key, ".snap") {
 			key = "snapshot"
 		}

@@ -49,11 +49,14 @@ func (r *run) readTaken(ctx context.Context, of []*list) error {
 	if err != nil {
 		return fmt.Errorf("read baselines: %w", err)
 	}
+	if len(old) == 0 {
+		return nil
+	}
 	for _, b := range old {
 		r.taken[b.Key()] = true
-		if err := r.approvals.PutBaseline(ctx, b); err != nil {
-			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
-		}
+	}
+	if err := r.approvals.PutBaselines(ctx, old); err != nil {
+		return fmt.Errorf("store baselines: %w", err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ const (
 
 	// maxBatch and maxBatchSize are how many records, and bytes of definitions, are written in one
 	// call to a store that takes many: who reads it waits as long.
-	maxBatch     = 32
+	maxBatch     = 128
 	maxBatchSize = 1 << 20
 
 	// maxRefused is how many refused tools of one server are kept: their
@@ -102,8 +102,7 @@ type observation struct {
 }
 
 // observe compares every loaded definition with its record, and writes the records that change,
-// then the baselines. A baseline that is not written, because a record was not, is taken again by
-// the next run; the records that were written stay as they are.
+// then the baselines.
 func (u *unit) observe(ctx context.Context) error {
 	var due []observation
 	var baselines []approval.Baseline
@@ -127,20 +126,20 @@ func (u *unit) observe(ctx context.Context) error {
 		due = append(due, u.observations(l, first, maxRecorded-recorded[l.server.Name])...)
 		due = append(due, u.unlisted(l)...)
 	}
-	if err := u.recordAll(ctx, due); err != nil {
-		return err
-	}
-	return u.putBaselines(ctx, baselines)
+	return u.joint.write(ctx, u.run, due, baselines)
 }
 
 func (r *run) putBaselines(ctx context.Context, due []approval.Baseline) error {
+	if len(due) == 0 {
+		return nil
+	}
+	if err := r.approvals.PutBaselines(ctx, due); err != nil {
+		return fmt.Errorf("store baselines: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, b := range due {
-		if err := r.approvals.PutBaseline(ctx, b); err != nil {
-			return fmt.Errorf("store baseline of %q: %w", b.Server, err)
-		}
-		r.mu.Lock()
 		r.baselines[b.Key()] = true
-		r.mu.Unlock()
 	}
 	return nil
 }
@@ -192,23 +191,23 @@ func (u *unit) observations(l *list, first map[approval.Kind]bool, room int) (du
 }
 
 // recordAll writes the records. If one fails the store is gone, and the next run goes on from here.
-func (u *unit) recordAll(ctx context.Context, due []observation) error {
-	due, err := u.recordTogether(ctx, due)
+func (r *run) recordAll(ctx context.Context, due []observation) error {
+	due, err := r.recordTogether(ctx, due)
 	if err != nil {
 		return err
 	}
 	return each(ctx, slices.Values(due), func(ctx context.Context, d observation) error {
-		return u.inTurn(ctx, func() error { return u.record(ctx, d) })
+		return r.inTurn(ctx, func() error { return r.record(ctx, d) })
 	})
 }
 
 // recordTogether writes what can be written in few calls, and returns the rest.
-func (u *unit) recordTogether(ctx context.Context, due []observation) (rest []observation, err error) {
-	b, ok := u.approvals.(approval.Batcher)
+func (r *run) recordTogether(ctx context.Context, due []observation) (rest []observation, err error) {
+	b, ok := r.approvals.(approval.Batcher)
 	for ok && len(due) > 0 && err == nil {
 		n := batch(due)
-		err = u.inTurn(ctx, func() error {
-			left, err := u.recordBatch(ctx, b, due[:n])
+		err = r.inTurn(ctx, func() error {
+			left, err := r.recordBatch(ctx, b, due[:n])
 			rest = append(rest, left...)
 			return err
 		})
@@ -229,7 +228,7 @@ func batch(due []observation) int {
 }
 
 // recordBatch writes records in one call, and returns those that have to be looked at again.
-func (u *unit) recordBatch(ctx context.Context, b approval.Batcher, due []observation) (rest []observation, err error) {
+func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observation) (rest []observation, err error) {
 	var writes []approval.Write
 	var of []observation
 	for _, d := range due {
@@ -251,7 +250,7 @@ func (u *unit) recordBatch(ctx context.Context, b approval.Batcher, due []observ
 		switch {
 		case err != nil:
 		case written[i].Err == nil:
-			u.count(d, d.held, &written[i].Record)
+			d.list.unit.count(d, d.held, &written[i].Record)
 		case errors.Is(written[i].Err, approval.ErrConflict):
 			rest = append(rest, d)
 		default:
@@ -265,9 +264,9 @@ func (u *unit) recordBatch(ctx context.Context, b approval.Batcher, due []observ
 }
 
 // record writes one record.
-func (u *unit) record(ctx context.Context, d observation) error {
+func (r *run) record(ctx context.Context, d observation) error {
 	var before *approval.Record
-	after, err := approval.Update(ctx, u.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
+	after, err := approval.Update(ctx, r.approvals, d.seen.ID, d.held, func(held *approval.Record) (*approval.Record, *approval.Entry, error) {
 		before = held
 		next, entry, changed := approval.Observe(held, d.seen)
 		if !changed {
@@ -278,7 +277,7 @@ func (u *unit) record(ctx context.Context, d observation) error {
 	if err != nil {
 		return fmt.Errorf("record %q: %w", d.seen.ID, err)
 	}
-	u.count(d, before, after)
+	d.list.unit.count(d, before, after)
 	return nil
 }
 

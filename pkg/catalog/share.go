@@ -139,7 +139,7 @@ func (w *share) readFounds(ctx context.Context, u *unit) error {
 	u.founds, u.bases = map[string]held{}, map[string]*Snapshot{}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxUnits)
+	g.SetLimit(maxWriters)
 	for _, name := range u.names {
 		g.Go(func() error {
 			f, etag, err := w.readFound(ctx, name)

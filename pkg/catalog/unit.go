@@ -9,17 +9,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
-)
-
-const (
-	// maxUnits is how many units are worked off at once, and maxWaiting how many more may have
-	// been heard and wait for it: servers are not asked faster than what they say is written down.
-	maxUnits   = 16
-	maxWaiting = 16
 )
 
 // A unit is what a run works off for itself: as a rule one server. Servers whose records say something
@@ -30,6 +21,8 @@ type unit struct {
 	lists []*list  // the configured servers, in the order of the config
 	names []string // of all whose records count here; some may have left the config
 	waits int      // loads that have not ended
+
+	joint *joint // writes for the unit, while it is worked off
 
 	bases  map[string]*Snapshot // by name, of what was found before; see [run.baseOf]
 	founds map[string]held      // the same, whether it is what the unit goes on from or not
@@ -279,47 +272,6 @@ func (u *unit) kept(l *list) []ToolInput {
 	return u.fromRecords(l)
 }
 
-// A pipeline works units off while servers are still being asked.
-type pipeline struct {
-	*errgroup.Group
-	ctx     context.Context // of the work; it ends with the first that fails
-	most    int             // units that may wait
-	waiting []*unit
-	do      func(context.Context, *unit) error
-}
-
-func newPipeline(ctx context.Context, do func(context.Context, *unit) error) *pipeline {
-	p := &pipeline{most: maxWaiting, do: do}
-	p.Group, p.ctx = errgroup.WithContext(ctx)
-	p.SetLimit(maxUnits)
-	return p
-}
-
-// add takes a unit whose servers have all been heard. It blocks while too many wait.
-func (p *pipeline) add(u *unit) {
-	if p.waiting = append(p.waiting, u); len(p.waiting) > p.most {
-		p.start()
-	}
-}
-
-func (p *pipeline) start() {
-	u := p.waiting[0]
-	p.waiting[0] = nil
-	p.waiting = p.waiting[1:]
-	p.Go(func() error {
-		u.pause(p.ctx)
-		return p.do(p.ctx, u)
-	})
-}
-
-// end works off what waits, and returns the first error.
-func (p *pipeline) end() error {
-	for len(p.waiting) > 0 && p.ctx.Err() == nil {
-		p.start()
-	}
-	return p.Wait()
-}
-
 // workAll loads the servers, works off the units and puts the baselines back that were lost with
 // records.
 func (r *run) workAll(ctx context.Context) error {
@@ -355,17 +307,16 @@ func (r *run) afterLoss(ctx context.Context) error {
 		return nil
 	}
 	r.reportLoss(ctx)
+	var due []approval.Baseline
 	for _, l := range r.lists {
 		if !l.loaded {
 			continue
 		}
-		_, due, err := r.firstLists(ctx, l, l.kinds, true)
+		_, more, err := r.firstLists(ctx, l, l.kinds, true)
 		if err != nil {
 			return err
 		}
-		if err := r.putBaselines(ctx, due); err != nil {
-			return err
-		}
+		due = append(due, more...)
 	}
-	return nil
+	return r.putBaselines(ctx, due)
 }

@@ -32,8 +32,8 @@ func TestMemHooksOfWrites(t *testing.T) {
 			if _, err := m.Get(t.Context(), r.ID()); errors.Is(err, approval.ErrNotFound) == kept {
 				t.Errorf("Get = %v, want kept %v", err, kept)
 			}
-			if err := m.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools}); !errors.Is(err, gone) {
-				t.Errorf("PutBaseline = %v, want the hook's error", err)
+			if err := m.PutBaselines(t.Context(), []approval.Baseline{{Identity: "i", Kind: approval.Tools}}); !errors.Is(err, gone) {
+				t.Errorf("PutBaselines = %v, want the hook's error", err)
 			}
 			if _, err := m.Baseline(t.Context(), "i", approval.Tools); errors.Is(err, approval.ErrNotFound) == kept {
 				t.Errorf("Baseline = %v, want kept %v", err, kept)

@@ -330,27 +330,34 @@ func baseline(t *testing.T, s approval.Store) {
 		t.Errorf("Baseline of a new server = %v, want ErrNotFound", err)
 	}
 	put(t, s, record(tool.ID{Server: "github", Name: "BASELINE"}), nil) // a tool of that name is no baseline
-	for _, want := range []approval.Baseline{
-		{Identity: here, Kind: approval.Tools, Server: "github", URL: "https://mcp.example.com/<a>&b", At: start},
+	github := approval.Baseline{Identity: here, Kind: approval.Tools, Server: "github", URL: "https://mcp.example.com/<a>&b", At: start}
+	others := []approval.Baseline{
 		{Identity: "https://git.example.com/", Kind: approval.Tools, Server: "git", URL: "https://git.example.com", At: start.Add(time.Minute)},
 		{Identity: here, Kind: "prompts", Server: "github", At: start.Add(time.Minute)},
 		{Identity: here, Kind: approval.Tools, Server: "renamed", URL: here, At: start.Add(time.Hour)}, // takes the place of the first
-	} {
-		if err := b.PutBaseline(t.Context(), want); err != nil {
-			t.Fatalf("PutBaseline: %v", err)
+	}
+	for _, all := range [][]approval.Baseline{{github}, others, nil} {
+		if err := b.PutBaselines(t.Context(), all); err != nil {
+			t.Fatalf("PutBaselines: %v", err)
 		}
-		got, err := b.Baseline(t.Context(), want.Identity, want.Kind)
-		if err != nil {
-			t.Fatalf("Baseline: %v", err)
+		for _, want := range all {
+			got, err := b.Baseline(t.Context(), want.Identity, want.Kind)
+			if err != nil {
+				t.Fatalf("Baseline: %v", err)
+			}
+			same(t, "Baseline", got, want)
 		}
-		same(t, "Baseline", got, want)
 	}
 	if got, err := b.Baseline(t.Context(), here, "prompts"); err != nil || got.Server != "github" {
 		t.Errorf("Baseline of another kind = %+v, %v", got, err)
 	}
 	for name, bad := range map[string]approval.Baseline{"no identity": {Kind: approval.Tools}, "no kind": {Identity: here}} {
-		if err := b.PutBaseline(t.Context(), bad); err == nil {
+		beside := approval.Baseline{Identity: "https://new.example.com", Kind: approval.Tools}
+		if err := b.PutBaselines(t.Context(), []approval.Baseline{beside, bad}); err == nil {
 			t.Errorf("a baseline of %s was stored", name)
+		}
+		if _, err := b.Baseline(t.Context(), beside.Identity, beside.Kind); !errors.Is(err, approval.ErrNotFound) {
+			t.Errorf("beside one of %s a baseline was stored: %v", name, err)
 		}
 	}
 	if old, err := b.OldBaselines(t.Context(), []string{"github", "git"}); err != nil || len(old) != 0 {

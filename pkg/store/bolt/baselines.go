@@ -26,13 +26,20 @@ func (s *Store) Baseline(ctx context.Context, identity string, kind approval.Kin
 	return b, err
 }
 
-// PutBaseline implements [approval.Baselines].
-func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) (err error) {
-	defer store.Wrap(&err, "put baseline of %q", b.Server)
-	if err := cmp.Or(ctx.Err(), b.Check()); err != nil {
+// PutBaselines implements [approval.Baselines], in one transaction.
+func (s *Store) PutBaselines(ctx context.Context, all []approval.Baseline) (err error) {
+	defer store.Wrap(&err, "put baselines")
+	if err := cmp.Or(ctx.Err(), approval.CheckBaselines(all)); err != nil {
 		return err
 	}
-	return s.update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(firsts), []byte(b.Key()), b) })
+	return s.update(func(tx *bbolt.Tx) error {
+		for _, b := range all {
+			if err := putJSON(tx.Bucket(firsts), []byte(b.Key()), b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // OldBaselines implements [approval.Baselines]. It returns those of all servers.

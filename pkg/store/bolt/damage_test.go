@@ -41,7 +41,7 @@ func used(t *testing.T) []byte {
 			}
 		}
 	}
-	err = s.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools})
+	err = s.PutBaselines(t.Context(), []approval.Baseline{{Identity: "i", Kind: approval.Tools}})
 	if err := errors.Join(err, exercise(t.Context(), s), s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func exercise(ctx context.Context, s *bolt.Store) error {
 	_, tokens := s.Tokens(ctx)
 	_, _, requests := s.Requests(ctx)
 	errs = append(errs, requests, exerciseRequests(ctx, s))
-	return errors.Join(append(errs, changes, base, old, tokens, s.PutBaseline(ctx, approval.Baseline{Identity: "j", Kind: approval.Tools}))...)
+	return errors.Join(append(errs, changes, base, old, tokens, s.PutBaselines(ctx, []approval.Baseline{{Identity: "j", Kind: approval.Tools}}))...)
 }
 
 // exerciseRequests asks for a call, and decides about it.

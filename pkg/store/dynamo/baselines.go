@@ -18,8 +18,8 @@ import (
 
 var _ approval.Baselines = (*Store)(nil)
 
-// maxReaders is how many old baselines are read at once.
-const maxReaders = 16
+// maxBaselines is how many baselines are read, or written, at once.
+const maxBaselines = 16
 
 // Baseline implements [approval.Baselines].
 func (s *Store) Baseline(ctx context.Context, identity string, kind approval.Kind) (b approval.Baseline, err error) {
@@ -34,11 +34,24 @@ func decodeBaseline(it item) (b approval.Baseline, err error) {
 	return b, err
 }
 
-// PutBaseline implements [approval.Baselines].
-func (s *Store) PutBaseline(ctx context.Context, b approval.Baseline) (err error) {
-	defer store.Wrap(&err, "put baseline of %q", b.Server)
+// PutBaselines implements [approval.Baselines], in a call for each.
+func (s *Store) PutBaselines(ctx context.Context, all []approval.Baseline) (err error) {
+	defer store.Wrap(&err, "put baselines")
+	if err := cmp.Or(ctx.Err(), approval.CheckBaselines(all)); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxBaselines)
+	for _, b := range all {
+		g.Go(func() error { return s.putBaseline(ctx, b) })
+	}
+	return g.Wait()
+}
+
+func (s *Store) putBaseline(ctx context.Context, b approval.Baseline) (err error) {
+	defer store.Wrap(&err, "of %q", b.Server)
 	data, err := json.Marshal(b)
-	if err := cmp.Or(ctx.Err(), b.Check(), err); err != nil {
+	if err != nil {
 		return err
 	}
 	it := baselineKey(b.Key())
@@ -52,7 +65,7 @@ func (s *Store) OldBaselines(ctx context.Context, servers []string) ([]approval.
 	var mu sync.Mutex
 	var found []approval.Baseline
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxReaders)
+	g.SetLimit(maxBaselines)
 	for _, server := range servers {
 		g.Go(func() error {
 			b, err := read(ctx, s, item{"PK": text(recordPK + server), "SK": text("BASELINE")}, decodeBaseline)

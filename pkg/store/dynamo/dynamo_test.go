@@ -111,10 +111,10 @@ func checkMissing(t *testing.T, s *dynamo.Store) {
 	_, both := s.Put(t.Context(), r, &approval.Entry{Server: "s", Tool: "t", Actor: "a", Action: "observe"})
 	_, audit := s.Audit(t.Context(), "s", approval.Cursor{}, 1)
 	_, baseline := s.Baseline(t.Context(), "i", approval.Tools)
-	putBaseline := s.PutBaseline(t.Context(), approval.Baseline{Identity: "i", Kind: approval.Tools})
+	putBaselines := s.PutBaselines(t.Context(), []approval.Baseline{{Identity: "i", Kind: approval.Tools}})
 	_, old := s.OldBaselines(t.Context(), []string{"s"})
 	for name, err := range map[string]error{
-		"Get": get, "Records": records, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit, "Baseline": baseline, "PutBaseline": putBaseline,
+		"Get": get, "Records": records, "Changes": changes, "Put": put, "Put with an entry": both, "Audit": audit, "Baseline": baseline, "PutBaselines": putBaselines,
 		"OldBaselines": old,
 	} {
 		if err == nil || !strings.Contains(err.Error(), `table "no-such-table"`) || errors.Is(err, approval.ErrNotFound) || errors.Is(err, approval.ErrConflict) {

@@ -1,0 +1,112 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/portcullis-mcp/portcullis/pkg/approval"
+)
+
+const (
+	// maxUnits is how many units a group has, and maxGroups how many groups are worked off at once. One
+	// more may have been heard and wait for them: servers are not asked faster than what they say is
+	// written down.
+	maxUnits  = 12
+	maxGroups = 2
+)
+
+// A pipeline works units off while servers are still being asked: in groups, whose units are worked off
+// at once and written together.
+type pipeline struct {
+	*errgroup.Group
+	ctx     context.Context // of the work; it ends with the first that fails
+	waiting []*unit
+	do      func(context.Context, *unit) error
+}
+
+func newPipeline(ctx context.Context, do func(context.Context, *unit) error) *pipeline {
+	p := &pipeline{do: do}
+	p.Group, p.ctx = errgroup.WithContext(ctx)
+	p.SetLimit(maxGroups)
+	return p
+}
+
+// add takes a unit whose servers have all been heard. It blocks while too many wait.
+func (p *pipeline) add(u *unit) {
+	if p.waiting = append(p.waiting, u); len(p.waiting) == maxUnits {
+		p.start()
+	}
+}
+
+// start works off what waits.
+func (p *pipeline) start() {
+	group := p.waiting
+	p.waiting = nil
+	p.Go(func() error {
+		j := &joint{units: len(group)}
+		return each(p.ctx, slices.Values(group), func(ctx context.Context, u *unit) error {
+			defer j.leave(ctx, u.run)
+			u.joint = j
+			u.pause(ctx)
+			return p.do(ctx, u)
+		})
+	})
+}
+
+// end works off what waits, and returns the first error.
+func (p *pipeline) end() error {
+	if len(p.waiting) > 0 && p.ctx.Err() == nil {
+		p.start()
+	}
+	return p.Wait()
+}
+
+// A joint writes for the units of a group together, once each of them waits for that or has ended: a
+// call to the store that writes a hundred records takes little more than one that writes one.
+type joint struct {
+	mu        sync.Mutex
+	units     int // that have not ended
+	due       []observation
+	baselines []approval.Baseline
+	heard     []chan<- error // of the units that wait
+}
+
+// write writes records of a unit, and then baselines. A baseline that is not written, because a record
+// was not, is taken again by the next run; the records that were written stay as they are.
+func (j *joint) write(ctx context.Context, r *run, due []observation, baselines []approval.Baseline) error {
+	if len(due) == 0 && len(baselines) == 0 {
+		return nil
+	}
+	heard := make(chan error, 1)
+	j.mu.Lock()
+	j.due, j.baselines, j.heard = append(j.due, due...), append(j.baselines, baselines...), append(j.heard, heard)
+	j.flush(ctx, r)
+	j.mu.Unlock()
+	return <-heard
+}
+
+// leave says that a unit has ended.
+func (j *joint) leave(ctx context.Context, r *run) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.units--
+	j.flush(ctx, r)
+}
+
+// flush writes if all units wait that have not ended. Nobody else needs mu then.
+func (j *joint) flush(ctx context.Context, r *run) {
+	if len(j.heard) == 0 || len(j.heard) < j.units {
+		return
+	}
+	err := r.recordAll(ctx, j.due)
+	if err == nil {
+		err = r.putBaselines(ctx, j.baselines)
+	}
+	for _, heard := range j.heard {
+		heard <- err
+	}
+	j.due, j.baselines, j.heard = nil, nil, nil
+}
