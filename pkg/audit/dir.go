@@ -53,8 +53,9 @@ type Dir struct {
 
 	mu     sync.Mutex
 	closed bool
-	file   *os.File // nil: none is open
-	day    string   // of the file, or of the newest that there is
+	file   *os.File    // nil: none is open
+	is     fs.FileInfo // of the file, as it was opened: which one it is, whatever is at its name by now
+	day    string      // of the file, or of the newest that there is
 	size   int64
 	prev   string // hash of the last line
 	room   int64  // size up to which the file system has set room aside
@@ -230,18 +231,14 @@ func (d *Dir) turn(now time.Time) error {
 		return errors.Join(err, file.Close())
 	}
 	d.leave()
-	d.file, d.day, d.size, d.room, d.mended = file, day, info.Size(), 0, true
+	d.file, d.is, d.day, d.size, d.room, d.mended = file, info, day, info.Size(), 0, true
 	return nil
 }
 
 // inPlace reports whether the open file is the one of its name still, as this program left it.
 func (d *Dir) inPlace() bool {
-	own, err := d.file.Stat()
-	if err != nil || own.Size() != d.size {
-		return false
-	}
-	at, err := os.Stat(d.name(d.day))
-	return err == nil && os.SameFile(at, own)
+	at, err := os.Stat(d.file.Name())
+	return err == nil && os.SameFile(at, d.is) && at.Size() == d.size
 }
 
 // leave closes the file. What follows looks at the folder first.

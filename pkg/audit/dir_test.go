@@ -295,6 +295,24 @@ func TestDirDamage(t *testing.T) {
 	})
 }
 
+// What is put in the place of the open file, as an editor does, is gone on with, though nothing about it
+// but which file it is has changed.
+func TestDirCopyInPlace(t *testing.T) {
+	f := newFolder(t)
+	f.write("a:1", "a:2")
+	raw, err := os.ReadFile(f.file(4))
+	require.OK(t, err)
+	require.OK(t, os.WriteFile(f.path+".copy", raw, 0o600))
+	require.OK(t, os.Rename(f.path+".copy", f.file(4)))
+	f.write("a:3")
+	if got := f.all(); got != "a:3 a:2 a:1" {
+		t.Errorf("read %q", got)
+	}
+	if said, ok := f.verify(); !ok {
+		t.Error(said)
+	}
+}
+
 // Eight programs' worth of calls at once, and a reader: each line is there, once, and the chain is whole.
 func TestDirParallel(t *testing.T) {
 	f := newFolder(t)
