@@ -41,17 +41,15 @@ func vectorFor(codes []int8, wide bool) vector {
 	return v
 }
 
-// product returns the sum of the products of v's numbers and those of a document, which are int8
-// and as many.
-func (v *vector) product(b []byte) int {
-	if v.wide != nil {
-		return v.atOnce(b)
+// paired is products by pairs of numbers, for every processor.
+func (v *vector) paired(dots []int32, b []byte) {
+	for i := range dots {
+		dots[i] = int32(v.pairedWith(b[i*len(v.codes):]))
 	}
-	return v.paired(b)
 }
 
-// paired is product by pairs of numbers, for every processor.
-func (v *vector) paired(b []byte) int {
+// pairedWith is the product with the document at the beginning of b, by pairs of numbers.
+func (v *vector) pairedWith(b []byte) int {
 	const (
 		low    = 0x000000ff_000000ff
 		signs  = 0x80808080_80808080 // makes each int8 a number 0…255, 128 greater

@@ -5,20 +5,29 @@ import "golang.org/x/sys/cpu"
 // multipliesWide reports whether the processor multiplies sixteen numbers at once.
 var multipliesWide = cpu.X86.HasAVX2
 
-// atOnce is product by sixteen numbers at once.
-func (v *vector) atOnce(b []byte) int {
-	b = b[:len(v.codes)]
-	sum := 0
-	if n := len(v.wide); n > 0 {
-		sum = int(productWide(&v.wide[0], &b[0], n))
+// products puts into dots the products of v and of as many documents, whose numbers are int8 and stand in b
+// one document after the other: of each the sum of the products with v's numbers.
+func (v *vector) products(dots []int32, b []byte) {
+	if v.wide == nil || len(dots) == 0 {
+		v.paired(dots, b)
+		return
 	}
-	for i := len(v.wide); i < len(b); i++ {
-		sum += int(v.codes[i]) * int(int8(b[i]))
+	dim, n := len(v.codes), len(v.wide)
+	b = b[:dim*len(dots)]
+	if n > 0 {
+		productsWide(&v.wide[0], &b[0], n, dim, &dots[0], len(dots))
+	} else {
+		clear(dots)
 	}
-	return sum
+	for i := n; i < dim; i++ {
+		for d := range dots {
+			dots[d] += int32(v.codes[i]) * int32(int8(b[d*dim+i]))
+		}
+	}
 }
 
-// productWide returns the sum of n products of the numbers at a and b. n is a multiple of 16, above 0.
+// productsWide puts into dots the sums of n products of the numbers at a and at b, b + stride, and so on for as
+// many rows. n is a multiple of 16; it and rows are above 0.
 //
 //go:noescape
-func productWide(a *int16, b *byte, n int) int32
+func productsWide(a *int16, b *byte, n, stride int, dots *int32, rows int)

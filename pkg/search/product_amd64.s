@@ -1,13 +1,21 @@
 #include "textflag.h"
 
-// func productWide(a *int16, b *byte, n int) int32
+// func productsWide(a *int16, b *byte, n, stride int, dots *int32, rows int)
 //
 // Each step widens 16 numbers of b, multiplies them with 16 of a and adds neighbours: eight sums of
 // 32 bits. A product is at most 2^14, so that they hold 2^16 steps; a vector has at most 2^8.
-TEXT ·productWide(SB), NOSPLIT, $0-28
-	MOVQ a+0(FP), SI
-	MOVQ b+8(FP), DI
-	MOVQ n+16(FP), CX
+TEXT ·productsWide(SB), NOSPLIT, $0-48
+	MOVQ a+0(FP), R8
+	MOVQ b+8(FP), R9
+	MOVQ n+16(FP), R10
+	MOVQ stride+24(FP), R11
+	MOVQ dots+32(FP), R12
+	MOVQ rows+40(FP), R13
+
+row:
+	MOVQ R8, SI
+	MOVQ R9, DI
+	MOVQ R10, CX
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	TESTQ $16, CX
@@ -39,7 +47,10 @@ sum:
 	VPADDD X1, X0, X0
 	VPSHUFD $0xB1, X0, X1
 	VPADDD X1, X0, X0
-	VMOVD X0, AX
+	VMOVD X0, (R12)
+	ADDQ $4, R12
+	ADDQ R11, R9
+	DECQ R13
+	JNZ  row
 	VZEROUPPER
-	MOVL AX, ret+24(FP)
 	RET

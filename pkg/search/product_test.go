@@ -2,28 +2,36 @@ package search
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// The product is that of a plain loop, for every length and for the greatest numbers.
-func TestProduct(t *testing.T) {
+// The products are those of a plain loop, for every length, for any number of documents and for the
+// greatest numbers.
+func TestProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for round := range 5000 {
-		n := round % 300
-		codes, b := make([]int8, n), make([]byte, n)
+		n, docs := round%300, round/7%4+round%2
+		codes, b := make([]int8, n), make([]byte, n*docs)
+		want := make([]int32, docs)
 		for i := range n {
-			codes[i], b[i] = int8(r.IntN(255)-127), byte(r.IntN(256))
+			codes[i] = int8(r.IntN(255) - 127)
 			if round%3 == 0 {
-				codes[i], b[i] = int8(127-254*(round%2)), byte(127+round%2)
+				codes[i] = int8(127 - 254*(round%2))
+			}
+			for d := range docs {
+				x := byte(r.IntN(256))
+				if round%3 == 0 {
+					x = byte(127 + round%2)
+				}
+				b[d*n+i] = x
+				want[d] += int32(codes[i]) * int32(int8(x))
 			}
 		}
-		want := 0
-		for i, c := range codes {
-			want += int(c) * int(int8(b[i]))
-		}
 		for _, wide := range []bool{false, multipliesWide} {
-			v := vectorFor(codes, wide)
-			if got := v.product(b); got != want {
+			v, got := vectorFor(codes, wide), []int32{1, 2, 3, 4, 5}
+			rest := got[docs]
+			if v.products(got[:docs], b); !slices.Equal(got[:docs], want) || got[docs] != rest {
 				t.Fatalf("wide %v: %v · %v = %d, want %d", wide, codes, b, got, want)
 			}
 		}

@@ -109,27 +109,43 @@ func (s *scan) each(f func(part int, h Hit)) {
 	all.Wait()
 }
 
-// part is each for one part, which ends where a word of the set does.
+// part is each for one part, which ends where a word of the set does. Documents that follow one another are
+// taken together.
 func (s *scan) part(part int, f func(int, Hit)) {
 	from, to := part*len(s.view)/s.parts, (part+1)*len(s.view)/s.parts
 	segments, in := s.ix.segments, (*segment)(nil)
-	surely := s.mixing.threshold - 1e-9 // a lesser cosine is none of a match, however it is rounded
+	var room [64]int32
 	for word := from; word < to; word++ {
-		for set := s.view[word]; set != 0; set &= set - 1 {
-			doc := word*64 + bits.TrailingZeros64(set)
-			dot, length := 0.0, 0.0
+		for set := s.view[word]; set != 0; {
+			at := bits.TrailingZeros64(set)
+			dots, doc := room[:bits.TrailingZeros64(^(set>>at))], word*64+at
 			if s.semantic {
 				for in == nil || doc >= in.first+in.docs {
 					in, segments = segments[0], segments[1:]
 				}
-				dot, length = in.product(&s.vector, s.norm, doc-in.first)
-				if s.scores[doc] == 0 && dot < surely*length {
-					continue
-				}
+				dots = dots[:min(len(dots), in.first+in.docs-doc)]
+				s.vector.products(dots, in.vectors[(doc-in.first)*in.dim:])
 			}
-			if h, ok := s.match(doc, dot, length); ok {
-				f(part, h)
-			}
+			set &^= (1<<len(dots) - 1) << at
+			s.run(doc, dots, in, func(h Hit) { f(part, h) })
+		}
+	}
+}
+
+// run calls f with those that match of the documents from first on. dots are the products of their vectors and
+// the query's, and in is where they are; nil: vectors do not count.
+func (s *scan) run(first int, dots []int32, in *segment, f func(Hit)) {
+	surely := s.mixing.threshold - 1e-9 // a lesser cosine is none of a match, however it is rounded
+	for i, dot := range dots {
+		doc, lengths := first+i, 0.0
+		if in != nil {
+			lengths = float64(s.norm) * in.length(doc-in.first)
+		}
+		if s.scores[doc] == 0 && lengths > 0 && float64(dot) < surely*lengths {
+			continue
+		}
+		if h, ok := s.match(doc, float64(dot), lengths); ok {
+			f(h)
 		}
 	}
 }
@@ -155,12 +171,11 @@ func (s *scan) match(doc int, dot, lengths float64) (Hit, bool) {
 	return h, true
 }
 
-// product returns the product of the query's vector and a document's, and that of their lengths; 0, 0
-// if the document has none.
-func (s *segment) product(v *vector, length float32, doc int) (dot, lengths float64) {
+// length returns the length of a document's vector; 0 if it has none.
+func (s *segment) length(doc int) float64 {
 	norm := float64(math.Float32frombits(binary.LittleEndian.Uint32(s.norms[4*doc:])))
 	if !(norm >= 1) { // no vector; in damaged bytes, anything
-		return 0, 0
+		return 0
 	}
-	return float64(v.product(s.vectors[doc*s.dim : (doc+1)*s.dim])), float64(length) * norm
+	return norm
 }
