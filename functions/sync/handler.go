@@ -17,7 +17,7 @@ import (
 // A result is what the sync function answers: numbers and codes, nothing that a
 // server wrote.
 type result struct {
-	Result     string   `json:"result"` // ok, skipped, sent or planned
+	Result     string   `json:"result"` // ok, skipped, sent, planned or failed
 	Trigger    string   `json:"trigger"`
 	Config     string   `json:"config,omitempty"` // version of the config that was used
 	Stale      bool     `json:"config_stale,omitempty"`

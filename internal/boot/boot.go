@@ -58,7 +58,7 @@ type Approvals interface {
 
 // Options are what differs between the programs. The zero value works.
 type Options struct {
-	Function  string                       // dimension of the metrics: mcp, sync, admin; "": no metrics
+	Function  string                       // dimension of the metrics: mcp, sync, admin, work, assemble; "": no metrics
 	Log       *slog.Logger                 // nil: none
 	Secrets   secret.Source                // nil: those of the environment
 	RequestID func(context.Context) string // nil: none
