@@ -35,8 +35,9 @@ func (p *Program) tellers(o Options) {
 // targets returns where people are told of things, as of the config that is in use. It reads nothing.
 func (p *Program) targets() []config.Notify {
 	c := p.States.Current().Config
-	if c == nil {
-		c = p.Syncer.Config() // of a process that has a part in a sync, and needs no catalog
+	// Who has a part in a sync reads the config for that, and the state rarely, if ever.
+	if round := p.Syncer.Config(); round != nil && (c == nil || p.Settings.Spread.Role != "") {
+		c = round
 	}
 	if c == nil {
 		return nil

@@ -229,3 +229,21 @@ func TestWhoWakesDoesNotSend(t *testing.T) {
 	}
 	o.want(o.Program, "the next sync", "Agent `ci` asks for something (R-7KQ2M4XD).")
 }
+
+// Who plans a sync that is spread reads the state only to send a notice at once; later the config of its last
+// round says who is told.
+func TestWhoPlansTellsByTheNewestConfig(t *testing.T) {
+	o := newTold(t)
+	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("told where the config before said") }))
+	defer old.Close()
+	o.configure(fmt.Sprintf(`{"mcpServers": {}, "notify": [{"type": "slack", "url": %q}]}`, old.URL))
+	o.Settings.Spread.Role = RolePlan
+	o.States.Load(t.Context())
+	o.configure(o.with(""))
+	_, _, err := o.Syncer.Due(t.Context(), false)
+	require.OK(t, err)
+	require.OK(t, o.box.Put(t.Context(), notifytest.Sample(1)))
+	if sent := o.Send(t.Context()); sent.Told != 1 || len(o.got) != 1 {
+		t.Errorf("sent %+v, told %q", sent, o.got)
+	}
+}
