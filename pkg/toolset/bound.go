@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
@@ -15,10 +16,9 @@ import (
 type Bound struct {
 	tools     []Tool
 	servers   []Server
-	byID      map[tool.ID]int
-	byName    map[string][]int // bare name → tools, in order
+	names     func() names // made when the first name is looked up: most gateways and requests name no tool
 	byServer  map[string]int
-	own       [][]int                // server → its tools and other items
+	own       [][]int                // server → its tools and other items, ascending
 	kinds     map[tool.Kind]tool.Set // everything there is, by kind
 	allLoaded bool                   // every server is
 	readOnly  tool.Set               // tools that are read-only, and every other item
@@ -30,6 +30,12 @@ type Bound struct {
 	offered      *group // the toolsets and enabled tools, whether disabled or not
 	onlyReadOnly bool   // the operator's switch
 	warnings     config.Faults
+}
+
+// names are the items of the servers by their names.
+type names struct {
+	byID   map[tool.ID]int
+	byName map[string][]int // bare name → tools, in order
 }
 
 // A group is one toolset, or what several add up to. There is one of each server, and a set for each
@@ -116,11 +122,10 @@ func kindOf(entry string) string {
 
 func newBound(u Universe) *Bound {
 	b := &Bound{
-		tools: u.Tools, servers: u.Servers, allLoaded: true,
-		byID: make(map[tool.ID]int, len(u.Tools)), byName: make(map[string][]int, len(u.Tools)), byServer: map[string]int{},
-		own: make([][]int, len(u.Servers)), readOnly: tool.NewSet(len(u.Tools)),
+		tools: u.Tools, servers: u.Servers, allLoaded: true, byServer: make(map[string]int, len(u.Servers)),
+		readOnly: tool.NewSet(len(u.Tools)), kinds: map[tool.Kind]tool.Set{},
 	}
-	b.kinds = map[tool.Kind]tool.Set{}
+	b.names = sync.OnceValue(b.allNames)
 	for _, k := range []tool.Kind{tool.Tool, tool.Prompt, tool.Resource} {
 		b.kinds[k] = tool.NewSet(len(u.Tools))
 	}
@@ -131,25 +136,60 @@ func newBound(u Universe) *Bound {
 		b.byServer[s.Name] = i
 		b.allLoaded = b.allLoaded && s.Loaded
 	}
-	for i, t := range u.Tools {
-		server, ok := b.byServer[t.ID.Server]
-		if !ok {
-			continue
-		}
-		b.own[server] = append(b.own[server], i)
-		b.whole.tools.Add(i)
-		b.byID[t.ID] = i
-		if set := b.kinds[t.ID.Kind]; set != nil {
-			set.Add(i)
-		}
-		if t.ID.Kind == tool.Tool {
-			b.byName[t.ID.Name] = append(b.byName[t.ID.Name], i)
-		}
-		if t.ReadOnly {
-			b.readOnly.Add(i)
+	b.own = b.allOwn()
+	for _, own := range b.own {
+		for _, i := range own {
+			b.whole.tools.Add(i)
+			if set := b.kinds[u.Tools[i].ID.Kind]; set != nil {
+				set.Add(i)
+			}
+			if u.Tools[i].ReadOnly {
+				b.readOnly.Add(i)
+			}
 		}
 	}
 	return b
+}
+
+// allOwn returns the items of each server, which lie in one array.
+func (b *Bound) allOwn() [][]int {
+	serverOf, count, last := make([]int, len(b.tools)), make([]int, len(b.servers)), -1
+	for i, t := range b.tools {
+		if last < 0 || b.servers[last].Name != t.ID.Server { // those of a server mostly lie side by side
+			last = -1
+			if server, ok := b.byServer[t.ID.Server]; ok {
+				last = server
+			}
+		}
+		if serverOf[i] = last; last >= 0 {
+			count[last]++
+		}
+	}
+	own, room := make([][]int, len(b.servers)), make([]int, len(b.tools))
+	for server, n := range count {
+		own[server], room = room[:0:n], room[n:]
+	}
+	for i, server := range serverOf {
+		if server >= 0 {
+			own[server] = append(own[server], i)
+		}
+	}
+	return own
+}
+
+// allNames returns the names of all items that have a server.
+func (b *Bound) allNames() names {
+	n := names{make(map[tool.ID]int, len(b.tools)), make(map[string][]int, len(b.tools))}
+	for i, t := range b.tools {
+		if !b.whole.tools.Has(i) {
+			continue
+		}
+		n.byID[t.ID] = i
+		if t.ID.Kind == tool.Tool {
+			n.byName[t.ID.Name] = append(n.byName[t.ID.Name], i)
+		}
+	}
+	return n
 }
 
 // addGroups makes a group of each server and of each named toolset. Of several names that
@@ -184,6 +224,10 @@ func (b *Bound) addGroups(cfg *config.Config) {
 // addServer adds everything of a server.
 func (b *Bound) addServer(g *group, server int) {
 	g.pattern.servers = append(g.pattern.servers, server)
+	if g.own == nil {
+		g.own = slices.Clip(b.own[server]) // who appends to it copies it
+		return
+	}
 	g.own = append(g.own, b.own[server]...)
 	slices.Sort(g.own) // names of several servers may fold to one
 }
@@ -207,7 +251,7 @@ func (b *Bound) addGlob(g *group, server int, id tool.ID) (found bool) {
 func (b *Bound) addEntry(g *group, entry string) (problem string) {
 	id, err := tool.ParseID(entry)
 	if err != nil {
-		switch numbers := b.byName[entry]; {
+		switch numbers := b.names().byName[entry]; {
 		case len(numbers) == 1:
 			g.tools.Add(numbers[0])
 		case len(numbers) > 1:
@@ -229,7 +273,7 @@ func (b *Bound) addEntry(g *group, entry string) (problem string) {
 		}
 		return ""
 	}
-	if i, ok := b.byID[id]; ok {
+	if i, ok := b.names().byID[id]; ok {
 		g.tools.Add(i)
 		return ""
 	}
@@ -262,7 +306,7 @@ func (b *Bound) disable(entries []string) {
 		if b.addEntry(denied, entry) == "Unknown" {
 			b.warn("Unknown disabled "+kindOf(entry)+": "+entry, "tools.disabled", i)
 		}
-		for _, n := range b.byName[entry] { // a bare name denies every tool of that name
+		for _, n := range b.names().byName[entry] { // a bare name denies every tool of that name
 			denied.tools.Add(n)
 		}
 	}

@@ -111,13 +111,13 @@ func (q *query) lookup(name string) (numbers []int, server int, bare string) {
 		if !possible(tool.ID{Name: name}) {
 			return nil, -1, ""
 		}
-		return b.byName[name], -1, name
+		return b.names().byName[name], -1, name
 	}
 	server, ok := b.byServer[id.Server]
 	if !ok || !possible(id) {
 		return nil, -1, ""
 	}
-	if n, ok := b.byID[id]; ok {
+	if n, ok := b.names().byID[id]; ok {
 		return []int{n}, server, id.Key()
 	}
 	return nil, server, id.Key()
