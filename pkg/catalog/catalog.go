@@ -212,6 +212,22 @@ func (s *Snapshot) Tool(i int) Tool {
 	return part.tool(n)
 }
 
+// A Reviewed is what of an item counts where it is decided whether it may be called. The fields are as of a [Tool].
+type Reviewed struct {
+	ID          tool.ID
+	Hash        tool.Hash // of the definition
+	Severe      bool
+	Approval    *approval.Record
+	ApprovedRaw json.RawMessage
+}
+
+// Reviewed returns what counts of item i. Its record, if there is one, is written to room: who asks about
+// every item needs memory for one.
+func (s *Snapshot) Reviewed(i int, room *approval.Record) Reviewed {
+	part, n := s.at(i)
+	return part.reviewed(n, room)
+}
+
 // Hash returns the hash of the definition of item i.
 func (s *Snapshot) Hash(i int) tool.Hash {
 	part, row := s.row(i)

@@ -148,12 +148,18 @@ func (s *shard) tool(i int) Tool {
 	return t
 }
 
+// yes and no are what hints point to, of all tools: nobody writes there.
+var yes, no = true, false
+
 // annotations returns what a server says of the tool of the row.
 func (s *shard) annotations(row []byte) tool.Annotations {
 	flags, a := binary.LittleEndian.Uint32(row[atFlags:]), tool.Annotations{Title: s.string(row[atAnnotationTitle:])}
 	for i, hint := range hints(&a) {
 		if said := flags / flagHint >> (2 * i); said&1 != 0 {
-			*hint = new(said&2 != 0)
+			*hint = &no
+			if said&2 != 0 {
+				*hint = &yes
+			}
 		}
 	}
 	return a
@@ -175,7 +181,14 @@ func (s *shard) record(id tool.ID, row []byte, flags uint32) *approval.Record {
 	if flags&flagRecord == 0 {
 		return nil
 	}
-	r := &approval.Record{
+	r := new(approval.Record)
+	s.readRecord(r, id, row, flags)
+	return r
+}
+
+// readRecord reads the record of a row that has one.
+func (s *shard) readRecord(r *approval.Record, id tool.ID, row []byte, flags uint32) {
+	*r = approval.Record{
 		Format:       int(flags >> atRecordFormat),
 		Server:       id.Server,
 		Tool:         id.Name,
@@ -197,6 +210,17 @@ func (s *shard) record(id tool.ID, row []byte, flags uint32) *approval.Record {
 	if len(row) > endOfRow2 {
 		r.Endorsed = approval.Remembered{Hash: tool.Hash(s.string(row[atEndorsedHash:])), By: s.string(row[atEndorsedBy:]), At: readTime(row[atEndorsedAt:])}
 		r.Blocked, _ = decodeBlocked(s.bytes(row[atBlocked:])) // it was decoded when the shard was opened
+	}
+}
+
+// reviewed is [Snapshot.Reviewed] of item i of the shard.
+func (s *shard) reviewed(i int, room *approval.Record) Reviewed {
+	row := s.row(i)
+	flags := binary.LittleEndian.Uint32(row[atFlags:])
+	r := Reviewed{ID: s.id(i), Hash: tool.Hash(s.string(row[atHash:])), ApprovedRaw: s.bytes(row[atApproved:]), Severe: flags&flagRisky != 0}
+	if flags&flagRecord != 0 {
+		s.readRecord(room, r.ID, row, flags)
+		r.Approval = room
 	}
 	return r
 }

@@ -30,11 +30,11 @@ type subject struct {
 
 // subject returns what the record of t, the configured item i, is held against. A catalog that does not
 // know its findings may have severe ones everywhere.
-func (inv *inventory) subject(i int, t catalog.Tool) subject {
+func (inv *inventory) subject(i int, t catalog.Reviewed) subject {
 	wait := inv.cfg.Review.Findings == "wait"
 	server := &inv.cfg.Servers[inv.rows[i].server]
 	return subject{
-		server: server, mode: approval.Mode(server.ApprovalOf(t.ID.Kind)), hash: t.Definition.Hash,
+		server: server, mode: approval.Mode(server.ApprovalOf(t.ID.Kind)), hash: t.Hash,
 		wait: wait, severe: wait && (t.Severe || !inv.snap.FindingsKnown()),
 	}
 }
@@ -43,16 +43,17 @@ func (inv *inventory) subject(i int, t catalog.Tool) subject {
 // known of what people decided.
 func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision {
 	out := make([]decision, len(inv.rows))
-	for i, r := range inv.rows {
-		if r.server >= 0 {
-			t := inv.snap.Tool(i)
+	var room approval.Record
+	for i := range inv.rows {
+		if inv.rows[i].server >= 0 {
+			t := inv.snap.Reviewed(i, &room)
 			out[i] = decideOne(t, inv.subject(i, t), since, unknown)
 		}
 	}
 	return out
 }
 
-func decideOne(t catalog.Tool, what subject, since *approval.Decisions, unknown bool) (d decision) {
+func decideOne(t catalog.Reviewed, what subject, since *approval.Decisions, unknown bool) (d decision) {
 	off := what.mode == approval.Off
 	d.current = off && !what.severe
 	if unknown {
