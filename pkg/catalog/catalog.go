@@ -179,6 +179,13 @@ func (s *Snapshot) ID(i int) tool.ID {
 	return part.id(n)
 }
 
+// ToolID returns the id of tool i, of which the caller knows the server. It is made of that name and reads
+// no text, which of many tools lies far apart.
+func (s *Snapshot) ToolID(i int, server string) tool.ID {
+	part, row := s.row(i)
+	return tool.ID{Server: server, Name: part.string(row[atID:])[len(server)+1:]}
+}
+
 // shardOf returns the number of the shard that has the item with this text of its id, if there is one.
 func (s *Snapshot) shardOf(text string) int {
 	at, exact := slices.BinarySearch(s.firsts, text)
@@ -221,11 +228,11 @@ type Reviewed struct {
 	ApprovedRaw json.RawMessage
 }
 
-// Reviewed returns what counts of item i. Its record, if there is one, is written to room: who asks about
-// every item needs memory for one.
-func (s *Snapshot) Reviewed(i int, room *approval.Record) Reviewed {
+// Reviewed returns what counts of item i, which has this id. Its record, if there is one, is written to room:
+// who asks about every item needs memory for one.
+func (s *Snapshot) Reviewed(i int, id tool.ID, room *approval.Record) Reviewed {
 	part, n := s.at(i)
-	return part.reviewed(n, room)
+	return part.reviewed(n, id, room)
 }
 
 // Hash returns the hash of the definition of item i.

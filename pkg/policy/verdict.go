@@ -25,30 +25,50 @@ func (v Verdict) ByList() bool {
 	return len(v.Rules) > 0 && !strings.HasPrefix(v.Rules[0], cedarRule)
 }
 
-// Verdicts returns the verdict on each tool for one agent; verdicts[i] is that of tools[i]. The
+// Verdicts returns the verdict on each tool for one agent, as [Judge.Verdict] does; verdicts[i] is that of
+// tools[i].
+func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool) []Verdict {
+	verdicts := make([]Verdict, len(tools))
+	judge := p.Judge(cfg, agent)
+	for i, t := range tools {
+		verdicts[i] = judge.Verdict(t)
+	}
+	return verdicts
+}
+
+// A Judge says what one config and policy say of tools for one agent. It is not safe for concurrent use.
+type Judge struct {
+	*judge
+	lists lists
+	last  *config.Server // of the tool before: those of a server mostly follow each other
+}
+
+// Judge returns the judge of an agent's tools. With a nil Policy a verdict is unknown where the lists do not
+// deny.
+func (p *Policy) Judge(cfg *config.Config, agent identity.Agent) *Judge {
+	return &Judge{judge: p.judge(agent), lists: compileLists(cfg)}
+}
+
+// Verdict returns the verdict on a tool. The
 // lists come first, then Cedar: only a tool that no list denies costs an evaluation. Prompts and
-// resources are tools here, with an action of their own. With a nil
-// Policy the verdict is unknown where the lists do not deny, and so is that of a tool whose server
-// is not in cfg.
+// resources are tools here, with an action of their own. The verdict on a tool whose server is not in the
+// config is unknown.
 //
 // If several forbids match a tool, the first three in the file are quoted. A forbid that fails
 // makes the verdict unknown, unless another one denies.
-func (p *Policy) Verdicts(cfg *config.Config, agent identity.Agent, tools []Tool) []Verdict {
-	verdicts := make([]Verdict, len(tools))
-	lists := compileLists(cfg)
-	judge := p.judge(agent)
-	for i, t := range tools {
-		server, ok := lists.servers[t.ID.Server]
-		if !ok {
-			continue
-		}
-		if rule := lists.denies(server, t.ID); rule != "" {
-			verdicts[i] = Verdict{Denied: lock.Yes, Rules: []string{rule}}
-		} else if p != nil {
-			verdicts[i] = judge.verdict(t)
+func (j *Judge) Verdict(t Tool) Verdict {
+	if j.last == nil || j.last.Name != t.ID.Server {
+		if j.last = j.lists.servers[t.ID.Server]; j.last == nil {
+			return Verdict{}
 		}
 	}
-	return verdicts
+	if rule := j.lists.denies(j.last, t.ID); rule != "" {
+		return Verdict{Denied: lock.Yes, Rules: []string{rule}}
+	}
+	if j.policy == nil {
+		return Verdict{}
+	}
+	return j.verdict(t)
 }
 
 // A judge has what the verdicts for one agent share.

@@ -46,7 +46,7 @@ func decide(inv *inventory, since *approval.Decisions, unknown bool) []decision 
 	var room approval.Record
 	for i := range inv.rows {
 		if inv.rows[i].server >= 0 {
-			t := inv.snap.Reviewed(i, &room)
+			t := inv.snap.Reviewed(i, inv.tools[i].ID, &room)
 			out[i] = decideOne(t, inv.subject(i, t), since, unknown)
 		}
 	}

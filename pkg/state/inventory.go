@@ -29,6 +29,7 @@ type inventory struct {
 	snap *catalog.Snapshot // outcomes of it are not used
 	rows []row             // one an item of the catalog
 
+	tools     []toolset.Tool           // the same items, as selection sees them; those without a server have no id
 	readOnly  tool.Set                 // of tools alone
 	confirm   tool.Set                 // tools of which each call waits for a person
 	templates func() []int             // of resources; worked out when they are first asked for
@@ -43,29 +44,39 @@ type row struct {
 }
 
 func newInventory(cfg *config.Config, snap *catalog.Snapshot) *inventory {
-	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Items()), readOnly: tool.NewSet(snap.Len()), confirm: tool.NewSet(snap.Len())}
+	inv := &inventory{cfg: cfg, snap: snap, rows: make([]row, snap.Items()), tools: make([]toolset.Tool, snap.Items()), readOnly: tool.NewSet(snap.Len()), confirm: tool.NewSet(snap.Len())}
 	for i := range inv.rows {
 		inv.rows[i].server = -1
 	}
-	for n, server := range cfg.Servers {
+	for n := range cfg.Servers {
+		server := &cfg.Servers[n]
 		listed, _ := snap.Server(server.Name)
 		for i := listed.First; i < listed.First+listed.Tools; i++ {
-			id := snap.ID(i)
-			hints := server.Override(id.Name, snap.Annotations(i))
-			inv.rows[i] = row{server: n, hints: hints, tier: hints.Tier()}
-			if inv.rows[i].tier == tool.Read {
-				inv.readOnly.Add(i)
-			}
-			if cfg.Tools.Confirms(id) {
-				inv.confirm.Add(i)
-			}
+			inv.addTool(i, n, server)
 		}
 		for i := listed.FirstItem; i < listed.FirstItem+listed.Items; i++ {
 			inv.rows[i] = row{server: n, hints: itemHints, tier: tool.Read}
+			inv.tools[i] = toolset.Tool{ID: snap.ID(i), ReadOnly: true}
 		}
 	}
 	inv.templates, inv.plain = sync.OnceValue(inv.findTemplates), sync.OnceValue(inv.findPlain)
 	return inv
+}
+
+// addTool adds tool i of the n-th server of the config.
+func (inv *inventory) addTool(i, n int, server *config.Server) {
+	id, hints := inv.snap.ToolID(i, server.Name), inv.snap.Annotations(i)
+	if len(server.Annotations) > 0 {
+		hints = server.Override(id.Name, hints)
+	}
+	inv.rows[i] = row{server: n, hints: hints, tier: hints.Tier()}
+	inv.tools[i] = toolset.Tool{ID: id, ReadOnly: inv.rows[i].tier == tool.Read}
+	if inv.tools[i].ReadOnly {
+		inv.readOnly.Add(i)
+	}
+	if inv.cfg.Tools.Confirms(id) {
+		inv.confirm.Add(i)
+	}
 }
 
 // findTemplates returns the numbers of the configured templates of resources.
@@ -99,7 +110,7 @@ var itemHints = tool.Annotations{
 // policyTool is what a rule can know of item i.
 func (inv *inventory) policyTool(i int) policy.Tool {
 	r := &inv.rows[i]
-	return policy.Tool{ID: inv.snap.ID(i), Annotations: r.hints, Tier: r.tier}
+	return policy.Tool{ID: inv.tools[i].ID, Annotations: r.hints, Tier: r.tier}
 }
 
 // Inventory returns the tools, other items and servers to check rules and toolsets with: those of the
@@ -130,11 +141,7 @@ func (inv *inventory) servers(snap *catalog.Snapshot) []Server {
 
 // universe is what selection works on. Its items have the numbers of the catalog.
 func (inv *inventory) universe(servers []toolset.Server) toolset.Universe {
-	u := toolset.Universe{Tools: make([]toolset.Tool, len(inv.rows)), Servers: servers}
-	for i := range inv.rows {
-		u.Tools[i] = toolset.Tool{ID: inv.snap.ID(i), ReadOnly: inv.rows[i].tier == tool.Read}
-	}
-	return u
+	return toolset.Universe{Tools: inv.tools, Servers: servers}
 }
 
 // loadedServers is what selection has to know of servers.

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
@@ -16,9 +15,18 @@ type verdicts struct {
 	agent     identity.Agent
 	items     tool.Set // that the agent sees, tools among them
 
-	mu  sync.Mutex
-	all []policy.Verdict // by number; nil: not all are worked out yet
-	one map[int]policy.Verdict
+	mu    sync.Mutex
+	all   []policy.Verdict // by number; nil: not all are worked out yet
+	one   map[int]policy.Verdict
+	judge *policy.Judge // nil: nothing was worked out yet, or all is
+}
+
+// judgeIt returns the judge. The caller holds mu.
+func (v *verdicts) judgeIt() *policy.Judge {
+	if v.judge == nil {
+		v.judge = v.policy.Judge(v.inventory.cfg, v.agent)
+	}
+	return v.judge
 }
 
 // list returns the verdicts of all visible items, by number.
@@ -28,16 +36,11 @@ func (v *verdicts) list() []policy.Verdict {
 	if v.all != nil {
 		return v.all
 	}
-	inv := v.inventory
-	v.all = make([]policy.Verdict, len(inv.rows))
-	tools, numbers := make([]policy.Tool, 0, v.items.Len()), slices.Collect(v.items.All())
-	for _, i := range numbers {
-		tools = append(tools, inv.policyTool(i))
+	all, judge := make([]policy.Verdict, len(v.inventory.rows)), v.judgeIt()
+	for i := range v.items.All() {
+		all[i] = judge.Verdict(v.inventory.policyTool(i))
 	}
-	for n, verdict := range v.policy.Verdicts(inv.cfg, v.agent, tools) {
-		v.all[numbers[n]] = verdict
-	}
-	v.one = nil
+	v.all, v.one, v.judge = all, nil, nil
 	return v.all
 }
 
@@ -52,8 +55,7 @@ func (v *verdicts) at(i int) policy.Verdict {
 	if verdict, ok := v.one[i]; ok {
 		return verdict
 	}
-	inv := v.inventory
-	verdict := v.policy.Verdicts(inv.cfg, v.agent, []policy.Tool{inv.policyTool(i)})[0]
+	verdict := v.judgeIt().Verdict(v.inventory.policyTool(i))
 	if v.one == nil {
 		v.one = map[int]policy.Verdict{}
 	}

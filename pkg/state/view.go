@@ -91,7 +91,7 @@ func (v *View) Findings(i int) []finding.Finding { return v.r.snap.Findings(i) }
 // none. Of a decision that is newer than the catalog it has what the decision is, not who made it:
 // its UpdatedAt is zero then.
 func (v *View) Record(i int) *approval.Record {
-	t := v.r.snap.Reviewed(i, new(approval.Record))
+	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
 	return v.r.decided.Record(t.ID, t.Approval)
 }
 
@@ -158,7 +158,7 @@ func (v *View) factsAt(i int, r *approval.Record, enabled, granted lock.Fact) lo
 // known returns the approval record of item i as far as it is held, nil if there is none, and what
 // it is held against.
 func (v *View) known(i int) (*approval.Record, subject) {
-	t := v.r.snap.Reviewed(i, new(approval.Record))
+	t := v.r.snap.Reviewed(i, v.ID(i), new(approval.Record))
 	return v.r.decided.Record(t.ID, t.Approval), v.r.inventory.subject(i, t)
 }
 
