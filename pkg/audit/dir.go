@@ -112,11 +112,31 @@ func hashOf(line []byte) string {
 func (d *Dir) Write(ctx context.Context, l Line) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.one(ctx, l)
+}
+
+// WriteAll implements [Batcher], with one write of the system. Lines that cannot be written so are written one
+// by one, as far as they can be.
+func (d *Dir) WriteAll(ctx context.Context, lines []Line) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed && d.write(d.o.Now(), lines) == nil {
+		return nil
+	}
+	faults := make([]error, len(lines))
+	for i, l := range lines {
+		faults[i] = d.one(ctx, l)
+	}
+	return errors.Join(faults...)
+}
+
+// one writes a line, or notes that it is lost.
+func (d *Dir) one(ctx context.Context, l Line) error {
 	if d.closed {
 		return errClosed
 	}
 	now := d.o.Now()
-	err := d.write(now, l)
+	err := d.write(now, []Line{l})
 	if err == nil {
 		return nil
 	}
@@ -131,8 +151,8 @@ func (d *Dir) Write(ctx context.Context, l Line) error {
 	return err
 }
 
-// write writes a line, and before it what there is to say of the file itself.
-func (d *Dir) write(now time.Time, l Line) error {
+// write writes lines, all or none, and before them what there is to say of the file itself.
+func (d *Dir) write(now time.Time, lines []Line) error {
 	turned := d.turn(now)
 	if turned != nil && d.file == nil {
 		return turned
@@ -140,7 +160,7 @@ func (d *Dir) write(now time.Time, l Line) error {
 	if err := d.notes(now); err != nil {
 		return err
 	}
-	if err := d.add(l); err != nil {
+	if err := d.add(lines); err != nil {
 		return err
 	}
 	d.fault = turned
@@ -167,25 +187,32 @@ func (d *Dir) notes(now time.Time) error {
 
 // note writes a line about the file itself.
 func (d *Dir) note(now time.Time, text string) error {
-	return d.add(Line{V: Version, Time: now.UTC(), Kind: KindNote, Note: text})
+	return d.add([]Line{{V: Version, Time: now.UTC(), Kind: KindNote, Note: text}})
 }
 
-// add writes one line to the open file. What was written of one that did not get whole is taken away.
-func (d *Dir) add(l Line) error {
-	l.Prev = d.prev
-	raw, err := l.encode()
-	if err != nil {
-		return err
+// add writes lines to the open file, at once. What was written of some that did not all get whole is taken
+// away.
+func (d *Dir) add(lines []Line) error {
+	var all []byte
+	prev := d.prev
+	for _, l := range lines {
+		l.Prev = prev
+		raw, err := l.encode()
+		if err != nil {
+			return err
+		}
+		all = append(append(all, raw...), '\n')
+		prev = hashOf(raw)
 	}
 	d.setAside()
-	if _, err := d.file.Write(append(raw, '\n')); err != nil {
+	if _, err := d.file.Write(all); err != nil {
 		if d.file.Truncate(d.size) != nil {
 			d.leave()
 		}
 		return err
 	}
-	d.size += int64(len(raw)) + 1
-	d.prev = hashOf(raw)
+	d.size += int64(len(all))
+	d.prev = prev
 	if !d.dirty {
 		d.dirty = true
 		time.AfterFunc(syncAfter, d.sync)

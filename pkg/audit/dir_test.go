@@ -139,6 +139,44 @@ func (f *folder) verify() (said string, ok bool) {
 	return string(out), err == nil
 }
 
+// Lines that are written at once are the lines that they are one by one. Where they cannot be written, each is
+// counted.
+func TestDirWritesTogether(t *testing.T) {
+	lines := func(f *folder, names ...string) (all []audit.Line) {
+		for _, name := range names {
+			all = append(all, audit.Line{V: 1, Time: f.clock.Now(), Kind: audit.KindCall, Agent: "ci", Tool: name, Decision: audit.Allowed})
+		}
+		return all
+	}
+	one, many := newFolder(t), newFolder(t)
+	one.write("a:1", "a:2", "a:3", "a:4")
+	many.write("a:1")
+	require.OK(t, audit.NewLog(many.Dir).WriteAll(t.Context(), lines(many, "a:2", "a:3", "a:4")))
+	require.OK(t, many.WriteAll(t.Context(), nil))
+	want, err := os.ReadFile(one.file(4))
+	require.OK(t, err)
+	if got, err := os.ReadFile(many.file(4)); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("at once:\n%s\n%v, one by one:\n%s", got, err, want)
+	}
+	if said, ok := many.verify(); !ok {
+		t.Error(said)
+	}
+	require.OK(t, os.RemoveAll(many.path))
+	require.OK(t, os.WriteFile(many.path, nil, 0o600))
+	if err := many.WriteAll(t.Context(), lines(many, "b:1", "b:2")); err == nil {
+		t.Error("lines were written where there is no folder")
+	}
+	require.OK(t, os.Remove(many.path))
+	many.write("b:3")
+	if got := many.all(); got != "b:3 note" {
+		t.Errorf("there is %q", got)
+	}
+	found, _, err := many.Read(t.Context(), audit.Filter{}, "", 2)
+	if err != nil || !strings.HasPrefix(found[1].Note, "2 lines could not be written") {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 func TestDirChain(t *testing.T) {
 	zeros := strings.Repeat("0", 64)
 	whole := func(t *testing.T) *folder {

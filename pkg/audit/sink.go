@@ -12,6 +12,12 @@ type Sink interface {
 	Write(ctx context.Context, l Line) error
 }
 
+// A Batcher is a [Sink] that keeps many lines at once for less than one by one.
+type Batcher interface {
+	// WriteAll is [Sink.Write] of each of these lines, in their order. With an error some may be kept.
+	WriteAll(ctx context.Context, lines []Line) error
+}
+
 // A Readier is a [Sink] that can say beforehand whether it could keep a line.
 type Readier interface {
 	// Ready returns why a line could not be kept now; nil: there is room for those of all calls that
@@ -33,6 +39,24 @@ func (l *Log) Write(ctx context.Context, line Line) error {
 	faults := make([]error, len(l.sinks))
 	for i, s := range l.sinks {
 		faults[i] = s.Write(ctx, line)
+	}
+	return errors.Join(faults...)
+}
+
+// WriteAll hands lines to every sink, whether or not one of them fails.
+func (l *Log) WriteAll(ctx context.Context, lines []Line) error {
+	if l == nil || len(lines) == 0 {
+		return nil
+	}
+	var faults []error
+	for _, s := range l.sinks {
+		if b, ok := s.(Batcher); ok {
+			faults = append(faults, b.WriteAll(ctx, lines))
+			continue
+		}
+		for _, line := range lines {
+			faults = append(faults, s.Write(ctx, line))
+		}
 	}
 	return errors.Join(faults...)
 }

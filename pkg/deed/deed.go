@@ -42,7 +42,7 @@ type audited struct {
 func (a audited) Put(ctx context.Context, r approval.Record, e *approval.Entry) (approval.Record, error) {
 	next, err := a.Store.Put(ctx, r, e)
 	if err == nil {
-		a.tell(ctx, next, e)
+		a.tell(ctx, appendLine(nil, next, e))
 	}
 	return next, err
 }
@@ -54,20 +54,28 @@ func (a audited) PutAll(ctx context.Context, all []approval.Write) ([]approval.W
 		return nil, errors.ErrUnsupported
 	}
 	out, err := b.PutAll(ctx, all)
+	lines := make([]audit.Line, 0, len(all))
 	for i, w := range out {
 		if w.Err == nil {
-			a.tell(ctx, w.Record, all[i].Entry)
+			lines = appendLine(lines, w.Record, all[i].Entry)
 		}
 	}
+	a.tell(ctx, lines)
 	return out, err
 }
 
-// tell writes the line of a decision that was stored.
-func (a audited) tell(ctx context.Context, next approval.Record, e *approval.Entry) {
+// appendLine appends the line of a decision that was stored, if it has one.
+func appendLine(lines []audit.Line, next approval.Record, e *approval.Entry) []audit.Line {
 	if e == nil || e.Action == approval.ActionObserve {
-		return
+		return lines
 	}
-	if failed := a.out.Write(context.WithoutCancel(ctx), Of(next.Line(*e))); failed != nil {
-		a.log.LogAttrs(ctx, slog.LevelError, "a decision is not among the lines of calls", slog.String("action", e.Action), slog.Any("item", e.ID()), slog.Any("error", failed))
+	return append(lines, Of(next.Line(*e)))
+}
+
+// tell writes the lines of decisions that were stored.
+func (a audited) tell(ctx context.Context, lines []audit.Line) {
+	if failed := a.out.WriteAll(context.WithoutCancel(ctx), lines); failed != nil {
+		a.log.LogAttrs(ctx, slog.LevelError, "decisions are not all among the lines of calls", slog.Int("decisions", len(lines)),
+			slog.String("first", lines[0].Action), slog.String("item", lines[0].Tool), slog.Any("error", failed))
 	}
 }
