@@ -33,11 +33,26 @@ func CheckReferences(schema json.RawMessage) error {
 // mayRefer reports whether a schema is worth a walk. Every keyword that matters begins with a
 // dollar sign, which may be escaped; most schemas have none but that of a published dialect.
 func mayRefer(schema []byte) bool {
-	keywords := bytes.Count(schema, []byte(`"$`))
-	for _, published := range []string{`:"http`, `:"https`, `: "http`, `: "https`} {
-		keywords -= bytes.Count(schema, []byte(`"$schema"`+published+`://json-schema.org/`))
+	for rest := schema; ; {
+		i := bytes.IndexByte(rest, '$')
+		if i < 0 {
+			return bytes.Contains(schema, []byte(`\u0024`))
+		}
+		if i > 0 && rest[i-1] == '"' && !isPublished(rest[i+1:]) {
+			return true
+		}
+		rest = rest[i+1:]
 	}
-	return keywords > 0 || bytes.Contains(schema, []byte(`\u0024`))
+}
+
+// isPublished reports whether what follows a dollar sign says that a schema is of a published dialect.
+func isPublished(rest []byte) bool {
+	rest, ok := bytes.CutPrefix(rest, []byte(`schema":`))
+	if !ok {
+		return false
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimPrefix(rest, []byte(" ")), []byte(`"http`))
+	return ok && bytes.HasPrefix(bytes.TrimPrefix(rest, []byte("s")), []byte("://json-schema.org/"))
 }
 
 // References is a walk over the parts of a schema. It enters each part twice at most.

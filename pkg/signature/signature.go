@@ -68,23 +68,19 @@ func parameters(schema json.RawMessage) (string, bool) {
 	if err != nil {
 		return "(" + more + ")", true
 	}
-	at := func(s scale) (required, optional []string, lossy bool) {
+	var required, optional []string
+	shown := false // what is required, with enough detail
+	for _, s := range scales() {
 		r := &renderer{root: root, scale: s}
-		required, optional = r.parameters()
-		return required, optional, r.lossy
-	}
-	var required []string
-	scales := scales()
-	for ; len(scales) > 0; scales = scales[1:] {
-		if required, _, _ = at(scales[0]); length(required) <= worthRequired {
-			break
+		must, may := r.parameters()
+		if !shown {
+			required, shown = must, length(must) <= worthRequired
 		}
-	}
-	var optional []string
-	for _, s := range scales {
-		var lossy bool
-		if _, optional, lossy = at(s); length(required)+length(optional) <= maxWhole-4 {
-			return "(" + strings.Join(slices.Concat(required, optional), ", ") + ")", lossy
+		if !shown {
+			continue
+		}
+		if optional = may; length(required)+length(optional) <= maxWhole-4 {
+			return "(" + strings.Join(slices.Concat(required, optional), ", ") + ")", r.lossy
 		}
 	}
 	switch {
