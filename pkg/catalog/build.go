@@ -52,6 +52,7 @@ func buildShard(in Input, servers []ServerInput, names finding.Names) (*shard, e
 	e.names = names.Noting(func(name string) { e.asked[hashName(name)] = true })
 	var serverRows []byte
 	var tools, items []namedTool
+	bytes := 0 // of definitions
 	for _, s := range servers {
 		serverRows = e.appendText(serverRows, s.Name)
 		serverRows = binary.LittleEndian.AppendUint32(serverRows, boolBit(s.Enabled, 1))
@@ -65,9 +66,11 @@ func buildShard(in Input, servers []ServerInput, names finding.Names) (*shard, e
 				list = &items
 			}
 			*list = append(*list, namedTool{id.String(), s.Name, t})
+			bytes += len(t.Definition.Raw)
 		}
 	}
-	rows, err := e.appendAll(nil, tools)
+	e.json.Grow(bytes)
+	rows, err := e.appendAll(make([]byte, 0, rowSize*(len(tools)+len(items))), tools)
 	if err == nil {
 		rows, err = e.appendAll(rows, items)
 	}

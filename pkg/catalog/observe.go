@@ -229,8 +229,7 @@ func batch(due []observation) int {
 
 // recordBatch writes records in one call, and returns those that have to be looked at again.
 func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observation) (rest []observation, err error) {
-	var writes []approval.Write
-	var of []observation
+	writes, of := make([]approval.Write, 0, len(due)), make([]observation, 0, len(due))
 	for _, d := range due {
 		next, entry, changed := approval.Observe(d.held, d.seen)
 		if !changed {
