@@ -258,8 +258,13 @@ func (d *Dir) turn(now time.Time) error {
 		return errors.Join(err, file.Close())
 	}
 	d.leave()
-	d.file, d.is, d.day, d.size, d.room, d.mended = file, info, day, info.Size(), 0, true
+	d.hold(file, info, day)
 	return nil
+}
+
+// hold goes on with an open file, which info is of.
+func (d *Dir) hold(file *os.File, info fs.FileInfo, day string) {
+	d.file, d.is, d.day, d.size, d.room, d.mended = file, info, day, info.Size(), 0, true
 }
 
 // inPlace reports whether the open file is the one of its name still, as this program left it.

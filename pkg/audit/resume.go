@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -50,9 +51,9 @@ func (d *Dir) resume() error {
 		return err
 	}
 	end, err := endOf(file)
-	if err == nil && end.size > 0 {
+	if err == nil && end.is.Size() > 0 {
 		expected := d.prev == "" || d.prev == end.hash
-		d.file, d.day, d.size, d.room, d.mended = file, day, end.size, 0, true
+		d.hold(file, end.is, day)
 		if expected {
 			d.prev = end.hash
 		}
@@ -93,7 +94,7 @@ func (d *Dir) before(days []string) (string, error) {
 		if err = errors.Join(err, file.Close()); err != nil {
 			return "", err
 		}
-		if end.size > 0 {
+		if end.is.Size() > 0 {
 			return end.hash, nil
 		}
 	}
@@ -102,29 +103,28 @@ func (d *Dir) before(days []string) (string, error) {
 
 // An end is how a file ends.
 type end struct {
-	size   int64
-	hash   string // of its last line
-	closed bool   // the line has an end
-	whole  bool   // and can be read
+	is     fs.FileInfo // of the file
+	hash   string      // of its last line
+	closed bool        // the line has an end
+	whole  bool        // and can be read
 }
 
 func endOf(file *os.File) (e end, err error) {
-	info, err := file.Stat()
-	if err != nil || info.Size() == 0 {
-		return end{}, err
+	if e.is, err = file.Stat(); err != nil || e.is.Size() == 0 {
+		return e, err
 	}
-	e.size = info.Size()
-	b := backward{r: file, pos: e.size}
+	size := e.is.Size()
+	b := backward{r: file, pos: size}
 	line, start, long, err := b.next()
 	if err != nil {
 		return end{}, err
 	}
 	var last [1]byte
-	if _, err = file.ReadAt(last[:], e.size-1); err != nil {
+	if _, err = file.ReadAt(last[:], size-1); err != nil {
 		return end{}, err
 	}
 	e.closed = last[0] == '\n'
-	length := e.size - start
+	length := size - start
 	if e.closed {
 		length--
 	}

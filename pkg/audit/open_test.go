@@ -1,0 +1,25 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/require"
+)
+
+// A file that stays in its place is opened once, also one that was there before the program: to open it
+// anew for a line takes a millisecond.
+func TestDirOpensOnce(t *testing.T) {
+	path := t.TempDir()
+	for range 2 {
+		d, err := OpenDir(path, nil)
+		require.OK(t, err)
+		require.OK(t, d.Write(t.Context(), Line{Kind: KindCall}))
+		file := d.file
+		require.OK(t, d.Ready(t.Context()))
+		require.OK(t, d.Write(t.Context(), Line{Kind: KindCall}))
+		if d.file != file {
+			t.Error("the file was opened anew")
+		}
+		require.OK(t, d.Close())
+	}
+}
