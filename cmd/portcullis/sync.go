@@ -30,9 +30,6 @@ const (
 func syncLoop(ctx context.Context, p *boot.Program, servers *demo.Servers, b *banner) {
 	w := watcher{objects: p.Stores.Objects}
 	w.changed(ctx)
-	if _, err := p.Stores.Objects.Get(ctx, catalog.CurrentKey, ""); err == nil {
-		p.Pace.First(ctx) // who waits for the start is answered first; without a catalog nobody can be
-	}
 	starting := syncOnce(ctx, p.Sync, p.Log)
 	if servers != nil {
 		if err := servers.Play(ctx, p.Stores.Approvals, func(ctx context.Context) { starting = syncOnce(ctx, p.Sync, p.Log) }); err != nil && ctx.Err() == nil {

@@ -9,9 +9,12 @@ import (
 // An Ahead is what a [Loader] reads first, while there is no Loader yet: a program that has to open its
 // approval store spends that time on config, policy and catalog.
 type Ahead struct {
+	done  chan struct{}
+	ready bool // what was read will do
+
+	// Until a loader has taken it:
 	read sources
-	base *base // nil: what was read will not do
-	done chan struct{}
+	base *base
 }
 
 // ReadAhead begins to read, until ctx ends. The Loader that [Options] hand it to goes on from there. o is as
@@ -21,11 +24,21 @@ func ReadAhead(ctx context.Context, objects object.Store, o *Options) *Ahead {
 	go func() {
 		defer close(a.done)
 		a.read.readObjects(ctx, objects, knobs, knobs.Now(), knobs.Timeout*patience, nil)
-		if a.read.ready() && !a.read.unread() {
+		if a.ready = a.read.ready() && !a.read.unread(); a.ready {
 			a.base = newBase(inputs{cfg: a.read.config.Value, policy: a.read.policy.Value, snap: a.read.snap}, &base{})
 		}
 	}()
 	return a
+}
+
+// Ready waits until everything was read, and reports whether requests can be served by it. A nil Ahead has
+// nothing.
+func (a *Ahead) Ready() bool {
+	if a == nil {
+		return false
+	}
+	<-a.done
+	return a.ready
 }
 
 // takeAhead waits for what was read before there was a Loader, until ctx ends. What will not do is read
@@ -40,11 +53,11 @@ func (l *Loader) takeAhead(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	if l.ahead = nil; a.base == nil {
+	if l.ahead = nil; !a.ready {
 		return
 	}
 	loading := l.read.loading // which tells the loader of each fetch
-	l.read = a.read
+	l.read, l.base = a.read, a.base
 	l.read.loading = loading
-	l.base = a.base
+	a.read, a.base = sources{}, nil // who still has a does not keep them
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // ahead begins to read ahead, and makes the fixture's loader go on from there.
-func (h *fixture) ahead() {
-	h.States = state.New(h.Objects, h.Approvals, &state.Options{
-		Now: h.Clock.Now, Ahead: state.ReadAhead(h.T.Context(), h.Objects, &state.Options{Now: h.Clock.Now}),
-	})
+func (h *fixture) ahead() *state.Ahead {
+	a := state.ReadAhead(h.T.Context(), h.Objects, &state.Options{Now: h.Clock.Now})
+	h.States = state.New(h.Objects, h.Approvals, &state.Options{Now: h.Clock.Now, Ahead: a})
+	return a
 }
 
 // What was read ahead is not read again; what people decide meanwhile counts.
@@ -24,8 +24,9 @@ func TestReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withTools(t)
 		h.reads()
-		h.ahead()
-		synctest.Wait()
+		if !h.ahead().Ready() {
+			t.Error("what was read ahead will not do")
+		}
 		if objects, feeds := h.reads(); len(objects) == 0 || feeds > 0 {
 			t.Errorf("ahead, %q were read, and the decisions %d times", objects, feeds)
 		}
@@ -53,8 +54,9 @@ func TestReadAheadTooEarly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := withTools(t)
 				h.fail(missing, context.DeadlineExceeded)
-				h.ahead()
-				synctest.Wait()
+				if h.ahead().Ready() {
+					t.Error("what was read ahead will do")
+				}
 				h.fail(missing, nil)
 				if diff := cmp.Diff(atStart, h.statuses()); diff != "" {
 					t.Error(diff)
