@@ -51,7 +51,7 @@ func TestParseServe(t *testing.T) {
 
 // A start collects garbage less often, and only where nobody has said how often.
 func TestEaseCollector(t *testing.T) {
-	set := func(percent int) int { return debug.SetGCPercent(percent) }
+	set := debug.SetGCPercent
 	defer set(set(usualGarbage))
 	for _, tt := range []struct{ before, during int }{{usualGarbage, startGarbage}, {50, 50}, {-1, -1}} {
 		set(tt.before)
