@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,15 +36,24 @@ func (c *Client) Load(ctx context.Context, t Target) outcome.Outcome {
 
 // load is Load. met is told how each attempt ended; it must not block.
 func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) outcome.Outcome {
+	ended := make(chan outcome.Outcome, 1)
+	go c.loadHere(ctx, t, met, func(out outcome.Outcome) { ended <- out })
+	return <-ended
+}
+
+// loadHere is load on a goroutine that it may keep: what ignores its deadline is left behind. It calls ended
+// once with the outcome, soon after the deadline at the latest.
+func (c *Client) loadHere(ctx context.Context, t Target, met, ended func(outcome.Outcome)) {
 	start := c.o.Now()
 	span := trace.Start(ctx, trace.Load)
-	defer span.End()
 	ctx = span.Context
-	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, done: make(chan outcome.Outcome, 1)}
+	l := load{operation: c.newOperation(t, true, session.Owner{}), caller: ctx, met: met, over: make(chan struct{})}
 	first := c.limits.load
 	if l.limit = c.limits.attempt; t.Command != nil && c.programs != nil {
 		if out, ok := c.programs.asleep(l.key, t.Command); ok {
-			return out
+			span.End()
+			ended(out)
+			return
 		}
 		l.limit, first = c.limits.program, max(first, c.limits.program)
 	}
@@ -52,19 +62,29 @@ func (c *Client) load(ctx context.Context, t Target, met func(outcome.Outcome)) 
 	defer cancel()
 	l.first, cancel = context.WithTimeout(l.whole, first)
 	defer cancel()
-	// In a goroutine of its own, so that what ignores its deadline is left behind.
-	go func() { l.done <- l.run() }()
-	out, ended := l.wait()
-	if !ended {
-		out = classify(evidence{aborted: ctx.Err() != nil, expired: true})
-		out.Attempts, out.Error = 1, "load did not stop at its deadline"
+	var once sync.Once
+	end := func(out outcome.Outcome) {
+		once.Do(func() {
+			out.Memory = l.server.remembered()
+			out = spanned(span, c.ended(ctx, "load", t, start, out))
+			if t.Command != nil && c.programs != nil {
+				c.programs.heard(l.key, t.Command, out)
+			}
+			span.End()
+			ended(out)
+		})
 	}
-	out.Memory = l.server.remembered()
-	out = spanned(span, c.ended(ctx, "load", t, start, out))
-	if t.Command != nil && c.programs != nil {
-		c.programs.heard(l.key, t.Command, out)
-	}
-	return out
+	unwatched := context.AfterFunc(l.first, func() {
+		if !l.ends() {
+			out := classify(evidence{aborted: ctx.Err() != nil, expired: true})
+			out.Attempts, out.Error = 1, "load did not stop at its deadline"
+			end(out)
+		}
+	})
+	out := l.run()
+	unwatched()
+	close(l.over)
+	end(out)
 }
 
 // A load is an operation that lists tools.
@@ -74,29 +94,25 @@ type load struct {
 	whole  context.Context // of the load
 	first  context.Context // until a first page has come: a server that says nothing is not waited for
 	paged  atomic.Bool     // it has
-	done   chan outcome.Outcome
+	over   chan struct{}   // closed when the load has ended
 	met    func(outcome.Outcome)
 }
 
-// wait returns how the load ended; not ended, if it goes on after its time.
-func (l *load) wait() (out outcome.Outcome, ended bool) {
-	select {
-	case out = <-l.done:
-		return out, true
-	case <-l.first.Done():
-	}
+// ends waits, from the time on at which a first page should have come, and reports whether the load ended
+// no later than shortly after its time.
+func (l *load) ends() bool {
 	if l.paged.Load() {
 		select {
-		case out = <-l.done:
-			return out, true
+		case <-l.over:
+			return true
 		case <-l.whole.Done():
 		}
 	}
 	select {
-	case out = <-l.done:
-		return out, true
+	case <-l.over:
+		return true
 	case <-time.After(l.c.limits.grace):
-		return out, false
+		return false
 	}
 }
 

@@ -107,6 +107,34 @@ func TestLoadStuck(t *testing.T) {
 	})
 }
 
+// The others are loaded, though as many as load at once are left behind.
+func TestLoadAllStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		f := newFixture(t, Options{Concurrency: 2, Secrets: secretsFunc(func(string) (string, error) {
+			<-release
+			return "", io.EOF
+		})})
+		for range 6 {
+			f.add(upstreamtest.Options{Tools: tools(1)})
+		}
+		for i := range 2 {
+			f.targets[i].Headers = map[string]string{"X-Key": "${env:STUCK}"}
+		}
+		outs, _, took := f.loadAll()
+		for i, out := range outs {
+			if want := map[bool]outcome.Status{true: transient, false: outcome.Available}[i < 2]; out.Status != want {
+				t.Errorf("server %d is %s, want %s", i, out.Status, want)
+			}
+		}
+		if took > 12*time.Second {
+			t.Errorf("LoadAll took %v, want about 10 s", took)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
 // One bad tool does not fail its server.
 func TestLoadBadTools(t *testing.T) {
 	good := `{"name":"good","inputSchema":{"type":"object"}}`

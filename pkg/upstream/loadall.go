@@ -56,6 +56,8 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 	// it was heard.
 	events := make(chan func(), c.o.Concurrency*(c.limits.attempts+2))
 	p := newPacer(c.o.Concurrency, c.limits.burst)
+	loads := crew{make(chan func())}
+	defer close(loads.work)
 	over := ctx.Done()
 	for next := 0; ; {
 		for next < len(targets) && over != nil && p.start(next) {
@@ -66,15 +68,17 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 				default: // its end says so too
 				}
 			})
-			go func() {
+			loads.run(func() {
 				sleep(loading, c.o.Jitter(c.limits.start))
-				o := c.load(loading, targets[i], func(o outcome.Outcome) { events <- func() { p.met(o.Reason) } })
-				events <- func() {
-					calm.Stop()
-					p.end(i, o.Status)
-					each(i, o)
-				}
-			}()
+				met := func(o outcome.Outcome) { events <- func() { p.met(o.Reason) } }
+				c.loadHere(loading, targets[i], met, func(o outcome.Outcome) {
+					events <- func() {
+						calm.Stop()
+						p.end(i, o.Status)
+						each(i, o)
+					}
+				})
+			})
 			next++
 		}
 		if p.running == 0 && (next == len(targets) || over == nil) {
@@ -90,6 +94,23 @@ func (c *Client) loadEach(ctx context.Context, targets []Target, each func(int, 
 			over = nil
 			cancel()
 		}
+	}
+}
+
+// A crew runs functions on goroutines that it keeps: the stack of a new one has to grow as often as it did
+// for the last. They end when work is closed.
+type crew struct{ work chan func() }
+
+// run does not wait for f.
+func (c crew) run(f func()) {
+	select {
+	case c.work <- f:
+	default: // nobody is idle
+		go func() {
+			for ok := true; ok; f, ok = <-c.work {
+				f()
+			}
+		}()
 	}
 }
 
