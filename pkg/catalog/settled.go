@@ -18,6 +18,7 @@ type settled struct {
 	lists    string // [outcome.Outcome.Lists]
 	records  string // their mark: see [approval.Store]
 	kinds    map[approval.Kind]bool
+	firsts   []string // [approval.BaselineKey] of the first list of each of these
 	restored int
 }
 
@@ -55,7 +56,7 @@ func (u *unit) asBefore(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	l := u.lists[0]
-	if held := l.held; held != nil && held.lists == l.digest && u.tookFirst(l, held.kinds) {
+	if held := l.held; held != nil && held.lists == l.digest && u.tookFirst(held.firsts) {
 		err := u.inTurn(ctx, func() error { return u.readRecords(ctx, l.server.Name, held.records) })
 		if errors.Is(err, approval.ErrUnchanged) {
 			l.same, l.listed, l.kinds, l.restored, l.settled = true, len(held.kinds) > 0, held.kinds, held.restored, held
@@ -75,17 +76,17 @@ func (u *unit) asBefore(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// tookFirst reports whether it is known that the first lists of these kinds were taken.
-func (r *run) tookFirst(l *list, kinds map[approval.Kind]bool) bool {
+// tookFirst reports whether it is known that these first lists were taken.
+func (r *run) tookFirst(keys []string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for kind := range kinds {
-		if !r.baselines[approval.BaselineKey(l.identity, kind)] {
+	for _, key := range keys {
+		if !r.baselines[key] {
 			return false
 		}
 	}
-	for kind := range kinds {
-		r.taken[approval.BaselineKey(l.identity, kind)] = true
+	for _, key := range keys {
+		r.taken[key] = true
 	}
 	return true
 }
@@ -93,7 +94,10 @@ func (r *run) tookFirst(l *list, kinds map[approval.Kind]bool) bool {
 // readRecords reads the records of one of the unit's names, unless they are those of mark.
 func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 	records, now, err := u.approvals.RecordsUnless(ctx, name, mark)
-	if err != nil {
+	switch {
+	case errors.Is(err, approval.ErrUnchanged):
+		return err // it is no fault, and comes for each server: no text is made of it
+	case err != nil:
 		return fmt.Errorf("read approvals: %w", err)
 	}
 	u.mine.Lock()
@@ -112,6 +116,9 @@ func (u *unit) readRecords(ctx context.Context, name, mark string) error {
 func (u *unit) memorize(l *list) {
 	if l.loaded && u.alone() && l.digest != "" && !l.refused {
 		l.settled = &settled{lists: l.digest, records: u.mark, kinds: l.kinds, restored: l.restored}
+		for kind := range l.kinds {
+			l.settled.firsts = append(l.settled.firsts, approval.BaselineKey(l.identity, kind))
+		}
 	}
 }
 

@@ -3,7 +3,7 @@ package bolt
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
@@ -26,7 +26,7 @@ func (w *writes) mark(server string) string {
 	if w.opened == "" {
 		w.opened = rand.Text()
 	}
-	return fmt.Sprintf("%s %d %d %s", w.opened, w.all, w.of[server], server)
+	return w.opened + " " + strconv.Itoa(w.all) + " " + strconv.Itoa(w.of[server]) + " " + server
 }
 
 // note counts a write that has ended, however it ended.
@@ -48,11 +48,11 @@ func (w *writes) noteAll() {
 // RecordsUnless implements [approval.Store].
 func (s *Store) RecordsUnless(ctx context.Context, server, mark string) (_ []approval.Record, now string, err error) {
 	if now = s.wrote.mark(server); now == mark { // before records are read: a write meanwhile makes another one
-		defer store.Wrap(&err, "approvals of %q", server)
-		if err := s.usable(ctx); err != nil {
+		if err = s.usable(ctx); err != nil {
+			store.Wrap(&err, "approvals of %q", server)
 			return nil, "", err
 		}
-		return nil, "", approval.ErrUnchanged
+		return nil, "", approval.ErrUnchanged // as it is: it is no fault, and comes for each server of each sync
 	}
 	all, err := s.Records(ctx, server)
 	if err != nil {
