@@ -23,6 +23,12 @@ type Decisions struct {
 // Len returns how many tools the decisions are about.
 func (d *Decisions) Len() int { return len(d.byID) }
 
+// Same reports whether the decisions are known to be those of other. Of a catalog that was made anew and that
+// nobody has decided about, there are none as before.
+func (d *Decisions) Same(other *Decisions) bool {
+	return d == other || d != nil && other != nil && len(d.byID) == 0 && len(other.byID) == 0
+}
+
 // Record returns the tool's record with the decisions applied; known is that of the catalog, nil:
 // none.
 func (d *Decisions) Record(id tool.ID, known *Record) *Record {

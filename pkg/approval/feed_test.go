@@ -198,3 +198,28 @@ func TestDecisionOverARecord(t *testing.T) {
 		t.Errorf("what was blocked, and is still in the catalog, is disabled: %v", user)
 	}
 }
+
+func TestDecisionsSame(t *testing.T) {
+	read := func(all ...approval.Decision) *approval.Decisions {
+		var f approval.Feed
+		f.Rebase(second(0), second(0), nothing)
+		f.Read(t.Context(), &pages{pages: [][]approval.Decision{all}}, second(60))
+		return f.Decisions
+	}
+	none, one := read(), read(decided("a", 1, 1))
+	for name, c := range map[string]struct {
+		a, b *approval.Decisions
+		want bool
+	}{
+		"themselves":      {one, one, true},
+		"none and none":   {none, read(), true},
+		"none and one":    {none, one, false},
+		"one and none":    {one, none, false},
+		"one, read again": {one, read(decided("a", 1, 1)), false}, // they are not compared
+		"not known":       {none, nil, false},
+	} {
+		if got := c.a.Same(c.b); got != c.want {
+			t.Errorf("%s: Same = %t, want %t", name, got, c.want)
+		}
+	}
+}

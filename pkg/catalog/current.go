@@ -100,6 +100,9 @@ func (cur Current) encode() ([]byte, error) {
 	return rawjson.Marshal(cur, cur.Unknown)
 }
 
+// As returns s as it stands beside what another sync found: the one that left other, which is the same catalog.
+func (s *Snapshot) As(other *Snapshot) *Snapshot { return s.with(other.current, other.etag) }
+
 // with returns s as it stands beside cur.
 func (s *Snapshot) with(cur Current, etag string) *Snapshot {
 	c := *s

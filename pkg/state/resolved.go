@@ -84,7 +84,7 @@ func resolve(in inputs, prev *resolved) *resolved {
 		inputs: in, base: newBase(inputs{cfg: in.cfg, policy: in.policy, snap: in.snap}, prev.base), decisions: prev.decisions,
 		views: cache[*View]{max: cacheSize(in.snap.Items())},
 	}
-	if r.decisions == nil || r.inventory != prev.inventory || in.decided != prev.decided || in.unknown != prev.unknown {
+	if r.decisions == nil || r.inventory != prev.inventory || !in.decided.Same(prev.decided) || in.unknown != prev.unknown {
 		r.decisions = decide(r.inventory, in.decided, in.unknown)
 	}
 	r.enabled = make([]lock.Fact, len(in.cfg.Servers))

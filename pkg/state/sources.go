@@ -72,7 +72,14 @@ func (src *sources) readCatalog(ctx context.Context, objects object.Store, now t
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	have := src.snap
-	if synced != nil && (have == nil || synced.SHA256() != have.SHA256() && synced.CreatedAt().After(have.CreatedAt())) {
+	switch {
+	case synced == nil:
+	case have == nil:
+		have = synced
+	case !synced.CreatedAt().After(have.CreatedAt()):
+	case synced.SHA256() == have.SHA256():
+		have = have.As(synced)
+	default:
 		have = synced
 	}
 	before := src.loading.Read()
