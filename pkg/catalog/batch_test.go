@@ -118,6 +118,24 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// If one record of a call cannot be written, the others that are stored count, so that people are told of them.
+func TestOneOfABatchFails(t *testing.T) {
+	w := newFixture(t)
+	w.ConfigureOnly(map[string]string{"git": `,"approval":"manual"`})
+	w.Serve("git", "add", "log", "push")
+	gone := errors.New("the disk is gone")
+	w.Approvals.OnPut = func(_ context.Context, r approval.Record) (bool, error) {
+		if r.Tool == "add" {
+			return false, gone
+		}
+		return false, nil
+	}
+	rep, err := catalog.NewSyncer(w.Objects, &batching{Mem: w.Approvals}, w.Upstream, &catalog.SyncOptions{Now: w.Clock.Now}).Sync(t.Context())
+	if !errors.Is(err, gone) || rep.New != 2 || len(rep.Servers[0].News) != 2 {
+		t.Errorf("Sync = %v; of two tools that are stored %d count, people are told of %v", err, rep.New, rep.Servers[0].News)
+	}
+}
+
 // What is new of several servers is written in one call, with one for their baselines; that of one whose
 // records cannot be read is not among it.
 func TestServersAreWrittenTogether(t *testing.T) {

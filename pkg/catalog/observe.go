@@ -245,21 +245,20 @@ func (r *run) recordBatch(ctx context.Context, b approval.Batcher, due []observa
 	if errors.Is(err, errors.ErrUnsupported) {
 		return due, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("record %q, and others with it: %w", of[0].seen.ID, err)
+	}
 	for i, d := range of {
-		switch {
-		case err != nil:
-		case written[i].Err == nil:
+		switch failed := written[i].Err; {
+		case failed == nil:
 			d.list.unit.count(d, d.held, &written[i].Record)
-		case errors.Is(written[i].Err, approval.ErrConflict):
+		case errors.Is(failed, approval.ErrConflict):
 			rest = append(rest, d)
-		default:
-			err = written[i].Err
-		}
-		if err != nil {
-			return nil, fmt.Errorf("record %q: %w", d.seen.ID, err)
+		case err == nil: // those behind it may be stored, and count
+			err = fmt.Errorf("record %q: %w", d.seen.ID, failed)
 		}
 	}
-	return rest, nil
+	return rest, err
 }
 
 // record writes one record.

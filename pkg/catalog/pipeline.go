@@ -16,6 +16,9 @@ const (
 	// written down.
 	maxUnits  = 12
 	maxGroups = 2
+
+	// All units of a group have to run at once: those that wait in [joint.write] wait for all others.
+	_ = uint(maxWriters - maxUnits)
 )
 
 // A pipeline works units off while servers are still being asked: in groups, whose units are worked off
