@@ -11,13 +11,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/child"
 	"github.com/portcullis-mcp/portcullis/pkg/lines"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
@@ -53,7 +56,7 @@ func (r run) next(t *testing.T) string {
 	select {
 	case l := <-r.lines:
 		return string(l.Data)
-	case <-time.After(10 * time.Second):
+	case <-time.After(local.Patience):
 		t.Fatal("no line came")
 		return ""
 	}
@@ -70,13 +73,9 @@ func alive(t *testing.T, pid string) bool {
 // gone fails the test if the process is not gone in time.
 func gone(t *testing.T, pid string) {
 	t.Helper()
-	for range 200 {
-		if !alive(t, pid) {
-			return
-		}
-		<-time.After(10 * time.Millisecond)
+	if !local.Comes(func() bool { return !alive(t, pid) }) {
+		t.Errorf("process %s is left", pid)
 	}
-	t.Errorf("process %s is left", pid)
 }
 
 func TestLines(t *testing.T) {
@@ -119,14 +118,14 @@ func TestStop(t *testing.T) {
 		"writes without reading": `yes`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := child.NewHost(1)
-			p, err := h.Start(sh(script), child.Options{Line: func(lines.Line) {}})
-			require.OK(t, err)
-			begun := time.Now()
-			p.Stop(t.Context(), 100*time.Millisecond)
-			if took := time.Since(begun); took > 2*time.Second || h.Running() != 0 {
-				t.Errorf("stopped after %v, %d run", took, h.Running())
-			}
+			local.Quick(t, "to stop it", 2*time.Second, func() {
+				h := child.NewHost(1)
+				p, err := h.Start(sh(script), child.Options{Line: func(lines.Line) {}})
+				require.OK(t, err)
+				if p.Stop(t.Context(), 100*time.Millisecond); h.Running() != 0 {
+					t.Errorf("%d run", h.Running())
+				}
+			})
 		})
 	}
 }
@@ -146,11 +145,13 @@ func TestGroup(t *testing.T) {
 		gone(t, grandchild)
 	})
 	t.Run("out of the group", func(t *testing.T) { // it cannot be ended, and must not hold us up
-		r := start(t, `setsid sleep 3 & echo $!`, child.Options{})
-		r.next(t)
+		r := start(t, `setsid sleep 1000 & echo $!`, child.Options{})
+		pid, err := strconv.Atoi(r.next(t))
+		require.OK(t, err)
+		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 		select {
 		case <-r.Done():
-		case <-time.After(2 * time.Second):
+		case <-time.After(local.Patience):
 			t.Error("a process that left the group keeps the streams open")
 		}
 	})
@@ -191,11 +192,16 @@ func TestMain(m *testing.M) {
 
 func TestNoReader(t *testing.T) {
 	r := start(t, `exec sleep 1000`, child.Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	// More than a pipe takes: the first one is being written, so it may arrive one day.
-	if sent, err := r.Send(ctx, make([]byte, 1<<20)); !sent || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Send = %v, %v", sent, err)
+	var ctx context.Context
+	var err error
+	for sent := false; !sent; { // it is not, if its time is over before who writes takes it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		// More than a pipe takes: the first one is being written, so it may arrive one day.
+		if sent, err = r.Send(ctx, make([]byte, 1<<20)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Send = %v, %v", sent, err)
+		}
 	}
 	// The second one has not begun.
 	if sent, err := r.Send(ctx, []byte("x")); sent || !errors.Is(err, context.DeadlineExceeded) {

@@ -5,10 +5,13 @@ package local
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,13 +31,36 @@ func Missing(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// Addr returns a loopback address at which nothing listened a moment ago.
+// Addr returns a loopback address at which nothing listened a moment ago. Its port is none that a system
+// gives by itself to who connects or does not care: other tests do both all the time, and would take it
+// before the one that it is for.
 func Addr(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.OK(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	const first, last = 10_000, 32_000
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(last-first)))
+		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", addr); err == nil {
+			require.OK(t, l.Close())
+			return addr
+		}
+	}
+	t.Fatalf("no port of 127.0.0.1 between %d and %d is free", first, last)
+	return ""
+}
+
+// Quick runs a function up to five times, and fails the test unless one run takes less than most: what is
+// slow is slow each time, and what another process kept waiting is not.
+func Quick(t testing.TB, what string, most time.Duration, run func()) {
+	t.Helper()
+	best := time.Duration(math.MaxInt64)
+	for range 5 {
+		began := time.Now()
+		if run(); time.Since(began) < most {
+			return
+		}
+		best = min(best, time.Since(began))
+	}
+	t.Errorf("%s takes %v, at most %v are right", what, best, most)
 }
 
 // Patience is how long [Until] waits at most.
