@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,50 +75,52 @@ func TestLoadShards(t *testing.T) {
 
 // A Load that runs out of time goes on where it was; what it has read is not read again.
 func TestLoadingGoesOn(t *testing.T) {
-	store := &objecttest.Mem{}
-	want := save(t, store, sharded(t, 40))
-	slow, reads := false, 0
-	var mu sync.Mutex
-	store.OnGet = func(ctx context.Context, key string) error {
-		if !strings.HasSuffix(key, ".snap") {
+	synctest.Test(t, func(t *testing.T) { // in which no time passes but that of a read that hangs
+		store := &objecttest.Mem{}
+		want := save(t, store, sharded(t, 40))
+		slow, reads := false, 0
+		var mu sync.Mutex
+		store.OnGet = func(ctx context.Context, key string) error {
+			if !strings.HasSuffix(key, ".snap") {
+				return nil
+			}
+			mu.Lock()
+			reads++
+			wait := slow && reads%5 == 0
+			mu.Unlock()
+			if wait {
+				<-ctx.Done()
+				return ctx.Err()
+			}
 			return nil
 		}
-		mu.Lock()
-		reads++
-		wait := slow && reads%5 == 0
-		mu.Unlock()
-		if wait {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return nil
-	}
-	slow = true
-	var l catalog.Loading
-	fetches := 0
-	l.OnFetch = func() { fetches++ }
-	attempts := 0
-	for ; ; attempts++ {
-		before := l.Read()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		got, err := l.Load(ctx, store, nil)
-		cancel()
-		if err == nil {
-			if got.SHA256() != want.SHA256() || got.Len() != 80 {
-				t.Errorf("got %s of %d tools", got.SHA256(), got.Len())
+		slow = true
+		var l catalog.Loading
+		fetches := 0
+		l.OnFetch = func() { fetches++ }
+		attempts := 0
+		for ; ; attempts++ {
+			before := l.Read()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			got, err := l.Load(ctx, store, nil)
+			cancel()
+			if err == nil {
+				if got.SHA256() != want.SHA256() || got.Len() != 80 {
+					t.Errorf("got %s of %d tools", got.SHA256(), got.Len())
+				}
+				break
 			}
-			break
+			if !errors.Is(err, context.DeadlineExceeded) || l.Read() <= before || attempts > 20 {
+				t.Fatalf("attempt %d: %v; %d shards were read before, %d now", attempts, err, before, l.Read())
+			}
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || l.Read() <= before || attempts > 20 {
-			t.Fatalf("attempt %d: %v; %d shards were read before, %d now", attempts, err, before, l.Read())
+		if attempts < 1 || fetches != attempts+1 || reads > 20+8*attempts {
+			t.Errorf("%d attempts, %d of which read shards, with %d reads of 20 shards", attempts+1, fetches, reads)
 		}
-	}
-	if attempts < 1 || fetches != attempts+1 || reads > 20+8*attempts {
-		t.Errorf("%d attempts, %d of which read shards, with %d reads of 20 shards", attempts+1, fetches, reads)
-	}
-	if l.Read() != 0 {
-		t.Errorf("%d shards are kept after the load", l.Read())
-	}
+		if l.Read() != 0 {
+			t.Errorf("%d shards are kept after the load", l.Read())
+		}
+	})
 }
 
 // Which servers a sync takes from their records is decided by the shard that cannot be used.

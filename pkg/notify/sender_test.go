@@ -409,7 +409,9 @@ func TestCourier(t *testing.T) {
 	o := newOffice(t, slack(room.URL))
 	o.put(t, event(0))
 	c := notify.NewCourier()
-	stop := c.Start(t.Context(), o.sender)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	stop := c.Start(ctx, o.sender)
 	local.Until(t, "what was left is sent", func() bool { return len(room.messages()) == 1 })
 	o.put(t, event(1))
 	require.OK(t, c.Wake(t.Context(), ""))
@@ -424,7 +426,8 @@ func TestCourier(t *testing.T) {
 	o.put(t, event(2), event(3))
 	require.OK(t, c.Wake(t.Context(), ""))
 	<-held
-	time.AfterFunc(50*time.Millisecond, func() { close(free) })
+	end() // before the one that is being sent is through, and so before it could begin another
+	close(free)
 	stop()
 	if n := len(room.messages()); n != 3 || len(o.open(t)) != 1 {
 		t.Errorf("%d messages, %d notices open: what was begun is ended, and nothing more is begun", n, len(o.open(t)))
