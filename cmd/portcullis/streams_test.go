@@ -12,6 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -66,32 +67,40 @@ func startStreaming(t *testing.T) (*program, *talker) {
 // within a second at the server.
 func TestClientLeaves(t *testing.T) {
 	p, tk := startStreaming(t)
-	ended := func(what string, left time.Time) {
+	// leaves has clients leave until the server is told within a second: a busy machine keeps one of few waiting.
+	leaves := func(what string, leave func() (left time.Time)) {
 		t.Helper()
-		select {
-		case at := <-tk.cancelled:
-			if took := at.Sub(left); took > time.Second {
-				t.Errorf("%s: the server was told after %v", what, took)
+		var took time.Duration
+		for range 5 {
+			left := leave()
+			select {
+			case at := <-tk.cancelled:
+				if took = at.Sub(left); took <= time.Second {
+					return
+				}
+			case <-time.After(local.Patience):
+				t.Fatalf("%s: the server was not told", what)
 			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: the server was not told", what)
 		}
+		t.Errorf("%s: the server was told after %v", what, took)
 	}
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		ctx, leave := context.WithCancel(t.Context())
-		events := bufio.NewScanner(slow(ctx, t, p, version))
-		told := 0
-		for told < 3 && events.Scan() {
-			if strings.Contains(events.Text(), `"progressToken":"mine"`) {
-				told++
+		leaves(version, func() time.Time {
+			ctx, leave := context.WithCancel(t.Context())
+			events := bufio.NewScanner(slow(ctx, t, p, version))
+			told := 0
+			for told < 3 && events.Scan() {
+				if strings.Contains(events.Text(), `"progressToken":"mine"`) {
+					told++
+				}
 			}
-		}
-		if told < 3 {
-			t.Fatalf("%s: it was told %d times", version, told)
-		}
-		left := time.Now()
-		leave()
-		ended(version, left)
+			if told < 3 {
+				t.Fatalf("%s: it was told %d times", version, told)
+			}
+			left := time.Now()
+			leave()
+			return left
+		})
 	}
 
 	progress := make(chan struct{}, 1000)
@@ -100,20 +109,21 @@ func TestClientLeaves(t *testing.T) {
 	})
 	s, err := c.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: p.URL + "/mcp"}, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	require.OK(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	var left time.Time
-	go func() {
-		<-progress
-		<-progress
-		left = time.Now()
-		cancel()
-	}()
-	params := &sdk.CallToolParams{Name: "up__slow"}
-	params.SetProgressToken("p")
-	if r, err := s.CallTool(ctx, params); err == nil {
-		t.Errorf("a cancelled call was answered %+v", r)
-	}
-	ended("notifications/cancelled", left)
+	leaves("notifications/cancelled", func() (left time.Time) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-progress
+			<-progress
+			left = time.Now()
+			cancel()
+		}()
+		params := &sdk.CallToolParams{Name: "up__slow"}
+		params.SetProgressToken("p")
+		if r, err := s.CallTool(ctx, params); err == nil {
+			t.Errorf("a cancelled call was answered %+v", r)
+		}
+		return left
+	})
 	require.OK(t, s.Close())
 }
 

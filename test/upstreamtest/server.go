@@ -185,14 +185,19 @@ func (s *Server) Refuse() {
 	_ = srv.Close()
 }
 
-// Return listens again, on the same port, after Refuse.
+// Return listens again, on the same port, after Refuse. It waits for who may have been given the port
+// meanwhile.
 func (s *Server) Return() error {
-	l, err := net.Listen("tcp", s.addr)
-	if err != nil {
-		return err
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		l, err := net.Listen("tcp", s.addr)
+		if err == nil {
+			s.serve(l)
+			return nil
+		}
+		if time.Now().After(end) {
+			return err
+		}
 	}
-	s.serve(l)
-	return nil
 }
 
 // Roots returns the authority that a TLS server's certificate comes from.
