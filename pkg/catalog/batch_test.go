@@ -167,6 +167,9 @@ func TestServersAreWrittenTogether(t *testing.T) {
 			if len(store.sizes) > 4 || !broken && slices.Max(store.sizes) < 10 { // what fails ends the others early
 				t.Errorf("%v records were written in a call", store.sizes)
 			}
+			if _, err := w.Approvals.Get(t.Context(), tool.ID{Server: "s03", Name: "x"}); broken != errors.Is(err, approval.ErrNotFound) {
+				t.Errorf("the record of s03: %v", err)
+			}
 			if !broken && (rep.New != servers || store.baselines != len(store.sizes)) {
 				t.Errorf("%d tools are new, in %d calls; baselines were written in %d", rep.New, len(store.sizes), store.baselines)
 			}

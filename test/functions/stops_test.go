@@ -51,12 +51,11 @@ func (g suite) peopleStop(t *testing.T) {
 		}
 		for _, f := range both {
 			local.Until(t, "a search shows the stop", func() bool {
-				began := time.Now()
-				shown := strings.Contains(search(f), `"status":"server_disabled","note":"stopped by bootstrap: key leaked`)
-				if !shown {
+				if began := time.Now(); !strings.Contains(search(f), `"status":"server_disabled","note":"stopped by bootstrap: key leaked`) {
 					missed = began
+					return false
 				}
-				return shown
+				return true
 			})
 		}
 		if after := missed.Sub(at); after > 4*time.Second {
