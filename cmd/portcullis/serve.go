@@ -91,16 +91,18 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
 	collect := easeCollector()
 	defer collect()
+	objects := dir.New(c.Dir)
 	var ahead *state.Ahead
 	if !c.Demo { // which writes its config first
 		reading, stop := context.WithCancel(ctx)
 		defer stop()
-		ahead = state.ReadAhead(reading, dir.New(c.Dir), nil)
+		ahead = state.ReadAhead(reading, objects, nil)
 	}
 	held, err := openStores(c.Dir, settings, 0, log)
 	if err != nil {
 		return err
 	}
+	held.objects = objects // what one of them maps, the other does not map again
 	defer held.close(ctx)
 	owner, err := c.owner(ctx, settings, addr, log)
 	if err != nil {
