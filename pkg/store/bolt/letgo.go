@@ -10,7 +10,7 @@ import (
 
 // mostHeld is how many bytes of records are read before the memory in which they stand is given back. The
 // file is mapped: without that the process would seem to need all of it as soon as each record was read once.
-const mostHeld = 8 << 20
+const mostHeld = 2 << 20
 
 // letGo gives back the memory in which the file stands, if much of it was read since the last time.
 func (g *guard) letGo(tx *bbolt.Tx) {
