@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime/debug"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -45,21 +44,6 @@ func TestParseServe(t *testing.T) {
 		read := func(c *kong.Context) any { return c.Selected().Target.Interface() }
 		if diff := cmp.Diff(read(whole), read(command)); diff != "" {
 			t.Errorf("%q is read otherwise than by the whole grammar:\n%s", tt.line, diff)
-		}
-	}
-}
-
-// A start collects garbage less often, and only where nobody has said how often.
-func TestEaseCollector(t *testing.T) {
-	set := debug.SetGCPercent
-	defer set(set(usualGarbage))
-	for _, tt := range []struct{ before, during int }{{usualGarbage, startGarbage}, {50, 50}, {-1, -1}} {
-		set(tt.before)
-		collect := easeCollector()
-		during := set(tt.during)
-		collect()
-		if after := set(usualGarbage); during != tt.during || after != tt.before {
-			t.Errorf("of %d it makes %d, and then %d; want %d", tt.before, during, after, tt.during)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,7 +88,7 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(env.stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	collect := easeCollector()
+	collect := boot.EaseCollector()
 	defer collect()
 	objects := dir.New(c.Dir)
 	var ahead *state.Ahead
@@ -137,23 +136,6 @@ func (c serveCmd) on(ctx context.Context, listener net.Listener, env *environmen
 		collect()
 		syncLoop(ctx, p, servers, newBanner(env.stdout, p, addr, c, browsers.Codes))
 	})
-}
-
-// How much garbage may lie beside what is in use, in percent: as Go has it, and during a start, of which hardly
-// anything is garbage. To look for it takes a sixth of its processor time.
-const (
-	usualGarbage = 100
-	startGarbage = 400
-)
-
-// easeCollector has garbage collected less often until the returned function is called, unless somebody has
-// said how often.
-func easeCollector() (collect func()) {
-	if before := debug.SetGCPercent(startGarbage); before != usualGarbage {
-		debug.SetGCPercent(before)
-		return func() {}
-	}
-	return sync.OnceFunc(func() { debug.SetGCPercent(usualGarbage) })
 }
 
 // reachedAt returns the URL at which this machine reaches a listener.

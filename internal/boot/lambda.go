@@ -31,6 +31,8 @@ type Function struct {
 	*Program
 	AWS    AWS
 	Remote SyncFunction // zero: there is none, or this is it
+
+	collect func() // ends what [EaseCollector] began
 }
 
 // Main runs the function of this name (mcp, sync, admin) with the handler that build returns. A
@@ -59,6 +61,10 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if limit := memoryLimit(getenv); limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
+	collect := func() {}
+	if name != "sync" { // which does its work after the start
+		collect = EaseCollector()
+	}
 	if name == "admin" { // people are no traffic, and its role reads no header of a receiver
 		s.Traces = Traces{}
 	}
@@ -80,7 +86,7 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 		p.warm(ctx)
 	}
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
-	return &Function{p, clients, remote}, nil
+	return &Function{p, clients, remote, collect}, nil
 }
 
 // memoryLimit returns at how many bytes a function begins to save memory: four fifths of what
@@ -93,9 +99,13 @@ func memoryLimit(getenv func(string) string) int64 {
 	return mib << 20 / 5 * 4
 }
 
-// HTTP returns h as the handler of API Gateway's events.
+// HTTP returns h as the handler of API Gateway's events. The start is over with the first answer.
 func (f *Function) HTTP(h http.Handler) Handler {
-	return apigw.New(f.Traced(h), &apigw.Options{Log: f.Log})
+	first := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer f.collect()
+		h.ServeHTTP(w, r)
+	})
+	return apigw.New(f.Traced(first), &apigw.Options{Log: f.Log})
 }
 
 // warm loads what the first request will read and opens the connections, side

@@ -25,7 +25,7 @@ func ReadAhead(ctx context.Context, objects object.Store, o *Options) *Ahead {
 		defer close(a.done)
 		a.read.readObjects(ctx, objects, knobs, knobs.Now(), knobs.Timeout*patience, nil)
 		if a.ready = a.read.ready() && !a.read.unread(); a.ready {
-			a.base = newBase(inputs{cfg: a.read.config.Value, policy: a.read.policy.Value, snap: a.read.snap}, &base{})
+			a.base = a.read.newBase()
 		}
 	}()
 	return a

@@ -77,7 +77,7 @@ type Loader struct {
 	// Guarded by turn:
 	read  sources
 	ahead *Ahead // nil: there is none, or it was taken
-	base  *base  // of what was read ahead; nil: a state has it
+	base  *base  // of the first catalog; nil: there is none yet, or a state has it
 }
 
 // New returns a Loader that has read nothing yet. It makes no call.
@@ -141,7 +141,12 @@ func (l *Loader) refresh(ctx context.Context, all bool) *State {
 	}
 	if all || next.approvalsDue.over(now) {
 		readCtx, cancel := context.WithTimeout(ctx, timeout)
-		l.readApprovals(readCtx, &next, now)
+		var wg sync.WaitGroup
+		wg.Go(func() { l.readApprovals(readCtx, &next, now) })
+		if l.base == nil && l.Current().resolved == nil && next.ready() {
+			l.base = next.newBase() // while the store takes its time
+		}
+		wg.Wait()
 		cancel()
 	}
 	if ctx.Err() != nil {

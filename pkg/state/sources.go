@@ -63,6 +63,11 @@ func (src *sources) readObjects(ctx context.Context, objects object.Store, o Opt
 	}
 }
 
+// newBase works out a base of what was read, which is ready.
+func (src *sources) newBase() *base {
+	return newBase(inputs{cfg: src.config.Value, policy: src.policy.Value, snap: src.snap}, &base{})
+}
+
 // readCatalog reads the catalog within timeout, or, if the last attempt has brought no shard of it, within
 // five times that. What an attempt brings is kept for the next. synced is as for readObjects.
 func (src *sources) readCatalog(ctx context.Context, objects object.Store, now time.Time, timeout time.Duration, synced *catalog.Snapshot) {

@@ -12,8 +12,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/object"
 )
 
-// level is how hard objects are compressed: see docs/design/stores.md for what was measured.
-const level = zstd.SpeedDefault
+// How objects are compressed: see docs/design/stores.md for what was measured. Who reads one holds twice the
+// window beside it.
+const (
+	level  = zstd.SpeedDefault
+	window = 4 << 20
+)
 
 // maxObject bounds what is read of one object: a shard of a catalog has at most 64 MiB of definitions,
 // or those of one server, and about as much of an index.
@@ -26,7 +30,7 @@ var errTooLarge = fmt.Errorf("it has more than %d bytes", maxObject)
 func isCompressed(key string) bool { return path.Ext(key) == ".snap" || path.Ext(key) == ".found" }
 
 func compress(data []byte) ([]byte, error) {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1))
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +72,7 @@ func read(body io.Reader, key string, size int64) ([]byte, error) {
 	if head.HasFCS && head.FrameContentSize <= maxObject {
 		size = int64(head.FrameContentSize)
 	}
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxObject))
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(false), zstd.WithDecoderMaxMemory(maxObject))
 	if err != nil {
 		return nil, err
 	}
