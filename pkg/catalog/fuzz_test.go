@@ -55,6 +55,10 @@ func FuzzParseCurrent(f *testing.F) {
 		if len(cur.Shards) == 0 {
 			t.Error("a catalog of no shards")
 		}
+		head, err := parseHead(data)
+		if diff := cmp.Diff(cur.Shards, head.Shards); err != nil || diff != "" || head.SHA256 != cur.SHA256 || head.Format != cur.Format {
+			t.Errorf("its head is of another catalog: %v\n%s", err, diff)
+		}
 		cur.Format = Format // as it is stored again
 		again, err := cur.encode()
 		if err != nil {

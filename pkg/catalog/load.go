@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -62,13 +63,16 @@ func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading,
 	if err != nil {
 		return nil, cur, "", fmt.Errorf("load catalog: %w", err)
 	}
-	if cur, err = parseCurrent(o.Data); err != nil {
+	if cur, err = parseHead(o.Data); err != nil {
 		return nil, cur, o.ETag, err
 	}
 	if held != nil && held.sha256 == cur.SHA256 {
+		if cur, err = parseCurrent(o.Data); err != nil {
+			return nil, cur, o.ETag, err
+		}
 		return held.with(cur, o.ETag), cur, o.ETag, nil
 	}
-	shards, err := l.shards(ctx, fetcher(objects, held, open), held, cur)
+	shards, cur, err := l.body(ctx, fetcher(objects, held, open), held, cur, o.Data)
 	if err != nil && !errors.Is(err, ErrUnusable) {
 		return nil, cur, o.ETag, err
 	}
@@ -84,10 +88,26 @@ func load(ctx context.Context, objects object.Store, held *Snapshot, l *Loading,
 	return s.with(cur, o.ETag), cur, o.ETag, err
 }
 
+// body reads the shards that head names, and meanwhile the rest of current.json, which is data. What can be
+// used of it is returned even with an error.
+func (l *Loading) body(ctx context.Context, fetch fetch, held *Snapshot, head Current, data []byte) (shards []*shard, cur Current, err error) {
+	var wg sync.WaitGroup
+	var bad error
+	wg.Go(func() { cur, bad = parseCurrent(data) })
+	shards, err = l.shards(ctx, fetch, held, head)
+	if wg.Wait(); bad != nil {
+		return nil, cur, bad
+	}
+	return shards, cur, err
+}
+
+// A fetch reads a shard and opens it.
+type fetch func(context.Context, Shard) (*shard, error)
+
 // fetcher returns the function that reads a shard and opens it. At the start of a process, which holds
 // nothing, a store that can maps the object: that takes no memory, and less time. What is read later is
 // not mapped, since a mapping lasts as long as the process, and so would the file, on the disk.
-func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, error)) func(context.Context, Shard) (*shard, error) {
+func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, error)) fetch {
 	get := func(ctx context.Context, key string) ([]byte, error) {
 		o, err := objects.Get(ctx, key, "")
 		return o.Data, err
@@ -120,7 +140,7 @@ func fetcher(objects object.Store, held *Snapshot, open func([]byte) (*shard, er
 // shards returns the shards of cur: those of held, those that were read before, and the others as fetch
 // reads them, some at once. One that cannot be used is nil, and the error is [ErrUnusable]. Any other error
 // ends the reading; what was read until then is kept.
-func (l *Loading) shards(ctx context.Context, fetch func(context.Context, Shard) (*shard, error), held *Snapshot, cur Current) ([]*shard, error) {
+func (l *Loading) shards(ctx context.Context, fetch fetch, held *Snapshot, cur Current) ([]*shard, error) {
 	have := map[string]*shard{}
 	if held != nil {
 		for _, part := range held.shards {
