@@ -31,8 +31,6 @@ type Function struct {
 	*Program
 	AWS    AWS
 	Remote SyncFunction // zero: there is none, or this is it
-
-	collect func() // ends what [EaseCollector] began
 }
 
 // Main runs the function of this name (mcp, sync, admin) with the handler that build returns. A
@@ -61,10 +59,7 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 	if limit := memoryLimit(getenv); limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
-	collect := func() {}
-	if name != "sync" { // which does its work after the start
-		collect = EaseCollector()
-	}
+	defer EaseCollector()()
 	if name == "admin" { // people are no traffic, and its role reads no header of a receiver
 		s.Traces = Traces{}
 	}
@@ -86,7 +81,7 @@ func start(ctx context.Context, name string, getenv func(string) string, stdout 
 		p.warm(ctx)
 	}
 	p.Count(ctx, p.Metrics.ColdStart(time.Since(began)))
-	return &Function{p, clients, remote, collect}, nil
+	return &Function{p, clients, remote}, nil
 }
 
 // memoryLimit returns at how many bytes a function begins to save memory: four fifths of what
@@ -99,13 +94,9 @@ func memoryLimit(getenv func(string) string) int64 {
 	return mib << 20 / 5 * 4
 }
 
-// HTTP returns h as the handler of API Gateway's events. The start is over with the first answer.
+// HTTP returns h as the handler of API Gateway's events.
 func (f *Function) HTTP(h http.Handler) Handler {
-	first := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer f.collect()
-		h.ServeHTTP(w, r)
-	})
-	return apigw.New(f.Traced(first), &apigw.Options{Log: f.Log})
+	return apigw.New(f.Traced(h), &apigw.Options{Log: f.Log})
 }
 
 // warm loads what the first request will read and opens the connections, side

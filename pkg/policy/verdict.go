@@ -49,10 +49,9 @@ func (p *Policy) Judge(cfg *config.Config, agent identity.Agent) *Judge {
 	return &Judge{judge: p.judge(agent), lists: compileLists(cfg)}
 }
 
-// Verdict returns the verdict on a tool. The
-// lists come first, then Cedar: only a tool that no list denies costs an evaluation. Prompts and
-// resources are tools here, with an action of their own. The verdict on a tool whose server is not in the
-// config is unknown.
+// Verdict returns the verdict on a tool. The lists come first, then Cedar: only a tool that no list denies
+// costs an evaluation. Prompts and resources are tools here, with an action of their own. The verdict on
+// a tool whose server is not in the config is unknown.
 //
 // If several forbids match a tool, the first three in the file are quoted. A forbid that fails
 // makes the verdict unknown, unless another one denies.
