@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -184,38 +185,43 @@ func (s *Session) logUnread(ctx context.Context, what string, err error) {
 	}
 }
 
-// openText says of an open request how long it waits and what is to be done.
+// openText says how long a request has been open, and what the agent does next.
 func (s *Session) openText(r request.Request) string {
-	return "Request " + r.ID + ": asked " + text.Ago(s.g.o.Now().Sub(r.Opened)) + ", open. Tell your user, and call again once a person has decided, " +
-		"after 60 s at the earliest" + s.g.at(r.ID)
+	return "You requested access " + text.Ago(s.g.o.Now().Sub(r.Opened)) + " (" + r.ID + ", open). " +
+		retryText + s.g.statusLink(r.ID)
 }
 
-// at names the page about a request. The link ends the text, without a full stop that a client might make
-// part of it.
-func (g *Gateway) at(code string) string {
+// retryText says when an agent repeats a request that waits for a person.
+const retryText = "Tell your user. Retry after a person has decided. " +
+	"Wait at least 60 s between retries."
+
+// statusLink ends a text with the page about a request. No full stop follows the link: a client
+// might make it part of the link.
+func (g *Gateway) statusLink(code string) string {
 	if link := g.askLink(code); link != "" {
-		return ": " + link
+		return " Status: " + link
 	}
-	return "."
+	return ""
 }
 
-// declinedText says that a person said no, and for how long that holds.
+// declinedText says who declined a request, and when the agent can request access again.
 func (s *Session) declinedText(d request.Decision) string {
-	said := "It was asked for, and declined by " + text.Clip(text.Line(d.By), maxEcho)
+	said := text.Clip(text.Line(d.By), maxEcho) + " declined access request " + d.Request + "."
 	if reason := text.Clip(text.Line(d.Reason), request.MaxReason); reason != "" {
-		said += ": " + reason
+		said += " Reason: " + strconv.Quote(reason) + "."
 	}
-	return said + " (" + d.Request + "). It can be asked for again " + text.In(d.Ends.Sub(s.g.o.Now())) + "."
+	return said + " You can request access again " + text.In(d.Ends.Sub(s.g.o.Now())) + "."
 }
 
-// overText says that what was allowed holds no more.
+// overText says why an earlier grant has ended.
 func (s *Session) overText(d request.Decision) string {
 	by := text.Clip(text.Line(d.By), maxEcho)
 	switch now := s.g.o.Now(); {
 	case d.Verdict == request.Revoked:
-		return "What was granted by " + d.Request + " was taken back by " + by + " " + text.Ago(now.Sub(d.At)) + "."
+		return by + " revoked the grant of access request " + d.Request + " " + text.Ago(now.Sub(d.At)) + "."
 	case !now.Before(d.Ends):
-		return "What " + by + " allowed by " + d.Request + " ended " + text.Ago(now.Sub(d.Ends)) + "."
+		return "The grant of access request " + d.Request + " by " + by + " ended " + text.Ago(now.Sub(d.Ends)) + "."
 	}
-	return "What " + by + " allowed by " + d.Request + " has ended: since then the definition changed, somebody decided otherwise or stopped it, or approving it takes two people."
+	return "The grant of access request " + d.Request + " by " + by + " has ended. The definition changed, " +
+		"a person decided otherwise or stopped it, or approval takes two people."
 }

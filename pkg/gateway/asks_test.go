@@ -211,7 +211,7 @@ func TestStateOfAnotherRequest(t *testing.T) {
 	a.Options.Sealer = seal.New(func(context.Context) (seal.Keys, error) { return seal.Keys{}, errors.New("out of reach") })
 	a.Restart()
 	raw, err = a.act(back)
-	refused("cannot read the key", raw, err)
+	refused("cannot read its key", raw, err)
 
 	a.Options.Sealer = nil
 	a.Restart()
@@ -238,7 +238,7 @@ func TestAskedWithoutState(t *testing.T) {
 
 	a = asking(t, `"elicitation": "off"`, true, stateless)
 	raw, err = a.act("")
-	a.fails(raw, err, "switched off")
+	a.fails(raw, err, "does not allow that")
 
 	a = asking(t, "", false, func(context.Context, upstream.Target, upstream.Call) (json.RawMessage, error) {
 		return json.RawMessage(`{"resultType":"input_required","requestState":"` + strings.Repeat("x", 50_000) + `"}`), nil
@@ -287,7 +287,7 @@ func TestHandshakeClientIsAsked(t *testing.T) {
 		{"for what it has not declared", nil, `{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"tools":[]}}}}`,
 			"has not declared that it can give it: sampling", 1},
 		{"for too much", nil, `{"resultType":"input_required","inputRequests":{` + strings.Repeat(`"q":{"method":"roots/list"},`, 16) + `"q":{}}}`, "too long to pass on", 1},
-		{"for nothing, again and again", nil, `{"resultType":"input_required","requestState":"busy"}`, "again and again", 9},
+		{"for nothing, again and again", nil, `{"resultType":"input_required","requestState":"busy"}`, "asked for input too often", 9},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -383,7 +383,7 @@ func TestReplay(t *testing.T) {
 	}
 	odd++
 	raw, err = look(next.back(key(next), accept))
-	a.fails(raw, err, "again and again")
+	a.fails(raw, err, "asked for input too often")
 
 	// What is not safe to repeat is not, and is refused as where nothing can be asked.
 	raw, err = a.act("")
@@ -421,7 +421,7 @@ func TestItemsThatAsk(t *testing.T) {
 	a.Options.Sealer = nil
 	a.Restart()
 	raw, err = read("")
-	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeUpstream || !strings.HasPrefix(e.Message, "The server asks for input, and this gateway has no key") {
+	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeUpstream || !strings.HasPrefix(e.Message, "The server asks for input, but this gateway has no key") {
 		t.Errorf("got %s, %v", raw, err)
 	}
 }

@@ -73,7 +73,7 @@ func checkLocked(t *testing.T, name, status string, r agenttest.Result) {
 		t.Errorf("%s: %s", name, r.Text)
 	}
 	user := status == "disabled_by_user" || status == "pending_approval"
-	if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "ask the user") != user {
+	if want := gatewaytest.BaseURL + "/admin/tools/" + strings.ReplaceAll(name, ":", "/"); (lock.Link == want) != user || strings.Contains(r.Text, "Ask the user") != user {
 		t.Errorf("%s: link %q, text %s", name, lock.Link, r.Text)
 	}
 	if (lock.Note != "") != (name == "denied:shred_document") {

@@ -37,9 +37,10 @@ func (c confirm) spent(delivered bool) string {
 	case c.grant == "":
 		return ""
 	case delivered:
-		return " The confirmation " + c.grant + " is used up: to call it once more is asked for anew."
+		return " The confirmation " + c.grant + " is used up. Another call needs a new confirmation."
 	}
-	return " The confirmation " + c.grant + " is used up although nothing was called: call it again with the same arguments to ask for it anew."
+	return " The confirmation " + c.grant + " is used up although nothing was called. " +
+		"Repeat the call to request a new confirmation."
 }
 
 // confirmed lets a call pass that a person has confirmed, once; else it is answered, with a request that is
@@ -53,10 +54,12 @@ func (s *Session) confirmed(ctx context.Context, i int, now standing, r mcp.Requ
 	hash := request.HashArgs(r.Arguments)
 	if hash == "" {
 		s.line.Refuse()
-		return s.refuse("The arguments cannot be confirmed: they hold text that is not valid Unicode, or a name twice. Nothing was called and nothing was asked.")
+		return s.refuse("A person must confirm each call of this tool. These arguments cannot be confirmed: " +
+			"they have invalid Unicode or a duplicate name. Nothing was called and nothing was requested.")
 	}
 	if s.g.o.Requests == nil {
-		return s.refuse("Each call of this tool waits for a person, and this gateway keeps no requests. Nothing was called; an operator has to look into its log.")
+		return s.refuse("A person must confirm each call of this tool, but this gateway stores no requests. " +
+			"Nothing was called. An operator must check the gateway's log.")
 	}
 	used := ""
 	for _, d := range slices.Backward(now.granted.Confirms(now.at, hash)) { // the newest is the least likely to be used
@@ -115,22 +118,22 @@ func (s *Session) goOn(ctx context.Context, st inputState) error {
 		return nil
 	}
 	if st.Grant == "" || s.g.o.Requests == nil {
-		return &notAsked{"Each call of this tool waits for a person since, and this one was not confirmed. Nothing was sent to the server now, " +
-			"and what the tool did before it asked is not known: check before calling it anew, without the answer."}
+		return &notAsked{"A person must confirm each call of this tool now, and nobody confirmed this call. " +
+			notResent}
 	}
 	if !s.confirm.stands(st.Grant) {
-		return &notAsked{"The confirmation " + st.Grant + " does not stand any more: since the tool asked, its definition changed or somebody stopped it. " +
-			"Nothing was sent to the server now, and what the tool did before it asked is not known: check before calling it anew, without the answer."}
+		return &notAsked{"The confirmation " + st.Grant + " has ended: its definition changed or a person stopped it. " +
+			notResent}
 	}
 	s.confirm.grant, s.confirm.turn = st.Grant, st.Turn+1
 	s.line.Requested(st.Grant)
 	_, err := s.use(ctx, st.Grant+"."+strconv.Itoa(s.confirm.turn), s.g.o.Now().Add(stateTime))
 	switch {
 	case errors.Is(err, request.ErrUsed):
-		return &notAsked{"This answer was given already, and the confirmation " + st.Grant + " is good for one call. Nothing was sent to the server now."}
+		return &notAsked{"This answer was sent before, and the confirmation " + st.Grant + " is valid for one call. No request was sent."}
 	case err != nil:
 		s.logUnread(ctx, "the use of a confirmation cannot be noted", err)
-		return &notAsked{"Nothing was sent to the server now: the gateway could not note that the answer is used. What the tool did before it asked is not known."}
+		return &notAsked{"The gateway could not record the use of this answer. " + notResent}
 	}
 	return nil
 }
@@ -143,13 +146,14 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now standing, r mc
 		arguments = json.RawMessage("{}")
 	}
 	if len(arguments) > request.MaxArgs {
-		return s.refuse("Each call of this tool waits for a person who sees its arguments, and these are too large to be confirmed: " +
-			strconv.Itoa(len(arguments)) + " bytes, at most " + strconv.Itoa(request.MaxArgs) + " are kept. Nothing was called and nothing was asked.")
+		return s.refuse("A person must confirm each call of this tool, and these arguments are too large: " +
+			strconv.Itoa(len(arguments)) + " bytes; the limit is " + strconv.Itoa(request.MaxArgs) +
+			". Nothing was called and nothing was requested.")
 	}
 	wish := s.wish(i, lock.PendingApproval)
 	wish.Args = hash
 	id := s.view.ID(i)
-	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirming{}, Remediation: "Each call of this tool waits for a person, who is shown its arguments. Nothing was called."}
+	l := lockInfo{Name: id.String(), Status: lock.PendingApproval, Confirm: &confirming{}, Remediation: "A person must confirm each call of this tool and its arguments. Nothing was called."}
 	if used != "" {
 		l.more = append(l.more, used)
 	}
@@ -166,7 +170,7 @@ func (s *Session) askConfirmation(ctx context.Context, i int, now standing, r mc
 		l.more = append(l.more, tooManyText)
 	case err != nil:
 		s.logUnread(ctx, "a request cannot be written", err)
-		l.more = append(l.more, "The gateway could not write the request, or does not know whether it did. Call again in a moment: nothing is asked twice.")
+		l.more = append(l.more, unwrittenText)
 	}
 	s.countLocked(ctx, l, s.view.Verdict(i))
 	said := l.text(tool.Tool)
@@ -189,11 +193,12 @@ func (s *Session) declinedCall(ctx context.Context, wish request.Request, now st
 	return nil
 }
 
-// waitsText says of an open request for one call what is to be done.
+// waitsText says what the agent does while a request for one call is open.
 func (s *Session) waitsText(r request.Request, added bool) string {
 	if !added {
 		return s.openText(r)
 	}
-	return "Asked as " + r.ID + ". Tell your user, and make this very call again once a person has confirmed it, after 60 s at the earliest; it can be made once, " +
-		"within an hour of that" + s.g.at(r.ID)
+	return "Access request " + r.ID + " recorded. Tell your user. After a person has confirmed it, " +
+		"repeat the call with identical arguments, once, within one hour. " +
+		"Wait at least 60 s between retries." + s.g.statusLink(r.ID)
 }

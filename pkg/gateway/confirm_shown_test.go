@@ -72,7 +72,7 @@ func TestConfirmedCallThatAsksEnds(t *testing.T) {
 		state := require.JSON[struct{ RequestState string }](t, string(raw)).RequestState
 		ends(u)
 		raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}`, state))
-		if err != nil || sent != 1 || !strings.Contains(string(raw), "does not stand any more") {
+		if err != nil || sent != 1 || !strings.Contains(string(raw), "has ended") {
 			t.Errorf("%s: %d sent, %s %v", name, sent, raw, err)
 		}
 	}

@@ -30,12 +30,12 @@ func TestConfirmOneCall(t *testing.T) {
 		t.Fatalf("the first call: %v %s, %+v", ran, text, list)
 	}
 	id := list[0].ID
-	u.holds("the first call", text, "Nothing was called.", "Asked as "+id, "/admin/ask/"+id)
+	u.holds("the first call", text, "Nothing was called.", "Access request "+id+" recorded.", "/admin/ask/"+id)
 	if kept, err := u.Approvals.Requests.Arguments(t.Context(), request.AgentOf(u.Agent).Key(), id); err != nil || string(kept) != args {
 		t.Errorf("kept: %s %v", kept, err)
 	}
 	text, ran = u.pay(args)
-	u.holds("asked again", text, "Request "+id+": asked just now, open.")
+	u.holds("asked again", text, "You requested access just now ("+id+", open).")
 	if ran || len(u.asked().List) != 1 {
 		t.Errorf("asked again: %+v", u.asked().List)
 	}
@@ -47,7 +47,7 @@ func TestConfirmOneCall(t *testing.T) {
 		t.Fatalf("another order of keys: %s", text)
 	}
 	text, ran = u.pay(args)
-	u.holds("the second use", text, "The confirmation "+id+" was used for a call just now", "Asked as R-")
+	u.holds("the second use", text, "The confirmation "+id+" was used for a call just now", "Access request R-")
 	if ran || len(u.Sent()) != 1 {
 		t.Errorf("%d calls were sent", len(u.Sent()))
 	}
@@ -59,7 +59,7 @@ func TestConfirmOneCall(t *testing.T) {
 func TestConfirmationsAreRefused(t *testing.T) {
 	u := unlock(t)
 	for args, want := range map[string]string{
-		`{"a":"` + strings.Repeat("x", 33<<10) + `"}`: "too large to be confirmed",
+		`{"a":"` + strings.Repeat("x", 33<<10) + `"}`: "these arguments are too large",
 	} {
 		if text, ran := u.pay(args); ran || !strings.Contains(text, want) || len(u.asked().List) != 0 {
 			t.Errorf("%.20s: %v %s", args, ran, text)
@@ -69,7 +69,7 @@ func TestConfirmationsAreRefused(t *testing.T) {
 	id := u.asked().List[0].ID
 	u.decides(id, request.Declined, 0, "not today")
 	text, ran := u.pay(`{}`)
-	u.holds("declined", text, "declined by kim: not today ("+id+")")
+	u.holds("declined", text, "kim declined access request "+id+`. Reason: "not today".`)
 	if ran || len(u.asked().List) != 1 {
 		t.Errorf("declined: %+v", u.asked().List)
 	}
@@ -110,7 +110,7 @@ func TestConfirmationAskedByItsClient(t *testing.T) {
 	u.holds("the first call", string(raw), "input_required", "/admin/ask/"+id)
 	state := require.JSON[struct{ RequestState string }](t, string(raw)).RequestState
 	raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"unlock":{"action":"accept"}}`, state))
-	if err != nil || !strings.Contains(string(raw), "Request "+id) || strings.Contains(string(raw), "input_required") {
+	if err != nil || !strings.Contains(string(raw), "("+id+", open)") || strings.Contains(string(raw), "input_required") {
 		t.Errorf("the retry while it is open: %s %v", raw, err)
 	}
 	u.decides(id, request.Confirmed, 0, "")
@@ -161,7 +161,7 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "paid") {
 		t.Fatalf("the answer: %s %v", raw, err)
 	}
-	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "given already") || sent != 2 {
+	if raw, err = u.as(c, "pay", answer); err != nil || !strings.Contains(string(raw), "sent before") || sent != 2 {
 		t.Errorf("the answer again: %s %v, %d sent", raw, err, sent)
 	}
 	// A question that was asked before the tool had to be confirmed does not let it pass.
@@ -174,7 +174,7 @@ func TestConfirmedCallThatAsks(t *testing.T) {
 	u.States.Refresh(t.Context())
 	before := sent
 	raw, err = u.as(c, "pay", fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q":{"action":"accept","content":{}}}`, state))
-	if err != nil || !strings.Contains(string(raw), "was not confirmed") || sent != before {
+	if err != nil || !strings.Contains(string(raw), "nobody confirmed this call") || sent != before {
 		t.Errorf("a question of before: %s %v", raw, err)
 	}
 }
@@ -184,7 +184,7 @@ func TestConfirmWithoutApproval(t *testing.T) {
 	u := unlock(t)
 	u.Configure(map[string]string{"s": `"approval":"off"`, "out": ""}, `"tools":{"confirm":["s:p*"]}`)
 	u.States.Refresh(t.Context())
-	if text, ran := u.push(); ran || !strings.Contains(text, "Each call of this tool waits for a person") {
+	if text, ran := u.push(); ran || !strings.Contains(text, "A person must confirm each call of this tool") {
 		t.Fatalf("the first call: %s", text)
 	}
 	u.decides(u.asked().List[0].ID, request.Confirmed, 0, "")

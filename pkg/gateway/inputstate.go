@@ -67,14 +67,17 @@ func bound(t upstream.Target, c upstream.Call) []byte {
 	return h.Sum(nil)
 }
 
-// What an agent is told whose request comes again and cannot go on.
+// Texts about a call that cannot continue.
 const (
-	stateExpired = "The question that this answers is too old. Nothing was sent to the server now, and what the tool did before it asked is not known: check before calling it anew, without the answer."
-	stateNoKey   = "The gateway cannot read the key of the question that this answers. Nothing was sent to the server: send the same answer again shortly."
-	askNoKey     = "The tool asks for input, and this gateway has no key to pass the question on safely: its operator has to set PORTCULLIS_SEAL_KEY. What the tool did before it asked is not known; check before calling it again."
-	askTooLong   = "The tool asks for input in a way that is too long to pass on. What it did before it asked is not known; check before calling it again."
-	askOff       = "The tool asks for input, and the operator of this gateway has switched off that its server may ask. What it did before it asked is not known; check before calling it again."
-	askTooOften  = "The tool asked for input again and again, and was given up. What it did is not known; check before calling it again."
+	sideEffects = "The call may have had side effects. Check before you call again."
+	notResent   = "No request was sent. The earlier call may have had side effects. " +
+		"Check before you call the tool again, and do not resend the answer."
+	stateExpired = "The tool's question is too old. " + notResent
+	stateNoKey   = "The gateway cannot read its key for this answer. No request was sent. Send the same answer again shortly."
+	askNoKey     = "The tool asks for input, but this gateway has no key to pass the question on: its operator must set PORTCULLIS_SEAL_KEY. " + sideEffects
+	askTooLong   = "The tool asks for input, but its question is too long to pass on. " + sideEffects
+	askOff       = "The tool asks for input, but the gateway's operator does not allow that. " + sideEffects
+	askTooOften  = "The tool asked for input too often, and the gateway cancelled the call. " + sideEffects
 )
 
 // errForeignState refuses a state that was not given for this request.

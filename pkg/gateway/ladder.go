@@ -42,7 +42,7 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 	switch {
 	case err != nil:
 		s.logUnread(ctx, "the requests of an agent cannot be read", err)
-		l.more = append(l.more, "Whether it was asked for already cannot be read at the moment.")
+		l.more = append(l.more, "The gateway cannot read earlier access requests at the moment.")
 		return ""
 	case h.declined.Request != "":
 		l.Request = &waiting{h.declined.Request, wantDeclined}
@@ -56,14 +56,16 @@ func (s *Session) requested(ctx context.Context, i int, now standing, l *lockInf
 		return ""
 	case h.last.Request != "" && now.status.UserCanLift():
 		l.more = append(l.more, s.overText(h.last))
+	case now.status == lock.ServerDisabled: // no request can turn a server on
+		return ""
 	}
-	l.more = append(l.more, "It may be asked for: call request_access with names ["+strconv.Quote(l.Name)+"] and a note that says why.")
+	l.more = append(l.more, "To request access, call request_access with names ["+strconv.Quote(l.Name)+"] and a note that says why.")
 	if s.caller.Agent.Subject == "" || s.g.o.BaseURL == "" {
 		return ""
 	}
 	if code = s.code(ctx, r); code != "" {
 		link := s.g.askLink(code)
-		s.leadTo(i, l, link, "Or your user asks, here: "+link)
+		s.leadTo(i, l, link, "Your user can also request it here: "+link)
 	}
 	return code
 }

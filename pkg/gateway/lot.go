@@ -91,19 +91,22 @@ func (l *lot) free(n int) {
 	l.bytes -= n
 }
 
-// What an agent is told whose answer comes to a call that does not wait for it.
+// Texts for an agent whose answer belongs to a call that does not wait for it.
 const (
-	parkedExpired = "The call that this answers is over: nobody came back with the answer within 5 minutes, and it was cancelled. Nothing was sent to the server now. " +
-		"What the tool did before it asked is not known; check before calling it anew, without the answer."
-	parkedElsewhere = "The call that this answers is gone: the gateway was restarted after the tool had asked. Nothing was sent to the server now. " +
-		"What the tool did before it asked is not known; check before calling it anew, without the answer."
-	parkedAnswered = "This question was answered before, and the call went on with that answer. Nothing was sent to the server now. " +
-		"The call may have taken effect: do not repeat a write, and look for its result where the first answer was given."
-	parkedAskedAnew = "This requestState came back before, and the gateway has asked again since: the call waits for what the latest result asks, and goes on with the requestState of that one alone. " +
-		"Nothing was sent to the server now. Answer the latest result; the call is cancelled if nobody does within 5 minutes of it."
-	parkedLeft = "This question was answered before, and the request that brought the answer ended before the result came, so the call was cancelled. Nothing was sent to the server now. " +
-		"What the tool did is not known; check before calling it anew, without the answer."
-	parkedUnfetched = "The call that this answers went on without the answer and ended, and its result was kept for 5 minutes only. Nothing was sent to the server now. " +
-		"The call may have taken effect; check before calling again."
-	parkedLocked = "The call that this answers was cancelled, because its tool is locked now. Nothing was sent to the server now. What the tool did before it asked is not known."
+	parkedExpired = "No answer came within 5 minutes, and the gateway cancelled the call. " +
+		notResent
+	parkedElsewhere = "The gateway restarted after the tool had asked, and the call is lost. " +
+		notResent
+	parkedAnswered = "An earlier request answered this question, and the call continued with that answer. " +
+		"No request was sent. The call may have taken effect. Do not repeat a write; " +
+		"its result is in the response to the earlier request."
+	parkedAskedAnew = "The gateway has asked again since it returned this requestState. " +
+		"No request was sent. Answer the latest result, with the requestState of that result, " +
+		"within 5 minutes. If nobody answers, the gateway cancels the call."
+	parkedLeft = "An earlier request answered this question and ended before the result came. " +
+		"The gateway cancelled the call. " + notResent
+	parkedUnfetched = "The call continued without the answer and has ended. The gateway kept its result " +
+		"for 5 minutes. No request was sent. The call may have taken effect; check before calling again."
+	parkedLocked = "The tool is locked now, and the gateway cancelled the call. No request was sent. " +
+		"The earlier call may have had side effects."
 )

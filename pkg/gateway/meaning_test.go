@@ -27,7 +27,7 @@ func TestRetrieveRanking(t *testing.T) {
 	if fused.Total != 1 {
 		t.Fatalf("by default: %s", fused.Raw)
 	}
-	for ranking, want := range map[string]string{"fused": fused.Raw, "lexical": `{"tools":[],"total":0}`} {
+	for ranking, want := range map[string]string{"fused": fused.Raw, "lexical": nothingFound} {
 		gw.Configure(nil, fmt.Sprintf(`"gateway":{"ranking":%q}`, ranking))
 		gw.Clock.Wait(30e9)
 		if got := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); got.Raw != want {
@@ -57,7 +57,7 @@ func TestRetrieveLockedByMeaning(t *testing.T) {
 		gw := archive(t)
 		tt.lock(gw)
 		gw.Sync()
-		if f := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); !strings.HasPrefix(f.Notice, "1 matching tool is locked") {
+		if f := gw.search(fmt.Sprintf(`{"query":%q}`, byMeaning)); !strings.HasPrefix(f.Notice, "No callable tool matches, but 1 locked tool does.") {
 			t.Errorf("%s: no notice: %s", tt.status, f.Raw)
 		}
 		f := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, byMeaning))
@@ -113,7 +113,7 @@ func TestRetrieveFlagWithoutLocked(t *testing.T) {
 	for _, query := range []string{"zebra", "xyzzy plugh"} {
 		without := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q}`, query))
 		with := gw.Call("retrieve_tools", fmt.Sprintf(`{"query":%q,"include_disabled":true}`, query))
-		if with.Raw != without.Raw || with.Text != `{"tools":[],"total":0}` {
+		if with.Raw != without.Raw || with.Text != nothingFound {
 			t.Errorf("%s: %s, %s", query, without.Raw, with.Raw)
 		}
 	}

@@ -35,15 +35,15 @@ func menu() []string {
 			`"args":{"type":"object"}},"required":["name"],"additionalProperties":false}`
 	)
 	return []string{
-		`{"name":"retrieve_tools","description":"Find tools by what they do. Call each with the tool in its call_with.",` +
+		`{"name":"retrieve_tools","description":"Find tools by what they do. Call a result with the tool named in its call_with.",` +
 			`"inputSchema":{"type":"object","properties":{` +
-			`"query":{"type":"string","description":"What you want done"},` +
+			`"query":{"type":"string","description":"a few words for what the tool does"},` +
 			`"limit":{"type":"integer","default":10},` +
-			`"include_disabled":{"type":"boolean","description":"Also locked tools: why, and how to unlock"},` +
+			`"include_disabled":{"type":"boolean","description":"also locked tools, and why"},` +
 			`"detail":{"enum":["compact","full"]},` +
 			`"read_only":{"type":"boolean"}},` +
 			`"required":["query"],"additionalProperties":false}` + read,
-		`{"name":"describe_tools","description":"Full definitions of tools, by name.",` +
+		`{"name":"describe_tools","description":"Full definitions of tools.",` +
 			`"inputSchema":{"type":"object","properties":{` +
 			`"names":{"type":"array","items":{"type":"string","description":"server:tool"},"maxItems":10}},` +
 			`"required":["names"],"additionalProperties":false}` + read,
@@ -52,10 +52,10 @@ func menu() []string {
 			`,"annotations":{"destructiveHint":false}` + tail,
 		`{"name":"call_tool_destructive","description":"Call a tool that may delete or overwrite.",` + call +
 			`,"annotations":{"destructiveHint":true}` + tail,
-		`{"name":"upstream_servers","description":"Servers behind this gateway: status, toolsets, locked tools.",` +
+		`{"name":"upstream_servers","description":"Servers: status, toolsets, locked tools.",` +
 			`"inputSchema":{"type":"object","properties":{` +
 			`"name":{"type":"string","description":"one server"},` +
-			`"after":{"type":"string","description":"next of the list"}},` +
+			`"after":{"type":"string","description":"value of \"next\" from the previous page"}},` +
 			`"additionalProperties":false}` + read,
 	}
 }

@@ -51,7 +51,7 @@ func (gw *fixture) shown() map[string]bool {
 		return nil
 	}
 	out := map[string]bool{}
-	direct := strings.Contains(s.Instructions(), "calling one says why")
+	direct := strings.Contains(s.Instructions(), "Locked tools are not listed")
 	if direct {
 		list, _ := gw.page("")
 		for _, raw := range list {

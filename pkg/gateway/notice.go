@@ -11,30 +11,45 @@ import (
 )
 
 const (
-	unlockHint  = "include_disabled: true shows why, and who can unlock them."
+	showOne     = " Set include_disabled: true to see it and who can unlock it."
+	showMany    = " Set include_disabled: true to see them and who can unlock them."
 	serversHint = "upstream_servers says why."
 )
 
-// noticeLocked says that nothing but locked tools match.
+// noticeLocked returns the notice of a search that only locked tools match: n of them.
 func noticeLocked(n int) string {
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		return "1 matching tool is locked: include_disabled: true shows why, and who can unlock it."
+		return "No callable tool matches, but 1 locked tool does." + showOne
 	}
-	return text.Count(n, "matching tool") + " are locked: " + unlockHint
+	return "No callable tool matches, but " + text.Count(n, "locked tool") + " do." + showMany
 }
 
-// noticeBetter says that locked tools match better than what was found.
+// noticeBetter returns the notice of a search in which n locked tools match better than every
+// callable one.
 func noticeBetter(n int) string {
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		return "1 locked tool matches better than these: include_disabled: true shows it, why it is locked, and who can unlock it."
+		return "1 locked tool matches better than these." + showOne
 	}
-	return text.Count(n, "locked tool") + " match better than these: include_disabled: true shows them, why they are locked, and who can unlock them."
+	return text.Count(n, "locked tool") + " match better than these." + showMany
+}
+
+// noMatch is the advice of a search that no tool matches.
+const noMatch = "No tool matches. Try other words, fewer words, or English."
+
+// noticeEmpty returns the notice of a search that no callable tool matches, but n locked ones: what
+// to do, and which servers could not be searched.
+func (s *Session) noticeEmpty(n int) string {
+	advice := noticeLocked(n)
+	if advice == "" && s.sel.Tools.Len() > 0 {
+		advice = noMatch
+	}
+	return joined(advice, s.unsearched())
 }
 
 // unsearched says why there may be nothing to find although nothing is wrong with the query;

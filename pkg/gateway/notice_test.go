@@ -12,6 +12,9 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 )
 
+// nothingFound is the answer of a search that no tool matches.
+const nothingFound = `{"tools":[],"total":0,"notice":"No tool matches. Try other words, fewer words, or English."}`
+
 // unnoticed is the answer without its notice.
 func unnoticed(f found) string {
 	return strings.Replace(f.Raw, fmt.Sprintf(`,"notice":%q`, f.Notice), "", 1)
@@ -36,10 +39,13 @@ func (gw *fixture) store(key, data string) {
 func TestNotice(t *testing.T) {
 	gw := everyStatus(t)
 	settings := map[string]string{"denied": `"disabled_tools":["purge_*"]`, "waiting": `"approval":"manual"`, "off": `"enabled":false`}
-	const one, three = "1 matching tool is locked: include_disabled: true shows why, and who can unlock it.",
-		"3 matching tools are locked: include_disabled: true shows why, and who can unlock them."
-	const better, two = "1 locked tool matches better than these: include_disabled: true shows it, why it is locked, and who can unlock it.",
-		"2 locked tools match better than these: include_disabled: true shows them, why they are locked, and who can unlock them."
+	const it = " Set include_disabled: true to see it and who can unlock it."
+	const them = " Set include_disabled: true to see them and who can unlock them."
+	const one = "No callable tool matches, but 1 locked tool does." + it
+	const three = "No callable tool matches, but 3 locked tools do." + them
+	const better = "1 locked tool matches better than these." + it
+	const two = "2 locked tools match better than these." + them
+	const none = "No tool matches. Try other words, fewer words, or English."
 	for _, tt := range []struct{ query, best, zero string }{
 		{"document", "", ""},
 		{"read document", "", ""},
@@ -47,7 +53,7 @@ func TestNotice(t *testing.T) {
 		{"shred or fax a document", two, ""},
 		{"shred", one, one},
 		{"fax print convert", three, three},
-		{"zebra", "", ""},
+		{"zebra", none, none},
 	} {
 		for setting, want := range map[string]string{"": tt.best, `"gateway":{"notice":"best"}`: tt.best, `"gateway":{"notice":"zero"}`: tt.zero} {
 			gw.Configure(settings, strings.Fields(setting)...)
@@ -57,10 +63,11 @@ func TestNotice(t *testing.T) {
 			if f.Notice != want {
 				t.Errorf("%q, %q: notice %q, want %q", tt.query, setting, f.Notice, want)
 			}
-			if flagged := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, tt.query)); flagged.Notice != "" {
+			flagged := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, tt.query))
+			if flagged.Notice != "" && (want != none || flagged.Notice != none) {
 				t.Errorf("%q: notice %q with the flag", tt.query, flagged.Notice)
 			}
-			counted := []string{fmt.Sprintf("discovery disabled=false nudged=%v", want != ""), "discovery disabled=true nudged=false"}
+			counted := []string{fmt.Sprintf("discovery disabled=false nudged=%v", want != "" && want != none), "discovery disabled=true nudged=false"}
 			if diff := cmp.Diff(counted, gw.counts.take()); diff != "" {
 				t.Error(diff)
 			}
@@ -110,25 +117,26 @@ func TestNoticeOfWhatDoesNotExist(t *testing.T) {
 func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 	down := outcome.Outcome{Status: outcome.Permanent, Reason: "refused"}
 	act := def("act", "Act.", "")
+	const nothing = "No tool matches. Try other words, fewer words, or English."
 	for _, tt := range []struct {
 		name, want string
 		make       func(gw *fixture)
 	}{
-		{"all that there is was searched", "", func(gw *fixture) { gw.Serve("a", act); gw.start("") }},
+		{"all that there is was searched", nothing, func(gw *fixture) { gw.Serve("a", act); gw.start("") }},
 		{"the one server never loaded", "Your one server is unavailable: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a").Outcome = down; gw.start("") }},
 		{"no server loaded", "None of your 2 servers is available: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a").Outcome = down; gw.Serve("b").Outcome = down; gw.start("") }},
-		{"one of three is away", "1 of your 3 servers is unavailable and may have what you look for: upstream_servers says why.",
+		{"one of three is away", nothing + " 1 of your 3 servers is unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) { gw.Serve("a", act); gw.Serve("b", act); gw.Serve("c").Outcome = down; gw.start("") }},
-		{"two of three are away", "2 of your 3 servers are unavailable and may have what you look for: upstream_servers says why.",
+		{"two of three are away", nothing + " 2 of your 3 servers are unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.Serve("b").Outcome = down
 				gw.Serve("c").Outcome = down
 				gw.start("")
 			}},
-		{"one is not asked yet", "1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
+		{"one is not asked yet", nothing + " 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.start("")
@@ -136,7 +144,7 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 				gw.Configure(nil)
 				gw.Clock.Wait(time.Minute)
 			}},
-		{"those that are away are out of scope", "",
+		{"those that are away are out of scope", nothing,
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.Serve("b").Outcome = down
@@ -150,15 +158,15 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 			func(gw *fixture) { gw.Serve("a"); gw.start(`"enabled":false`) }},
 		{"no tool is listed", "No server that you may use lists a tool.", func(gw *fixture) { gw.Serve("a"); gw.start("") }},
 		{"a locked tool matches, and a server is away",
-			"1 matching tool is locked: include_disabled: true shows why, and who can unlock it. 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
+			"No callable tool matches, but 1 locked tool does. Set include_disabled: true to see it and who can unlock it. 1 of your 2 servers is unavailable and may have what you look for: upstream_servers says why.",
 			func(gw *fixture) {
 				gw.Serve("a", def("zebra", "A zebra.", ""))
 				gw.Serve("b").Outcome = down
 				gw.start(`"disabled_tools":["*"]`)
 			}},
-		{"a refused config", "The gateway uses an older configuration, because the newest cannot be used: its operator has to fix it.",
+		{"a refused config", nothing + " The gateway uses an older configuration, because the newest cannot be used: its operator has to fix it.",
 			func(gw *fixture) { gw.Serve("a", act); gw.start(""); gw.store(config.Key, "{") }},
-		{"failing syncs", "The list of tools is from 2026-11-20 12:00 UTC: newer tools are not in it.",
+		{"failing syncs", nothing + " The list of tools is from 2026-11-20 12:00 UTC: newer tools are not in it.",
 			func(gw *fixture) {
 				gw.Serve("a", act)
 				gw.start("")
@@ -178,5 +186,31 @@ func TestNoticeOfAnEmptyAnswer(t *testing.T) {
 				t.Errorf("%s\nwant notice %q", f.Raw, tt.want)
 			}
 		})
+	}
+}
+
+// TestRemediationNamesRequest checks that one remediation of an answer names request_access, and only
+// where agents may request access.
+func TestRemediationNamesRequest(t *testing.T) {
+	for _, requests := range []bool{false, true} {
+		u := unlock(t)
+		servers := map[string]string{"s": `"approval":"manual"`, "out": ""}
+		u.Configure(servers, fmt.Sprintf(`"gateway":{"requests":%t}`, requests))
+		u.Sync()
+		u.Decide("s:pay", "disable")
+		u.States.Refresh(t.Context())
+		f := u.search(`{"query":"push pay","limit":10,"include_disabled":true}`)
+		want := 0
+		if requests {
+			want = 1
+		}
+		if got := strings.Count(f.Raw, "request_access"); len(f.Remediation) < 2 || got != want {
+			t.Errorf("requests %t: request_access is named %d times, want %d: %s", requests, got, want, f.Raw)
+		}
+		for status, text := range f.Remediation {
+			if !strings.Contains(text, ": https://") {
+				t.Errorf("requests %t: the remediation of %s ends without its page: %s", requests, status, text)
+			}
+		}
 	}
 }

@@ -159,7 +159,7 @@ const (
 	// maxParkedRounds is how often a call may ask before it is given up.
 	maxParkedRounds = 2 * maxRequests
 
-	askTooMany = "The tool asks for input, and too many calls wait for theirs already. It was cancelled. What it did before it asked is not known; check before calling it again."
+	askTooMany = "The tool asks for input, but too many calls wait for input already. The gateway cancelled the call. " + sideEffects
 )
 
 // questions returns what is to be asked. The lock is held.

@@ -79,7 +79,7 @@ func TestParkedCall(t *testing.T) {
 		}
 		for _, r := range []required{one, two} { // that was all
 			raw, err = a.do(t.Context(), able(), "act", `{}`, r.back("question-1", accept))
-			a.fails(raw, err, "was answered before")
+			a.fails(raw, err, "earlier request answered this question")
 		}
 		if got := a.counts.take(); len(got) != 1 {
 			t.Errorf("counted %v", got)
@@ -133,7 +133,7 @@ func TestParkedCallNobodyComesBackTo(t *testing.T) {
 			t.Errorf("%d calls were cancelled", cancelled.Load())
 		}
 		raw, err := a.act(r.back("question-1", accept))
-		a.fails(raw, err, "nobody came back with the answer within 5 minutes, and it was cancelled. Nothing was sent to the server now. What the tool did before it asked is not known")
+		a.fails(raw, err, "No answer came within 5 minutes, and the gateway cancelled the call. No request was sent. The earlier call may have had side effects.")
 	})
 }
 
@@ -155,7 +155,7 @@ func TestParkedCallEndsByItself(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		raw, err = a.act(late.back("question-1", accept))
-		a.fails(raw, err, "its result was kept for 5 minutes only")
+		a.fails(raw, err, "kept its result for 5 minutes")
 		if cancelled.Load() != 0 {
 			t.Errorf("%d calls were cancelled", cancelled.Load())
 		}
@@ -203,14 +203,14 @@ func TestParkedCallOfAnother(t *testing.T) {
 			texts = append(texts, fmt.Sprint(string(got.raw), got.err))
 		}
 		slices.Sort(texts)
-		if !strings.Contains(texts[1], "was answered before") || texts[0] != `{"content":[],"got":`+accept+`}<nil>` {
+		if !strings.Contains(texts[1], "earlier request answered this question") || texts[0] != `{"content":[],"got":`+accept+`}<nil>` {
 			t.Errorf("got %s", texts)
 		}
 
 		r = a.asked(a.act(""))
 		a.Restart() // another process
 		raw, err = a.act(r.back("question-1", accept))
-		a.fails(raw, err, "the gateway was restarted")
+		a.fails(raw, err, "The gateway restarted")
 		time.Sleep(5*time.Minute + time.Second)
 		if cancelled.Load() != 1 {
 			t.Errorf("%d calls were cancelled", cancelled.Load())
@@ -232,7 +232,7 @@ func TestParkedCallOfALockedTool(t *testing.T) {
 		}
 		a.Decide("s:act", "enable")
 		raw, err = a.act(r.back("question-1", accept))
-		a.fails(raw, err, "because its tool is locked now")
+		a.fails(raw, err, "The tool is locked now, and the gateway cancelled the call.")
 	})
 }
 
@@ -255,7 +255,7 @@ func TestParkedCallIsLeft(t *testing.T) {
 		}
 		synctest.Wait()
 		raw, err = a.act(r.back("question-1", accept))
-		a.fails(raw, err, "ended before the result came, so the call was cancelled")
+		a.fails(raw, err, "ended before the result came. The gateway cancelled the call.")
 		r = a.asked(a.act(""))
 		late, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
@@ -279,7 +279,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		for i := range 17 {
 			raw, err := a.act("")
 			if i == 16 {
-				a.fails(raw, err, "too many calls wait for theirs already. It was cancelled.")
+				a.fails(raw, err, "too many calls wait for input already. The gateway cancelled the call.")
 				break
 			}
 			last = a.asked(raw, err)

@@ -111,15 +111,15 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 	case ctx.Err() != nil:
 		return w, ctx.Err()
 	case now.status == lock.None && s.view.Confirmed().Has(i):
-		w.State, w.Message = wantCallable, "It is callable, and each call waits for a person: call it with its arguments, and that call is asked for."
+		w.State, w.Message = wantCallable, "The tool is callable, and a person must confirm each call. Call it with its arguments to request that call."
 		return w, nil
 	case now.status == lock.None:
-		w.State, w.Message = wantCallable, "It is not locked: call it."
+		w.State, w.Message = wantCallable, "The tool is callable. Call it."
 		return w, nil
 	case !askable(now.status, s.view.Tool(i).Definition.Hash):
 		s.incident(ctx, i)
-		w.Message = "It is locked and nobody can tell why, which is a fault and no decision: nothing was asked. " +
-			"Tell your user that an operator has to look into the gateway's log, and go on without it."
+		w.Message = "The reason for this lock is undetermined. Nothing was requested. " +
+			"Tell your user that an operator must check the gateway's log, and continue without it."
 		return w, nil
 	}
 	r := s.wish(i, now.status)
@@ -129,10 +129,10 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 	switch {
 	case err == nil && added:
 		w.State = wantOpen
-		w.Message = "Asked. Tell your user, and call it again once a person has decided, after 60 s at the earliest" + s.g.at(held.ID)
+		w.Message = "Request recorded. " + retryText + s.g.statusLink(held.ID)
 		if now.status == lock.DisabledByConfig || now.status == lock.ServerDisabled {
-			w.Message = "Asked, although no person can let you call it by that alone: an operator has to change the config or a rule. Tell your user, and go on without it; " +
-				"what becomes of it stands here" + s.g.at(held.ID)
+			w.Message = "Request recorded, but approval alone cannot unlock this tool: an operator must " +
+				"change the config or policy. Tell your user and continue without it." + s.g.statusLink(held.ID)
 		}
 	case err == nil:
 		w.State, w.Message = wantOpen, s.openText(held)
@@ -141,7 +141,7 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 		if err != nil || h.declined.Request == "" {
 			return s.unasked(ctx, w, cmp.Or(err, errDeclined)), nil
 		}
-		w.State, w.Request, w.Message = wantDeclined, h.declined.Request, s.declinedText(h.declined)+" Nothing was asked now."
+		w.State, w.Request, w.Message = wantDeclined, h.declined.Request, s.declinedText(h.declined)+" No new request was recorded."
 	case errors.Is(err, request.ErrTooMany):
 		w.Message = tooManyText
 	default:
@@ -150,14 +150,19 @@ func (s *Session) want(ctx context.Context, i int, note string) (wanted, error) 
 	return w, nil
 }
 
-// tooManyText is said to an agent that asks for more and more.
-var tooManyText = "Nothing was asked: " + strconv.Itoa(request.MaxOpen) + " requests of this agent are open, or were withdrawn within the hour, which is all that can be. " +
-	"Tell your user that a person has to decide about some of them first."
+// tooManyText tells an agent that it has as many requests as it may have.
+var tooManyText = "Nothing was requested: this agent has " + strconv.Itoa(request.MaxOpen) +
+	" requests that are open or were withdrawn within the last hour. That is the limit. " +
+	"Tell your user that a person must decide about some of them first."
+
+// unwrittenText says that a request may not have been stored.
+const unwrittenText = "The gateway could not store the request, or does not know whether it did. " +
+	"Try again in a moment; the gateway stores no request twice."
 
 // unasked says that a request could not be written.
 func (s *Session) unasked(ctx context.Context, w wanted, err error) wanted {
 	s.logUnread(ctx, "a request cannot be written", err)
-	w.Message = "The gateway could not write the request, or does not know whether it did. Ask again in a moment: nothing is asked twice."
+	w.Message = unwrittenText
 	return w
 }
 

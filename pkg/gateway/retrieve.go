@@ -93,13 +93,13 @@ func (s *Session) retrieve(ctx context.Context, r mcp.Request) (json.RawMessage,
 		found = best.Matched
 		out.Disabled, out.Remediation = s.lockedMatches(best.Hits, full)
 		if out.Total+best.Total == 0 {
-			out.Notice = s.unsearched()
+			out.Notice = s.noticeEmpty(0)
 		}
 	case out.Total == 0:
 		best := index.Rank(query, locked, 0, opts)
 		found = best.Matched
 		nudge = noticeLocked(best.Total)
-		out.Notice = joined(nudge, s.unsearched())
+		out.Notice = s.noticeEmpty(best.Total)
 	case s.st.Config.Gateway.Notice == "best" && locked.Len() > 0:
 		found = index.Outranking(query, locked, callable, opts)
 		nudge = noticeBetter(found.Len())
@@ -173,7 +173,7 @@ func (s *Session) lockedMatches(hits []search.Hit, full bool) (out []lockedMatch
 		}
 		links[status] = link
 	}
-	return out, remediations(tool.Tool, links)
+	return out, remediations(tool.Tool, links, s.asks())
 }
 
 // note returns what the operator says about denying a tool, or a person about another lock.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/lock"
@@ -65,7 +66,7 @@ func (s *Session) kindEntry(srv state.Server, kind tool.Kind, offered tool.Set) 
 	if !there {
 		return nil
 	}
-	e.Remediation = remediations(kind, links)
+	e.Remediation = remediations(kind, links, false)
 	return &e
 }
 
@@ -111,14 +112,19 @@ func (e *kindEntry) addLocked(id tool.ID, status lock.Status, note string) bool 
 
 // remediations returns an object with the remediation of each status that has a link, in the order of
 // their precedence; nil: there is none.
-func remediations(kind tool.Kind, links map[lock.Status]string) json.RawMessage {
+func remediations(kind tool.Kind, links map[lock.Status]string, asks bool) json.RawMessage {
 	if len(links) == 0 {
 		return nil
 	}
 	var texts rawjson.Object
 	for _, status := range lock.Statuses() {
 		if link, ok := links[status]; ok {
-			texts.Add(string(status), rawjson.Quote(lock.RemediationOf(kind.String(), status, link)))
+			text := lock.RemediationOf(kind.String(), status, link)
+			if asks && status.UserCanLift() { // named once for each answer
+				asks = false
+				text = strings.Replace(text, "Ask the user", "Call request_access, or ask the user", 1)
+			}
+			texts.Add(string(status), rawjson.Quote(text))
 		}
 	}
 	return texts.Bytes()

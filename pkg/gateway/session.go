@@ -88,10 +88,10 @@ func (s *Session) Instructions() string {
 	names := s.serverNames()
 	if s.direct {
 		return "Gateway to the tools of: " + names + ".\n" +
-			"Some of their tools may be locked, and are then not listed: calling one says why, and what a person must do to unlock it." + s.asksToo()
+			"Locked tools are not listed. A call of a locked tool returns the reason and what a person must do to unlock it." + s.asksToo()
 	}
-	return "Gateway to the tools of: " + names + ". Find them with retrieve_tools, then call each with the tool in its call_with.\n" +
-		"What is missing may be locked: include_disabled: true shows locked tools, why, and what a person must do to unlock them." + s.asksToo()
+	return "Gateway to the tools of: " + names + ". Find them with retrieve_tools. Call a result with the tool named in its call_with.\n" +
+		"A missing tool may be locked. Set include_disabled: true to see locked tools and who can unlock them." + s.asksToo()
 }
 
 // serverNames names the servers, those with the most tools first, as many as there is room for.

@@ -97,7 +97,7 @@ func TestLockOfTypedTool(t *testing.T) {
 				tool, args = "call_tool_destructive", `{"name":"s:`+name+`","args":{}}`
 			}
 			r := u.Call(tool, args)
-			if r.IsError != failed[n] || !strings.Contains(r.Text, "waits for a person") || !json.Valid([]byte(r.Raw)) {
+			if r.IsError != failed[n] || !strings.Contains(r.Text, "A person must confirm each call") || !json.Valid([]byte(r.Raw)) {
 				t.Errorf("%s mode, %s: isError %v: %s", mode, name, r.IsError, r.Text)
 			}
 		}

@@ -114,7 +114,7 @@ func TestUnlockInPlace(t *testing.T) {
 	if state != "open" || id == "" {
 		t.Fatalf("request_access: %s %s %s", state, id, message)
 	}
-	u.holds("request_access", message, "Asked.", "/admin/ask/"+id)
+	u.holds("request_access", message, "Request recorded.", "/admin/ask/"+id)
 	if _, again, _ := u.want("s:push"); again != id || len(u.asked().List) != 1 {
 		t.Errorf("asked again: %s, was %s", again, id)
 	}
@@ -123,7 +123,7 @@ func TestUnlockInPlace(t *testing.T) {
 	}
 	u.Clock.Wait(3 * time.Minute)
 	text, _ = u.push()
-	u.holds("the retry", text, "Request "+id+": asked 3 minutes ago, open.")
+	u.holds("the retry", text, "You requested access 3 minutes ago ("+id+", open).")
 
 	u.decides(id, request.Allowed, 60, "")
 	if text, ran := u.push(); !ran {
@@ -143,7 +143,7 @@ func TestUnlockInPlace(t *testing.T) {
 	u.Agent = other
 	u.Clock.Wait(time.Hour)
 	text, ran = u.push()
-	u.holds("after the end", text, "What kim allowed by "+id+" ended just now.", "request_access")
+	u.holds("after the end", text, "The grant of access request "+id+" by kim ended just now.", "request_access")
 	if ran {
 		t.Error("the grant goes on after its end")
 	}
@@ -210,12 +210,12 @@ func TestDeclined(t *testing.T) {
 	_, id, _ := u.want("s:push")
 	u.decides(id, request.Declined, 0, "use staging")
 	text, ran := u.push()
-	u.holds("the retry", text, "declined by kim: use staging ("+id+")", "asked for again in 24 hours")
+	u.holds("the retry", text, "kim declined access request "+id+`. Reason: "use staging".`, "request access again in 24 hours")
 	state, again, message := u.want("s:push")
 	if ran || state != "declined" || again != id || len(u.told) != 1 {
 		t.Errorf("asked again: %v %s %s %s", ran, state, again, message)
 	}
-	u.holds("asked again", message, "declined by kim: use staging ("+id+")", "Nothing was asked now.")
+	u.holds("asked again", message, "kim declined access request "+id+`. Reason: "use staging".`, "No new request was recorded.")
 	u.Clock.Wait(24 * time.Hour)
 	if state, next, _ := u.want("s:push"); state != "open" || next == id {
 		t.Errorf("a day later: %s %s", state, next)
@@ -249,7 +249,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		if state, _, message := u.want(fmt.Sprintf("s:t%d", n)); state == "open" {
 			open++
 		} else {
-			u.holds("beyond the bound", message, "Nothing was asked", "10 requests")
+			u.holds("beyond the bound", message, "Nothing was requested", "10 requests")
 		}
 	}
 	if open != request.MaxOpen || len(u.told) != open {
@@ -271,13 +271,13 @@ func TestRequestsWithoutStore(t *testing.T) {
 	down := errors.New("no answer")
 	u.Approvals.Requests.OnPutAsked = func(context.Context, request.Asked) (bool, error) { return false, down }
 	state, _, message := u.want("s:push")
-	u.holds("a write that fails", message, "could not write the request", "nothing is asked twice")
+	u.holds("a write that fails", message, "could not store the request", "stores no request twice")
 	if state != "refused" || len(u.told) != 0 {
 		t.Errorf("%s, told %+v", state, u.told)
 	}
 	u.Approvals.Requests.OnAsked = func(context.Context, string) error { return down }
 	text, ran := u.push()
-	u.holds("a lock whose requests cannot be read", text, "pending_approval", "cannot be read at the moment")
+	u.holds("a lock whose requests cannot be read", text, "pending_approval", "cannot read earlier access requests")
 	if ran {
 		t.Error("the call went through")
 	}
@@ -378,7 +378,7 @@ func TestAskedByAnError(t *testing.T) {
 		t.Errorf("a client that tries again by itself is sent to another page: %v", again)
 	}
 	_, id, _ := u.want("s:push")
-	if raw, err := u.as(c, "push", ""); err != nil || !strings.Contains(string(raw), "Request "+id+": asked just now, open.") {
+	if raw, err := u.as(c, "push", ""); err != nil || !strings.Contains(string(raw), "You requested access just now ("+id+", open).") {
 		t.Errorf("with the request open: %s %v", raw, err)
 	}
 }

@@ -31,7 +31,7 @@ func TestWords(t *testing.T) {
 		"zettelkasten": {"weread:get_notes"}, "subversion": {"git:log"},
 	}
 	for q := range queries {
-		if f := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, q)); f.Raw != `{"tools":[],"total":0}` {
+		if f := gw.search(fmt.Sprintf(`{"query":%q,"include_disabled":true}`, q)); f.Raw != nothingFound {
 			t.Errorf("without words %q finds %s", q, f.Raw)
 		}
 	}
@@ -57,7 +57,7 @@ func TestWords(t *testing.T) {
 
 	gw.Configure(map[string]string{"weread": `"disabled_tools":["*"]`}, houseWords)
 	gw.Sync()
-	if f := gw.search(`{"query":"wechat"}`); f.Total != 0 || !strings.HasPrefix(f.Notice, "2 matching tools are locked") {
+	if f := gw.search(`{"query":"wechat"}`); f.Total != 0 || !strings.HasPrefix(f.Notice, "No callable tool matches, but 2 locked tools do.") {
 		t.Errorf("a locked tool: %s", f.Raw)
 	}
 	if _, locked := gw.search(`{"query":"微信读书","include_disabled":true}`).names(); len(locked) != 2 {

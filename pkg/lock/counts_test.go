@@ -81,6 +81,6 @@ func ExampleClassify() {
 	fmt.Println(lock.Classify(facts) == lock.None)
 	// Output:
 	// pending_approval
-	// Tool is disabled and not callable. It waits for approval; ask the user to review and approve it in the Portcullis page: https://gate.example.com/admin/tools/github/create_issue
+	// Tool is disabled and not callable. A person must approve its definition first. Ask the user to approve it, or to have it reviewed: https://gate.example.com/admin/tools/github/create_issue
 	// true
 }

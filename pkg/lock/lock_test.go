@@ -157,17 +157,17 @@ func TestRemediation(t *testing.T) {
 		hasNot   []string
 		linkUsed bool
 	}{
-		{lock.ServerDisabled, []string{"server to be enabled first"}, []string{"approve", "re-enable"}, false},
+		{lock.ServerDisabled, []string{"Enable the server first", "operator"}, []string{"approve", "re-enable"}, false},
 		{
 			lock.DisabledByConfig,
 			[]string{"operator policy", "mcp_config.json or policy.cedar", "user cannot override"},
-			[]string{"ask the user", "approve", "re-enable", "Portcullis page", "Tool is disabled and not callable."},
+			[]string{"Ask the user", "approve", "re-enable", "Tool is disabled and not callable."},
 			false,
 		},
-		{lock.DisabledByUser, []string{"ask the user to re-enable", "Portcullis page"}, []string{"approve"}, true},
-		{lock.PendingApproval, []string{"ask the user to review and approve", "Portcullis page"}, []string{"re-enable"}, true},
-		{lock.DisabledUnknown, []string{"undetermined", "check the server logs"}, []string{"ask the user", "approve"}, false},
-		{"no such status", []string{"undetermined", "check the server logs"}, []string{"ask the user"}, false},
+		{lock.DisabledByUser, []string{"Ask the user to re-enable it"}, []string{"approve"}, true},
+		{lock.PendingApproval, []string{"Ask the user to approve it, or to have it reviewed"}, []string{"re-enable"}, true},
+		{lock.DisabledUnknown, []string{"undetermined", "server logs"}, []string{"Ask the user", "approve"}, false},
+		{"no such status", []string{"undetermined", "server logs"}, []string{"Ask the user"}, false},
 	} {
 		t.Run(string(tc.status), func(t *testing.T) {
 			with, without := lock.Remediation(tc.status, link), lock.Remediation(tc.status, "")

@@ -26,24 +26,27 @@ func RemediationOf(kind string, s Status, link string) string {
 	case None:
 		return ""
 	case ServerDisabled:
-		return blocked(kind) + "Its server is disabled or stopped; ask for the server to be enabled first."
+		return blocked(kind) + "Its server is disabled or stopped. " +
+			"Enable the server first; only the gateway's operator can."
 	case DisabledByConfig:
 		return "This " + kind + " is denied by operator policy, in mcp_config.json or policy.cedar. " +
 			"The user cannot override it; only the operator can change it."
 	case DisabledByUser:
-		return blocked(kind) + "The user disabled it; ask the user to re-enable it " + page(link)
+		return blocked(kind) + "A person disabled it. Ask the user to re-enable it" + page(link)
 	case PendingApproval:
-		return blocked(kind) + "It waits for approval; ask the user to review and approve it " + page(link)
+		return blocked(kind) + "A person must approve its definition first. " +
+			"Ask the user to approve it, or to have it reviewed" + page(link)
 	case DisabledUnknown:
 	}
-	return blocked(kind) + "The reason is undetermined; check the server logs."
+	return blocked(kind) + "The reason is undetermined. Try again later. " +
+		"If it stays locked, the gateway's operator must check the gateway's server logs."
 }
 
-// page names the page where people decide. The link ends the text, without a full stop that a
-// client might make part of it.
+// page ends a text with the page where people decide. No full stop follows the link: a client
+// might make it part of the link.
 func page(link string) string {
 	if link == "" {
-		return "in the Portcullis page."
+		return "."
 	}
-	return "in the Portcullis page: " + link
+	return ": " + link
 }

@@ -72,7 +72,8 @@ func (e *CallError) message(serverID string) string {
 	case e.Outcome.Reason == ReasonTooLarge && e.Delivered:
 		return fmt.Sprintf("The tool ran, but its result is too large to pass on (over %.3g MiB). Ask for less; do not repeat a write.", e.limit())
 	case e.Delivered && e.Repeatable:
-		return e.happened(serverID) + " The call was sent; by its description this tool can be called again without harm."
+		return e.happened(serverID) + " The call was sent. The tool is annotated as " +
+			"read-only or idempotent, so you can call it again."
 	case e.Delivered:
 		return e.happened(serverID) + " The call was sent and may have taken effect; check before calling again."
 	case e.Session && e.Outcome.Reason == ReasonNotFound: // there is something at its address
@@ -103,7 +104,7 @@ func (e *CallError) transient() string {
 	case ReasonRateLimited:
 		return "takes no more calls for the moment"
 	case ReasonBreakerOpen:
-		return "failed several times in a row and is left alone for a while"
+		return "failed several times in a row, and the gateway pauses its calls"
 	}
 	return "is starting up or briefly unavailable"
 }
@@ -123,7 +124,7 @@ func (e *CallError) happened(serverID string) string {
 	case o.Reason == ReasonProtocol, o.Reason == ReasonNotMCP, o.Reason == ReasonNotHTTP, o.Reason == ReasonVersion:
 		return "MCP server '" + serverID + "' gave an answer that is not valid MCP."
 	case o.Reason == ReasonInternal:
-		return "The gateway failed on the answer of MCP server '" + serverID + "'."
+		return "The gateway could not process the response of MCP server '" + serverID + "'."
 	}
 	return "The call to MCP server '" + serverID + "' failed."
 }

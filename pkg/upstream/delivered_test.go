@@ -14,7 +14,7 @@ import (
 
 const (
 	unknown    = "The call was sent and may have taken effect; check before calling again."
-	harmless   = "The call was sent; by its description this tool can be called again without harm."
+	harmless   = "The call was sent. The tool is annotated as read-only or idempotent, so you can call it again."
 	notCarried = "The call was not carried out"
 )
 

@@ -90,16 +90,16 @@ var (
 		{"locked call, its user accepts", ladder(lockWords, lockWords), []string{`call request_access with names ["s:push"]`, "/admin/ask/"}},
 		{"locked call, its user declines", ladder(lockWords, lockWords), []string{"/admin/ask/"}},
 		{"locked call, its user cancels", ladder(lockWords, lockWords), []string{"/admin/ask/"}},
-		{"`request_access`", alike(madeWords), []string{"Asked. Tell your user", "/admin/ask/R-"}},
-		{"locked call, asked, not decided", alike(openWords), []string{"asked just now, open. Tell your user", "/admin/ask/R-"}},
-		{"call to confirm", ladder(openWords, askedWords), []string{"Each call of this tool waits for a person", "Asked as R-", "/admin/ask/R-"}},
-		{"call to confirm, not decided", alike(openWords), []string{"asked just now, open. Tell your user"}},
+		{"`request_access`", alike(madeWords), []string{"Request recorded. Tell your user", "/admin/ask/R-"}},
+		{"locked call, asked, not decided", alike(openWords), []string{", open). Tell your user", "/admin/ask/R-"}},
+		{"call to confirm", ladder(openWords, askedWords), []string{"A person must confirm each call of this tool", "Access request R-", "/admin/ask/R-"}},
+		{"call to confirm, not decided", alike(openWords), []string{", open). Tell your user"}},
 	}
 	after = []stage{
 		{"locked call, allowed", alike(runsWords), nil},
-		{"locked call, declined", alike(saysNo), []string{"declined by", ": use staging (R-", "asked for again in 24 hours"}},
+		{"locked call, declined", alike(saysNo), []string{" declined access request ", ": use staging (R-", "asked for again in 24 hours"}},
 		{"call to confirm, confirmed", alike(runsWords), nil},
-		{"call to confirm, confirmed and used", ladder(spentWords, spentWords), []string{"was used for a call just now, and is good for that one", "Asked as R-"}},
+		{"call to confirm, confirmed and used", ladder(spentWords, spentWords), []string{"was used for a call just now, and is good for that one", "Access request R-"}},
 	}
 )
 
@@ -216,7 +216,7 @@ func (g *unlocking) unlocks(t *testing.T, u user, n int, at func(url, token stri
 	direct := call("payments__pay", fmt.Sprintf(`{"amount":%d}`, n))
 	told = visit(g.direct, []string{"accept"}, list, direct)
 	lists(t, told.Answers[0], "payments__pay", requestAccess)
-	asked = u.shows(t, []stage{{"in direct mode, a call to confirm", ladder(openWords, askedWords), []string{"Asked as R-"}}},
+	asked = u.shows(t, []stage{{"in direct mode, a call to confirm", ladder(openWords, askedWords), []string{"Access request R-"}}},
 		Transcript{Answers: told.Answers[1:], Opened: told.Opened})
 	g.decide(t, g.direct, asked[0], "confirmed", 0, "")
 	told = visit(g.direct, nil, list, direct)
@@ -303,13 +303,13 @@ func (u user) reads(t *testing.T, a Answer) (what, text string) {
 		return "another result", string(a.Result)
 	case strings.Contains(text, "was used for a call"):
 		return spentWords, text
-	case strings.Contains(text, "It may be asked for"):
+	case strings.Contains(text, "To request access, call request_access"):
 		return lockWords, text
-	case strings.Contains(text, ", open. Tell your user"):
+	case strings.Contains(text, ", open). Tell your user"):
 		return openWords, text
-	case strings.Contains(text, "declined by"):
+	case strings.Contains(text, " declined access request "):
 		return saysNo, text
-	case strings.Contains(text, "Asked as R-"):
+	case strings.Contains(text, "Access request R-"):
 		return askedWords, text
 	}
 	return "another lock", text

@@ -26,7 +26,7 @@ func approvedForAll(t *testing.T, w *world, e era) {
 	if strings.Contains(message, "parcel") || strings.Contains(message, "does its work") {
 		t.Errorf("the message holds a text of a person or of the server: %s", message)
 	}
-	a.wantSaid(a.retry("shop:ship", `{"to":"sam"}`, got.State), "Request "+id+": asked ", ", open.")
+	a.wantSaid(a.retry("shop:ship", `{"to":"sam"}`, got.State), "You requested access ", "("+id+", open).")
 	w.wantCalls("ship", 0)
 
 	tab := w.decides(kim, link, verdict{value: "approved"})
@@ -51,13 +51,13 @@ func declined(t *testing.T, w *world, e era) {
 	if strings.Contains(message, "the table is old") {
 		t.Errorf("the message holds the agent's note: %s", message)
 	}
-	a.wantSaid(a.call("shop:drop", `{}`), "Request "+id+": asked ", ", open.", w.URL+"/admin/ask/"+id)
+	a.wantSaid(a.call("shop:drop", `{}`), "You requested access ", "("+id+", open).", w.URL+"/admin/ask/"+id)
 	tab := w.opens(kim, link)
 	tab.SeeText("main blockquote", "the table is old")
 	w.press(tab, verdict{value: "declined", reason: "use staging"})
 	w.told(id, " declined ")
 	said := a.call("shop:drop", `{}`)
-	a.wantSaid(said, "declined by kim@example.com: use staging ("+id+")")
+	a.wantSaid(said, "kim@example.com declined access request "+id+`. Reason: "use staging".`)
 	if said.Lock.Request.ID != id || said.Lock.Request.State != "declined" {
 		t.Errorf("what programs read: %+v", said.Lock)
 	}
@@ -125,7 +125,7 @@ func oneCall(t *testing.T, w *world, e era) {
 		t.Errorf("the message holds an argument: %s", message)
 	}
 	said := a.retry("shop:pay", args, got.State)
-	a.wantSaid(said, "Request "+id+": asked ", ", open.")
+	a.wantSaid(said, "You requested access ", "("+id+", open).")
 	if said.Lock.Confirm.Request != id {
 		t.Errorf("what programs read: %s", said.Raw)
 	}
