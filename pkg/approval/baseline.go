@@ -1,16 +1,21 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -37,10 +42,10 @@ func KindOf(k tool.Kind) Kind {
 }
 
 // A Baseline remembers that the first list of a server was taken, so that no later one is. It
-// belongs to the server's identity and not to its name in the config: a server under a second or a
+// belongs to the server's address and not to its name in the config: a server under a second or a
 // new name has had its first list.
 type Baseline struct {
-	Identity string    `json:"identity"` // [Identity] of the server
+	Identity string    `json:"identity"` // [BaselineIdentity] of the server; earlier versions wrote its [Identity]
 	Kind     Kind      `json:"kind"`
 	URL      string    `json:"url"`    // as the config had it
 	Server   string    `json:"server"` // the name under which the list came
@@ -57,9 +62,9 @@ type Baselines interface {
 	// [Baseline.Check]; with another error some may be stored.
 	PutBaselines(ctx context.Context, all []Baseline) error
 
-	// OldBaselines returns what an earlier version of the program stored by the name of a server,
-	// with Identity and Kind filled in: at least that of the named servers. One without a URL is
-	// left out.
+	// OldBaselines returns what earlier versions of the program stored by the name of a server, at
+	// least for the named servers, and, where the store can list them, by [Identity]. They have the
+	// present Identity and a Kind. A baseline without a URL is left out.
 	OldBaselines(ctx context.Context, servers []string) ([]Baseline, error)
 }
 
@@ -91,20 +96,89 @@ func Identity(serverURL string) string {
 // SameServer reports whether two URLs identify one server.
 func SameServer(a, b string) bool { return a == b || Identity(a) == Identity(b) }
 
+// BaselineIdentity returns what first lists belong to. It is coarser than [Identity], so that another
+// name of a known address gets no first list of its own: all names and addresses of this machine are
+// one, an IPv4 address is the same in each notation, and the query makes no difference. Decisions are
+// kept by [Identity]: those at one address do not count at another.
+func BaselineIdentity(serverURL string) string {
+	u, err := url.Parse(Identity(serverURL))
+	if err != nil || u.Host == "" {
+		return serverURL
+	}
+	host := baselineHost(u.Hostname())
+	if port := u.Port(); port != "" {
+		host += ":" + port
+	}
+	u.Host, u.RawQuery = host, ""
+	return u.String()
+}
+
+// localhost stands for every name and address of this machine.
+const localhost = "localhost"
+
+// baselineHost returns one spelling of a host.
+func baselineHost(host string) string {
+	host = strings.ToLower(text.Normal(host))
+	host = strings.TrimRight(strings.ReplaceAll(host, "。", "."), ".") // an ideographic full stop is a dot in a host
+	if slices.Contains(loopbackNames, host) || strings.HasSuffix(host, "."+localhost) {
+		return localhost
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		addr = parseIPv4(host)
+	}
+	addr = addr.Unmap().WithZone("")
+	switch {
+	case !addr.IsValid():
+		return host
+	case addr.IsLoopback(), addr.IsUnspecified():
+		return localhost
+	case addr.Is6():
+		return "[" + addr.String() + "]"
+	}
+	return addr.String()
+}
+
+// loopbackNames are the names that the hosts files of common systems give the loopback addresses.
+var loopbackNames = []string{localhost, "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback"}
+
+// parseIPv4 reads an IPv4 address as the C library does: one to four numbers, each decimal, octal or
+// hexadecimal, of which the last one fills what is left. Another text gives the zero Addr.
+func parseIPv4(host string) netip.Addr {
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}
+	}
+	var sum uint64
+	for i, part := range parts {
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts))
+		}
+		n, err := strconv.ParseUint(part, 0, bits)
+		if err != nil || strings.Contains(part, "_") {
+			return netip.Addr{}
+		}
+		sum = sum<<bits | n
+	}
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(sum))))
+}
+
 // BaselineKey returns the key under which a baseline is stored. Its length does not depend on the
-// identity.
+// identity, which is a [BaselineIdentity].
 func BaselineKey(identity string, kind Kind) string {
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:]) + "#" + string(kind)
 }
 
-// AppendOld appends b, as an earlier version of the program stored it, in the present form; one
-// without a URL is left out.
+// AppendOld appends b in the present form, if an earlier version of the program stored it in another
+// form. A baseline without a URL is left out.
 func (b Baseline) AppendOld(all []Baseline) []Baseline {
-	if b.URL == "" {
+	identity := BaselineIdentity(b.URL)
+	if b.URL == "" || b.Identity == identity {
 		return all
 	}
-	b.Identity, b.Kind = Identity(b.URL), Tools
+	b.Identity, b.Kind = identity, cmp.Or(b.Kind, Tools)
 	return append(all, b)
 }
 

@@ -37,7 +37,7 @@ type found struct {
 	Restored  int             `json:"restored,omitempty"`  // records that the store had lost and nobody has settled
 	Rebuilt   bool            `json:"rebuilt,omitempty"`   // its tools come from its records
 	Since     time.Time       `json:"since"`               // as in [Known]
-	Baselines []string        `json:"baselines,omitempty"` // of its identity; as in [Current]
+	Baselines []string        `json:"baselines,omitempty"` // of its place; as in [Current]
 
 	catalog *Snapshot
 	etag    string
@@ -128,7 +128,7 @@ func (u *unit) put(ctx context.Context, l *list) (put bool, err error) {
 		Listed: l.listed, Restored: l.restored, Rebuilt: l.rebuilt, Since: l.since,
 	}
 	u.mu.Lock()
-	for _, key := range (Known{Identity: l.key}).baselines() {
+	for _, key := range (Known{Place: l.place}).baselines() {
 		if u.taken[key] {
 			f.Baselines = append(f.Baselines, key)
 		}

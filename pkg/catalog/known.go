@@ -21,8 +21,9 @@ const maxBaselines = 5000
 // A Known is what the next sync has to know of a configured server.
 type Known struct {
 	Name     string `json:"name"`
-	Identity string `json:"identity"`       // [approval.BaselineKey] of its tools
-	From     string `json:"from,omitempty"` // the name that it had before, until its first list under this one
+	Identity string `json:"identity"`        // [approval.BaselineKey] of its tools, by [approval.Identity]
+	Place    string `json:"place,omitempty"` // the same by [approval.BaselineIdentity]; "": Identity
+	From     string `json:"from,omitempty"`  // the name that it had before, until its first list under this one
 
 	Since    time.Time `json:"since,omitzero"`     // since when its lists are as they are, as far as is known
 	Restored int       `json:"restored,omitempty"` // as in [Current], of this server
@@ -35,30 +36,24 @@ func (r *run) readTaken(ctx context.Context, of []*list) error {
 	for _, key := range r.prev.Baselines {
 		r.taken[key] = true
 	}
-	if r.prev.Servers != nil {
-		return nil
-	}
 	names := map[string]bool{}
-	for _, l := range of {
-		names[l.server.Name] = true
-	}
-	for _, o := range r.prev.Outcomes {
-		names[o.ServerID] = true
+	if r.prev.Servers == nil {
+		for _, l := range of {
+			names[l.server.Name] = true
+		}
+		for _, o := range r.prev.Outcomes {
+			names[o.ServerID] = true
+		}
 	}
 	old, err := r.approvals.OldBaselines(ctx, slices.Sorted(maps.Keys(names)))
 	if err != nil {
 		return fmt.Errorf("read baselines: %w", err)
 	}
-	if len(old) == 0 {
-		return nil
-	}
+	old = slices.DeleteFunc(old, func(b approval.Baseline) bool { return r.taken[b.Key()] })
 	for _, b := range old {
 		r.taken[b.Key()] = true
 	}
-	if err := r.approvals.PutBaselines(ctx, old); err != nil {
-		return fmt.Errorf("store baselines: %w", err)
-	}
-	return nil
+	return r.putBaselines(ctx, old)
 }
 
 // kinds are those of the lists of which the first one is taken for itself.
@@ -79,8 +74,14 @@ func (r *run) firstLists(ctx context.Context, l *list, has map[approval.Kind]boo
 		if err != nil {
 			return nil, nil, err
 		}
+		taken := false
+		if !stored {
+			if taken, err = r.hasEarlier(ctx, l, kind); err != nil {
+				return nil, nil, err
+			}
+		}
 		r.mu.Lock()
-		taken := r.taken[key]
+		taken = taken || r.taken[key]
 		r.taken[key] = true
 		r.mu.Unlock()
 		if stored {
@@ -90,6 +91,27 @@ func (r *run) firstLists(ctx context.Context, l *list, has map[approval.Kind]boo
 		due = append(due, approval.Baseline{Identity: l.identity, Kind: kind, URL: l.server.URL, Server: l.server.Name, At: r.began})
 	}
 	return first, due, nil
+}
+
+// hasEarlier reports whether an earlier version of the program, which kept baselines by
+// [approval.Identity], took the first list at l's place from a server that is configured now.
+func (r *run) hasEarlier(ctx context.Context, l *list, kind approval.Kind) (bool, error) {
+	for _, other := range l.unit.lists {
+		exact := approval.Identity(other.server.URL)
+		if other.place != l.place || exact == l.identity {
+			continue
+		}
+		r.mu.Lock()
+		taken := r.taken[approval.BaselineKey(exact, kind)]
+		r.mu.Unlock()
+		if taken {
+			return true, nil
+		}
+		if stored, err := r.hasBaseline(ctx, exact, kind); stored || err != nil {
+			return stored, err
+		}
+	}
+	return false, nil
 }
 
 // reused reports whether l's name belonged to another server that listed something.
@@ -110,9 +132,12 @@ func (u *unit) reused(l *list) bool {
 	return false
 }
 
+// place returns the key to which k's first lists belong.
+func (k Known) place() string { return cmp.Or(k.Place, k.Identity) }
+
 // baselines returns the keys of all first lists that the server can have had.
 func (k Known) baselines() []string {
-	hash, _, _ := strings.Cut(k.Identity, "#")
+	hash, _, _ := strings.Cut(k.place(), "#")
 	keys := make([]string, len(kinds))
 	for i, kind := range kinds {
 		keys[i] = hash + "#" + string(kind)
@@ -194,7 +219,7 @@ func (u *unit) recordBefore(from string, id tool.ID) *approval.Record {
 // had in the last version, and what of it is blocked there: neither a second name nor two that
 // change places open it.
 func (u *unit) lockedElsewhere(l *list, id tool.ID) (disabled bool, blocked []approval.Remembered) {
-	for _, name := range u.named[l.key] {
+	for _, name := range u.named[l.place] {
 		if name != l.server.Name {
 			id.Server = name
 			if held := u.records[id]; held != nil {
@@ -242,7 +267,10 @@ func (r *run) describe(cur *Current) {
 	cur.Servers = []Known{}
 	keys := map[string]bool{}
 	for _, l := range r.lists {
-		k := Known{Name: l.server.Name, Identity: l.key, Since: l.since, Restored: l.restored, Found: l.etag}
+		k := Known{Name: l.server.Name, Identity: l.key, Place: l.place, Since: l.since, Restored: l.restored, Found: l.etag}
+		if k.Place == k.Identity {
+			k.Place = ""
+		}
 		if !l.loaded || !l.listed {
 			k.From = r.from[k.Name]
 		}

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
+	"github.com/portcullis-mcp/portcullis/pkg/approval/approvaltest"
 	"github.com/portcullis-mcp/portcullis/pkg/catalog"
 	"github.com/portcullis-mcp/portcullis/pkg/config"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
@@ -295,5 +297,151 @@ func TestBaselineOfAServerThatLeft(t *testing.T) {
 	}
 	if data := read(t, w, catalog.CurrentKey); !json.Valid([]byte(data)) || strings.Contains(data, "example.com") {
 		t.Errorf("%s holds a URL, which may hold a credential: %s", catalog.CurrentKey, data)
+	}
+}
+
+// A second name for an address that is known has no first list of its own, however its URL is
+// written.
+func TestBaselineOfAnotherSpelling(t *testing.T) {
+	for _, test := range []struct{ known, other, want string }{
+		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/mcp", "pending"},
+		{"http://127.0.0.1:3000/mcp", "http://localhost.:3000/mcp/", "pending"},
+		{"http://127.0.0.1:3000/mcp", "http://[::ffff:127.0.0.1]:3000/mcp", "pending"},
+		{"http://[::1]:3000/mcp", "http://2130706433:3000/mcp", "pending"},
+		{"http://0.0.0.0:3000/mcp", "http://127.1:3000/mcp", "pending"},
+		{"https://192.0.2.1/mcp", "https://[::ffff:c000:201]/mcp", "pending"},
+		{here, here + "?tenant=b", "pending"},
+		{here + "?tenant=a", here + "?tenant=b", "pending"},
+		{here + "?tenant=a", here, "pending"},
+		{here, "https://here.example.com/%6Dcp?x", "pending"},
+		{"http://localhost:3000/mcp", "http://127.0.0.1:3001/mcp", "approved"},
+		{"http://localhost:3000/mcp", "https://127.0.0.1:3000/mcp", "approved"},
+		{"http://localhost:3000/mcp", "http://127.0.0.1:3000/other", "approved"},
+		{"https://192.0.2.1/mcp", "https://192.0.2.2/mcp", "approved"},
+		{here, there, "approved"},
+	} {
+		for _, stays := range []bool{true, false} {
+			w := newFixture(t)
+			w.place(map[string]string{"fs": test.known})
+			w.serve(map[string][]string{"fs": {"read"}, "files": {"read", "write"}})
+			w.sync()
+			next := map[string]string{"files": test.other}
+			if stays {
+				next["fs"] = test.known
+			}
+			w.place(next)
+			w.Restart()
+			w.sync()
+			w.sync()
+			if got := string(w.Record("files:write").State); got != test.want {
+				t.Errorf("%s after %s, which stays %v: %s, want %s", test.other, test.known, stays, got, test.want)
+			}
+			if got := string(w.Record("files:read").State); got != test.want {
+				t.Errorf("%s after %s, which stays %v: what is the same is %s, want %s", test.other, test.known, stays, got, test.want)
+			}
+			if r := w.Record("fs:read"); r.State != approval.Approved || r.URL != test.known {
+				t.Errorf("the record of the first name = %+v", r)
+			}
+		}
+	}
+}
+
+// In one config that is new, one server of an address has the first list.
+func TestBaselineOfTwoSpellings(t *testing.T) {
+	w := newFixture(t)
+	w.place(map[string]string{"a": here + "?tenant=a", "b": here + "?tenant=b"})
+	w.serve(map[string][]string{"a": {"read"}, "b": {"read"}})
+	w.sync()
+	wantState(t, w, "a:read: approved", "b:read: pending")
+	w.Decide("b:read", "approve")
+	w.sync()
+	wantState(t, w, "a:read: approved", "b:read: approved")
+}
+
+// What is blocked or disabled at an address is not open under another spelling of it.
+func TestBlockAtAnotherSpelling(t *testing.T) {
+	w := newFixture(t)
+	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`})
+	w.serve(map[string][]string{"fs": {"off", "no"}, "files": {"off", "no"}})
+	w.sync()
+	w.disable("fs:off")
+	w.Decide("fs:no", "block")
+	w.place(map[string]string{"fs": `http://localhost:3000/mcp,"approval":"off"`, "files": `http://127.0.0.1:3000/mcp,"approval":"off"`})
+	w.sync()
+	if off, no := w.Record("files:off"), w.Record("files:no"); !off.Disabled || no.State != approval.Blocked {
+		t.Errorf("records = %+v, %+v", off, no)
+	}
+}
+
+// unlisted is a store that cannot list its baselines, as a table cannot.
+type unlisted struct{ *approvaltest.Mem }
+
+func (u unlisted) OldBaselines(context.Context, []string) ([]approval.Baseline, error) {
+	return u.Old, nil
+}
+
+// What the version before this one left: baselines by the exact URL, in the store and in a
+// current.json that says no place.
+func TestBaselineOfAnEarlierIdentity(t *testing.T) {
+	local, queried := "http://127.0.0.1:3000/mcp", here+"?tenant=a"
+	second := map[string]string{"fs": local, "q": queried, "new": "http://localhost:3000/mcp", "a": here + "?tenant=b"}
+	only := map[string]string{"new": "http://localhost:3000/mcp", "a": here + "?tenant=b"}
+	for _, test := range []struct {
+		name    string
+		current bool // current.json is there
+		table   bool // the store cannot list baselines
+		next    map[string]string
+	}{
+		{"a second name", true, false, second},
+		{"a second name, without a catalog", false, false, second},
+		{"a second name in a table", true, true, second},
+		{"a second name in a table, without a catalog", false, true, second},
+		{"another name", true, false, only},
+		{"another name, without a catalog", false, false, only},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newFixture(t)
+			w.place(map[string]string{})
+			w.sync()
+			cur := w.load().Current()
+			cur.Servers = []catalog.Known{}
+			var stored []approval.Baseline
+			for name, url := range map[string]string{"fs": local, "q": queried} {
+				b := approval.Baseline{Identity: approval.Identity(url), Kind: approval.Tools, URL: url, Server: name}
+				stored = append(stored, b)
+				cur.Baselines = append(cur.Baselines, b.Key())
+				cur.Servers = append(cur.Servers, catalog.Known{Name: name, Identity: b.Key()})
+			}
+			slices.Sort(cur.Baselines)
+			if err := w.Approvals.PutBaselines(t.Context(), stored); err != nil {
+				t.Fatal(err)
+			}
+			if test.current {
+				data, err := json.Marshal(cur)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Put(catalog.CurrentKey, string(data))
+			} else if err := w.Objects.Delete(t.Context(), catalog.CurrentKey); err != nil {
+				t.Fatal(err)
+			}
+			w.place(test.next)
+			w.serve(map[string][]string{"new": {"read"}, "a": {"read"}})
+			w.Restart()
+			if test.table {
+				first := catalog.NewSyncer(w.Objects, unlisted{w.Approvals}, w.Servers, &catalog.SyncOptions{Now: w.Clock.Now})
+				if _, err := first.Sync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.sync()
+			w.sync()
+			wantState(t, w, "a:read: pending", "new:read: pending")
+			for _, identity := range []string{"http://localhost:3000/mcp", here} {
+				if _, err := w.Approvals.Baseline(t.Context(), identity, approval.Tools); err != nil {
+					t.Errorf("the baseline in its present form: %v", err)
+				}
+			}
+		})
 	}
 }

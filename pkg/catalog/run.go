@@ -33,7 +33,7 @@ type run struct {
 	ifMatch  string              // its ETag
 	lists    []*list             // one each server of the config
 	known    map[string]Known    // of prev, by name
-	named    map[string][]string // names in prev, by Known.Identity
+	named    map[string][]string // names in prev, by [Known.place]
 	from     map[string]string   // names that configured servers had before; see [run.renamed]
 	all      bool                // no server is left alone
 	readOnly bool                // the last good config is another's to keep
@@ -46,15 +46,17 @@ type run struct {
 
 // A list is what a run knows of one server.
 type list struct {
-	server        config.Server
-	identity, key string          // [approval.Identity] and, of its tools, [approval.BaselineKey]
-	outcome       outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
-	before        outcome.Status  // of the run before
-	loaded        bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
-	tools         []ToolInput     // and other items; without records. nil once they are settled
-	counts        ServerReport    // New, Changed, Gone and News
-	unit          *unit
-	kinds         map[approval.Kind]bool // of what it listed
+	server   config.Server
+	key      string          // [approval.BaselineKey] of its tools by [approval.Identity], to which decisions belong
+	identity string          // [approval.BaselineIdentity], to which first lists belong
+	place    string          // [approval.BaselineKey] of its tools by identity
+	outcome  outcome.Outcome // without Tools and Items; of this run or, if the server was not asked, of an earlier one
+	before   outcome.Status  // of the run before
+	loaded   bool            // tools is what the server says now, but for lists that [outcome.Outcome.Read] says were not read
+	tools    []ToolInput     // and other items; without records. nil once they are settled
+	counts   ServerReport    // New, Changed, Gone and News
+	unit     *unit
+	kinds    map[approval.Kind]bool // of what it listed
 
 	digest  string   // [outcome.Outcome.Lists]; "": not known, or not loaded
 	omitted bool     // tools is what the catalog has of it, and was left out
@@ -133,7 +135,7 @@ func (r *run) goOn(prev Current) {
 	r.prev, r.known, r.named = prev, map[string]Known{}, map[string][]string{}
 	for _, k := range prev.Servers {
 		r.known[k.Name] = k
-		r.named[k.Identity] = append(r.named[k.Identity], k.Name)
+		r.named[k.place()] = append(r.named[k.place()], k.Name)
 	}
 	r.from = r.renamed()
 }
@@ -162,11 +164,17 @@ func (r *run) readConfig(ctx context.Context) error {
 	}
 	r.lists = make([]*list, len(r.config.Value.Servers))
 	for i, server := range r.config.Value.Servers {
-		identity := approval.Identity(server.URL)
-		r.lists[i] = &list{server: server, identity: identity, key: approval.BaselineKey(identity, approval.Tools)}
-		r.lists[i].outcome, r.lists[i].before = outcomes[server.Name], outcomes[server.Name].Status
-		if k := r.known[server.Name]; k.Identity == r.lists[i].key {
-			r.lists[i].since = k.Since
+		identity, exact := approval.BaselineIdentity(server.URL), approval.Identity(server.URL)
+		l := &list{
+			server: server, identity: identity,
+			key: approval.BaselineKey(exact, approval.Tools), place: approval.BaselineKey(identity, approval.Tools),
+		}
+		r.lists[i] = l
+		l.outcome, l.before = outcomes[server.Name], outcomes[server.Name].Status
+		if k := r.known[server.Name]; k.Identity == l.key {
+			if l.since = k.Since; k.place() != l.place { // an earlier version did not say the place
+				r.named[l.place] = append(r.named[l.place], k.Name)
+			}
 		}
 	}
 	r.from = r.renamed()

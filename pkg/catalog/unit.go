@@ -45,14 +45,14 @@ func (r *run) group() []*unit {
 		return name
 	}
 	join := func(a, b string) { to[root(b)] = root(a) }
-	first := map[string]string{} // the first name of each identity
+	first := map[string]string{} // the first name of each place
 	for _, l := range r.lists {
 		name := l.server.Name
-		join(cmp.Or(first[l.key], name), name)
-		if first[l.key] == "" {
-			first[l.key] = name
+		join(cmp.Or(first[l.place], name), name)
+		if first[l.place] == "" {
+			first[l.place] = name
 		}
-		for _, other := range r.named[l.key] {
+		for _, other := range r.named[l.place] {
 			join(name, other)
 		}
 		if from := r.from[name]; from != "" {

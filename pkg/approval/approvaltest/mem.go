@@ -37,7 +37,7 @@ type Mem struct {
 	OnPut     func(ctx context.Context, r approval.Record) (bool, error)         // before a write; an error is its answer, but if it also says true the write is kept
 	OnAudit   func(ctx context.Context, server string) error                     // before a read of the audit
 	OnBase    func(ctx context.Context, identity string, put bool) (bool, error) // as OnPut, for baselines; put false: a read
-	Old       []approval.Baseline                                                // what OldBaselines returns
+	Old       []approval.Baseline                                                // what OldBaselines returns first
 
 	Late *Mem // whose records Peek returns; nil: its own
 
@@ -270,9 +270,15 @@ func (m *Mem) Baseline(ctx context.Context, identity string, kind approval.Kind)
 	return b, nil
 }
 
-// OldBaselines implements [approval.Baselines].
+// OldBaselines implements [approval.Baselines]. It returns Old and those of an earlier identity.
 func (m *Mem) OldBaselines(ctx context.Context, _ []string) ([]approval.Baseline, error) {
-	return m.Old, ctx.Err()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := slices.Clone(m.Old)
+	for _, key := range slices.Sorted(maps.Keys(m.baselines)) {
+		all = m.baselines[key].AppendOld(all)
+	}
+	return all, ctx.Err()
 }
 
 // PutBaselines implements [approval.Baselines], one after the other.

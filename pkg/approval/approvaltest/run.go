@@ -330,7 +330,7 @@ func baseline(t *testing.T, s approval.Store) {
 		t.Errorf("Baseline of a new server = %v, want ErrNotFound", err)
 	}
 	put(t, s, record(tool.ID{Server: "github", Name: "BASELINE"}), nil) // a tool of that name is no baseline
-	github := approval.Baseline{Identity: here, Kind: approval.Tools, Server: "github", URL: "https://mcp.example.com/<a>&b", At: start}
+	github := approval.Baseline{Identity: here, Kind: approval.Tools, Server: "github", URL: "https://mcp.example.com/mcp?<a>&b", At: start}
 	others := []approval.Baseline{
 		{Identity: "https://git.example.com/", Kind: approval.Tools, Server: "git", URL: "https://git.example.com", At: start.Add(time.Minute)},
 		{Identity: here, Kind: "prompts", Server: "github", At: start.Add(time.Minute)},
@@ -362,6 +362,17 @@ func baseline(t *testing.T, s approval.Store) {
 	}
 	if old, err := b.OldBaselines(t.Context(), []string{"github", "git"}); err != nil || len(old) != 0 {
 		t.Errorf("OldBaselines = %v, %v, want none", old, err)
+	}
+	old := approval.Baseline{Identity: here + "?x=1", Kind: "prompts", Server: "queried", URL: here + "?x=1", At: start}
+	if err := b.PutBaselines(t.Context(), []approval.Baseline{old}); err != nil {
+		t.Fatalf("PutBaselines: %v", err)
+	}
+	if got, err := b.Baseline(t.Context(), old.Identity, old.Kind); err != nil || got.Server != "queried" {
+		t.Errorf("Baseline by the identity of an earlier version = %+v, %v", got, err)
+	}
+	got, err := b.OldBaselines(t.Context(), nil)
+	if old.Identity = here; err != nil || len(got) > 1 || len(got) == 1 && got[0] != old { // not every store can list them
+		t.Errorf("OldBaselines = %+v, %v, want %+v or none", got, err, old)
 	}
 	if n := len(records(t, s, "github")); n != 1 {
 		t.Errorf("baselines are among the %d records", n)

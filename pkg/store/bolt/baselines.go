@@ -42,16 +42,20 @@ func (s *Store) PutBaselines(ctx context.Context, all []approval.Baseline) (err 
 	})
 }
 
-// OldBaselines implements [approval.Baselines]. It returns those of all servers.
+// OldBaselines implements [approval.Baselines]. It returns those of all servers and identities.
 func (s *Store) OldBaselines(ctx context.Context, _ []string) (all []approval.Baseline, err error) {
 	defer store.Wrap(&err, "old baselines")
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		return tx.Bucket(baselines).ForEach(func(_, data []byte) error {
+		add := func(_, data []byte) error {
 			var b approval.Baseline
 			err := json.Unmarshal(data, &b)
 			all = b.AppendOld(all)
 			return err
-		})
+		}
+		if err := tx.Bucket(baselines).ForEach(add); err != nil {
+			return err
+		}
+		return tx.Bucket(firsts).ForEach(add)
 	})
 	return all, err
 }

@@ -251,7 +251,15 @@ func TestOldBaselines(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return b.Put([]byte("github"), []byte(`{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`))
+		byIdentity, err := tx.CreateBucket([]byte("firsts"))
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			b.Put([]byte("github"), []byte(`{"server":"github","url":"https://MCP.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`)),
+			byIdentity.Put([]byte("a#prompts"), []byte(`{"identity":"http://127.0.0.1:3000/?x=1","kind":"prompts","server":"near","url":"http://127.0.0.1:3000?x=1","at":"2026-03-14T15:00:00Z"}`)),
+			byIdentity.Put([]byte("b#tools"), []byte(`{"identity":"https://mcp.example.com/mcp","kind":"tools","server":"far","url":"https://mcp.example.com/mcp/","at":"2026-03-14T15:00:00Z"}`)),
+		)
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
@@ -262,7 +270,10 @@ func TestOldBaselines(t *testing.T) {
 	}
 	defer s.Close()
 	old, err := s.OldBaselines(t.Context(), nil)
-	if err != nil || len(old) != 1 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
-		t.Errorf("OldBaselines = %+v, %v", old, err)
+	if err != nil || len(old) != 2 || old[0].Identity != "https://mcp.example.com/mcp" || old[0].Kind != approval.Tools || old[0].Server != "github" {
+		t.Fatalf("OldBaselines = %+v, %v", old, err)
+	}
+	if old[1].Identity != "http://localhost:3000/" || old[1].Kind != approval.Prompts || old[1].Server != "near" {
+		t.Errorf("OldBaselines = %+v", old)
 	}
 }
