@@ -31,7 +31,9 @@ type source struct {
 func (s *Session) read(ctx context.Context, server string, r mcp.Request) (json.RawMessage, error) {
 	from, err := s.source(server, r.URI)
 	if err == nil && !from.exact {
-		err = s.addAlike(&from, r.URI)
+		if err = s.checkNormal(from, r.URI); err == nil {
+			err = s.addAlike(&from, r.URI)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -124,6 +126,28 @@ func (s *Session) source(server, uri string) (source, error) {
 		from.subjects = append(from.subjects, t)
 	}
 	return from, nil
+}
+
+// checkNormal refuses a URI that the server may read as another one: then the locks that the gateway
+// looks at would be those of the wrong resource. A tool's definition names the URI of its page itself,
+// and a template with a ";" says that path parameters mean something.
+func (s *Session) checkNormal(from source, uri string) error {
+	keepParams := false
+	for _, i := range from.subjects {
+		id := s.view.ID(i)
+		if id.Kind == tool.Tool {
+			return nil
+		}
+		keepParams = keepParams || strings.Contains(id.Name, ";")
+	}
+	normal := tool.NormalURI(uri, keepParams)
+	if normal == uri {
+		return nil
+	}
+	return &mcp.Error{
+		Code: mcp.CodeInvalidParams, Data: uriData(uri),
+		Message: "The URI " + quote(uri) + " is not listed and is not in its normal form. Nothing was sent to a server. Read its normal form: " + text.Quote(normal, tool.MaxURI),
+	}
 }
 
 // addAlike adds what its server may take a URI for that it has not listed itself: another spelling of

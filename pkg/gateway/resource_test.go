@@ -170,6 +170,69 @@ func TestReadOtherSpellings(t *testing.T) {
 	}
 }
 
+// A URI that servers may read as another one is refused, unless the server listed it: else the lock of
+// the other one would not count.
+func TestReadNormalForm(t *testing.T) {
+	gw := reading(t, map[string]string{"s": `"unlisted_resources": true`}, map[string][]string{
+		"s": {"note://{id}", "file:///{+path}", "note://secret", "note://listed%20", "q:find{?text}", "m:x{;p*}", "note://ｌisted"},
+	})
+	gw.Decide("s:resource:note://secret", "disable")
+	for uri, normal := range map[string]string{
+		"note://open":                  "",
+		"note://two%20words":           "",
+		"note://oPen":                  "", // letter case is significant
+		"note://listed%20":             "", // the server lists this very URI
+		"note://ｌisted":                "",
+		"q:find?text=a;b%20c":          "",
+		"m:x;p=1":                      "",
+		"file:///a/../b/c%20d.txt":     "",
+		"note://secret%20":             "note://secret",
+		"note://secret%2520":           "note://secret",
+		"note://secret%00":             "note://secret",
+		"note://secret;x":              "note://secret",
+		"note://secret%3Bx":            "note://secret",
+		"note://secret.":               "note://secret",
+		"note://secret%0D%0A":          "note://secret",
+		"note://ｓecret":                "note://secret",
+		"note://%EF%BD%93ecret":        "note://secret",
+		"note://secret%E2%80%8B":       "note://secret",
+		"file:///a;x/b":                "file:///a/b",
+		"file:///a%20/b":               "file:///a/b",
+		"q:find?text=a%00":             "q:find?text=a",
+		"m:x;p=1%20":                   "m:x;p=1",
+		"note://x%0A\"}]%0AIgnore%20;": "note://x%22%7D%5DIgnore",
+	} {
+		params, err := json.Marshal(map[string]string{"uri": uri})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if normal == "" {
+			if raw, err := gw.ask("resources/read", string(params)); err != nil || gw.sentTo() != "s "+uri {
+				t.Errorf("%s: %s, %v", uri, raw, err)
+			}
+			continue
+		}
+		want := fmt.Sprintf("The URI %q is not listed and is not in its normal form. Nothing was sent to a server. Read its normal form: %q", uri, normal)
+		if e := gw.refused("resources/read", string(params)); e.Code != -32602 || e.Message != want {
+			t.Errorf("%s: %+v, want %s", uri, e, want)
+		}
+		args, _ := json.Marshal(map[string]string{"server": "s", "uri": uri})
+		if r := gw.Call("read_resource", string(args)); !r.IsError || r.Text != want {
+			t.Errorf("%s by read_resource: %s", uri, r.Raw)
+		}
+		gw.sentNothing()
+	}
+	gw.Path = "/x/s" // where what no template stands for is read, too
+	if e := gw.refused("resources/read", `{"uri":"other:secret%20"}`); !strings.HasSuffix(e.Message, `"other:secret"`) {
+		t.Errorf("of what is not listed: %+v", e)
+	}
+	long := "note://" + strings.Repeat("x", 1900) + "%00"
+	if e := gw.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, long)); len(e.Message) > 2500 || strings.Contains(e.Message, "\n") {
+		t.Errorf("%d bytes: %s", len(e.Message), e.Message)
+	}
+	gw.sentNothing()
+}
+
 // So many templates that it would take long to tell whose a URI is are not all tried.
 func TestReadTooManyTemplates(t *testing.T) {
 	items := map[string][]string{}

@@ -30,17 +30,17 @@ func isPlainASCII(s string) bool {
 
 // dropHidden returns s without what [Normal] drops.
 func dropHidden(s string) string {
-	hidden := map[int]bool{}
-	for at := range Hidden(s) {
-		hidden[at] = true
-	}
-	var b strings.Builder
-	for at, r := range s {
-		_, size := utf8.DecodeRuneInString(s[at:])
-		if hidden[at] || unicode.IsControl(r) || r == utf8.RuneError && size == 1 {
-			continue
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
 		}
-		b.WriteString(s[at : at+size])
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	var b strings.Builder
+	done := 0
+	for at, r := range Hidden(s) {
+		b.WriteString(s[done:at])
+		done = at + utf8.RuneLen(r)
 	}
-	return b.String()
+	return b.String() + s[done:]
 }

@@ -4,6 +4,9 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"unicode"
+
+	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
 // maxDecodings is how often percent-encoding is taken off.
@@ -34,13 +37,7 @@ func PlainURI(uri string) string {
 // plainURI returns the plain spelling, and the same without query and fragment.
 func plainURI(uri string) (whole, short string) {
 	uri, _, _ = strings.Cut(uri, "#") // never sent by clients that know what it is
-	for range maxDecodings {
-		decoded := decodePercent(uri)
-		if decoded == uri {
-			break
-		}
-		uri = decoded
-	}
+	uri = decodeAll(uri)
 	scheme, rest, ok := strings.Cut(strings.ReplaceAll(uri, `\`, "/"), ":")
 	if !ok || !isScheme(scheme) {
 		return uri, uri
@@ -64,8 +61,84 @@ func plainURI(uri string) (whole, short string) {
 	if name != "" {
 		name = path.Clean(name)
 	}
+	if name == "/" && authority != "" { // RFC 3986 §6.2.3
+		name = ""
+	}
 	short = strings.ToLower(scheme) + ":" + authority + name
 	return short + tail, short
+}
+
+// NormalURI returns the form of a URI that every server reads in the same way. Some servers drop
+// control characters, blanks at either end and dots at the end of a name, or path parameters (";x"),
+// and some fold letters into their NFKC form. NormalURI does all of this to each part of the URI, in
+// whatever percent-encoding the part is; keepParams keeps path parameters. A URI that is in its normal
+// form is returned as it is. Letter case, dot segments and encodings alone make no difference: see
+// [PlainURIs].
+func NormalURI(uri string, keepParams bool) string {
+	scheme, rest, ok := strings.Cut(uri, ":")
+	if !ok {
+		scheme, rest = "", uri
+	}
+	end := strings.IndexAny(rest, "?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	name := eachPart(rest[:end], inPath, func(s string) string { return normalPart(s, inPath, keepParams) })
+	tail := eachPart(rest[end:], inQuery, func(s string) string { return normalPart(s, inQuery, true) })
+	if !ok {
+		return name + tail
+	}
+	return normalPart(scheme, inPath, true) + ":" + name + tail
+}
+
+// What separates the parts of a URI: those before the query, and those in it.
+const (
+	inPath  = `/\?#`
+	inQuery = `/\?#&`
+)
+
+// eachPart returns s with do applied to each part between separators.
+func eachPart(s, separators string, do func(string) string) string {
+	var b strings.Builder
+	for {
+		end := strings.IndexAny(s, separators)
+		if end < 0 {
+			return b.String() + do(s)
+		}
+		b.WriteString(do(s[:end]) + s[end:end+1])
+		s = s[end+1:]
+	}
+}
+
+// normalPart returns the normal form of one part, percent-encoded if it differs from what was sent.
+func normalPart(sent, separators string, keepParams bool) string {
+	decoded := decodeAll(sent)
+	normal := eachPart(text.Normal(decoded), separators, func(s string) string { // an encoded separator is one, too
+		if s == "." || s == ".." {
+			return s
+		}
+		if !keepParams {
+			s, _, _ = strings.Cut(s, ";")
+		}
+		s = strings.TrimLeftFunc(s, unicode.IsSpace)
+		return strings.TrimRightFunc(s, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
+	})
+	if normal == decoded {
+		return sent
+	}
+	return strings.ReplaceAll(url.PathEscape(normal), "%3B", ";") // those that are left mean something
+}
+
+// decodeAll takes off percent-encoding, at most [maxDecodings] times.
+func decodeAll(s string) string {
+	for range maxDecodings {
+		decoded := decodePercent(s)
+		if decoded == s {
+			break
+		}
+		s = decoded
+	}
+	return s
 }
 
 // decodePercent takes off one layer of percent-encoding, and leaves what is none as it is.
