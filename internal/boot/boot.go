@@ -110,7 +110,8 @@ type Program struct {
 	Sender   *notify.Sender   // nil: another process sends that
 	Tokens   *identity.Tokens // nil: agent tokens are not taken, or nobody has asked for the [Program.Authenticator] yet
 
-	files     *deed.Files // nil: nothing keeps which versions come into use
+	ended     *mcphttp.Ended // sessions that clients ended; nil: clients cannot end any
+	files     *deed.Files    // nil: nothing keeps which versions come into use
 	requestID func(context.Context) string
 	ending    <-chan struct{}
 	now       func() time.Time
@@ -151,6 +152,9 @@ func New(s Settings, stores Stores, o Options) *Program {
 	}
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
+	}
+	if p.Front.Holds {
+		p.ended = mcphttp.NewEnded(stores.Objects, p.Log)
 	}
 	if s.Access.Open() {
 		p.Log.LogAttrs(context.Background(), slog.LevelWarn, "no authentication: whoever reaches the address may call")
@@ -220,10 +224,11 @@ func (p *Program) mcpAt(base string) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.ended.Read(context.Background())
 	o := mcphttp.Options{
 		Version: Version, BaseURL: base, AllowOrigins: p.Settings.AllowOrigins, Timeout: p.Front.Request,
 		Resource: p.Settings.resource(), RequestID: p.requestID, Metrics: p.Metrics, Log: p.Log,
-		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ending: p.ending, Seen: p.seen(),
+		Stream: p.Front.Streams, Alone: p.Front.Holds, Seal: p.Sealer, Ended: p.ended, Ending: p.ending, Seen: p.seen(),
 		AuditLog: p.Metrics != nil, TrustedProxies: p.Settings.Access.TrustedProxies,
 	}
 	if !o.AuditLog {

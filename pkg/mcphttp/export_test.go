@@ -1,6 +1,11 @@
 package mcphttp
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+)
 
 // Remembered returns of how many sessions something is remembered.
 func Remembered(h http.Handler) int { return len(h.(*handler).live.sessions) }
@@ -11,4 +16,10 @@ func HeldOpen(h http.Handler) int {
 	holder.mu.Lock()
 	defer holder.mu.Unlock()
 	return holder.inAll
+}
+
+// NoteEnded notes that a session of the agent has ended, without storing it.
+func NoteEnded(e *Ended, a identity.Agent) error {
+	t := newSession(a, mcp.VersionLegacy, nil)
+	return e.note(&t)
 }

@@ -265,7 +265,9 @@ func (h *handler) serveSession(w http.ResponseWriter, r *http.Request, q *reques
 	case q.token == nil || headers.version >= mcp.VersionModern: // which has neither
 		return h.notAllowed(w)
 	case r.Method == http.MethodDelete:
-		h.live.end(q.token)
+		if err := h.end(r.Context(), q.token); err != nil {
+			return err
+		}
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	case !accepts(r.Header, eventStream):
@@ -304,7 +306,7 @@ func (l *live) hold(t *sessionToken, s *held) (leave func()) {
 	for _, old := range known.held[:max(0, len(known.held)-maxHeldBySession)] {
 		old.end()
 	}
-	if known.ended { // since its id was read
+	if ended, _ := l.ended.has(t); ended { // since its id was read
 		s.end()
 	}
 	return func() {

@@ -24,6 +24,8 @@ var errTooManyQuestions = errors.New("too many questions to this client are open
 // requests: which of them are open, what the client was asked, which log messages it wants. A nil
 // *live is that of a function, whose next instance would know nothing of it.
 type live struct {
+	ended *Ended
+
 	mu       sync.Mutex
 	sessions map[string]*remembered // by id
 }
@@ -31,7 +33,6 @@ type live struct {
 // remembered is what is known of one session.
 type remembered struct {
 	expires time.Time
-	ended   bool         // by the client
 	level   mcp.LogLevel // of log messages that it wants; 0: it has not said
 	watched watched      // resources that it wants to be told of
 
@@ -79,7 +80,7 @@ func (l *live) forgetOne() {
 
 // settle forgets a session of which nothing is left to know. The lock is held.
 func (l *live) settle(id string) {
-	if s := l.sessions[id]; s != nil && s.idle() && !s.ended && s.level == 0 && len(s.watched) == 0 {
+	if s := l.sessions[id]; s != nil && s.idle() && s.level == 0 && len(s.watched) == 0 {
 		delete(l.sessions, id)
 	}
 }
@@ -93,7 +94,7 @@ func (l *live) enter(q *request) {
 	defer l.mu.Unlock()
 	s := l.of(q.token)
 	s.calls[q] = struct{}{}
-	if s.ended { // since its id was read
+	if ended, _ := l.ended.has(q.token); ended { // since its id was read
 		q.abandon()
 	}
 }
@@ -156,29 +157,22 @@ func (l *live) level(t *sessionToken) mcp.LogLevel {
 	return mcp.ParseLogLevel("info")
 }
 
-// end ends a session: what is open of it is abandoned, and its id is taken no more.
+// end abandons what is open of a session.
 func (l *live) end(t *sessionToken) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.of(t)
-	s.ended = true
+	s := l.sessions[t.id]
+	if s == nil {
+		return
+	}
+	s.level, s.watched = 0, nil
 	for q := range s.calls {
 		q.abandon()
 	}
 	for _, h := range s.held {
 		h.end()
 	}
-}
-
-// hasEnded reports whether a client has ended the session.
-func (l *live) hasEnded(id string) bool {
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.sessions[id]
-	return s != nil && s.ended
+	l.settle(t.id)
 }
 
 // question opens a question to a session. Its answer comes once, if ever; done closes the question.

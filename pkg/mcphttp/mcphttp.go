@@ -109,6 +109,7 @@ type Options struct {
 	Alone bool
 
 	Seal   *seal.Sealer    // makes and opens session ids; nil: there are no sessions
+	Ended  *Ended          // which sessions have ended; nil: where Alone, this process alone remembers
 	Ending <-chan struct{} // closed when the program is about to end, and with it the streams that are held open; nil: never
 
 	// Seen is told of each client that says what it is and was answered, with the caller's view; nil:
@@ -149,7 +150,10 @@ func New(b Backend, auth identity.Authenticator, o *Options) (http.Handler, erro
 	}
 	h.fill()
 	if h.opts.Alone {
-		h.live = &live{}
+		if h.opts.Ended == nil {
+			h.opts.Ended = new(Ended)
+		}
+		h.live = &live{ended: h.opts.Ended}
 	}
 	if b == nil || auth == nil {
 		return nil, errors.New("mcphttp: no backend or no authenticator")

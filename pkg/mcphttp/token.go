@@ -119,7 +119,10 @@ func (h *handler) readSession(r *http.Request, a identity.Agent) (*sessionToken,
 	}
 	t, ok := readToken(b)
 	own := owner(a)
-	if !ok || subtle.ConstantTimeCompare(t.owner[:], own[:]) == 0 || !time.Now().Before(t.expires) || h.live.hasEnded(t.id) {
+	if !ok || subtle.ConstantTimeCompare(t.owner[:], own[:]) == 0 || !time.Now().Before(t.expires) {
+		return nil, none
+	}
+	if ended, stored := h.opts.Ended.has(&t); ended && (stored || r.Method != http.MethodDelete) {
 		return nil, none
 	}
 	return &t, nil
