@@ -9,40 +9,53 @@ import (
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
 
-// What samconfig.toml gives to its three stacks can be deployed, and has the names that the Makefile reads.
-func TestStacksOfSamconfig(t *testing.T) {
-	x := expand(t)
-	python := filepath.Join(filepath.Dir(sam(t)), "python")
-	const print = "import json, sys, tomllib; json.dump(tomllib.load(open('samconfig.toml', 'rb'))[sys.argv[1]], sys.stdout)"
-	type environment struct {
-		Build struct {
-			Parameters struct {
-				InSource bool `json:"build_in_source"`
-			}
-		}
-		Deploy struct {
-			Parameters struct {
-				Stack        string `json:"stack_name"`
-				Capabilities string
-				Values       []string `json:"parameter_overrides"`
-			}
+// An environment is what samconfig.toml has of one.
+type environment struct {
+	Build struct {
+		Parameters struct {
+			InSource bool `json:"build_in_source"`
 		}
 	}
+	Deploy struct {
+		Parameters struct {
+			Stack        string `json:"stack_name"`
+			Capabilities string
+			Values       []string `json:"parameter_overrides"`
+		}
+	}
+}
+
+// values returns the values of parameters of the template.
+func (e environment) values() map[string]string {
+	values := map[string]string{}
+	for _, v := range e.Deploy.Parameters.Values {
+		key, value, _ := strings.Cut(v, "=")
+		values[key] = value
+	}
+	return values
+}
+
+// environments returns those of samconfig.toml by name.
+func environments(t *testing.T) map[string]environment {
+	t.Helper()
+	python := filepath.Join(filepath.Dir(sam(t)), "python")
+	const print = "import json, sys, tomllib; json.dump(tomllib.load(open('samconfig.toml', 'rb'))[sys.argv[1]], sys.stdout)"
 	config := map[string]environment{}
 	for _, name := range []string{"dev", "staging", "prod"} {
 		config[name] = require.JSON[environment](t, command(t, nil, python, "-c", print, name))
 	}
+	return config
+}
+
+// What samconfig.toml gives to its three stacks can be deployed, and has the names that the Makefile reads.
+func TestStacksOfSamconfig(t *testing.T) {
+	x, config := expand(t), environments(t)
 	for _, name := range []string{"dev", "staging", "prod"} {
 		e := config[name]
 		if !e.Build.Parameters.InSource || e.Deploy.Parameters.Stack == "" || !strings.Contains(e.Deploy.Parameters.Capabilities, "CAPABILITY_AUTO_EXPAND") {
 			t.Errorf("%s is %+v", name, e)
 		}
-		values := map[string]string{}
-		for _, v := range e.Deploy.Parameters.Values {
-			key, value, _ := strings.Cut(v, "=")
-			values[key] = value
-		}
-		if d := x.deployed(t, values); d.refusals() != nil || d.unfit() != nil {
+		if d := x.deployed(t, e.values()); d.refusals() != nil || d.unfit() != nil {
 			t.Errorf("%s is refused: %v, %v", name, d.refusals(), d.unfit())
 		}
 		if out := command(t, []string{"MAKEFLAGS="}, "make", "-n", "outputs", "CONFIG="+name); !strings.Contains(out, "--stack-name "+e.Deploy.Parameters.Stack+" ") {

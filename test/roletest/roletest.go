@@ -66,6 +66,7 @@ type Request struct {
 	Via         string   // service that asks in the caller's name, of KMS; "": the caller itself
 	ByLambda    bool     // Lambda itself asks, before there is code that could
 	Owner       string   // account of the resource; "": that of the stack
+	Stack       string   // tag aws:cloudformation:stack-name of the resource; "": it has none
 }
 
 // String implements fmt.Stringer.
@@ -90,16 +91,29 @@ type statement struct {
 // (PORTCULLIS_SAM); without it the test is skipped, or fails where CI=true.
 func Load(t testing.TB) map[string]Role {
 	t.Helper()
+	return load(t, "infra/expand.py", "template.yaml")
+}
+
+// LoadPipeline returns the roles of the pipeline as [Load] returns those of the functions: deploy and
+// cloudformation.
+func LoadPipeline(t testing.TB) map[string]Role {
+	t.Helper()
+	return load(t, "-c", "import json, sys; from samcli.yamlhelper import yaml_parse; json.dump(yaml_parse(open(sys.argv[1]).read()), sys.stdout)", "infra/github-oidc.yaml")
+}
+
+// load returns the roles of the template that Python prints.
+func load(t testing.TB, args ...string) map[string]Role {
+	t.Helper()
 	python := filepath.Join(filepath.Dir(os.Getenv("PORTCULLIS_SAM")), "python")
 	if _, err := exec.LookPath(python); err != nil {
 		local.Missing(t, fmt.Sprintf("no SAM CLI beside PORTCULLIS_SAM=%q (`make sam` installs it)", os.Getenv("PORTCULLIS_SAM")))
 	}
-	cmd := exec.CommandContext(t.Context(), python, "infra/expand.py", "template.yaml")
+	cmd := exec.CommandContext(t.Context(), python, args...)
 	cmd.Dir, cmd.Stderr = repo.Path("."), os.Stderr
 	cmd.Env = append(os.Environ(), "AWS_DEFAULT_REGION=us-east-1")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("expand template.yaml: %v", err)
+		t.Fatalf("read %s: %v", args[len(args)-1], err)
 	}
 	roles, err := parse(out)
 	require.OK(t, err)
@@ -205,6 +219,35 @@ func (r Role) without(condition string) Role {
 	return Role{slices.DeleteFunc(slices.Clone(r.statements), func(s statement) bool { return s.only == condition })}
 }
 
+// With returns the role where parameters of the template have these values.
+func (r Role) With(values map[string]string) Role {
+	fill := func(texts []string) []string {
+		texts = slices.Clone(texts)
+		for i, s := range texts {
+			for name, value := range values {
+				s = strings.ReplaceAll(s, "${"+name+"}", value)
+				if s == name { // of a Ref
+					s = value
+				}
+			}
+			texts[i] = s
+		}
+		return texts
+	}
+	out := Role{slices.Clone(r.statements)}
+	for i, s := range out.statements {
+		conditions := map[string]map[string][]string{}
+		for operator, keys := range s.conditions {
+			conditions[operator] = map[string][]string{}
+			for key, want := range keys {
+				conditions[operator][key] = fill(want)
+			}
+		}
+		out.statements[i].resources, out.statements[i].conditions = fill(s.resources), conditions
+	}
+	return out
+}
+
 // Allows reports whether the role allows q: a statement does, and none denies it.
 func (r Role) Allows(q Request) bool {
 	allowed := false
@@ -220,7 +263,7 @@ func (r Role) Allows(q Request) bool {
 }
 
 func (s statement) matches(q Request) bool {
-	if !slices.Contains(s.actions, q.Action) || !slices.ContainsFunc(s.resources, func(p string) bool { return like(p, q.Resource) }) {
+	if !slices.ContainsFunc(s.actions, func(p string) bool { return like(p, q.Action) }) || !slices.ContainsFunc(s.resources, func(p string) bool { return like(p, q.Resource) }) {
 		return false
 	}
 	context := map[string][]string{"dynamodb:LeadingKeys": q.LeadingKeys, "dynamodb:Attributes": q.Attributes, "lambda:SourceFunctionArn": {"of the function"}, "aws:ResourceAccount": {cmp.Or(q.Owner, "AWS::AccountId")}}
@@ -230,10 +273,17 @@ func (s statement) matches(q Request) bool {
 	if q.Via != "" {
 		context["kms:ViaService"] = []string{q.Via + ".${AWS::Region}.${AWS::URLSuffix}"}
 	}
+	if q.Stack != "" {
+		context["aws:ResourceTag/aws:cloudformation:stack-name"] = []string{q.Stack}
+	}
 	for _, operator := range slices.Sorted(maps.Keys(s.conditions)) {
+		base, optional := strings.CutSuffix(operator, "IfExists")
 		for key, want := range s.conditions[operator] {
 			got, known := context[key]
-			if !known || !holds(operator, got, want) {
+			if !known && optional {
+				continue
+			}
+			if !known || !holds(base, got, want) {
 				return false
 			}
 		}

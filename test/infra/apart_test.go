@@ -1,0 +1,92 @@
+package infra
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+
+	"github.com/portcullis-mcp/portcullis/test/roletest"
+)
+
+// TestEnvironmentsReadTheirOwnSecrets tries what the roles of each environment of samconfig.toml may do
+// with the secrets of each, where all of them are in one account and region.
+func TestEnvironmentsReadTheirOwnSecrets(t *testing.T) {
+	functions, pipeline, config := roletest.Load(t), roletest.LoadPipeline(t), environments(t)
+	standard := nested(t, "template.yaml").Parameters["SecretPrefix"].Default.(string)
+	prefix := func(e environment) string { return cmp.Or(e.values()["SecretPrefix"], standard) }
+	at := func(resource string, e environment) string {
+		return strings.ReplaceAll(resource, "${SecretPrefix}", prefix(e))
+	}
+	key := func(action, name string, e environment) roletest.Request {
+		return roletest.Request{Action: "secretsmanager:" + action, Resource: madeSecret(name), Stack: e.Deploy.Parameters.Stack}
+	}
+	for own, e := range config {
+		deploys := pipeline["cloudformation"].With(map[string]string{"StackName": e.Deploy.Parameters.Stack})
+		for _, q := range ofProd() {
+			if got := deploys.Allows(q); got != (own == "prod") {
+				t.Errorf("what deploys %s, of prod: %s is allowed: %v", own, q, got)
+			}
+		}
+		for other, o := range config {
+			for _, name := range []string{"SealKey", "TokenKey"} {
+				for _, action := range []string{"GetSecretValue", "DescribeSecret", "PutSecretValue", "UpdateSecret", "DeleteSecret", "PutResourcePolicy", "TagResource", "ReplicateSecretToRegions"} {
+					if q := key(action, name, o); deploys.Allows(q) != (own == other) {
+						t.Errorf("what deploys %s, of %s: %s is allowed: %v", own, other, q, own != other)
+					}
+					if q := key(action, name, o); pipeline["deploy"].With(map[string]string{"StackName": e.Deploy.Parameters.Stack}).Allows(q) {
+						t.Errorf("the workflow of %s may %s of %s", own, q, other)
+					}
+				}
+			}
+			for _, function := range []string{"mcp", "sync", "plan", "work", "assemble", "admin"} {
+				role := functions[function].With(map[string]string{"SecretPrefix": prefix(e)})
+				for _, q := range []roletest.Request{
+					on("ssm:GetParameter", at(roletest.Parameter("github"), o)), on("secretsmanager:GetSecretValue", at(roletest.Secret("github"), o)),
+				} {
+					reads := own == other && function != "admin" && function != "assemble"
+					if role.Allows(q) != reads {
+						t.Errorf("%s of %s, of %s: %s is allowed: %v", function, own, other, q, !reads)
+					}
+				}
+				for _, name := range []string{"SealKey", "TokenKey"} { // its own it has by the ARN
+					if q := key("GetSecretValue", name, o); role.Allows(q) {
+						t.Errorf("%s of %s may %s of %s", function, own, q, other)
+					}
+				}
+			}
+		}
+	}
+}
+
+// ofProd returns reads of what the stack of prod has beside its keys.
+func ofProd() []roletest.Request {
+	const named, account = "arn:${AWS::Partition}:", ":${AWS::Region}:${AWS::AccountId}:"
+	return []roletest.Request{
+		on("dynamodb:GetItem", named+"dynamodb"+account+"table/portcullis-Data-1A2B3C-Table-4D5E6F"),
+		on("s3:GetObject", named+"s3:::portcullis-data-1a2b3c-bucket-4d5e6f/config/mcp_config.json"),
+		on("lambda:GetFunction", named+"lambda"+account+"function:portcullis-McpFunction-1A2B3C"),
+		on("logs:FilterLogEvents", named+"logs"+account+"log-group:portcullis-McpLogs-1A2B3C"),
+	}
+}
+
+// madeSecret returns a secret as CloudFormation names it.
+func madeSecret(name string) string {
+	return "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:" + name + "-AbCdEfGhIjKl-MnOpQr"
+}
+
+// TestPipelineMakesSecrets holds that CloudFormation can make a secret, which has no tag before, and that
+// it reads none that no stack has made.
+func TestPipelineMakesSecrets(t *testing.T) {
+	role := roletest.LoadPipeline(t)["cloudformation"]
+	for action, want := range map[string]bool{"CreateSecret": true, "DescribeSecret": true, "TagResource": true, "GetSecretValue": false, "PutSecretValue": false, "DeleteSecret": false} {
+		if q := on("secretsmanager:"+action, madeSecret("SealKey")); role.Allows(q) != want {
+			t.Errorf("%s without a tag: allowed %v, want %v", q, !want, want)
+		}
+		if q := on("secretsmanager:"+action, roletest.Secret("github")); role.Allows(q) {
+			t.Errorf("%s is allowed", q)
+		}
+	}
+	if !role.Allows(on("secretsmanager:GetRandomPassword", "*")) {
+		t.Error("it makes no random key")
+	}
+}
