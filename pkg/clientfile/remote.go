@@ -207,9 +207,9 @@ func (r *reader) arguments(s *Server, args []*node) {
 			if isVariable(name) {
 				want = name
 			}
-			word = name + "=" + r.value(s, value, a.line, strings.TrimLeft(name, "-"), want)
+			word = name + "=" + r.value(s, value, a.line, name, want)
 		case flag != "" && !strings.HasPrefix(word, "-"):
-			word = r.headerOr(s, a, strings.TrimLeft(flag, "-"))
+			word = r.headerOr(s, a, flag)
 		default:
 			word = r.value(s, word, a.line, "", variableOf(s.Name+"_SECRET"))
 		}
@@ -224,7 +224,7 @@ func (r *reader) arguments(s *Server, args []*node) {
 // headerOr reads the value of a flag; that of --header is a header.
 func (r *reader) headerOr(s *Server, a *node, flag string) string {
 	name, value, ok := strings.Cut(a.text, ":")
-	if !ok || !strings.EqualFold(flag, "header") && flag != "H" {
+	if !ok || !strings.EqualFold(flag, "--header") && !strings.EqualFold(flag, "-header") && flag != "-H" {
 		return r.value(s, a.text, a.line, flag, variableOf(s.Name+"_"+flag))
 	}
 	blank := value[:len(value)-len(strings.TrimLeft(value, " "))]

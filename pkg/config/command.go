@@ -45,23 +45,21 @@ func (c *Command) Shown() string {
 }
 
 // shownArgs returns the arguments without what may be a credential: by the name of its flag, by its
-// look, or in a URL.
+// form, or in a URL.
 func (c *Command) shownArgs() []string {
 	var out []string
-	hide := false // the last one was a flag whose value follows
-	for _, arg := range c.Args {
-		name, _, assigned := strings.Cut(arg, "=")
-		flag := strings.HasPrefix(arg, "-")
-		next := flag && !assigned && LooksSecret(arg)
-		switch {
-		case assigned && LooksSecret(name):
-			arg = name + "=" + hidden
-		case hide && !flag, !flag && looksLikeKey(arg):
-			arg = hidden
-		case strings.Contains(arg, "://"):
+	found := secret.InArgs(c.Args)
+	for i, arg := range c.Args {
+		for _, text := range found[i] {
+			shown := strings.ReplaceAll(arg, text, hidden)
+			if shown == arg { // the text is in parts, with quotes between them
+				shown = hidden
+			}
+			arg = shown
+		}
+		if strings.Contains(arg, "://") {
 			arg = hideCredentials(arg)
 		}
-		hide = next
 		out = append(out, arg)
 	}
 	return out
@@ -69,12 +67,6 @@ func (c *Command) shownArgs() []string {
 
 // hidden stands for what people may not see.
 const hidden = "[secret]"
-
-// looksLikeKey reports whether a text has the look of a key rather than of a name or a path.
-func looksLikeKey(s string) bool {
-	return len(s) >= 20 && strings.ContainsAny(s, "0123456789") && !strings.ContainsAny(s, " ,;:/@.=") &&
-		strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' })
-}
 
 // hideCredentials returns a text with a URL in it, without the URL's user, password and query.
 func hideCredentials(s string) string {

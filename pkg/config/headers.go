@@ -90,7 +90,7 @@ const inClear = "seems to be a credential written in clear; write ${secretsmanag
 
 // value checks the ${…} references in a value that goes by name.
 func (c *checker) value(n *node, path, name string) {
-	if found, ok := c.references(n, path); ok && !found && LooksSecret(name) {
+	if found, ok := c.references(n, path); ok && !found && secret.Looks(name, n.text) {
 		c.warn(n, path, inClear)
 	}
 }
@@ -116,16 +116,4 @@ func ownHeader(canonical string) bool {
 		return true
 	}
 	return strings.HasPrefix(canonical, "Mcp-")
-}
-
-// LooksSecret reports whether a header or query parameter of that name usually
-// carries a credential.
-func LooksSecret(name string) bool {
-	name = strings.ToLower(name)
-	for _, part := range []string{"auth", "key", "token", "secret", "password", "cookie", "credential"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
 }

@@ -155,10 +155,7 @@ func (c *checker) address(n *node, path string, isSecret bool) {
 		return
 	}
 	u, _ := url.Parse(n.text) // which CheckTarget did
-	for name := range u.Query() {
-		isSecret = isSecret || LooksSecret(name)
-	}
-	if isSecret {
+	if isSecret || secretQuery(u) {
 		c.warn(n, path, inClear)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
 
@@ -81,14 +82,21 @@ func (c *checker) url(text *string, n *node, path string) string {
 	case u.Fragment != "" || strings.Contains(*text, "#"):
 		c.fault(at, path, "has a fragment (#…), which is never sent")
 	default:
-		for name := range u.Query() {
-			if LooksSecret(name) {
-				c.warn(at, path, "seems to hold a credential in its query; a header keeps it out of logs")
-				break
-			}
+		if secretQuery(u) {
+			c.warn(at, path, "seems to hold a credential in its query; a header keeps it out of logs")
 		}
 	}
 	return *text
+}
+
+// secretQuery reports whether a parameter of a URL looks like a credential.
+func secretQuery(u *url.URL) bool {
+	for name, values := range u.Query() {
+		if slices.ContainsFunc(values, func(v string) bool { return secret.Looks(name, v) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func validPort(u *url.URL) bool {

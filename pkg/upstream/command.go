@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/portcullis-mcp/portcullis/pkg/child"
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
 // A Command says how a server is started that is a program: it speaks MCP on its standard input
@@ -38,7 +39,7 @@ func (c *Client) resolveCommand(ctx context.Context, t Target, key entryKey) (*e
 		if strings.ContainsRune(value, 0) {
 			return nil, &configError{msg: "a variable of env holds a zero byte"}
 		}
-		if isSecret(name, value) {
+		if secret.Looks(name, value) {
 			ep.addSecrets(value)
 		}
 		env[name] = value
@@ -56,24 +57,14 @@ func (ep *endpoint) addSecrets(secrets ...string) {
 	ep.secrets = append(ep.secrets, secrets...)
 }
 
-// argSecrets returns what of a command line is to be taken for a credential: the values of flags
-// whose name speaks of one, what looks like a key, and passwords in URLs.
+// argSecrets returns what of a command line looks like a credential, and passwords in URLs.
 func argSecrets(args []string) (secrets []string) {
-	flag := ""
+	secrets = slices.Concat(secret.InArgs(args)...)
 	for _, arg := range args {
-		name, value, assigned := strings.Cut(arg, "=")
-		switch {
-		case assigned && !strings.Contains(name, "/"):
-		case strings.HasPrefix(arg, "-"):
-			flag = arg
-			continue
-		default:
-			name, value = flag, arg
+		if name, value, assigned := strings.Cut(arg, "="); assigned && !strings.Contains(name, "/") {
+			arg = value
 		}
-		if flag = ""; isSecret(name, value) {
-			secrets = append(secrets, value)
-		}
-		if u, err := url.Parse(value); err == nil && u.Host != "" {
+		if u, err := url.Parse(arg); err == nil && u.Host != "" {
 			_, credentials := urlSecrets(u)
 			secrets = append(secrets, credentials...)
 		}

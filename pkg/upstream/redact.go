@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+
+	"github.com/portcullis-mcp/portcullis/pkg/secret"
 )
 
 // secretMark stands for every text that is taken out of an error.
@@ -24,7 +26,8 @@ func urlSecrets(u *url.URL) (values, credentials []string) {
 	query := u.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		values = append(values, query[name]...)
-		credentials = append(credentials, slices.DeleteFunc(query[name], func(v string) bool { return !isSecret(name, v) })...)
+		isPlain := func(v string) bool { return !secret.Looks(name, v) }
+		credentials = append(credentials, slices.DeleteFunc(query[name], isPlain)...)
 	}
 	return append(values, u.RawQuery), credentials
 }

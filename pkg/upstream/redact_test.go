@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,17 @@ func TestRedact(t *testing.T) {
 		if got := redact("it said "+in, values); strings.Contains(got, in) {
 			t.Errorf("redact leaves %q in %q", in, got)
 		}
+	}
+}
+
+func TestArgSecrets(t *testing.T) {
+	got := argSecrets([]string{
+		"--passwd", "a-secret", "--session=b-secret", "-p", "c-secret", "-p", "31415926", "--name", "kim",
+		"-H", "Authorization: Bearer d-secret", "--db=https://u:e-secret@h/?sig=f-secret&page=2",
+	})
+	want := []string{"a-secret", "b-secret", "c-secret", "d-secret", "e-secret", "f-secret"}
+	if !slices.Equal(got, want) {
+		t.Errorf("argSecrets = %q, want %q", got, want)
 	}
 }
 

@@ -241,16 +241,3 @@ func (o *operation) scrubbed(result json.RawMessage) json.RawMessage {
 	}
 	return newScrubber([]string{o.session.id}).clean(result)
 }
-
-// isSecret reports whether the value of a header that is written out in the configuration is
-// to be taken for a credential: by the header's name, or because it looks like a key.
-func isSecret(name, value string) bool {
-	name = strings.ToLower(name)
-	for _, part := range []string{"auth", "token", "key", "secret", "password", "passwd", "credential", "cookie", "session", "signature"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return len(value) >= 20 && strings.ContainsAny(value, "0123456789") && !strings.ContainsAny(value, " ,;:/") &&
-		strings.ContainsFunc(value, func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' })
-}

@@ -67,7 +67,7 @@ func (c *Client) addHeader(ctx context.Context, ep *endpoint, name, value string
 	ep.header.Set(name, resolved)
 	_, credential, _ := strings.Cut(resolved, " ")
 	ep.values = append(ep.values, resolved, credential)
-	if isSecret(name, resolved) {
+	if secret.Looks(name, resolved) {
 		ep.secrets = append(append(ep.secrets, resolved, credential), basic(resolved)...)
 	}
 	return nil

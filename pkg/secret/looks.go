@@ -1,0 +1,158 @@
+package secret
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Looks reports whether a value looks like a secret: by the name of its header, variable or flag,
+// or because the value itself has the form of a key. name may be "".
+//
+// Every place that hides, reports or moves secrets asks it, so that none of them knows a name that
+// another one misses.
+func Looks(name, value string) bool {
+	scheme := schemes.FindString(value)
+	value = value[len(scheme):]
+	switch lower := strings.ToLower(strings.TrimSpace(scheme)); {
+	case strings.TrimSpace(value) == "", plain.MatchString(value):
+		return false
+	case lower == "bearer", lower == "basic", LooksKey(value):
+		return true
+	case shortFlag.MatchString(name):
+		return secretFlag.MatchString(name) && isShortSecret(value)
+	}
+	name = words(name)
+	isAttribute := attribute.MatchString(name)
+	if uuid.MatchString(value) && !isAttribute {
+		return true
+	}
+	contains := func(word string) bool { return strings.Contains(name, word) }
+	switch {
+	case !slices.ContainsFunc(inName, contains) && !asWord.MatchString(name):
+		return false
+	case isAttribute && !secretID.MatchString(name):
+		return false
+	}
+	return strong.MatchString(name) || !isSmallNumber(value)
+}
+
+// SchemeLen returns how many bytes of a value stand before its secret: "Bearer " and the like.
+func SchemeLen(value string) int { return len(schemes.FindString(value)) }
+
+// schemes are the words before a secret in a header.
+var schemes = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey|api-key|bot|key)[ \t]+`)
+
+// plain are values that nobody keeps secret, and references to a value elsewhere.
+var plain = regexp.MustCompile(`(?i)^(true|false|yes|no|on|off|none|null|auto|default|oauth|` +
+	`bearer|basic|stdio|https?|sse|streamable-http|\$\{[^}]*\})$`)
+
+var (
+	// inName are words that tell a secret wherever they are in a name.
+	inName = []string{
+		"auth", "key", "token", "secret", "password", "passwd", "passphrase", "pwd",
+		"credential", "cookie", "session", "signature", "bearer",
+	}
+
+	// asWord are words that tell a secret only between separators: "pass" is in "compass".
+	asWord = regexp.MustCompile(`(^|_)(pass|pw|sig|jwt|pat|dsn)(_|$)`)
+
+	// strong are words of names whose value is secret even if it is a small number.
+	strong = regexp.MustCompile(`(^|_)(pass|pw)(_|$)|secret|passw|passphrase|pwd|credential`)
+
+	// attribute are ends of names whose value describes a secret and is none.
+	attribute = regexp.MustCompile(`(_|^)(url|uri|path|file|dir|id|name|type|limits?|max|ttl|` +
+		`timeout|expiry|expires|count|host|port|region|mode|enabled|algorithm|auth_?method|auth_?type)$`)
+
+	// secretID are names that end with "id" and whose value is secret all the same.
+	secretID = regexp.MustCompile(`(session|secret|cookie|pass).*_id$`)
+)
+
+// words returns a name in lower case with "_" between its words, also those of apiKey.
+func words(name string) string {
+	var out strings.Builder
+	var before rune
+	for _, r := range strings.TrimLeft(name, "-") {
+		switch {
+		case strings.ContainsRune("-. ", r):
+			r = '_'
+		case unicode.IsUpper(r) && unicode.IsLower(before):
+			out.WriteByte('_')
+		}
+		out.WriteRune(unicode.ToLower(r))
+		before = r
+	}
+	return out.String()
+}
+
+// isNumber reports whether a value is a number, an address or a mapping of ports.
+func isNumber(s string) bool { return strings.Trim(s, "0123456789.:") == "" }
+
+func isSmallNumber(s string) bool { return len(s) < 8 && isNumber(s) }
+
+var (
+	shortFlag  = regexp.MustCompile(`^-[A-Za-z]$`)
+	secretFlag = regexp.MustCompile(`(?i)^-[pkt]$`) // password, key, token
+)
+
+// local is a path, or the name of a package with its scope.
+var local = regexp.MustCompile(`^[/.~@][^/]*/`)
+
+// isShortSecret reports whether the value of -p, -k or -t is a secret: many programs use these
+// letters for a port, a folder or a transport.
+func isShortSecret(value string) bool {
+	return len(value) >= 8 && !isNumber(value) && !local.MatchString(value)
+}
+
+// keys are the beginnings of keys of well-known services.
+var keys = regexp.MustCompile(`^(gh[pousr]_|github_pat_|` +
+	`gl(pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct|oas)-|sk-|sk_live_|sk_test_|rk_live_|` +
+	`xox[abeoprs]-|xapp-|AKIA|ASIA|AIza|ya29\.|eyJ[A-Za-z0-9_-]+\.|npm_|pypi-|hf_|dop_v1_|doo_v1_|` +
+	`pct_|SG\.|lin_api_|ntn_|secret_|figd_|tvly-|pplx-|gsk_|r8_|whsec_|` +
+	`shpat_|shpss_|dckr_pat_|PMAK-|NRAK-|fc-|ctx7sk|sbp_|sntrys_|sntryu_|ATATT|-----BEGIN )`)
+
+var uuid = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// LooksKey reports whether a value has the form of a key, whatever its name is: it begins like the
+// keys of a known service, or has a long run of letters and digits without a word in it.
+func LooksKey(value string) bool {
+	if keys.MatchString(value) {
+		return true
+	}
+	if len(value) < 16 || strings.ContainsAny(value, " ,;:/@\\") || uuid.MatchString(value) {
+		return false
+	}
+	isSeparator := func(r rune) bool { return strings.ContainsRune("-_.=+", r) }
+	for part := range strings.FieldsFuncSeq(value, isSeparator) {
+		letters, digits := 0, 0
+		for _, r := range part {
+			switch {
+			case r >= '0' && r <= '9':
+				digits++
+			case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z':
+				letters++
+			}
+		}
+		rare := min(letters, digits)
+		long := len(part) >= 16 && rare >= 2 || len(part) >= 20 && rare >= 1
+		if long && letters+digits == len(part) && entropy(part) >= 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// entropy returns the bits of information in one character of s.
+func entropy(s string) (bits float64) {
+	counts := map[rune]float64{}
+	for _, r := range s {
+		counts[r]++
+	}
+	for _, n := range counts {
+		p := n / float64(len(s))
+		bits -= p * math.Log2(p)
+	}
+	return bits
+}
