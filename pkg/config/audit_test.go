@@ -25,7 +25,7 @@ func TestAuditAndStop(t *testing.T) {
 		`"stop": {"reason": "a\nb"}`:                             "stop.reason: is not one line",
 		`"stop": {"reason": "` + strings.Repeat("x", 257) + `"}`: "stop.reason: is not one line of at most 256 bytes",
 		`"stop": {"all": "yes"}`:                                 "stop.all: want",
-		`"review": {"four_eyes": "all"}`:                         "review.four_eyes",
+		`"review": {"four_eyes": "write"}`:                       `review.four_eyes: "write" is not one of off, destructive, all`,
 	} {
 		_, err := Parse([]byte(servers + member + "}"))
 		if err == nil || !strings.Contains(err.Error(), want) {

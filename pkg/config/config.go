@@ -85,7 +85,7 @@ func (t Tools) Confirms(id tool.ID) bool {
 type Review struct {
 	Remember string // ask (default) or auto: whether a definition that a person approved earlier waits
 	Findings string // show (default) or wait: whether a severe finding locks what no person approved
-	FourEyes string // off (default) or destructive: of which tier a definition takes two people
+	FourEyes string // off (default), destructive or all: which definitions take two people
 }
 
 // Audit says what is kept of calls.
@@ -128,7 +128,10 @@ func (s Server) Variables() []Variable {
 // TakesTwo reports whether approving a definition of the named server takes two people. Of a server
 // that is not configured the definition alone says so.
 func (c *Config) TakesTwo(server string, d tool.Definition) bool {
-	if c.Review.FourEyes != "destructive" || d.Kind != tool.Tool {
+	switch {
+	case c.Review.FourEyes == "all":
+		return true
+	case c.Review.FourEyes != "destructive" || d.Kind != tool.Tool:
 		return false
 	}
 	hints := d.Annotations

@@ -69,7 +69,7 @@ type fileTools struct {
 type fileReview struct {
 	Remember *string `json:"remember,omitempty" jsonschema:"enum=ask,enum=auto,default=ask" jsonschema_description:"Of a definition that a server goes back to and that a person approved earlier: ask: it waits, and people are told who approved it when. auto: it is approved again."`
 	Findings *string `json:"findings,omitempty" jsonschema:"enum=show,enum=wait,default=show" jsonschema_description:"Of a definition with a severe finding: show: people see it. wait: the tool also waits until a person approves that very definition, whatever approval says."`
-	FourEyes *string `json:"four_eyes,omitempty" jsonschema:"enum=off,enum=destructive,default=off" jsonschema_description:"destructive: a definition of that tier is approved by two people, of whom each has signed in with the issuer. Where people do not sign in with an issuer nothing destructive can be approved then."`
+	FourEyes *string `json:"four_eyes,omitempty" jsonschema:"enum=off,enum=destructive,enum=all,default=off" jsonschema_description:"all: two people approve each definition of every tool, prompt and resource, and both sign in with the issuer. destructive: only tools of that tier take two people, and the server itself sets the hint that decides the tier, unless annotations sets it. If people do not sign in with an issuer, nobody can approve these definitions."`
 }
 
 // fileAudit is the member audit.

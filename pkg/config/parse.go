@@ -113,7 +113,7 @@ func (c *checker) review(cfg *Config, f *fileReview, n *node) {
 	cfg.Review = Review{
 		Remember: c.oneOf(f.Remember, n, "review", "remember", "ask", "auto"),
 		Findings: c.oneOf(f.Findings, n, "review", "findings", "show", "wait"),
-		FourEyes: c.oneOf(f.FourEyes, n, "review", "four_eyes", "off", "destructive"),
+		FourEyes: c.oneOf(f.FourEyes, n, "review", "four_eyes", "off", "destructive", "all"),
 	}
 }
 

@@ -113,9 +113,10 @@ func (c *Console) twoPeople(p *itemView, r *http.Request) (neither bool) {
 	first := record.Proposed
 	switch {
 	case who.Subject == "":
-		p.Two = "It is destructive, so approving it takes two people, each signed in with the issuer; you are not."
+		p.Two = "Approving it takes two people, each signed in with the issuer; you are not."
 	case first == nil:
-		p.Two = "It is destructive, so approving it takes two people: yours is the first approval, and opens nothing before another one's."
+		p.Two = "Approving it takes two people: yours is the first approval, " +
+			"and opens nothing before another one's."
 	case first.Subject == who.Subject:
 		p.Two = "You approved it, and it takes one more person."
 	default:

@@ -23,10 +23,12 @@ func takesTwo(v *state.View, r *approval.Record) bool {
 func (d *Desk) checkPerson(a Actor) error {
 	switch {
 	case !d.o.Issuer:
-		return conflict("approving a destructive tool takes two people who sign in with an issuer (review.four_eyes), and nobody signs in with one here, so nothing was decided: " +
+		return conflict("approving it takes two people who sign in with an issuer (review.four_eyes), " +
+			"and nobody signs in with one here, so nothing was decided: " +
 			"the operator sets up that sign-in, or takes four_eyes out of mcp_config.json")
 	case a.Subject == "":
-		return Refuse(http.StatusForbidden, fmt.Sprintf("approving a destructive tool takes two people, each signed in with the issuer, and you are here as %q without that; "+
+		return Refuse(http.StatusForbidden, fmt.Sprintf("approving it takes two people, each signed in with "+
+			"the issuer, and you are here as %q without that; "+
 			"nothing was decided. Sign in at /admin/login with the issuer, and approve it there", a.Name))
 	}
 	return nil
@@ -36,17 +38,22 @@ func (d *Desk) checkPerson(a Actor) error {
 func (d *Desk) withoutIssuer(st *state.State) (state.Reason, bool) {
 	d.two.Lock()
 	defer d.two.Unlock()
-	if d.o.Issuer || st.Config == nil || st.Config.Review.FourEyes != "destructive" {
+	if d.o.Issuer || st.Config == nil || st.Config.Review.FourEyes == "off" {
 		d.two.since = time.Time{}
 		return state.Reason{}, false
 	}
 	if d.two.since.IsZero() {
 		d.two.since = d.o.Now().UTC()
 	}
+	what := "no destructive tool"
+	if st.Config.Review.FourEyes == "all" {
+		what = "nothing"
+	}
 	return state.Reason{
 		Code: "four_eyes_without_issuer", Condition: state.Degraded, Since: d.two.since,
-		Message: "review.four_eyes asks for two people who sign in with an issuer, and nobody signs in with one here: no destructive tool can be approved",
-		Action:  "The operator sets up the sign-in with an issuer, or takes review.four_eyes out of mcp_config.json.",
+		Message: "review.four_eyes asks for two people who sign in with an issuer, " +
+			"and nobody signs in with one here: " + what + " can be approved",
+		Action: "The operator sets up the sign-in with an issuer, or takes review.four_eyes out of mcp_config.json.",
 	}, true
 }
 

@@ -97,6 +97,28 @@ func TestFourEyes(t *testing.T) {
 }
 
 // What the record has now counts, not what the catalog still shows.
+// With "all" no hint of a server and no kind of item makes one person enough.
+func TestFourEyesAll(t *testing.T) {
+	f := withFourEyes(t)
+	f.Put(config.Key, strings.Replace(fourEyes, `"four_eyes": "destructive"`, `"four_eyes": "all"`, 1))
+	f.Sync()
+	for _, id := range []string{"db:query", "db:tidy", "db:drop", "db:prompt:ask"} {
+		f.by("kim", "sub-1")
+		if got := f.decided(id, f.approveIt(id)); got.Status != "pending_approval" || !got.TakesTwo {
+			t.Errorf("%s is %q after one approval", id, got.Status)
+		}
+		f.by("sam", "sub-2")
+		if got := f.decided(id, f.approveIt(id)); got.Status != decide.Callable {
+			t.Errorf("%s is %q after two approvals", id, got.Status)
+		}
+	}
+	f.Decide.Issuer = false
+	f.Open()
+	if notices := f.Console.Desk.Notices(f.ctx); len(notices) != 1 || !strings.Contains(notices[0].Message, "nothing can be approved") {
+		t.Errorf("without an issuer: %+v", notices)
+	}
+}
+
 func TestFourEyesNewerDefinition(t *testing.T) {
 	f := withFourEyes(t)
 	f.by("kim", "sub-1")
