@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/connect"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -56,6 +57,17 @@ var errNobody = errors.New("--actor is empty: the audit must name somebody")
 
 // folder returns the folder that is meant if --url is not given.
 func (f placeFlags) folder() string { return cmp.Or(f.Dir, ".") }
+
+// again returns the flags that name the same gateway in another command.
+func (f placeFlags) again() (flags string) {
+	if f.Dir != "" {
+		flags = " --dir " + connect.Shell(f.Dir)
+	}
+	if f.URL != "" {
+		flags += " --url " + connect.Shell(f.URL)
+	}
+	return flags
+}
 
 // A gateway is one whose API a command asks: one that runs, or one of this process over the files of a folder.
 type gateway struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
 )
@@ -201,7 +202,9 @@ type revokeTokenCmd struct {
 
 // Help implements kong's longer help.
 func (revokeTokenCmd) Help() string {
-	return `It cannot be taken back: make another token instead. Example:
+	return `It cannot be taken back: make another token instead. What people granted stays with the name, and
+a later token of this name has it: the command prints each such grant with the command that ends it.
+Example:
 
   portcullis token revoke ci`
 }
@@ -236,7 +239,38 @@ func (c revokeTokenCmd) Run(ctx context.Context, env *environment) error {
 	default:
 		return fmt.Errorf("token revoke: no live token has the id or the name %s; nothing was done: portcullis token list --all prints them", text.Quote(c.Token, 80))
 	}
-	return callAt(ctx, g, c.askFlags, env, "/admin/tokens/"+url.PathEscape(id)+"/revoke", nil, struct{}{}, func(w io.Writer, t admin.AgentToken) {
-		fmt.Fprintf(w, "token %s of %s is revoked, by %s at %s; the next request that bears it is refused\n", inLine(t.ID), inLine(t.Name), inLine(t.RevokedBy), atMinute(t.RevokedAt))
-	})
+	path := "/admin/tokens/" + url.PathEscape(id) + "/revoke"
+	return callAt(ctx, g, c.askFlags, env, path, nil, struct{}{}, c.show)
+}
+
+// A revokedToken is the answer to revoking a token.
+type revokedToken struct {
+	admin.AgentToken
+	decide.TokenGrants
+}
+
+// show prints what is revoked, and what a token of the same name still has.
+func (c revokeTokenCmd) show(w io.Writer, t revokedToken) {
+	fmt.Fprintf(w, "token %s of %s is revoked, by %s at %s; the next request that bears it is refused\n",
+		inLine(t.ID), inLine(t.Name), inLine(t.RevokedBy), atMinute(t.RevokedAt))
+	agent := inLine(identity.TokenAgent(t.Name))
+	if t.Unread {
+		fmt.Fprintf(w, "what is granted to %s cannot be read now, and a later token of this name has it: "+
+			"portcullis requests --all%s lists it\n", agent, c.again())
+	}
+	if len(t.Granted) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%s to %s did not end: every token of this name has what is granted, a later one too\n",
+		text.Count(len(t.Granted), "grant"), agent)
+	table := newTable(w, "GRANTED", "VERDICT", "UNTIL", "ENDS WITH")
+	for _, g := range t.Granted {
+		verdict := string(g.Verdict)
+		if g.Paused != "" {
+			verdict += ", not now: " + g.Paused
+		}
+		command := "portcullis requests revoke " + g.Request + c.again()
+		table.row(g.Tool, verdict, atMinute(g.Ends), command)
+	}
+	table.end()
 }

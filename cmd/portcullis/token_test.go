@@ -48,6 +48,40 @@ func TestTokenSession(t *testing.T) {
 	s.check("token")
 }
 
+// A grant follows a token's name: revoking prints what is granted, and the command that ends it.
+func TestTokenRevokePrintsGrants(t *testing.T) {
+	access := programtest.Tokens()
+	p := asked(t, access.Env)
+	p.Admin = access.Admin
+	s := newTerminal(t, map[string]string{p.dir: "DIR", p.URL: "https://gate.example.com"})
+	s.env[tokenVariable] = access.Admin
+	at := []string{"--url", p.URL}
+	do := func(args ...string) string { t.Helper(); return s.must(0, append(args, at...)...) }
+	ann := strings.TrimSpace(do("token", "make", "--name", "ann", "--servers", "*", "--tiers", "destructive"))
+	p.Call("request_access", map[string]any{"names": []string{"tickets:assign_ticket"}}, "Authorization: Bearer "+ann)
+	id := s.id(at...)
+	do("requests", "allow", id, "--for", "8h")
+	printed := do("token", "revoke", "ann")
+	command := "portcullis requests revoke " + id + " --url " + p.URL
+	if !strings.Contains(printed, "1 grant to token:ann did not end") || !strings.Contains(printed, command) {
+		t.Errorf("it prints %s, want %s", printed, command)
+	}
+	again := strings.TrimSpace(do("token", "make", "--name", "ann", "--servers", "*", "--tiers", "destructive"))
+	call := func() bool {
+		return p.Call("call_tool_destructive", map[string]any{"name": "tickets:assign_ticket"}, "Authorization: Bearer "+again).IsError
+	}
+	if call() {
+		t.Error("a later token of the name does not have the grant, so there is nothing to warn of")
+	}
+	do(strings.Fields(command)[1:4]...)
+	if !call() {
+		t.Error("the command did not end the grant")
+	}
+	if printed := do("token", "revoke", "ann"); strings.Contains(printed, "grant") {
+		t.Errorf("it prints %s after the grant has ended", printed)
+	}
+}
+
 func TestTokenThatCannotBePrinted(t *testing.T) {
 	_, config := ping(t)
 	dir, access := t.TempDir(), programtest.Tokens()

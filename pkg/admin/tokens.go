@@ -61,7 +61,9 @@ func (a *api) registerTokens(h huma.API) {
 	}, a.makeToken)
 	serve(a, h, huma.Operation{
 		OperationID: "revoke-token", Method: http.MethodPost, Path: "/admin/tokens/{id}/revoke",
-		Summary: "End an agent token; the next request that bears it is refused", Errors: []int{http.StatusNotFound, http.StatusConflict},
+		Summary: "End an agent token; the next request that bears it is refused. " +
+			"What is granted to its name stays, and the answer lists it",
+		Errors: []int{http.StatusNotFound, http.StatusConflict},
 	}, a.revokeToken)
 }
 
@@ -124,7 +126,12 @@ type tokenInput struct {
 	ID string `path:"id" maxLength:"64"`
 }
 
-func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, err error) {
+type revokeTokenOutputBody struct {
+	AgentToken
+	decide.TokenGrants
+}
+
+func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out revokeTokenOutputBody, err error) {
 	t, err := a.tokens.Revoke(ctx, decide.ActorOf(ctx).Name, in.ID)
 	switch {
 	case errors.Is(err, token.ErrNotFound):
@@ -134,7 +141,8 @@ func (a *api) revokeToken(ctx context.Context, in *tokenInput) (out AgentToken, 
 	case err != nil:
 		return out, err
 	}
-	return showToken(t, a.tokens.Judge(ctx)), nil
+	out = revokeTokenOutputBody{showToken(t, a.tokens.Judge(ctx)), a.desk.TokenGrants(ctx, t.Name)}
+	return out, nil
 }
 
 func showToken(t token.Token, j token.Judge) AgentToken {

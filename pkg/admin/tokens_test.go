@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/admin"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/identity"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -182,6 +184,38 @@ func TestTokensInOpenAPI(t *testing.T) {
 		if code := tt.fixture.Send("/admin/tokens", "").Status; got != tt.want || (code == http.StatusOK) != tt.want {
 			t.Errorf("described %v, served with %d; want %v", got, code, tt.want)
 		}
+	}
+}
+
+// A grant follows the name of a token, so that who revokes one learns what a later one has.
+func TestRevokeTokenSaysWhatIsGranted(t *testing.T) {
+	h := withTokens(t)
+	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
+	id := h.Asks(ci, "mail:send", "", "")
+	path := "/admin/requests/" + id
+	hash := admintest.Into[decide.Request](h.Desk, path, "").Hash
+	admintest.Into[decide.Request](h.Desk, path+"/decide", fmt.Sprintf(`{"verdict":"allowed","hash":%q,"minutes":60}`, hash))
+	type answer struct {
+		Status  string
+		Granted []decide.Grant
+		Unread  bool `json:"granted_unread"`
+	}
+	revoke := func() answer {
+		t.Helper()
+		return admintest.Into[answer](h.Desk, "/admin/tokens/"+h.mint(ciToken).ID+"/revoke", "{}")
+	}
+	got := revoke()
+	if len(got.Granted) != 1 || got.Status != "revoked" || got.Granted[0].Request != id || got.Granted[0].Tool != "mail:send" || got.Granted[0].Verdict != request.Allowed {
+		t.Errorf("revoked: %+v", got)
+	}
+	h.Approvals.Requests.OnGranted = func(context.Context, string) error { return errors.New("down") }
+	if got := revoke(); got.Status != "revoked" || !got.Unread || !strings.Contains(h.Log.String(), "down") {
+		t.Errorf("while the store fails: %+v", got)
+	}
+	h.Approvals.Requests.OnGranted = nil
+	admintest.Into[decide.Request](h.Desk, path+"/decide", `{"verdict":"revoked"}`)
+	if got := revoke(); got.Granted == nil || len(got.Granted) != 0 || got.Unread {
+		t.Errorf("after the grant has ended: %+v", got)
 	}
 }
 

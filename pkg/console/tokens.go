@@ -22,6 +22,14 @@ type tokensPage struct {
 	Made   *madeToken
 	Keys   *token.Standing // nil: the keys cannot be read, or all tokens are under one that was never replaced
 	Form   tokenForm
+	Ended  *endedToken
+}
+
+// An endedToken is one that was revoked just now.
+type endedToken struct {
+	Agent string
+	decide.TokenGrants
+	N int // of grants; the page has the first ones
 }
 
 // A tokenRow is an agent token in the list.
@@ -42,8 +50,11 @@ type tokenForm struct {
 	Admin                         bool
 }
 
-// maxTokenRows is how many tokens a page shows.
-const maxTokenRows = 25
+// How many tokens a page shows, and how many grants to one that was revoked.
+const (
+	maxTokenRows = 25
+	maxGrantRows = 10
+)
 
 // formOf returns what was typed; nothing was at first.
 func formOf(typed url.Values) tokenForm {
@@ -75,6 +86,10 @@ func (c *Console) tokens(w http.ResponseWriter, r *http.Request) {
 	if id := r.URL.Query().Get("revoked"); id != "" {
 		if t, err := c.o.Tokens.Store.Token(r.Context(), id); err == nil && !t.RevokedAt.IsZero() {
 			p.Message = "token:" + t.Name + " is revoked. The next request that bears it is refused, and so are the sessions that were made of it."
+			grants := c.o.Desk.TokenGrants(r.Context(), t.Name)
+			n := len(grants.Granted)
+			grants.Granted = grants.Granted[:min(n, maxGrantRows)]
+			p.Ended = &endedToken{"token:" + t.Name, grants, n}
 		}
 	}
 	c.showTokens(w, r, http.StatusOK, p)

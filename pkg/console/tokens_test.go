@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/login"
+	"github.com/portcullis-mcp/portcullis/pkg/request"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/store/bolt/bolttest"
 	"github.com/portcullis-mcp/portcullis/pkg/token"
@@ -129,6 +131,29 @@ func TestRevokePage(t *testing.T) {
 	if w := h.Submit("/admin/tokens/none/revoke", url.Values{"x": {""}}); w.Status != http.StatusNotFound {
 		t.Errorf("%d", w.Status)
 	}
+}
+
+// A grant follows the name of a token, so that who revokes one sees what a later one has, and ends it.
+func TestRevokedTokenPageEndsGrants(t *testing.T) {
+	h := withTokens(t)
+	ci := request.Agent{Way: identity.WayToken, ID: "token:ci"}
+	id := h.Asks(ci, "mail:send", "", "")
+	if status, page := h.verdict(id, "allowed 60"); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, page)
+	}
+	h.Submit("/admin/tokens", url.Values{"name": {"ci"}, "days": {"1"}})
+	made := h.sole()
+	lacks(t, h.Page(http.StatusOK, "/admin/tokens"), "End the grant")
+	h.Submit("/admin/tokens/"+made.ID+"/revoke", url.Values{"x": {""}})
+	const action = "/admin/requests/%s/decide"
+	after := "/admin/tokens?revoked=" + made.ID
+	says(t, h.Page(http.StatusOK, after), "1 grant to token:ci did not end", "mail:send", fmt.Sprintf(`action="..`+action+`"`, id), `name="verdict" value="revoked"`)
+	if a := h.Submit(fmt.Sprintf(action, id), url.Values{"verdict": {"revoked"}}); a.Status != http.StatusSeeOther {
+		t.Errorf("the button: %d %s", a.Status, a.Body)
+	}
+	lacks(t, h.Page(http.StatusOK, after), "End the grant")
+	h.Approvals.Requests.OnGranted = func(context.Context, string) error { return errors.New("down") }
+	says(t, h.Page(http.StatusOK, after), "What is granted to token:ci cannot be read now")
 }
 
 // No page is longer than 60 KB, and each token stands on one.

@@ -33,7 +33,7 @@ func (p *requestPage) offer(decides, neither bool) {
 	switch {
 	case !decides:
 		return
-	case q.State == decide.RequestAllowed || q.State == decide.RequestConfirmed:
+	case q.Grants:
 		p.End = true
 		return
 	case q.State != decide.RequestOpen:

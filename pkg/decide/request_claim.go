@@ -28,7 +28,7 @@ func (s sight) refuses(dec RequestDecision) error {
 	o := s.one
 	state, why := s.state()
 	if dec.Verdict == request.Revoked {
-		if state != RequestAllowed && state != RequestConfirmed {
+		if held, is := o.granted.Of(o.ID); !is || !s.grants(held) {
 			return conflict("nothing stands that could be ended: the request is %s%s; nothing was changed", state, because(why))
 		}
 		return nil

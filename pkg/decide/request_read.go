@@ -149,8 +149,9 @@ func (d *Desk) requestsOf(ctx context.Context, key string) (list []oneRequest, e
 	if err != nil {
 		return nil, err
 	}
+	agent := cmp.Or(asked.Agent, granted.Agent) // what was decided is kept for longer
 	add := func(r request.Request) error {
-		o := oneRequest{Request: r, agent: asked.Agent, granted: granted}
+		o := oneRequest{Request: r, agent: agent, granted: granted}
 		err := d.addUse(ctx, &o)
 		list = append(list, o)
 		return err

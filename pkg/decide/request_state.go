@@ -289,7 +289,7 @@ func (s sight) request(d *Desk) Request {
 	r := Request{Request: o.Request, Agent: o.agent, UsedAt: o.used, Link: d.o.BaseURL + requestPath(o.ID)}
 	r.State, r.EndedBy = s.state()
 	if decided, is := o.granted.Of(o.ID); is && r.State != RequestOpen {
-		r.Decided = decided
+		r.Decided, r.Grants = decided, s.grants(decided)
 		r.Decided.URL = "" // the server's address is for nobody who reads requests
 	}
 	if !s.listed {

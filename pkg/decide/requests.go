@@ -40,6 +40,7 @@ type Request struct {
 	Decided request.Decision `json:"decision,omitzero" doc:"what a person decided"`
 	UsedAt  time.Time        `json:"used_at,omitzero" doc:"when the confirmed call was made"`
 	EndedBy string           `json:"ended_by,omitempty" doc:"why what was decided no longer holds, or why there is nothing to decide, in words"`
+	Grants  bool             `json:"grants,omitempty" doc:"what was allowed or confirmed can be used before its end, now or once the item is again as it was; the verdict revoked ends it"`
 
 	// Of the item now.
 	Locked   lock.Status `json:"locked,omitempty" doc:"why it is locked for this agent now; absent: it is callable"`
