@@ -29,6 +29,7 @@ type importCmd struct {
 	Skip    []string          `placeholder:"NAME" help:"Leave these servers out."`
 	As      map[string]string `placeholder:"NAME=NEW" help:"Give a server another name."`
 	Rename  bool              `help:"Of servers that differ and have one name, give the later one a number."`
+	Accept  []string          `placeholder:"NAME.MEMBER" help:"Take over these members too, which can do harm: the report lists them. A member that is not there is an error."`
 	Secrets string            `placeholder:"FILE" help:"Write the credentials that stand in clear into this new file, as export lines for a shell that you alone can read. Without it nothing copies them."`
 	Output  string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table, for people, or json."`
 }
@@ -37,12 +38,14 @@ type importCmd struct {
 func (importCmd) Help() string {
 	return `Takes over the MCP servers of a client into config/mcp_config.json. What is there stays, the result is
 checked before anything is written, and the old file is kept beside it. No credential comes into the config:
-it refers to a variable of the environment, and a list says which to set. Examples:
+it refers to a variable of the environment, and a list says which to set. What can do harm is left out
+and listed under "check this". Examples:
 
   portcullis import claude-code cursor
   portcullis import vscode --dry-run
   portcullis import ~/old/mcp.json --only github --as github=github-work
-  portcullis import claude-desktop --secrets gate.env && . ./gate.env`
+  portcullis import claude-desktop --secrets gate.env && . ./gate.env
+  portcullis import .mcp.json --accept github.headers.Authorization`
 }
 
 // An importing is one run of import.
@@ -55,6 +58,7 @@ type importing struct {
 	servers []*clientfile.Server
 	state   map[*clientfile.Server]string // what becomes of it
 	added   int
+	changed int // servers that were there and got a member that is accepted
 }
 
 // Run takes the servers over.
@@ -86,7 +90,9 @@ func (i *importing) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
-	choice := clientfile.Choice{Only: i.Only, Skip: i.Skip, As: i.As, Rename: i.Rename, Used: usedVariables(old)}
+	choice := clientfile.Choice{
+		Only: i.Only, Skip: i.Skip, As: i.As, Rename: i.Rename, Accept: i.Accept, Used: usedVariables(old),
+	}
 	if i.servers, err = clientfile.Gather(files, choice, i.machine.OS == "windows"); err != nil {
 		return fmt.Errorf("%w; nothing was changed", i.short(err))
 	}
@@ -208,7 +214,10 @@ func (i *importing) readFile(path string) (*clientfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clientfile.Read(path, data, clientfile.Options{Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere, NoShell: i.machine.OS == "windows"})
+	return clientfile.Read(path, data, clientfile.Options{
+		Getenv: i.env.getenv, Home: i.home, Own: i.leadsHere,
+		NoShell: i.machine.OS == "windows", Foreign: !i.machine.IsOwn(path),
+	})
 }
 
 // leadsHere reports whether the gateway of the folder answers at an address.
@@ -254,7 +263,10 @@ func (i *importing) merge() ([]byte, error) {
 			same = clash && s.SameAs(have.Servers[there])
 		}
 		if same {
-			i.state[s] = "is there"
+			var err error
+			if data, err = i.complete(data, s, there, have.Servers[there]); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if clash {
@@ -273,6 +285,31 @@ func (i *importing) merge() ([]byte, error) {
 	return data, nil
 }
 
+// complete returns the config in which a server that is there has the members that are accepted.
+func (i *importing) complete(
+	data []byte, s *clientfile.Server, there string, raw json.RawMessage,
+) ([]byte, error) {
+	lacks := s.Reconcile(raw)
+	if i.state[s] = "is there"; len(lacks) == 0 {
+		return data, nil
+	}
+	for _, m := range lacks {
+		var err error
+		at := append([]string{"mcpServers", there}, m.Path...)
+		if data, err = clientfile.SetJSON(i.path, data, at, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	i.state[s] = "changed"
+	i.changed++
+	return data, nil
+}
+
+// isWritten reports whether the import puts something of the server into the config.
+func (i *importing) isWritten(s *clientfile.Server) bool {
+	return i.state[s] == "added" || i.state[s] == "changed"
+}
+
 // refused says what the gateway does not take, and where it comes from.
 func (i *importing) refused(err error) error {
 	faults, _ := errors.AsType[config.Faults](err)
@@ -280,7 +317,7 @@ func (i *importing) refused(err error) error {
 	for _, f := range faults {
 		line := text.Line(f.Path + ": " + f.Message)
 		for _, s := range i.servers {
-			if path := config.JoinPath("mcpServers", s.Name); i.state[s] == "added" && (f.Path == path || strings.HasPrefix(f.Path, path+".") || strings.HasPrefix(f.Path, path+"[")) {
+			if path := config.JoinPath("mcpServers", s.Name); i.isWritten(s) && (f.Path == path || strings.HasPrefix(f.Path, path+".") || strings.HasPrefix(f.Path, path+"[")) {
 				line = i.tilde(s.String()) + ": " + line
 			}
 		}
@@ -291,7 +328,7 @@ func (i *importing) refused(err error) error {
 
 // write puts the config in its place, and the credentials into a file if they are asked for.
 func (i *importing) write(ctx context.Context, data []byte) (backup string, err error) {
-	if i.DryRun || i.added == 0 {
+	if i.DryRun || i.added+i.changed == 0 {
 		return "", nil
 	}
 	if i.Secrets != "" {

@@ -22,6 +22,7 @@ type imported struct {
 	State     string           `json:"state"`
 	Why       string           `json:"why,omitempty"`
 	Notes     []string         `json:"notes,omitempty"`
+	Checks    []checkedMember  `json:"check,omitempty"`
 	Variables []neededVariable `json:"variables,omitempty"`
 }
 
@@ -32,6 +33,13 @@ type neededVariable struct {
 	Line int    `json:"line"`
 	Why  string `json:"why"`
 	Set  bool   `json:"set"` // in the environment of the command
+}
+
+// A checkedMember is a member of an entry that can do harm, and is left out unless it is accepted.
+type checkedMember struct {
+	Member   string `json:"member"` // as --accept takes it
+	Why      string `json:"why"`
+	Accepted bool   `json:"accepted"`
 }
 
 // report prints what became of each server, and what is to be done.
@@ -46,12 +54,16 @@ func (i *importing) report(backup string, cfg *config.Config) error {
 			if state == "added" && i.DryRun {
 				state = "would be added"
 			}
+			if state == "changed" && i.DryRun {
+				state = "would be changed"
+			}
 			if i.state[s] == "added" && s.Disabled {
 				state += ", disabled"
 			}
 			t.row(s.Name, i.tilde(s.String()), s.How, state)
 		}
 		t.end()
+		i.reportChecks(w)
 		i.reportNotes(w)
 		i.reportExports(w)
 		fmt.Fprintln(w)
@@ -66,15 +78,43 @@ func (i *importing) reportJSON(backup string) error {
 		Written bool       `json:"written"`
 		Backup  string     `json:"backup,omitempty"`
 		Servers []imported `json:"servers"`
-	}{i.path, i.added > 0 && !i.DryRun, backup, []imported{}}
+	}{i.path, i.added+i.changed > 0 && !i.DryRun, backup, []imported{}}
 	for _, s := range i.servers {
 		line := imported{Name: s.Name, Was: s.Was, File: s.File, Line: s.Line, How: s.How, State: i.state[s], Why: s.Left, Notes: s.Notes}
+		for _, c := range s.Checks {
+			line.Checks = append(line.Checks, checkedMember{c.ID, c.Why, c.Accepted})
+		}
 		for _, v := range s.Variables() {
 			line.Variables = append(line.Variables, neededVariable{v.Name, v.File, v.Line, v.Why, i.env.getenv(v.Name) != ""})
 		}
 		out.Servers = append(out.Servers, line)
 	}
 	return printJSON(i.env.stdout, out)
+}
+
+// reportChecks prints the members that can do harm: what is left out, and what was accepted now.
+func (i *importing) reportChecks(w io.Writer) {
+	var left, taken strings.Builder
+	for _, s := range i.servers {
+		for _, c := range s.Checks {
+			out := &left
+			if c.Accepted {
+				out = &taken
+			}
+			if !c.Accepted || i.isWritten(s) {
+				why := text.Clip(text.Line(i.shortened(c.Why)), 400)
+				fmt.Fprintf(out, "  %s: %s\n", inLine(c.ID), why)
+			}
+		}
+	}
+	if left.Len() > 0 {
+		fmt.Fprintf(w, "\ncheck this, which is left out:\n%s", left.String())
+		fmt.Fprintln(w, "--accept NAME.MEMBER takes a member over: "+
+			"use it only if you know why the file has the member")
+	}
+	if taken.Len() > 0 {
+		fmt.Fprintf(w, "\naccepted:\n%s", taken.String())
+	}
 }
 
 // reportNotes prints what was changed, and why what is left out is.
@@ -98,7 +138,7 @@ func (i *importing) reportNotes(w io.Writer) {
 // needed returns the variables that were not there before, each once.
 func (i *importing) needed() (out []*clientfile.Variable) {
 	for _, s := range i.servers {
-		if i.state[s] != "added" {
+		if !i.isWritten(s) {
 			continue
 		}
 		for _, v := range s.Variables() {
@@ -152,17 +192,30 @@ func dotted(path string) string {
 
 // reportFile prints what was written.
 func (i *importing) reportFile(w io.Writer, backup string) {
-	servers := text.Count(i.added, "server")
+	done := i.counts("")
 	switch {
-	case i.added == 0:
+	case done == "":
 		fmt.Fprintf(w, "%s: nothing to add; it is as it was\n", i.path)
 	case i.DryRun:
-		fmt.Fprintf(w, "%s: %s would be added; nothing was changed, since this is a dry run\n", i.path, servers)
+		would := i.counts("would be ")
+		fmt.Fprintf(w, "%s: %s; nothing was changed, since this is a dry run\n", i.path, would)
 	case backup == "":
-		fmt.Fprintf(w, "%s: made, with %s\n", i.path, servers)
+		fmt.Fprintf(w, "%s: made, with %s\n", i.path, text.Count(i.added, "server"))
 	default:
-		fmt.Fprintf(w, "%s: %s added; as it was: %s\n", i.path, servers, backup)
+		fmt.Fprintf(w, "%s: %s; as it was: %s\n", i.path, done, backup)
 	}
+}
+
+// counts says how many servers were added and changed; "": none.
+func (i *importing) counts(verb string) string {
+	var out []string
+	if i.added > 0 {
+		out = append(out, text.Count(i.added, "server")+" "+verb+"added")
+	}
+	if i.changed > 0 {
+		out = append(out, text.Count(i.changed, "server")+" "+verb+"changed")
+	}
+	return strings.Join(out, ", ")
 }
 
 // reportNext prints what comes next.
@@ -184,7 +237,7 @@ func (i *importing) reportNext(w io.Writer, cfg *config.Config) {
 		}
 		fmt.Fprintf(w, "%d of them %s, with PATH, HOME, LANG, TMPDIR and what their env lists\n", programs, what)
 	}
-	if i.added > 0 && !i.DryRun {
+	if i.added+i.changed > 0 && !i.DryRun {
 		fmt.Fprintf(w, "next: portcullis check%s; then put the gateway into the client in their place: portcullis connect CLIENT%s\n", place, flag)
 	}
 }

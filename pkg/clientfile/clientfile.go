@@ -55,6 +55,7 @@ type Server struct {
 	EnabledTools  []string
 	DisabledTools []string
 
+	Checks    []Check  // members that a person has to accept
 	How       string   // it is reached: by URL, by a program, or by a program whose place its URL takes
 	Notes     []string // what was changed, and what could not be taken over
 	Left      string   // why it is left out; "": it is not
@@ -73,6 +74,8 @@ type Variable struct {
 	Value secret.Text // the credential in the client's file, if it stands there in clear
 	Clear bool        // it does
 	fixed bool        // the file names the variable
+
+	existing bool // the file refers to it, so it may be set for something else
 }
 
 // Variables returns the variables that the entry of a gathered server refers to.
@@ -99,6 +102,7 @@ type Options struct {
 	Home    string
 	Own     func(url string) bool // reports whether the gateway itself answers at a URL; nil: unknown
 	NoShell bool                  // there is no sh
+	Foreign bool                  // somebody else than the user may have written the file
 }
 
 // Format is how a file is written.

@@ -155,8 +155,12 @@ func (r *reader) server(m member) *Server {
 		s.note("not taken over: " + text.List(more, 6))
 	}
 	r.transport(s, n)
+	r.checks(s)
 	if s.Own = s.Left == "" && r.own(s); s.Own {
 		s.Left = "it leads to this kind of gateway"
+	}
+	if s.Left != "" {
+		s.Checks = nil
 	}
 	return s
 }
@@ -252,7 +256,7 @@ func (r *reader) program(s *Server, n, command *node) {
 	s.Command = r.plain(s, command)
 	if dir := n.member("cwd"); dir != nil && dir.kind == '"' {
 		s.Dir = r.plain(s, dir)
-		if !filepath.IsAbs(s.Dir) {
+		if filepath.IsLocal(s.Dir) {
 			s.note("its folder " + text.Quote(s.Dir, 60) + " is looked for where the gateway is started")
 		}
 	}

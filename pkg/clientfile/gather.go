@@ -19,6 +19,7 @@ type Choice struct {
 	Skip   []string            // names
 	As     map[string]string   // new names
 	Rename bool                // of servers that clash, the later gets a number
+	Accept []string            // members that are taken over although they can do harm: NAME.MEMBER
 	Used   map[string][]string // variables that the gateway's config refers to already, with the servers that do
 }
 
@@ -44,6 +45,9 @@ func Gather(files []*File, c Choice, noShell bool) ([]*Server, error) {
 		if !g.used[name] {
 			return nil, fmt.Errorf("no file has a server %q", name)
 		}
+	}
+	if err := g.accept(c.Accept); err != nil {
+		return nil, err
 	}
 	nameVariables(g.servers, c.Used)
 	for _, s := range g.servers {
@@ -85,6 +89,9 @@ func (g *gathered) add(s *Server) error {
 		return &Clash{first, s}
 	default:
 		first.note("stands in " + s.String() + " as well")
+		if len(s.Checks) < len(first.Checks) { // that file is the user's own
+			first.Checks = s.Checks
+		}
 	}
 	return nil
 }
@@ -269,7 +276,9 @@ type entry struct {
 }
 
 // Entry returns the server as a member of mcpServers in the gateway's config.
-func (s *Server) Entry() json.RawMessage {
+func (s *Server) Entry() json.RawMessage { return encode(s.entry()) }
+
+func (s *Server) entry() entry {
 	e := entry{
 		URL: s.URL, Headers: pairs(s.Headers), Command: s.Command, Args: s.Args, Dir: s.Dir, Env: pairs(s.Env), Timeout: s.Timeout,
 		EnabledTools: s.EnabledTools, DisabledTools: s.DisabledTools,
@@ -277,7 +286,7 @@ func (s *Server) Entry() json.RawMessage {
 	if s.Disabled {
 		e.Enabled = new(bool)
 	}
-	return encode(e)
+	return e
 }
 
 func pairs(list []Pair) map[string]string {
@@ -297,7 +306,8 @@ var (
 )
 
 // SameAs reports whether a server of the gateway's config, as it was read, is this one: at the same URL, or
-// the same program, and given the same, whatever the variables are called.
+// the same program, and given the same, whatever the variables are called. Members that a person has
+// to accept do not count.
 func (s *Server) SameAs(raw json.RawMessage) bool {
 	plain := func(data []byte) (e entry) {
 		text := anyReference.ReplaceAllString(string(data), "${env:*}")
@@ -308,7 +318,8 @@ func (s *Server) SameAs(raw json.RawMessage) bool {
 			e.Args[1] = anyVariable.ReplaceAllString(e.Args[1], `"$*"`)
 			e.Env = nil // whose names are those of the variables
 		}
-		return entry{URL: e.URL, Headers: e.Headers, Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env}
+		e = entry{URL: e.URL, Headers: e.Headers, Command: e.Command, Args: e.Args, Dir: e.Dir, Env: e.Env}
+		return e.without(s.Checks)
 	}
 	a, b := plain(raw), plain(s.Entry())
 	return cmp.Or(a.URL, a.Command) != "" && fmt.Sprint(a) == fmt.Sprint(b)

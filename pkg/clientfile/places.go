@@ -71,40 +71,57 @@ func (m Machine) appData(home string) string {
 	return cmp.Or(m.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config"))
 }
 
+// IsOwn reports whether a client keeps a file for the user. Somebody else may have written any other
+// file.
+func (m Machine) IsOwn(path string) bool {
+	for _, c := range Clients() {
+		if own, _, err := m.files(c); err == nil && slices.Contains(own, path) {
+			return true
+		}
+	}
+	return false
+}
+
 // Files returns where the client looks for servers: the user's own files first, then those of the project.
 func (m Machine) Files(c Client) ([]string, error) {
+	own, project, err := m.files(c)
+	return append(own, project...), err
+}
+
+func (m Machine) files(c Client) (own, project []string, err error) {
 	home, err := m.Home()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	at := func(parts ...string) string { return filepath.Join(append([]string{home}, parts...)...) }
 	here := func(parts ...string) string { return filepath.Join(append([]string{m.Dir}, parts...)...) }
 	data := m.appData(home)
 	switch c.ID {
 	case "claude-desktop":
-		return []string{filepath.Join(data, "Claude", "claude_desktop_config.json")}, nil
+		return []string{filepath.Join(data, "Claude", "claude_desktop_config.json")}, nil, nil
 	case "claude-code":
-		if own := m.Getenv("CLAUDE_CONFIG_DIR"); own != "" {
-			return []string{filepath.Join(own, ".claude.json"), here(".mcp.json")}, nil
-		}
-		return []string{at(".claude.json"), here(".mcp.json")}, nil
+		folder := cmp.Or(m.Getenv("CLAUDE_CONFIG_DIR"), home)
+		return []string{filepath.Join(folder, ".claude.json")}, []string{here(".mcp.json")}, nil
 	case "cursor":
-		return []string{at(".cursor", "mcp.json"), here(".cursor", "mcp.json")}, nil
+		return []string{at(".cursor", "mcp.json")}, []string{here(".cursor", "mcp.json")}, nil
 	case "vscode":
 		user := filepath.Join(data, "Code", "User")
-		return []string{filepath.Join(user, "mcp.json"), filepath.Join(user, "settings.json"), here(".vscode", "mcp.json"), here(".vscode", "settings.json")}, nil
+		own = []string{filepath.Join(user, "mcp.json"), filepath.Join(user, "settings.json")}
+		return own, []string{here(".vscode", "mcp.json"), here(".vscode", "settings.json")}, nil
 	case "codex":
-		return []string{filepath.Join(cmp.Or(m.Getenv("CODEX_HOME"), at(".codex")), "config.toml"), here(".codex", "config.toml")}, nil
+		own = []string{filepath.Join(cmp.Or(m.Getenv("CODEX_HOME"), at(".codex")), "config.toml")}
+		return own, []string{here(".codex", "config.toml")}, nil
 	case "gemini":
-		return []string{at(".gemini", "settings.json"), here(".gemini", "settings.json")}, nil
+		own = []string{at(".gemini", "settings.json")}
+		return own, []string{here(".gemini", "settings.json")}, nil
 	case "windsurf":
 		devin := at(".config", "devin", "mcp_config.json")
 		if m.OS == "windows" {
 			devin = filepath.Join(data, "devin", "mcp_config.json")
 		}
-		return []string{devin, at(".codeium", "windsurf", "mcp_config.json")}, nil
+		return []string{devin, at(".codeium", "windsurf", "mcp_config.json")}, nil, nil
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // Expand returns where a file of a client lies that a guide names: with ~ or %APPDATA% for the user's folders,

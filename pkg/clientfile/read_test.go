@@ -50,7 +50,7 @@ func read(t *testing.T, id string, c clientfile.Choice) []*clientfile.Server {
 		}
 		require.OK(t, err)
 		rel := strings.Replace(p, home, "testdata/home", 1)
-		f, err := clientfile.Read(rel, data, clientfile.Options{Getenv: m.Getenv, Home: "/home/kim"})
+		f, err := clientfile.Read(rel, data, clientfile.Options{Getenv: m.Getenv, Home: "/home/kim", Foreign: !m.IsOwn(p)})
 		require.OK(t, err)
 		files = append(files, f)
 	}
@@ -75,6 +75,9 @@ func shown(t *testing.T, servers []*clientfile.Server) string {
 		}
 		for _, n := range s.Notes {
 			fmt.Fprintf(&b, "  %s\n", n)
+		}
+		for _, c := range s.Checks {
+			fmt.Fprintf(&b, "  check %s: %s\n", c.ID, c.Why)
 		}
 		for _, v := range s.Variables() {
 			fmt.Fprintf(&b, "  $%s: %s, %s\n", v.Name, v.Place, v.Why)

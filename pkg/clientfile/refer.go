@@ -31,6 +31,7 @@ var marks = regexp.MustCompile("\x00([0-9]+)\x00")
 func (s *Server) add(v *Variable) string {
 	for i, old := range s.variables {
 		if old.fixed && v.fixed && old.Name == v.Name {
+			old.existing = old.existing || v.existing
 			return mark(i)
 		}
 	}
@@ -44,7 +45,9 @@ func (r *reader) variable(s *Server, name string, line int) string {
 		s.left("refers to the variable " + text.Quote(name, 40) + ", which no environment has")
 		return ""
 	}
-	return s.add(&Variable{Name: name, Place: Place{r.path, line}, Why: clientReads, fixed: true})
+	return s.add(&Variable{
+		Name: name, Place: Place{r.path, line}, Why: clientReads, fixed: true, existing: true,
+	})
 }
 
 func (s *Server) left(why string) {
@@ -103,7 +106,8 @@ func (r *reader) answer(s *Server, body string, line int) string {
 		if what := text.Line(r.inputs[id]); what != "" {
 			why += ": " + text.Clip(what, 60)
 		}
-		return s.add(&Variable{Name: variableOf(id), Place: Place{r.path, line}, Why: why, fixed: true})
+		own := r.prefixed(variableOf(id))
+		return s.add(&Variable{Name: own, Place: Place{r.path, line}, Why: why, fixed: true})
 	case isVariable(name):
 		if hasFallback && fallback != "" {
 			s.note("the value that stood for " + name + " where it is not set is not taken over")
@@ -132,7 +136,18 @@ func (r *reader) value(s *Server, value string, line int, name, want string) str
 
 // clear returns the mark of a credential in clear.
 func (r *reader) clear(s *Server, value string, line int, want string) string {
-	return s.add(&Variable{Name: want, Place: Place{r.path, line}, Why: "in clear", Value: secret.New(value), Clear: true})
+	return s.add(&Variable{
+		Name: r.prefixed(want), Place: Place{r.path, line}, Why: "in clear", Value: secret.New(value), Clear: true,
+	})
+}
+
+// prefixed returns the name of a variable that is made for a credential. A foreign file must not
+// choose the name of one that is set for something else: the gateway would send that one.
+func (r *reader) prefixed(name string) string {
+	if !r.options.Foreign || strings.HasPrefix(name, "MCP_") {
+		return name
+	}
+	return "MCP_" + name
 }
 
 // plain returns a text in which a gateway replaces nothing: its references are answered now.

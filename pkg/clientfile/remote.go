@@ -28,6 +28,10 @@ func (r *reader) url(s *Server, n *node) {
 			return
 		}
 	}
+	host := (&Server{URL: address}).elsewhere()
+	if len(used) > 0 && host != "" && r.options.Foreign {
+		s.check("url", fmt.Sprintf("sends %s to %s", text.List(used, 3), host))
+	}
 	if u.Fragment != "" {
 		u.Fragment, u.RawFragment = "", ""
 		s.note("without what stood behind # in its URL, which is never sent")
