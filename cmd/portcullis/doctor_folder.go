@@ -217,54 +217,54 @@ func (x *examination) backups(dir string) {
 	}
 }
 
-// ignored looks whether a repository would take keys.
+// ignored looks whether a repository would take keys, state or secrets.
 func (x *examination) ignored(dir string) {
-	top, err := filepath.Abs(dir)
+	top, ok := repositoryOf(dir)
+	if !ok {
+		return
+	}
+	folder, err := filepath.Abs(dir)
 	if err != nil {
 		return
 	}
-	folders := []string{} // dir, and those above it up to the repository's own
-	for {
-		folders = append(folders, top)
-		if _, err := os.Stat(filepath.Join(top, ".git")); err == nil {
-			break
-		}
-		above := filepath.Dir(top)
-		if above == top {
-			return // no repository
-		}
-		top = above
-	}
-	if slices.ContainsFunc(folders[1:], func(above string) bool { return ignores(above, folders[0]) }) {
+	x.secretFiles(top, folder)
+	if isIgnored(top, folder, true) {
 		return
 	}
 	file := filepath.Join(dir, ".gitignore")
-	lacks, _, err := lackIgnored(file)
+	lacks, _, err := lackIgnored(file, ignored())
 	if err != nil || len(lacks) == 0 {
 		return
 	}
 	cause := "The folder is in a Git repository, and nothing keeps these out of it: " + strings.Join(lacks, ", ") + "."
-	x.find("gitignore_lacks", file, cause, "portcullis init "+connect.Shell(dir)).Fix = func() error { _, err := addIgnored(file); return err }
+	x.find("gitignore_lacks", file, cause, "portcullis init "+connect.Shell(dir)).Fix = func() error {
+		_, err := addIgnored(file, ignored())
+		return err
+	}
 }
 
-// ignores reports whether a folder's .gitignore has a line that names one below it, or what that is
-// in. Patterns are not read: who writes one is warned for nothing.
-func ignores(above, folder string) bool {
-	data, err := os.ReadFile(filepath.Join(above, ".gitignore"))
-	within, relErr := filepath.Rel(above, folder)
-	if err != nil || relErr != nil {
-		return false
+// secretFiles looks for files with secrets that a repository would take.
+func (x *examination) secretFiles(top, dir string) {
+	var names []string
+	if x.cfg != nil {
+		names = slices.Collect(maps.Keys(usedVariables(x.cfg)))
 	}
-	within = filepath.ToSlash(within)
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		path := strings.Trim(line, "/")
-		anywhere := path != "" && !strings.Contains(strings.TrimSuffix(line, "/"), "/")
-		if path != "" && strings.HasPrefix(within+"/", path+"/") || anywhere && slices.Contains(strings.Split(within, "/"), path) {
-			return true
+	for _, file := range secretFiles(top, dir, names) {
+		rel, err := filepath.Rel(top, file)
+		if err != nil || isIgnored(top, file, false) {
+			continue
+		}
+		where := filepath.Join(top, ".gitignore")
+		run := fmt.Sprintf("echo %s >> %s", connect.Shell(ignoreLine(rel)), connect.Shell(where))
+		cause := "It holds secrets, and no .gitignore of the Git repository " + top + " names it."
+		f := x.find("secrets_unignored", file, cause, run)
+		if within, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(within) {
+			f.Fix = func() error {
+				_, err := ignoreFile(dir, file)
+				return err
+			}
 		}
 	}
-	return false
 }
 
 // storeOpens looks at the file of the approvals, and reports whether the gateway of the folder can be asked.

@@ -58,7 +58,8 @@ type importing struct {
 	servers []*clientfile.Server
 	state   map[*clientfile.Server]string // what becomes of it
 	added   int
-	changed int // servers that were there and got a member that is accepted
+	ignored bool // a .gitignore of the folder names the file of --secrets
+	changed int  // servers that were there and got a member that is accepted
 }
 
 // Run takes the servers over.
@@ -332,7 +333,10 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 		return "", nil
 	}
 	if i.Secrets != "" {
-		err = createFile(i.Secrets, i.exports(true), 0o600)
+		if err := os.MkdirAll(i.Dir, 0o700); err != nil { // the file may be in it
+			return "", fmt.Errorf("%w; nothing was changed", err)
+		}
+		err = createFile(i.Secrets, append([]byte(secretsMark), i.exports(true)...), 0o600)
 		if errors.Is(err, fs.ErrExist) {
 			return "", fmt.Errorf("--secrets %s: there is a file already, and it may hold what you need: name another; nothing was changed", i.Secrets)
 		} else if err != nil {
@@ -343,6 +347,14 @@ func (i *importing) write(ctx context.Context, data []byte) (backup string, err 
 				_ = os.Remove(i.Secrets) // nothing refers to it
 			}
 		}()
+		if i.before == nil { // so that .gitignore is as init makes it
+			if err = (initCmd{Dir: i.Dir}).ignore(ctx, &strings.Builder{}); err != nil {
+				return "", err
+			}
+		}
+		if i.ignored, err = ignoreFile(i.Dir, i.Secrets); err != nil {
+			return "", fmt.Errorf("--secrets: .gitignore cannot be written, so the file was removed again: %w", err)
+		}
 	}
 	if i.before == nil {
 		if err := (initCmd{Dir: i.Dir}).write(ctx, &strings.Builder{}); err != nil {

@@ -35,6 +35,12 @@ type neededVariable struct {
 	Set  bool   `json:"set"` // in the environment of the command
 }
 
+// A secretsFile is the file that --secrets asked for.
+type secretsFile struct {
+	File    string `json:"file"`
+	Ignored bool   `json:"ignored"` // a .gitignore names it
+}
+
 // A checkedMember is a member of an entry that can do harm, and is left out unless it is accepted.
 type checkedMember struct {
 	Member   string `json:"member"` // as --accept takes it
@@ -74,11 +80,15 @@ func (i *importing) report(backup string, cfg *config.Config) error {
 
 func (i *importing) reportJSON(backup string) error {
 	out := struct {
-		Config  string     `json:"config"`
-		Written bool       `json:"written"`
-		Backup  string     `json:"backup,omitempty"`
-		Servers []imported `json:"servers"`
-	}{i.path, i.added+i.changed > 0 && !i.DryRun, backup, []imported{}}
+		Config  string       `json:"config"`
+		Written bool         `json:"written"`
+		Backup  string       `json:"backup,omitempty"`
+		Secrets *secretsFile `json:"secrets,omitempty"`
+		Servers []imported   `json:"servers"`
+	}{i.path, i.added+i.changed > 0 && !i.DryRun, backup, nil, []imported{}}
+	if i.Secrets != "" && out.Written {
+		out.Secrets = &secretsFile{i.Secrets, i.ignored}
+	}
 	for _, s := range i.servers {
 		line := imported{Name: s.Name, Was: s.Was, File: s.File, Line: s.Line, How: s.How, State: i.state[s], Why: s.Left, Notes: s.Notes}
 		for _, c := range s.Checks {
@@ -177,8 +187,16 @@ func (i *importing) reportExports(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\nset where the gateway is started, with the values that stand in these places:\n%s", i.exports(false))
-	if i.Secrets != "" && !i.DryRun {
-		fmt.Fprintf(w, "those in clear are in %s, which you alone can read: . %s sets them. Nothing took them out of the client's file.\n", i.Secrets, connect.Shell(dotted(i.Secrets)))
+	if i.Secrets == "" || i.DryRun {
+		return
+	}
+	fmt.Fprintf(w, "those in clear are in %s, which you alone can read: . %s sets them. "+
+		"Nothing took them out of the client's file.\n", i.Secrets, connect.Shell(dotted(i.Secrets)))
+	if i.ignored {
+		fmt.Fprintln(w, "a .gitignore names it, so git add does not take it")
+	} else {
+		fmt.Fprintf(w, "warning: it is outside %s, so no line was added to a .gitignore: "+
+			"keep it out of every repository\n", i.Dir)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -52,11 +51,6 @@ const (
 // https://github.com/portcullis-mcp/portcullis/blob/main/docs/policy.md
 `
 )
-
-// ignored returns the lines of .gitignore: what a gateway keeps in its folder that is secret, or of one machine.
-func ignored() []string {
-	return []string{keyFile, sealFile, tokenFile, approvalsFile, approvalsFile + ".*", auditFolder + "/", backupFolder + "/", servedFile, "catalog/", ".lock", ".tmp-*", "*.bak-*"}
-}
 
 // Run writes the files, and says what it wrote, what it left and what comes next.
 func (c initCmd) Run(ctx context.Context, env *environment) error {
@@ -107,7 +101,7 @@ func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
 		return errors.New("interrupted; nothing was written")
 	}
 	path := filepath.Join(c.Dir, ".gitignore")
-	added, err := addIgnored(path)
+	added, err := addIgnored(path, ignored())
 	switch {
 	case err != nil:
 		return err
@@ -117,36 +111,6 @@ func (c initCmd) ignore(ctx context.Context, said *strings.Builder) error {
 		fmt.Fprintf(said, "%s: added %s\n", path, strings.Join(added, ", "))
 	}
 	return nil
-}
-
-// lackIgnored returns the lines that a .gitignore lacks; one that is not there lacks all.
-func lackIgnored(path string) (lacks []string, data []byte, err error) {
-	data, err = os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
-	}
-	have := map[string]bool{}
-	for line := range strings.Lines(string(data)) {
-		have[strings.Trim(strings.TrimSpace(line), "/")] = true
-	}
-	lacks = slices.DeleteFunc(ignored(), func(line string) bool { return have[strings.Trim(line, "/")] })
-	return lacks, data, nil
-}
-
-// addIgnored adds them, after what is there.
-func addIgnored(path string) (added []string, err error) {
-	added, data, err := lackIgnored(path)
-	if err != nil || len(added) == 0 {
-		return nil, err
-	}
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		data = append(data, '\n')
-	}
-	if len(data) > 0 {
-		data = append(data, '\n')
-	}
-	data = append(data, "# Keys and state of the gateway.\n"+strings.Join(added, "\n")+"\n"...)
-	return added, replaceFile(path, data, 0o644)
 }
 
 // next says what comes next.

@@ -83,6 +83,7 @@ func kinds() map[string]kind {
 		"folder_unopened":      {Fault, "Mend what is named; nothing more can be said of the folder before."},
 		"backups_old":          {Note, "Remove those that nobody needs."},
 		"gitignore_lacks":      {Warning, "Add the lines, so that no key and no state gets into the repository."},
+		"secrets_unignored":    {Warning, "Add the line, so that git add does not take the file. If a commit has it already, replace the secrets."},
 		"not_started":          {Note, "Start the gateway: then there is more to look at."},
 		"unhealthy":            {Fault, ""},
 		"gateway_unreached":    {Fault, "Start the gateway, or correct the address."},
