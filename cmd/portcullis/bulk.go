@@ -40,7 +40,7 @@ func (d *decider) many(ctx context.Context, c decideCmd) error {
 	if err != nil {
 		return err
 	}
-	s := d.sheetOf(rows, c.MaxTier)
+	s := d.sheetOf(rows, c)
 	s.show(d.env.stderr, d.action, d.sure)
 	refused := 0 // what is left out of a choice was not named
 	if !c.All {
@@ -81,8 +81,14 @@ func (d *decider) chosen(ctx context.Context, c decideCmd) (rows []decide.Row, e
 		if err != nil {
 			return nil, fmt.Errorf("%w; nothing was decided", err)
 		}
-		if !slices.ContainsFunc(rows, func(r decide.Row) bool { return r.ID == t.ID }) {
-			rows = append(rows, rowOf(t))
+		if slices.ContainsFunc(rows, func(r decide.Row) bool { return r.ID == t.ID }) {
+			continue
+		}
+		row := rowOf(t)
+		rows = append(rows, row)
+		if d.action == approval.ActionApprove && !d.isSo(row) {
+			showReview(d.env.stderr, t)
+			fmt.Fprintln(d.env.stderr)
 		}
 	}
 	return rows, nil
@@ -120,15 +126,15 @@ func (d *decider) chosenSeen(ctx context.Context, path string) (rows []decide.Ro
 }
 
 // sheetOf sorts out what can be decided about together.
-func (d *decider) sheetOf(rows []decide.Row, maxTier string) *sheet {
-	s := &sheet{above: map[string]int{}, maxTier: maxTier}
-	most, _ := tool.ParseTier(cmp.Or(maxTier, tool.Destructive.String())) // the flag takes no other
+func (d *decider) sheetOf(rows []decide.Row, c decideCmd) *sheet {
+	s := &sheet{above: map[string]int{}, maxTier: c.MaxTier}
+	most, _ := tool.ParseTier(cmp.Or(c.MaxTier, tool.Destructive.String())) // the flag takes no other
 	for _, r := range rows {
 		if d.isSo(r) {
 			s.already++
 		} else if r.Tier < most {
 			s.above[r.Tier.String()]++
-		} else if why := whyNot(d.action, r); why != "" {
+		} else if why := whyNot(d.action, r, c.All); why != "" {
 			s.out = append(s.out, leftOut{r.ID, why})
 		} else {
 			s.rows = append(s.rows, r)
@@ -150,8 +156,9 @@ func (d *decider) isSo(r decide.Row) bool {
 	return r.State != "" && !r.Disabled
 }
 
-// whyNot returns why an item is not decided about together with others; "": it is.
-func whyNot(action string, r decide.Row) string {
+// whyNot returns why an item is not decided about together with others; "": it is. unread: nobody
+// has named the item or its hash.
+func whyNot(action string, r decide.Row, unread bool) string {
 	name := typed(r.ID)
 	switch approve := action == approval.ActionApprove; {
 	case r.State == "": // not known here
@@ -166,6 +173,8 @@ func whyNot(action string, r decide.Row) string {
 		return "it takes two people who sign in with the issuer, at /admin"
 	case approve && r.State == decide.StateBlocked:
 		return "it is blocked. To approve it all the same: portcullis approve " + name
+	case approve && unread && r.State == decide.StateChanged:
+		return "its definition changed since it was approved. Read what changed, and approve it by itself: portcullis approve " + name
 	}
 	return ""
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/approval"
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
-	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 	"github.com/portcullis-mcp/portcullis/pkg/tool"
 )
@@ -99,8 +98,9 @@ func (d *decider) one(ctx context.Context, id tool.ID) error {
 	if err := d.allowed(t); err != nil {
 		return err
 	}
-	if d.action == approval.ActionApprove && !d.sure && (d.env.terminal || d.Hash == "") {
-		if err := d.agreed(t); err != nil {
+	if d.action == approval.ActionApprove {
+		showReview(d.env.stderr, t)
+		if err := d.agreed("Approve this definition, for all agents?", "definition"); err != nil {
 			return err
 		}
 	}
@@ -205,11 +205,19 @@ func (d *decider) allowed(t decide.Tool) error {
 	switch {
 	case opens && t.Denial != nil && !t.Denial.Unknown:
 		return fmt.Errorf("%s: %s stays locked, and nothing was decided: %s. Only the operator can change that, in mcp_config.json or policy.cedar", d.action, name, denialOf(t.Denial))
+	case d.action == approval.ActionApprove && len(t.Definition) == 0:
+		return fmt.Errorf("%s: %w", d.action, errNoText(t.ID))
 	case d.action == approval.ActionApprove && hasSevere(t) && text.Blank(d.Note):
-		showApproval(d.env.stderr, t)
+		showReview(d.env.stderr, t)
 		return fmt.Errorf("approve: %s has a severe finding, and nothing was decided: if it is to be approved all the same, say why with --note", name)
 	}
 	return nil
+}
+
+// errNoText refuses to open a definition that nobody can read.
+func errNoText(id string) error {
+	return fmt.Errorf("the text of %s is not known here, so that nobody can read it, and nothing was decided: "+
+		"portcullis sync reads it from its server", inLine(id))
 }
 
 func hasSevere(t decide.Tool) bool { return len(rowOf(t).Severe) > 0 }
@@ -241,7 +249,7 @@ func (d *decider) seen(t decide.Tool) (tool.Hash, error) {
 func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
 	want := strings.ToLower(strings.TrimSpace(given))
 	if len(want) < minHash || len(want) > 64 || strings.Trim(want, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("--hash %s is no hash of a definition, and nothing was decided: want its 64 digits of hex, or at least the first %d", text.Quote(given, 80), minHash)
+		return "", fmt.Errorf("--hash %s is no hash, and nothing was decided: want its 64 digits of hex, or at least the first %d", text.Quote(given, 80), minHash)
 	}
 	for _, h := range hashes {
 		if strings.HasPrefix(string(h), want) {
@@ -251,11 +259,13 @@ func hashNamed(given string, hashes ...tool.Hash) (tool.Hash, error) {
 	return "", nil
 }
 
-// agreed asks whether the definition, which it shows, is to be approved.
-func (d *decider) agreed(t decide.Tool) error {
-	showApproval(d.env.stderr, t)
-	fmt.Fprintf(d.env.stderr, "all of it portcullis diff %s\n", typed(t.ID))
-	return d.confirmed("Approve this definition, for all agents?", "name the definition that you have read with --hash. Nothing was decided")
+// agreed asks a question about what was printed. Without a terminal --hash answers it: the hash names
+// what the person has read.
+func (d *decider) agreed(question, what string) error {
+	if d.sure || !d.env.terminal && d.Hash != "" {
+		return nil
+	}
+	return d.confirmed(question, "add --hash HASH, of the "+what+" that you have read. Nothing was decided")
 }
 
 // confirmed asks a question, and returns an error unless the answer is yes; instead is what to do where
@@ -269,20 +279,6 @@ func (d *decider) confirmed(question, instead string) error {
 		return errors.New(d.action + ": nothing was decided")
 	}
 	return nil
-}
-
-// showApproval prints what is to be approved.
-func showApproval(w io.Writer, t decide.Tool) {
-	showHead(w, t)
-	if says := text.Line(tool.FirstSentence(rawjson.Text(rawjson.Get(t.Definition, "description")))); says != "" {
-		fmt.Fprintf(w, "says      %s\n", text.Clip(says, 500))
-	}
-	if t.Change != nil {
-		fmt.Fprintf(w, "change    %s\n", text.Clip(text.Line(t.Change.Line), 500))
-	} else if t.Signature != "" {
-		fmt.Fprintf(w, "takes     %s\n", text.Clip(text.Line(t.Signature), 500))
-	}
-	showFindings(w, t)
 }
 
 // shortHash returns as much of a hash as people compare.

@@ -15,10 +15,13 @@ type approveItemsCmd struct{ decideCmd }
 
 // Help implements kong's longer help.
 func (approveItemsCmd) Help() string {
-	return `An approval names the hash of the definition, so that nothing can be exchanged between looking and deciding. One
-item is shown first, and asked about; where no terminal is, its hash has to be named. What has a severe finding, is
-blocked or takes two people is left out of an approval of many, and named. The exit code is 1 if anything was refused,
-or left out that was named. Examples:
+	return `Prints each item that you name: what was found in it, and the words that were added and removed since it was approved
+(40 lines at most, then the command that prints all). Then it asks. Without a terminal, name the hash of the definition
+that you have read. A definition that changes before you answer is refused.
+
+What has a severe finding, is blocked or takes two people is left out of an approval of many, and named. With --all, so
+is a definition that changed since it was approved. The exit code is 1 if anything was refused, or left out that was
+named. Examples:
 
   portcullis approve fs:read_file
   portcullis approve fs:read_file --hash 3f2a9c0d17be --note "read it"

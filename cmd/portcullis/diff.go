@@ -42,7 +42,7 @@ func (c diffCmd) Run(ctx context.Context, env *environment) error {
 	if c.Raw {
 		show = marker.raw
 	}
-	err = c.print(env.stdout, now.raw, func(w io.Writer) { show(marker{w, env.colour}, now.value) })
+	err = c.print(env.stdout, now.raw, func(w io.Writer) { show(marker{w: w, colour: env.colour}, now.value) })
 	if err == nil && !isApproved(now.value) {
 		err = errDrift
 	}
@@ -116,6 +116,7 @@ func showFindings(w io.Writer, t decide.Tool) {
 type marker struct {
 	w      io.Writer
 	colour bool
+	brief  bool // long parts that are the same, or that were removed, are cut
 }
 
 // The escapes of a terminal's colours.
@@ -127,6 +128,21 @@ const (
 
 // words prints the difference in words.
 func (m marker) words(t decide.Tool) {
+	m.summary(t)
+	if isApproved(t) {
+		return
+	}
+	if t.Change != nil {
+		m.items(t.Change)
+	}
+	if quotesMarks(t) {
+		fmt.Fprintln(m.w, "\nThe texts hold signs such as {+ themselves, so that marks cannot be told from them: --raw prints them line by line.")
+	}
+	m.texts(t)
+}
+
+// summary prints what an item is, what changed in it, and what was found in it.
+func (m marker) summary(t decide.Tool) {
 	showHead(m.w, t)
 	switch {
 	case isApproved(t):
@@ -139,16 +155,6 @@ func (m marker) words(t decide.Tool) {
 		fmt.Fprintln(m.w, "change    all of it is new")
 	}
 	showFindings(m.w, t)
-	if isApproved(t) {
-		return
-	}
-	if t.Change != nil {
-		m.items(t.Change)
-	}
-	if quotesMarks(t) {
-		fmt.Fprintln(m.w, "\nThe texts hold signs such as {+ themselves, so that marks cannot be told from them: --raw prints them line by line.")
-	}
-	m.texts(t)
 }
 
 // items prints each difference.

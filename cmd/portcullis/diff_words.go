@@ -22,6 +22,7 @@ func (m marker) texts(t decide.Tool) {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(placeOf(a), placeOf(b)), cmp.Compare(a, b))
 	})
+	signs := m.brief && quotesMarks(t)
 	for _, name := range slices.Compact(names) {
 		b, n := before[name], now[name]
 		if b == n || len(before) == 0 && n.text == t.Name {
@@ -31,6 +32,8 @@ func (m marker) texts(t decide.Tool) {
 		switch {
 		case len(before) == 0:
 			m.whole(n.text)
+		case signs: // each line has its sign before it, where no text can imitate it
+			m.signed(review.PlainWords(b.text, n.text))
 		case b.json || n.json:
 			m.changedLines(review.Lines(b.text, n.text))
 		default:
@@ -73,10 +76,19 @@ func partsOf(raw json.RawMessage) map[string]partText {
 	return out
 }
 
-// quotesMarks reports whether a definition holds what marks a change.
+// quotesMarks reports whether a text of a definition holds what marks a change.
 func quotesMarks(t decide.Tool) bool {
-	both := string(t.Approved) + string(t.Definition)
-	return len(t.Approved) > 0 && slices.ContainsFunc([]string{"[-", "-]", "{+", "+}"}, func(mark string) bool { return strings.Contains(both, mark) })
+	if len(t.Approved) == 0 {
+		return false
+	}
+	for _, parts := range []map[string]partText{partsOf(t.Approved), partsOf(t.Definition)} {
+		for _, p := range parts { // as it is printed: JSON may write a sign as a number
+			if slices.ContainsFunc([]string{"[-", "-]", "{+", "+}"}, func(mark string) bool { return strings.Contains(p.text, mark) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // readable returns a line of somebody as a terminal may print it: all of it.
@@ -88,6 +100,13 @@ func readable(line string) string {
 func (m marker) whole(s string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n") {
 		m.line(' ', readable(line))
+	}
+}
+
+// signed prints lines that begin with their signs.
+func (m marker) signed(s string) {
+	for line := range strings.Lines(s) {
+		fmt.Fprintln(m.w, "  "+readable(strings.TrimSuffix(line, "\n")))
 	}
 }
 
@@ -141,7 +160,7 @@ func (m marker) changedLines(runs []review.Run) {
 			}
 		}
 		for _, line := range went {
-			switch line = readable(line); run.Op {
+			switch line = m.cut(run.Op, readable(line)); run.Op {
 			case review.Delete:
 				lines = append(lines, textLine{'-', m.in(red, line)})
 			case review.Insert:
@@ -174,9 +193,22 @@ func (m marker) shorten(lines []textLine) {
 	}
 }
 
+// cut returns a part of a line as a brief marker prints it: the two ends of a long part that is the
+// same or that was removed. A part that was added is always whole.
+func (m marker) cut(op review.Op, s string) string {
+	keep := map[review.Op]int{review.Equal: 120, review.Delete: 400}[op]
+	if !m.brief || keep == 0 || len(s) <= 2*keep {
+		return s
+	}
+	if r := []rune(s); len(r) > 2*keep {
+		return string(r[:keep]) + " … " + string(r[len(r)-keep:])
+	}
+	return s
+}
+
 // mark returns a part of a line as what it is.
 func (m marker) mark(op review.Op, s string) string {
-	s = readable(s)
+	s = m.cut(op, readable(s))
 	switch {
 	case s == "" || op == review.Equal:
 		return s

@@ -27,11 +27,13 @@ var firstMinute = []string{
 	`"confirm":{"request":"R-`,
 }
 
-// The README's first minute is run as it stands, on another port and folder.
+// The README's first minute is run as it stands, on another port and folder, at a terminal where a person
+// answers yes.
 func TestReadmeFirstMinute(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	require.OK(t, err)
 	addr := local.Addr(t)
+	tty, shown := local.Terminal(t, "y\n")
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	if len(blocks) != len(firstMinute) || strings.TrimSpace(blocks[0][1]) != "make run" {
 		t.Fatalf("the README has %d shell blocks, want %d of which the first is make run", len(blocks), len(firstMinute))
@@ -50,10 +52,14 @@ func TestReadmeFirstMinute(t *testing.T) {
 	cmd.Dir = filepath.Join("..", "..")
 	bin := t.TempDir()
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
+	cmd.Stdin, cmd.Stderr = tty, tty
+	out, err := cmd.Output()
 	printed := strings.Split(string(out), end)
 	if err != nil || len(printed) != len(blocks) {
-		t.Fatalf("the README's commands end with %v:\n%s", err, out)
+		t.Fatalf("the README's commands end with %v:\n%s\n%s", err, out, shown())
+	}
+	if asked := shown(); !strings.Contains(asked, "{+") || !strings.Contains(asked, "Approve this definition, for all agents? [y/N]") {
+		t.Errorf("approve shows no change, or does not ask:\n%s", asked)
 	}
 	for i, want := range firstMinute[1:] {
 		if !strings.Contains(printed[i], want) {

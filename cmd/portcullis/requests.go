@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/portcullis-mcp/portcullis/pkg/decide"
 	"github.com/portcullis-mcp/portcullis/pkg/request"
+	"github.com/portcullis-mcp/portcullis/pkg/review"
 	"github.com/portcullis-mcp/portcullis/pkg/text"
 )
 
@@ -26,7 +26,7 @@ const requestsName = "requests"
 // A requestsCmd is portcullis requests.
 type requestsCmd struct {
 	List    listRequestsCmd  `cmd:"" default:"withargs" help:"Print the requests that are open."`
-	Show    showRequestCmd   `cmd:"" help:"Print one request, with the arguments of a call that waits, or the rule that denies."`
+	Show    showRequestCmd   `cmd:"" help:"Print one request with all that a decision about it opens."`
 	Approve approveCmd       `cmd:"" help:"Approve the definition, for all agents."`
 	Allow   allowCmd         `cmd:"" help:"Let this agent alone call it, for a time."`
 	Confirm confirmCmd       `cmd:"" help:"Confirm one call with its arguments: it can be made once, within an hour."`
@@ -119,7 +119,9 @@ type showRequestCmd struct{ requestID }
 
 // Help implements kong's longer help.
 func (showRequestCmd) Help() string {
-	return `Example:
+	return `Prints what approve, allow and confirm print before they ask: the request, the words of the
+definition that were added and removed since it was approved, what was found in it, and all
+arguments of one call. Example:
 
   portcullis requests show R-7KQ2M4XD`
 }
@@ -130,7 +132,58 @@ func (c showRequestCmd) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	return call(ctx, c.askFlags, env, requestsName, path, nil, nil, showRequest)
+	g, err := c.open(ctx, env, requestsName)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	var asked reply[decide.Request]
+	if err := g.read(ctx, path, nil, nil, &asked); err != nil {
+		return err
+	}
+	t, err := g.itemOf(ctx, asked.value)
+	if err != nil {
+		return err
+	}
+	return c.print(env.stdout, asked.raw, func(w io.Writer) { showRequestReview(w, asked.value, t) })
+}
+
+// itemOf returns the item that a request is about as it is now; one without a hash if there is none.
+func (g *gateway) itemOf(ctx context.Context, r decide.Request) (t decide.Tool, err error) {
+	err = g.read(ctx, pathOf(r.Item()), nil, nil, &t)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound {
+		return decide.Tool{}, nil
+	}
+	return t, err
+}
+
+// showRequestReview prints what a person reads before a decision about a request: the request, the
+// definition that it is about, and all arguments of one call.
+func showRequestReview(w io.Writer, r decide.Request, t decide.Tool) {
+	showRequest(w, r)
+	fmt.Fprintln(w)
+	if t.Hash == r.Hash {
+		showReview(w, t)
+	} else {
+		fmt.Fprintln(w, "the definition that was asked for is not there any more")
+	}
+	switch {
+	case len(r.Arguments) > 0:
+		indented(w, "arguments of the call, hash "+inLine(r.Args)+":", review.Indent(r.Arguments))
+	case r.OneCall():
+		fmt.Fprintln(w, "the arguments of the call are not kept any more")
+	}
+}
+
+// indented prints a text of somebody below its name, whole.
+func indented(w io.Writer, name, value string) {
+	if value == "" {
+		return
+	}
+	fmt.Fprintln(w, name)
+	for line := range strings.Lines(value) {
+		fmt.Fprintf(w, "    %s\n", readable(strings.TrimRight(line, "\r\n")))
+	}
 }
 
 // showRequest prints a request for people: of what others wrote each character that is not seen as its
@@ -139,14 +192,6 @@ func showRequest(w io.Writer, r decide.Request) {
 	line := func(name, value string) {
 		if value = text.Clip(text.Line(value), 2000); value != "" {
 			fmt.Fprintf(w, "%-11s %s\n", name, value)
-		}
-	}
-	block := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s\n", name)
-			for l := range strings.Lines(text.Reveal(value)) {
-				fmt.Fprintf(w, "    %s\n", text.Clip(strings.ReplaceAll(strings.TrimRight(l, "\r\n"), "\t", "    "), 4000))
-			}
 		}
 	}
 	line("request", r.ID+", "+string(r.State))
@@ -172,10 +217,7 @@ func showRequest(w io.Writer, r decide.Request) {
 	line("proposed by", r.Proposed)
 	line("joined", text.List(r.Alike, 20))
 	line("page", r.Link)
-	if pretty := new(bytes.Buffer); len(r.Arguments) > 0 && json.Indent(pretty, r.Arguments, "", "  ") == nil {
-		block("arguments of the call:", pretty.String())
-	}
-	block("rules that let this agent call it, to be put into policy.cedar in the place of those that deny it:", r.Exempt)
+	indented(w, "rules that let this agent call it, to be put into policy.cedar in the place of those that deny it:", r.Exempt)
 	line("open still", text.List(r.Unsettled, 20))
 	if r.Unrecorded {
 		line("audit", "a line could not be written; the gateway's log has it")
@@ -192,42 +234,6 @@ func lockedAs(r decide.Request) string {
 
 func atMinute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// A verdictFlags is what all decisions take.
-type verdictFlags struct {
-	requestID
-	Hash string `placeholder:"HASH" help:"Of the definition, as show prints it, or its first 12 digits or more: nothing is decided if it is another. Without it, that of the request now."`
-}
-
-// decide sends a decision about the request as it is now.
-func (c verdictFlags) decide(ctx context.Context, env *environment, v request.Verdict, minutes int, reason string) error {
-	path, err := c.path()
-	if err != nil {
-		return err
-	}
-	g, err := c.open(ctx, env, requestsName)
-	if err != nil {
-		return err
-	}
-	defer g.close()
-	var r decide.Request
-	if err := g.read(ctx, path, nil, nil, &r); err != nil {
-		return err
-	}
-	if c.Hash != "" {
-		switch h, err := hashNamed(c.Hash, r.Hash); {
-		case err != nil:
-			return fmt.Errorf("%s: %w", requestsName, err)
-		case h == "":
-			return fmt.Errorf("%s: the definition that %s is about is %s, and not the one that --hash names; nothing was decided: portcullis requests show %[2]s prints it", requestsName, inLine(r.ID), shortHash(r.Hash))
-		}
-	}
-	body := map[string]any{"verdict": v, "hash": r.Hash, "args": r.Args, "tool": r.Item().String(), "agent": r.Agent, "reason": reason}
-	if minutes > 0 {
-		body["minutes"] = minutes
-	}
-	return callAt(ctx, g, c.askFlags, env, path+"/decide", nil, body, showRequest)
-}
-
 // An approveCmd is portcullis requests approve.
 type approveCmd struct {
 	verdictFlags
@@ -236,9 +242,11 @@ type approveCmd struct {
 
 // Help implements kong's longer help.
 func (approveCmd) Help() string {
-	return `It is approved for everybody, as by portcullis approve. Example:
+	return `Prints the request as show does, and asks. Without a terminal, name the hash of the definition that
+you have read. It is approved for everybody, as by portcullis approve. Examples:
 
-  portcullis requests approve R-7KQ2M4XD --note "read it"`
+  portcullis requests approve R-7KQ2M4XD --note "read it"
+  portcullis requests approve R-7KQ2M4XD --hash 3f2a9c0d17be`
 }
 
 // Run approves.
@@ -255,9 +263,11 @@ type allowCmd struct {
 
 // Help implements kong's longer help.
 func (allowCmd) Help() string {
-	return `The definition stays as it is for all other agents. Example:
+	return `Prints the request as show does, and asks. Without a terminal, name the hash of the definition that
+you have read. For all other agents nothing changes. Examples:
 
-  portcullis requests allow R-7KQ2M4XD --for 8h`
+  portcullis requests allow R-7KQ2M4XD --for 8h
+  portcullis requests allow R-7KQ2M4XD --for 8h --hash 3f2a9c0d17be`
 }
 
 // Run allows.
@@ -297,10 +307,11 @@ type confirmCmd struct{ verdictFlags }
 
 // Help implements kong's longer help.
 func (confirmCmd) Help() string {
-	return `Look at the arguments first. Examples:
+	return `Prints the request as show does, with all arguments of the call, and asks. Without a terminal, name
+the hash of the arguments that you have read. Examples:
 
-  portcullis requests show R-7KQ2M4XD
-  portcullis requests confirm R-7KQ2M4XD`
+  portcullis requests confirm R-7KQ2M4XD
+  portcullis requests confirm R-7KQ2M4XD --hash 9b1c70e2d4aa`
 }
 
 // Run confirms.

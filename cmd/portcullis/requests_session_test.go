@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/programtest"
@@ -47,9 +48,11 @@ func TestRequestsSession(t *testing.T) {
 	id := ask("tickets:assign_ticket", "kim knows printers")
 	do(0, "requests")
 	do(0, "requests", "show", id)
-	do(1, "requests", "allow", id, "--for", "8h")
+	hash := s.hashAt(p.dir, "tickets:assign_ticket")
+	do(1, "requests", "allow", id, "--for", "8h", "--hash", hash)
 	do(1, "requests", "approve", id, "--hash", "01")
-	do(0, "requests", "approve", id, "--note", "kim asked")
+	do(1, "requests", "approve", id, "--hash", strings.Repeat("0", 64))
+	do(0, "requests", "approve", id, "--hash", hash, "--note", "kim asked")
 	id = ask("tickets:wipe", "the queue is full")
 	do(1, "requests", "approve", id)
 	do(0, "requests", "decline", id, "--reason", "use assign_ticket")

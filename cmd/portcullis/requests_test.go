@@ -74,6 +74,13 @@ func (c *clerk) id() string {
 	return list.Requests[0].ID
 }
 
+// shown returns the first digits of the hash that show prints after a text.
+func (c *clerk) shown(id, before string) string {
+	c.t.Helper()
+	_, hash, _ := strings.Cut(c.must(before, "show", id), before)
+	return hash[:min(len(hash), 12)]
+}
+
 func TestRequestsCommand(t *testing.T) {
 	c := newClerk(t)
 	c.must("nothing is asked for")
@@ -87,7 +94,8 @@ func TestRequestsCommand(t *testing.T) {
 	id := ask("files:delete_file", "\x1b[2Jplease\u202e\u009b\nID  STATE")
 	c.must("ID  |"+id+"  open  |token:ci  |files:delete_file  |pending_approval  |please ID STATE", "list")
 	c.must("request     "+id+", open|what        files:delete_file (|note        [2Jplease ID STATE|locked      pending_approval", "show", strings.ToLower(id))
-	c.must(id+", allowed|allowed by bootstrap|until ", "allow", id, "--for", "8h")
+	hash := c.shown(id, "files:delete_file (")
+	c.must(id+", allowed|allowed by bootstrap|until ", "allow", id, "--for", "8h", "--hash", hash)
 	if got := call("files:delete_file", nil); strings.Contains(got, "locked") {
 		t.Errorf("allowed, it answers %s", got)
 	}
@@ -101,8 +109,7 @@ func TestRequestsCommand(t *testing.T) {
 	if _, _, err := c.run("approve", id, "--hash", strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "nothing was decided") {
 		t.Errorf("another hash: %v", err)
 	}
-	_, shown, _ := strings.Cut(c.must("what  ", "show", id), "files:delete_file (")
-	c.must(id+", approved", "approve", id, "--hash", shown[:12])
+	c.must(id+", approved", "approve", id, "--hash", hash)
 	id = ask("files:format", "to try")
 	c.must("mcpServers.files.disabled_tools[0]|disabled_by_config", "show", id)
 	if _, _, err := c.run("approve", id); err == nil || !strings.Contains(err.Error(), "disabled_tools[0]") {
@@ -131,8 +138,8 @@ func testConfirmCommand(c *clerk, call func(tool string, arguments map[string]an
 		c.t.Fatalf("unconfirmed, it answers %s", got)
 	}
 	id := c.id()
-	c.must("one call of pay:send_money|arguments of the call:|\"amount\": 5|kim⟨U+202E⟩", "show", id)
-	c.must(id+", confirmed|until ", "confirm", id)
+	c.must("one call of pay:send_money|arguments of the call, hash |\"amount\": 5|kim⟨U+202E⟩", "show", id)
+	c.must(id+", confirmed|until ", "confirm", id, "--hash", c.shown(id, "arguments of the call, hash "))
 	if got := call("pay:send_money", arguments); strings.Contains(got, "locked") {
 		c.t.Errorf("confirmed, it answers %s", got)
 	}

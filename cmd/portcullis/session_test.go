@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -22,6 +23,7 @@ type terminal struct {
 	env   map[string]string
 	names map[string]string // what differs from run to run, with what stands for it
 	stdin string            // of the next command
+	while func()            // happens before the next command reads its input; nil: nothing
 	typed bool              // a person types it
 	text  strings.Builder
 
@@ -38,6 +40,20 @@ func newTerminal(t *testing.T, names map[string]string) *terminal {
 	return &terminal{t: t, env: map[string]string{}, names: names}
 }
 
+// A typing is the input of a command. Something may happen before the command reads it.
+type typing struct {
+	io.Reader
+	before func()
+}
+
+func (r *typing) Read(p []byte) (int, error) {
+	if r.before != nil {
+		r.before()
+		r.before = nil
+	}
+	return r.Reader.Read(p)
+}
+
 // run is a command. It returns what it printed to standard output, and its exit code.
 func (s *terminal) run(args ...string) (out string, code int) {
 	s.t.Helper()
@@ -47,8 +63,9 @@ func (s *terminal) run(args ...string) (out string, code int) {
 func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code int) {
 	s.t.Helper()
 	var stdout, stderr bytes.Buffer
+	in := &typing{Reader: strings.NewReader(s.stdin), before: s.while}
 	err := run(ctx, args, &environment{
-		getenv: func(name string) string { return s.env[name] }, stdin: strings.NewReader(s.stdin), stdout: &stdout, stderr: &stderr, terminal: s.typed, browse: s.browse,
+		getenv: func(name string) string { return s.env[name] }, stdin: in, stdout: &stdout, stderr: &stderr, terminal: s.typed, browse: s.browse,
 		bucket: func(_ context.Context, name string) (object.Store, error) {
 			if s.objects == nil {
 				return nil, fmt.Errorf("no such bucket: %s", name)
@@ -57,7 +74,7 @@ func (s *terminal) runIn(ctx context.Context, args ...string) (out string, code 
 		},
 	})
 	code = exitCode(err, &stderr)
-	s.stdin = ""
+	s.stdin, s.while = "", nil
 	fmt.Fprintf(&s.text, "$ portcullis %s\n%s", quoted(args), stdout.String())
 	for line := range strings.Lines(stderr.String()) {
 		s.text.WriteString("! " + strings.TrimSuffix(line, "\n") + "\n")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/portcullis-mcp/portcullis/test/browsertest"
+	"github.com/portcullis-mcp/portcullis/test/local"
 	"github.com/portcullis-mcp/portcullis/test/programtest"
 	"github.com/portcullis-mcp/portcullis/test/require"
 )
@@ -21,10 +22,10 @@ func TestLockedAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := programtest.Start(t, dir, "--demo", "--actor", "kim")
-	var shown strings.Builder
+	var picture strings.Builder
 	say := func(class, prompt, text string) {
 		text = strings.ReplaceAll(text, p.URL, "http://127.0.0.1:8080") // as it is unless told otherwise
-		fmt.Fprintf(&shown, "<p class=%s><b>%s</b>%s</p>\n", class, prompt, html.EscapeString(text))
+		fmt.Fprintf(&picture, "<p class=%s><b>%s</b>%s</p>\n", class, prompt, html.EscapeString(text))
 	}
 	ask := func(tool, args string) string {
 		say("in", "agent  › ", tool+" "+args)
@@ -49,9 +50,16 @@ func TestLockedAnswer(t *testing.T) {
 	d.tab.Shot("changed")
 
 	say("in", "person › ", "portcullis requests approve "+id)
+	tty, shown := local.Terminal(t, "y\n")
 	typed := exec.CommandContext(t.Context(), programtest.Build(t), "requests", "approve", id, "--dir", dir)
+	typed.Stdin, typed.Stderr = tty, tty
 	out, err := typed.Output()
 	require.OK(t, err)
+	question := regexp.MustCompile(`(?m)^(change |  ~ |Approve ).*$`).FindAllString(shown(), -1)
+	if len(question) < 3 {
+		t.Errorf("the operator is not shown what changed, or not asked:\n%s", shown())
+	}
+	say("out", "", strings.Join(question, "\n")+"y")
 	if !strings.HasPrefix(string(out), "request     "+id+", approved\n") {
 		t.Errorf("the operator reads %q", out)
 	}
@@ -66,7 +74,7 @@ func TestLockedAnswer(t *testing.T) {
 
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(w, terminalPage, shown.String())
+		fmt.Fprintf(w, terminalPage, picture.String())
 	}))
 	defer page.Close()
 	tab := browsertest.Open(t, page.URL)
