@@ -96,8 +96,15 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 		return Agent{}, errors.New("it is no access token")
 	}
 	a := Agent{ID: id, Way: WayJWT, Claims: maps.Clone(claims)}
-	if person := personOf(claims); person != "" {
-		if a.Subject = subject(claims, person); person != id {
+	person, err := personOf(claims)
+	if err != nil {
+		return Agent{}, err
+	}
+	if person != "" {
+		if a.Subject, err = subject(claims, person); err != nil {
+			return Agent{}, err
+		}
+		if person != id {
 			a.Human = person
 		}
 	}
@@ -145,25 +152,32 @@ func (m ClaimMap) Agent(claims map[string]any) (Agent, error) {
 	return a, nil
 }
 
-// personOf returns the sub of a token that is a person's; "" if a client got it for itself. That is said by
-// a sub that names the client (RFC 9068; Okta has it as cid), or as Auth0 and Entra say it.
-func personOf(claims map[string]any) string {
-	sub, _ := claims[claimSubject].(string)
+// personOf returns the sub of a token that is a person's; "" if it has no sub, or a client got it for itself.
+// That is said by a sub that names the client (RFC 9068; Okta has it as cid), or as Auth0 and Entra say it.
+// A sub that cannot be kept is an error: without it, two people of one agent id would count as one caller.
+func personOf(claims map[string]any) (string, error) {
+	sub, isText := claims[claimSubject].(string)
 	own := claims["client_id"] == sub || claims["azp"] == sub || claims["cid"] == sub || claims["gty"] == "client-credentials" || claims["idtyp"] == "app"
-	if own || !validID(sub) {
-		return ""
+	switch {
+	case claims[claimSubject] == nil, isText && (own || sub == ""):
+		return "", nil
+	case !validID(sub):
+		return "", fmt.Errorf("claim %q names nobody: want a text of at most %d bytes without control characters", claimSubject, maxAgentID)
 	}
-	return sub
+	return sub, nil
 }
 
 // subject returns issuer and sub of a person, which are the same at each sign-in, and nobody else's; "" if
-// the issuer is not named.
-func subject(claims map[string]any, sub string) string {
+// the issuer is not named. An issuer with a space is an error: its end could not be found.
+func subject(claims map[string]any, sub string) (string, error) {
 	issuer, _ := claims["iss"].(string)
-	if issuer == "" {
-		return ""
+	switch {
+	case issuer == "":
+		return "", nil
+	case strings.Contains(issuer, " "):
+		return "", errors.New(`claim "iss" is not a URL: it has a space`)
 	}
-	return issuer + " " + sub
+	return issuer + " " + sub, nil
 }
 
 func (m ClaimMap) tiers(scopes []string) []tool.Tier {

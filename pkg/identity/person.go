@@ -39,7 +39,11 @@ func (m ClaimMap) Person(claims map[string]any) (Person, error) {
 	if err != nil {
 		return Person{}, err
 	}
-	return Person{Name: personName(claims, sub), Subject: subject(claims, sub), Groups: m.Roles.known(groups)}, nil
+	about, err := subject(claims, sub)
+	if err != nil {
+		return Person{}, err
+	}
+	return Person{Name: personName(claims, sub), Subject: about, Groups: m.Roles.known(groups)}, nil
 }
 
 func personName(claims map[string]any, sub string) string {
