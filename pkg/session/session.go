@@ -3,7 +3,8 @@
 //
 // A server of the handshake era may give its client a session id and remember
 // things under it: an open page, a transaction, a working directory. What one
-// agent put there is not for another, so each agent has a session of its own.
+// caller put there is not for another, so each [Owner] has a session of its own.
+// The gateway uses the same Owner for all else that it keeps of a caller.
 // One that only the instance that opened it knows would be gone with the next
 // request, which another instance answers.
 package session
@@ -25,14 +26,42 @@ var (
 	ErrConflict = errors.New("another session is kept") // another instance was first, or uses it still
 )
 
-// An Owner is whom a session belongs to: two calls share one only if their owners
-// are equal. What else comes to part callers (a session of the agent's own, a
-// person, a credential's revision) is a further field here and in [Key.ID].
+// An Owner names whom a session, or other state of a caller, belongs to: two calls share
+// it only if their owners are equal. Owners can be compared and be keys of maps.
+// identity.Agent.Owner makes one. Each field also has to be in [Owner.Parts].
 type Owner struct {
 	Way   string // how the agent proved who it is: two ways may know one id
 	Agent string // its id; "" with no way: all agents, for a server whose operator said so
+	User  string // for whom the agent acts: issuer, space, sub; "": its credential names nobody
 
-	Client string // which of the agent's clients, by its session with the gateway; "": one without any
+	Client string // which of the caller's clients, by its session with the gateway; "": one without any
+}
+
+// Caller returns the owner without its client: the agent, and its user.
+func (o Owner) Caller() Owner {
+	o.Client = ""
+	return o
+}
+
+// Parts returns what distinguishes the owner from every other one, for [Hash]. An owner
+// without a user has the parts that it had in versions without users.
+func (o Owner) Parts() []string {
+	parts := []string{o.Way, o.Agent, o.Client}
+	if o.User != "" {
+		parts = append(parts, o.User)
+	}
+	return parts
+}
+
+// Hash returns the SHA-256 of a list of texts. Each goes in with its length: "a", "bc" is
+// not "ab", "c".
+func Hash(parts ...string) [sha256.Size]byte {
+	var b []byte
+	for _, part := range parts {
+		b = binary.AppendUvarint(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	return sha256.Sum256(b)
 }
 
 // A Key names the session of an owner with a server.
@@ -43,18 +72,12 @@ type Key struct {
 }
 
 // ID returns the key as one text, of one length, that tells nothing of its parts.
-// Each part goes in with its length: "a", "bc" is not "ab", "c".
 func (k Key) ID() string {
-	var b []byte
-	parts := []string{k.Server, k.URL, k.Owner.Way, k.Owner.Agent}
-	if k.Owner.Client != "" { // keys without one stay what they were
-		parts = append(parts, k.Owner.Client)
+	parts := append([]string{k.Server, k.URL}, k.Owner.Parts()...)
+	if k.Owner.Client == "" && k.Owner.User == "" { // keys without either stay what they were
+		parts = parts[:4]
 	}
-	for _, part := range parts {
-		b = binary.AppendUvarint(b, uint64(len(part)))
-		b = append(b, part...)
-	}
-	sum := sha256.Sum256(b)
+	sum := Hash(parts...)
 	return hex.EncodeToString(sum[:])
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -33,6 +34,12 @@ func TestKeyIDs(t *testing.T) {
 		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a", Client: "c"}},
 		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "ac"}},
 		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Client: "a"}},
+		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a", User: "c"}},
+		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a", User: "d"}},
+		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a", User: "d", Client: "c"}},
+		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a", User: "c", Client: "d"}},
+		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a\x00\x01c"}},
+		{Server: "s", URL: "u", Owner: session.Owner{Way: "jwt", Agent: "a", Client: "\x01c"}},
 		{Server: "su", Owner: agent("a")},
 		{Server: "s", URL: "ua"},
 		{Server: "s", URL: "u", Owner: agent("a#b")},
@@ -49,6 +56,37 @@ func TestKeyIDs(t *testing.T) {
 		seen[k.ID()] = k
 		if again := k; len(k.ID()) != 64 || again.ID() != k.ID() {
 			t.Errorf("ID of %q = %q, and %q the second time", k, k.ID(), again.ID())
+		}
+	}
+}
+
+// Each field of an owner is in each key that is made of one. Who adds a field adds it to Parts.
+func TestOwnerParts(t *testing.T) {
+	hashes, ids := map[[32]byte]bool{}, map[string]bool{}
+	kind := reflect.TypeFor[session.Owner]()
+	for i := range kind.NumField() {
+		var o session.Owner
+		reflect.ValueOf(&o).Elem().Field(i).SetString("x")
+		hashes[session.Hash(o.Parts()...)], ids[session.Key{Owner: o}.ID()] = true, true
+	}
+	if len(hashes) != kind.NumField() || len(ids) != kind.NumField() {
+		t.Errorf("%d hashes and %d IDs of %d fields", len(hashes), len(ids), kind.NumField())
+	}
+	o := session.Owner{Way: "jwt", Agent: "a", User: "u", Client: "c"}
+	if got, want := o.Caller(), (session.Owner{Way: "jwt", Agent: "a", User: "u"}); got != want {
+		t.Errorf("Caller = %+v, want %+v", got, want)
+	}
+}
+
+// What was stored for a caller without a user is found again.
+func TestStoredKeyIDs(t *testing.T) {
+	for want, o := range map[string]session.Owner{
+		"9c6d56622242531d97f4fe754723a58c859b03b316f20b47ed30c0788bfe9186": {},
+		"000d48e8e06c11ad9cb280eb970ef72cc8e639cdfd215aa23dd2c6e080c0a8d8": {Way: "jwt", Agent: "a"},
+		"2649c3e80cbeb5b93a4db787ff012ce1ae48e225f1d68ec78f74ff681675de85": {Way: "jwt", Agent: "a", Client: "c"},
+	} {
+		if got := (session.Key{Server: "s", URL: "u", Owner: o}).ID(); got != want {
+			t.Errorf("ID of %+v = %s, want %s", o, got, want)
 		}
 	}
 }

@@ -195,6 +195,13 @@ func owners(t *testing.T, st session.Store) {
 	other := key("a")
 	other.URL += "/v2"
 	wantNone(t, st, other)
+	for _, user := range []string{"https://login.example.com ann", "https://login.example.com bob"} {
+		k, s := key("a"), sample("of-"+user, time.Hour)
+		k.Owner.User = user
+		wantNone(t, st, k)
+		put(t, st, k, s, "")
+		want(t, st, k, s)
+	}
 	want(t, st, key("a"), a)
 	want(t, st, key("b"), b)
 }
