@@ -201,9 +201,11 @@ func (s *Session) outgoing(i int, r mcp.Request) (upstream.Target, upstream.Call
 	}
 }
 
-// owner is whom a session with a server belongs to.
+// owner returns whom a session with a server belongs to, and a call that waits.
 func (s *Session) owner() session.Owner {
-	return session.Owner{Way: s.caller.Agent.Way, Agent: s.caller.Agent.ID, Client: s.caller.Session}
+	o := s.caller.Agent.Owner()
+	o.Client = s.caller.Session
+	return o
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

@@ -3,8 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"time"
@@ -59,12 +57,9 @@ func bound(t upstream.Target, c upstream.Call) []byte {
 	if err != nil { // what is not canonical has to be the same bytes
 		arguments = c.Arguments
 	}
-	h := sha256.New()
-	for _, part := range []string{t.ID, t.URL, c.Method, c.Name, string(arguments), c.Owner.Way, c.Owner.Agent, c.Owner.Client} {
-		h.Write(binary.AppendUvarint(nil, uint64(len(part)))) // "a", "bc" is not "ab", "c"
-		h.Write([]byte(part))
-	}
-	return h.Sum(nil)
+	request := []string{t.ID, t.URL, c.Method, c.Name, string(arguments)}
+	sum := session.Hash(append(request, c.Owner.Parts()...)...)
+	return sum[:]
 }
 
 // Texts about a call that cannot continue.
@@ -83,7 +78,7 @@ const (
 // errForeignState refuses a state that was not given for this request.
 var errForeignState = &mcp.Error{
 	Code: mcp.CodeInvalidParams,
-	Message: "requestState is not one that this gateway gave for this request: it goes with the same tool, the same arguments and the same agent, unchanged. " +
+	Message: "requestState is not one that this gateway gave for this request: it goes with the same tool, arguments, agent and user, unchanged. " +
 		"Nothing was sent to the server.",
 }
 
@@ -151,6 +146,3 @@ func answersOf(responses json.RawMessage) map[string]json.RawMessage {
 	}
 	return out
 }
-
-// agentKey names whose parked calls are counted together.
-func agentKey(o session.Owner) string { return o.Way + "\x00" + o.Agent }

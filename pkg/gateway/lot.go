@@ -3,41 +3,43 @@ package gateway
 import (
 	"crypto/rand"
 	"sync"
+
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 // Bounds on what waits for clients.
 const (
-	maxParked      = 128      // calls
-	maxParkedAgent = 16       // of one agent
-	maxParkedBytes = 32 << 20 // of their questions, and of results that nobody has fetched
-	maxEnded       = 1024     // calls that are over, of which it is known how they ended
+	maxParked       = 128      // calls
+	maxParkedCaller = 16       // of one agent, or one user of it
+	maxParkedBytes  = 32 << 20 // of their questions, and of results that nobody has fetched
+	maxEnded        = 1024     // calls that are over, of which it is known how they ended
 )
 
 // A lot holds the calls that wait for their client to come back with an answer.
 type lot struct {
 	process string // of this process, as chance named it: another one's calls are gone with it
 
-	mu    sync.Mutex
-	calls map[string]*parked
-	agent map[string]int // calls by agent
-	bytes int
-	ended map[string]string // what is said of calls that are over, by id
-	order []string          // their ids, the oldest first
+	mu       sync.Mutex
+	calls    map[string]*parked
+	byCaller map[session.Owner]int // how many
+	bytes    int
+	ended    map[string]string // what is said of calls that are over, by id
+	order    []string          // their ids, the oldest first
 }
 
 func newLot() *lot {
-	return &lot{process: rand.Text(), calls: map[string]*parked{}, agent: map[string]int{}, ended: map[string]string{}}
+	return &lot{process: rand.Text(), calls: map[string]*parked{}, byCaller: map[session.Owner]int{}, ended: map[string]string{}}
 }
 
 // add takes a call in, and reports whether there was room.
 func (l *lot) add(p *parked) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.calls) >= maxParked || l.agent[p.agent] >= maxParkedAgent {
+	if len(l.calls) >= maxParked || l.byCaller[p.caller] >= maxParkedCaller {
 		return false
 	}
 	l.calls[p.id] = p
-	l.agent[p.agent]++
+	l.byCaller[p.caller]++
 	return true
 }
 
@@ -49,8 +51,8 @@ func (l *lot) remove(p *parked, said string) {
 		return
 	}
 	delete(l.calls, p.id)
-	if l.agent[p.agent]--; l.agent[p.agent] == 0 {
-		delete(l.agent, p.agent)
+	if l.byCaller[p.caller]--; l.byCaller[p.caller] == 0 {
+		delete(l.byCaller, p.caller)
 	}
 	l.ended[p.id] = said
 	if l.order = append(l.order, p.id); len(l.order) > maxEnded {

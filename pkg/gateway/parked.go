@@ -13,6 +13,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/outcome"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/upstream"
 )
 
@@ -22,8 +23,8 @@ import (
 type parked struct {
 	g      *Gateway
 	id     string
-	agent  string      // whose it is, to count them
-	asker  *audit.Call // of the request that made it
+	caller session.Owner // whose it is, to count them
+	asker  *audit.Call   // of the request that made it
 	target upstream.Target
 	call   upstream.Call
 	cancel context.CancelFunc
@@ -55,7 +56,7 @@ type asking struct {
 func (s *Session) park(ctx context.Context, t upstream.Target, c upstream.Call) (json.RawMessage, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &parked{
-		g: s.g, asker: s.line, id: rand.Text(), agent: agentKey(c.Owner), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
+		g: s.g, asker: s.line, id: rand.Text(), caller: c.Owner.Caller(), target: t, call: c, cancel: cancel, news: make(chan struct{}, 1), client: c.Client, attended: true,
 	}
 	c.Client.Ask = p.ask
 	if c.Client.Notify != nil {

@@ -284,8 +284,9 @@ func TestParkedCallsAreBounded(t *testing.T) {
 			}
 			last = a.asked(raw, err)
 		}
-		for i := range 8 { // other agents have room, up to a limit
-			a.Agent.ID = fmt.Sprintf("agent %d", i)
+		for i := range 8 { // other agents have room, and other users, up to a limit
+			a.Agent.Subject = fmt.Sprintf("https://login.example.com user %d", i/2)
+			a.Agent.ID = fmt.Sprintf("agent %d", i%2)
 			for range 16 {
 				raw, err := a.act("")
 				if i == 7 {
@@ -299,7 +300,7 @@ func TestParkedCallsAreBounded(t *testing.T) {
 		if cancelled.Load() != 2 {
 			t.Errorf("%d calls were cancelled", cancelled.Load())
 		}
-		a.Agent.ID = name
+		a.Agent.ID, a.Agent.Subject = name, ""
 		if raw, err := a.act(last.back("question-1", accept)); err != nil || !strings.Contains(string(raw), accept) {
 			t.Errorf("got %s, %v", raw, err)
 		}
