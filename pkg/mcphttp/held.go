@@ -11,11 +11,12 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/gateway"
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 // Bounds on streams that are held open, and how often one is looked after.
 const (
-	maxHeldByAgent   = 64
+	maxHeldByCaller  = 64 // an agent, or one user of it
 	maxHeldInAll     = 256
 	maxHeldBySession = 4
 
@@ -63,44 +64,45 @@ func offeredOf(all []change, offers gateway.Offers) []change {
 
 // A holder counts the streams that are held open.
 type holder struct {
-	mu      sync.Mutex
-	inAll   int
-	byAgent map[string]int
+	mu       sync.Mutex
+	inAll    int
+	byCaller map[session.Owner]int
 }
 
-// take reports whether one more may be held for the agent; give gives it back.
-func (h *holder) take(agent string) bool {
+// take reports whether one more may be held for the caller; give gives it back.
+func (h *holder) take(caller session.Owner) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.inAll >= maxHeldInAll || h.byAgent[agent] >= maxHeldByAgent {
+	if h.inAll >= maxHeldInAll || h.byCaller[caller] >= maxHeldByCaller {
 		return false
 	}
-	if h.byAgent == nil {
-		h.byAgent = map[string]int{}
+	if h.byCaller == nil {
+		h.byCaller = map[session.Owner]int{}
 	}
 	h.inAll++
-	h.byAgent[agent]++
+	h.byCaller[caller]++
 	return true
 }
 
-func (h *holder) give(agent string) {
+func (h *holder) give(caller session.Owner) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inAll--
-	if h.byAgent[agent]--; h.byAgent[agent] == 0 {
-		delete(h.byAgent, agent)
+	if h.byCaller[caller]--; h.byCaller[caller] == 0 {
+		delete(h.byCaller, caller)
 	}
 }
 
 // hold tells a client of changes until it goes, its agent is stopped, its credential is taken no more, or the program ends.
 // It refuses before it writes.
 func (h *handler) hold(w http.ResponseWriter, r *http.Request, q *request, s *held) *mcp.Error {
-	if !h.holder.take(q.agent.Way + " " + q.agent.ID) {
+	caller := q.agent.Owner()
+	if !h.holder.take(caller) {
 		refused := refuse(http.StatusTooManyRequests, "too many streams are held open")
 		refused.RetryAfter = fullTime
 		return refused
 	}
-	defer h.holder.give(q.agent.Way + " " + q.agent.ID)
+	defer h.holder.give(caller)
 	if err := h.open(r, q); err != nil {
 		return err
 	}
@@ -165,11 +167,11 @@ func (h *handler) watch(r *http.Request, q *request, s *held) {
 	}
 }
 
-// confirmed reports whether the sender of the request would still be let in as the same agent, and its
-// session goes on.
+// confirmed reports whether the sender of the request would still be let in as the same agent for the same
+// user, and its session goes on.
 func (h *handler) confirmed(r *http.Request, q *request) bool {
 	now, err := h.auth.Authenticate(r)
-	if err != nil || owner(now) != owner(q.agent) {
+	if err != nil || now.Owner() != q.agent.Owner() {
 		h.opts.Log.LogAttrs(r.Context(), slog.LevelInfo, "a stream ends with its credential", slog.String("agent", q.agent.ID))
 		return false
 	}

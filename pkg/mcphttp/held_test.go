@@ -217,6 +217,27 @@ func TestHeldEnds(t *testing.T) {
 	})
 }
 
+// A stream of one user ends when its credential becomes one of another user of the same agent.
+func TestHeldEndsWithItsUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var user atomic.Value
+		user.Store("https://login.example.com ann")
+		h, err := mcphttp.New(newChanging(), authenticator(func() (identity.Agent, error) {
+			return identity.Agent{ID: "ide", Subject: user.Load().(string)}, nil
+		}), laptop())
+		require.OK(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c := call(t, h, listening(t, `"toolsListChanged":true`).WithContext(ctx))
+		c.next()
+		user.Store("https://login.example.com bob")
+		start := time.Now()
+		if got := c.next(); !strings.Contains(got, `"result"`) || time.Since(start) > time.Minute {
+			t.Errorf("after %v: %s", time.Since(start), got)
+		}
+	})
+}
+
 type authenticator func() (identity.Agent, error)
 
 func (a authenticator) Authenticate(*http.Request) (identity.Agent, error) { return a() }
@@ -235,7 +256,7 @@ func TestHeldIsBounded(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		full := map[string]int{}
-		for _, who := range []string{"jwt a", "jwt b", "jwt c", "iam a", "jwt d"} {
+		for _, who := range []string{"jwt a", "jwt a of ann", "jwt c", "iam a", "jwt d"} {
 			for range 70 {
 				r, w := as(who), httptest.NewRecorder()
 				served := make(chan struct{})
@@ -254,7 +275,7 @@ func TestHeldIsBounded(t *testing.T) {
 				}
 			}
 		}
-		if full["jwt a"] != 6 || full["jwt b"] != 6 || full["iam a"] != 6 || full["jwt d"] != 70 || mcphttp.HeldOpen(h) != 256 {
+		if full["jwt a"] != 6 || full["jwt a of ann"] != 6 || full["iam a"] != 6 || full["jwt d"] != 70 || mcphttp.HeldOpen(h) != 256 {
 			t.Errorf("refused: %v, open %d", full, mcphttp.HeldOpen(h))
 		}
 		close(ending)

@@ -2,6 +2,8 @@ package mcphttp_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,15 +51,16 @@ func in(session string, r *http.Request) *http.Request {
 	return r
 }
 
-// An agent is who says so in a header: the tests' way to be somebody.
+// An agent is who says so in a header ("jwt ide", "jwt ide of ann"): the tests' way to be somebody.
 type sayers struct{}
 
 func (sayers) Authenticate(r *http.Request) (identity.Agent, error) {
-	way, id, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	way, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if way == "" {
 		return identity.Agent{}, &identity.Error{Kind: identity.Missing}
 	}
-	return identity.Agent{Way: way, ID: id}, nil
+	id, user, _ := strings.Cut(rest, " of ")
+	return identity.Agent{Way: way, ID: id, Subject: user}, nil
 }
 
 func TestSession(t *testing.T) {
@@ -111,6 +114,7 @@ func TestSessionRefused(t *testing.T) {
 	require.OK(t, err)
 	for name, r := range map[string]*http.Request{
 		"of another agent":   as("jwt bob", in(id, legacy.request(t, "tools/list", ``))),
+		"of a user":          as("jwt ann of bob", in(id, legacy.request(t, "tools/list", ``))),
 		"of another way":     as("iam ann", in(id, legacy.request(t, "tools/list", ``))),
 		"made up":            as("jwt ann", in("abc", legacy.request(t, "tools/list", ``))),
 		"changed":            as("jwt ann", in(id[:len(id)-1]+string(id[len(id)-1]^1), legacy.request(t, "tools/list", ``))),
@@ -138,6 +142,45 @@ func TestSessionRefused(t *testing.T) {
 	}
 	if strings.Contains(log.String(), id) || strings.Contains(log.String(), id[20:60]) {
 		t.Error("the session id is in the log")
+	}
+}
+
+// A session of one user of an agent is not one of another user, in any method.
+func TestSessionOfAnotherUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a stream that is opened ends with its session
+		h, err := mcphttp.New(newChanging(), sayers{}, laptop())
+		require.OK(t, err)
+		as := func(who string, r *http.Request) *http.Request {
+			r.Header.Set("Authorization", who)
+			return r
+		}
+		id := send(h, as("jwt ide of ann", eras[0].request(t, "initialize", `"capabilities":{}`))).header.Get("Mcp-Session-Id")
+		for _, who := range []string{"jwt ide of bob", "jwt ide", "jwt ide of ann ", "jwt ide\x00ann", "jwt another of ann"} {
+			for _, method := range []string{"tools/list", "ping", "logging/setLevel"} {
+				send(h, as(who, in(id, legacy.request(t, method, `"level":"error"`)))).wantError(t, 404, -32001, "7")
+			}
+			send(h, as(who, get(t, id))).wantError(t, 404, -32001, "")
+			send(h, as(who, in(id, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/mcp", nil)))).wantError(t, 404, -32001, "")
+		}
+		send(h, as("jwt ide of ann", in(id, legacy.request(t, "tools/list", ``)))).wantResult(t)
+	})
+}
+
+// A session that the version before users gave goes on where there is no user, and nowhere else.
+func TestSessionOfAnEarlierVersion(t *testing.T) {
+	o := laptop()
+	h, err := mcphttp.New(&backend{}, sayers{}, o)
+	require.OK(t, err)
+	sum := sha256.Sum256([]byte("jwt\x00ide"))
+	plain := append([]byte("\x012025-11-25\x00"+strings.Repeat("i", 16)), sum[:16]...)
+	id, err := o.Seal.Seal(t.Context(), seal.Session, binary.BigEndian.AppendUint64(plain, uint64(time.Now().Add(time.Hour).Unix())))
+	require.OK(t, err)
+	for who, want := range map[string]int{"jwt ide": http.StatusOK, "jwt ide of ann": http.StatusNotFound, "iam ide": http.StatusNotFound} {
+		r := in(id, legacy.request(t, "tools/list", ``))
+		r.Header.Set("Authorization", who)
+		if got := send(h, r); got.status != want {
+			t.Errorf("%s: %d %s, want %d", who, got.status, got.body, want)
+		}
 	}
 }
 

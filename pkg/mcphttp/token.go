@@ -17,6 +17,7 @@ import (
 	"github.com/portcullis-mcp/portcullis/pkg/mcp"
 	"github.com/portcullis-mcp/portcullis/pkg/rawjson"
 	"github.com/portcullis-mcp/portcullis/pkg/seal"
+	"github.com/portcullis-mcp/portcullis/pkg/session"
 )
 
 // A sessionToken is what the session id of a client of the handshake era says: it is sealed, and so
@@ -44,9 +45,15 @@ const (
 // codeNoSession is what the servers of the official SDKs send with a 404: the client begins anew.
 const codeNoSession = -32001
 
-// owner returns to whom a session belongs: the agent, by the way in which it proved who it is.
+// owner returns a hash of whom a session belongs to. Without a user it is the hash that versions
+// without users made, so that their sessions go on: it begins with a letter of the way, and the
+// list that [session.Hash] writes begins with a length, which is less than any letter.
 func owner(a identity.Agent) (out [ownerSize]byte) {
-	sum := sha256.Sum256([]byte(a.Way + "\x00" + a.ID))
+	o := a.Owner()
+	sum := sha256.Sum256([]byte(o.Way + "\x00" + o.Agent))
+	if o.User != "" {
+		sum = session.Hash(o.Parts()...)
+	}
 	copy(out[:], sum[:])
 	return out
 }
