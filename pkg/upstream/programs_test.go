@@ -75,7 +75,8 @@ func TestProgramLoad(t *testing.T) {
 
 func TestProgramOwners(t *testing.T) {
 	count := func(c *Client, target Target, agent string) string {
-		return told(t, c, target, Call{Name: "count", Owner: session.Owner{Way: "token", Agent: agent}})
+		agent, user, _ := strings.Cut(agent, " of ")
+		return told(t, c, target, Call{Name: "count", Owner: session.Owner{Way: "token", Agent: agent, User: user}})
 	}
 	for _, kind := range []string{stdiotest.Legacy, stdiotest.Modern} {
 		c, target := withProgram(t, Options{}, kind)
@@ -85,6 +86,13 @@ func TestProgramOwners(t *testing.T) {
 		}
 		if other := count(c, target, "b"); !strings.HasPrefix(other, "1 of ") || other == first {
 			t.Errorf("%s: another agent got %q, the first one %q; want a program of its own", kind, other, first)
+		}
+		ann, bob := count(c, target, "a of ann"), count(c, target, "a of bob")
+		if ann == bob || !strings.HasPrefix(ann, "1 of ") || !strings.HasPrefix(bob, "1 of ") {
+			t.Errorf("%s: two users of one agent got %q and %q; want a program each", kind, ann, bob)
+		}
+		if again := count(c, target, "a of ann"); again != strings.Replace(ann, "1 of", "2 of", 1) {
+			t.Errorf("%s: %q after %q, want the user's own program", kind, again, ann)
 		}
 		c.EndSessions(t.Context())
 

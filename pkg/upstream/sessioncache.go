@@ -14,8 +14,8 @@ const (
 	// that was used least lately goes.
 	maxSessions = 1024
 
-	// maxClientSessions bounds those of one agent with one server that belong to single clients of its,
-	// so that one that opens clients without end takes nobody else's.
+	// maxClientSessions bounds those of one caller with one server that belong to single clients of it,
+	// so that one that opens clients without end takes nobody else's, not even another user's.
 	maxClientSessions = 16
 
 	// A session that nobody used for idleSession is ended. Looking for such every
@@ -31,9 +31,9 @@ type entryKey struct {
 	load bool
 }
 
-// ofClient returns the key of the same agent with another client.
-func (k entryKey) ofClient(client string) entryKey {
-	k.Owner.Client = client
+// ofCaller returns the key of the same caller without its client.
+func (k entryKey) ofCaller() entryKey {
+	k.Owner = k.Owner.Caller()
 	return k
 }
 
@@ -179,18 +179,18 @@ func (c *sessionCache) release(e *sessionEntry) {
 }
 
 // surplus returns the entry that has to go for a new one, of k: the one that was used least lately of
-// all, or of the agent's, if there are too many. It is nil if there are not, or all are in use.
+// all, or of the caller's, if there are too many. It is nil if there are not, or all are in use.
 func (c *sessionCache) surplus(k entryKey) *sessionEntry {
-	ofAgent := func(e *sessionEntry) bool { return e.key.Owner.Client != "" && e.key.ofClient("") == k.ofClient("") }
+	ofCaller := func(e *sessionEntry) bool { return e.key.Owner.Client != "" && e.key.ofCaller() == k.ofCaller() }
 	if k.Owner.Client != "" {
 		n := 0
 		for _, e := range c.byKey {
-			if ofAgent(e) {
+			if ofCaller(e) {
 				n++
 			}
 		}
 		if n >= maxClientSessions {
-			return c.idlest(ofAgent)
+			return c.idlest(ofCaller)
 		}
 	}
 	if len(c.byKey) < c.max {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,8 +17,9 @@ func TestSessionsOfClients(t *testing.T) {
 		s := f.servers[0]
 		as := func(agent, client string) {
 			t.Helper()
+			agent, user, _ := strings.Cut(agent, " of ")
 			o := owner(agent)
-			o.Client = client
+			o.User, o.Client = user, client
 			if _, err := f.call(Call{Owner: o, Name: "read"}); err != nil {
 				t.Fatal(err)
 			}
@@ -37,6 +39,9 @@ func TestSessionsOfClients(t *testing.T) {
 		time.Sleep(time.Second)
 		if n, most := len(s.Sessions()), maxClientSessions+2; n != most {
 			t.Errorf("%d sessions, want %d: those of single clients, the agent's and another one's", n, most)
+		}
+		for i := range maxClientSessions { // another user of the agent pushes out none of them
+			as("a of u", fmt.Sprint("many ", i))
 		}
 		s.ForgetRequests()
 		as("a", "")

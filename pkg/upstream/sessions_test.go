@@ -180,6 +180,32 @@ func TestAgentsSessions(t *testing.T) {
 	})
 }
 
+// Two users of one agent have sessions of their own, and so has the agent without a user.
+func TestUsersSessions(t *testing.T) {
+	withNotebook(t, "are apart on each instance", func(t *testing.T, n *notebook) {
+		first, second := n.instance(), n.instance()
+		of := func(user string) session.Owner {
+			o := owner("a")
+			o.User = user
+			return o
+		}
+		users := []string{"", "https://login.example.com ann", "https://login.example.com bob"}
+		for _, user := range users {
+			if _, err := n.try(first, of(user), "write", "of "+user); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []*Client{first, second} {
+			for _, user := range users {
+				if got, err := n.try(c, of(user), "read", ""); err != nil || got != "of "+user {
+					t.Errorf("%q reads %q, %v", user, got, err)
+				}
+			}
+		}
+		n.open(len(users))
+	})
+}
+
 func TestSessionsOfTwoInstances(t *testing.T) {
 	withNotebook(t, "opened at once: one wins, the other's is ended", func(_ *testing.T, n *notebook) {
 		instances := []*Client{n.instance(), n.instance(), n.instance(), n.instance()}
