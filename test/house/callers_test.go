@@ -1,0 +1,90 @@
+package house
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// callerRooms are the packages that keep something of a caller between two requests.
+var callerRooms = []string{"pkg/gateway", "pkg/mcphttp", "pkg/state", "pkg/upstream"}
+
+// agentIDs are the functions of these packages that read the id of an agent, with what it is for. Two users
+// can have tokens that give one id. So what is kept of a caller is kept under identity.Agent.Owner, which
+// has the user; what is about an agent, whoever its user is, stands here.
+var agentIDs = map[string]string{
+	"pkg/gateway/asking.go open":            "notice: people are told which agent asks",
+	"pkg/gateway/asking.go logUnread":       "log",
+	"pkg/gateway/blocked.go countLocked":    "log",
+	"pkg/gateway/requestaccess.go incident": "log",
+	"pkg/gateway/running.go While":          "stop: by agent",
+	"pkg/gateway/running.go whileGoing":     "stop: by agent",
+	"pkg/gateway/stopped.go Stopped":        "stop: by agent",
+	"pkg/gateway/stopped.go refused":        "stop: by agent",
+	"pkg/gateway/stopped.go refusal":        "stop: by agent",
+	"pkg/gateway/trial.go explain":          "policy: by agent",
+	"pkg/mcphttp/audit.go isCall":           "audit: it was let in",
+	"pkg/mcphttp/audit.go line":             "audit: beside the user",
+	"pkg/mcphttp/handler.go described":      "log",
+	"pkg/mcphttp/held.go confirmed":         "log",
+	"pkg/mcphttp/visit.go tellVisit":        "the list of clients, for people",
+	"pkg/state/cache.go agentKey":           "verdicts: with the user, and with all else that they depend on",
+	"pkg/state/granted.go NowAt":            "grant: compared with its agent, whose document is found by agent and user",
+}
+
+// What is kept of a caller is not found by the id of its agent alone.
+func TestCallersAreNotFoundByAgentID(t *testing.T) {
+	found := map[string]bool{}
+	for _, f := range files(t) {
+		if f.test || !slices.ContainsFunc(callerRooms, func(room string) bool { return f.dir == room }) {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !readsAgentID(fn) {
+				continue
+			}
+			name := f.path + " " + fn.Name.Name
+			found[name] = true
+			if agentIDs[name] == "" {
+				t.Errorf("%s reads the id of an agent, or how it proved it: use Agent.Owner for what is kept of a caller, else list the function in agentIDs with the reason", name)
+			}
+		}
+	}
+	for name := range agentIDs {
+		if !found[name] {
+			t.Errorf("%s is in agentIDs, and reads no id of an agent", name)
+		}
+	}
+}
+
+// readsAgentID reports whether a function reads the field ID or Way of what is called an agent, or of a
+// parameter that is an identity.Agent.
+func readsAgentID(fn *ast.FuncDecl) (reads bool) {
+	params := map[string]bool{}
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncType:
+			for _, p := range n.Params.List {
+				if kind, ok := p.Type.(*ast.SelectorExpr); ok && kind.Sel.Name == "Agent" {
+					for _, name := range p.Names {
+						params[name.Name] = true
+					}
+				}
+			}
+		case *ast.SelectorExpr:
+			if n.Sel.Name != "ID" && n.Sel.Name != "Way" {
+				break
+			}
+			switch of := n.X.(type) {
+			case *ast.Ident:
+				reads = reads || params[of.Name] || strings.EqualFold(of.Name, "agent")
+			case *ast.SelectorExpr:
+				reads = reads || strings.EqualFold(of.Sel.Name, "agent")
+			}
+		}
+		return true
+	})
+	return reads
+}
