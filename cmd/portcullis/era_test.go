@@ -36,6 +36,15 @@ type client struct {
 	era    era
 	path   string      // after /mcp
 	header http.Header // beside those of the protocol
+
+	capabilities map[string]any // that it declares; nil: none
+}
+
+// declares returns the capabilities as they are sent: without any, an empty object.
+func (c *client) declares() map[string]any {
+	all := map[string]any{}
+	maps.Copy(all, c.capabilities)
+	return all
 }
 
 // An answer is one HTTP answer that holds a JSON-RPC one.
@@ -54,7 +63,7 @@ func (c *client) open() answer {
 	c.T.Helper()
 	if c.era.opening == "initialize" {
 		return c.send("initialize", map[string]any{
-			"protocolVersion": c.era.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"},
+			"protocolVersion": c.era.version, "capabilities": c.declares(), "clientInfo": map[string]any{"name": "test", "version": "1"},
 		})
 	}
 	return c.send(c.era.opening, map[string]any{})
@@ -75,7 +84,7 @@ func (c *client) send(method string, params map[string]any) answer {
 		params["_meta"] = map[string]any{
 			"io.modelcontextprotocol/protocolVersion":    c.era.version,
 			"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "test", "version": "1"},
-			"io.modelcontextprotocol/clientCapabilities": map[string]any{},
+			"io.modelcontextprotocol/clientCapabilities": c.declares(),
 		}
 		header.Set("Mcp-Method", method)
 		if name, ok := params["name"].(string); ok {
