@@ -131,7 +131,7 @@ func TestDecideItems(t *testing.T) {
 			parsed := gatewaytest.ID(t, id)
 			now, err := f.desk.Tool(f.ctx, parsed)
 			require.OK(t, err)
-			if now.Kind != kind || now.Change == nil || !strings.Contains(now.Remediation, "review and approve it") || !strings.HasSuffix(now.Remediation, now.Address) {
+			if now.Kind != kind || now.Change == nil || !strings.Contains(now.Remediation, "to have it reviewed") || !strings.HasSuffix(now.Remediation, now.Address) {
 				t.Errorf("before: %+v", now)
 			}
 			e := f.refused(id, decide.Decision{Action: approval.ActionApprove, Hash: tool.Hash(strings.Repeat("0", 64))})

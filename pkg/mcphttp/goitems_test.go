@@ -93,7 +93,7 @@ func TestGoClientItems(t *testing.T) {
 				}
 			}
 			_, err := s.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "up__shout"})
-			wantCode("a locked prompt", err, 4030, "ask the user to re-enable it")
+			wantCode("a locked prompt", err, 4030, "Ask the user to re-enable it")
 			_, err = s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "file:///shut.txt"})
 			wantCode("a locked resource", err, 4030, "Resource is disabled and cannot be read.")
 			_, err = s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "file:///b.txt"})
