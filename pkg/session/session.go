@@ -64,6 +64,18 @@ func Hash(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
+// wayNone is the Way of the callers of a gateway that asks nobody who they are.
+const wayNone = "none"
+
+// QuotaKey returns the key under which processes, streams and parked calls of an owner are counted
+// together. It is the agent's key. Where every caller is one agent, it is the key of the client.
+func (o Owner) QuotaKey() string {
+	if o.Way == wayNone {
+		return o.Way + "\x00" + o.Agent + "\x00" + o.Client
+	}
+	return o.Way + "\x00" + o.Agent
+}
+
 // A Key names the session of an owner with a server.
 type Key struct {
 	Server string // its name in the config

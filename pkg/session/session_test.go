@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/portcullis-mcp/portcullis/pkg/identity"
 	"github.com/portcullis-mcp/portcullis/pkg/secret"
 	"github.com/portcullis-mcp/portcullis/pkg/session"
 	"github.com/portcullis-mcp/portcullis/pkg/session/sessiontest"
@@ -88,6 +89,21 @@ func TestStoredKeyIDs(t *testing.T) {
 		if got := (session.Key{Server: "s", URL: "u", Owner: o}).ID(); got != want {
 			t.Errorf("ID of %+v = %s, want %s", o, got, want)
 		}
+	}
+}
+
+// The clients of one agent count together, unless every caller is one agent.
+func TestQuotaKey(t *testing.T) {
+	key := func(way, agent, client string) string {
+		return session.Owner{Way: way, Agent: agent, Client: client}.QuotaKey()
+	}
+	if key("jwt", "a", "1") != key("jwt", "a", "2") || key("jwt", "a", "1") == key("iam", "a", "1") || key("jwt", "a", "1") == key("jwt", "b", "1") {
+		t.Error("an agent is not counted as one")
+	}
+	anyone, err := identity.None{}.Authenticate(nil)
+	require.OK(t, err)
+	if key(anyone.Way, anyone.ID, "1") == key(anyone.Way, anyone.ID, "2") {
+		t.Error("two clients of a gateway that lets everybody in are counted as one")
 	}
 }
 
